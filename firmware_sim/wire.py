@@ -1,0 +1,336 @@
+"""What passes between the runtime and the firmware, as Python objects: sdk/firmware/fw_message.h.
+
+Every structure is little endian with fixed widths. `TensorRecord`, `Program` and their parts encode
+to exactly the bytes of the C structs of the same meaning; tests/test_wire.py compares sizes and
+offsets with the header itself.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from firmware_sim.chip import MAX_SHAPE_DIMS
+from firmware_sim.errors import ModelError
+
+ABI_VERSION = 1
+PROGRAM_MAGIC = 0x52505446
+PROGRAM_VERSION = 1
+NONE = 0xFFFF_FFFF
+NAME_BYTES = 64
+BUILTIN_OP_BASE = 0x10000
+FLAG_RECORD = 1
+
+
+class Op(enum.IntEnum):
+    QUERY = 1
+    LAUNCH = 2
+    SHAPE = 3
+    PROGRAM = 4
+    STREAMS = 5
+
+
+class Status(enum.IntEnum):
+    OK = 0
+    NOT_SUPPORTED = -1
+    PARAM_INVALID = -2
+    RUNTIME_ERROR = -3
+    BAD_MESSAGE = -100
+    NO_KERNEL = -101
+    ASSERT = -102
+    NOT_RECORDABLE = -103
+    NO_MEMORY = -104
+    LAYER = -105
+    SHAPE = -106
+
+
+class DType(enum.IntEnum):
+    """DATA_TYPE_T of the vendor's bmcompiler_defs.h."""
+
+    FP32 = 0
+    FP16 = 1
+    INT8 = 2
+    UINT8 = 3
+    INT16 = 4
+    UINT16 = 5
+    INT32 = 6
+    UINT32 = 7
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return (4, 2, 1, 1, 2, 2, 4, 4)[self]
+
+    @property
+    def numpy_name(self) -> str:
+        return ("float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32")[self]
+
+    @classmethod
+    def from_numpy(cls, name: str) -> DType:
+        """The code for a numpy dtype's name; ValueError for one that the chip has no code for."""
+        for d in cls:
+            if d.numpy_name == name:
+                return d
+        raise ValueError(f"no BM1684 data type for numpy {name}")
+
+
+class TType(enum.IntEnum):
+    """TENSOR_TYPE_T of the vendor's bmcompiler_defs.h."""
+
+    NEURON = 0
+    COEFF = 1
+    COEFF_NEURON = 2
+    COEFF_FC = 3
+    COEFF_WINOGRAD = 4
+    NEURON_FC = 5
+    NEURON_CONST = 6
+    NEURON_SHAPE = 7
+    NEURON_CPU = 8
+    NEURON_ARRAY = 9
+    NEURON_FLOW = 10
+    NEURON_3IC = 11
+
+
+class StoreMode(enum.IntEnum):
+    N1 = 0
+    N2 = 1
+    N4 = 2
+
+
+class TensorKind(enum.IntEnum):
+    INPUT = 0
+    OUTPUT = 1
+    NEURON = 2
+    COEFF = 3
+    LOCAL = 4
+    L2 = 5
+
+
+class StepOp(enum.IntEnum):
+    GLOBAL = 1
+    LOCAL = 2
+    LOAD = 3
+    STORE = 4
+    COPY = 5
+    PARALLEL_START = 6
+    PARALLEL_END = 7
+
+
+class RunMode(enum.IntEnum):
+    FIXED = 0
+    DYNAMIC = 1
+
+
+REQUEST = struct.Struct("<4I")
+REPLY = struct.Struct("<iI")
+TENSOR = struct.Struct("<QIi8i8i8i8iI4B")
+INFO = struct.Struct("<IIQII")
+LAUNCH = struct.Struct("<65s3xI")
+LAYER_CALL = struct.Struct("<iIIIII")
+RUN = struct.Struct("<4I4Q")
+STREAMS = struct.Struct("<II")
+GROUP = struct.Struct("<QQII")
+PROGRAM = struct.Struct("<10IQ")
+PROGRAM_TENSOR = struct.Struct("<4IQ")  # followed by TENSOR
+STEP = struct.Struct("<Ii8IQQ")
+
+_ZEROS = (0,) * MAX_SHAPE_DIMS
+
+
+def _pad(values: Sequence[int], fill: int) -> tuple[int, ...]:
+    if len(values) > MAX_SHAPE_DIMS:
+        raise ValueError(f"{len(values)} dimensions; at most {MAX_SHAPE_DIMS}")
+    return (*values, *([fill] * (MAX_SHAPE_DIMS - len(values))))
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """One fw_tensor: shape in elements, addr in bytes (absolute, or the offset in local memory).
+
+    slice_pad, slice_shape and processed have as many entries as shape; empty means "the whole
+    tensor": pads and first indices 0, extents equal to shape. host_data are the int32 values of a
+    NEURON_SHAPE tensor.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType = DType.FP32
+    ttype: TType = TType.NEURON
+    store_mode: StoreMode = StoreMode.N1
+    addr: int = 0
+    slice_pad: tuple[int, ...] = ()
+    slice_shape: tuple[int, ...] = ()
+    processed: tuple[int, ...] = ()
+    host_data: tuple[int, ...] | None = None
+
+    @property
+    def elem_num(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole tensor, continuous."""
+        return self.elem_num * self.dtype.itemsize
+
+    def at(self, addr: int) -> TensorRecord:
+        return replace(self, addr=addr)
+
+    def encode(self, host_offset: int = NONE) -> bytes:
+        return TENSOR.pack(
+            self.addr,
+            len(self.shape),
+            self.elem_num,
+            *_pad(self.shape, 1),
+            *_pad(self.slice_pad, 0),
+            *_pad(self.slice_shape or self.shape, 1),
+            *_pad(self.processed, 0),
+            host_offset,
+            self.ttype,
+            self.dtype,
+            self.store_mode,
+            0,
+        )
+
+    @classmethod
+    def decode(cls, data: bytes, offset: int = 0, host: bytes = b"") -> TensorRecord:
+        """Read one fw_tensor; `host` holds the host data that host_offset points into."""
+        v = TENSOR.unpack_from(data, offset)
+        dims = v[1]
+        if not 0 <= dims <= MAX_SHAPE_DIMS:
+            raise ModelError(f"tensor record with {dims} dimensions; at most {MAX_SHAPE_DIMS}")
+        cut = [tuple(v[3 + 8 * i : 3 + 8 * i + dims]) for i in range(4)]
+        host_offset, ttype, dtype, mode = v[35:39]
+        values: tuple[int, ...] | None = None
+        if host_offset != NONE:
+            count = v[2]
+            end = host_offset + 4 * count
+            if count < 0 or end > len(host):
+                raise ModelError(f"host data of a tensor ends at byte {end} of {len(host)}")
+            values = struct.unpack_from(f"<{count}i", host, host_offset)
+        return cls(
+            shape=cut[0],
+            slice_pad=cut[1],
+            slice_shape=cut[2],
+            processed=cut[3],
+            addr=v[0],
+            ttype=TType(ttype),
+            dtype=DType(dtype),
+            store_mode=StoreMode(mode),
+            host_data=values,
+        )
+
+
+@dataclass(frozen=True)
+class ProgramTensor:
+    """One fw_program_tensor."""
+
+    kind: TensorKind
+    tensor: TensorRecord
+    index: int = 0
+    last_step: int = NONE
+    alias_of: int = NONE
+    max_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One fw_step; inputs and outputs are indices into the program's tensors."""
+
+    opcode: StepOp
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    op_type: int = -1
+    name: str = ""
+    param: bytes = b""
+    buffer_addr: int = 0
+    buffer_bytes: int = 0
+
+
+@dataclass
+class Program:
+    """A program for the firmware: FW_OP_PROGRAM, or the binary_ir of a dynamic bmodel."""
+
+    tensors: list[ProgramTensor] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    in_num: int = 0
+    out_num: int = 0
+    layers_hash: int = 0
+
+    def add(self, tensor: ProgramTensor) -> int:
+        """Append a tensor and return its index."""
+        self.tensors.append(tensor)
+        return len(self.tensors) - 1
+
+    def encode(self) -> bytes:
+        data = bytearray()
+
+        def put(blob: bytes) -> int:
+            data.extend(b"\0" * (-len(data) % 8))
+            start = len(data)
+            data.extend(blob)
+            return start
+
+        tensors = bytearray()
+        for t in self.tensors:
+            values = t.tensor.host_data
+            host = NONE if values is None else put(struct.pack(f"<{len(values)}i", *values))
+            tensors += PROGRAM_TENSOR.pack(t.kind, t.index, t.last_step, t.alias_of, t.max_bytes)
+            tensors += t.tensor.encode(host)
+        steps = bytearray()
+        for s in self.steps:
+            ins = put(struct.pack(f"<{len(s.inputs)}I", *s.inputs))
+            outs = put(struct.pack(f"<{len(s.outputs)}I", *s.outputs))
+            steps += STEP.pack(
+                s.opcode,
+                s.op_type,
+                put(s.name.encode() + b"\0"),
+                put(s.param),
+                len(s.param),
+                ins,
+                len(s.inputs),
+                outs,
+                len(s.outputs),
+                0,
+                s.buffer_addr,
+                s.buffer_bytes,
+            )
+        tensor_offset = PROGRAM.size
+        step_offset = tensor_offset + len(tensors)
+        data_offset = step_offset + len(steps)
+        head = PROGRAM.pack(
+            PROGRAM_MAGIC,
+            PROGRAM_VERSION,
+            len(self.tensors),
+            len(self.steps),
+            tensor_offset,
+            step_offset,
+            data_offset,
+            len(data),
+            self.in_num,
+            self.out_num,
+            self.layers_hash,
+        )
+        return head + bytes(tensors) + bytes(steps) + bytes(data)
+
+
+@dataclass(frozen=True)
+class CommandGroup:
+    """One pair of descriptor streams whose ids count from 1 (a bmodel's CmdGroup).
+
+    bd and gdma hold 128 bytes per descriptor.
+    """
+
+    bd: bytes
+    gdma: bytes
+
+    @property
+    def bd_num(self) -> int:
+        return len(self.bd) // 128
+
+    @property
+    def gdma_num(self) -> int:
+        return len(self.gdma) // 128

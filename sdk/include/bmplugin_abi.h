@@ -1,0 +1,87 @@
+/* The C boundary of a layer plugin (libbmplugin_*.so). Generated bmtpu_host_entry.cpp defines these
+ * functions; nothing else of the plugin is called from outside. C++ exceptions stop here.
+ *
+ * Functions that can fail return 0 or a negative number; bmplugin_error() then gives the text.
+ */
+#ifndef BMPLUGIN_ABI_H
+#define BMPLUGIN_ABI_H
+
+#include <stdint.h>
+
+#define BMPLUGIN_ABI_VERSION 1
+#define BMPLUGIN_MAX_DIMS 8
+#define BMPLUGIN_MAX_TENSORS 16
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    int32_t op_type;
+    uint32_t param_size;     /* sizeof the parameter struct */
+    uint64_t param_hash;     /* of its field names, types and offsets: same as in firmware and bmodel */
+    const char *op_name;     /* "TPU_CROP" */
+    const char *descriptor;  /* "CropDescriptor" */
+} bmplugin_layer;
+
+typedef struct {
+    const char *name;
+    uint32_t dims;
+    int32_t shape[BMPLUGIN_MAX_DIMS];
+    int32_t dtype;
+    int32_t ttype;
+} bmplugin_tensor;
+
+typedef struct {
+    const char *name;
+    int32_t op_type;
+    uint32_t param_size;
+    const void *param;
+    uint32_t input_num;
+    uint32_t output_num;
+    bmplugin_tensor inputs[BMPLUGIN_MAX_TENSORS];
+    bmplugin_tensor outputs[BMPLUGIN_MAX_TENSORS];
+} bmplugin_node;
+
+/* Virtual methods by number, in the order of class LayerDescriptor; get_name has its own function.
+ * Integer arguments and result; get_local_buffer_size takes the split shape as its arguments. */
+enum {
+    BMPLUGIN_MUST_DYNAMIC_RUN = 1,
+    BMPLUGIN_OUTPUT_SHAPE_IS_DYNAMIC,
+    BMPLUGIN_FORCE_USE_GLOBAL_LAYER,
+    BMPLUGIN_CAN_SPLIT_LOCAL_H_W,
+    BMPLUGIN_CAN_INPLACE,
+    BMPLUGIN_CAN_H_W_DYNAMIC,
+    BMPLUGIN_JUST_RESHAPE,
+    BMPLUGIN_IS_SHARE_MEM_LAYER,
+    BMPLUGIN_GET_GLOBAL_BUFFER_SIZE,
+    BMPLUGIN_INPUT_TYPE,
+    BMPLUGIN_GET_LOCAL_BUFFER_SIZE,
+    BMPLUGIN_SHOULD_INPUT_ON_L2MEM,
+    BMPLUGIN_IS_BACKSLICE_OPTIMIZE_SUPPORT_LAYER,
+    BMPLUGIN_BACKWARD_HSLICE,
+    BMPLUGIN_BACKWARD_WSLICE,
+    BMPLUGIN_BACKWARD_HIDX,
+    BMPLUGIN_BACKWARD_WIDX,
+    BMPLUGIN_BACKWARD_KH,
+    BMPLUGIN_BACKWARD_STRIDE_H,
+    BMPLUGIN_BACKWARD_UP_PAD_H,
+    BMPLUGIN_BACKWARD_DOWN_PAD_H,
+    BMPLUGIN_FORWARD_HEIGHT
+};
+
+int32_t bmplugin_abi_version(void);
+int32_t bmplugin_layer_count(void);
+int32_t bmplugin_layer_at(int32_t index, bmplugin_layer *layer);
+
+/* A descriptor bound to a copy of node (strings and parameters included); NULL: see bmplugin_error. */
+void *bmplugin_create(const bmplugin_node *node);
+void bmplugin_destroy(void *handle);
+int32_t bmplugin_name(void *handle, char *text, uint32_t capacity);
+int32_t bmplugin_call(void *handle, int32_t method, const int64_t *args, uint32_t arg_num, int64_t *result);
+const char *bmplugin_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
