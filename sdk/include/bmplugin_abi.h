@@ -11,6 +11,7 @@
 #define BMPLUGIN_ABI_VERSION 1
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
+#define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +23,8 @@ typedef struct {
     uint64_t param_hash;     /* of its field names, types and offsets: same as in firmware and bmodel */
     const char *op_name;     /* "TPU_CROP" */
     const char *descriptor;  /* "CropDescriptor" */
+    uint32_t flags;          /* BMPLUGIN_HAS_* */
+    uint32_t reserved;
 } bmplugin_layer;
 
 typedef struct {
