@@ -30,6 +30,8 @@ enum {
     FW_OP_STREAMS = 5  /* fw_streams, then fw_group[] */
 };
 
+/* The parts of a payload follow one another in the order listed above, each at the next multiple of 8
+ * from the payload's start (zero bytes between), so that tensors and host data are aligned. */
 typedef struct {
     uint32_t op;
     uint32_t bytes; /* of the payload that follows this header */
@@ -200,6 +202,15 @@ typedef struct {
     int32_t (*flush)(uint32_t bd_num, uint32_t gdma_num, uint32_t reason);
     int32_t (*run_group)(const fw_group *group); /* starts both engines on streams in DDR and waits */
     void (*log)(const char *text, uint32_t bytes);
+    /* What runs now, for the report when it never comes back: the device process reads this text after a
+     * crash. The firmware writes it, NUL-terminated and cut to activity_bytes, before it calls any code
+     * that is not its own: a phrase that begins an English sentence, such as "kernel plus_one" or
+     * "layer crop_1 (TPU_CROP), global function". Restoring the previous phrase after the call is not
+     * needed: the device process sets one for the whole request before fw_handle. Plain stores, no flush.
+     * activity may be NULL (then activity_bytes is 0). */
+    char *activity;
+    uint32_t activity_bytes;
+    uint32_t reserved;
 } fw_platform;
 
 /* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply. */
