@@ -1,0 +1,245 @@
+"""Where things are in a workspace, and its configuration.
+
+A workspace is the folder that holds config/Makefile.config, with the layers in device/ and host/.
+This repository is one; `tpulayer init` makes others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from firmware_sim.errors import MissingError, SourceError, UsageError
+from user_layers.files import write_if_changed
+
+CONFIG_FILE = Path("config") / "Makefile.config"
+WORKSPACE_VARIABLE = "TPULAYER_WORKSPACE"
+
+HOST_ARCHS = ("x86", "aarch64")
+FIRMWARE_ARCHS = ("cmodel", "pcie", "soc")
+
+_ASSIGNMENT = re.compile(r"\s*(?P<key>[A-Za-z_]\w*)\s*(?P<op>[:?]?=)\s*(?P<value>.*?)\s*$")
+
+
+def sdk_dir() -> Path:
+    """The folder with the C of the firmware: the wheel's package data, or the repository's sdk/.
+
+    Errors: MissingError when neither is there (a broken installation).
+    """
+    package = Path(__file__).resolve().parent
+    for candidate in (package / "_sdk", package.parent / "sdk"):
+        if (candidate / "include").is_dir():
+            return candidate
+    raise MissingError(
+        f"the C sources of the firmware are missing beside {package}",
+        hint="install the package again: pip install --force-reinstall tpulayer",
+    )
+
+
+@dataclass(frozen=True)
+class Config:
+    """What config/Makefile.config says.
+
+    host_arch: the machine that the plugin is built for; firmware_arch: where the firmware runs;
+    bmkernel_path: a bmkernel project whose kernels the layers may call, relative to the workspace
+    or absolute, or None.
+    """
+
+    host_arch: str = "x86"
+    firmware_arch: str = "cmodel"
+    bmkernel_path: str | None = None
+
+
+_CHOICES = {"HOST_ARCH": HOST_ARCHS, "FIRMWARE_ARCH": FIRMWARE_ARCHS}
+_KEYS = ("HOST_ARCH", "FIRMWARE_ARCH", "BMKERNEL_PATH")
+
+
+def parse_config(text: str, path: Path) -> Config:
+    """Read the lines KEY = VALUE (also := and ?=) with # comments; keys that are absent keep their default.
+
+    Errors: SourceError with file and line for a line, key or value that means nothing, or a key given twice.
+    """
+    values: dict[str, tuple[str, int]] = {}
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = raw.split("#", 1)[0]
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        match = _ASSIGNMENT.fullmatch(line)
+        if match is None:
+            raise SourceError(f"{where}: {line.strip()!r} is not of the form KEY = VALUE")
+        key, value = match["key"], match["value"]
+        if key not in _KEYS:
+            raise SourceError(f"{where}: unknown key {key}", hint=f"the keys are {', '.join(_KEYS)}")
+        if key in values:
+            raise SourceError(f"{where}: {key} is given twice, first in line {values[key][1]}")
+        if key in _CHOICES and value not in _CHOICES[key]:
+            raise SourceError(
+                f"{where}: {key} = {value or '(empty)'}", hint=f"{key} is one of {', '.join(_CHOICES[key])}"
+            )
+        values[key] = (value, number)
+    plain = {key: value for key, (value, _) in values.items()}
+    config = Config(bmkernel_path=plain.get("BMKERNEL_PATH") or None)
+    if "HOST_ARCH" in plain:
+        config = replace(config, host_arch=plain["HOST_ARCH"])
+    if "FIRMWARE_ARCH" in plain:
+        config = replace(config, firmware_arch=plain["FIRMWARE_ARCH"])
+    return config
+
+
+def edit_config(text: str, values: Mapping[str, str]) -> str:
+    """The configuration text with these values; every other line, comments included, stays as it is."""
+    left = dict(values)
+    lines = []
+    for raw in text.splitlines():
+        code, mark, comment = raw.partition("#")
+        match = _ASSIGNMENT.fullmatch(code)
+        if match is not None and match["key"] in left:
+            line = f"{match['key']} {match['op']} {left.pop(match['key'])}".rstrip()
+            raw = f"{line}  #{comment}" if mark else line
+        lines.append(raw)
+    lines += [f"{key} = {value}".rstrip() for key, value in left.items()]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The paths of one workspace; nothing is read before it is asked for."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, start: Path | None = None) -> Workspace:
+        """The workspace around `start` (the current folder), or the one that TPULAYER_WORKSPACE names.
+
+        Errors: UsageError when there is none.
+        """
+        named = os.environ.get(WORKSPACE_VARIABLE) if start is None else None
+        if named:
+            root = Path(named).expanduser().resolve()
+            if not (root / CONFIG_FILE).is_file():
+                raise UsageError(
+                    f"{WORKSPACE_VARIABLE} names {root}, which holds no {CONFIG_FILE}",
+                    hint=f"unset {WORKSPACE_VARIABLE}, or set it to a workspace made by `tpulayer init`",
+                )
+            return cls(root)
+        begin = (start or Path.cwd()).resolve()
+        for folder in (begin, *begin.parents):
+            if (folder / CONFIG_FILE).is_file():
+                return cls(folder)
+        raise UsageError(
+            f"{begin} is not in a workspace: no {CONFIG_FILE} here or above",
+            hint="make a workspace with `tpulayer init DIR` and work inside it",
+        )
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration; SourceError with file and line when it cannot be understood."""
+        return parse_config(self.config_file.read_text(), self.config_file)
+
+    def set_config(self, **values: str) -> bool:
+        """Set keys of the configuration (HOST_ARCH=..., ...); True when the file changed."""
+        text = edit_config(self.config_file.read_text(), values)
+        parse_config(text, self.config_file)
+        return write_if_changed(self.config_file, text)
+
+    @property
+    def config_file(self) -> Path:
+        return self.root / CONFIG_FILE
+
+    @property
+    def op_lock(self) -> Path:
+        """The file that keeps the op_type numbers."""
+        return self.root / "config" / "op_types.lock"
+
+    @property
+    def device_dir(self) -> Path:
+        return self.root / "device"
+
+    @property
+    def host_dir(self) -> Path:
+        return self.root / "host"
+
+    @property
+    def include_dir(self) -> Path:
+        return self.root / "include"
+
+    @property
+    def generated_dir(self) -> Path:
+        return self.root / "generated"
+
+    @property
+    def build_dir(self) -> Path:
+        return self.root / "build"
+
+    @property
+    def tool_dir(self) -> Path:
+        return self.root / "tool"
+
+    @property
+    def install_dir(self) -> Path:
+        return self.root / "install"
+
+    @property
+    def scan_cache_dir(self) -> Path:
+        return self.build_dir / "scan"
+
+    @property
+    def bmtpu_header(self) -> Path:
+        """The installed bmtpu.h, which belongs to the firmware and plugin beside it."""
+        return self.install_dir / "include" / "bmtpu.h"
+
+    @property
+    def firmware(self) -> Path:
+        return self.install_dir / "firmware" / "firmware.so"
+
+    @property
+    def firmware_layer(self) -> Path:
+        """The user's objects only, for linking into another firmware."""
+        return self.install_dir / "firmware" / "firmware_layer.a"
+
+    @property
+    def plugin(self) -> Path:
+        """The plugin for HOST_ARCH."""
+        return self.install_dir / "plugin" / "libbmplugin_tpulayer.so"
+
+    @property
+    def local_plugin(self) -> Path:
+        """The plugin that this machine can load: the same file unless HOST_ARCH is another machine."""
+        if self.config.host_arch == machine_arch():
+            return self.plugin
+        return self.build_dir / "out" / "native" / self.plugin.name
+
+    @property
+    def launcher(self) -> Path:
+        return self.install_dir / "test" / "test_tpu_layer"
+
+    @property
+    def bmkernel(self) -> Path | None:
+        """The bmkernel project's folder, absolute, or None. UsageError when it is set but not one."""
+        if self.config.bmkernel_path is None:
+            return None
+        path = (self.root / Path(self.config.bmkernel_path).expanduser()).resolve()
+        check_bmkernel(path, f"{self.config_file}: BMKERNEL_PATH")
+        return path
+
+
+def check_bmkernel(path: Path, where: str) -> None:
+    """Refuse a path that holds no bmkernel project (a folder device/ with C files)."""
+    if not path.is_dir():
+        raise UsageError(f"{where} names {path}, which is not a folder", hint=_BMKERNEL_HINT)
+    if not any((path / "device").glob("*.c")):
+        raise UsageError(f"{where} names {path}, which has no device/*.c", hint=_BMKERNEL_HINT)
+
+
+_BMKERNEL_HINT = "set_bmkernel_path takes the folder of a bmkernel project: kernels in device/*.c, headers in include/"
+
+
+def machine_arch() -> str:
+    """This machine in the words of HOST_ARCH (x86, aarch64); another name when it is neither."""
+    name = os.uname().machine
+    return {"x86_64": "x86", "amd64": "x86", "arm64": "aarch64"}.get(name, name)
