@@ -1,0 +1,190 @@
+"""The child's half of `process.py`: frames, the pulse page, and the loop that answers requests.
+
+Kept apart from the parent's half because a child imports nothing it does not need: the start of a
+process is paid by every user of the emulator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import importlib
+import json
+import mmap
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+
+from firmware_sim.errors import TpulayerError
+
+FRAME = struct.Struct("<4sIQ")  # kind, bytes of the JSON header, bytes of the payload
+MAX_HEADER = 64 << 20
+MAX_PAYLOAD = 1 << 30
+HELLO, REQUEST, REPLY, ERROR, LOG = b"HELO", b"REQ ", b"REPL", b"ERR ", b"LOG "
+INTERNAL = "InternalError"
+
+PULSE_BYTES = 4096
+PULSE_TICKS = 0  # u64: grows with every sign of progress
+PULSE_BUSY = 1  # u64: not 0 while something runs that the watchdog does not time
+ACTIVITY_OFFSET = 64
+ACTIVITY_BYTES = 512
+
+Handler = Callable[[dict[str, object], bytes], tuple[dict[str, object], bytes]]
+
+
+def send_frame(sock: socket.socket, kind: bytes, header: dict[str, object], payload: bytes = b"") -> None:
+    """Send one frame; OSError when the other side is gone."""
+    text = json.dumps(header).encode()
+    sock.sendall(FRAME.pack(kind, len(text), len(payload)) + text + payload)
+
+
+class FrameReader:
+    """Collects the bytes of a stream socket and cuts them into frames."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._data = bytearray()
+
+    def read_available(self) -> bool:
+        """Take what the socket has (one recv); False at the end of the stream."""
+        data = self._sock.recv(1 << 18)
+        self._data += data
+        return bool(data)
+
+    def next(self) -> tuple[bytes, dict[str, object], bytes] | None:
+        """The next whole frame, or None until more bytes come; ValueError for what is no frame."""
+        if len(self._data) < FRAME.size:
+            return None
+        kind, header_bytes, payload_bytes = FRAME.unpack_from(self._data)
+        if header_bytes > MAX_HEADER or payload_bytes > MAX_PAYLOAD:
+            raise ValueError(f"frame of {header_bytes} + {payload_bytes} bytes")
+        middle = FRAME.size + header_bytes
+        end = middle + payload_bytes
+        if len(self._data) < end:
+            return None
+        header = json.loads(bytes(self._data[FRAME.size : middle]))
+        payload = bytes(self._data[middle:end])
+        del self._data[:end]
+        return kind, header, payload
+
+
+class Link:
+    """What a handler may use beside its return value: log lines, signs of progress, the activity text."""
+
+    def __init__(self, sock: socket.socket, pulse_fd: int) -> None:
+        self._sock = sock
+        self._page = mmap.mmap(pulse_fd, PULSE_BYTES)
+        self._words = memoryview(self._page)[:16].cast("Q")
+        self._anchor = ctypes.c_char.from_buffer(self._page, ACTIVITY_OFFSET)
+        self.activity_address = ctypes.addressof(self._anchor)
+        """Address of the activity text for C code: ACTIVITY_BYTES bytes, NUL-terminated."""
+
+    def log(self, text: str) -> None:
+        """Hand one piece of text to the parent's `on_log`."""
+        send_frame(self._sock, LOG, {"text": text})
+
+    def tick(self) -> None:
+        """A sign of progress: the watchdog starts again."""
+        self._words[PULSE_TICKS] += 1
+
+    @contextlib.contextmanager
+    def busy(self) -> Iterator[None]:
+        """Inside, only the parent's `busy_limit` applies; both ends are signs of progress."""
+        self._words[PULSE_TICKS] += 1
+        self._words[PULSE_BUSY] += 1
+        try:
+            yield
+        finally:
+            self._words[PULSE_BUSY] -= 1
+            self._words[PULSE_TICKS] += 1
+
+    @property
+    def activity(self) -> str:
+        """What runs now: a phrase that begins the sentence of a crash report."""
+        end = ACTIVITY_OFFSET + ACTIVITY_BYTES
+        return self._page[ACTIVITY_OFFSET:end].split(b"\0", 1)[0].decode(errors="replace")
+
+    @activity.setter
+    def activity(self, text: str) -> None:
+        data = text.encode()[: ACTIVITY_BYTES - 1]
+        self._page[ACTIVITY_OFFSET : ACTIVITY_OFFSET + len(data) + 1] = data + b"\0"
+
+
+def _die_with_parent(fd: int) -> None:
+    """End this process when the other end of `fd` closes, whatever the main thread is doing.
+
+    A thread, and not PR_SET_PDEATHSIG: that signal comes when the *thread* that started the child
+    ends. The main thread may be in C code forever; ctypes and cffi calls release the GIL.
+    """
+
+    def watch() -> None:
+        poll = select.poll()
+        poll.register(fd, 0)  # 0: only POLLHUP and POLLERR
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True, name="watch parent").start()
+
+
+def _error_header(error: BaseException) -> dict[str, object]:
+    if isinstance(error, TpulayerError):
+        return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+    return {"error": INTERNAL, "message": "".join(traceback.format_exception(error)), "hint": ""}
+
+
+def _serve(handler: Handler, reader: FrameReader, sock: socket.socket, flush: Callable[[], None]) -> None:
+    while True:
+        frame = reader.next()
+        if frame is None:
+            if not reader.read_available():
+                return
+            continue
+        _, header, payload = frame
+        try:
+            reply, data = handler(header, payload)
+            kind = REPLY
+        except Exception as error:
+            kind, reply, data = ERROR, _error_header(error), b""
+        flush()
+        send_frame(sock, kind, reply, data)
+
+
+def child_main(argv: Sequence[str]) -> None:
+    """Entry of every child: MODULE SOCKET_FD PULSE_FD FD,FD... ARG...; see `process.Child`."""
+    module, sock_fd, pulse_fd, fd_list, *args = argv
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the parent, which ends us
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the report is the parent's; no 12 GB core files
+    sock = socket.socket(fileno=int(sock_fd))
+    os.lseek(int(pulse_fd), PULSE_BYTES, os.SEEK_SET)  # the text of a fatal error goes behind the page
+    faulthandler.enable(file=int(pulse_fd), all_threads=False)
+    _die_with_parent(int(sock_fd))
+    libc = ctypes.CDLL(None)
+    # C code's printf must come out even if a later line crashes: stdout by lines (_IOLBF is 1 on Linux).
+    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))
+
+    def flush() -> None:
+        libc.fflush(None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        link = Link(sock, int(pulse_fd))
+        try:
+            start = importlib.import_module(module).start
+            handler: Handler = start(args, [int(fd) for fd in fd_list.split(",") if fd], link)
+        except Exception as error:
+            flush()
+            send_frame(sock, ERROR, _error_header(error))
+        else:
+            flush()
+            send_frame(sock, HELLO, {})
+            _serve(handler, FrameReader(sock), sock, flush)
+    os._exit(0)  # nothing to tidy up, and no destructors of foreign libraries
