@@ -57,6 +57,8 @@ class DynamicBody:
     program: bytes
     neuron_bytes: int  # upper bound of what the firmware allocates
     coeff: bytes
+    n_dynamic: bool = True  # the first dimension may be smaller than compiled
+    h_w_dynamic: bool = True  # so may the third and later ones (every layer's can_h_w_dynamic)
 
 
 @dataclass(frozen=True)

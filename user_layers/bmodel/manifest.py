@@ -1,0 +1,119 @@
+"""What tpulayer itself notes in a bmodel, beyond the vendor's fields.
+
+The manifest is JSON in NetParameter.net_stat, one per stage. The vendor's runtime reads that field
+only when the net also carries profile data, and then only copies it; its other tools leave it
+alone. A bmodel without a manifest was made by another compiler.
+
+    {"tpulayer_manifest": 1, "tool": "tpulayer 0.1.0", "layers_hash": "0x0123456789abcdef",
+     "layers": [{"op": "TPU_CROP", "op_type": 0, "param_bytes": 64, "param_hash": "0x..."}],
+     "program_bytes": 0}
+
+Hashes are 64-bit numbers, written in hexadecimal because JSON readers round large integers.
+program_bytes is the length of a dynamic net's program, whose stored form is padded to 32-bit words.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from firmware_sim.errors import ModelError
+from user_layers.compiler.result import LayerUse
+
+VERSION = 1
+MAX_BYTES = 1 << 20
+_START = b'{"tpulayer_manifest":'
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One stage's manifest: the tool that wrote it, the layers it needs, and their hash."""
+
+    tool: str
+    layers: tuple[LayerUse, ...] = ()
+    layers_hash: int = 0
+    program_bytes: int = 0
+
+    def encode(self) -> bytes:
+        layers = [
+            {
+                "op": use.op,
+                "op_type": use.op_type,
+                "param_bytes": use.param_bytes,
+                "param_hash": f"0x{use.param_hash:016x}",
+            }
+            for use in self.layers
+        ]
+        content = {
+            "tpulayer_manifest": VERSION,
+            "tool": self.tool,
+            "layers_hash": f"0x{self.layers_hash:016x}",
+            "layers": layers,
+            "program_bytes": self.program_bytes,
+        }
+        data = json.dumps(content, separators=(",", ":")).encode()
+        if len(data) > MAX_BYTES:
+            raise ModelError(f"the net uses {len(layers)} layers, too many for one manifest")
+        return data
+
+
+def decode(data: bytes, where: str) -> Manifest | None:
+    """The manifest in net_stat's bytes, or None when they are another tool's.
+
+    Raises ModelError, beginning with `where`, for a damaged or newer manifest.
+    """
+    if not data.startswith(_START):
+        return None
+    if len(data) > MAX_BYTES:
+        raise ModelError(f"damaged bmodel: {where}: manifest of {len(data)} bytes, at most {MAX_BYTES}")
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"damaged bmodel: {where}: manifest is not JSON: {error}") from error
+    version = content["tpulayer_manifest"]
+    if version != VERSION:
+        raise ModelError(
+            f"{where}: manifest version {version!r}; this tpulayer knows version {VERSION}",
+            hint="run it with the tpulayer that made it, or compile again",
+        )
+    try:
+        return Manifest(
+            tool=_text(content["tool"]),
+            layers=tuple(_layer(item) for item in _list(content["layers"])),
+            layers_hash=_hash(content["layers_hash"]),
+            program_bytes=_count(content["program_bytes"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"damaged bmodel: {where}: manifest: {error!r}") from error
+
+
+def _layer(item: Any) -> LayerUse:
+    return LayerUse(
+        op=_text(item["op"]),
+        op_type=_count(item["op_type"]),
+        param_bytes=_count(item["param_bytes"]),
+        param_hash=_hash(item["param_hash"]),
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("the layers are no list")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
+        raise ValueError(f"{value!r} is no number from 0 to 2^64-1")
+    return value
+
+
+def _hash(value: Any) -> int:
+    return _count(int(_text(value), 16))

@@ -1,0 +1,148 @@
+"""A bmodel as Python objects: what read() returns.
+
+Addresses are those of compile time. Sizes are in bytes. Everything here was checked by the reader:
+shapes have 0 to 8 dimensions of at least 1, command groups have as many bytes as their counts say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firmware_sim.wire import CommandGroup
+from user_layers.bmodel.manifest import Manifest
+
+MAGIC = 0xFF55AAEE
+HEADER_BYTES = 64
+TYPE = "B"
+VERSION = (2, 2)
+CHIP = "BM1684"
+SHA256_BYTES = 32
+
+# data_type codes of the format; the first eight are firmware_sim.wire.DType.
+DTYPE_NAMES = (
+    "float32",
+    "float16",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "bfloat16",
+    "int4",
+    "uint4",
+)
+
+SUBNET_TPU = 0
+SUBNET_CPU = 1
+SUBNET_MODES = ("TPU", "CPU", "merge", "switch")
+
+
+def dtype_name(code: int) -> str:
+    """The name of a data_type code, also of those that a BM1684 does not have."""
+    return DTYPE_NAMES[code] if code < len(DTYPE_NAMES) else f"unknown type {code}"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output. dtype and store_mode are codes (firmware_sim.wire.DType, StoreMode)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: int
+    store_mode: int
+    addr: int
+    size: int
+    scale: float = 1.0
+    zero_point: int = 0
+    pad_h: int = 0
+    mem_type: int = 1
+
+    @property
+    def elem_num(self) -> int:
+        n = 1
+        for s in self.shape:
+            n *= s
+        return n
+
+
+@dataclass(frozen=True)
+class Coeff:
+    """The constants of a stage; `check_code` is the SHA-256 of `data`, or empty."""
+
+    addr: int
+    data: bytes
+    check_code: bytes
+
+
+@dataclass(frozen=True)
+class SubNet:
+    """A part of a stage that runs as one. ir_offset is in bytes, ir_len in 32-bit words."""
+
+    mode: int
+    groups: tuple[CommandGroup, ...]
+    is_dynamic: bool
+    ir_offset: int
+    ir_len: int
+    host_const_sizes: tuple[tuple[bytes, int], ...] = ()  # (check code, size) of a CPU subnet's constants
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One set of input shapes (NetParameter). ctx_sizes: the context's blocks, one behind the other."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    ctx_addr: int
+    ctx_sizes: tuple[int, ...]
+    coeff: Coeff | None
+    is_dynamic: bool
+    n_dynamic: bool
+    h_w_dynamic: bool
+    subnets: tuple[SubNet, ...]
+    ir: bytes
+    cpu_mem_size: int
+    core_num: int
+    io_addr: int
+    io_size: int
+    manifest: Manifest | None
+
+    @property
+    def ctx_size(self) -> int:
+        return sum(self.ctx_sizes)
+
+
+@dataclass(frozen=True)
+class Net:
+    """One net. cascade: it is a part of a net spread over several devices."""
+
+    name: str
+    stages: tuple[Stage, ...]
+    addr_mode: int
+    cascade: bool
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.stages[0].is_dynamic
+
+
+@dataclass(frozen=True)
+class Module:
+    """A firmware or CPU library that a bmodel carries along (never on BM1684 models of ours)."""
+
+    file_name: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class BModel:
+    """A whole file."""
+
+    type: str
+    version: str
+    time: str
+    chip: str
+    nets: tuple[Net, ...]
+    device_num: int
+    kernel_module: Module | None
+    cpuop_module: Module | None
