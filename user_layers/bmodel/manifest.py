@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firmware_sim.errors import ModelError
-from user_layers.compiler.result import LayerUse
+
+if TYPE_CHECKING:  # the compiler imports this package
+    from user_layers.compiler.result import LayerUse
 
 VERSION = 1
 MAX_BYTES = 1 << 20
@@ -89,6 +91,8 @@ def decode(data: bytes, where: str) -> Manifest | None:
 
 
 def _layer(item: Any) -> LayerUse:
+    from user_layers.compiler.result import LayerUse
+
     return LayerUse(
         op=_text(item["op"]),
         op_type=_count(item["op_type"]),

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import flatbuffers
 
@@ -32,8 +33,10 @@ from user_layers.bmodel.generated.SubNet import SubNetT
 from user_layers.bmodel.generated.Tensor import TensorT
 from user_layers.bmodel.manifest import Manifest
 from user_layers.bmodel.model import CHIP, HEADER_BYTES, MAGIC, SUBNET_TPU, TYPE, VERSION
-from user_layers.compiler.result import CompiledNet, DynamicBody, NetTensor, Stage, StaticBody
 from user_layers.files import replace_bytes
+
+if TYPE_CHECKING:  # the compiler imports this package
+    from user_layers.compiler.result import CompiledNet, DynamicBody, NetTensor, Stage, StaticBody
 
 CONTEXT_START = DDR_BASE + STATIC_CONTEXT_OFFSET
 CONTEXT_ALIGN = 4096
@@ -53,7 +56,7 @@ def write(nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = No
     ModelError when the nets cannot be stored (two of one name, stages that differ in more than their
     shapes, addresses that a runtime could not relocate).
     """
-    listed = [nets] if isinstance(nets, CompiledNet) else list(nets)
+    listed = list(nets) if isinstance(nets, Sequence) else [nets]
     if not listed:
         raise ModelError("a bmodel needs at least one net")
     names = [net.name for net in listed]
@@ -143,6 +146,8 @@ def _check_stages(net: CompiledNet) -> None:
 
 
 def _parameter(net: CompiledNet, stage: Stage, pool: _Pool) -> NetParameterT:
+    from user_layers.compiler.result import DynamicBody
+
     made = NetParameterT()
     made.inputTensor = [_tensor(t) for t in stage.inputs]
     made.outputTensor = [_tensor(t) for t in stage.outputs]
@@ -154,12 +159,13 @@ def _parameter(net: CompiledNet, stage: Stage, pool: _Pool) -> NetParameterT:
     subnet.outputTensor = made.outputTensor
     subnet.isDynamic = made.isDynamic
     made.subNet = [subnet]
-    manifest = Manifest(tool_name(), net.layers, net.layers_hash)
+    program_bytes = 0
     if isinstance(stage.body, DynamicBody):
-        manifest = Manifest(tool_name(), net.layers, net.layers_hash, len(stage.body.program))
+        program_bytes = len(stage.body.program)
         _dynamic(made, stage.body, pool)
     else:
         _static(made, net.name, stage, stage.body, pool)
+    manifest = Manifest(tool_name(), net.layers, net.layers_hash, program_bytes)
     made.netStat = pool.add(manifest.encode())
     return made
 
