@@ -1,0 +1,117 @@
+"""The chip's memories in one memfd, mapped by the device process and by the program that uses it.
+
+    offset      bytes    what
+    0           32 MiB   local memory, 512 KiB per NPU
+    +guard      4 MiB    L2
+    +guard      512 KiB  DTCM
+    +guard      8 MiB    arena of BD descriptors, 128 bytes each
+    +guard      8 MiB    arena of GDMA descriptors
+    +guard      1 MiB    code addresses that issued the descriptors: BD, then GDMA
+    +guard      12 GiB   DDR
+    +guard
+
+The file is sparse: only pages that were written take memory. The device process makes the guards
+(2 MiB each) inaccessible, so that native code running over the end of one memory faults there. A memfd
+has no name in the file system: it goes with its last process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.chip import DDR_BYTES, DESCRIPTOR_BYTES, DTCM_BYTES, L2_BYTES, LOCAL_BYTES, NPU_NUM
+
+U8 = npt.NDArray[np.uint8]
+
+# Above the 65535 ids of one command group: while recording, ids run out first.
+ARENA_CAPACITY = 65536
+_GUARD = 2 << 20
+_SITE_BYTES = 8
+
+_SIZES = {
+    "local": NPU_NUM * LOCAL_BYTES,
+    "l2": L2_BYTES,
+    "dtcm": DTCM_BYTES,
+    "bd": ARENA_CAPACITY * DESCRIPTOR_BYTES,
+    "gdma": ARENA_CAPACITY * DESCRIPTOR_BYTES,
+    "sites": 2 * ARENA_CAPACITY * _SITE_BYTES,
+    "ddr": DDR_BYTES,
+}
+
+
+def _layout() -> tuple[dict[str, int], list[tuple[int, int]], int]:
+    """Offset of each part, the (start, bytes) of each guard, the file's size."""
+    at = 0
+    starts: dict[str, int] = {}
+    guards: list[tuple[int, int]] = []
+    for name, size in _SIZES.items():
+        starts[name] = at
+        end = at + size
+        at = -(-end // _GUARD) * _GUARD + _GUARD
+        guards.append((end, at - end))
+    return starts, guards, at
+
+
+class SharedMemory:
+    """All memories of one chip as flat uint8 arrays: ddr, local, l2, dtcm, and the arenas.
+
+    bd, gdma: uint32[ARENA_CAPACITY, 32]. bd_site, gdma_site: uint64[ARENA_CAPACITY]. The mapping lives
+    as long as any array made from it.
+    """
+
+    def __init__(self, fd: int) -> None:
+        starts, guards, size = _layout()
+        self.fd = fd
+        self._guards = guards
+        self._map = mmap.mmap(fd, size)
+        self._map.madvise(mmap.MADV_DONTDUMP)
+        whole: U8 = np.frombuffer(self._map, np.uint8)
+
+        def part(name: str) -> U8:
+            return whole[starts[name] : starts[name] + _SIZES[name]]
+
+        self.local = part("local")
+        self.l2 = part("l2")
+        self.dtcm = part("dtcm")
+        self.ddr = part("ddr")
+        self.bd = part("bd").view(np.uint32).reshape(ARENA_CAPACITY, -1)
+        self.gdma = part("gdma").view(np.uint32).reshape(ARENA_CAPACITY, -1)
+        self.bd_site, self.gdma_site = part("sites").view(np.uint64).reshape(2, ARENA_CAPACITY)
+        self._ddr_start = starts["ddr"]
+        self._base = whole.ctypes.data
+
+    @classmethod
+    def create(cls, name: str) -> SharedMemory:
+        """New memories, all zero. OSError when the system refuses the address space."""
+        fd = os.memfd_create(name)
+        try:
+            os.ftruncate(fd, _layout()[2])
+            return cls(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def protect_guards(self) -> None:
+        """Make the space between the memories inaccessible in this process."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        for start, size in self._guards:
+            address = ctypes.c_void_p(self._base + start)
+            if libc.mprotect(address, ctypes.c_size_t(size), ctypes.c_int(0)) != 0:
+                raise OSError(ctypes.get_errno(), "mprotect of a guard area")
+
+    def discard_ddr(self, offset: int, size: int) -> None:
+        """Give whole pages of DDR back to the system; they read as zero afterwards."""
+        page = mmap.PAGESIZE
+        first = -(-offset // page) * page
+        last = (offset + size) // page * page
+        if last > first:
+            self._map.madvise(mmap.MADV_REMOVE, self._ddr_start + first, last - first)
+
+    def close(self) -> None:
+        """Close the file; arrays handed out stay valid."""
+        os.close(self.fd)

@@ -1,0 +1,47 @@
+"""A processor for tests/test_device.py: descriptors of a few obvious commands, no chip."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.device_main import Where
+from firmware_sim.errors import DeviceError
+from firmware_sim.shared_memory import SharedMemory
+
+STORE, REFUSE, BUG, SLEEP, DENORMAL = 1, 2, 3, 4, 5
+
+
+class FakeProcessor:
+    """Word 0 is the command, words 1 and 2 its operands; GDMA commands run before BD commands."""
+
+    def __init__(self, memory: SharedMemory) -> None:
+        self.ddr = memory.ddr
+
+    def execute(
+        self, bd: npt.NDArray[np.uint32], gdma: npt.NDArray[np.uint32], *, where: Where | None = None
+    ) -> None:
+        for engine, rows in (("gdma", gdma), ("bd", bd)):
+            for index in np.flatnonzero(rows[:, 0]):
+                row = rows[index]
+                self._one(row, where(engine, int(index)) if where and row[0] == REFUSE else "")
+
+    def _one(self, row: npt.NDArray[np.uint32], site: str) -> None:
+        offset, value = int(row[1]), row[2]
+        if row[0] == STORE:
+            self.ddr[offset : offset + 4].view(np.uint32)[0] = value
+        elif row[0] == REFUSE:
+            raise DeviceError(f"command refused, issued at {site}", hint="do not do that")
+        elif row[0] == BUG:
+            raise KeyError("a bug in the processor")
+        elif row[0] == SLEEP:
+            time.sleep(int(value) / 1000)
+        elif row[0] == DENORMAL:
+            tiny = np.array([1e-39], np.float32) * np.float32(0.5)
+            self.ddr[offset : offset + 4].view(np.float32)[0] = tiny[0]
+
+
+def make(memory: SharedMemory) -> FakeProcessor:
+    return FakeProcessor(memory)
