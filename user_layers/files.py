@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
-def write_if_changed(path: Path, text: str) -> bool:
-    """Write text to path unless it holds it already; True when written."""
-    data = text.encode()
-    try:
-        if path.read_bytes() == data:
-            return False
-    except FileNotFoundError:
-        pass
-    replace_bytes(path, data)
-    return True
-
-
-def replace_bytes(path: Path, data: bytes) -> None:
-    """Put data in path's place in one step; folders are made as needed."""
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Put data in path's place in one step; folders are made as needed. OSError when that fails."""
+    raw = data.encode() if isinstance(data, str) else data
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     try:
-        temporary.write_bytes(data)
+        temporary.write_bytes(raw)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_if_changed(path: Path, data: bytes | str) -> bool:
+    """Write only when the content differs, so that builds see unchanged time stamps; True when written."""
+    raw = data.encode() if isinstance(data, str) else data
+    try:
+        if path.read_bytes() == raw:
+            return False
+    except FileNotFoundError:
+        pass
+    write_atomic(path, raw)
+    return True
 
 
 def replace_copy(source: Path, target: Path) -> None:
@@ -43,4 +45,5 @@ def replace_copy(source: Path, target: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """A name beside path that no other process or thread uses, hidden and unlike any source file."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")

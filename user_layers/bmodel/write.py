@@ -33,7 +33,7 @@ from user_layers.bmodel.generated.SubNet import SubNetT
 from user_layers.bmodel.generated.Tensor import TensorT
 from user_layers.bmodel.manifest import Manifest
 from user_layers.bmodel.model import CHIP, HEADER_BYTES, MAGIC, SUBNET_TPU, TYPE, VERSION
-from user_layers.files import replace_bytes
+from user_layers.files import write_atomic
 
 if TYPE_CHECKING:  # the compiler imports this package
     from user_layers.compiler.result import CompiledNet, DynamicBody, NetTensor, Stage, StaticBody
@@ -46,7 +46,7 @@ _U32_MAX = 0xFFFF_FFFF
 
 def save(path: Path, nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = None) -> None:
     """Write the nets into one bmodel file, in one step: a failure leaves no half file behind."""
-    replace_bytes(path, write(nets, created=created))
+    write_atomic(path, write(nets, created=created))
 
 
 def write(nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = None) -> bytes:
