@@ -1,0 +1,1 @@
+/* Declares nothing that the layer scanner needs. */

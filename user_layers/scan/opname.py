@@ -1,0 +1,25 @@
+"""The name in a marker's parentheses."""
+
+from __future__ import annotations
+
+from user_layers.scan.names import is_identifier, keyword_of
+
+
+def op_problem(kind: str, op: str) -> tuple[str, str] | None:
+    """What is wrong with a marker's op name, as (message, hint); None when nothing is."""
+    if not op:
+        return (
+            f"__BM_{kind}__ without the layer's name",
+            f"write the name in parentheses: __BM_{kind}__(TPU_NAME)",
+        )
+    if not is_identifier(op):
+        return (
+            f"`{op}` in __BM_{kind}__ is no C identifier",
+            "use letters, digits and underscores, not starting with a digit: it becomes an enum constant",
+        )
+    if keyword_of(op):
+        return (
+            f"`{op}` in __BM_{kind}__ is a {keyword_of(op)} keyword",
+            "choose another name, for example with the prefix TPU_",
+        )
+    return None
