@@ -1,1 +1,1 @@
-
+"""The commands: argument handling and what is printed, nothing else."""

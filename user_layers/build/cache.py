@@ -1,0 +1,73 @@
+"""The folder where built things that several workspaces share are kept, and locks between processes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from firmware_sim.errors import BuildError, MissingError
+
+CACHE_VARIABLE = "TPULAYER_CACHE"
+LOCK_LIMIT = 900.0  # seconds: longer than a first build on a slow machine
+
+
+def cache_root() -> Path:
+    """TPULAYER_CACHE, or tpulayer/ in the user's cache folder. It is made when missing.
+
+    Errors: MissingError when it cannot be made or written.
+    """
+    named = os.environ.get(CACHE_VARIABLE)
+    try:
+        if named:
+            root = Path(named).expanduser().absolute()
+        else:
+            base = os.environ.get("XDG_CACHE_HOME")
+            root = (Path(base) if base else Path.home() / ".cache").absolute() / "tpulayer"
+        root.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home folder is known
+        raise MissingError(f"the cache folder cannot be made: {error}", hint=_HINT) from error
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise MissingError(f"the cache folder {root} cannot be written", hint=_HINT)
+    return root
+
+
+_HINT = f"set {CACHE_VARIABLE} to a folder that can be written"
+
+
+@contextmanager
+def locked(
+    path: Path, *, limit: float = LOCK_LIMIT, waiting: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Hold an exclusive lock on the file at path, between processes and threads.
+
+    `waiting` is called once if somebody else holds it.
+
+    Errors: BuildError when it stays held for `limit` seconds.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        end = time.monotonic() + limit
+        told = False
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                pass
+            if time.monotonic() > end:
+                raise BuildError(
+                    f"another process has held {path} for {limit:.0f} s",
+                    hint="wait for the other build, or end it, and try again",
+                )
+            if waiting is not None and not told:
+                told = True
+                waiting()
+            time.sleep(0.05)
+        yield
+    finally:
+        os.close(handle)

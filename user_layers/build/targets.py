@@ -1,0 +1,380 @@
+"""The builds: the workspace's layers, the bmkernel project, and cleaning.
+
+Everything is built in build/ and put into install/ only when all of it succeeded, each file in one
+step, so install/ never holds half a build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from firmware_sim.errors import UsageError
+from user_layers.build import manifest
+from user_layers.build.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts, builtin_location
+from user_layers.build.cache import cache_root, locked
+from user_layers.build.config import BuildConfig, c_sources, cxx_sources, gen_config
+from user_layers.build.ninja_file import NinjaFile, Objects, relative
+from user_layers.build.ninja_run import dependencies, run_ninja
+from user_layers.build.report import Reporter
+from user_layers.build.toolchain import Toolchain, choose, zig_environment
+from user_layers.files import replace_copy, write_if_changed
+from user_layers.workspace import Workspace, machine_arch, sdk_dir
+
+if TYPE_CHECKING:
+    from user_layers.scan import LayerTable
+
+_LAUNCHER = """#!/bin/sh
+# Made by build_layers: runs the demo graph in the workspace that this file is installed in.
+TPULAYER_WORKSPACE=$(cd "$(dirname "$0")/../.." && pwd) || exit 3
+export TPULAYER_WORKSPACE
+if command -v tpulayer >/dev/null 2>&1; then
+    exec tpulayer test_tpu_layer "$@"
+elif [ -x "$TPULAYER_WORKSPACE/.venv/bin/tpulayer" ]; then
+    exec "$TPULAYER_WORKSPACE/.venv/bin/tpulayer" test_tpu_layer "$@"
+fi
+echo "error: the command tpulayer is not on the PATH" >&2
+echo "  hint: source $TPULAYER_WORKSPACE/envsetup.sh" >&2
+exit 3
+"""
+
+
+@dataclass
+class BuildResult:
+    """What a build did: files replaced under install/ and files left, and the commands that it ran."""
+
+    installed: list[Path] = field(default_factory=list)
+    kept: list[Path] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # "what: why"
+    seconds: float = 0.0
+
+    @property
+    def nothing_to_do(self) -> bool:
+        return not self.installed and not self.commands
+
+
+def manifest_path(ws: Workspace) -> Path:
+    return ws.build_dir / "manifest.json"
+
+
+def gen_entry(ws: Workspace, *, dry_run: bool = False) -> tuple[LayerTable, list[Path]]:
+    """Scan the layers and generate bmtpu.h and the two entry files.
+
+    Returns the layers, and the files that changed (or would, in a dry run).
+
+    Errors: SourceError with file, line and column for what is wrong in the layers' sources.
+    """
+    from user_layers.codegen import generate
+    from user_layers.scan import scan_layers
+
+    bmkernel = ws.bmkernel
+    includes = [ws.include_dir, sdk_dir() / "include"]
+    if bmkernel is not None:
+        includes.insert(1, bmkernel / "include")
+    if not dry_run:
+        cache = ws.scan_cache_dir
+        table = scan_layers(ws.device_dir, ws.host_dir, includes, cache_dir=cache, op_lock=ws.op_lock)
+        return table, generate(table, ws.generated_dir, prefix="bmtpu")
+    with TemporaryDirectory(prefix="tpulayer-dry-run-") as name:
+        folder = Path(name)
+        lock = folder / ws.op_lock.name
+        if ws.op_lock.exists():
+            shutil.copy(ws.op_lock, lock)
+        table = scan_layers(ws.device_dir, ws.host_dir, includes, cache_dir=folder / "scan", op_lock=lock)
+        out = folder / "generated"
+        fresh = generate(table, out, prefix="bmtpu")
+        pairs = [(path, ws.generated_dir / path.relative_to(out)) for path in fresh] + [(lock, ws.op_lock)]
+        return table, [old for new, old in pairs if not old.exists() or old.read_bytes() != new.read_bytes()]
+
+
+def build_layers(ws: Workspace, report: Reporter | None = None) -> BuildResult:
+    """Build and install everything of the workspace that is not up to date.
+
+    Errors: SourceError, BuildError (the compiler's own text), MissingError (no compiler).
+    """
+    report = report or Reporter()
+    begin = time.monotonic()
+    with _lock(ws.root, report):
+        if manifest.is_current(manifest_path(ws)):
+            result = BuildResult(skipped=["everything: no input or output changed since the last build"])
+        else:
+            result = _build_layers(ws, report)
+    report.close()
+    result.seconds = time.monotonic() - begin
+    return result
+
+
+def rebuild_layers(ws: Workspace, report: Reporter | None = None) -> BuildResult:
+    """Remove what was built and build it again."""
+    clean(ws)
+    return build_layers(ws, report)
+
+
+def build_bmkernel(ws: Workspace, report: Reporter | None = None) -> BuildResult:
+    """Build the bmkernel project by itself: a firmware with its kernels and no user layers.
+
+    Errors: UsageError when the workspace names no bmkernel project; BuildError.
+    """
+    project = ws.bmkernel
+    if project is None:
+        raise UsageError(
+            f"{ws.config_file} names no bmkernel project", hint="choose one with `set_bmkernel_path PATH`"
+        )
+    report = report or Reporter()
+    begin = time.monotonic()
+    toolchain = choose()
+    result = _build_bmkernel(project, toolchain, builtin_artifacts(toolchain, report), report)
+    report.close()
+    result.seconds = time.monotonic() - begin
+    return result
+
+
+def clean(ws: Workspace, *, dry_run: bool = False) -> list[Path]:
+    """Remove generated/, build/ and install/; those that were there. op_type numbers stay (config/)."""
+    removed = []
+    for folder in (ws.generated_dir, ws.build_dir, ws.install_dir):
+        if folder.is_symlink():
+            raise UsageError(f"{folder} is a link; it is not followed", hint="remove it by hand")
+        if folder.exists():
+            if not dry_run:
+                shutil.rmtree(folder)
+            removed.append(folder)
+    return removed
+
+
+def _lock(root: Path, report: Reporter) -> AbstractContextManager[None]:
+    name = hashlib.sha256(str(root).encode()).hexdigest()[:24]
+    return locked(
+        cache_root() / "locks" / name, waiting=lambda: report.note(f"waiting for another build of {root}")
+    )
+
+
+def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
+    started = time.time_ns()
+    config, config_changed = gen_config(ws)
+    result = BuildResult()
+    _say_generated(
+        report, result, "gen_config", config_changed, ws, f"{config.host_arch}, {config.firmware_arch}"
+    )
+    if config.firmware_arch != "cmodel":
+        report.note(
+            f"FIRMWARE_ARCH = {config.firmware_arch}: this version builds firmware.so for the emulator only, "
+            "not firmware_tcm.bin and firmware_ddr.bin for the chip"
+        )
+    table, changed = gen_entry(ws)
+    count = len(table.layers)
+    _say_generated(report, result, "gen_entry", changed, ws, f"{count} layer{'' if count == 1 else 's'}")
+
+    toolchain = choose()
+    cross = choose(config.host_arch) if config.host_arch != machine_arch() else toolchain
+    builtin = builtin_location(toolchain)
+    plan = _Plan(ws, config, toolchain, cross, builtin)
+    plan.write()
+    _announce_zig(toolchain, cross, report)
+    if builtin.exists():
+        builtin_artifacts(toolchain, report)
+        _run(plan, plan.outputs, report, result)
+    else:
+        _first_build(plan, toolchain, report, result)
+    if config.bmkernel is not None:
+        part = _build_bmkernel(Path(config.bmkernel), toolchain, builtin, report)
+        result.commands += part.commands
+        result.skipped += part.skipped
+        result.installed += part.installed
+        result.kept += part.kept
+    _install(plan.installs, result)
+    outputs = [target for _, target in plan.installs] + [ws.generated_dir / name for name in _generated(ws)]
+    inputs = [ws.config_file, *plan.sources, *dependencies(ws.root, plan.file)]
+    inputs += [path for path in (ws.op_lock,) if path.exists()]
+    own = set(outputs) | {builtin.libtpufw}
+    manifest.write(
+        manifest_path(ws),
+        started,
+        [path for path in inputs if path not in own],
+        plan.folders,
+        [*outputs, builtin.libtpufw],
+    )
+    return result
+
+
+def _generated(ws: Workspace) -> list[str]:
+    return sorted(path.name for path in ws.generated_dir.iterdir() if path.is_file())
+
+
+def _say_generated(
+    report: Reporter, result: BuildResult, step: str, changed: Sequence[Path], ws: Workspace, what: str
+) -> None:
+    if changed:
+        report.note(f"{step}: {what}; wrote {', '.join(relative(path, ws.root) for path in changed)}")
+    else:
+        result.skipped.append(f"{step}: {what}; the generated files would be the same")
+
+
+def _announce_zig(toolchain: Toolchain, cross: Toolchain, report: Reporter) -> None:
+    for chain in {toolchain.cxx.identity: toolchain, cross.cxx.identity: cross}.values():
+        if chain.cxx.family == "zig" and not _zig_marker(chain).exists():
+            report.note(
+                f"zig builds its C++ library for {chain.machine} once on this machine (up to a minute)"
+            )
+
+
+def _zig_marker(chain: Toolchain) -> Path:
+    return Path(zig_environment()["ZIG_GLOBAL_CACHE_DIR"]) / f"tpulayer-{chain.identity}"
+
+
+def _first_build(plan: _Plan, toolchain: Toolchain, report: Reporter, result: BuildResult) -> None:
+    """The built-in part and the workspace's objects and plugin at once, then the firmware that needs both."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(builtin_artifacts, toolchain, report)
+        _run(plan, plan.early, report, result)
+        other.result()
+    _run(plan, plan.outputs, report, result)
+
+
+def _run(plan: _Plan, targets: Sequence[Path], report: Reporter, result: BuildResult) -> None:
+    done, warnings = run_ninja(plan.ws.root, plan.file, targets, report)
+    if warnings:
+        report.note(warnings.rstrip())
+    result.commands += done
+    for chain in (plan.toolchain, plan.cross):
+        if chain.cxx.family == "zig":
+            _zig_marker(chain).touch()
+
+
+def _install(pairs: Sequence[tuple[Path, Path]], result: BuildResult) -> None:
+    for source, target in pairs:
+        if _same(source, target):
+            result.kept.append(target)
+        else:
+            replace_copy(source, target)
+            result.installed.append(target)
+
+
+def _same(source: Path, target: Path) -> bool:
+    """The installed file is the copy of this built one (copies keep size and time)."""
+    try:
+        new, old = source.stat(), target.stat()
+    except FileNotFoundError:
+        return False
+    return (new.st_size, new.st_mtime_ns, new.st_mode) == (old.st_size, old.st_mtime_ns, old.st_mode)
+
+
+class _Plan:
+    """The ninja file of a workspace, and what of it goes where."""
+
+    def __init__(
+        self, ws: Workspace, config: BuildConfig, toolchain: Toolchain, cross: Toolchain, builtin: Builtin
+    ) -> None:
+        self.ws = ws
+        self.toolchain = toolchain
+        self.cross = cross
+        self.file = ws.build_dir / "build.ninja"
+        out = ws.build_dir / "out"
+        ninja = NinjaFile(ws.root, ws.build_dir)
+        device_includes = [ws.root / name for name in config.device_includes]
+        device = Objects(
+            toolchain.c,
+            [*c_sources(ws.device_dir), ws.generated_dir / "bmtpu_device_entry.c"],
+            device_includes,
+            "device",
+            FIRMWARE_DEFINES,
+        )
+        kernels = Objects(
+            toolchain.c,
+            [ws.root / name for name in config.bmkernel_sources],
+            device_includes,
+            "bmkernel",
+            FIRMWARE_DEFINES,
+        )
+        host_sources = [*cxx_sources(ws.host_dir), ws.generated_dir / "bmtpu_host_entry.cpp"]
+        host_includes = [ws.root / name for name in config.host_includes]
+        objects = [*ninja.objects(device), *ninja.objects(kernels)]
+        layer = ninja.archive(toolchain.c, out / ws.firmware_layer.name, objects)
+        plugin = ninja.shared(
+            cross.cxx,
+            out / ws.plugin.name,
+            ninja.objects(Objects(cross.cxx, host_sources, host_includes, "host")),
+        )
+        self.early = [layer, plugin]
+        if cross is not toolchain:  # the compiler on this machine asks the descriptors too
+            self.early.append(
+                ninja.shared(
+                    toolchain.cxx,
+                    ws.local_plugin,
+                    ninja.objects(Objects(toolchain.cxx, host_sources, host_includes, "host-native")),
+                )
+            )
+        firmware = ninja.shared(toolchain.c, out / ws.firmware.name, objects, whole=[builtin.libtpufw])
+        self.outputs = [*self.early, firmware]
+        self.launcher = out / ws.launcher.name
+        self.installs = [
+            (firmware, ws.firmware),
+            (layer, ws.firmware_layer),
+            (plugin, ws.plugin),
+            (ws.generated_dir / "bmtpu.h", ws.bmtpu_header),
+            (self.launcher, ws.launcher),
+        ]
+        self.sources = [*device.sources, *kernels.sources, *host_sources]
+        self.folders = [ws.device_dir, ws.host_dir, ws.include_dir]
+        if config.bmkernel is not None:
+            self.folders += [Path(config.bmkernel) / "device", Path(config.bmkernel) / "include"]
+        self._ninja = ninja
+
+    def write(self) -> None:
+        """Write the ninja file and what the statements in it need; unchanged files keep their time."""
+        identity = f"{self.toolchain.identity} {self.cross.identity}\n"
+        write_if_changed(self._ninja.identity_file, identity)
+        write_if_changed(self.file, self._ninja.text())
+        if write_if_changed(self.launcher, _LAUNCHER) or not os.access(self.launcher, os.X_OK):
+            self.launcher.chmod(0o755)
+
+
+def _build_bmkernel(project: Path, toolchain: Toolchain, builtin: Builtin, report: Reporter) -> BuildResult:
+    build_dir = project / "build"
+    installed = project / "install" / "firmware" / "firmware.so"
+    state = build_dir / "manifest.json"
+    result = BuildResult()
+    with _lock(project, report):
+        if manifest.is_current(state):
+            result.skipped.append(f"build_bmkernel: nothing changed in {project}")
+            result.kept.append(installed)
+            return result
+        started = time.time_ns()
+        ninja = NinjaFile(project, build_dir)
+        group = Objects(
+            toolchain.c,
+            c_sources(project / "device"),
+            [project / "device", project / "include", sdk_dir() / "include"],
+            "device",
+            FIRMWARE_DEFINES,
+        )
+        built = ninja.shared(
+            toolchain.c, build_dir / "out" / "firmware.so", ninja.objects(group), whole=[builtin.libtpufw]
+        )
+        file = build_dir / "build.ninja"
+        write_if_changed(ninja.identity_file, toolchain.identity + "\n")
+        write_if_changed(file, ninja.text())
+        done, warnings = run_ninja(project, file, [built], report)
+        if warnings:
+            report.note(warnings.rstrip())
+        result.commands += done
+        _install([(built, installed)], result)
+        manifest.write(
+            state,
+            started,
+            [*group.sources, *dependencies(project, file)],
+            [project / "device", project / "include"],
+            [installed, builtin.libtpufw],
+        )
+    return result

@@ -1,0 +1,18 @@
+"""From a command's function to something that typer can run; used for running and for completion."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from user_layers.cli.commands import Command
+
+
+def click_command(command: Command) -> Any:
+    """The command as typer sees it: `main(args=...)` runs it, `params` lists its options and arguments."""
+    function = getattr(import_module(f"user_layers.cli.{command.module}"), command.name)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.command(name=command.name, context_settings={"help_option_names": ["--help", "-h"]})(function)
+    return typer.main.get_command(app)

@@ -1,0 +1,64 @@
+"""The table of commands: what `tpulayer --help` lists and where each one's code is.
+
+The code is imported only when a command runs, so that starting and help stay fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: a function of the same name in user_layers.cli.<module>."""
+
+    name: str
+    module: str
+    help: str
+
+
+GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
+    (
+        "Layers",
+        (
+            Command("init", "layers", "make a workspace"),
+            Command("add_layer", "layers", "make the files of a new layer, which already builds and runs"),
+            Command("del_layer", "layers", "remove the files of a layer"),
+            Command("list_layers", "layers", "list the layers of the workspace"),
+        ),
+    ),
+    (
+        "Building",
+        (
+            Command("build_layers", "building", "build and install everything that is not up to date"),
+            Command("rebuild_layers", "building", "the same from clean"),
+            Command("clean", "building", "remove generated/, build/ and install/"),
+            Command("gen_config", "building", "write what the build needs of the configuration"),
+            Command("gen_entry", "building", "scan the layers and write bmtpu.h and the entry files"),
+            Command("set_bmkernel_path", "building", "choose a project whose kernels the layers may call"),
+            Command("build_bmkernel", "building", "build that project by itself"),
+        ),
+    ),
+    (
+        "Running",
+        (
+            Command("test_tpu_layer", "running", "compile and run the demo graph, compare with numpy"),
+            Command("bmrt_test", "running", "run a bmodel and compare with its reference data"),
+            Command("tpu_model", "running", "show what is in a bmodel"),
+        ),
+    ),
+    (
+        "This tool",
+        (
+            Command("doctor", "environment", "say what was found on this machine and what will be used"),
+            Command("completion", "environment", "print the completion script for bash or zsh"),
+        ),
+    ),
+)
+
+COMMANDS = {command.name: command for _, group in GROUPS for command in group}
+
+
+def find(name: str) -> Command | None:
+    """The command of this name; the hyphen form works too."""
+    return COMMANDS.get(name.replace("-", "_"))
