@@ -1,0 +1,100 @@
+"""Which tensors live in the memory of another one: reshapes, and layers that work in place in DDR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from user_layers.compiler.facts import DescribedNet, Facts
+from user_layers.compiler.net import Net
+
+
+@dataclass(frozen=True)
+class Aliases:
+    """parent: output of a layer -> the input whose memory it shares; silent: nodes that need not run."""
+
+    parent: dict[str, str] = field(default_factory=dict)
+    silent: frozenset[int] = frozenset()
+
+    def root(self, name: str) -> str:
+        """The tensor that owns the memory."""
+        while name in self.parent:
+            name = self.parent[name]
+        return name
+
+    def classes(self, net: Net) -> dict[str, list[str]]:
+        """All tensors of the net by the owner of their memory, in the order of their making."""
+        found: dict[str, list[str]] = {}
+        for name in net.tensors:
+            found.setdefault(self.root(name), []).append(name)
+        return found
+
+
+def find_aliases(described: DescribedNet, dynamic: bool) -> Aliases:
+    """DescribedNet -> Aliases.
+
+    just_reshape: the bytes stay as they are and nothing runs, unless both ends must exist apart (two of
+    net input, constant and net output in one memory). is_share_mem_layer: the layer runs and writes over
+    its input, if nothing else reads that memory afterwards. Where sharing is impossible the layer runs
+    like any other. A dynamic net's outputs have memory of their own, from the runtime.
+    Errors: CompileError when the sizes do not allow what the descriptor promises.
+    """
+    net = described.net
+    result = Aliases()
+    silent = set()
+    for i, facts in enumerate(described.facts):
+        if not (facts.just_reshape or facts.share_mem):
+            continue
+        _check_sizes(net, facts)
+        source, target = facts.node.inputs[0], facts.node.outputs[0]
+        if dynamic and target in net.outputs:
+            continue
+        if _fixed_places(net, result, source) + (target in net.outputs) > 1:
+            continue
+        if not facts.just_reshape and not _may_overwrite(net, result, source, i):
+            continue
+        result.parent[target] = source
+        if facts.just_reshape:
+            silent.add(i)
+    return Aliases(result.parent, frozenset(silent))
+
+
+def _members(net: Net, aliases: Aliases, name: str) -> list[str]:
+    root = aliases.root(name)
+    return [other for other in net.tensors if aliases.root(other) == root]
+
+
+def _fixed_places(net: Net, aliases: Aliases, name: str) -> int:
+    """How many tensors in this memory have a place of their own in the net."""
+    return sum(
+        m in net.inputs or m in net.outputs or net.tensors[m].data is not None
+        for m in _members(net, aliases, name)
+    )
+
+
+def _may_overwrite(net: Net, aliases: Aliases, name: str, node: int) -> bool:
+    return _fixed_places(net, aliases, name) == 0 and all(
+        reader <= node for m in _members(net, aliases, name) for reader in net.consumers[m]
+    )
+
+
+def _check_sizes(net: Net, facts: Facts) -> None:
+    node = facts.node
+    if len(node.outputs) != 1:
+        method = "just_reshape" if facts.just_reshape else "is_share_mem_layer"
+        raise facts.nonsense(
+            f"{method}()", f"true for a layer with {len(node.outputs)} outputs", "one output"
+        )
+    source, target = net.tensors[node.inputs[0]], net.tensors[node.outputs[0]]
+    if facts.just_reshape and source.nbytes != target.nbytes:
+        raise facts.nonsense(
+            "just_reshape()",
+            f"true, but {list(source.shape)} {source.dtype.numpy_name} has {source.nbytes} bytes and "
+            f"{list(target.shape)} {target.dtype.numpy_name} has {target.nbytes}",
+            "false where the sizes differ",
+        )
+    if facts.share_mem and target.nbytes > source.nbytes:
+        raise facts.nonsense(
+            "is_share_mem_layer()",
+            f"true, but the output's {target.nbytes} bytes do not fit into the input's {source.nbytes}",
+            "false where the output is larger",
+        )

@@ -1,0 +1,126 @@
+"""Pass 2: what each layer's descriptor says of it, asked through the plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from firmware_sim.errors import CompileError
+from firmware_sim.wire import DType, TType
+from user_layers.compiler.net import Net
+from user_layers.graph.nodes import LayerNode
+from user_layers.toolkit import Descriptor, Toolkit
+
+# What the compiler can lay out; the other types of TENSOR_TYPE_T belong to layers that do not exist here.
+_INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAPE)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The answers of one descriptor; those that take arguments are asked once for each argument.
+
+    label: how the log calls the layer, `TPU(CROP)` for the user's and `EXPAND_DIMS` for built-in ones.
+    """
+
+    node: LayerNode
+    label: str
+    has_local: bool
+    must_dynamic_run: bool
+    output_shape_is_dynamic: bool
+    force_global: bool
+    can_split_h_w: bool
+    can_h_w_dynamic: bool
+    just_reshape: bool
+    share_mem: bool
+    global_buffer: int  # bytes of DDR
+    input_types: tuple[TType, ...]
+    on_l2: tuple[bool, ...]
+    _descriptor: Descriptor = field(repr=False, compare=False)
+    _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
+
+    def local_buffer(self, split_shape: tuple[int, ...]) -> int:
+        """Bytes per NPU that the local function needs for an output piece of this shape."""
+        size = self._ask("get_local_buffer_size", split_shape)
+        if size < 0:
+            raise self.nonsense(f"get_local_buffer_size({list(split_shape)})", size, "at least 0")
+        return size
+
+    def can_inplace(self, dtype: DType) -> bool:
+        return bool(self._ask("can_inplace", dtype))
+
+    def backward_h(self, first: int, extent: int) -> tuple[int, int]:
+        """First row and number of rows of the input that these output rows need, unclipped."""
+        return self._backward("h", first, extent)
+
+    def backward_w(self, first: int, extent: int) -> tuple[int, int]:
+        return self._backward("w", first, extent)
+
+    def nonsense(self, call: str, result: object, expected: str) -> CompileError:
+        return CompileError(
+            f"{self.node.title}: {call} of its descriptor returns {result}; expected {expected}",
+            hint="correct the method in host/ and run `build_layers`",
+        )
+
+    def _backward(self, axis: str, first: int, extent: int) -> tuple[int, int]:
+        rows = self._ask(f"backward_{axis}slice", extent)
+        if rows < 1:
+            raise self.nonsense(f"backward_{axis}slice({extent})", rows, "at least 1")
+        return self._ask(f"backward_{axis}idx", first), rows
+
+    def _ask(self, method: str, argument: object) -> int:
+        key = (method, argument)
+        if key not in self._known:
+            self._known[key] = int(getattr(self._descriptor, method)(argument))
+        return self._known[key]
+
+
+@dataclass(frozen=True)
+class DescribedNet:
+    """A net with the facts of each node, in the same order."""
+
+    net: Net
+    facts: tuple[Facts, ...]
+
+    @cached_property
+    def const_names(self) -> tuple[str, ...]:
+        return tuple(t.name for t in self.net.tensors.values() if t.data is not None)
+
+
+def gather_facts(net: Net, toolkit: Toolkit) -> DescribedNet:
+    """Net -> DescribedNet. Errors: CompileError for answers that make no sense."""
+    return DescribedNet(net, tuple(_facts(net, node, toolkit) for node in net.nodes))
+
+
+def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
+    d = toolkit.describe(node, [net.tensors[n] for n in node.inputs], [net.tensors[n] for n in node.outputs])
+    count = range(len(node.inputs))
+    facts = Facts(
+        node=node,
+        label=_label(node, d.name),
+        has_local=node.op.has_local,
+        must_dynamic_run=d.must_dynamic_run(),
+        output_shape_is_dynamic=d.output_shape_is_dynamic(),
+        force_global=d.force_use_global_layer(),
+        can_split_h_w=d.can_split_local_h_w(),
+        can_h_w_dynamic=d.can_h_w_dynamic(),
+        just_reshape=d.just_reshape(),
+        share_mem=d.is_share_mem_layer(),
+        global_buffer=d.get_global_buffer_size(),
+        input_types=tuple(TType(d.input_type(i)) for i in count),
+        on_l2=tuple(d.should_input_on_l2mem(i) for i in count),
+        _descriptor=d,
+    )
+    if facts.global_buffer < 0:
+        raise facts.nonsense("get_global_buffer_size()", facts.global_buffer, "at least 0")
+    for i, kind in enumerate(facts.input_types):
+        if kind not in _INPUT_TYPES:
+            raise facts.nonsense(
+                f"input_type({i})", f"BMNET_{kind.name}", ", ".join(f"BMNET_{k.name}" for k in _INPUT_TYPES)
+            )
+    return facts
+
+
+def _label(node: LayerNode, name: str) -> str:
+    if node.op.is_builtin:
+        return node.op.short
+    return f"TPU({name if name not in ('', 'UNKNOWN') else node.op.short})"

@@ -1,0 +1,133 @@
+"""Pass 1: shapes and types of all tensors, by the layers' own shape functions in the firmware."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from firmware_sim.chip import MAX_TENSORS
+from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.wire import DType, TensorRecord, TType
+from user_layers.compiler.net import Net, NetTensorInfo
+from user_layers.graph.nodes import MAX_ELEMENTS, LayerNode
+from user_layers.toolkit import Toolkit
+
+if TYPE_CHECKING:
+    from user_layers.graph import Graph
+
+
+def infer_shapes(graph: Graph) -> Net:
+    """Graph -> Net: layers that no output needs are left out.
+
+    Errors: CompileError for a graph without layers, an input that is never read, shapes that differ from the
+    ones given, a shape function that fails or returns nonsense.
+    """
+    if not graph.nodes:
+        raise CompileError(f"net {graph.name!r} has no layer", hint="add one with add_tpu_layer")
+    if len(graph.outputs) > MAX_TENSORS:
+        raise CompileError(
+            f"net {graph.name!r} has {len(graph.outputs)} outputs: {', '.join(graph.outputs)}",
+            hint=f"at most {MAX_TENSORS}; name the wanted ones with add_output",
+        )
+    nodes = _needed(graph)
+    read = {name for node in nodes for name in node.inputs}
+    idle = [name for name in graph.inputs if name not in read]
+    if idle:
+        raise CompileError(
+            f"net {graph.name!r}: no output depends on input {', '.join(map(repr, idle))}",
+            hint="leave it out, or make an output of what uses it",
+        )
+    tensors = {
+        t.name: NetTensorInfo(
+            t.name, t.shape, t.dtype, TType.NEURON if t.data is None else TType.COEFF, t.data
+        )
+        for t in graph.tensors.values()
+        if t.data is None or t.name in read
+    }
+    for node in nodes:
+        for info in _infer(node, tensors, graph.toolkit):
+            tensors[info.name] = info
+    return Net(graph.name, tensors, tuple(nodes), graph.inputs, graph.outputs)
+
+
+def _needed(graph: Graph) -> list[LayerNode]:
+    wanted = set(graph.outputs)
+    nodes = []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            nodes.append(node)
+            wanted.update(node.inputs)
+    return nodes[::-1]
+
+
+def _infer(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
+    inputs = input_records(node, tensors, _input_types(node, tensors, toolkit))
+    try:
+        records = toolkit.device.infer_shape(node.op.op_type, node.param, inputs, len(node.outputs))
+    except DeviceError as e:
+        raise CompileError(f"{node.title}: its shape function failed: {e.message}", hint=e.hint) from e
+    result = []
+    for i, (name, record) in enumerate(zip(node.outputs, records, strict=True)):
+        if not record.shape or min(record.shape) < 1 or math.prod(record.shape) > MAX_ELEMENTS:
+            raise CompileError(
+                f"{node.title}: its shape function gives {name!r} the shape {list(record.shape)} for inputs "
+                f"{_shapes(node, tensors)}",
+                hint="every extent is at least 1; check layer_param against the input shapes",
+            )
+        if node.shapes is not None and node.shapes[i] != record.shape:
+            raise CompileError(
+                f"{node.title}: output {name!r} is given the shape {list(node.shapes[i])}, the layer's shape "
+                f"function says {list(record.shape)} for inputs {_shapes(node, tensors)}",
+                hint="correct output_shapes, or leave it out",
+            )
+        if node.dtypes is not None and node.dtypes[i] != record.dtype:
+            raise CompileError(
+                f"{node.title}: output {name!r} is given the type {node.dtypes[i].numpy_name}, the layer's "
+                f"shape function says {record.dtype.numpy_name}",
+                hint="correct output_dtypes, or leave it out",
+            )
+        result.append(NetTensorInfo(name, record.shape, record.dtype, record.ttype))
+    return result
+
+
+def _input_types(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit) -> tuple[TType, ...]:
+    """How the layer wants its constants; asked before its outputs are known, because a shape function may
+    read the values of a NEURON_SHAPE input."""
+    if all(tensors[name].data is None for name in node.inputs):
+        return tuple(TType.NEURON for _ in node.inputs)
+    unknown = [NetTensorInfo(name, (1,), DType.FP32) for name in node.outputs]
+    handle = toolkit.describe(node, [tensors[name] for name in node.inputs], unknown)
+    return tuple(handle.input_type(i) for i in range(len(node.inputs)))
+
+
+def input_records(
+    node: LayerNode, tensors: dict[str, NetTensorInfo], input_types: tuple[TType, ...]
+) -> list[TensorRecord]:
+    """The inputs as the layer's DDR functions see them (without addresses): constants in the type that
+    input_type asks for, with their values where that is NEURON_SHAPE."""
+    return [
+        input_record(node, tensors[name], wanted)
+        for name, wanted in zip(node.inputs, input_types, strict=True)
+    ]
+
+
+def input_record(node: LayerNode, tensor: NetTensorInfo, wanted: TType) -> TensorRecord:
+    """One input as the layer's DDR functions see it."""
+    record = tensor.record()
+    if wanted == TType.NEURON_SHAPE:
+        if tensor.data is None or tensor.dtype != DType.INT32:
+            what = "computed in the net" if tensor.data is None else f"of type {tensor.dtype.numpy_name}"
+            raise CompileError(
+                f"{node.title}: input {tensor.name!r} is read by the controller "
+                f"(input_type is BMNET_NEURON_SHAPE) but is {what}",
+                hint="make it an int32 constant with add_const",
+            )
+        values = struct.unpack(f"<{record.elem_num}i", tensor.data)
+        return replace(record, ttype=wanted, host_data=values)
+    return record if tensor.data is None else replace(record, ttype=wanted)
+
+
+def _shapes(node: LayerNode, tensors: dict[str, NetTensorInfo]) -> str:
+    return ", ".join(str(list(tensors[name].shape)) for name in node.inputs)

@@ -1,0 +1,308 @@
+"""The graph: inputs, constants and layers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from firmware_sim.chip import MAX_TENSORS
+from firmware_sim.errors import UsageError
+from user_layers.graph.nodes import LayerNode, Tensor, caller, check_dtype, check_name, check_shape
+from user_layers.toolkit import Toolkit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from user_layers.compiler.net import Net
+    from user_layers.compiler.result import CompiledNet
+
+CHIPS = ("BM1684",)
+
+# BmBinaryType of the vendor's bmcompiler_defs.h.
+BINARY_ADD = 0
+BINARY_SUB = 1
+BINARY_MUL = 2
+BINARY_DIV = 3
+BINARY_MAX = 4
+BINARY_MIN = 10000
+BINARY_OPS = (BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_MAX, BINARY_MIN)
+
+
+class Graph:
+    """A net under construction; a context manager that ends its child processes.
+
+    Layers are added in the order in which they run: each may use inputs, constants and outputs of layers
+    added before it. Tensors that no layer uses become outputs of the net, in the order of their making,
+    unless `add_output` names others. Mistakes raise UsageError with the line that made them.
+
+    toolkit: where the layers come from, by default the workspace around the current folder; closed with
+    the graph.
+    """
+
+    def __init__(self, chip: str = "BM1684", name: str = "net", *, toolkit: Toolkit | None = None) -> None:
+        if chip not in CHIPS:
+            raise UsageError(f"unknown chip {chip!r}", hint=f"the chips are {', '.join(CHIPS)}")
+        self.chip = chip
+        self.name = check_name(name, "the name of the net")
+        self.toolkit = toolkit if toolkit is not None else Toolkit()
+        self.tensors: dict[str, Tensor] = {}
+        self.nodes: list[LayerNode] = []
+        self._made_by: dict[str, str] = {}
+        self._outputs: list[str] = []
+        self._compiled: CompiledNet | None = None
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the device and plugin processes that the graph used."""
+        self.toolkit.close()
+
+    # ---- building ----
+
+    def add_input(self, name: str, shape: Sequence[int], dtype: Any = "float32") -> str:
+        """An input of the net; in a dynamic net `shape` is the maximum. Returns its name."""
+        what = f"{caller()}: input {name!r}"
+        if len(self.inputs) == MAX_TENSORS:
+            raise UsageError(
+                f"{what} is input {MAX_TENSORS + 1} of the net", hint=f"a net has at most {MAX_TENSORS}"
+            )
+        extents, kind = check_shape(shape, what), check_dtype(dtype, what)
+        self.tensors[self._claim(name, what)] = Tensor(name, extents, kind)
+        return name
+
+    def add_const(self, name: str, array: ArrayLike) -> str:
+        """A constant tensor (its dtype is the array's), stored in the bmodel. Returns its name."""
+        import numpy as np
+
+        what = f"{caller()}: constant {name!r}"
+        values = np.ascontiguousarray(array) if np.ndim(array) else np.asarray(array)
+        shape, dtype = check_shape(values.shape, what), check_dtype(values.dtype, what)
+        little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+        self.tensors[self._claim(name, what)] = Tensor(name, shape, dtype, little.tobytes())
+        return name
+
+    def add_tpu_layer(
+        self,
+        op_type: int | str,
+        inputs: Sequence[str],
+        layer_param: Mapping[str, Any] | bytes | None,
+        output_names: Sequence[str],
+        output_shapes: Sequence[Sequence[int]] | None = None,
+        output_dtypes: Sequence[Any] | None = None,
+        name: str | None = None,
+    ) -> tuple[str, ...]:
+        """A layer. Returns the names of its outputs.
+
+        op_type: "TPU_CROP" or its number; layer_param: the parameter struct's fields by name (those left
+        out are 0), its bytes, or None for all zeros. Shapes and dtypes of the outputs come from the
+        layer's own shape function when the graph is compiled; those given here are compared with it.
+        """
+        where = caller()
+        info = self.toolkit.op(op_type, where)
+        title = check_name(
+            name if name is not None else self._free_name(info.short.lower()), f"{where}: layer"
+        )
+        what = f"{where}: layer {title!r} ({info.op})"
+        if any(node.name == title for node in self.nodes):
+            raise UsageError(
+                f"{what}: another layer has this name", hint="leave the name out to get a free one"
+            )
+        ins = self._check_inputs(inputs, what)
+        outs = _names(output_names, what, "output_names")
+        shapes = None
+        if output_shapes is not None:
+            _same_length(output_shapes, outs, what, "output_shapes")
+            shapes = tuple(
+                check_shape(s, f"{what}, output {o!r}") for s, o in zip(output_shapes, outs, strict=True)
+            )
+        dtypes = None
+        if output_dtypes is not None:
+            _same_length(output_dtypes, outs, what, "output_dtypes")
+            dtypes = tuple(
+                check_dtype(d, f"{what}, output {o!r}") for d, o in zip(output_dtypes, outs, strict=True)
+            )
+        param = self.toolkit.pack(info, layer_param, what)
+        repeated = next((o for i, o in enumerate(outs) if o in outs[:i]), None)
+        if repeated is not None:
+            raise UsageError(f"{what}: output_names has {repeated!r} twice")
+        for out in outs:
+            self._check_free(out, what)
+        for out in outs:
+            self._made_by[out] = what
+        self.nodes.append(LayerNode(title, info, param, ins, outs, shapes, dtypes, where))
+        return outs
+
+    def add_expand_dims_layer(self, input: str, axis: int, output: str, name: str | None = None) -> str:
+        """A dimension of extent 1 put in front of dimension `axis` (-1: at the end). Returns output."""
+        self.add_tpu_layer("TPU_EXPAND_DIMS", [input], {"axis": axis}, [output], name=name)
+        return output
+
+    def add_const_binary_layer(
+        self,
+        input: str,
+        value: float,
+        output: str,
+        binary_op: int,
+        inversed: int = 0,
+        name: str | None = None,
+    ) -> str:
+        """input OP value for each element, fp32 (inversed: value OP input). Returns output.
+
+        binary_op: one of BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_MAX, BINARY_MIN.
+        """
+        if binary_op not in BINARY_OPS:
+            raise UsageError(
+                f"{caller()}: const_binary: {binary_op!r} is no binary operation",
+                hint=f"BINARY_ADD, SUB, MUL, DIV, MAX, MIN are {', '.join(map(str, BINARY_OPS))}",
+            )
+        param = {"value": float(value), "binary_op": binary_op, "inversed": int(bool(inversed))}
+        self.add_tpu_layer("TPU_CONST_BINARY", [input], param, [output], name=name)
+        return output
+
+    def add_output(self, name: str) -> None:
+        """Make a layer's output an output of the net, in the order of the calls."""
+        what = f"{caller()}: output {name!r}"
+        self._check_known(name, what)
+        if name in self.tensors:
+            raise UsageError(f"{what} comes from no layer", hint="an input or constant cannot be an output")
+        if name in self._outputs:
+            raise UsageError(f"{what} is one already")
+        if len(self._outputs) == MAX_TENSORS:
+            raise UsageError(
+                f"{what} is output {MAX_TENSORS + 1} of the net", hint=f"a net has at most {MAX_TENSORS}"
+            )
+        self._outputs.append(name)
+
+    # ---- looking ----
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(t.name for t in self.tensors.values() if t.data is None)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs named by add_output, else every layer output that no layer uses."""
+        if self._outputs:
+            return tuple(self._outputs)
+        used = {name for node in self.nodes for name in node.inputs}
+        return tuple(o for node in self.nodes for o in node.outputs if o not in used)
+
+    def has_tensor(self, name: str) -> bool:
+        return name in self._made_by
+
+    def resolve(self) -> Net:
+        """The net with every shape and type known: asks each layer's shape function."""
+        from user_layers.compiler.shapes import infer_shapes
+
+        return infer_shapes(self)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor."""
+        self._check_known(name, f"{caller()}: shape of {name!r}")
+        return self.tensors[name].shape if name in self.tensors else self.resolve().tensors[name].shape
+
+    # ---- compiling and running ----
+
+    def compile(
+        self,
+        dynamic: bool = False,
+        *,
+        directory: str | Path | None = None,
+        ref_inputs: Mapping[str, ArrayLike] | None = None,
+        ref_outputs: Mapping[str, ArrayLike] | None = None,
+        opt: int = 2,
+        log: Callable[[str], None] | None = None,
+        verbose: bool = False,
+    ) -> CompiledNet:
+        """Compile the graph.
+
+        dynamic: the firmware interprets the net and takes any input shapes up to the ones given here;
+        otherwise command streams are recorded for exactly these shapes.
+        directory: also write compilation.bmodel, input_ref_data.dat and output_ref_data.dat there.
+        ref_inputs, ref_outputs: arrays by name for the two .dat files; inputs left out are seeded random
+        numbers, outputs left out are what the compiled net gives on the emulator.
+        opt: 0 runs every layer by itself in DDR, 1 keeps groups of two or more layers in local memory, 2
+        also single layers (their loads and stores then overlap with their computing).
+        log: called with each line (one per layer); verbose: the lines also go to stderr.
+        Errors: CompileError, UsageError; DeviceError when a layer's function fails.
+        """
+        from user_layers.compiler import compile_graph, write_directory
+
+        net = compile_graph(self, dynamic=dynamic, opt=opt, log=log, verbose=verbose)
+        if directory is not None:
+            from user_layers.compiler.references import make_references
+
+            refs = make_references(net, self.toolkit, ref_inputs, ref_outputs)
+            write_directory(Path(directory), [net], [refs])
+        elif ref_inputs is not None or ref_outputs is not None:
+            raise UsageError(
+                "references without a directory", hint="give directory=, or leave the references out"
+            )
+        self._compiled = net
+        return net
+
+    def run(self, inputs: Mapping[str, ArrayLike]) -> list[NDArray[np.generic]]:
+        """Run what was compiled last on the emulator; outputs in the order of `outputs`."""
+        if self._compiled is None:
+            raise UsageError("the graph is not compiled", hint="call compile() before run()")
+        from user_layers.compiler.references import run_net
+
+        return run_net(self._compiled, self.toolkit, inputs)
+
+    # ---- checks ----
+
+    def _check_inputs(self, inputs: Sequence[str], what: str) -> tuple[str, ...]:
+        names = _names(inputs, what, "inputs")
+        for name in names:
+            self._check_known(name, what)
+        return names
+
+    def _check_known(self, name: str, what: str) -> None:
+        if name not in self._made_by:
+            known = ", ".join(self._made_by) or "(none)"
+            raise UsageError(f"{what}: no tensor is called {name!r}", hint=f"the tensors so far are {known}")
+
+    def _check_free(self, name: str, what: str) -> None:
+        check_name(name, what)
+        if name in self._made_by:
+            raise UsageError(
+                f"{what}: the name {name!r} is taken by {self._made_by[name]}",
+                hint="each tensor has its own name",
+            )
+
+    def _claim(self, name: str, what: str) -> str:
+        self._check_free(name, what)
+        self._made_by[name] = what
+        return name
+
+    def _free_name(self, stem: str) -> str:
+        taken = {node.name for node in self.nodes}
+        number = sum(node.op.short.lower() == stem for node in self.nodes)
+        while f"{stem}_{number}" in taken:
+            number += 1
+        return f"{stem}_{number}"
+
+
+def _names(names: Sequence[str], what: str, argument: str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise UsageError(f"{what}: {argument} is the text {names!r}", hint=f"give a list: [{names!r}]")
+    result = tuple(names)
+    if not 1 <= len(result) <= MAX_TENSORS:
+        raise UsageError(
+            f"{what}: {argument} has {len(result)} names", hint=f"a layer has 1 to {MAX_TENSORS}"
+        )
+    return result
+
+
+def _same_length(values: Sequence[object], outs: Sequence[str], what: str, argument: str) -> None:
+    if len(values) != len(outs):
+        raise UsageError(f"{what}: {argument} has {len(values)} entries for {len(outs)} outputs")

@@ -1,0 +1,275 @@
+"""What a graph needs around it: the layers' plugins and parameter structs, and a device.
+
+A `Toolkit` belongs to one workspace (or to none: then only the built-in layers exist). Everything in
+it is opened when first used and closed together, so that building a graph starts no device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from firmware_sim.errors import MissingError, TpulayerError, UsageError
+from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, TensorRecord, TType
+
+if TYPE_CHECKING:
+    from user_layers.compiler.net import NetTensorInfo
+    from user_layers.graph.nodes import LayerNode
+    from user_layers.plugin import PluginNode
+    from user_layers.workspace import Workspace
+
+
+class Descriptor(Protocol):
+    """A LayerDescriptor bound to one node: the virtual methods of the C++ class."""
+
+    @property
+    def name(self) -> str: ...
+    def must_dynamic_run(self) -> bool: ...
+    def output_shape_is_dynamic(self) -> bool: ...
+    def force_use_global_layer(self) -> bool: ...
+    def can_split_local_h_w(self) -> bool: ...
+    def can_inplace(self, dtype: DType, /) -> bool: ...
+    def can_h_w_dynamic(self) -> bool: ...
+    def just_reshape(self) -> bool: ...
+    def is_share_mem_layer(self) -> bool: ...
+    def get_global_buffer_size(self) -> int: ...
+    def input_type(self, in_idx: int, /) -> TType: ...
+    def get_local_buffer_size(self, split_shape: Sequence[int], /) -> int: ...
+    def should_input_on_l2mem(self, in_idx: int, /) -> bool: ...
+    def backward_hslice(self, out_hslice: int, /) -> int: ...
+    def backward_wslice(self, out_wslice: int, /) -> int: ...
+    def backward_hidx(self, out_hidx: int, /) -> int: ...
+    def backward_widx(self, out_widx: int, /) -> int: ...
+
+
+@dataclass(frozen=True)
+class OpInfo:
+    """One layer type: name ("TPU_CROP"), op_type, parameter struct (bytes, and hash of its fields)."""
+
+    op: str
+    op_type: int
+    param_size: int
+    param_hash: int
+    has_local: bool
+
+    @property
+    def is_builtin(self) -> bool:
+        return self.op_type >= BUILTIN_OP_BASE
+
+    @property
+    def short(self) -> str:
+        """The op without its prefix: "CROP"."""
+        return self.op.removeprefix("TPU_")
+
+
+class Compute(Protocol):
+    """The part of firmware_sim.device.Device that compiling needs."""
+
+    def infer_shape(
+        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+    ) -> list[TensorRecord]: ...
+    def record(self, program: Program) -> list[CommandGroup]: ...
+    def query(self) -> Any: ...
+    def close(self) -> None: ...
+
+
+class Plugins(Protocol):
+    """The part of user_layers.plugin.PluginHost that compiling needs."""
+
+    def layers(self) -> Sequence[Any]: ...
+    def create(self, node: PluginNode, /) -> Any: ...
+    def close(self) -> None: ...
+
+
+class Params(Protocol):
+    """The part of user_layers.params.ParamTypes that building a graph needs."""
+
+    def pack(self, op: str, values: Mapping[str, Any] | None, /) -> bytes: ...
+    def sizeof(self, op: str, /) -> int: ...
+
+
+class Toolkit:
+    """The environment of a graph; a context manager.
+
+    workspace: a Workspace, a folder inside one, or None for the one around the current folder (without
+    one there are only the built-in layers). device, plugins, params (of the user's ops) and
+    builtin_params replace what would be opened.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace | str | Path | None = None,
+        *,
+        device: Compute | None = None,
+        plugins: Plugins | None = None,
+        params: Params | None = None,
+        builtin_params: Params | None = None,
+    ) -> None:
+        self._workspace_given = workspace
+        self._workspace: Workspace | None = None
+        self._workspace_known = False
+        self._device = device
+        self._plugins = plugins
+        self._params = params
+        self._builtin_params = builtin_params
+        self._ops: dict[str, OpInfo] | None = None
+        self._closed = False
+
+    def __enter__(self) -> Toolkit:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child processes that were started; a closed toolkit can only be closed again."""
+        self._closed = True
+        device, plugins = self._device, self._plugins
+        self._device = self._plugins = None
+        try:
+            if device is not None:
+                device.close()
+        finally:
+            if plugins is not None:
+                plugins.close()
+
+    @property
+    def workspace(self) -> Workspace | None:
+        if not self._workspace_known:
+            self._workspace = _find_workspace(self._workspace_given)
+            self._workspace_known = True
+        return self._workspace
+
+    @property
+    def device(self) -> Compute:
+        """The device that infers shapes and records (and runs references)."""
+        if self._device is None:
+            self._check_open()
+            from firmware_sim.device import Device
+            from user_layers.build import firmware_path
+
+            self._device = Device(firmware_path(self.workspace))
+        return self._device
+
+    @property
+    def plugins(self) -> Plugins:
+        if self._plugins is None:
+            self._check_open()
+            from user_layers.build import builtin_artifacts
+            from user_layers.plugin import PluginHost, find_plugins
+
+            self._plugins = PluginHost([builtin_artifacts().plugin, *find_plugins(self.workspace)])
+        return self._plugins
+
+    @property
+    def layers_hash(self) -> int:
+        """The hash of all user layers in the firmware; 0 without any."""
+        return int(self.device.query().layers_hash)
+
+    @property
+    def ops(self) -> dict[str, OpInfo]:
+        """All known layer types by name: the user's and the built-in ones."""
+        if self._ops is None:
+            self._ops = {
+                layer.op_name: OpInfo(
+                    layer.op_name, layer.op_type, layer.param_size, layer.param_hash, layer.has_local
+                )
+                for layer in self.plugins.layers()
+            }
+        return self._ops
+
+    def op(self, op: int | str, where: str) -> OpInfo:
+        """The layer type named "TPU_CROP" or numbered 0. UsageError, with the known ones, for another."""
+        for info in self.ops.values():
+            if op in (info.op, info.op_type):
+                return info
+        users = sorted(name for name, info in self.ops.items() if not info.is_builtin)
+        builtin = sorted(name for name, info in self.ops.items() if info.is_builtin)
+        raise UsageError(
+            f"{where}: unknown layer {op!r}; the workspace's layers are {', '.join(users) or '(none)'}, "
+            f"the built-in ones {', '.join(builtin) or '(none)'}",
+            hint="a layer is made with `add_layer` and known after `build_layers`",
+        )
+
+    def pack(self, info: OpInfo, values: Mapping[str, Any] | bytes | None, where: str) -> bytes:
+        """The parameter struct of one layer: from field names and values, or bytes of exactly its size."""
+        if isinstance(values, (bytes, bytearray, memoryview)):
+            data = bytes(values)
+            if len(data) != info.param_size:
+                raise UsageError(
+                    f"{where}: layer_param has {len(data)} bytes, the parameter struct of {info.op} "
+                    f"{info.param_size}",
+                    hint="give the fields by name, or the bytes of the struct in bmtpu.h",
+                )
+            return data
+        try:
+            data = self._params_of(info).pack(info.op, values)
+        except TpulayerError as e:
+            raise type(e)(f"{where}: {e.message}", hint=e.hint) from e
+        if len(data) != info.param_size:
+            raise UsageError(
+                f"{where}: bmtpu.h gives {info.op} {len(data)} bytes of parameters, the plugin "
+                f"{info.param_size}",
+                hint="they come from different builds: run `rebuild_layers`",
+            )
+        return data
+
+    def describe(
+        self, node: LayerNode, inputs: Sequence[NetTensorInfo], outputs: Sequence[NetTensorInfo]
+    ) -> Descriptor:
+        """The layer's descriptor, bound to this node."""
+        from user_layers.plugin import PluginNode, PluginTensor
+
+        def plain(t: NetTensorInfo) -> PluginTensor:
+            return PluginTensor(t.name, t.shape, t.dtype, t.ttype)
+
+        handle: Descriptor = self.plugins.create(
+            PluginNode(
+                name=node.name,
+                op_type=node.op.op_type,
+                param=node.param,
+                inputs=tuple(plain(t) for t in inputs),
+                outputs=tuple(plain(t) for t in outputs),
+            )
+        )
+        return handle
+
+    def _params_of(self, info: OpInfo) -> Params:
+        from user_layers.params import ParamTypes
+
+        if info.is_builtin:
+            if self._builtin_params is None:
+                from user_layers.build import builtin_artifacts
+
+                self._builtin_params = ParamTypes.from_header(builtin_artifacts().header)
+            return self._builtin_params
+        if self._params is None:
+            if self.workspace is None:
+                raise MissingError(
+                    f"no workspace here, so the fields of {info.op} are unknown",
+                    hint="run inside the workspace, or give layer_param as bytes",
+                )
+            self._params = ParamTypes.from_header(self.workspace.bmtpu_header)
+        return self._params
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the graph is closed", hint="compile and run inside its `with` block")
+
+
+def _find_workspace(given: Workspace | str | Path | None) -> Workspace | None:
+    from user_layers.workspace import Workspace
+
+    if isinstance(given, Workspace):
+        return given
+    if given is not None:
+        return Workspace.find(Path(given))
+    try:
+        return Workspace.find()
+    except UsageError:
+        return None
