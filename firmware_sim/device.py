@@ -358,8 +358,10 @@ class Device:
         text = body.split(b"\0", 1)[0].decode(errors="replace").strip()
         if not text:
             known = status in wire.Status.__members__.values()
-            text = f"failed with code {wire.Status(status).name if known else status}"
-        if activity.split()[-1] not in text:
+            text = f"{activity} failed with code {wire.Status(status).name if known else status}"
+        subject, _, kernel = activity.partition(" ")
+        # Of a layer, the firmware's text tells the name.
+        if subject == "kernel" and not re.search(rf"\b{re.escape(kernel)}\b", text):
             text = f"{activity}: {text}"
         return FirmwareError(text, status=status)
 

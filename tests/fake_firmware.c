@@ -1,4 +1,5 @@
 /* A firmware of its own for tests/test_device.py: every request is a small "kernel", good or bad. */
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,13 @@
 #include <unistd.h>
 
 #include "fw_message.h"
+
+#define AT(field) offsetof(fw_platform, field)
+const uint32_t platform_layout[] = {
+    AT(abi_version), AT(capacity), AT(bd),        AT(gdma), AT(bd_site),  AT(gdma_site),
+    AT(ddr),         AT(ddr_bytes), AT(local),    AT(l2),   AT(dtcm),     AT(flush),
+    AT(run_group),   AT(log),      AT(activity),  AT(activity_bytes), AT(reserved), sizeof(fw_platform),
+};
 
 static const fw_platform *P;
 static uint32_t bd, gdma;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import shutil
@@ -23,6 +24,7 @@ from firmware_sim import wire
 from firmware_sim.chip import DDR_BASE, DDR_BYTES, STATIC_CONTEXT_OFFSET
 from firmware_sim.device import Device, FirmwareError, StreamGroup
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.firmware_native import Platform
 from firmware_sim.heap import Heap
 from firmware_sim.process import InternalError
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
@@ -274,7 +276,7 @@ def test_firmware_errors(device: Device) -> None:
     with pytest.raises(FirmwareError, match=r"^kernel fail: text of the firmware$") as caught:
         device.launch("fail")
     assert caught.value.status == wire.Status.ASSERT
-    with pytest.raises(FirmwareError, match="kernel fail_silent: failed with code -77"):
+    with pytest.raises(FirmwareError, match="^kernel fail_silent failed with code -77"):
         device.launch("fail_silent")
     with pytest.raises(FirmwareError, match=r"okk_x: wrong \[called at issue_bd\+0x4\]"):
         device.launch("fail_at")
@@ -404,6 +406,13 @@ def test_launches_from_several_threads(device: Device) -> None:
         t.join()
     got = device.read_array(DDR_BASE + SPOT, (4, 40), np.uint32)
     assert got.tolist() == [[1000 * n + i for i in range(40)] for n in range(4)]
+
+
+def test_platform_struct_is_that_of_the_header(image: Path) -> None:
+    names = [name for name, _ in Platform._fields_]
+    expected = [*(getattr(Platform, n).offset for n in names), ctypes.sizeof(Platform)]
+    lib = ctypes.CDLL(str(image))
+    assert list((ctypes.c_uint32 * len(expected)).in_dll(lib, "platform_layout")) == expected
 
 
 # ---- log and output ----

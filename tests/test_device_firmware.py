@@ -1,0 +1,203 @@
+"""The device with the real firmware and the emulated chip: free kernels, a recorded program, crashes."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from firmware_sim.device import Device, FirmwareError, StreamGroup
+from firmware_sim.errors import DeviceCrash, DeviceError
+from firmware_sim.isa.c_header import c_header
+from firmware_sim.wire import NONE, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord
+
+SDK = Path(__file__).parent.parent / "sdk"
+F32 = npt.NDArray[np.float32]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """libtpufw's sources and device_kernels.c in one library, by the system's compiler or by zig."""
+    out = tmp_path_factory.mktemp("firmware")
+    (out / "bm1684_fields.h").write_text(c_header())
+    cc = shutil.which("cc")
+    command = [cc] if cc else [sys.executable, "-m", "ziglang", "cc"]
+    command += ["-O2", "-g", "-shared", "-fPIC", "-ffp-contract=off", "-fsigned-char", "-fno-short-enums"]
+    command += ["-fno-sanitize=undefined", "-w", f"-I{SDK}/include", f"-I{SDK}/firmware", f"-I{out}"]
+    command += [str(p) for p in sorted((SDK / "firmware").glob("*.c"))]
+    command += [str(Path(__file__).parent / "device_kernels.c"), "-lm", "-o", str(out / "firmware.so")]
+    subprocess.run(command, check=True, timeout=300)
+    return out / "firmware.so"
+
+
+@pytest.fixture
+def device(image: Path) -> Iterator[Device]:
+    with Device(image) as d:
+        yield d
+
+
+def kernel_args(out: int, into: int, shape: tuple[int, int, int, int]) -> bytes:
+    return struct.pack("<QQ4i", out, into, *shape)
+
+
+def run_kernel(device: Device, name: str, x: F32) -> F32:
+    """Launch a kernel that maps one 4-d tensor to one of the same shape."""
+    a, b = device.malloc(x.nbytes), device.malloc(x.nbytes)
+    device.write(a, x)
+    n, c, h, w = x.shape
+    device.launch(name, kernel_args(b, a, (n, c, h, w)))
+    out = device.read_array(b, x.shape, np.float32)
+    device.free(a)
+    device.free(b)
+    return out.astype(np.float32)
+
+
+def random(*shape: int) -> F32:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("kernel", ["plus_one", "plus_one_ping_pong"])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (5, 70, 9, 7), (3, 3, 64, 64)])
+def test_plus_one(device: Device, kernel: str, shape: tuple[int, ...]) -> None:
+    x = random(*shape)
+    assert np.array_equal(run_kernel(device, kernel, x), x + np.float32(1))
+
+
+def test_kernel_with_more_instructions_than_ids(device: Device) -> None:
+    n = 70_000
+    a = device.malloc(4)
+    device.write(a, np.zeros(1, np.float32))
+    device.launch("plus_n", kernel_args(a, a, (n, 0, 0, 0)))
+    assert device.read_array(a, (1,), np.float32)[0] == n
+
+
+def test_kernel_reads_and_writes_ddr_by_pointer(device: Device) -> None:
+    a = device.malloc(8)
+    device.write(a, np.array([1.5, 0], np.float32))
+    device.launch("by_pointer", kernel_args(a + 4, a, (0, 0, 0, 0)))
+    assert device.read_array(a, (2,), np.float32).tolist() == [1.5, 2.5]
+
+
+def test_query_lists_the_kernels(device: Device) -> None:
+    info = device.query()
+    assert (info.layer_count, info.layers_hash) == (2, 0x1234)
+    assert {"plus_one", "never_returns"} <= set(info.kernels)
+    assert len(info.kernels) == 13
+
+
+def test_log(image: Path) -> None:
+    lines: list[str] = []
+    with Device(image, on_log=lines.append) as device:
+        device.launch("says")
+    assert lines == ["I am kernel 7\n"]
+
+
+def test_unknown_kernel(device: Device) -> None:
+    with pytest.raises(FirmwareError, match="no kernel plus_two") as caught:
+        device.launch("plus_two")
+    assert caught.value.status == Status.NO_KERNEL
+
+
+def test_assertion_and_broken_rule_name_the_place(device: Device) -> None:
+    with pytest.raises(
+        FirmwareError, match=r"device_kernels\.c:\d+: asserts: .*a->n > 1000"
+    ):
+        device.launch("asserts", kernel_args(0, 0, (1, 1, 1, 1)))
+    with pytest.raises(FirmwareError, match=r"okk_parallel_end: .* \[called at breaks_a_rule\+0x"):
+        device.launch("breaks_a_rule")
+
+
+def test_illegal_instruction_names_kernel_and_operand(device: Device) -> None:
+    a = device.malloc(64**4 * 4)
+    with pytest.raises(DeviceError, match=r"^kernel leaves_local_memory: (?s:.)*0x80000") as caught:
+        device.launch("leaves_local_memory", kernel_args(0, a, (0, 0, 0, 0)))
+    assert "leaves_local_memory+0x" in str(caught.value)
+    assert not isinstance(caught.value, DeviceCrash)
+    x = random(1, 4, 4, 4)
+    assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "what"),
+    [
+        ("never_returns", "gave no sign of progress for 0.3 s"),
+        ("null_pointer", "crashed: SIGSEGV"),
+        ("aborts", "crashed: SIGABRT"),
+        ("divides", "crashed: SIGFPE"),
+    ],
+)
+def test_crashes_name_the_kernel_and_leave_the_device_usable(image: Path, kernel: str, what: str) -> None:
+    with Device(image, watchdog=0.3) as device:
+        with pytest.raises(DeviceCrash, match=f"^kernel {kernel} {what}"):
+            device.launch(kernel)
+        x = random(2, 3, 4, 5)
+        assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
+
+
+def test_endless_stream_is_refused_at_its_limit(image: Path) -> None:
+    with Device(image, max_instructions=100_000) as device:
+        with pytest.raises(DeviceError, match="kernel never_stops_issuing: more than 100000 instructions"):
+            device.launch("never_stops_issuing")
+        device.query()
+
+
+def test_crash_in_a_layer_names_the_layer(device: Device) -> None:
+    shape = TensorRecord((1, 2, 3, 4))
+    with pytest.raises(DeviceCrash, match="layer with op_type 1, shape function crashed: SIGSEGV"):
+        device.infer_shape(1, b"", [shape], 1)
+    assert device.infer_shape(0, b"\1", [shape], 1)[0].shape == (1, 2, 3, 4)
+    with pytest.raises(DeviceCrash, match="layer boom, global function crashed: SIGABRT"):
+        device.record(layer_program((1, 2, 3, 4), 0, 0, op_type=1, name="boom"))
+
+
+def layer_program(
+    shape: tuple[int, ...], into: int, out: int, *, op_type: int = 0, name: str = "add"
+) -> Program:
+    program = Program(layers_hash=0x1234, in_num=1, out_num=1)
+    x = program.add(ProgramTensor(TensorKind.INPUT, TensorRecord(shape, addr=into)))
+    y = program.add(ProgramTensor(TensorKind.OUTPUT, TensorRecord(shape, addr=out)))
+    program.steps.append(Step(StepOp.GLOBAL, (x,), (y,), op_type, name, b"\0" * 4))
+    return program
+
+
+def test_recorded_program_runs_from_ddr(device: Device) -> None:
+    x = random(2, 65, 6, 7)
+    a, b = device.malloc(x.nbytes), device.malloc(x.nbytes)
+    [group] = device.record(layer_program(x.shape, a, b))
+    assert (group.bd_num, group.gdma_num) == (1, 2)
+    assert not np.frombuffer(device.read(b, x.nbytes), np.uint8).any()  # recording executes nothing
+    streams = device.malloc(len(group.bd) + len(group.gdma))
+    device.write(streams, group.bd + group.gdma)
+    device.write(a, x)
+    device.run_streams([StreamGroup(streams, streams + len(group.bd), group.bd_num, group.gdma_num)])
+    assert np.array_equal(device.read_array(b, x.shape, np.float32), x + np.float32(1))
+
+
+def test_dynamic_program(device: Device) -> None:
+    x = random(2, 5, 6, 7)
+    program = layer_program((4, 5, 8, 8), 0, 0)
+    limit = 4 * 5 * 8 * 8 * 4
+    program.tensors = [
+        ProgramTensor(t.kind, t.tensor, last_step=0 if t.kind is TensorKind.INPUT else NONE, max_bytes=limit)
+        for t in program.tensors
+    ]
+    data = program.encode()
+    at, a, b, heap = (
+        device.malloc(len(data)),
+        device.malloc(limit),
+        device.malloc(limit),
+        device.malloc(1 << 20),
+    )
+    device.write(at, data)
+    device.write(a, x)
+    ins, outs = [TensorRecord(x.shape, addr=a)], [TensorRecord((4, 5, 8, 8), addr=b)]
+    [y] = device.run_program(at, len(data), ins, outs, heap, 1 << 20, 0)
+    assert y.shape == x.shape
+    assert np.array_equal(device.read_array(b, x.shape, np.float32), x + np.float32(1))
