@@ -1,0 +1,155 @@
+/* The state of the request being served: errors, scratch memory, command ids and the two arenas that
+ * descriptors are written to.
+ *
+ * Ids (found in the vendor's functional model): every command gets the next number of its engine and
+ * waits for the newest number of the other engine; inside a parallel section both engines wait for
+ * the numbers at its start, and the other engine's new numbers count from its end on.
+ */
+#include "fw_internal.h"
+
+#include <string.h>
+
+#include "bm1684_fields.h"
+
+fw_state fw;
+
+/* ---- errors ---- */
+
+void fw_fail(int32_t status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fw_platform_format(fw.error, sizeof fw.error, format, arguments);
+    va_end(arguments);
+    fw.status = status;
+    fw_platform_unwind();
+}
+
+/* "crop_1: okk_bdc_add: why [called at 0x...]": the host turns the address into file and line. */
+void fw_refuse(const char *format, ...) {
+    char why[400];
+    va_list arguments;
+    va_start(arguments, format);
+    fw_platform_format(why, sizeof why, format, arguments);
+    va_end(arguments);
+    char called[40] = "";
+    if (fw.site != NULL)
+        fw_text(called, sizeof called, " [called at 0x%llx]", (unsigned long long)(uintptr_t)fw.site);
+    fw_fail(FW_STATUS_ASSERT, "%s%s%s: %s%s", fw.layer ? fw.layer : "", fw.layer ? ": " : "",
+            fw.api ? fw.api : "kernel API", why, called);
+}
+
+void fw_field_overflow(const char *field, uint32_t value, uint32_t max) {
+    if (value > 0x7FFFFFFFu) fw_refuse("%d in %s is negative; it counts from 0", (int)value, field);
+    fw_refuse("%u in %s is over its limit %u", (unsigned)value, field, (unsigned)max);
+}
+
+void fw_assert_failed(const char *assertion, const char *file, int line, const char *function) {
+    fw_fail(FW_STATUS_ASSERT, "%s:%d: %s: assertion \"%s\" failed", file, line, function, assertion);
+}
+
+void fw_log(int level, char *format, ...) {
+    (void)level;
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = fw_platform_format(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0 || fw.platform == NULL || fw.platform->log == NULL) return;
+    uint32_t bytes = (uint32_t)length < sizeof text ? (uint32_t)length : (uint32_t)sizeof text - 1;
+    fw.platform->log(text, bytes);
+}
+
+void fw_text(char *text, size_t capacity, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fw_platform_format(text, capacity, format, arguments);
+    va_end(arguments);
+}
+
+void fw_set_activity(const char *format, ...) {
+    if (fw.platform->activity == NULL || fw.platform->activity_bytes == 0) return;
+    va_list arguments;
+    va_start(arguments, format);
+    fw_platform_format(fw.platform->activity, fw.platform->activity_bytes, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- memory ---- */
+
+void *fw_scratch(size_t bytes) {
+    void *memory = fw_platform_scratch(bytes);
+    if (memory == NULL)
+        fw_fail(FW_STATUS_NO_MEMORY, "the controller has no %llu bytes left for this request",
+                (unsigned long long)bytes);
+    return memory;
+}
+
+uint8_t *fw_ddr_pointer(uint64_t addr, uint64_t bytes) {
+    if (addr < FW_DDR_BASE || addr - FW_DDR_BASE > fw.platform->ddr_bytes) return NULL;
+    uint64_t offset = addr - FW_DDR_BASE;
+    if (bytes > fw.platform->ddr_bytes - offset) return NULL;
+    return fw.platform->ddr + offset;
+}
+
+/* ---- command streams ---- */
+
+static void restart_ids(void) {
+    fw.bd_id = fw.gdma_id = fw.bd_start = fw.gdma_start = 0;
+}
+
+void fw_streams_reset(void) {
+    restart_ids();
+    fw.parallel = false;
+    fw.check_ids = true;
+    fw.bd_pending = fw.gdma_pending = 0;
+    fw.api = NULL;
+    fw.site = NULL;
+}
+
+void fw_flush(uint32_t reason) {
+    uint32_t bd = fw.bd_pending, gdma = fw.gdma_pending;
+    fw.bd_pending = fw.gdma_pending = 0;
+    if (fw.platform->flush(bd, gdma, reason) < 0)
+        fw_fail(BM_LAYER_RUNTIME_ERROR, "the device refused the commands that it was given");
+    if (reason == FW_FLUSH_FULL || reason == FW_FLUSH_SPLIT) restart_ids();
+}
+
+/* A split inside a parallel section is a barrier in it: stricter than asked for, never wrong. */
+static void split(void) {
+    fw_flush(fw.recording ? FW_FLUSH_SPLIT : FW_FLUSH_FULL);
+}
+
+static void check_may_issue(void) {
+    if (fw.scope == FW_SCOPE_SHAPE)
+        fw_refuse("the shape function of layer %s issues a command; it only computes shapes", fw.layer);
+}
+
+void fw_emit_bd(uint32_t *descriptor) {
+    check_may_issue();
+    if (fw.bd_id >= FW_ID_LIMIT || fw.bd_pending == fw.platform->capacity) split();
+    bd_set_cmd_id_tpu(descriptor, ++fw.bd_id);
+    bd_set_cmd_id_gdma(descriptor, fw.parallel ? fw.gdma_start : fw.gdma_id);
+    memcpy(fw.platform->bd + (size_t)fw.bd_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
+    fw.platform->bd_site[fw.bd_pending++] = (uint64_t)(uintptr_t)fw.site;
+}
+
+void fw_emit_gdma(uint32_t *descriptor) {
+    check_may_issue();
+    if (fw.gdma_id >= FW_ID_LIMIT || fw.gdma_pending == fw.platform->capacity) split();
+    gdma_set_cmd_id(descriptor, ++fw.gdma_id);
+    gdma_set_eng0_sync_id(descriptor, fw.parallel ? fw.bd_start : fw.bd_id);
+    memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
+    fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;
+}
+
+void fw_parallel_start(void) {
+    if (fw.parallel) fw_refuse("a parallel section is already open");
+    fw.parallel = true;
+    fw.bd_start = fw.bd_id;
+    fw.gdma_start = fw.gdma_id;
+}
+
+void fw_parallel_end(void) {
+    if (!fw.parallel) fw_refuse("no parallel section is open");
+    fw.parallel = false;
+}

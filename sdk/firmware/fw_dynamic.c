@@ -1,0 +1,228 @@
+/* Dynamic programs: shapes from the layers' shape functions, neurons from a first-fit allocator.
+ *
+ * A neuron is allocated when it is produced and released after its last use. Every block of the program is
+ * allocated at most once, so a pool as large as all neurons and buffers at their compiled maximum, each
+ * rounded up to NEURON_ALIGN, always suffices.
+ */
+#include <string.h>
+
+#include "fw_program_internal.h"
+
+#define NEURON_ALIGN 128u
+
+/* ---- the pool ---- */
+
+typedef struct {
+    uint64_t addr, bytes;
+    uint32_t users; /* tensors that live in it */
+} block;
+
+typedef struct {
+    uint64_t addr, bytes;
+    block *blocks; /* in use, by address */
+    uint32_t count;
+} pool;
+
+static block *pool_find(pool *m, uint64_t addr) {
+    for (uint32_t i = 0; i < m->count; i++)
+        if (m->blocks[i].addr == addr) return &m->blocks[i];
+    return NULL;
+}
+
+static uint64_t pool_allocate(pool *m, uint64_t bytes, const char *layer) {
+    uint64_t need = (bytes + NEURON_ALIGN - 1) / NEURON_ALIGN * NEURON_ALIGN;
+    uint64_t at = m->addr, end = m->addr + m->bytes;
+    uint32_t i = 0;
+    for (; i < m->count && m->blocks[i].addr - at < need; i++) at = m->blocks[i].addr + m->blocks[i].bytes;
+    if (need > end - at)
+        fw_fail(FW_STATUS_NO_MEMORY, "layer %s needs %llu bytes more than the %llu bytes of the net's neuron memory hold",
+                layer, (unsigned long long)need, (unsigned long long)m->bytes);
+    memmove(&m->blocks[i + 1], &m->blocks[i], (m->count - i) * sizeof(block));
+    m->blocks[i] = (block){at, need, 1};
+    m->count++;
+    return at;
+}
+
+static void pool_release(pool *m, uint64_t addr) {
+    block *b = pool_find(m, addr);
+    if (b == NULL || --b->users > 0) return;
+    memmove(b, b + 1, (size_t)(m->blocks + m->count - (b + 1)) * sizeof(block));
+    m->count--;
+}
+
+/* ---- tensors ---- */
+
+typedef struct {
+    program *p;
+    pool memory;
+    bool *ready; /* has shape and address */
+    const tpu_tensor_t *in;
+    tpu_tensor_t *out;
+} state;
+
+static uint64_t bytes_of(const tpu_tensor_t *t) {
+    return (uint64_t)t->elem_num * (uint64_t)fw_dtype_bytes(t->dtype);
+}
+
+static const char *const kind_names[] = {"net input", "net output", "neuron", "constant", "piece", "L2 tensor"};
+
+/* The actual shape may be anything whose bytes fit the compiled maximum, with as many dimensions. */
+static void check_maximum(const state *d, uint32_t index, const tpu_tensor_t *t, const char *layer) {
+    const fw_program_tensor *r = &d->p->records[index];
+    const tpu_tensor_t *most = &d->p->tensors[index];
+    uint64_t bytes = bytes_of(t);
+    if (bytes <= r->max_bytes && t->dims == most->dims && t->dtype == most->dtype) return;
+    char is[128], was[128];
+    fw_shape_text(is, sizeof is, t->shape, t->dims);
+    int compiled[FW_DIMS];
+    memcpy(compiled, r->tensor.shape, sizeof compiled);
+    fw_shape_text(was, sizeof was, compiled, r->tensor.dims);
+    fw_fail(FW_STATUS_SHAPE,
+            "layer %s: %s %u has shape %s, data type %u, %llu bytes; compiled for at most %s, data type %u, %llu bytes",
+            layer, kind_names[r->kind], (unsigned)(r->kind <= FW_TENSOR_OUTPUT ? r->index : index), is,
+            (unsigned)t->dtype, (unsigned long long)bytes, was, (unsigned)r->tensor.dtype,
+            (unsigned long long)r->max_bytes);
+}
+
+/* Values of a shape tensor that lies in DDR: commands before it must have run. */
+static int *shape_values(const tpu_tensor_t *t) {
+    int *values = (int *)(void *)fw_ddr_pointer(t->addr, (uint64_t)t->elem_num * 4);
+    if (values == NULL || t->addr % 4 != 0)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "a shape tensor at 0x%llx is not inside DDR", (unsigned long long)t->addr);
+    return values;
+}
+
+static void settle_inputs(state *d) {
+    for (uint32_t i = 0; i < d->p->head->tensor_count; i++) {
+        const fw_program_tensor *r = &d->p->records[i];
+        tpu_tensor_t *t = &d->p->tensors[i];
+        if (r->kind == FW_TENSOR_INPUT) {
+            check_maximum(d, i, &d->in[r->index], "of the request");
+            unsigned char ttype = t->ttype;
+            *t = d->in[r->index];
+            t->ttype = ttype;
+            d->ready[i] = true;
+        } else if (r->kind == FW_TENSOR_COEFF) {
+            t->addr += d->p->run->coeff_addr;
+            d->ready[i] = true;
+        }
+        if (d->ready[i] && t->ttype == BMNET_NEURON_SHAPE && t->host_data == NULL) t->host_data = shape_values(t);
+    }
+}
+
+static void place_output(state *d, const step *s, uint32_t index, tpu_tensor_t *t) {
+    const fw_program_tensor *r = &d->p->records[index];
+    check_maximum(d, index, t, s->name);
+    if (d->ready[index])
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s) makes tensor %u, which is in use", (unsigned)s->index, s->name,
+                (unsigned)index);
+    if (r->kind == FW_TENSOR_OUTPUT) {
+        t->addr = d->out[r->index].addr;
+    } else if (r->kind != FW_TENSOR_NEURON) {
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s) writes a %s", (unsigned)s->index, s->name, kind_names[r->kind]);
+    } else if (r->alias_of != FW_NONE) {
+        if (!d->ready[r->alias_of])
+            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s): tensor %u shares memory that does not exist yet",
+                    (unsigned)s->index, s->name, (unsigned)index);
+        t->addr = d->p->tensors[r->alias_of].addr;
+        block *b = pool_find(&d->memory, t->addr);
+        if (b != NULL) b->users++;
+    } else {
+        t->addr = pool_allocate(&d->memory, bytes_of(t), s->name);
+    }
+}
+
+static void settle_output(state *d, uint32_t index, const tpu_tensor_t *t) {
+    const fw_program_tensor *r = &d->p->records[index];
+    d->p->tensors[index] = *t;
+    d->ready[index] = true;
+    if (r->kind == FW_TENSOR_OUTPUT) d->out[r->index] = *t;
+}
+
+/* Releases the neurons that step `index` was the last to use. */
+static void release_after(state *d, uint32_t index) {
+    for (uint32_t i = 0; i < d->p->head->tensor_count; i++) {
+        const fw_program_tensor *r = &d->p->records[i];
+        if (r->kind == FW_TENSOR_NEURON && r->last_step == index && d->ready[i]) {
+            pool_release(&d->memory, d->p->tensors[i].addr);
+            d->ready[i] = false;
+        }
+    }
+}
+
+/* ---- steps ---- */
+
+static void gather_inputs(const state *d, const step *s, tpu_tensor_t *in) {
+    for (uint32_t i = 0; i < s->record->in_num; i++) {
+        if (!d->ready[s->in[i]])
+            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s) reads tensor %u, which does not exist (any more)",
+                    (unsigned)s->index, s->name, (unsigned)s->in[i]);
+        in[i] = d->p->tensors[s->in[i]];
+        fw_tensor_whole(&in[i]);
+    }
+}
+
+static void run_layer(state *d, const step *s) {
+    const fw_step *r = s->record;
+    tpu_tensor_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
+    uint64_t inferred[FW_MAX_TENSORS];
+    gather_inputs(d, s, in);
+    fw_tensor_prepare(out, r->out_num);
+    fw_layer_args args = fw_step_call(s, in, out);
+    fw_layer_run(FW_CALL_SHAPE, &args);
+    for (uint32_t i = 0; i < r->out_num; i++) {
+        fw_tensor_complete(&out[i], s->name, i);
+        fw_tensor_whole(&out[i]);
+        place_output(d, s, s->out[i], &out[i]);
+        inferred[i] = bytes_of(&out[i]);
+    }
+    uint64_t buffer = 0;
+    if (r->buffer_bytes != 0) buffer = pool_allocate(&d->memory, r->buffer_bytes, s->name);
+    args.buffer_addr = buffer;
+    fw_layer_run(FW_CALL_GLOBAL, &args);
+    if (fw.parallel)
+        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->name);
+    if (buffer != 0) pool_release(&d->memory, buffer);
+    for (uint32_t i = 0; i < r->out_num; i++) {
+        /* Layers whose output shape depends on data set it in their global function. */
+        fw_tensor_complete(&out[i], s->name, i);
+        if (bytes_of(&out[i]) > inferred[i])
+            fw_fail(FW_STATUS_SHAPE, "layer %s: global function made output %u larger than its shape function said",
+                    s->name, (unsigned)i);
+        check_maximum(d, s->out[i], &out[i], s->name);
+        settle_output(d, s->out[i], &out[i]);
+    }
+}
+
+static void run_copy(state *d, const step *s) {
+    tpu_tensor_t in, out;
+    gather_inputs(d, s, &in);
+    out = in;
+    out.ttype = d->p->tensors[s->out[0]].ttype;
+    out.dims = d->p->tensors[s->out[0]].dims;
+    place_output(d, s, s->out[0], &out);
+    fw_step_copy(s, &in, &out);
+    settle_output(d, s->out[0], &out);
+}
+
+void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out) {
+    state d = {.p = p, .in = in, .out = out};
+    if (p->run->neuron_bytes > UINT64_MAX - p->run->neuron_addr)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "the neuron memory ends behind the address space");
+    uint32_t tensors = p->head->tensor_count;
+    d.ready = fw_scratch(tensors * sizeof *d.ready + 1);
+    d.memory.blocks = fw_scratch(((size_t)tensors + 2) * sizeof(block)); /* and a buffer, and room to shift */
+    d.memory.addr = (p->run->neuron_addr + NEURON_ALIGN - 1) / NEURON_ALIGN * NEURON_ALIGN;
+    uint64_t lost = d.memory.addr - p->run->neuron_addr;
+    d.memory.bytes = p->run->neuron_bytes > lost ? p->run->neuron_bytes - lost : 0;
+    settle_inputs(&d);
+    for (uint32_t i = 0; i < p->head->step_count; i++) {
+        step s;
+        fw_step_load(p, i, &s);
+        if (s.record->opcode == FW_STEP_COPY)
+            run_copy(&d, &s);
+        else
+            run_layer(&d, &s);
+        release_after(&d, i);
+    }
+}

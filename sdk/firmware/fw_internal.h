@@ -1,0 +1,164 @@
+/* What the firmware's files share: the state of the request being served, errors, scratch memory and
+ * the emission of descriptors. Kernels and layers never include this; they have okk.h.
+ */
+#ifndef FW_INTERNAL_H
+#define FW_INTERNAL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bmcompiler_tpulayer_device.h"
+#include "fw_message.h"
+#include "okk.h"
+
+/* ---- the chip's numbers that C needs; sources as in firmware_sim/chip.py, a test compares ---- */
+#define FW_NPU_NUM 64
+#define FW_EU_NUM 32
+#define FW_LOCAL_BYTES 0x80000u /* per NPU */
+#define FW_LOCAL_BANKS 8
+#define FW_LOCAL_BASE 0x08000000u
+#define FW_L2_BASE 0x10000000u
+#define FW_L2_BYTES 0x400000u
+#define FW_L2_USER_OFFSET 0xA2000u
+#define FW_L2_USER_BYTES 0x25E000u
+#define FW_DTCM_BASE 0x02000000u
+#define FW_DTCM_USER_OFFSET 0x20000u
+#define FW_DTCM_USER_BYTES 0x5F400u
+#define FW_DDR_BASE 0x100000000ull
+#define FW_LOOKUP_TABLE_START 0x323C00u /* as the vendor's firmware reports them */
+#define FW_LOOKUP_TABLE_BYTES 0xDC400u
+
+/* Ids are 16 bits and start at 1. Streams are split a little before they run out, because the runtime
+ * of a card may append commands of its own. */
+#define FW_ID_LIMIT 0xFFF0u
+
+/* Whose code runs; it decides what the kernel API permits. */
+typedef enum {
+    FW_SCOPE_KERNEL, /* a free kernel */
+    FW_SCOPE_GLOBAL, /* a layer's global function, or the program itself */
+    FW_SCOPE_LOCAL,  /* a layer's local function */
+    FW_SCOPE_SHAPE   /* a layer's shape function */
+} fw_scope;
+
+typedef struct {
+    const fw_platform *platform;
+    bool recording;
+    fw_scope scope;
+    const char *layer; /* the layer whose function runs, for messages; NULL outside layers */
+
+    /* Newest id of each engine, and in a parallel section the ids of its start (what the other engine
+     * waits for). */
+    uint32_t bd_id, gdma_id;
+    uint32_t bd_start, gdma_start;
+    bool parallel;
+    bool check_ids; /* okk_set_id_node may not go back */
+
+    /* Descriptors in the arenas that the device has not got yet. */
+    uint32_t bd_pending, gdma_pending;
+
+    /* The kernel API function that runs, and the code address that called it. */
+    const char *api;
+    const void *site;
+
+    int32_t status; /* of the failure being unwound */
+    char error[512];
+} fw_state;
+
+extern fw_state fw;
+
+/* First line of every public function that issues commands or can refuse. */
+#define FW_ENTER() (fw.api = __func__, fw.site = __builtin_return_address(0))
+
+/* ---- errors: the text goes into the reply; control returns to the message loop ---- */
+void fw_fail(int32_t status, const char *format, ...) __attribute__((noreturn, cold, format(printf, 2, 3)));
+/* A rule of the kernel API is broken: the text gets the API function's name in front and the code
+ * address of the call behind it. */
+void fw_refuse(const char *format, ...) __attribute__((noreturn, cold, format(printf, 1, 2)));
+/* Formats into text, cut to capacity. */
+void fw_text(char *text, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void fw_set_activity(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- streams ---- */
+void fw_streams_reset(void);
+void fw_flush(uint32_t reason);
+void fw_emit_bd(uint32_t *descriptor);
+void fw_emit_gdma(uint32_t *descriptor);
+void fw_parallel_start(void);
+void fw_parallel_end(void);
+
+/* ---- copies issued by the firmware itself; element is 4, 2 or 1 bytes ---- */
+void fw_gdma_load(local_addr_t dst, system_addr_t src, const dim4 *shape, const dim4 *dst_stride,
+                  const dim4 *src_stride, int element);
+void fw_gdma_store(system_addr_t dst, local_addr_t src, const dim4 *shape, const dim4 *dst_stride,
+                   const dim4 *src_stride, int element);
+void fw_gdma_copy(system_addr_t dst, system_addr_t src, uint64_t elements, int element);
+
+/* ---- layouts ---- */
+void fw_check_shape(const dim4 *shape); /* refuses NULL and extents below 1 */
+void fw_aligned_stride(dim4 *stride, int start_npu, const dim4 *shape, int element);
+void fw_compact_stride(dim4 *stride, int start_npu, const dim4 *shape);
+void fw_continuous_stride(dim4 *stride, const dim4 *shape);
+
+/* ---- kernels ---- */
+uint32_t fw_kernel_count(void);
+const char *fw_kernel_name(uint32_t index);
+okk_kernel_func_t fw_kernel_find(const char *name);
+const char *fw_kernel_registration_error(void); /* NULL: none */
+
+/* ---- layers ---- */
+typedef enum { FW_CALL_SHAPE, FW_CALL_GLOBAL, FW_CALL_LOCAL } fw_call_kind;
+typedef struct {
+    const char *name; /* of the layer in its graph, or NULL */
+    int op_type;
+    const void *param;
+    int param_bytes;
+    const tpu_tensor_t *in;
+    int in_num;
+    tpu_tensor_t *out;
+    int out_num;
+    uint64_t buffer_addr, buffer_bytes;
+} fw_layer_args;
+/* Runs one function of a layer; fails with FW_STATUS_LAYER when it is missing or returns an error. */
+void fw_layer_run(fw_call_kind kind, const fw_layer_args *args);
+uint32_t fw_layer_count(void);
+uint64_t fw_layers_hash(void);
+
+/* ---- tensors of messages ---- */
+int fw_dtype_bytes(int dtype);
+/* Checks a tensor of a message and makes the layer's view of it. host is what host_offset counts in.
+ * what names the tensor in the message ("input 0 of the request"). */
+void fw_tensor_import(const fw_tensor *from, tpu_tensor_t *to, const uint8_t *host, uint32_t host_bytes,
+                      const char *what, uint32_t index);
+void fw_tensor_export(const tpu_tensor_t *from, fw_tensor *to);
+/* A tensor as global functions see it: one piece, the whole. */
+void fw_tensor_whole(tpu_tensor_t *tensor);
+/* Values that a shape function may give an output of type NEURON_SHAPE through host_data. */
+#define FW_SHAPE_VALUES 64
+/* Empty outputs for a shape function. */
+void fw_tensor_prepare(tpu_tensor_t *outputs, uint32_t count);
+/* Completes a tensor that a layer's shape function filled: checks dims and extents, sets the rest. */
+void fw_tensor_complete(tpu_tensor_t *tensor, const char *layer, uint32_t index);
+void fw_shape_text(char *text, size_t capacity, const int *shape, uint32_t dims);
+
+/* ---- programs ---- */
+/* Runs a program of `bytes` bytes (checked here; 8-byte aligned). in and out are the net's tensors; on
+ * return out holds the shapes that came out. */
+void fw_program_run(const uint8_t *program, uint32_t bytes, const fw_run *run, const tpu_tensor_t *in,
+                    tpu_tensor_t *out);
+
+/* ---- the platform: fw_native.c on the host, another file on the controller ---- */
+/* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
+bool fw_platform_try(void (*body)(void *), void *argument);
+void fw_platform_unwind(void) __attribute__((noreturn));
+int fw_platform_format(char *text, size_t capacity, const char *format, va_list arguments);
+/* Zeroed memory until the request ends, aligned to 16; NULL when there is no more. */
+void *fw_platform_scratch(size_t bytes);
+void fw_platform_scratch_release(void);
+/* Scratch memory; fails with FW_STATUS_NO_MEMORY. */
+void *fw_scratch(size_t bytes);
+/* DDR as the controller's pointers see it; NULL when [addr, +bytes) is not inside. */
+uint8_t *fw_ddr_pointer(uint64_t addr, uint64_t bytes);
+
+#endif

@@ -1,0 +1,263 @@
+/* The interpreter of programs: checks one completely, then runs its steps.
+ *
+ * FIXED: every tensor comes with its shape and address; the compiler has decided everything, and the
+ * steps are run (usually while recording) as they stand. DYNAMIC: shapes are inferred and memory is
+ * allocated here, step by step (fw_dynamic.c).
+ */
+#include "fw_program_internal.h"
+
+#include <string.h>
+
+/* ---- reading ---- */
+
+static const void *section(const uint8_t *program, uint32_t bytes, uint32_t offset, uint64_t need,
+                           const char *what) {
+    if (offset % 8 != 0 || offset > bytes || need > bytes - offset)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "the program's %s, %llu bytes at %u, are not inside its %u bytes", what,
+                (unsigned long long)need, (unsigned)offset, (unsigned)bytes);
+    return program + offset;
+}
+
+static const uint8_t *data_at(const program *p, uint32_t offset, uint64_t need, uint32_t step, const char *what) {
+    if (offset > p->head->data_bytes || need > p->head->data_bytes - offset)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its %s are not inside the program's data", (unsigned)step, what);
+    return p->data + offset;
+}
+
+static void check_indices(const program *p, uint32_t step, uint32_t offset, uint32_t num, const char *what,
+                          uint32_t *indices) {
+    if (num > FW_MAX_TENSORS)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has %u %s; at most %d", (unsigned)step, (unsigned)num, what,
+                FW_MAX_TENSORS);
+    memcpy(indices, data_at(p, offset, (uint64_t)num * 4, step, what), (size_t)num * 4);
+    for (uint32_t i = 0; i < num; i++)
+        if (indices[i] >= p->head->tensor_count)
+            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: %s name tensor %u of %u", (unsigned)step, what,
+                    (unsigned)indices[i], (unsigned)p->head->tensor_count);
+}
+
+void fw_step_load(const program *p, uint32_t index, step *s) {
+    s->index = index;
+    s->record = &p->steps[index];
+    const fw_step *r = s->record;
+    const uint8_t *name = data_at(p, r->name_offset, 1, index, "name");
+    if (memchr(name, 0, p->head->data_bytes - r->name_offset) == NULL)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its name has no end", (unsigned)index);
+    s->name = (const char *)name;
+    if (r->param_offset % 8 != 0)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its parameters begin at %u, no multiple of 8", (unsigned)index,
+                (unsigned)r->param_offset);
+    s->param = data_at(p, r->param_offset, r->param_bytes, index, "parameters");
+    check_indices(p, index, r->in_offset, r->in_num, "inputs", s->in);
+    check_indices(p, index, r->out_offset, r->out_num, "outputs", s->out);
+}
+
+static bool is_transfer(uint32_t opcode) {
+    return opcode == FW_STEP_LOAD || opcode == FW_STEP_STORE || opcode == FW_STEP_COPY;
+}
+
+/* Which memories a step's tensors may lie in; system memory is DDR and L2. */
+static void check_places(const program *p, const step *s) {
+    uint32_t op = s->record->opcode;
+    bool local_in = op == FW_STEP_LOCAL || op == FW_STEP_STORE;
+    bool local_out = op == FW_STEP_LOCAL || op == FW_STEP_LOAD;
+    for (uint32_t i = 0; i < s->record->in_num; i++) {
+        uint32_t kind = p->records[s->in[i]].kind;
+        /* Inputs of local functions may be in L2, and shape tensors are values, not memory. */
+        bool free = op == FW_STEP_LOCAL && (kind == FW_TENSOR_L2 || p->tensors[s->in[i]].ttype == BMNET_NEURON_SHAPE);
+        if (!free && (kind == FW_TENSOR_LOCAL) != local_in)
+            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: input %u is in the wrong memory for this step",
+                    (unsigned)s->index, (unsigned)i);
+    }
+    for (uint32_t i = 0; i < s->record->out_num; i++)
+        if ((p->records[s->out[i]].kind == FW_TENSOR_LOCAL) != local_out)
+            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: output %u is in the wrong memory for this step",
+                    (unsigned)s->index, (unsigned)i);
+}
+
+static void check_step(const program *p, uint32_t index) {
+    step s;
+    fw_step_load(p, index, &s);
+    const fw_step *r = s.record;
+    if (r->opcode < FW_STEP_GLOBAL || r->opcode > FW_STEP_PARALLEL_END)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has the unknown opcode %u", (unsigned)index, (unsigned)r->opcode);
+    if (is_transfer(r->opcode) && (r->in_num != 1 || r->out_num != 1))
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u moves %u tensors to %u; it moves one to one", (unsigned)index,
+                (unsigned)r->in_num, (unsigned)r->out_num);
+    if (p->run->mode == FW_MODE_DYNAMIC && r->opcode != FW_STEP_GLOBAL && r->opcode != FW_STEP_COPY)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has opcode %u; dynamic programs run layers globally", (unsigned)index,
+                (unsigned)r->opcode);
+    bool user_layer = (r->opcode == FW_STEP_GLOBAL || r->opcode == FW_STEP_LOCAL) &&
+                      r->op_type < FW_BUILTIN_OP_BASE;
+    if (user_layer && p->head->layers_hash != fw_layers_hash())
+        fw_fail(FW_STATUS_LAYER,
+                "layer %s: the program was compiled with other user layers (hash %016llx) than this firmware holds "
+                "(%016llx); compile it again",
+                s.name, (unsigned long long)p->head->layers_hash, (unsigned long long)fw_layers_hash());
+    check_places(p, &s);
+}
+
+static void check_tensor(const program *p, uint32_t index) {
+    const fw_program_tensor *r = &p->records[index];
+    if (r->kind > FW_TENSOR_L2)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "tensor %u has the unknown kind %u", (unsigned)index, (unsigned)r->kind);
+    if (p->run->mode != FW_MODE_DYNAMIC) return;
+    if ((r->kind == FW_TENSOR_INPUT && r->index >= p->run->in_num) ||
+        (r->kind == FW_TENSOR_OUTPUT && r->index >= p->run->out_num))
+        fw_fail(FW_STATUS_BAD_MESSAGE, "tensor %u is %s %u of the net, which has fewer", (unsigned)index,
+                r->kind == FW_TENSOR_INPUT ? "input" : "output", (unsigned)r->index);
+    if (r->alias_of != FW_NONE && r->alias_of >= p->head->tensor_count)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "tensor %u shares the memory of tensor %u of %u", (unsigned)index,
+                (unsigned)r->alias_of, (unsigned)p->head->tensor_count);
+}
+
+static void read_program(program *p, const uint8_t *bytes, uint32_t size, const fw_run *run) {
+    p->run = run;
+    p->head = section(bytes, size, 0, sizeof(fw_program), "header");
+    if (p->head->magic != FW_PROGRAM_MAGIC)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "this is no program: it begins with 0x%08x", (unsigned)p->head->magic);
+    if (p->head->version != FW_PROGRAM_VERSION)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "the program has version %u; this firmware runs version %d",
+                (unsigned)p->head->version, FW_PROGRAM_VERSION);
+    p->records = section(bytes, size, p->head->tensor_offset,
+                         (uint64_t)p->head->tensor_count * sizeof(fw_program_tensor), "tensors");
+    p->steps = section(bytes, size, p->head->step_offset, (uint64_t)p->head->step_count * sizeof(fw_step), "steps");
+    p->data = section(bytes, size, p->head->data_offset, p->head->data_bytes, "data");
+    bool counts = run->in_num == p->head->in_num && run->out_num == p->head->out_num;
+    if (run->mode == FW_MODE_DYNAMIC && !counts)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "the net has %u inputs and %u outputs; the request gives %u and %u",
+                (unsigned)p->head->in_num, (unsigned)p->head->out_num, (unsigned)run->in_num,
+                (unsigned)run->out_num);
+    p->tensors = fw_scratch((size_t)p->head->tensor_count * sizeof(tpu_tensor_t));
+    for (uint32_t i = 0; i < p->head->tensor_count; i++) {
+        fw_tensor_import(&p->records[i].tensor, &p->tensors[i], p->data, p->head->data_bytes, "program tensor", i);
+        check_tensor(p, i);
+    }
+    for (uint32_t i = 0; i < p->head->step_count; i++) check_step(p, i);
+}
+
+/* ---- moving pieces between system and local memory ---- */
+
+static dim4 dims_of(const int *v) { return (dim4){v[0], v[1], v[2], v[3]}; }
+
+/* One piece: where it begins in the whole tensor, and both layouts. */
+static void move_piece(const step *s, const tpu_tensor_t *whole, const tpu_tensor_t *piece, bool load) {
+    int element = fw_dtype_bytes(piece->dtype);
+    if (whole->dims > 4 || piece->dims > 4 || whole->store_mode != STORE_MODE_1N ||
+        piece->store_mode != STORE_MODE_1N || whole->dtype != piece->dtype)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s): pieces have up to 4 dimensions, 1N, and their tensor's type",
+                (unsigned)s->index, s->name);
+    uint64_t first = 0;
+    for (int d = 0; d < 4; d++) {
+        if (whole->shape[d] != piece->shape[d] || piece->processed[d] < 0 || piece->slice_shape[d] < 1 ||
+            (int64_t)piece->processed[d] + piece->slice_shape[d] > whole->shape[d])
+            fw_fail(FW_STATUS_SHAPE, "step %u (%s): dimension %d: elements %d to %d of a piece of %d, in a tensor of %d",
+                    (unsigned)s->index, s->name, d, piece->processed[d],
+                    piece->processed[d] + piece->slice_shape[d] - 1, piece->shape[d], whole->shape[d]);
+        first = first * (uint64_t)whole->shape[d] + (uint64_t)piece->processed[d];
+    }
+    dim4 all = dims_of(whole->shape), size = dims_of(piece->slice_shape), outside, inside;
+    fw_continuous_stride(&outside, &all);
+    if (piece->ttype == BMNET_COEFF || piece->ttype == BMNET_COEFF_NEURON)
+        fw_compact_stride(&inside, 0, &size);
+    else
+        fw_aligned_stride(&inside, 0, &size, element);
+    uint64_t addr = whole->addr + first * (uint64_t)element;
+    if (load)
+        fw_gdma_load((local_addr_t)piece->addr, addr, &size, &inside, &outside, element);
+    else
+        fw_gdma_store(addr, (local_addr_t)piece->addr, &size, &outside, &inside, element);
+}
+
+void fw_step_copy(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+    int element = fw_dtype_bytes(in->dtype);
+    if (element != fw_dtype_bytes(out->dtype) || in->elem_num != out->elem_num)
+        fw_fail(FW_STATUS_SHAPE, "step %u (%s): copies %d elements of %d bytes to %d of %d bytes", (unsigned)s->index,
+                s->name, in->elem_num, element, out->elem_num, fw_dtype_bytes(out->dtype));
+    if (in->addr != out->addr) fw_gdma_copy(out->addr, in->addr, (uint64_t)in->elem_num, element);
+}
+
+/* ---- layer calls ---- */
+
+fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *out) {
+    const fw_step *r = s->record;
+    return (fw_layer_args){.name = s->name, .op_type = r->op_type, .param = s->param,
+                           .param_bytes = (int)r->param_bytes, .in = in, .in_num = (int)r->in_num, .out = out,
+                           .out_num = (int)r->out_num, .buffer_addr = r->buffer_addr,
+                           .buffer_bytes = r->buffer_bytes};
+}
+
+/* The layer's shape function may say which piece its local function makes of the input pieces. Where
+ * it does, that must be the piece the compiler asks for. */
+static void check_forward(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *wanted) {
+    tpu_tensor_t out[FW_MAX_TENSORS];
+    fw_tensor_prepare(out, s->record->out_num);
+    fw_layer_args args = fw_step_call(s, in, out);
+    fw_layer_run(FW_CALL_SHAPE, &args);
+    for (uint32_t i = 0; i < s->record->out_num; i++) {
+        static const int none[MAX_SHAPE_DIMS];
+        if (memcmp(out[i].slice_shape, none, sizeof none) == 0) continue;
+        uint32_t dims = wanted[i].dims;
+        if (memcmp(out[i].slice_shape, wanted[i].slice_shape, dims * sizeof(int)) == 0 &&
+            memcmp(out[i].processed, wanted[i].processed, dims * sizeof(int)) == 0)
+            continue;
+        char text[4][80];
+        fw_shape_text(text[0], sizeof text[0], out[i].slice_shape, dims);
+        fw_shape_text(text[1], sizeof text[1], out[i].processed, dims);
+        fw_shape_text(text[2], sizeof text[2], wanted[i].slice_shape, dims);
+        fw_shape_text(text[3], sizeof text[3], wanted[i].processed, dims);
+        fw_fail(FW_STATUS_SHAPE,
+                "layer %s: shape function says the piece of output %u has extent %s at %s; the compiler asked for %s at "
+                "%s: its backward_* methods and its shape function disagree",
+                s->name, (unsigned)i, text[0], text[1], text[2], text[3]);
+    }
+}
+
+static void call_layer(program *p, const step *s) {
+    const fw_step *r = s->record;
+    bool local = r->opcode == FW_STEP_LOCAL;
+    tpu_tensor_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
+    for (uint32_t i = 0; i < r->in_num; i++) in[i] = p->tensors[s->in[i]];
+    for (uint32_t i = 0; i < r->out_num; i++) out[i] = p->tensors[s->out[i]];
+    if (local) {
+        check_forward(s, in, out);
+    } else {
+        for (uint32_t i = 0; i < r->in_num; i++) fw_tensor_whole(&in[i]);
+        for (uint32_t i = 0; i < r->out_num; i++) fw_tensor_whole(&out[i]);
+    }
+    bool parallel = fw.parallel;
+    fw_layer_args args = fw_step_call(s, in, out);
+    fw_layer_run(local ? FW_CALL_LOCAL : FW_CALL_GLOBAL, &args);
+    if (fw.parallel != parallel)
+        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->name);
+}
+
+static void run_step(program *p, uint32_t index) {
+    step s;
+    fw_step_load(p, index, &s);
+    fw.api = "program";
+    fw.site = NULL;
+    switch (s.record->opcode) {
+    case FW_STEP_LOAD: move_piece(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]], true); return;
+    case FW_STEP_STORE: move_piece(&s, &p->tensors[s.out[0]], &p->tensors[s.in[0]], false); return;
+    case FW_STEP_COPY: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
+    case FW_STEP_PARALLEL_START: fw_parallel_start(); return;
+    case FW_STEP_PARALLEL_END: fw_parallel_end(); return;
+    default: call_layer(p, &s);
+    }
+}
+
+void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, const tpu_tensor_t *in,
+                    tpu_tensor_t *out) {
+    program p;
+    if (run->mode != FW_MODE_FIXED && run->mode != FW_MODE_DYNAMIC)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "unknown program mode %u", (unsigned)run->mode);
+    if (run->mode == FW_MODE_DYNAMIC && fw.recording)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "a dynamic program cannot be recorded");
+    read_program(&p, bytes, size, run);
+    if (run->mode == FW_MODE_DYNAMIC) {
+        fw_dynamic_run(&p, in, out);
+        return;
+    }
+    for (uint32_t i = 0; i < p.head->step_count; i++) run_step(&p, i);
+}

@@ -1,0 +1,33 @@
+/* What the two halves of the interpreter share. */
+#ifndef FW_PROGRAM_INTERNAL_H
+#define FW_PROGRAM_INTERNAL_H
+
+#include "fw_internal.h"
+
+/* A program that was read and checked. */
+typedef struct {
+    const fw_run *run;
+    const fw_program *head;
+    const fw_program_tensor *records;
+    const fw_step *steps;
+    const uint8_t *data;
+    tpu_tensor_t *tensors; /* one for each record */
+} program;
+
+/* One step with its references resolved. */
+typedef struct {
+    uint32_t index;
+    const fw_step *record;
+    const char *name;
+    const void *param;
+    uint32_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
+} step;
+
+void fw_step_load(const program *p, uint32_t index, step *s);
+void fw_step_copy(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *out);
+fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *out);
+
+/* Runs a dynamic program: infers shapes, allocates neurons, calls layers; out gets the shapes. */
+void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out);
+
+#endif

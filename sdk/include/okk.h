@@ -1,0 +1,361 @@
+/* The kernel API of the BM1684: what device code calls to move data and compute.
+ *
+ * Names, types and argument order are those of the vendor's okk.h, so kernels written for it compile
+ * unchanged. What is declared here is implemented; a function of the vendor's header that is missing
+ * here is a compile error, not a surprise at run time.
+ *
+ * Rules that hold everywhere:
+ * - local_addr_t counts through the local memories: NPU * 512 KiB + offset. A tensor whose address lies
+ *   in NPU s has channel c on NPU (s + c) % 64. The tensors of one BDC call start on one NPU.
+ * - Strides are in elements. A NULL stride means the 128-byte aligned layout in local memory and the
+ *   continuous layout in system memory. A stride of 0 repeats one element. GDMA moves w with stride 1.
+ * - BDC sizes: n, h, w 1..65535, c 1..4095; 32-bit operands at multiples of 4 (128 is faster).
+ * - A call that breaks a rule, or a value that does not fit its descriptor field, ends the kernel
+ *   with a message that names the function, the value and the limit. Nothing wraps.
+ */
+#ifndef OKK_H
+#define OKK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- kernels that the host launches by name ---- */
+
+typedef void (*okk_kernel_func_t)(const void *);
+
+/* Makes `void func(const void *args)` known under its name (at most 64 characters, unique). args is
+ * the host's argument struct; declare it packed, so that host and controller agree on its layout. */
+#define OKKERNEL_FUNC_REGISTER(func)                                             \
+    __attribute__((constructor)) void okk_kernel_register_##func(void) {         \
+        okk_register_kernel_func(#func, func);                                   \
+    }
+
+void okk_register_kernel_func(const char *name, okk_kernel_func_t func);
+void okk_dump_registered_kernel_funcs(void); /* their names, to the log */
+
+/* ---- logging and assertions ---- */
+
+/* printf-like text to the device log. */
+#define OKKERNEL_LOG(format, ...) fw_log(0, (char *)(format), ##__VA_ARGS__)
+/* Ends the kernel with "file:line: function: assertion failed" unless the condition holds. */
+#define OKKERNEL_ASSERT(assertion)                                               \
+    do {                                                                         \
+        if (!(assertion)) fw_assert_failed(#assertion, __FILE__, __LINE__, __func__); \
+    } while (0)
+
+void fw_log(int level, char *format, ...) __attribute__((format(printf, 2, 3)));
+void fw_assert_failed(const char *assertion, const char *file, int line, const char *function)
+    __attribute__((noreturn));
+
+/* ---- types ---- */
+
+typedef unsigned int local_addr_t;        /* NPU * 512 KiB + offset */
+typedef unsigned long long system_addr_t; /* DDR or L2, absolute */
+typedef unsigned long long global_addr_t; /* DDR, absolute */
+
+typedef struct {
+    int n, c, h, w;
+} dim4;
+
+typedef struct {
+    int h, w;
+} dim2;
+
+typedef struct {
+    int top, bottom, left, right;
+} Padding;
+
+typedef char s8x4[4];
+typedef unsigned char u8x4[4];
+typedef short s16x2[2];
+typedef unsigned short u16x2[2];
+
+/* The bits of one element; pick the member that fits the meaning. */
+typedef union {
+    float fp32;
+    int s32;
+    unsigned int u32;
+    s8x4 _4N_s8;
+    u8x4 _4N_u8;
+    s16x2 _2N_s16;
+    u16x2 _2N_u16;
+} x32;
+
+typedef union {
+    short s16;
+    unsigned short u16;
+} x16;
+
+typedef union {
+    char s8;
+    unsigned char u8;
+} x8;
+
+/* An operand that is either a tensor in local memory or one constant. */
+typedef struct {
+    bool is_addr;
+    union {
+        float val;
+        local_addr_t addr;
+    } context;
+} fp32_or_addr_t;
+
+typedef struct {
+    bool is_addr;
+    union {
+        x32 val;
+        local_addr_t addr;
+    } context;
+} x32_or_addr_t;
+
+/* ---- command ids ----
+ *
+ * Each engine numbers its commands; a node is {unsigned bd, gdma, in_parallel}: the newest numbers (in a
+ * parallel section those of its start). Kernels that leave the ids alone never need these. While the
+ * check is enabled (the default) okk_set_id_node refuses numbers lower than those already given. Layers
+ * cannot set ids: the compiler numbers their commands. */
+void okk_set_id_node(void *node);
+void okk_get_id_node(void *node);
+void okk_enable_check_id_node(void);
+void okk_disable_check_id_node(void);
+
+/* ---- memories ---- */
+
+unsigned long long okk_global_mem_start_addr(void);
+unsigned int okk_local_mem_start_addr(void);
+unsigned int okk_local_mem_bank_per_npu(void);
+unsigned int okk_local_mem_size_per_npu(void);
+unsigned int okk_l2_sram_start_addr(void);
+unsigned int okk_l2_sram_size(void);
+unsigned int okk_dtcm_start_addr(void);
+unsigned int okk_dtcm_size(void);
+unsigned int okk_lookup_table_start_addr(void);
+unsigned int okk_lookup_table_size(void);
+unsigned int okk_eu_num(void);
+int okk_npu_num(void);
+
+/* Pointers through which the controller reads and writes device memory; poll first. A kernel that uses
+ * them (but for dtcm, the controller's own memory) cannot be recorded by a static compile: its layer's
+ * descriptor returns true from must_dynamic_run(). */
+unsigned char *okk_global_mem_addr(unsigned long long addr);
+unsigned char *okk_local_mem_addr(unsigned int idx, unsigned int addr);
+unsigned char *okk_l2_sram_addr(unsigned int addr);
+unsigned char *okk_dtcm_addr(unsigned int addr);
+
+/* ---- order ----
+ *
+ * Commands run one after another, whatever their engine, except between okk_parallel_start and
+ * okk_parallel_end: there GDMA and BDC commands only keep the order of their own engine, and both wait
+ * for what came before the start. okk_poll waits for everything; not inside a parallel section. In a
+ * layer's local function none of these may be called: the compiler owns the order there. */
+void okk_initialize(void);
+void okk_poll(void);
+void okk_parallel_start(void);
+void okk_parallel_end(void);
+bool okk_is_parallel_state(void);
+
+/* ---- layouts ---- */
+
+int okk_start_npu_index(local_addr_t addr);
+int okk_channle_num_per_npu(int start_idx, int num_channels);
+void okk_128_byte_aligned_stride_for_32bit(dim4 *stride, int start_idx, const dim4 *shape);
+void okk_128_byte_aligned_stride_for_16bit(dim4 *stride, int start_idx, const dim4 *shape);
+void okk_128_byte_aligned_stride_for_8bit(dim4 *stride, int start_idx, const dim4 *shape);
+void okk_compact_stride(dim4 *stride, int start_idx, const dim4 *shape);
+void okk_continuous_stride(dim4 *stride, const dim4 *shape);
+/* Bytes of h * w 32-bit elements, rounded up to 64. */
+unsigned int okk_64_byte_aligned_feature_size(int h, int w);
+
+/* ---- GDMA: copies and fills; S = system memory (DDR, L2), L = local memory ---- */
+
+void okk_gdma_32bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_32bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_32bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_32bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_16bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_16bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_16bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_16bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
+                            const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_8bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
+                           const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_8bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                           const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_8bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                           const dim4 *dst_stride, const dim4 *src_stride);
+void okk_gdma_8bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
+                           const dim4 *dst_stride, const dim4 *src_stride);
+
+/* A rows x cols matrix with row_stride elements from row to row in system memory; in local memory rows
+ * lie on n, cols_per_channel columns on each channel, aligned. */
+void okk_gdma_32bit_matrix_S2L(local_addr_t dst_addr, system_addr_t src_addr, int rows, int cols,
+                               int cols_per_channel, int row_stride);
+void okk_gdma_32bit_matrix_L2S(system_addr_t dst_addr, local_addr_t src_addr, int rows, int cols,
+                               int cols_per_channel, int row_stride);
+
+/* Fill with C. A NULL stride in local memory is the aligned stride for 32-bit elements at every width
+ * (as the vendor's encoder has it): give strides to the 16-bit and 8-bit fills. */
+void okk_gdma_32bit_set_C_system(system_addr_t dst_addr, x32 C, const dim4 *shape,
+                                 const dim4 *dst_stride);
+void okk_gdma_32bit_set_C_local(local_addr_t dst_addr, x32 C, const dim4 *shape,
+                                const dim4 *dst_stride);
+void okk_gdma_16bit_set_C_system(system_addr_t dst_addr, x16 C, const dim4 *shape,
+                                 const dim4 *dst_stride);
+void okk_gdma_16bit_set_C_local(local_addr_t dst_addr, x16 C, const dim4 *shape,
+                                const dim4 *dst_stride);
+void okk_gdma_8bit_set_C_system(system_addr_t dst_addr, x8 C, const dim4 *shape,
+                                const dim4 *dst_stride);
+void okk_gdma_8bit_set_C_local(local_addr_t dst_addr, x8 C, const dim4 *shape,
+                               const dim4 *dst_stride);
+
+/* 32-bit tensor, continuous in system memory, compact in local memory from NPU 0 on. */
+void okk_gdma_compact_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape);
+
+/* ---- BDC: 32-bit elements of any meaning ---- */
+
+void okk_bdc_32bit_cpy(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                       const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_32bit_set_C(local_addr_t dst_addr, x32 C, const dim4 *shape, const dim4 *dst_stride);
+void okk_bdc_32bit_and(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                       const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                       const dim4 *src1_stride);
+void okk_bdc_32bit_and_C(local_addr_t dst_addr, local_addr_t src_addr, x32 C, const dim4 *shape,
+                         const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_32bit_or(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                      const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                      const dim4 *src1_stride);
+void okk_bdc_32bit_or_C(local_addr_t dst_addr, local_addr_t src_addr, x32 C, const dim4 *shape,
+                        const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_32bit_xor(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                       const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                       const dim4 *src1_stride);
+void okk_bdc_32bit_xor_C(local_addr_t dst_addr, local_addr_t src_addr, x32 C, const dim4 *shape,
+                         const dim4 *dst_stride, const dim4 *src_stride);
+
+/* Shift counts are in -32..32: positive to the left, negative to the right. */
+void okk_bdc_32bit_arithmetic_shift(local_addr_t dst_addr, local_addr_t src0_addr,
+                                    local_addr_t src1_addr, const dim4 *shape,
+                                    const dim4 *dst_stride, const dim4 *src0_stride,
+                                    const dim4 *src1_stride);
+void okk_bdc_32bit_logical_shift(local_addr_t dst_addr, local_addr_t src0_addr,
+                                 local_addr_t src1_addr, const dim4 *shape, const dim4 *dst_stride,
+                                 const dim4 *src0_stride, const dim4 *src1_stride);
+void okk_bdc_32bit_arithmetic_shift_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride);
+void okk_bdc_32bit_logical_shift_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                   const dim4 *shape, const dim4 *dst_stride,
+                                   const dim4 *src_stride);
+void okk_bdc_32bit_C_arithmetic_shift(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride);
+void okk_bdc_32bit_C_logical_shift(local_addr_t dst_addr, local_addr_t src_addr, unsigned int C,
+                                   const dim4 *shape, const dim4 *dst_stride,
+                                   const dim4 *src_stride);
+
+/* ---- BDC: fp32, one operand ---- */
+
+void okk_bdc_relu(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                  const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_reciprocal(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                        const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_neg(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                 const dim4 *dst_stride, const dim4 *src_stride);
+
+/* ---- BDC: fp32, two operands; _C: the second is a constant, C_: the first is ----
+ *
+ * mac adds the product to dst. Division is the chip's: 1/1 gives 0.99999988. */
+void okk_bdc_add(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                 const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                 const dim4 *src1_stride);
+void okk_bdc_add_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_sub(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                 const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                 const dim4 *src1_stride);
+void okk_bdc_sub_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_C_sub(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_mul(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                 const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                 const dim4 *src1_stride);
+void okk_bdc_mul_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_div(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                 const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                 const dim4 *src1_stride);
+void okk_bdc_div_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_C_div(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_mac(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                 const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                 const dim4 *src1_stride);
+void okk_bdc_mac_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_max(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                 const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                 const dim4 *src1_stride);
+void okk_bdc_max_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_min(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
+                 const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
+                 const dim4 *src1_stride);
+void okk_bdc_min_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
+                   const dim4 *dst_stride, const dim4 *src_stride);
+
+/* ---- BDC: per-channel bias and scale (one 32-bit word per channel, compact) ---- */
+
+void okk_bdc_bias(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t bias_addr,
+                  const dim4 *shape, const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_scale(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t scale_addr,
+                   const dim4 *shape, const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_scale_bias(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t scale_addr,
+                        local_addr_t bias_addr, const dim4 *shape, const dim4 *dst_stride,
+                        const dim4 *src_stride);
+
+/* ---- BDC: selection ----
+ *
+ * ..._value: select_val where the comparison holds, 0 elsewhere. greater_select and equal_select take
+ * select0 where it holds and select1 elsewhere; tensors aligned, addresses multiples of 128. equal_select
+ * does not compare a tensor with a constant; equal_C_select_value does. */
+void okk_bdc_greater_select_value(local_addr_t dst_addr, local_addr_t src0_addr,
+                                  local_addr_t src1_addr, x32 select_val, const dim4 *shape,
+                                  const dim4 *dst_stride, const dim4 *src0_stride,
+                                  const dim4 *src1_stride);
+void okk_bdc_greater_C_select_value(local_addr_t dst_addr, local_addr_t src_addr, float C,
+                                    x32 select_val, const dim4 *shape, const dim4 *dst_stride,
+                                    const dim4 *src_stride);
+void okk_bdc_C_greater_select_value(local_addr_t dst_addr, local_addr_t src_addr, float C,
+                                    x32 select_val, const dim4 *shape, const dim4 *dst_stride,
+                                    const dim4 *src_stride);
+void okk_bdc_equal_select_value(local_addr_t dst_addr, local_addr_t src0_addr,
+                                local_addr_t src1_addr, x32 select_val, const dim4 *shape,
+                                const dim4 *dst_stride, const dim4 *src0_stride,
+                                const dim4 *src1_stride);
+void okk_bdc_equal_C_select_value(local_addr_t dst_addr, local_addr_t src_addr, float C,
+                                  x32 select_val, const dim4 *shape, const dim4 *dst_stride,
+                                  const dim4 *src_stride);
+void okk_bdc_greater_select(local_addr_t dst_addr, const fp32_or_addr_t *src0,
+                            const fp32_or_addr_t *src1, const x32_or_addr_t *select0,
+                            const x32_or_addr_t *select1, const dim4 *shape);
+void okk_bdc_equal_select(local_addr_t dst_addr, const fp32_or_addr_t *src0,
+                          const fp32_or_addr_t *src1, const x32_or_addr_t *select0,
+                          const x32_or_addr_t *select1, const dim4 *shape);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
