@@ -1,0 +1,187 @@
+"""Tensor arithmetic (AR, tsk_typ 3) on 32-bit elements: fp32 and integer words.
+
+The precision fields only choose between this unit and the fixed-point one: fp32 (2) and int32 (4)
+mean the same here, the operation decides how the bits are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import elementwise, fp32
+from firmware_sim.instructions.local_operand import WORD, is_aligned, result_shape, word_operand, word_tensor
+from firmware_sim.isa import timing
+from firmware_sim.isa.codes import Eu, Precision, Task
+from firmware_sim.isa.footprint import Access, Constant, Operand, Tensor
+from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics, Status
+from firmware_sim.isa.layout import Row
+from firmware_sim.memory import Memory
+
+Words = npt.NDArray[np.uint32]
+
+WORD_PRECISIONS = frozenset({int(Precision.FP32), int(Precision.INT32)})
+FIXED_PRECISIONS = frozenset(range(8)) - WORD_PRECISIONS
+
+
+def on_floats(function: Callable[..., npt.NDArray[np.float32]]) -> elementwise.Kernel:
+    """An fp32 function as one of raw words."""
+
+    def kernel(*arguments: Words) -> Words:
+        result: Words = function(*[a.view(np.float32) for a in arguments]).view(np.uint32)
+        return result
+
+    return kernel
+
+
+def _select(condition: npt.NDArray[np.bool_], value: Words) -> Words:
+    return np.where(condition, value, np.uint32(0))
+
+
+def _select_greater(a: Words, b: Words, value: Words) -> Words:
+    return _select(fp32.greater(a.view(np.float32), b.view(np.float32)), value)
+
+
+def _select_equal(a: Words, b: Words, value: Words) -> Words:
+    """Equal bits, so +0 and -0 differ and a NaN equals itself."""
+    return _select(np.equal(a, b), value)
+
+
+def _shift(a: Words, count: Words, *, arithmetic: bool) -> Words:
+    """The low 6 bits of the count, signed: positive is left; bits shifted out are lost, 32 moves nothing."""
+    signed = (count & np.uint32(63)).view(np.int32)
+    signed = np.where(signed >= 32, signed - np.int32(64), signed)
+    amount = np.abs(signed) & np.int32(31)
+    if arithmetic:
+        right = np.right_shift(a.view(np.int32), amount).view(np.uint32)
+    else:
+        right = np.right_shift(a, amount.view(np.uint32))
+    out: Words = np.where(signed > 0, np.left_shift(a, amount.view(np.uint32)), right)
+    return out
+
+
+def _shift_arithmetic(a: Words, count: Words) -> Words:
+    return _shift(a, count, arithmetic=True)
+
+
+def _shift_logical(a: Words, count: Words) -> Words:
+    return _shift(a, count, arithmetic=False)
+
+
+def _copy(a: Words) -> Words:
+    return a
+
+
+@dataclass(frozen=True)
+class _Operation:
+    eu: Eu
+    summary: str
+    kernel: elementwise.Kernel
+    inputs: tuple[str, ...] = ("opd0", "opd1")
+    old: bool = False  # the result's old value is the last argument
+    value: bool = False  # the constant opd2 is the last argument
+    factor: float = 2  # cycles per 16 pixels
+
+
+_OPERATIONS = (
+    _Operation(Eu.MUL, "opd0 * opd1, fp32", on_floats(fp32.mul)),
+    _Operation(
+        Eu.MAC, "old + opd0 * opd1, fp32, the product rounded first", on_floats(fp32.mac), old=True, factor=5
+    ),
+    _Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add)),
+    _Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub)),
+    _Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum)),
+    _Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum)),
+    _Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical),
+    _Operation(Eu.AND, "opd0 & opd1", np.bitwise_and),
+    _Operation(Eu.OR, "opd0 | opd1", np.bitwise_or),
+    _Operation(Eu.XOR, "opd0 ^ opd1", np.bitwise_xor),
+    _Operation(Eu.SELECT_GT, "opd0 > opd1 ? opd2 : 0, fp32", _select_greater, value=True),
+    _Operation(Eu.SELECT_EQ, "opd0 == opd1 ? opd2 : 0, on bits", _select_equal, value=True),
+    _Operation(Eu.DIV, "opd0 / opd1, fp32, by reciprocal square root", on_floats(fp32.div), factor=30),
+    _Operation(Eu.COPY, "opd0", _copy, inputs=("opd0",)),
+)
+
+
+def _with_shifts(operand: Operand, row: Row) -> Operand:
+    if isinstance(operand, Constant):
+        return operand
+    h_shift, w_shift = row[f"{operand.name}_h_shift"], row[f"{operand.name}_w_shift"]
+    return replace(operand, h_shift=h_shift, w_shift=w_shift) if h_shift or w_shift else operand
+
+
+def _semantics(op: _Operation) -> Semantics:
+    def result(row: Row) -> Tensor:
+        access = Access.UPDATE if op.old else Access.WRITE
+        out = word_tensor(row, "res0", result_shape(row), access, aligned=is_aligned(row, "res0"))
+        shifted = _with_shifts(out, row)
+        assert isinstance(shifted, Tensor)
+        return shifted
+
+    def inputs(row: Row, out: Tensor) -> tuple[Operand, ...]:
+        found = [
+            _with_shifts(word_operand(row, name, out.shape, aligned=is_aligned(row, name)), row)
+            for name in op.inputs
+        ]
+        if op.value:
+            if not row["opt_opd2_const"]:
+                raise DeviceError(
+                    "opd2: a tensor", hint="the selected value of this instruction is a constant"
+                )
+            found.append(Constant("opd2", row["opd2_addr"]))
+        return tuple(found)
+
+    def operands(row: Row) -> tuple[Operand, ...]:
+        out = result(row)
+        return (out, *inputs(row, out))
+
+    def cycles(row: Row) -> timing.Cycles:
+        out = result(row)
+        return timing.elementwise(out.shape, out.lane, op.factor)
+
+    def bind(row: Row, memory: Memory) -> Run:
+        out, *found = operands(row)
+        assert isinstance(out, Tensor)
+        for operand in (out, *found):
+            if isinstance(operand, Tensor):
+                elementwise.check_aligned(operand, WORD)
+        if op.old:
+            found.append(out)
+        kernel = op.kernel
+        if op.eu is Eu.SHIFT and row["opt_shift_typ"]:
+            kernel = _shift_arithmetic
+        return elementwise.bind(memory, kernel, tuple(found), out)
+
+    return Semantics(operands, cycles, bind)
+
+
+def _match(eu: Eu, precisions: dict[str, frozenset[int]]) -> dict[str, frozenset[int]]:
+    return {"tsk_typ": frozenset({int(Task.ARITHMETIC)}), "tsk_eu_typ": frozenset({int(eu)}), **precisions}
+
+
+_WORDS = dict.fromkeys(("opt_res0_prec", "opt_opd0_prec", "opt_opd1_prec"), WORD_PRECISIONS)
+
+INSTRUCTIONS = tuple(
+    Instruction(
+        name=f"ar.{op.eu.name.lower()}",
+        engine=Engine.BD,
+        match=_match(op.eu, _WORDS),
+        summary=op.summary,
+        semantics=_semantics(op),
+    )
+    for op in _OPERATIONS
+) + tuple(
+    Instruction(
+        name=f"ar.fixed.{op.eu.name.lower()}",
+        engine=Engine.BD,
+        match=_match(op.eu, {}),
+        summary=f"{op.eu.name.lower()} on 8-bit (4N) and 16-bit (2N) elements",
+        status=Status.NOT_IMPLEMENTED,
+        reason="fixed-point arithmetic is not implemented yet",
+    )
+    for op in _OPERATIONS
+)

@@ -1,0 +1,207 @@
+"""Moving the elements of one tensor to another, between any two memories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from firmware_sim import chip
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import fp32
+from firmware_sim.instructions.elementwise import Run, slices
+from firmware_sim.instructions.formats import RAW, Array, Convert, conversion
+from firmware_sim.isa.codes import Format
+from firmware_sim.isa.footprint import Part, Space, Tensor
+from firmware_sim.memory import Memory
+
+ALL_LANES = (1 << chip.NPU_NUM) - 1
+
+
+@dataclass(frozen=True)
+class Move:
+    """src's elements in n, c, h, w order become dst's; transpose exchanges n and c on the way."""
+
+    src: Tensor
+    dst: Tensor
+    transpose: bool = False
+
+    def pieces(self) -> int:
+        """Contiguous runs: elements over the length of the runs that both sides have in common."""
+        return math.prod(self.src.shape) // min(_run_length(self.src), _run_length(self.dst))
+
+
+def _run_length(tensor: Tensor) -> int:
+    """Elements of a contiguous run inside one channel (never more: a run ends with its lane)."""
+    _, _, h, w = tensor.shape
+    if tensor.strides[3] != 1 and w > 1:
+        return 1
+    return h * w if tensor.strides[2] == w else w
+
+
+def _lane_runs(tensor: Tensor, part: Part, mask: int) -> list[slice]:
+    """The runs of a part's lanes that the mask leaves on; system memory has no mask."""
+    if mask == ALL_LANES or tensor.space is not Space.LOCAL:
+        return [slice(None)]
+    runs: list[slice] = []
+    first: int | None = None
+    for i in range(part.lanes + 1):
+        on = i < part.lanes and mask >> (part.lane + i) & 1
+        if on and first is None:
+            first = i
+        elif not on and first is not None:
+            runs.append(slice(first, i))
+            first = None
+    return runs
+
+
+def bind_fill(memory: Memory, dst: Tensor, value: int, mask: int) -> Run:
+    """A function that writes `value` to dst in the lanes of `mask`."""
+    dtype = RAW[dst.itemsize]
+    targets = [
+        memory.view(dst, part, dtype)[:, :, lanes]
+        for part in dst.parts()
+        for lanes in _lane_runs(dst, part, mask)
+    ]
+
+    def run() -> None:
+        for target in targets:
+            target[...] = value
+
+    return run
+
+
+def bind_moves(
+    memory: Memory, moves: tuple[Move, ...], src_format: Format, dst_format: Format, mask: int, *, add: bool
+) -> Run:
+    """A function that performs the moves. `mask`: lanes that may be written; `add`: fp32 sums into dst.
+
+    Raises DeviceError on limits, impossible conversions and overlaps that are not settled.
+    """
+    convert: Convert | None = None
+    if src_format != dst_format:
+        convert = conversion(src_format, dst_format)
+        if convert is None:
+            raise DeviceError(f"the chip does not convert {src_format.name} to {dst_format.name}")
+    runs = [_bind_move(memory, move, convert, mask, add=add) for move in moves]
+    if len(runs) == 1:
+        return runs[0]
+
+    def run() -> None:
+        for one in runs:
+            one()
+
+    return run
+
+
+def _bind_move(memory: Memory, move: Move, convert: Convert | None, mask: int, *, add: bool) -> Run:
+    src, dst = move.src, move.dst
+    for tensor in (src, dst):
+        for part in tensor.parts():
+            memory.check(tensor, part, tensor.block(part))
+    overlap = src.may_overlap(dst) and not (src.same_place(dst) and src.shape == dst.shape)
+    if overlap or dst.may_overlap_itself():
+        if convert or add or move.transpose or mask != ALL_LANES:
+            raise DeviceError(
+                "src and dst overlap, or dst itself: only a plain copy between overlapping places is settled",
+                hint="copy through another place",
+            )
+        return _bind_in_order(memory, src, dst)
+    both_local = src.space is Space.LOCAL and dst.space is Space.LOCAL
+    if move.transpose or src.shape != dst.shape or (both_local and src.lane != dst.lane) or mask != ALL_LANES:
+        return _bind_through_buffer(memory, move, convert, mask, add=add)
+    return _bind_direct(memory, src, dst, convert, add=add)
+
+
+def _combine(target: Array, values: Array) -> None:
+    target[...] = fp32.add(target.view(np.float32), values.view(np.float32)).view(np.uint32)
+
+
+def _bind_direct(memory: Memory, src: Tensor, dst: Tensor, convert: Convert | None, *, add: bool) -> Run:
+    """Views of both sides cut alike: the local side says how."""
+    parts = (dst if dst.space is Space.LOCAL else src).parts()
+    pairs = [
+        (memory.view(dst, part, RAW[dst.itemsize]), memory.view(src, part, RAW[src.itemsize]))
+        for part in parts
+    ]
+    if not convert and not add:
+
+        def copy() -> None:
+            for target, source in pairs:
+                target[...] = source
+
+        return copy
+    chunks = [(target[piece], source[piece]) for target, source in pairs for piece in slices(target.shape)]
+
+    def run() -> None:
+        for target, source in chunks:
+            values = convert(source) if convert else source
+            if add:
+                _combine(target, values)
+            else:
+                target[...] = values
+
+    return run
+
+
+def _bind_in_order(memory: Memory, src: Tensor, dst: Tensor) -> Run:
+    """Element after element in n, c, h, w order, each seeing what was written before it."""
+    dtype = RAW[src.itemsize]
+    source, target = memory.flat(src.space).view(dtype), memory.flat(dst.space).view(dtype)
+    from_, to = src.indices().reshape(-1), dst.indices().reshape(-1)
+
+    def run() -> None:
+        for i, j in zip(from_.tolist(), to.tolist(), strict=True):
+            target[j] = source[i]
+
+    return run
+
+
+def _bind_through_buffer(memory: Memory, move: Move, convert: Convert | None, mask: int, *, add: bool) -> Run:
+    """Gather all of src, rearrange, scatter into dst."""
+    load = _gather(memory, move.src)
+    store = _scatter(memory, move.dst, mask, add=add)
+
+    def run() -> None:
+        values = load()
+        if move.transpose:
+            values = values.swapaxes(0, 1)
+        if convert:
+            values = convert(values)
+        store(np.ascontiguousarray(values).reshape(move.dst.shape))
+
+    return run
+
+
+def _gather(memory: Memory, tensor: Tensor) -> Callable[[], Array]:
+    dtype = RAW[tensor.itemsize]
+    views = [(part, memory.view(tensor, part, dtype)) for part in tensor.parts()]
+
+    def load() -> Array:
+        out: Array = np.empty(tensor.shape, dtype)
+        for part, view in views:
+            out[:, part.first : part.first + part.slots * part.lanes].reshape(view.shape)[...] = view
+        return out
+
+    return load
+
+
+def _scatter(memory: Memory, tensor: Tensor, mask: int, *, add: bool) -> Callable[[Array], None]:
+    dtype = RAW[tensor.itemsize]
+    targets = [
+        (part, memory.view(tensor, part, dtype), lanes)
+        for part in tensor.parts()
+        for lanes in _lane_runs(tensor, part, mask)
+    ]
+
+    def store(values: Array) -> None:
+        for part, view, lanes in targets:
+            piece = values[:, part.first : part.first + part.slots * part.lanes].reshape(view.shape)
+            if add:
+                _combine(view[:, :, lanes], piece[:, :, lanes])
+            else:
+                view[:, :, lanes] = piece[:, :, lanes]
+
+    return store

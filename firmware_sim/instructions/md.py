@@ -1,0 +1,226 @@
+"""The aligned element-wise units: md_scalar (8), md_linear (10), md_cmp (13), on fp32.
+
+All tensors are in the 128-byte aligned layout; md_linear's scale and bias are one word per channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim import chip
+from firmware_sim.instructions import elementwise, fp32
+from firmware_sim.instructions.arithmetic import on_floats
+from firmware_sim.instructions.local_operand import (
+    WORD,
+    local_offset,
+    result_shape,
+    word_operand,
+    word_tensor,
+)
+from firmware_sim.isa import timing
+from firmware_sim.isa.codes import Eu, Task
+from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor
+from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
+from firmware_sim.isa.layout import Row
+from firmware_sim.memory import Memory
+
+Words = npt.NDArray[np.uint32]
+F32 = npt.NDArray[np.float32]
+
+
+def _match(task: Task, *eus: int) -> dict[str, frozenset[int]]:
+    return {"tsk_typ": frozenset({int(task)}), "tsk_eu_typ": frozenset(eus)}
+
+
+def _result(row: Row, name: str, *, update: bool = False) -> Tensor:
+    access = Access.UPDATE if update else Access.WRITE
+    return word_tensor(row, name, result_shape(row), access, aligned=True)
+
+
+def _check(operands: tuple[Operand, ...]) -> None:
+    """Whole tensors start on a line; the words per channel of md_linear on a word."""
+    for operand in operands:
+        if isinstance(operand, Tensor):
+            per_channel = operand.strides[1] == 1 and operand.strides[0] == 0
+            elementwise.check_aligned(operand, WORD if per_channel else chip.ALIGN_BYTES)
+
+
+def _one_result(
+    inputs: Callable[[Row], tuple[Operand, ...]], function: Callable[..., F32], factor: float, *, add: bool
+) -> Semantics:
+    """res0 = function(*inputs), plus the old res0 where opt_res_add is set and `add` says it counts."""
+
+    def adds(row: Row) -> bool:
+        return add and bool(row["opt_res_add"])
+
+    def operands(row: Row) -> tuple[Operand, ...]:
+        return (_result(row, "res0", update=adds(row)), *inputs(row))
+
+    def cycles(row: Row) -> timing.Cycles:
+        out = _result(row, "res0")
+        return timing.elementwise(out.shape, out.lane, factor)
+
+    def function_and_add(*arguments: F32) -> F32:
+        *rest, old = arguments
+        return fp32.add(function(*rest), old)
+
+    def bind(row: Row, memory: Memory) -> Run:
+        out, *found = every = operands(row)
+        assert isinstance(out, Tensor)
+        _check(every)
+        if adds(row):
+            return elementwise.bind(memory, on_floats(function_and_add), (*found, out), out)
+        return elementwise.bind(memory, on_floats(function), tuple(found), out)
+
+    return Semantics(operands, cycles, bind)
+
+
+def _scalar_inputs(row: Row) -> tuple[Operand, ...]:
+    shape = result_shape(row)
+    return tuple(word_operand(row, name, shape, aligned=True) for name in ("opd0", "opd1"))
+
+
+def _per_channel(row: Row, name: str) -> Operand:
+    """One word per channel, compact, broadcast over n, h and w."""
+    if row[f"opt_{name}_const"]:
+        return Constant(name, row[f"{name}_addr"])
+    offset = local_offset(row[f"{name}_addr"], name)
+    return Tensor(name, Access.READ, Space.LOCAL, offset, result_shape(row), (0, 1, 0, 0), WORD)
+
+
+def _linear_inputs(row: Row) -> tuple[Operand, ...]:
+    tensor = word_tensor(row, "opd0", result_shape(row), Access.READ, aligned=True)
+    return tensor, _per_channel(row, "opd1"), _per_channel(row, "opd2")
+
+
+def _square_inputs(row: Row) -> tuple[Operand, ...]:
+    return _linear_inputs(row)[:2]
+
+
+def _scale_bias(a: F32, bias: F32, scale: F32) -> F32:
+    return fp32.add(fp32.mul(a, scale), bias)
+
+
+def _square_sum(a: F32, b: F32) -> F32:
+    s = fp32.add(a, b)
+    return fp32.mul(s, s)
+
+
+def _square_diff(a: F32, b: F32) -> F32:
+    s = fp32.sub(a, b)
+    return fp32.mul(s, s)
+
+
+# --- md_cmp: two results -------------------------------------------------------------------------
+
+_CMP_NAMES = ("opd0", "opd1", "opd2", "opd3")
+
+
+def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
+    names = _CMP_NAMES if select else _CMP_NAMES[:2]
+
+    def outputs(row: Row) -> tuple[Tensor, ...]:
+        results = (("res0", maximum), ("res1", select))
+        return tuple(_result(row, name) for name, used in results if used)
+
+    def inputs(row: Row) -> tuple[Operand, ...]:
+        shape = result_shape(row)
+        return tuple(word_operand(row, name, shape, aligned=True) for name in names)
+
+    def operands(row: Row) -> tuple[Operand, ...]:
+        return (*outputs(row), *inputs(row))
+
+    def cycles(row: Row) -> timing.Cycles:
+        out = outputs(row)[0]
+        return timing.elementwise(out.shape, out.lane, int(maximum) + int(select))
+
+    def choose(a: Words, b: Words, c: Words, d: Words) -> Words:
+        return np.where(fp32.greater(a.view(np.float32), b.view(np.float32)), c, d)
+
+    def bind(row: Row, memory: Memory) -> Run:
+        found = inputs(row)
+        outs = outputs(row)
+        _check((*outs, *found))
+        a, b = found[:2]
+        choices = ([(a, b)] if maximum else []) + ([(found[2], found[3])] if select else [])
+        bound = [
+            elementwise.Bound(memory, choose, (a, b, *choice), out)
+            for out, choice in zip(outs, choices, strict=True)
+        ]
+        if len(bound) == 1:
+            return bound[0].run
+
+        def run() -> None:
+            results = [one.compute() for one in bound]
+            for one, result in zip(bound, results, strict=True):
+                one.store(result)
+
+        return run
+
+    return Semantics(operands, cycles, bind)
+
+
+_SCALAR = (
+    (Eu.MUL, "opd0 * opd1 (+ old with opt_res_add)", fp32.mul, 1.0),
+    (Eu.ADD, "opd0 + opd1 (+ old with opt_res_add)", fp32.add, 1.0),
+    (Eu.SUB, "opd0 - opd1 (+ old with opt_res_add)", fp32.sub, 1.0),
+    (Eu.DIV, "opd0 / opd1 (+ old with opt_res_add), by reciprocal square root", fp32.div, 30.0),
+)
+
+INSTRUCTIONS = (
+    *(
+        Instruction(
+            f"md_scalar.{eu.name.lower()}",
+            Engine.BD,
+            _match(Task.MD_SCALAR, eu),
+            f"{summary}, fp32, aligned",
+            _one_result(_scalar_inputs, function, factor, add=True),
+        )
+        for eu, summary, function, factor in _SCALAR
+    ),
+    Instruction(
+        "md_linear.mac",
+        Engine.BD,
+        _match(Task.MD_LINEAR, Eu.MAC),
+        "opd0 * opd2 + opd1 (+ old with opt_res_add), opd1 and opd2 per channel, fp32, aligned",
+        _one_result(_linear_inputs, _scale_bias, 4, add=True),
+    ),
+    Instruction(
+        "md_linear.square_sum",
+        Engine.BD,
+        _match(Task.MD_LINEAR, Eu.SQUARE_SUM),
+        "(opd0 + opd1)**2, opd1 per channel, fp32, aligned",
+        _one_result(_square_inputs, _square_sum, 4, add=False),
+    ),
+    Instruction(
+        "md_linear.square_diff",
+        Engine.BD,
+        _match(Task.MD_LINEAR, Eu.SQUARE_DIFF),
+        "(opd0 - opd1)**2, opd1 per channel, fp32, aligned",
+        _one_result(_square_inputs, _square_diff, 4, add=False),
+    ),
+    Instruction(
+        "md_cmp.max",
+        Engine.BD,
+        _match(Task.MD_CMP, Eu.CMP),
+        "res0 = opd0 > opd1 ? opd0 : opd1, fp32, aligned",
+        _cmp_semantics(maximum=True, select=False),
+    ),
+    Instruction(
+        "md_cmp.select",
+        Engine.BD,
+        _match(Task.MD_CMP, Eu.SELECT),
+        "res1 = opd0 > opd1 ? opd2 : opd3, fp32 comparison, aligned",
+        _cmp_semantics(maximum=False, select=True),
+    ),
+    Instruction(
+        "md_cmp.max_select",
+        Engine.BD,
+        _match(Task.MD_CMP, Eu.CMP_SELECT),
+        "res0 = opd0 > opd1 ? opd0 : opd1; res1 = opd0 > opd1 ? opd2 : opd3, fp32, aligned",
+        _cmp_semantics(maximum=True, select=True),
+    ),
+)

@@ -1,0 +1,82 @@
+"""The instruction table: every instruction of both engines, and the way from a descriptor to its row."""
+
+from __future__ import annotations
+
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import arithmetic, dma, md
+from firmware_sim.isa.codes import Task
+from firmware_sim.isa.instruction import Engine, Instruction, Status
+from firmware_sim.isa.layout import Row
+
+_ANY_EU = frozenset(range(32))
+
+
+def _other(
+    name: str, task: Task, status: Status, summary: str, reason: str = "not implemented yet"
+) -> Instruction:
+    match = {"tsk_typ": frozenset({int(task)}), "tsk_eu_typ": _ANY_EU}
+    return Instruction(name, Engine.BD, match, summary, status=status, reason=reason)
+
+
+_TODO, _OPEN = Status.NOT_IMPLEMENTED, Status.UNVERIFIED
+
+_OTHERS = (
+    _other("conv", Task.CONV, _TODO, "convolution"),
+    _other("depthwise", Task.DEPTHWISE, _TODO, "depthwise convolution and pooling"),
+    _other("matmul", Task.MATMUL, _TODO, "matrix product"),
+    _other("matmul2", Task.MATMUL2, _TODO, "256 x 256 int8 matrix product"),
+    _other(
+        "correlation",
+        Task.CORRELATION,
+        _OPEN,
+        "convolution correlation",
+        "the order of its sums is not known",
+    ),
+    _other("table_lookup", Task.TABLE_LOOKUP, _TODO, "table lookup by 8-bit index"),
+    _other("md_sum", Task.MD_SUM, _OPEN, "sum per channel", "the order of its sums is not known"),
+    _other(
+        "md_sfu", Task.MD_SFU, _TODO, "Taylor series, fp32 to int32, normalisation, reciprocal square root"
+    ),
+    _other(
+        "local_arrange", Task.LOCAL_ARRANGE, _OPEN, "rearranging local memory", "no source tells what it does"
+    ),
+    _other("decompress", Task.DECOMPRESS, _OPEN, "decompression", "no source tells what it does"),
+    _other("vector_correlation", Task.VECTOR_CORRELATION, _TODO, "operation on all pairs of two vectors"),
+)
+
+TABLE: tuple[Instruction, ...] = (*arithmetic.INSTRUCTIONS, *md.INSTRUCTIONS, *dma.INSTRUCTIONS, *_OTHERS)
+"""In order of preference: the first row that matches a descriptor is its instruction."""
+
+BY_NAME: dict[str, Instruction] = {i.name: i for i in TABLE}
+
+_KEYS = {Engine.BD: ("tsk_typ", "tsk_eu_typ"), Engine.GDMA: ("special_func", "direction")}
+
+
+def _index() -> dict[
+    tuple[Engine, int, int], list[tuple[Instruction, tuple[tuple[str, frozenset[int]], ...]]]
+]:
+    """Rows by engine and its two selecting fields, with the conditions left to test."""
+    out: dict[tuple[Engine, int, int], list[tuple[Instruction, tuple[tuple[str, frozenset[int]], ...]]]] = {}
+    for row in TABLE:
+        first, second = _KEYS[row.engine]
+        rest = tuple((name, values) for name, values in row.match.items() if name not in (first, second))
+        for a in row.match[first]:
+            for b in row.match[second]:
+                out.setdefault((row.engine, a, b), []).append((row, rest))
+    return out
+
+
+_INDEX = _index()
+
+
+def lookup(engine: Engine, row: Row) -> Instruction:
+    """The instruction of a descriptor. Raises DeviceError for codes that do not exist."""
+    first, second = _KEYS[engine]
+    a, b = row[first], row[second]
+    for instruction, conditions in _INDEX.get((engine, a, b), ()):
+        if all(row[name] in values for name, values in conditions):
+            return instruction
+    raise DeviceError(
+        f"unknown {engine.value} instruction: {first} {a}, {second} {b}",
+        hint="`tpulayer isa list` shows the instructions that exist",
+    )

@@ -1,0 +1,61 @@
+"""Cycles of one instruction on its engine, at 550 MHz.
+
+Two sets. The estimates of the vendor's functional model: P = ceil(h * w / 16) pixel groups, L
+channel slots. And the figures fitted to published times of real chips (see docs/architecture.md):
+the arithmetic is the same there, the DMA is slower.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from firmware_sim import chip
+from firmware_sim.isa.footprint import Dims4
+
+_PIXELS = 16  # fp32 results per step and lane
+
+# GDMA, fitted; bytes per cycle
+_S2L_RATE, _L2S_RATE, _L2L_RATE = 52.8, 46.8, 32.0
+_S2L_LATENCY = 7.9e-6 * chip.CLOCK_HZ
+_PIECE_CYCLES = 2.9  # per contiguous piece inside a lane
+_BOTH_WAYS = 1.12  # reading and writing DDR at the same time
+# GDMA, the functional model's own
+_MODEL_RATE, _MODEL_L2S, _MODEL_S2L = 53.4, 46.0, 138.0
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """`chip`: fitted to real chips; `model`: the vendor's functional model's own estimate."""
+
+    chip: float
+    model: float
+
+
+def elementwise(shape: Dims4, lane: int, factor: float) -> Cycles:
+    """Arithmetic on (n, c, h, w): `factor` cycles per 16 pixels."""
+    n, c, h, w = shape
+    slots = -(-(lane + c) // chip.NPU_NUM)
+    cycles = factor * n * slots * math.ceil(h * w / _PIXELS)
+    return Cycles(cycles, cycles)
+
+
+def system_to_local(nbytes: int, pieces: int) -> Cycles:
+    return Cycles(
+        _S2L_LATENCY + max(nbytes / _S2L_RATE, _PIECE_CYCLES * pieces), nbytes / _MODEL_RATE + _MODEL_S2L
+    )
+
+
+def local_to_system(nbytes: int) -> Cycles:
+    return Cycles(nbytes / _L2S_RATE, nbytes / _MODEL_RATE + _MODEL_L2S)
+
+
+def local_to_local(nbytes: int) -> Cycles:
+    return Cycles(nbytes / _L2L_RATE, nbytes / _L2L_RATE)
+
+
+def system_to_system(nbytes: int, pieces: int) -> Cycles:
+    """No published case isolates it: the slower of both directions, reading and writing DDR."""
+    return Cycles(
+        max(nbytes / _L2S_RATE, _PIECE_CYCLES * pieces) * _BOTH_WAYS, nbytes / _MODEL_RATE + _MODEL_S2L
+    )

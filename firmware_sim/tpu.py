@@ -1,0 +1,220 @@
+"""The two engines: executing batches of descriptors in a memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.errors import DeviceError
+from firmware_sim.isa.disasm import LAYOUTS, operand_text
+from firmware_sim.isa.instruction import Engine, Instruction, Run
+from firmware_sim.isa.layout import Columns, Row
+from firmware_sim.isa.table import lookup
+from firmware_sim.memory import Memory
+
+U32 = npt.NDArray[np.uint32]
+Where = Callable[[Engine, int], str]
+"""Tells where a descriptor of the batch was issued, for messages: (engine, index) -> text."""
+
+_ID_FIELDS = {
+    Engine.BD: ("cmd_id_tpu", "cmd_id_gdma"),
+    Engine.GDMA: ("cmd_id", "eng0_sync_id", "eng1_sync_id", "eng3_sync_id"),
+}
+# Fields that only steer the queues: descriptors that differ in nothing else do the same.
+_QUEUE_FIELDS = {
+    Engine.BD: (*_ID_FIELDS[Engine.BD], "cmd_end", "cmd_intr_en", "cmd_keep"),
+    Engine.GDMA: (*_ID_FIELDS[Engine.GDMA], "chain_end", "intr_en", "barrier_enable"),
+}
+_PLANS_MAX = 20_000
+
+
+class _Plan:
+    """One descriptor made ready: how to run it, and its cycles on its engine."""
+
+    __slots__ = ("cycles", "run")
+
+    def __init__(self, run: Run, cycles: float) -> None:
+        self.run = run
+        self.cycles = cycles
+
+
+class Tpu:
+    """Executes descriptors exactly and keeps count of ids and of modelled time.
+
+    bd_id, gdma_id: the last ids done. cycles: modelled time of all batches (both engines run at the
+    same time, each in order, waiting for each other's ids; a batch starts when the one before is done).
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.bd_id = 0
+        self.gdma_id = 0
+        self.cycles = 0.0
+        self._plans: dict[tuple[Engine, bytes], _Plan] = {}
+
+    def restart(self) -> None:
+        """Both engines count from 1 again, as after okk_initialize."""
+        self.bd_id = self.gdma_id = 0
+
+    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+        """Run one batch: uint32[n, 32] BD and uint32[m, 32] GDMA descriptors, each in queue order.
+
+        Ids count on from the batch before, or from 1 again. Raises DeviceError naming engine, id,
+        instruction, operand and limit; commands before the failing one (in replay order) are done.
+        """
+        columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
+        bd_first = _first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
+        gdma_first = _first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
+        order = _replay_order(columns, bd_first, gdma_first, where)
+        plans = {e: self._plan_keys(e, c) for e, c in columns.items()}
+        done = {Engine.BD: bd_first, Engine.GDMA: gdma_first}
+        clock = _Clock(columns, bd_first, gdma_first, self.cycles)
+        try:
+            with np.errstate(all="ignore"):
+                for engine, index in order:
+                    plan = self._plan(engine, plans[engine][index], columns[engine], index, where)
+                    plan.run()
+                    done[engine] += 1
+                    clock.advance(engine, index, plan.cycles)
+        finally:
+            self.bd_id, self.gdma_id = done[Engine.BD], done[Engine.GDMA]
+            self.cycles = clock.end()
+
+    def _plan_keys(self, engine: Engine, columns: Columns) -> list[bytes]:
+        words = columns.words & ~LAYOUTS[engine].mask(*_QUEUE_FIELDS[engine])
+        data = words.tobytes()
+        return [data[i : i + 128] for i in range(0, len(data), 128)]
+
+    def _plan(self, engine: Engine, key: bytes, columns: Columns, index: int, where: Where | None) -> _Plan:
+        plan = self._plans.get((engine, key))
+        if plan is None:
+            row = columns.row(index)
+            instruction: Instruction | None = None
+            try:
+                instruction = lookup(engine, row)
+                if instruction.semantics is None:
+                    raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
+                run = instruction.semantics.bind(row, self.memory)
+                cycles = instruction.semantics.cycles(row).chip
+            except DeviceError as error:
+                raise _located(error, engine, row, index, instruction, where) from None
+            plan = _Plan(run, cycles)
+            if len(self._plans) >= _PLANS_MAX:
+                self._plans.clear()
+            self._plans[engine, key] = plan
+        return plan
+
+
+def _command(engine: Engine, row: Row, index: int, where: Where | None) -> str:
+    text = f"{engine.value} command {row[_ID_FIELDS[engine][0]]}"
+    return f"{where(engine, index)}: {text}" if where else text
+
+
+def _located(
+    error: DeviceError,
+    engine: Engine,
+    row: Row,
+    index: int,
+    instruction: Instruction | None,
+    where: Where | None,
+) -> DeviceError:
+    """The error with the place, the instruction and its operands in readable form."""
+    text = _command(engine, row, index, where)
+    if instruction is not None:
+        text += f" ({instruction.name})"
+    message = f"{text}: {error.message}"
+    if instruction is not None and instruction.semantics is not None:
+        # where the operands themselves are wrong, the message already says so
+        with contextlib.suppress(DeviceError):
+            message += "\n  " + "\n  ".join(map(operand_text, instruction.semantics.operands(row)))
+    return DeviceError(message, hint=error.hint)
+
+
+def _first_id(columns: Columns, engine: Engine, last: int, where: Where | None) -> int:
+    """The id before the batch's first. Raises DeviceError unless the ids count up by one."""
+    if not len(columns):
+        return last
+    ids = columns[_ID_FIELDS[engine][0]].astype(np.int64)
+    first = int(ids[0])
+    expected = last + 1 if first != 1 else 1
+    wrong = np.nonzero(ids != expected + np.arange(len(ids)))[0]
+    if len(wrong):
+        i = int(wrong[0])
+        command = _command(engine, columns.row(i), i, where)
+        raise DeviceError(
+            f"{command}: its id should be {expected + i}, ids of an engine count up by one",
+            hint="every command takes the next id of its engine",
+        )
+    return first - 1
+
+
+def _waits(columns: Columns, engine: Engine) -> npt.NDArray[np.int64]:
+    """The other engine's id that each command waits for; engines work in order, so it never falls."""
+    waits = columns[_ID_FIELDS[engine][1]].astype(np.int64)
+    return np.maximum.accumulate(waits) if len(waits) else waits
+
+
+def _never(
+    columns: dict[Engine, Columns], engine: Engine, index: int, last: int, where: Where | None
+) -> DeviceError:
+    other = Engine.GDMA if engine is Engine.BD else Engine.BD
+    row = columns[engine].row(index)
+    wait = row[_ID_FIELDS[engine][1]]
+    return DeviceError(
+        f"{_command(engine, row, index, where)}: waits for {other.value} command {wait}, "
+        f"which never comes: {other.value} gets to {last} before it",
+        hint="wait only for commands that were issued, and that do not wait for this one",
+    )
+
+
+def _replay_order(
+    columns: dict[Engine, Columns], bd_first: int, gdma_first: int, where: Where | None
+) -> list[tuple[Engine, int]]:
+    """A valid order: GDMA commands by id, after each the BD commands that wait for it.
+
+    Raises DeviceError for a wait on an id that never comes (also: two commands waiting for each other).
+    """
+    bd_waits, gdma_waits = (_waits(columns[e], e) for e in (Engine.BD, Engine.GDMA))
+    n, m = len(bd_waits), len(gdma_waits)
+    late = np.nonzero(bd_waits > gdma_first + m)[0]
+    if len(late):
+        raise _never(columns, Engine.BD, int(late[0]), gdma_first + m, where)
+    # BD commands done before GDMA command i: those that wait for an earlier id
+    before = np.searchsorted(bd_waits, gdma_first + 1 + np.arange(m), side="left")
+    late = np.nonzero(gdma_waits > bd_first + before)[0]
+    if len(late):
+        i = int(late[0])
+        raise _never(columns, Engine.GDMA, i, bd_first + int(before[i]), where)
+    order: list[tuple[Engine, int]] = []
+    done = 0
+    for i, b in enumerate(before.tolist()):
+        order += [(Engine.BD, k) for k in range(done, b)]
+        order.append((Engine.GDMA, i))
+        done = b
+    order += [(Engine.BD, k) for k in range(done, n)]
+    return order
+
+
+class _Clock:
+    """Both engines' time: a command starts when its engine is free and the id it waits for is done."""
+
+    def __init__(self, columns: dict[Engine, Columns], bd_first: int, gdma_first: int, start: float) -> None:
+        self._start = start
+        self._waits = {e: _waits(columns[e], e).tolist() for e in columns}
+        self._first = {Engine.BD: gdma_first, Engine.GDMA: bd_first}  # of the engine waited for
+        self._ends: dict[Engine, list[float]] = {Engine.BD: [], Engine.GDMA: []}
+        self._other = {Engine.BD: self._ends[Engine.GDMA], Engine.GDMA: self._ends[Engine.BD]}
+
+    def advance(self, engine: Engine, index: int, cycles: float) -> None:
+        ends = self._ends[engine]
+        start = ends[-1] if ends else self._start
+        waited = self._waits[engine][index] - self._first[engine] - 1
+        if waited >= 0:
+            start = max(start, self._other[engine][waited])
+        ends.append(start + cycles)
+
+    def end(self) -> float:
+        return max([self._start, *(e[-1] for e in self._ends.values() if e)])
