@@ -21,10 +21,54 @@ UNKNOWN = "__bm_typeof"  # stands for a type that only a compiler can work out
 
 # Attributes without any effect on the layout of a type.
 _HARMLESS = frozenset(
-    ["unused", "used", "deprecated", "may_alias", "constructor", "destructor", "noreturn", "format", "section", "weak", "visibility", "always_inline", "noinline", "pure", "const", "cold", "hot", "nonnull", "malloc", "alias", "fallthrough", "warn_unused_result", "annotate", "nothrow", "leaf", "flatten", "optimize", "target", "no_instrument_function", "designated_init", "warn_if_not_aligned", "sentinel", "artificial", "gnu_inline"]
+    [
+        "unused",
+        "used",
+        "deprecated",
+        "may_alias",
+        "constructor",
+        "destructor",
+        "noreturn",
+        "format",
+        "section",
+        "weak",
+        "visibility",
+        "always_inline",
+        "noinline",
+        "pure",
+        "const",
+        "cold",
+        "hot",
+        "nonnull",
+        "malloc",
+        "alias",
+        "fallthrough",
+        "warn_unused_result",
+        "annotate",
+        "nothrow",
+        "leaf",
+        "flatten",
+        "optimize",
+        "target",
+        "no_instrument_function",
+        "designated_init",
+        "warn_if_not_aligned",
+        "sentinel",
+        "artificial",
+        "gnu_inline",
+    ]
 )
 _DROP = frozenset(
-    ["__extension__", "__restrict", "__restrict__", "__thread", "_Thread_local", "_Noreturn", "__volatile__", "__volatile"]
+    [
+        "__extension__",
+        "__restrict",
+        "__restrict__",
+        "__thread",
+        "_Thread_local",
+        "_Noreturn",
+        "__volatile__",
+        "__volatile",
+    ]
 )
 _RENAME = {
     "__inline": "inline",

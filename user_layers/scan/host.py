@@ -91,7 +91,11 @@ class _HostFile:
             return self._marker(i, m[1])
         if word == "namespace":
             return self._namespace(i)
-        if word in ("class", "struct") and self._text(i - 1 if i else len(self.tokens)) not in ("enum", "<", ","):
+        if word in ("class", "struct") and self._text(i - 1 if i else len(self.tokens)) not in (
+            "enum",
+            "<",
+            ",",
+        ):
             return self._class(i)
         if self.pending and word == "template":
             return self._template(i)
@@ -153,7 +157,18 @@ class _HostFile:
         """`class NAME final : public BASE, ... {`, a forward declaration, or a use of the word."""
         keyword = self._text(i)
         j, name = i + 1, ""
-        while j < len(self.tokens) and self._text(j) not in ("{", ";", ":", "(", ")", ">", "=", ",", "*", "&"):
+        while j < len(self.tokens) and self._text(j) not in (
+            "{",
+            ";",
+            ":",
+            "(",
+            ")",
+            ">",
+            "=",
+            ",",
+            "*",
+            "&",
+        ):
             if re.match(r"[A-Za-z_]", self._text(j)) and self._text(j) not in ("final", "alignas"):
                 name = self._text(j)
             j += 1
@@ -188,7 +203,9 @@ class _HostFile:
                 break
         if not name or nested:
             what = "an unnamed class" if not name else f"class {name} inside a function"
-            self._problem(at, f"{marker('DESC', op)} stands before {what}", "give the class a name at namespace scope")
+            self._problem(
+                at, f"{marker('DESC', op)} stands before {what}", "give the class a name at namespace scope"
+            )
             self.facts.marks.append(Mark("DESC", op, at))
             return
         self.facts.marks.append(Mark("DESC", op, at, Symbol(qualified, place)))

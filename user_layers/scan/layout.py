@@ -317,9 +317,7 @@ class Resolver:
         self._done[key] = result
         return result
 
-    def _members(
-        self, node: Any, listing: list[ParamField] | None
-    ) -> tuple[Pair, Pair, str, str, int]:
+    def _members(self, node: Any, listing: list[ParamField] | None) -> tuple[Pair, Pair, str, str, int]:
         """Lay out a struct's or union's members: size, alignment, canon, `{...}` text, pack."""
         union = isinstance(node, c_ast.Union)
         pack = 0
@@ -417,19 +415,33 @@ class Resolver:
             )
         if typedef is not None and node.name:
             inner = self._enum(node)
-            self._need(f"typedef {typedef.name}", (typedef.name,), f"typedef {inner.text} {typedef.name};", typedef, typedef.name)
+            self._need(
+                f"typedef {typedef.name}",
+                (typedef.name,),
+                f"typedef {inner.text} {typedef.name};",
+                typedef,
+                typedef.name,
+            )
             return CType(typedef.name, inner.size, inner.align, inner.canon, what="enum")
         values = self._enum_values(full)
         text = "{ " + ", ".join(f"{n} = {v}" for n, v in values.items()) + " }"
         canon = "enum"
         if typedef is not None:
             names = (typedef.name, *values)
-            self._need(f"typedef {typedef.name}", names, f"typedef enum {text} {typedef.name};", typedef, typedef.name)
+            self._need(
+                f"typedef {typedef.name}",
+                names,
+                f"typedef enum {text} {typedef.name};",
+                typedef,
+                typedef.name,
+            )
             return CType(typedef.name, (4, 4), (4, 4), canon, what="enum")
         if node.name:
             if keyword_of(node.name):
                 raise self._keyword("enum", node.name, node)
-            self._need(f"enum {node.name}", (node.name, *values), f"enum {node.name} {text};", full, node.name)
+            self._need(
+                f"enum {node.name}", (node.name, *values), f"enum {node.name} {text};", full, node.name
+            )
             return CType(f"enum {node.name}", (4, 4), (4, 4), canon, what="enum")
         return CType(f"enum {text}", (4, 4), (4, 4), canon, what="enum")
 
