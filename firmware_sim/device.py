@@ -135,6 +135,7 @@ class Device:
         self._on_log = on_log
         self._processor = processor
         self._lock = threading.RLock()
+        self._cycles = 0.0
         self._heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._child: Child | None = None
         try:
@@ -226,6 +227,11 @@ class Device:
                 f"{nbytes} bytes at {addr:#x} do not lie in DDR ({DDR_BASE:#x} .. {DDR_BASE + DDR_BYTES:#x})"
             )
         return memory.ddr[start : start + nbytes]
+
+    @property
+    def cycles(self) -> float:
+        """Modelled time, in cycles of chip.CLOCK_HZ, of everything executed since the device was opened."""
+        return self._cycles
 
     # ---- what the firmware does ----
 
@@ -337,6 +343,7 @@ class Device:
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record}
         with self._lock:
             answer, data = self._started().request(header, head + payload)
+            self._cycles += float(str(answer["cycles"]))
         end = int(str(answer["reply"]))
         if end < wire.REPLY.size:
             raise DeviceError(f"{activity}: the firmware gave no reply")

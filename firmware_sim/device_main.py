@@ -1,8 +1,8 @@
 """The device process: holds the emulated chip and the firmware, and answers `device.Device`.
 
 Requests: {"op": "boot", firmware, max_instructions} and {"op": "handle", activity, record} with the bytes
-of a fw_request; the reply's header has the sizes of the recorded streams, its payload is the fw_reply
-followed by these streams.
+of a fw_request; the reply's header has the sizes of the recorded streams and the modelled cycles, its payload
+is the fw_reply followed by these streams.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM
 from firmware_sim.errors import DeviceError, TpulayerError
 from firmware_sim.firmware import Firmware, StreamGroup
 from firmware_sim.firmware_native import FloatEnvironment, NativeFirmware
+from firmware_sim.isa.instruction import Engine
 from firmware_sim.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import REPLY, CommandGroup
 
 U32 = npt.NDArray[np.uint32]
-Where = Callable[[str, int], str]
+Where = Callable[[Engine, int], str]
 
 _CALLED_AT = re.compile(rb"\[called at 0x([0-9a-f]+)\]")
 
@@ -55,13 +56,18 @@ class FlushReason(enum.IntEnum):
 
 
 class Processor(Protocol):
-    """What executes descriptors: `tpu.Tpu`, or a test's own."""
+    """What executes descriptors: `tpu.Tpu`, or a test's own. cycles: modelled time of all batches."""
+
+    cycles: float
 
     def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
-        """Execute one batch, uint32[n, 32] of each engine.
+        """Execute one batch, uint32[n, 32] of each engine; ids count on from the batch before.
 
-        where(engine, index) tells which code issued a descriptor ("bd" or "gdma", index in the batch).
+        where(engine, index) tells which code issued a descriptor of the batch.
         """
+
+    def restart(self) -> None:
+        """The ids of both engines count from 1 again."""
 
 
 class Recording:
@@ -94,34 +100,48 @@ class Controller:
         self._limit = max_instructions
         self._float = FloatEnvironment()
         self._issued = 0
+        self._groups = 0
         self.firmware: Firmware | None = None
         self.recording: Recording | None = None
 
     def begin(self, *, record: bool) -> None:
         """Start of a request."""
         self._issued = 0
+        self._groups = 0
+        self._processor.restart()
         self.recording = Recording() if record else None
+
+    @property
+    def cycles(self) -> float:
+        """Modelled time of everything executed so far."""
+        return self._processor.cycles
 
     def flush(self, bd_num: int, gdma_num: int, reason: int) -> None:
         if max(bd_num, gdma_num) > ARENA_CAPACITY:
             raise self._named(
                 f"the firmware hands over {bd_num} + {gdma_num} descriptors: {ARENA_CAPACITY} fit"
             )
+        why = FlushReason(reason)
         bd, gdma = self._memory.bd[:bd_num], self._memory.gdma[:gdma_num]
         if self.recording is not None:
             self._count(bd_num + gdma_num)
-            self.recording.add(bd, gdma, FlushReason(reason))
+            self.recording.add(bd, gdma, why)
             if bd_num or gdma_num:
                 self._link.tick()
         elif bd_num or gdma_num:
             self._execute(bd, gdma, self._issued_by)
+        if why in (FlushReason.FULL, FlushReason.SPLIT):
+            self._processor.restart()
 
     def run_group(self, group: StreamGroup) -> None:
         if self.recording is not None:
             raise self._named("stored command streams were started while recording")
+        self._groups += 1
+        self._link.activity = f"command group {self._groups}"
         bd = self._stream(group.bd_addr, group.bd_num, "BD")
         gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
-        self._execute(bd, gdma, lambda engine, index: f"command {index + 1} of the {engine.upper()} stream")
+        self._processor.restart()
+        self._execute(bd, gdma, None)
 
     def log(self, text: str) -> None:
         self._link.log(text)
@@ -144,7 +164,7 @@ class Controller:
                 "max_instructions",
             )
 
-    def _execute(self, bd: U32, gdma: U32, where: Where) -> None:
+    def _execute(self, bd: U32, gdma: U32, where: Where | None) -> None:
         self._count(len(bd) + len(gdma))
         self._float.reset()
         try:
@@ -153,9 +173,11 @@ class Controller:
         except TpulayerError as error:
             raise type(error)(f"{self._link.activity}: {error.message}", hint=error.hint) from None
 
-    def _issued_by(self, engine: str, index: int) -> str:
-        sites = self._memory.bd_site if engine == "bd" else self._memory.gdma_site
-        return self.firmware.site(int(sites[index])) if self.firmware is not None else ""
+    def _issued_by(self, engine: Engine, index: int) -> str:
+        sites = self._memory.bd_site if engine is Engine.BD else self._memory.gdma_site
+        address = int(sites[index])
+        text = self.firmware.site(address) if self.firmware is not None else ""
+        return text or f"code at {address:#x}"
 
     def _named(self, text: str, *, hint: str = "") -> DeviceError:
         return DeviceError(f"{self._link.activity}: {text}", hint=hint)
@@ -198,12 +220,14 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         firmware = controller.firmware
         assert firmware is not None
         link.activity = str(header["activity"])
+        before = controller.cycles
         controller.begin(record=bool(header["record"]))
         reply = _with_sites(firmware.handle(payload), firmware)
         groups = controller.recording.groups if controller.recording is not None else []
         controller.recording = None
         sizes = [[len(g.bd), len(g.gdma)] for g in groups]
         parts = [reply, *(part for g in groups for part in (g.bd, g.gdma))]
-        return {"reply": len(reply), "groups": sizes}, b"".join(parts)
+        cycles = controller.cycles - before
+        return {"reply": len(reply), "groups": sizes, "cycles": cycles}, b"".join(parts)
 
     return handle

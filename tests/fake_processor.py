@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from firmware_sim.device_main import Where
 from firmware_sim.errors import DeviceError
+from firmware_sim.isa.instruction import Engine
 from firmware_sim.shared_memory import SharedMemory
 
 STORE, REFUSE, BUG, SLEEP, DENORMAL = 1, 2, 3, 4, 5
@@ -19,11 +20,17 @@ class FakeProcessor:
 
     def __init__(self, memory: SharedMemory) -> None:
         self.ddr = memory.ddr
+        self.cycles = 0.0
+        self.restarts = 0
+
+    def restart(self) -> None:
+        self.restarts += 1
 
     def execute(
         self, bd: npt.NDArray[np.uint32], gdma: npt.NDArray[np.uint32], *, where: Where | None = None
     ) -> None:
-        for engine, rows in (("gdma", gdma), ("bd", bd)):
+        self.cycles += 10 * len(bd) + 100 * len(gdma)
+        for engine, rows in ((Engine.GDMA, gdma), (Engine.BD, bd)):
             for index in np.flatnonzero(rows[:, 0]):
                 row = rows[index]
                 self._one(row, where(engine, int(index)) if where and row[0] == REFUSE else "")

@@ -237,12 +237,13 @@ def test_run_streams(device: Device) -> None:
     device.run_streams([StreamGroup(at, 0, 2, 0), StreamGroup(0, at + 256, 0, 1)])
     assert device.read_array(DDR_BASE + SPOT, (3,), np.uint32).tolist() == [1, 2, 3]
     device.run_streams([])
+    assert device.cycles == 2 * 10 + 100
 
 
 def test_streams_outside_ddr_are_refused(device: Device) -> None:
     for group in (StreamGroup(16, 0, 1, 0), StreamGroup(0, DDR_BASE + DDR_BYTES - 128, 0, 2)):
         with pytest.raises(
-            DeviceError, match=r"the static network: the (BD|GDMA) stream of .* not lie in DDR"
+            DeviceError, match=r"^command group \d: the (BD|GDMA) stream of .* not lie in DDR"
         ):
             device.run_streams([group])
 
@@ -276,7 +277,7 @@ def test_firmware_errors(device: Device) -> None:
     with pytest.raises(FirmwareError, match=r"^kernel fail: text of the firmware$") as caught:
         device.launch("fail")
     assert caught.value.status == wire.Status.ASSERT
-    with pytest.raises(FirmwareError, match="^kernel fail_silent failed with code -77"):
+    with pytest.raises(FirmwareError, match=r"^kernel fail_silent failed with code -77"):
         device.launch("fail_silent")
     with pytest.raises(FirmwareError, match=r"okk_x: wrong \[called at issue_bd\+0x4\]"):
         device.launch("fail_at")

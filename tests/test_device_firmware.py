@@ -30,7 +30,15 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cc = shutil.which("cc")
     command = [cc] if cc else [sys.executable, "-m", "ziglang", "cc"]
     command += ["-O2", "-g", "-shared", "-fPIC", "-ffp-contract=off", "-fsigned-char", "-fno-short-enums"]
-    command += ["-fno-sanitize=undefined", "-w", f"-I{SDK}/include", f"-I{SDK}/firmware", f"-I{out}"]
+    # A call in tail position would leave no return address in the kernel for messages to name.
+    command += [
+        "-fno-optimize-sibling-calls",
+        "-fno-sanitize=undefined",
+        "-w",
+        f"-I{SDK}/include",
+        f"-I{SDK}/firmware",
+        f"-I{out}",
+    ]
     command += [str(p) for p in sorted((SDK / "firmware").glob("*.c"))]
     command += [str(Path(__file__).parent / "device_kernels.c"), "-lm", "-o", str(out / "firmware.so")]
     subprocess.run(command, check=True, timeout=300)
@@ -106,9 +114,7 @@ def test_unknown_kernel(device: Device) -> None:
 
 
 def test_assertion_and_broken_rule_name_the_place(device: Device) -> None:
-    with pytest.raises(
-        FirmwareError, match=r"device_kernels\.c:\d+: asserts: .*a->n > 1000"
-    ):
+    with pytest.raises(FirmwareError, match=r"device_kernels\.c:\d+: asserts: .*a->n > 1000"):
         device.launch("asserts", kernel_args(0, 0, (1, 1, 1, 1)))
     with pytest.raises(FirmwareError, match=r"okk_parallel_end: .* \[called at breaks_a_rule\+0x"):
         device.launch("breaks_a_rule")
@@ -176,8 +182,24 @@ def test_recorded_program_runs_from_ddr(device: Device) -> None:
     streams = device.malloc(len(group.bd) + len(group.gdma))
     device.write(streams, group.bd + group.gdma)
     device.write(a, x)
+    assert device.cycles == 0
     device.run_streams([StreamGroup(streams, streams + len(group.bd), group.bd_num, group.gdma_num)])
+    assert device.cycles > 100
     assert np.array_equal(device.read_array(b, x.shape, np.float32), x + np.float32(1))
+
+
+def test_damaged_stream_names_group_and_command(device: Device) -> None:
+    a = device.malloc(4096)
+    [group] = device.record(layer_program((1, 2, 3, 4), a, a))
+    words = np.frombuffer(group.bd, "<u4").copy()
+    words[:] = 0xFFFF_FFFF
+    streams = device.malloc(8192)
+    device.write(streams, group.bd + group.gdma)
+    good = StreamGroup(streams, streams + 128, 1, 2)
+    device.write(streams + 4096, words)
+    with pytest.raises(DeviceError, match=r"^command group 2: BD command"):
+        device.run_streams([good, StreamGroup(streams + 4096, streams + 128, 1, 2)])
+    device.run_streams([good])
 
 
 def test_dynamic_program(device: Device) -> None:
