@@ -2,7 +2,7 @@
 
 Only GDMA descriptors hold DDR addresses: the source when they read system memory (S2L, S2S), the
 destination when they write it (L2S, S2S). Addresses below the start of the static context (L2, the
-firmware's own memory, and the value of a constant fill) mean the same everywhere and stay.
+firmware's own memory, the unused source of a constant fill) mean the same everywhere and stay.
 """
 
 from __future__ import annotations
@@ -75,9 +75,8 @@ def relocate_stream(gdma: bytes, regions: Sequence[Region], where: str) -> bytes
             to_move &= ~inside
         if to_move.any():
             i = int(to_move.argmax())
-            raise ModelError(
-                f"{where}: the {name} of GDMA command {i + 1}, {int(addr[i]):#x}, is outside {_listed(regions)}"
-            )
+            problem = f"the {name} of GDMA command {i + 1}, {int(addr[i]):#x}, is outside {_listed(regions)}"
+            raise ModelError(f"{where}: {problem}")
         moved[side] = new
     for side, addr in moved.items():
         _put(words, f"{side}_start_addr_l32", addr & np.uint64(0xFFFF_FFFF))
