@@ -128,8 +128,7 @@ class ParamTypes:
 
     def _type(self, op: str) -> Any:
         self._known(op)
-        ctype = self._ffi.typeof(f"{self._prefix}_param_{op}")
-        return ctype
+        return self._ffi.typeof(f"{self._prefix}_param_{op}")
 
     # --- values -> struct ---------------------------------------------------------------------
 
@@ -141,7 +140,7 @@ class ParamTypes:
                 raise FieldError(
                     op,
                     where,
-                    f"unknown field; the {'union' if ctype.kind == 'union' else 'struct'} has {', '.join(fields)}",
+                    f"unknown field; the {ctype.kind} has {', '.join(fields)}",
                     _similar(str(name), fields),
                 )
             if ctype.kind == "union" and len(values) > 1:
@@ -227,9 +226,7 @@ class ParamTypes:
         known: dict[str, int] = dict(ctype.relements)
         if isinstance(value, str):
             if value not in known:
-                raise FieldError(
-                    op, path, f"{value!r} is none of {', '.join(known)}", _similar(value, known)
-                )
+                raise FieldError(op, path, f"{value!r} is none of {', '.join(known)}", _similar(value, known))
             return known[value]
         if not isinstance(value, int) or isinstance(value, bool):
             raise FieldError(op, path, f"expected one of {', '.join(known)}, found {_kind(value)}")
@@ -242,9 +239,7 @@ class ParamTypes:
 
     def _value(self, cdata: Any, ctype: Any) -> Any:
         if ctype.kind in ("struct", "union"):
-            return {
-                name: self._value(getattr(cdata, name), t) for name, t in _flat_fields(ctype).items()
-            }
+            return {name: self._value(getattr(cdata, name), t) for name, t in _flat_fields(ctype).items()}
         if ctype.kind == "array":
             return [self._value(cdata[i], ctype.item) for i in range(ctype.length)]
         if ctype.kind == "enum":

@@ -7,6 +7,7 @@ for and not found) have the content that they had. All of it is hashed each time
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from pathlib import Path
@@ -77,7 +78,5 @@ class Cache:
         """Write the cache if anything in it is new; entries of files that are gone are dropped."""
         if self._changed or self._new.keys() != self._old.keys():
             text = json.dumps({"version": self._version, "files": self._new}, separators=(",", ":"))
-            try:
+            with contextlib.suppress(OSError):  # a read-only folder costs time, nothing else
                 write_atomic(self._path, text)
-            except OSError:
-                pass  # a read-only folder costs time, nothing else

@@ -11,8 +11,10 @@ from pycparser import CParser, c_ast
 from pycparser.c_parser import ParseError
 
 from user_layers.scan.chunks import UNKNOWN, Chunk, translate
+from user_layers.scan.names import C_KEYWORDS
 
 _CHUNK = "__bm_chunk_"
+_TYPE_USE = re.compile(r"(?<!struct )(?<!union )(?<!enum )\b([A-Za-z_]\w*)[ \n]+\**[ \n]*(?=([A-Za-z_]\w*))")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILTIN = ("__builtin_va_list", "__int128", "__int128_t", "__uint128_t", "__fp16", "_Float16", "__bf16")
 UNPORTABLE = frozenset([UNKNOWN, *_BUILTIN])  # types that bmtpu.h cannot hold
@@ -65,12 +67,23 @@ class _Collector(c_ast.NodeVisitor):  # type: ignore[misc]
 
 @dataclass
 class Parsed:
-    """A marked chunk with its declaration; `node` is None when it could not be read and `error`
-    says why."""
+    """A marked chunk with its declaration; `node` is None when it could not be read. Then `error`
+    says why, and `unknown` names the first word that seems to be a type and is not known as one."""
 
     chunk: Chunk
     node: Any = None
     error: str = ""
+    unknown: str = ""
+
+
+def _unknown_type(text: str, env: TypeEnv) -> str:
+    """The first word in a type's place (`word name`, `word *name`) that is neither keyword nor type."""
+    for m in _TYPE_USE.finditer(re.sub(r"#line.*", "", text)):
+        word = m[1]
+        known = word in env.typedefs or word in UNPORTABLE or word in C_KEYWORDS
+        if not known and m[2] not in C_KEYWORDS:
+            return word
+    return ""
 
 
 class Reader:
@@ -116,7 +129,7 @@ class Reader:
                 nodes = self._parse([text], env)
             except ParseError as e:
                 if chunk.marks:
-                    found.append(Parsed(chunk, error=str(e)))
+                    found.append(Parsed(chunk, error=str(e), unknown=_unknown_type(text, env)))
                 continue
             found += self._enter([chunk], nodes, env)
         return found

@@ -127,6 +127,10 @@ class _File:
             self._problem(at, *bad)
             return
         if parsed.node is None:
+            if parsed.unknown:
+                self._unknown(mark, parsed)
+                self.facts.marks.append(Mark(mark.kind, mark.op, at))
+                return
             reason = parsed.error.split(": ", 1)[-1]
             self._problem(
                 self._error_place(parsed),
@@ -141,12 +145,20 @@ class _File:
         else:
             self._function(mark, at, parsed)
 
+    def _unknown(self, mark: MarkToken, parsed: Parsed) -> None:
+        """A type that nothing defines, the commonest reason why a declaration cannot be read."""
+        self._problem(
+            self._word_place(parsed.chunk, parsed.unknown),
+            f"type {parsed.unknown} behind {_name(mark)} is not known",
+            "include the header that defines it (of the C library's headers only the usual types are "
+            "known); a parameter struct is made of numbers, arrays, enums and structs",
+        )
+
     def _error_place(self, parsed: Parsed) -> Location:
         """Where pycparser stopped: its messages start with `file:line:column: `."""
         words = parsed.error.split(":")
         if len(words) > 2 and words[1].isdigit():
-            at = self._source(words[0]).locate(int(words[1]), parsed.error.rsplit("before: ", 1)[-1])
-            return at
+            return self._source(words[0]).locate(int(words[1]), parsed.error.rsplit("before: ", 1)[-1])
         return self._source(parsed.chunk.source).locate(parsed.chunk.line, "")
 
     def _param(self, mark: MarkToken, at: Location, parsed: Parsed) -> None:
@@ -168,7 +180,7 @@ class _File:
         if not isinstance(node, c_ast.Decl) or not isinstance(node.type, c_ast.FuncDecl):
             self._wrong_target(mark, at, parsed)
         else:
-            place = self._function_place(parsed.chunk, node.name)
+            place = self._word_place(parsed.chunk, node.name)
             wrong = check(mark.kind, node.name, node, self.env)
             if wrong:
                 self._problem(
@@ -193,7 +205,7 @@ class _File:
                 symbol = Symbol(node.name, place)
         self.facts.marks.append(Mark(mark.kind, mark.op, at, symbol))
 
-    def _function_place(self, chunk: Chunk, name: str) -> Location:
+    def _word_place(self, chunk: Chunk, name: str) -> Location:
         for tok in chunk.tokens:
             if tok.value == name:
                 return self._source(str(tok.source)).locate(int(tok.lineno), name)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pycparser import c_ast
 
-from user_layers.scan.chunks import ATTR, PACK
+from user_layers.scan.chunks import ATTR, PACK, UNKNOWN
 from user_layers.scan.cparse import UNPORTABLE, TypeEnv
 from user_layers.scan.model import Declaration, Location, ParamField, ParamStruct
 from user_layers.scan.names import keyword_of
@@ -203,8 +203,8 @@ class Resolver:
             target = "function" if isinstance(node.type, c_ast.FuncDecl) else "pointer"
             raise TypeProblem(
                 f"a {target} pointer" if target == "function" else "a pointer",
-                "it has 8 bytes on the host and 4 on the controller, and the host's addresses mean nothing there; "
-                "put the values themselves into the struct (an array of fixed size)",
+                "it has 8 bytes on the host and 4 on the controller, where the host's addresses mean "
+                "nothing; put the values themselves into the struct (an array of fixed size)",
                 where,
             )
         if isinstance(node, c_ast.TypeDecl):
@@ -223,7 +223,7 @@ class Resolver:
         name = " ".join(names)
         if name in UNPORTABLE:
             raise TypeProblem(
-                f"type {name.replace('__bm_typeof', 'typeof(...)')}, which bmtpu.h cannot express for both C and C++",
+                f"type {name.replace(UNKNOWN, 'typeof(...)')}, which bmtpu.h cannot express for C and C++",
                 "name a plain type: int, float, uint16_t for the bits of a half float, ...",
                 where,
             )

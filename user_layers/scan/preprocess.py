@@ -40,7 +40,8 @@ _PREDEFINED = {
 _MARKERS = {f"__BM_{kind}__" for kind in KINDS}
 _LEADING = re.compile(
     r"(?:\s|/\*.*?\*/|//[^\n]*)*"
-    r'(?P<line>\#[ \t]*include[ \t]*(?P<name>"[^"\n]+"|<[^>\n]+>)[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*)?)(?=\n)',
+    r'(?P<line>\#[ \t]*include[ \t]*(?P<name>"[^"\n]+"|<[^>\n]+>)[ \t]*'
+    r"(?://[^\n]*|/\*[^\n]*?\*/[ \t]*)?)(?=\n)",
     re.DOTALL,
 )
 ReadHeader = Callable[[Path], bytes]
@@ -53,7 +54,7 @@ class _Pcpp(Preprocessor):  # type: ignore[misc]  # pcpp has no annotations
         super().__init__()
         self.read = read
         self.prune = True
-        self.rewrite_paths = []  # token sources stay absolute
+        self.rewrite_paths: list[tuple[str, str]] = []  # token sources stay absolute
         self.found: list[tuple[str, int, str, str]] = []
 
     def on_error(self, file: str, line: int, msg: str) -> None:

@@ -101,12 +101,11 @@ def prune_bodies(text: str) -> str:
                 depth += 1
             elif token == "}":
                 depth -= 1
-                if depth == 0:
-                    if prunable:
-                        body = text[start + 1 : m.start()]
-                        out += [text[done : start + 1], "\n" * body.count("\n")]
-                        done = m.start()
-                        head = []
+                if depth == 0 and prunable:
+                    body = text[start + 1 : m.start()]
+                    out += [text[done : start + 1], "\n" * body.count("\n")]
+                    done = m.start()
+                    head = []
             elif token.startswith("__BM_"):
                 prunable = False
             continue

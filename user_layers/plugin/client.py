@@ -1,0 +1,257 @@
+"""Plugins as Python objects. The C++ runs in a child process, so that a crash there is an error
+message here; answers are kept, because the compiler asks the same questions often."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from firmware_sim.chip import MAX_SHAPE_DIMS, MAX_TENSORS
+from firmware_sim.errors import CompileError, TpulayerError, UsageError
+from firmware_sim.process import Child, Crash
+from firmware_sim.wire import DType, TType
+from user_layers.plugin.methods import BY_NAME
+
+WATCHDOG = 10.0  # s for one virtual method: they compute a number
+
+
+@dataclass(frozen=True)
+class PluginTensor:
+    """One tensor of a node, as the descriptor sees it; shape in elements."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType = DType.FP32
+    ttype: TType = TType.NEURON
+
+
+@dataclass(frozen=True)
+class PluginNode:
+    """The node that a descriptor is bound to; param are the bytes of the parameter struct."""
+
+    name: str
+    op_type: int
+    param: bytes
+    inputs: tuple[PluginTensor, ...]
+    outputs: tuple[PluginTensor, ...]
+
+
+@dataclass(frozen=True)
+class PluginLayer:
+    """One layer of a plugin. param_size in bytes; param_hash covers names, types and offsets of the
+    parameter struct's fields; path is the plugin's file."""
+
+    op_name: str
+    op_type: int
+    param_size: int
+    param_hash: int
+    descriptor: str
+    path: Path
+    has_local: bool
+
+
+class PluginHost:
+    """The plugins at `paths`, loaded in a child process; a context manager.
+
+    Errors, at the first call: UsageError for a file that is no plugin of this version, or for two
+    plugins with the same op_type. A descriptor that crashes, hangs or throws is a CompileError that
+    names the layer and the method; after a crash the host is closed.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, watchdog: float = WATCHDOG) -> None:
+        self.paths = tuple(Path(p) for p in paths)
+        self._child = Child(
+            "user_layers.plugin.host",
+            [str(p.resolve()) for p in self.paths],
+            watchdog=watchdog,
+            name="plugin host",
+            crashed=_crashed,
+        )
+        self._layers: tuple[PluginLayer, ...] | None = None
+        self._failed: TpulayerError | None = None
+
+    def __enter__(self) -> PluginHost:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child process; handles are invalid afterwards."""
+        self._child.close()
+
+    def layers(self) -> tuple[PluginLayer, ...]:
+        """The layers of all plugins, by op_type."""
+        if self._layers is None:
+            reply, _ = self.request({"op": "layers"})
+            rows = reply["layers"]
+            assert isinstance(rows, list)
+            self._layers = tuple(PluginLayer(**{**row, "path": Path(row["path"])}) for row in rows)
+        return self._layers
+
+    def create(self, node: PluginNode) -> DescriptorHandle:
+        """A descriptor bound to a copy of `node`."""
+        layer = next((x for x in self.layers() if x.op_type == node.op_type), None)
+        if layer is None:
+            raise UsageError(
+                f"{node.name}: no plugin holds a layer with op_type {node.op_type}",
+                hint="run `tpulayer build_layers`",
+            )
+        for what, tensors in (("inputs", node.inputs), ("outputs", node.outputs)):
+            if len(tensors) > MAX_TENSORS:
+                raise UsageError(f"{node.name}: {len(tensors)} {what}; a layer has at most {MAX_TENSORS}")
+            for t in tensors:
+                if len(t.shape) > MAX_SHAPE_DIMS:
+                    raise UsageError(
+                        f"{node.name}: tensor {t.name} has {len(t.shape)} dimensions, at most "
+                        f"{MAX_SHAPE_DIMS} are possible"
+                    )
+        if len(node.param) != layer.param_size:
+            raise UsageError(
+                f"{node.name}: {len(node.param)} bytes of parameters; the struct of {layer.op_name} has "
+                f"{layer.param_size}"
+            )
+        reply, _ = self.request(
+            {
+                "op": "create",
+                "name": node.name,
+                "op_type": node.op_type,
+                "inputs": [_tensor(t) for t in node.inputs],
+                "outputs": [_tensor(t) for t in node.outputs],
+            },
+            node.param,
+        )
+        return DescriptorHandle(self, int(str(reply["handle"])), node, layer, str(reply["name"]))
+
+    def request(self, header: dict[str, object], payload: bytes = b"") -> tuple[dict[str, object], bytes]:
+        """Ask the child; for DescriptorHandle."""
+        if self._failed is not None:
+            raise self._failed
+        if not self._child.alive:
+            raise UsageError("the plugin host is closed", hint="ask descriptors inside its `with` block")
+        try:
+            return self._child.request(header, payload)
+        except TpulayerError as e:
+            if not self._child.alive:
+                self._failed = e
+            raise
+
+
+def _tensor(t: PluginTensor) -> list[object]:
+    return [t.name, list(t.shape), int(t.dtype), int(t.ttype)]
+
+
+def _crashed(crash: Crash) -> TpulayerError:
+    where = crash.activity or "the plugin host"
+    detail = crash.output.strip().splitlines()[-5:]
+    text = f"{where} {crash.what}"
+    if detail:
+        text += "\n  it wrote: " + "\n            ".join(detail)
+    return CompileError(text, hint="look for a null pointer, a wrong index or an endless loop in that method")
+
+
+class DescriptorHandle:
+    """A layer's descriptor, bound to one node. The methods are those of the C++ class, with the
+    same names; see bmcompiler_tpulayer_host.hpp for their meaning."""
+
+    def __init__(
+        self, host: PluginHost, handle: int, node: PluginNode, layer: PluginLayer, name: str
+    ) -> None:
+        self._host = host
+        self._handle = handle
+        self._known: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.node = node
+        self.layer = layer
+        self.name = name  # what get_name() returns
+
+    def call(self, method: str, args: Sequence[int] = ()) -> int:
+        """One virtual method by name; its result as an int. CompileError when it fails."""
+        key = (method, tuple(int(a) for a in args))
+        value = self._known.get(key)
+        if value is None:
+            number = BY_NAME[method].number
+            reply, _ = self._host.request(
+                {"op": "call", "handle": self._handle, "method": number, "args": list(key[1])}
+            )
+            value = self._known[key] = int(str(reply["result"]))
+        return value
+
+    def must_dynamic_run(self) -> bool:
+        return bool(self.call("must_dynamic_run"))
+
+    def output_shape_is_dynamic(self) -> bool:
+        return bool(self.call("output_shape_is_dynamic"))
+
+    def force_use_global_layer(self) -> bool:
+        return bool(self.call("force_use_global_layer"))
+
+    def can_split_local_h_w(self) -> bool:
+        return bool(self.call("can_split_local_h_w"))
+
+    def can_inplace(self, dtype: DType) -> bool:
+        return bool(self.call("can_inplace", [dtype]))
+
+    def can_h_w_dynamic(self) -> bool:
+        return bool(self.call("can_h_w_dynamic"))
+
+    def just_reshape(self) -> bool:
+        return bool(self.call("just_reshape"))
+
+    def is_share_mem_layer(self) -> bool:
+        return bool(self.call("is_share_mem_layer"))
+
+    def get_global_buffer_size(self) -> int:
+        """Bytes of DDR."""
+        return self.call("get_global_buffer_size")
+
+    def input_type(self, in_idx: int) -> TType:
+        value = self.call("input_type", [in_idx])
+        try:
+            return TType(value)
+        except ValueError:
+            raise CompileError(
+                f"layer {self.node.name} ({self.layer.op_name}): {self.layer.descriptor}::input_type({in_idx}) "
+                f"returned {value}, which is no TENSOR_TYPE_T",
+                hint="return one of BMNET_NEURON, BMNET_COEFF, BMNET_COEFF_NEURON, BMNET_NEURON_SHAPE",
+            ) from None
+
+    def get_local_buffer_size(self, split_shape: Sequence[int]) -> int:
+        """Bytes of local memory per NPU for a piece of this shape."""
+        return self.call("get_local_buffer_size", split_shape)
+
+    def should_input_on_l2mem(self, in_idx: int) -> bool:
+        return bool(self.call("should_input_on_l2mem", [in_idx]))
+
+    def is_backslice_optimize_support_layer(self) -> bool:
+        return bool(self.call("is_backslice_optimize_support_layer"))
+
+    def backward_hslice(self, out_hslice: int) -> int:
+        return self.call("backward_hslice", [out_hslice])
+
+    def backward_wslice(self, out_wslice: int) -> int:
+        return self.call("backward_wslice", [out_wslice])
+
+    def backward_hidx(self, out_hidx: int) -> int:
+        return self.call("backward_hidx", [out_hidx])
+
+    def backward_widx(self, out_widx: int) -> int:
+        return self.call("backward_widx", [out_widx])
+
+    def backward_kh(self) -> int:
+        return self.call("backward_kh")
+
+    def backward_stride_h(self) -> int:
+        return self.call("backward_stride_h")
+
+    def backward_up_pad_h(self) -> int:
+        return self.call("backward_up_pad_h")
+
+    def backward_down_pad_h(self) -> int:
+        return self.call("backward_down_pad_h")
+
+    def forward_height(self, in_height: int) -> int:
+        return self.call("forward_height", [in_height])

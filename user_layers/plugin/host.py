@@ -1,0 +1,223 @@
+"""The child process that holds plugins: loads them with ctypes and answers requests.
+
+The structures mirror sdk/include/bmplugin_abi.h; a test compares sizes and offsets with the header.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firmware_sim.errors import CompileError, UsageError
+from firmware_sim.process_child import Handler, Link
+from user_layers.plugin.methods import METHODS
+
+ABI_VERSION = 1
+MAX_DIMS = 8
+MAX_TENSORS = 16
+HAS_LOCAL = 1
+_NAME_BYTES = 256
+_NAMES = {m.number: m.name for m in METHODS}
+
+
+class Layer(ctypes.Structure):
+    """bmplugin_layer."""
+
+    _fields_ = (
+        ("op_type", ctypes.c_int32),
+        ("param_size", ctypes.c_uint32),
+        ("param_hash", ctypes.c_uint64),
+        ("op_name", ctypes.c_char_p),
+        ("descriptor", ctypes.c_char_p),
+        ("flags", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+class Tensor(ctypes.Structure):
+    """bmplugin_tensor."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("dims", ctypes.c_uint32),
+        ("shape", ctypes.c_int32 * MAX_DIMS),
+        ("dtype", ctypes.c_int32),
+        ("ttype", ctypes.c_int32),
+    )
+
+
+class Node(ctypes.Structure):
+    """bmplugin_node."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("op_type", ctypes.c_int32),
+        ("param_size", ctypes.c_uint32),
+        ("param", ctypes.c_char_p),
+        ("input_num", ctypes.c_uint32),
+        ("output_num", ctypes.c_uint32),
+        ("inputs", Tensor * MAX_TENSORS),
+        ("outputs", Tensor * MAX_TENSORS),
+    )
+
+
+class Plugin:
+    """One loaded plugin."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.lib = ctypes.CDLL(str(path))
+        except OSError as e:
+            raise UsageError(
+                f"{path}: cannot be loaded ({e})", hint="build it for this machine: `tpulayer rebuild_layers`"
+            ) from None
+        try:
+            self._declare()
+        except AttributeError as e:
+            raise UsageError(
+                f"{path}: no TPU-layer plugin ({e})", hint="build it with `tpulayer build_layers`"
+            ) from None
+
+    def _declare(self) -> None:
+        lib = self.lib
+        version = lib.bmplugin_abi_version
+        version.restype = ctypes.c_int32
+        found = version()
+        if found != ABI_VERSION:
+            raise UsageError(
+                f"{self.path}: made for version {found} of the plugin interface, this toolkit has version "
+                f"{ABI_VERSION}",
+                hint="build it again with `tpulayer rebuild_layers`",
+            )
+        lib.bmplugin_layer_count.restype = ctypes.c_int32
+        lib.bmplugin_layer_at.restype = ctypes.c_int32
+        lib.bmplugin_layer_at.argtypes = [ctypes.c_int32, ctypes.POINTER(Layer)]
+        lib.bmplugin_create.restype = ctypes.c_void_p
+        lib.bmplugin_create.argtypes = [ctypes.POINTER(Node)]
+        lib.bmplugin_name.restype = ctypes.c_int32
+        lib.bmplugin_name.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32]
+        lib.bmplugin_call.restype = ctypes.c_int32
+        lib.bmplugin_call.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_int32,
+            ctypes.POINTER(ctypes.c_int64),
+            ctypes.c_uint32,
+            ctypes.POINTER(ctypes.c_int64),
+        ]
+        lib.bmplugin_error.restype = ctypes.c_char_p
+
+    def error(self) -> str:
+        text = self.lib.bmplugin_error()
+        return text.decode("utf-8", "replace") if text else "no reason given"
+
+    def layers(self) -> list[Layer]:
+        found = []
+        for i in range(self.lib.bmplugin_layer_count()):
+            layer = Layer()
+            if self.lib.bmplugin_layer_at(i, ctypes.byref(layer)) < 0:
+                raise UsageError(f"{self.path}: layer {i} cannot be read: {self.error()}")
+            found.append(layer)
+        return found
+
+
+@dataclass
+class Bound:
+    """A descriptor in a plugin, and how messages call it."""
+
+    plugin: Plugin
+    handle: int
+    label: str
+
+
+class Host:
+    """All plugins of one child, and the descriptors made so far (they live as long as the child)."""
+
+    def __init__(self, paths: Sequence[str], link: Link) -> None:
+        self._link = link
+        self._plugins: dict[int, tuple[Plugin, Layer]] = {}
+        self._bound: list[Bound] = []
+        for path in paths:
+            link.activity = f"plugin {path}, while it was loaded,"
+            plugin = Plugin(Path(path))
+            for layer in plugin.layers():
+                if layer.op_type in self._plugins:
+                    other, known = self._plugins[layer.op_type]
+                    raise UsageError(
+                        f"op_type {layer.op_type} is {known.op_name.decode()} in {other.path} and "
+                        f"{layer.op_name.decode()} in {plugin.path}",
+                        hint="load one plugin with user layers only",
+                    )
+                self._plugins[layer.op_type] = (plugin, layer)
+
+    def layers(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "op_name": x.op_name.decode(),
+                "op_type": x.op_type,
+                "param_size": x.param_size,
+                "param_hash": x.param_hash,
+                "descriptor": x.descriptor.decode(),
+                "path": str(plugin.path),
+                "has_local": bool(x.flags & HAS_LOCAL),
+            }
+            for _, (plugin, x) in sorted(self._plugins.items())
+        ]
+
+    def create(self, request: dict[str, Any], param: bytes) -> dict[str, object]:
+        plugin, layer = self._plugins[request["op_type"]]
+        label = f"layer {request['name']} ({layer.op_name.decode()}): {layer.descriptor.decode()}"
+        node = Node(
+            name=request["name"].encode(), op_type=request["op_type"], param_size=len(param), param=param
+        )
+        node.input_num = _fill(node.inputs, request["inputs"])
+        node.output_num = _fill(node.outputs, request["outputs"])
+        self._link.activity = f"{label}, its constructor,"
+        handle = plugin.lib.bmplugin_create(ctypes.byref(node))
+        if not handle:
+            raise CompileError(f"{label} cannot be made: {plugin.error()}")
+        self._link.activity = f"{label}::get_name"
+        text = ctypes.create_string_buffer(_NAME_BYTES)
+        if plugin.lib.bmplugin_name(handle, text, _NAME_BYTES) < 0:
+            raise CompileError(f"{label}::get_name failed: {plugin.error()}")
+        self._bound.append(Bound(plugin, handle, label))
+        return {"handle": len(self._bound) - 1, "name": text.value.decode("utf-8", "replace")}
+
+    def call(self, request: dict[str, Any]) -> dict[str, object]:
+        bound = self._bound[request["handle"]]
+        args = request["args"]
+        what = f"{bound.label}::{_NAMES[request['method']]}({', '.join(map(str, args))})"
+        self._link.activity = what
+        values = (ctypes.c_int64 * len(args))(*args)
+        result = ctypes.c_int64()
+        lib = bound.plugin.lib
+        if lib.bmplugin_call(bound.handle, request["method"], values, len(args), ctypes.byref(result)) < 0:
+            raise CompileError(f"{what} failed: {bound.plugin.error()}")
+        return {"result": result.value}
+
+
+def _fill(target: Any, tensors: list[list[Any]]) -> int:
+    for i, (name, shape, dtype, ttype) in enumerate(tensors):
+        target[i].name = name.encode()
+        target[i].dims = len(shape)
+        target[i].shape[: len(shape)] = shape
+        target[i].dtype, target[i].ttype = dtype, ttype
+    return len(tensors)
+
+
+def start(args: list[str], fds: list[int], link: Link) -> Handler:
+    """Load the plugins that `args` names and answer requests."""
+    host = Host(args, link)
+
+    def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
+        operation = header["op"]
+        if operation == "layers":
+            return {"layers": host.layers()}, b""
+        if operation == "create":
+            return host.create(header, payload), b""
+        return host.call(header), b""
+
+    return handle
