@@ -1,0 +1,16 @@
+// TPU_DOUBLE: how the compiler may treat it.
+#ifndef BM_HOST_DOUBLE_H
+#define BM_HOST_DOUBLE_H
+
+#include <string>
+
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_DOUBLE)
+class DoubleDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "DOUBLE"; }
+    bool can_inplace(DATA_TYPE_T dtype) override;
+};
+
+#endif

@@ -1,0 +1,16 @@
+// TPU_CONST_BINARY: how the compiler may treat it.
+#ifndef BM_HOST_CONST_BINARY_H
+#define BM_HOST_CONST_BINARY_H
+
+#include <string>
+
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_CONST_BINARY)
+class ConstBinaryDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "CONST_BINARY"; }
+    bool can_inplace(DATA_TYPE_T dtype) override;
+};
+
+#endif
