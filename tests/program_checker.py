@@ -1,0 +1,233 @@
+"""Runs a static program on regions instead of numbers, and fails where data would be wrong.
+
+Local memory is a set of byte ranges with the tensor and region they hold. Every load, layer call and store
+is checked: what it reads is there in the right place and layout and untouched since, and inside a
+parallel section the two engines touch different bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+from firmware_sim.chip import L2_BASE, LOCAL_BYTES
+from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TType
+from user_layers.compiler.ddr import DdrPlan
+from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.local_memory import piece_bytes
+from user_layers.compiler.slicing import taken_whole
+
+Region = tuple[tuple[int, int], ...]  # first and extent per dimension n, c, h, w
+
+
+@dataclass
+class Checker:
+    described: DescribedNet
+    ddr: DdrPlan
+    program: Program
+    held: dict[tuple[int, int], tuple[str, Region, TType]] = field(default_factory=dict)
+    in_ddr: dict[str, list[Region]] = field(default_factory=dict)
+    section: list[tuple[str, int, int, str]] | None = None
+    sections: int = 0
+
+    def run(self) -> None:
+        net = self.described.net
+        self.names = {node.name: k for k, node in enumerate(net.nodes)}
+        self.runs = {s.name for s in self.program.steps if s.opcode in (StepOp.GLOBAL, StepOp.LOCAL)}
+        for name, tensor in net.tensors.items():
+            if name not in net.producer:
+                self.in_ddr[name] = [whole(tensor.shape)]
+        for step in self.program.steps:
+            getattr(self, f"do_{step.opcode.name.lower()}")(step)
+        assert self.section is None, "a parallel section stays open"
+        for name in net.outputs:
+            self.need_in_ddr(name)
+
+    # ---- steps ----
+
+    def do_parallel_start(self, step: Step) -> None:
+        assert self.section is None
+        self.section = []
+        self.sections += 1
+
+    def do_parallel_end(self, step: Step) -> None:
+        assert self.section is not None
+        for (e1, a1, b1, m1), (e2, a2, b2, m2) in itertools.combinations(self.section, 2):
+            if e1 != e2 and "w" in m1 + m2:
+                assert b1 <= a2 or b2 <= a1, f"engines meet in local memory: {a1}..{b1} and {a2}..{b2}"
+        self.section = None
+
+    def do_load(self, step: Step) -> None:
+        source, target = self.tensors(step)
+        name = self.ddr_name(source)
+        region = region_of(target)
+        self.need_in_ddr(name)
+        self.put(target, name, region, "gdma")
+
+    def do_store(self, step: Step) -> None:
+        source, target = self.tensors(step)
+        held = self.held.get(span(source))
+        assert held is not None, "a store of nothing"
+        name = held[0]
+        self.expect(source, name, "gdma")
+        assert target.tensor.addr == self.ddr.address[name]
+        self.write_ddr(name, region_of(source))
+
+    def do_copy(self, step: Step) -> None:
+        source, target = self.tensors(step)
+        assert self.section is None
+        assert target.kind == TensorKind.L2 and L2_BASE + 0xA2000 <= target.tensor.addr
+        assert target.tensor.addr + target.tensor.nbytes <= L2_BASE + 0x300000
+        name = self.ddr_name(source)
+        self.need_in_ddr(name)
+        self.l2 = {**getattr(self, "l2", {}), target.tensor.addr: name}
+
+    def do_global(self, step: Step) -> None:
+        node = self.described.net.nodes[self.names[step.name]]
+        tensors = self.tensors(step)
+        for name, t in zip(node.inputs, tensors, strict=False):
+            assert t.tensor.addr == self.ddr.address[name]
+            self.need_in_ddr(name)
+        for name, t in zip(node.outputs, tensors[len(node.inputs) :], strict=True):
+            assert t.tensor.addr == self.ddr.address[name]
+            self.write_ddr(name, whole(t.tensor.shape))
+        self.held.clear()  # a global function may use all local memory
+
+    def do_local(self, step: Step) -> None:
+        net = self.described.net
+        k = self.names[step.name]
+        node, facts = net.nodes[k], self.described.facts[k]
+        tensors = self.tensors(step)
+        ins, outs = tensors[: len(node.inputs)], tensors[len(node.inputs) :]
+        made = region_of(outs[0])
+        for i, (name, t) in enumerate(zip(node.inputs, ins, strict=True)):
+            if facts.on_l2[i]:
+                assert self.section is None, "a layer that reads L2 is overlapped"
+                assert t.kind == TensorKind.L2 and self.l2[t.tensor.addr] == self.owner(name)
+            elif facts.input_types[i] == TType.NEURON_SHAPE:
+                assert t.tensor.host_data is not None
+            else:
+                self.expect(t, name, "bd")
+                self.check_window(k, i, t, made, outs[0].tensor.shape)
+        if step.buffer_bytes:
+            assert step.buffer_bytes == facts.local_buffer(
+                tuple(e for _, e in made)[: len(outs[0].tensor.shape)]
+            )
+            self.touch("bd", step.buffer_addr, step.buffer_addr + step.buffer_bytes, "w")
+            self.forget(step.buffer_addr, step.buffer_addr + step.buffer_bytes)
+        for name, t in zip(node.outputs, outs, strict=True):
+            assert t.tensor.ttype == TType.NEURON
+            self.put(t, name, region_of(t), "bd")
+
+    def check_window(self, k: int, i: int, t: ProgramTensor, made: Region, out_shape: tuple[int, ...]) -> None:
+        """The input's piece is the backward window of the output's piece, cut at the edges."""
+        facts = self.described.facts[k]
+        out = four(out_shape, 1)
+        size = four(t.tensor.shape, 1)
+        pads = four(t.tensor.slice_pad, 0)
+        for axis, d in (("h", 2), ("w", 3)):
+            got = region_of(t)[d]
+            if taken_whole(facts, i) or not facts.can_split_h_w or (size[d] == 1 and out[d] > 1):
+                assert got == (0, size[d]) and pads[d] == 0
+                continue
+            first, extent = (facts.backward_h if axis == "h" else facts.backward_w)(*made[d])
+            low, high = max(first, 0), min(first + extent, size[d])
+            assert got == (low, high - low) and pads[d] == low - first
+        assert region_of(t)[1] == (0, size[1])
+        if not taken_whole(facts, i) and size[0] > 1:
+            assert region_of(t)[0] == (made[0] if size[0] == out[0] else (0, size[0]))
+
+    # ---- memory ----
+
+    def tensors(self, step: Step) -> list[ProgramTensor]:
+        return [self.program.tensors[i] for i in (*step.inputs, *step.outputs)]
+
+    def ddr_name(self, t: ProgramTensor) -> str:
+        """The tensor that was written to this address last."""
+        roots = [n for n in self.in_ddr if self.ddr.address[n] == t.tensor.addr]
+        assert len(roots) == 1, f"{roots} lie at {t.tensor.addr:#x}"
+        return roots[0]
+
+    def owner(self, name: str) -> str:
+        """What must have been written for `name` to be there: itself, or the input of a reshape that never
+        runs."""
+        net = self.described.net
+        while name in net.producer and net.nodes[net.producer[name]].name not in self.runs:
+            source = net.nodes[net.producer[name]].inputs[0]
+            assert self.ddr.address[source] == self.ddr.address[name]
+            name = source
+        return name
+
+    def write_ddr(self, name: str, region: Region) -> None:
+        """Part of a tensor is written: whatever else lay there is gone."""
+        start = self.ddr.address[name]
+        end = start + self.described.net.tensors[name].nbytes
+        for other in list(self.in_ddr):
+            a = self.ddr.address[other]
+            if other != name and a < end and start < a + self.described.net.tensors[other].nbytes:
+                del self.in_ddr[other]
+        self.in_ddr.setdefault(name, []).append(region)
+
+    def need_in_ddr(self, name: str) -> None:
+        root = self.owner(name)
+        assert root in self.in_ddr, f"{name} is read but not in DDR"
+        shape = self.described.net.tensors[root].shape
+        assert covers(self.in_ddr[root], shape), f"{name} is read before it is complete"
+
+    def put(self, t: ProgramTensor, name: str, region: Region, engine: str) -> None:
+        start, end = span(t)
+        self.touch(engine, start, end, "w")
+        self.forget(start, end)
+        self.held[start, end] = (name, region, t.tensor.ttype)
+
+    def expect(self, t: ProgramTensor, name: str, engine: str) -> None:
+        start, end = span(t)
+        self.touch(engine, start, end, "r")
+        wanted = (self.owner(name), region_of(t), t.tensor.ttype)
+        assert self.held.get((start, end)) == wanted, (
+            f"{start}..{end} should hold {name} {region_of(t)}, holds {self.held.get((start, end))}"
+        )
+
+    def forget(self, start: int, end: int) -> None:
+        self.held = {(a, b): v for (a, b), v in self.held.items() if b <= start or end <= a}
+
+    def touch(self, engine: str, start: int, end: int, mode: str) -> None:
+        assert 0 <= start <= end <= LOCAL_BYTES and start % 128 == 0
+        if self.section is not None:
+            self.section.append((engine, start, end, mode))
+
+
+def four(values: tuple[int, ...], fill: int) -> tuple[int, int, int, int]:
+    n, c, h, w = (*values, fill, fill, fill, fill)[:4]
+    return n, c, h, w
+
+
+def whole(shape: tuple[int, ...]) -> Region:
+    return tuple((0, s) for s in (*shape, 1, 1, 1, 1)[: max(4, len(shape))])
+
+
+def region_of(t: ProgramTensor) -> Region:
+    return tuple(zip(four(t.tensor.processed, 0), four(t.tensor.slice_shape, 1), strict=True))
+
+
+def span(t: ProgramTensor) -> tuple[int, int]:
+    assert t.kind == TensorKind.LOCAL
+    size = piece_bytes(t.tensor.ttype, four(t.tensor.slice_shape, 1), t.tensor.dtype.itemsize)
+    return t.tensor.addr, t.tensor.addr + size
+
+
+def covers(regions: list[Region], shape: tuple[int, ...]) -> bool:
+    """Whether the regions, a grid of pieces, cover the whole tensor."""
+    import numpy as np
+
+    seen = np.zeros((*shape, 1, 1, 1, 1)[: max(4, len(shape))], bool)
+    for region in regions:
+        seen[tuple(slice(first, first + extent) for first, extent in region)] = True
+    return bool(seen.all())
+
+
+def volume(region: Region) -> int:
+    n = 1
+    for _, extent in region:
+        n *= extent
+    return n
