@@ -346,14 +346,9 @@ class _Test:
 
 
 def _summary(label: str, array: Array) -> str:
+    """The shape and the first values, six digits of floating point ones."""
+    spec = "g" if np.issubdtype(array.dtype, np.floating) else "d"
     shape = " ".join(map(str, array.shape))
-    values = " ".join(
-        np.format_float_positional(v, 6, unique=True) if _is_float(array) else str(v)
-        for v in array.reshape(-1)[:SHOWN]
-    )
+    values = " ".join(format(v, spec) for v in array.reshape(-1)[:SHOWN].tolist())
     tail = f"... > len={array.size}" if array.size > SHOWN else ">"
     return f"{label} shape: [{shape} ] < {values} {tail}"
-
-
-def _is_float(array: Array) -> bool:
-    return bool(np.issubdtype(array.dtype, np.floating))

@@ -10,6 +10,7 @@ import io
 import math
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -161,15 +162,16 @@ def parse_shapes(text: str, option: str) -> tuple[Shape, ...]:
 def load_npz(path: Path) -> dict[str, Array]:
     """The arrays of an .npz file by name. ModelError when it is none."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ModelError(
-                    f"{path} holds one unnamed array; an .npz with one array per input is needed"
-                )
-            return {name: archive[name] for name in archive.files}
+        data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    try:
+        found = np.load(io.BytesIO(data), allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ModelError(f"{path} holds one unnamed array; an .npz with one array per input is needed")
+        with found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise ModelError(f"{path} is no .npz file: {error}") from error
 
 

@@ -1,0 +1,324 @@
+"""BModelRuntime on a stand-in device: loading, relocation, launches, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmware_sim.errors import DeviceError, ModelError, UsageError
+from firmware_sim.isa.layout import GDMA
+from firmware_sim.wire import CommandGroup, DType, TensorRecord
+from tests.bmodel_samples import (
+    COEFF,
+    CONTEXT,
+    HASH,
+    START,
+    copy_words,
+    dynamic_net,
+    static_net,
+    static_stage,
+)
+from tests.fake_device import BASE, FakeDevice
+from user_layers.bmodel import BModel, read, write
+from user_layers.bmodel.model import Net, Stage
+from user_layers.compiler.result import CompiledNet, LayerUse, StaticBody
+from user_layers.runtime import BModelRuntime
+from user_layers.runtime.device_api import Array
+from user_layers.runtime.relocate import Region, relocate_stream
+
+CONSTANTS = np.frombuffer(COEFF, np.float32).reshape(2, 4)
+
+
+@pytest.fixture
+def device() -> Iterator[FakeDevice]:
+    with FakeDevice(double) as fake:
+        yield fake
+
+
+def double(device: FakeDevice, inputs: list[TensorRecord], outputs: list[TensorRecord]) -> list[TensorRecord]:
+    """y = 2x, in the shape of x."""
+    (x,), (y,) = inputs, outputs
+    values = device.read_array(x.addr, x.shape, np.float32)
+    device.write(y.addr, values * np.float32(2))
+    return [replace(y, shape=x.shape)]
+
+
+def numbers(*shape: int) -> Array:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def test_static_net_runs_where_its_memory_lies(device: FakeDevice) -> None:
+    with BModelRuntime(device) as runtime:
+        assert runtime.load(write(static_net())) == ("twice",)
+        for scale in (1, 3):
+            x = numbers(2, 4) * np.float32(scale)
+            (y,) = runtime.launch("twice", {"x": x})
+            assert np.array_equal(y, np.concatenate([x, CONSTANTS]))
+    assert device.heap.used == 0
+
+
+def test_stages_are_chosen_by_shape(device: FakeDevice) -> None:
+    with BModelRuntime(device) as runtime:
+        runtime.load(write(static_net(2, 5, 3)))
+        for stage, rows in enumerate((2, 5, 3)):
+            ran = runtime.run("twice", [numbers(rows, 4)])
+            assert ran.stage == stage and ran.outputs[0].shape == (rows + 2, 4)
+        with pytest.raises(
+            UsageError, match=r"stage 1: input 'x' has the shape \[4, 4\], the net was compiled for \[5, 4\]"
+        ):
+            runtime.launch("twice", [numbers(4, 4)])
+        with pytest.raises(
+            UsageError, match=r"input 'x' has the shape \[2, 4\], the net was compiled for \[5, 4\]"
+        ):
+            runtime.launch("twice", [numbers(2, 4)], stage=1)
+        with pytest.raises(UsageError, match="no stage 3; it has 3, counted from 0"):
+            runtime.launch("twice", [numbers(2, 4)], stage=3)
+
+
+def test_command_groups_run_in_order(device: FakeDevice) -> None:
+    net = CompiledNet("split", (static_stage(2, split=True),))
+    with BModelRuntime(device) as runtime:
+        runtime.load(write(net))
+        (y,) = runtime.launch("split", [numbers(2, 4)])
+        assert np.array_equal(y[2:], CONSTANTS)
+
+
+def test_dynamic_net_takes_smaller_shapes(device: FakeDevice) -> None:
+    net = dynamic_net()
+    with BModelRuntime(device) as runtime:
+        runtime.load(write(net))
+        for shape in ((4, 3, 5), (1, 3, 5), (2, 1, 4), (1, 1, 1)):
+            x = numbers(*shape)
+            (y,) = runtime.launch("grow", {"x": x})
+            assert np.array_equal(y, x * 2)
+        program, program_bytes, neurons, neuron_bytes, coeff = device.calls[0]
+        stored = getattr(net.stages[0].body, "program")  # noqa: B009
+        assert device.read(program, program_bytes) == stored
+        assert device.read(coeff, len(COEFF)) == COEFF
+        assert neuron_bytes == 4096 and neurons >= BASE
+
+
+@pytest.mark.parametrize(
+    ("net", "shape", "message"),
+    [
+        (
+            dynamic_net(),
+            (5, 3, 5),
+            r"input 'x' has the shape \[5, 3, 5\], allowed are sizes from 1 to \[4, 3, 5\]",
+        ),
+        (dynamic_net(), (4, 0, 5), "allowed are sizes from 1"),
+        (dynamic_net(), (4, 15), "the net takes 3 dimensions"),
+        (dynamic_net(n_dynamic=False), (3, 3, 5), "needs the compiled first dimension, 4"),
+        (dynamic_net(h_w_dynamic=False), (4, 3, 4), r"needs the compiled height and width, \[5\]"),
+    ],
+)
+def test_shapes_that_do_not_fit(
+    device: FakeDevice, net: CompiledNet, shape: tuple[int, ...], message: str
+) -> None:
+    with BModelRuntime(device) as runtime:
+        runtime.load(write(net))
+        with pytest.raises(UsageError, match=message):
+            runtime.launch("grow", [numbers(*shape)])
+        assert device.launches == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "needs the input 'x'; its inputs are x"),
+        ({"x": numbers(2, 4), "z": numbers(1)}, "has no input 'z'"),
+        ([], r"takes 1 inputs \(x\), given are 0"),
+        ([np.zeros((2, 4))], "input 'x' is float64, the net takes float32"),
+        ([[[1.0]]], "input 'x' is list, the net takes float32"),
+    ],
+)
+def test_inputs_that_do_not_fit(device: FakeDevice, inputs: Any, message: str) -> None:
+    with BModelRuntime(device) as runtime:
+        runtime.load(write(static_net()))
+        with pytest.raises(UsageError, match=message):
+            runtime.launch("twice", inputs)
+
+
+def test_layouts_of_arrays_do_not_matter(device: FakeDevice) -> None:
+    x = numbers(4, 2).T
+    with BModelRuntime(device) as runtime:
+        runtime.load(write(static_net()))
+        assert np.array_equal(runtime.launch("twice", [x])[0][:2], x)
+
+
+def test_networks_say_what_they_are(device: FakeDevice) -> None:
+    with BModelRuntime(device) as runtime:
+        runtime.load(write([static_net(2, 3), dynamic_net(h_w_dynamic=False)]))
+        static, dynamic = runtime.networks
+        assert (static.name, static.is_dynamic, static.n_dynamic) == ("twice", False, False)
+        assert [s.input_shapes for s in static.stages] == [((2, 4),), ((3, 4),)]
+        assert static.inputs[0].name == "x" and static.inputs[0].dtype == DType.FP32
+        assert static.outputs[0].scale == 1.0
+        assert dynamic == runtime.network("grow")
+        assert (dynamic.is_dynamic, dynamic.n_dynamic, dynamic.h_w_dynamic) == (True, True, False)
+        with pytest.raises(UsageError, match="no net named 'other' is loaded; loaded are: twice, grow"):
+            runtime.network("other")
+
+
+def test_unload_gives_everything_back(device: FakeDevice) -> None:
+    runtime = BModelRuntime(device)
+    runtime.load(write(static_net()))
+    used = device.heap.used
+    runtime.load(write(dynamic_net()))
+    with pytest.raises(ModelError, match="a net named 'grow' is loaded"):
+        runtime.load(write(dynamic_net()))
+    runtime.unload("grow")
+    assert device.heap.used == used
+    runtime.close()
+    assert device.heap.used == 0 and runtime.networks == ()
+
+
+def test_failing_load_leaves_nothing(device: FakeDevice) -> None:
+    stage = static_stage()
+    assert isinstance(stage.body, StaticBody)
+    far = CommandGroup(b"", copy_words(1 << 39, CONTEXT, 1, 1))
+    bad = CompiledNet("bad", (replace(stage, body=replace(stage.body, groups=(far,))),))
+    with BModelRuntime(device) as runtime:
+        with pytest.raises(ModelError, match="net 'bad' stage 0 subnet 0 group 0"):
+            runtime.load(write([static_net(), bad]))
+        assert runtime.networks == () and device.heap.used == 0
+
+
+def test_firmware_with_other_layers_is_refused() -> None:
+    net = static_net()
+    with FakeDevice(layers_hash=5) as device, BModelRuntime(device) as runtime:
+        with pytest.raises(ModelError, match=r"net 'twice' uses TPU_TWICE \(op_type 0, 8 bytes\)") as caught:
+            runtime.load(write(net))
+        assert f"{HASH:#018x}" in str(caught.value) and "0x0000000000000005" in str(caught.value)
+        assert "compile the model again" in caught.value.hint
+        # Built-in layers are in every firmware, and a net of another compiler needs none.
+        runtime.load(
+            write(replace(net, name="builtin", layers=(LayerUse("TPU_EXPAND_DIMS", 0x10000, 4, 1),)))
+        )
+        foreign = read(write(replace(net, name="foreign")))
+        runtime.load(_with_stage(foreign, manifest=None))
+
+
+def _with_stage(model: BModel, **changes: Any) -> BModel:
+    """The model with its first net's first stage changed."""
+    net = model.nets[0]
+    stage: Stage = replace(net.stages[0], **changes)
+    return replace(model, nets=(replace(net, stages=(stage, *net.stages[1:])), *model.nets[1:]))
+
+
+def _with_net(model: BModel, **changes: Any) -> BModel:
+    net: Net = replace(model.nets[0], **changes)
+    return replace(model, nets=(net, *model.nets[1:]))
+
+
+STATIC = read(write(static_net(2, 3), created=0))
+DYNAMIC = read(write(dynamic_net(), created=0))
+FIRST = STATIC.nets[0].stages[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (_with_net(STATIC, cascade=True), "one part of a net for several devices"),
+        (_with_net(STATIC, addr_mode=2), "address mode 2"),
+        (_with_stage(STATIC, core_num=2), "for 2 cores; a BM1684 has one"),
+        (_with_stage(STATIC, ctx_sizes=(1 << 63, 1 << 63)), "context of 18446744073709551616 bytes"),
+        (_with_stage(STATIC, is_dynamic=True), "not both static or both dynamic"),
+        (_with_stage(STATIC, inputs=FIRST.outputs), "stages 0 and 1 have other inputs or outputs"),
+        (_with_stage(STATIC, subnets=(replace(FIRST.subnets[0], mode=1),)), "subnet 0 is of the kind CPU"),
+        (_with_stage(STATIC, subnets=(replace(FIRST.subnets[0], mode=9),)), r"kind unknown \(9\)"),
+        (
+            _with_stage(STATIC, subnets=(replace(FIRST.subnets[0], is_dynamic=True),)),
+            "mixes static and dynamic",
+        ),
+        (_with_stage(STATIC, ctx_addr=CONTEXT + 4096), "32 bytes at 0x105101000 are outside the context"),
+        (_with_stage(DYNAMIC, manifest=None), "a dynamic net of another compiler"),
+        (_with_stage(DYNAMIC, ir=b"BMIR" + bytes(64)), "a dynamic net of another compiler"),
+        (_with_stage(DYNAMIC, subnets=DYNAMIC.nets[0].stages[0].subnets * 2), "2 dynamic subnets"),
+    ],
+)
+def test_nets_that_do_not_run_here(device: FakeDevice, model: BModel, message: str) -> None:
+    with BModelRuntime(device) as runtime, pytest.raises(ModelError, match=message):
+        runtime.load(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dtype": 8}, "x is bfloat16, which a BM1684 has not"),
+        ({"store_mode": 2}, r"x is stored in mode 2 \(2N or 4N\); only 1N runs here"),
+        ({"size": 8}, "x needs 32 bytes, the bmodel gives it 8"),
+    ],
+)
+def test_tensors_that_do_not_run_here(device: FakeDevice, changes: dict[str, Any], message: str) -> None:
+    model = read(write(static_net()))
+    tensor = replace(model.nets[0].stages[0].inputs[0], **changes)
+    with BModelRuntime(device) as runtime, pytest.raises(ModelError, match=message):
+        runtime.load(_with_stage(model, inputs=(tensor,)))
+
+
+def test_dynamic_output_over_the_maximum() -> None:
+    def grow(_: FakeDevice, inputs: list[TensorRecord], outputs: list[TensorRecord]) -> list[TensorRecord]:
+        return [replace(outputs[0], shape=(4, 3, 6))]
+
+    with FakeDevice(grow) as device, BModelRuntime(device) as runtime:
+        runtime.load(write(dynamic_net()))
+        with pytest.raises(DeviceError, match=r"output 'y' is \[4, 3, 6\] float32; compiled was \[4, 3, 5\]"):
+            runtime.launch("grow", [numbers(4, 3, 5)])
+
+
+# ---- relocation ----
+
+OLD = (START, START + 0x10_0000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 0xFFF), st.integers(0, 2)), max_size=20
+    )
+)
+def test_relocation_equals_one_descriptor_at_a_time(commands: list[tuple[int, int, int, int]]) -> None:
+    regions = [
+        Region("context", OLD[1], 0x1000, 0x2_1234_5000),
+        Region("constants", OLD[0], 0x1000, 0x3_FFFF_F800, writable=False),
+    ]
+    fixed = 0x1000_0000  # L2
+    stream, expected = b"", b""
+    for direction, source, offset, target in commands:
+        src = (fixed, OLD[0], OLD[1])[source] + offset
+        dst = (fixed, OLD[1], OLD[1])[target] + offset
+        moved_src = (fixed, 0x3_FFFF_F800, 0x2_1234_5000)[source] + offset if direction in (0, 2) else src
+        moved_dst = (fixed, 0x2_1234_5000, 0x2_1234_5000)[target] + offset if direction in (1, 2) else dst
+        stream += _copy(direction, src, dst)
+        expected += _copy(direction, moved_src, moved_dst)
+    assert relocate_stream(stream, regions, "here") == expected
+
+
+def _copy(direction: int, source: int, target: int) -> bytes:
+    return GDMA.encode(
+        direction=direction,
+        cmd_id=7,
+        src_hshift=0xFFFFFF,  # the neighbours of the high address bytes stay as they are
+        src_start_addr_l32=source & 0xFFFF_FFFF,
+        src_start_addr_h8=source >> 32,
+        dst_start_addr_l32=target & 0xFFFF_FFFF,
+        dst_start_addr_h8=target >> 32,
+    )
+
+
+def test_relocation_names_the_command() -> None:
+    regions = [Region("the constants", OLD[0], 0x1000, 0x2_0000_0000, writable=False)]
+    good = _copy(0, OLD[0], 0)
+    with pytest.raises(
+        ModelError, match=r"here: the source of GDMA command 2, 0x105101000, is outside the constants 0x1"
+    ):
+        relocate_stream(good + _copy(2, OLD[0] + 0x1000, 0), regions, "here")
+    with pytest.raises(ModelError, match=r"here: GDMA command 1 writes to 0x105100004 in the constants"):
+        relocate_stream(_copy(1, 0, OLD[0] + 4), regions, "here")
