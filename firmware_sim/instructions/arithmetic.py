@@ -1,7 +1,7 @@
 """Tensor arithmetic (AR, tsk_typ 3) on 32-bit elements: fp32 and integer words.
 
-The precision fields only choose between this unit and the fixed-point one: fp32 (2) and int32 (4)
-mean the same here, the operation decides how the bits are read.
+The result's precision only chooses between this unit and the fixed-point one: fp32 (2) and int32 (4)
+mean the same here, the operation decides how the bits are read; the operands' precisions do not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from firmware_sim.instructions import elementwise, fp32
 from firmware_sim.instructions.local_operand import WORD, is_aligned, result_shape, word_operand, word_tensor
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
-from firmware_sim.isa.footprint import Access, Constant, Operand, Tensor
+from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, Tensor, aligned_strides
 from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics, Status
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
@@ -25,7 +25,7 @@ from firmware_sim.memory import Memory
 Words = npt.NDArray[np.uint32]
 
 WORD_PRECISIONS = frozenset({int(Precision.FP32), int(Precision.INT32)})
-FIXED_PRECISIONS = frozenset(range(8)) - WORD_PRECISIONS
+FIXED_PRECISIONS = frozenset({int(Precision.INT8), int(Precision.INT16)})
 
 
 def on_floats(function: Callable[..., npt.NDArray[np.float32]]) -> elementwise.Kernel:
@@ -107,6 +107,20 @@ _OPERATIONS = (
 )
 
 
+def _input(row: Row, name: str, shape: Dims4) -> Operand:
+    """An input tensor or constant. In the aligned layout, opd1 broadcasts along n, h and w where the
+    stride field is 0: its layout is then that of a tensor of size 1 there."""
+    aligned = is_aligned(row, name)
+    operand = word_operand(row, name, shape, aligned=aligned)
+    if name != "opd1" or not aligned or isinstance(operand, Constant):
+        return operand
+    spread = [row["opd1_n_str"] == 0, False, row["opd1_h_str"] == 0, row["opd1_w_str"] == 0]
+    n, c, h, w = (1 if s else size for s, size in zip(spread, shape, strict=True))
+    strides = aligned_strides(operand.lane, (n, c, h, w), WORD)
+    n_str, c_str, h_str, w_str = (0 if s else stride for s, stride in zip(spread, strides, strict=True))
+    return replace(operand, strides=(n_str, c_str, h_str, w_str))
+
+
 def _with_shifts(operand: Operand, row: Row) -> Operand:
     if isinstance(operand, Constant):
         return operand
@@ -123,10 +137,7 @@ def _semantics(op: _Operation) -> Semantics:
         return shifted
 
     def inputs(row: Row, out: Tensor) -> tuple[Operand, ...]:
-        found = [
-            _with_shifts(word_operand(row, name, out.shape, aligned=is_aligned(row, name)), row)
-            for name in op.inputs
-        ]
+        found = [_with_shifts(_input(row, name, out.shape), row) for name in op.inputs]
         if op.value:
             if not row["opt_opd2_const"]:
                 raise DeviceError(
@@ -159,17 +170,19 @@ def _semantics(op: _Operation) -> Semantics:
     return Semantics(operands, cycles, bind)
 
 
-def _match(eu: Eu, precisions: dict[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-    return {"tsk_typ": frozenset({int(Task.ARITHMETIC)}), "tsk_eu_typ": frozenset({int(eu)}), **precisions}
+def _match(eu: Eu, precisions: frozenset[int]) -> dict[str, frozenset[int]]:
+    return {
+        "tsk_typ": frozenset({int(Task.ARITHMETIC)}),
+        "tsk_eu_typ": frozenset({int(eu)}),
+        "opt_res0_prec": precisions,
+    }
 
-
-_WORDS = dict.fromkeys(("opt_res0_prec", "opt_opd0_prec", "opt_opd1_prec"), WORD_PRECISIONS)
 
 INSTRUCTIONS = tuple(
     Instruction(
         name=f"ar.{op.eu.name.lower()}",
         engine=Engine.BD,
-        match=_match(op.eu, _WORDS),
+        match=_match(op.eu, WORD_PRECISIONS),
         summary=op.summary,
         semantics=_semantics(op),
     )
@@ -178,7 +191,7 @@ INSTRUCTIONS = tuple(
     Instruction(
         name=f"ar.fixed.{op.eu.name.lower()}",
         engine=Engine.BD,
-        match=_match(op.eu, {}),
+        match=_match(op.eu, FIXED_PRECISIONS),
         summary=f"{op.eu.name.lower()} on 8-bit (4N) and 16-bit (2N) elements",
         status=Status.NOT_IMPLEMENTED,
         reason="fixed-point arithmetic is not implemented yet",

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
+from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise, fp32
 from firmware_sim.instructions.arithmetic import on_floats
 from firmware_sim.instructions.local_operand import (
@@ -141,11 +142,19 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
         return np.where(fp32.greater(a.view(np.float32), b.view(np.float32)), c, d)
 
     def bind(row: Row, memory: Memory) -> Run:
+        for axis in "nhw" if select else "":
+            if row[f"opd0_{axis}_str"] == 0 and row[f"res0_{axis}"] > 1:
+                raise DeviceError(
+                    f"opd0_{axis}_str is 0 with {axis} > 1: unverified, what is selected then is undefined",
+                    hint="write the stride, or leave the field at 1",
+                )
         found = inputs(row)
         outs = outputs(row)
         _check((*outs, *found))
         a, b = found[:2]
         choices = ([(a, b)] if maximum else []) + ([(found[2], found[3])] if select else [])
+        if not select:  # alone, the maximum flushes denormals; beside a selection it keeps them
+            return elementwise.bind(memory, on_floats(fp32.maximum), (a, b), outs[0])
         bound = [
             elementwise.Bound(memory, choose, (a, b, *choice), out)
             for out, choice in zip(outs, choices, strict=True)
