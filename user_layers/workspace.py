@@ -236,7 +236,9 @@ def check_bmkernel(path: Path, where: str) -> None:
         raise UsageError(f"{where} names {path}, which has no device/*.c", hint=_BMKERNEL_HINT)
 
 
-_BMKERNEL_HINT = "set_bmkernel_path takes the folder of a bmkernel project: kernels in device/*.c, headers in include/"
+_BMKERNEL_HINT = (
+    "set_bmkernel_path takes the folder of a bmkernel project: kernels in device/*.c, headers in include/"
+)
 
 
 def machine_arch() -> str:

@@ -9,10 +9,15 @@ import typer
 
 from user_layers.cli.commands import Command
 
+_SETTINGS = {
+    "help_option_names": ["--help", "-h"],
+    "token_normalize_func": lambda word: word.replace("_", "-"),  # --context-dir is --context_dir
+}
+
 
 def click_command(command: Command) -> Any:
     """The command as typer sees it: `main(args=...)` runs it, `params` lists its options and arguments."""
     function = getattr(import_module(f"user_layers.cli.{command.module}"), command.name)
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name=command.name, context_settings={"help_option_names": ["--help", "-h"]})(function)
+    app.command(name=command.name, context_settings=_SETTINGS)(function)
     return typer.main.get_command(app)

@@ -1,0 +1,60 @@
+"""Workspaces for tests, and the command line as a user calls it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from user_layers.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 240.0  # seconds: a first build with zig on a busy machine
+FOLDERS = ("device", "host", "include", "config")
+_FOREIGN = ("BMCOMPILER_PLUGIN_PATH", "BMRUNTIME_FIRMWARE_PATH", "TPULAYER_WORKSPACE", "NO_COLOR")
+
+
+def make_workspace(root: Path, layers: Sequence[str] = ("double",), config: str = "") -> Workspace:
+    """A workspace with copies of this repository's own layers, made without any command."""
+    for name in FOLDERS:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "config" / "Makefile.config").write_text(config)
+    for layer in layers:
+        add_repository_layer(root, layer)
+    return Workspace(root)
+
+
+def add_repository_layer(root: Path, layer: str, source: Path = ROOT) -> None:
+    """Copy the files of one layer into a workspace."""
+    for folder in ("device", "host"):
+        for path in (source / folder).glob(f"bm_{folder}_{layer}.*"):
+            shutil.copy(path, root / folder / path.name)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment for a command: without what the tester's own shell sets."""
+    env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**env, **changes}
+
+
+def tpulayer(
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, code: int | None = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run `tpulayer WORDS` in cwd and check its exit code (None: any)."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "user_layers.cli.main", *words],
+        cwd=cwd,
+        env=dict(env) if env is not None else environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    if code is not None:
+        assert done.returncode == code, f"ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done

@@ -1,0 +1,87 @@
+"""Commands that run nets on the emulated device, or look into bmodels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def test_tpu_layer(
+    mode: Annotated[int, typer.Argument(min=0, max=1, help="0: static, 1: dynamic, with several shapes.")],
+) -> int:
+    """Compile crop -> expand_dims -> const_binary -> double, run it, and compare with numpy bit for bit.
+
+    Writes the net and its reference data to tpulayer_static or tpulayer_dynamic in the current folder.
+    """
+    from user_layers.demo import run
+    from user_layers.workspace import Workspace
+
+    return 0 if run(Workspace.find(), mode, typer.echo) else 1
+
+
+def bmrt_test(
+    context_dir: Annotated[
+        Path | None, typer.Option("--context_dir", help="Folder made by compiling; compares its outputs.")
+    ] = None,
+    bmodel: Annotated[
+        Path | None, typer.Option("--bmodel", help="A bmodel file; random inputs, nothing to compare with.")
+    ] = None,
+    devid: Annotated[int, typer.Option("--devid", help="Number of the emulated device.")] = 0,
+    compare: Annotated[
+        int | None, typer.Option("--compare", min=0, max=1, help="0: random inputs, no comparison.")
+    ] = None,
+    accuracy_f: Annotated[float, typer.Option("--accuracy_f", help="Tolerance for floats.")] = 0.01,
+    accuracy_i: Annotated[int, typer.Option("--accuracy_i", help="Tolerance for integers.")] = 0,
+    loopnum: Annotated[int, typer.Option("--loopnum", help="Runs of everything.")] = 1,
+    calculate_times: Annotated[int, typer.Option("--calculate_times", help="Launches per run.")] = 1,
+    thread_num: Annotated[int, typer.Option("--thread_num", help="Threads that launch.")] = 1,
+    net_idx: Annotated[int | None, typer.Option("--net_idx", help="Only this net, from 0.")] = None,
+    stage_idx: Annotated[int | None, typer.Option("--stage_idx", help="Only this stage, from 0.")] = None,
+    shapes: Annotated[str, typer.Option("--shapes", help='Input shapes: "[1,3,9],[4]".')] = "",
+    output_shapes: Annotated[str, typer.Option("--output_shapes", help="Expected output shapes.")] = "",
+    subnet_time: Annotated[bool, typer.Option("--subnet_time", help="Print the time of each subnet.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Refused: there are no counters.")] = False,
+    debug_output: Annotated[
+        bool, typer.Option("--debug_output", help="Write outputs and references as text.")
+    ] = False,
+    test_case: Annotated[str, typer.Option("--test_case", help="Which interface is tested.")] = "",
+    input: Annotated[Path | None, typer.Option("--input", help="Inputs by name, an .npz file.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="Write outputs to an .npz file.")] = None,
+) -> int:
+    """Run a bmodel on the emulated device, compare with its reference data, and time it."""
+    from user_layers.runtime.bmrt_test import BmrtTestOptions, run
+
+    options = BmrtTestOptions(
+        context_dir=context_dir,
+        bmodel=bmodel,
+        devid=devid,
+        compare=None if compare is None else bool(compare),
+        accuracy_f=accuracy_f,
+        accuracy_i=accuracy_i,
+        loopnum=loopnum,
+        calculate_times=calculate_times,
+        thread_num=thread_num,
+        net_idx=net_idx,
+        stage_idx=stage_idx,
+        shapes=shapes,
+        output_shapes=output_shapes,
+        subnet_time=subnet_time,
+        profile=profile,
+        debug_output=debug_output,
+        test_case=test_case,
+        input=input,
+        output=output,
+    )
+    return run(options, say=typer.echo)
+
+
+def tpu_model(
+    info: Annotated[Path, typer.Option("--info", help="The bmodel file.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what is in a bmodel: version, chip, nets, stages, inputs and outputs, memory sizes."""
+    from user_layers.bmodel.info import TpuModelOptions, run
+
+    typer.echo(run(TpuModelOptions(info=info, as_json=json)))
