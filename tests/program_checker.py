@@ -76,7 +76,7 @@ class Checker:
     def do_copy(self, step: Step) -> None:
         source, target = self.tensors(step)
         assert self.section is None
-        assert target.kind == TensorKind.L2 and L2_BASE + 0xA2000 <= target.tensor.addr
+        assert target.kind == TensorKind.L2 and target.tensor.addr >= L2_BASE + 0xA2000
         assert target.tensor.addr + target.tensor.nbytes <= L2_BASE + 0x300000
         name = self.ddr_name(source)
         self.need_in_ddr(name)
@@ -119,7 +119,9 @@ class Checker:
             assert t.tensor.ttype == TType.NEURON
             self.put(t, name, region_of(t), "bd")
 
-    def check_window(self, k: int, i: int, t: ProgramTensor, made: Region, out_shape: tuple[int, ...]) -> None:
+    def check_window(
+        self, k: int, i: int, t: ProgramTensor, made: Region, out_shape: tuple[int, ...]
+    ) -> None:
         """The input's piece is the backward window of the output's piece, cut at the edges."""
         facts = self.described.facts[k]
         out = four(out_shape, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -223,9 +224,7 @@ def test_a_reshape_keeps_what_is_read_later_from_being_overwritten() -> None:
 
 def test_shared_memory_must_be_large_enough() -> None:
     g = graph(
-        global_layer(
-            "TPU_SHARE", 2, is_share_mem_layer=True
-        ),
+        global_layer("TPU_SHARE", 2, is_share_mem_layer=True),
     )
     g.toolkit.fake_device._layers[2].shape = lambda ins, p: [TensorRecord((1, 3, 8, 9))]  # type: ignore[attr-defined]
     g.add_tpu_layer("TPU_SHARE", ["x"], None, ["y"])
@@ -357,7 +356,7 @@ def test_dynamic_constants_have_an_entry_for_each_type_they_are_read_in() -> Non
         ({"input_type": TType.NEURON_ARRAY}, "input_type(0) of its descriptor returns BMNET_NEURON_ARRAY"),
     ],
 )
-def test_descriptors_that_return_nonsense(says: dict[str, object], words: str) -> None:
+def test_descriptors_that_return_nonsense(says: dict[str, Any], words: str) -> None:
     g = graph(local_layer(**says))
     g.add_tpu_layer("TPU_LOC", ["x"], None, ["y"])
     with pytest.raises(CompileError) as caught:
@@ -369,7 +368,9 @@ def test_a_refused_recording_names_the_net() -> None:
     g = graph(local_layer())
     g.toolkit.fake_device.refuses = "layer loc_0 reads device memory"  # type: ignore[attr-defined]
     g.add_tpu_layer("TPU_LOC", ["x"], None, ["y"])
-    with pytest.raises(CompileError, match="recording net 'net' failed: layer loc_0 reads device memory") as caught:
+    with pytest.raises(
+        CompileError, match="recording net 'net' failed: layer loc_0 reads device memory"
+    ) as caught:
         g.compile()
     assert caught.value.hint == "do something"
 

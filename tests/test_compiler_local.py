@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -74,13 +75,13 @@ def chains(draw: st.DrawFn) -> Graph:
                 )
             )
         else:
-            says = {
+            answers: dict[str, dict[str, Any]] = {
                 "plain": {},
                 "inplace": {"can_inplace": True},
                 "buffer": {"get_local_buffer_size": lambda s: s[0] * 256 + 4},
                 "whole": {"can_split_local_h_w": False},
-            }[kind]
-            layers.append(FakeLayer(f"TPU_L{i}", i, says=says))
+            }
+            layers.append(FakeLayer(f"TPU_L{i}", i, says=answers[kind]))
     shape = (
         draw(st.integers(1, 5)),
         draw(st.sampled_from([1, 3, 63, 64, 65, 200])),
@@ -118,7 +119,9 @@ def test_pieces_of_the_last_tensor_tile_it_exactly_once(graph: Graph) -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 300_000), st.integers(0, 9), st.integers(0, 9), st.sampled_from([None, 0, 1, 2])),
+        st.tuples(
+            st.integers(0, 300_000), st.integers(0, 9), st.integers(0, 9), st.sampled_from([None, 0, 1, 2])
+        ),
         max_size=12,
     ),
     st.sampled_from([None, 65536]),
@@ -142,7 +145,9 @@ def test_placed_buffers_never_meet(
             a, b = placement.offsets[i], placement.offsets[j]
             assert a + r.size <= b or b + q.size <= a
             if bank and None not in (r.color, q.color) and r.color != q.color:
-                banks = [set(range(o // bank, (o + n - 1) // bank + 1)) for o, n in ((a, r.size), (b, q.size))]
+                banks = [
+                    set(range(o // bank, (o + n - 1) // bank + 1)) for o, n in ((a, r.size), (b, q.size))
+                ]
                 assert not banks[0] & banks[1]
 
 
@@ -331,7 +336,9 @@ def test_a_compact_constant_is_loaded_once_for_all_pieces() -> None:
     segments, checker = checked(with_constant(layer, (1, 64, 1, 1), BIG))
     group = segments[0]
     assert isinstance(group, Group) and group.slices.count > 1
-    loads = [checker.program.tensors[s.outputs[0]].tensor for s in checker.program.steps if s.opcode == StepOp.LOAD]
+    loads = [
+        checker.program.tensors[s.outputs[0]].tensor for s in checker.program.steps if s.opcode == StepOp.LOAD
+    ]
     assert [t.ttype for t in loads].count(TType.COEFF) == 1
     assert len(loads) == group.slices.count + 1
 
