@@ -1,0 +1,311 @@
+"""The firmware in this process, on a platform that only collects what the firmware hands over.
+
+`Harness` boots a compiled firmware and sends it requests; `OkkCalls` turns lines of the golden files into
+calls of the kernel API.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firmware_sim import wire
+from firmware_sim.isa.c_header import c_header
+
+ROOT = Path(__file__).resolve().parent.parent
+SDK = ROOT / "sdk"
+FIRMWARE_C = sorted((SDK / "firmware").glob("*.c"))
+LAYERS_C = sorted([*(SDK / "layers" / "device").glob("*.c"), *(ROOT / "device").glob("*.c")])
+WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror")
+
+
+def compilers() -> dict[str, list[str]]:
+    """The C compilers at hand, by name."""
+    found = {"zig": [sys.executable, "-m", "ziglang", "cc"]}
+    for name in ("gcc", "cc"):
+        if path := shutil.which(name):
+            return {"gcc": [path], **found}
+    return found
+
+
+# ---- calling any function of okk.h ----
+
+_PROTOTYPE = re.compile(r"^([\w ]+?\*?)\s*\b((?:okk|bm)_\w+)\(([^()]*)\);", re.M)
+
+
+@dataclass(frozen=True)
+class Function:
+    """One prototype: parameters as (type, name)."""
+
+    index: int
+    name: str
+    result: str
+    parameters: tuple[tuple[str, str], ...]
+
+
+def okk_functions() -> dict[str, Function]:
+    """What okk.h declares, but for kernel registration."""
+    text = re.sub(r"/\*.*?\*/", "", (SDK / "include" / "okk.h").read_text(), flags=re.S)
+    functions: dict[str, Function] = {}
+    for result, name, parameters in _PROTOTYPE.findall(text):
+        if name == "okk_register_kernel_func":
+            continue
+        given = [" ".join(p.split()) for p in parameters.split(",") if p.strip() != "void"]
+        split = tuple((p[: p.rindex(re.split(r"\W", p)[-1])].strip(), re.split(r"\W", p)[-1]) for p in given)
+        functions[name] = Function(len(functions), name, result.strip(), split)
+    return functions
+
+
+def dispatcher_c(functions: Mapping[str, Function]) -> str:
+    """C that calls function number f with one word per argument; pointers are 1 + an offset into data."""
+    out = ['#include "okk.h"', "#include <string.h>", "typedef unsigned long long word;"]
+    out += ["word okk_dispatch_result;"]
+    out += ["static const void *at(word w, const char *data) { return w == 0 ? NULL : data + (w - 1); }"]
+    out += ["void okk_dispatch(word f, const word *a, const char *data) {", "    (void)a, (void)data;"]
+    out += ["    switch (f) {"]
+    for fn in functions.values():
+        out.append(f"    case {fn.index}: {{")
+        names = []
+        for i, (ctype, _) in enumerate(fn.parameters):
+            names.append(f"p{i}")
+            if ctype.endswith("*"):
+                out.append(f"        {ctype}p{i} = ({ctype})(word)at(a[{i}], data);")
+            else:
+                out.append(f"        {ctype} p{i};")
+                out.append(f"        memcpy(&p{i}, &a[{i}], sizeof p{i});")
+        call = f"{fn.name}({', '.join(names)})"
+        out.append(f"        {call};" if fn.result == "void" else f"        okk_dispatch_result = (word){call};")
+        out += ["        return;", "    }"]
+    out += ["    }", "}", ""]
+    return "\n".join(out)
+
+
+class OkkCalls:
+    """A launch of call_okk: the calls of one or more golden lines."""
+
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self.functions = functions
+        self.words = b""
+        self.count = 0
+        self.data = bytearray()
+
+    def _pointer(self, blob: bytes) -> int:
+        self.data += b"\0" * (-len(self.data) % 8)
+        self.data += blob
+        return len(self.data) - len(blob) + 1
+
+    def _word(self, ctype: str, value: Any) -> int:
+        if value is None:
+            return 0
+        if isinstance(value, list):
+            return self._pointer(struct.pack(f"<{len(value)}i", *value))
+        if isinstance(value, dict):  # fp32_or_addr_t, x32_or_addr_t
+            return self._pointer(struct.pack("<B3xI", value["is_addr"], int(value["bits"], 16)))
+        if isinstance(value, str):  # x32, x16, x8
+            return int(value, 16)
+        if ctype == "float":
+            return int(struct.unpack("<I", struct.pack("<f", value))[0])
+        return int(value) & 0xFFFF_FFFF_FFFF_FFFF
+
+    def call(self, name: str, args: Mapping[str, Any] | None = None) -> OkkCalls:
+        fn = self.functions[name]
+        values = list((args or {}).values())
+        assert len(values) == len(fn.parameters), f"{name}: {args}"
+        words = [
+            self._word(ctype, value) for (ctype, _), value in zip(fn.parameters, values, strict=True)
+        ]
+        self.words += struct.pack(f"<QQ{len(words)}Q", fn.index, len(words), *words)
+        self.count += 1
+        return self
+
+    def encode(self) -> bytes:
+        return struct.pack("<QQ", self.count, len(self.words)) + self.words + bytes(self.data)
+
+
+# ---- the platform ----
+
+_FLUSH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+_RUN_GROUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
+_LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
+
+POLL, FULL, SPLIT, END = range(4)
+
+
+class _Platform(ctypes.Structure):
+    _fields_ = (
+        ("abi_version", ctypes.c_uint32),
+        ("capacity", ctypes.c_uint32),
+        *((name, ctypes.c_void_p) for name in ("bd", "gdma", "bd_site", "gdma_site", "ddr")),
+        ("ddr_bytes", ctypes.c_uint64),
+        *((name, ctypes.c_void_p) for name in ("local", "l2", "dtcm")),
+        ("flush", _FLUSH),
+        ("run_group", _RUN_GROUP),
+        ("log", _LOG),
+        ("activity", ctypes.c_void_p),
+        ("activity_bytes", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+@dataclass
+class Batch:
+    """One flush: its reason and the descriptors, 128 bytes each, with the code addresses."""
+
+    reason: int
+    bd: list[bytes]
+    gdma: list[bytes]
+    bd_site: list[int]
+    gdma_site: list[int]
+
+
+@dataclass
+class Reply:
+    status: int
+    payload: bytes
+
+    @property
+    def text(self) -> str:
+        return self.payload.decode()
+
+
+@dataclass
+class Harness:
+    """A booted firmware; batches, groups and log collect what came since the newest request."""
+
+    library: Path
+    capacity: int = 70000
+    batches: list[Batch] = field(default_factory=list)
+    groups: list[bytes] = field(default_factory=list)
+    log: str = ""
+    flush_result: int = 0
+
+    def __post_init__(self) -> None:
+        self.lib = ctypes.CDLL(str(self.library))
+        self.lib.fw_handle.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32]
+        self.lib.fw_handle.restype = ctypes.c_uint32
+        self.arenas = {e: np.zeros((self.capacity, 128), np.uint8) for e in ("bd", "gdma")}
+        self.sites = {e: np.zeros(self.capacity, np.uint64) for e in ("bd", "gdma")}
+        self.ddr = np.zeros(1 << 20, np.uint8)
+        self.local = np.zeros(64 << 19, np.uint8)
+        self.l2 = np.zeros(4 << 20, np.uint8)
+        self.dtcm = np.zeros(512 << 10, np.uint8)
+        self.activity = ctypes.create_string_buffer(128)
+        self.functions = okk_functions()
+        self._callbacks = (_FLUSH(self._flush), _RUN_GROUP(self._run_group), _LOG(self._log))
+        self.platform = _Platform(
+            wire.ABI_VERSION,
+            self.capacity,
+            self.arenas["bd"].ctypes.data,
+            self.arenas["gdma"].ctypes.data,
+            self.sites["bd"].ctypes.data,
+            self.sites["gdma"].ctypes.data,
+            self.ddr.ctypes.data,
+            self.ddr.nbytes,
+            self.local.ctypes.data,
+            self.l2.ctypes.data,
+            self.dtcm.ctypes.data,
+            *self._callbacks,
+            ctypes.addressof(self.activity),
+            len(self.activity),
+            0,
+        )
+        assert self.boot() == 0
+
+    def boot(self) -> int:
+        return int(self.lib.fw_boot(ctypes.byref(self.platform)))
+
+    def _flush(self, bd_num: int, gdma_num: int, reason: int) -> int:
+        def take(engine: str, n: int) -> list[bytes]:
+            return [row.tobytes() for row in self.arenas[engine][:n]]
+
+        sites = [self.sites[e][:n].tolist() for e, n in (("bd", bd_num), ("gdma", gdma_num))]
+        self.batches.append(Batch(reason, take("bd", bd_num), take("gdma", gdma_num), *sites))
+        return self.flush_result
+
+    def _run_group(self, group: int) -> int:
+        self.groups.append(ctypes.string_at(group, wire.GROUP.size))
+        return self.flush_result
+
+    def _log(self, text: int, size: int) -> None:
+        self.log += ctypes.string_at(text, size).decode()
+
+    def raw(self, request: bytes, capacity: int = 1 << 20) -> Reply:
+        """Send the bytes of a whole request, whatever they are."""
+        self.batches, self.groups, self.log = [], [], ""
+        source = ctypes.create_string_buffer(request, len(request))
+        reply = ctypes.create_string_buffer(capacity)
+        n = self.lib.fw_handle(ctypes.addressof(source), len(request), ctypes.addressof(reply), capacity)
+        assert n >= wire.REPLY.size and n <= capacity
+        status, size = wire.REPLY.unpack_from(reply.raw)
+        assert size == n - wire.REPLY.size
+        return Reply(status, reply.raw[wire.REPLY.size : n])
+
+    def request(self, op: int, parts: Sequence[bytes] = (), *, record: bool = False) -> Reply:
+        """Send a request of these parts, each at the next multiple of 8."""
+        payload = b""
+        for part in parts:
+            payload += b"\0" * (-len(payload) % 8) + part
+        head = wire.REQUEST.pack(op, len(payload), wire.FLAG_RECORD if record else 0, 0)
+        return self.raw(head + payload)
+
+    def launch(self, kernel: str, args: bytes = b"", *, record: bool = False) -> Reply:
+        head = wire.LAUNCH.pack(kernel.encode(), len(args))
+        return self.request(wire.Op.LAUNCH, [head, args], record=record)
+
+    def okk(self, name: str, args: Mapping[str, Any] | None = None) -> Reply:
+        """Launch a kernel that makes one call."""
+        return self.launch("call_okk", OkkCalls(self.functions).call(name, args).encode())
+
+    def trace(self) -> list[tuple[int, int, bool]]:
+        """(bd, gdma, parallel) after each call of the newest call_okk."""
+        count = ctypes.c_uint32.in_dll(self.lib, "test_trace_count").value
+        rows = ((ctypes.c_uint32 * 3) * 4096).in_dll(self.lib, "test_trace")
+        return [(rows[i][0], rows[i][1], bool(rows[i][2])) for i in range(count)]
+
+    def result(self) -> int:
+        """What the newest call returned, as 64 bits."""
+        return ctypes.c_uint64.in_dll(self.lib, "okk_dispatch_result").value
+
+    @property
+    def bd(self) -> list[bytes]:
+        return [d for b in self.batches for d in b.bd]
+
+    @property
+    def gdma(self) -> list[bytes]:
+        return [d for b in self.batches for d in b.gdma]
+
+    def run(
+        self,
+        program: wire.Program,
+        mode: wire.RunMode = wire.RunMode.FIXED,
+        inputs: Sequence[wire.TensorRecord] = (),
+        outputs: Sequence[wire.TensorRecord] = (),
+        neurons: tuple[int, int] = (0x1_0000_0000, 1 << 20),
+        record: bool = False,
+    ) -> Reply:
+        data = program.encode()
+        head = wire.RUN.pack(mode, len(inputs), len(outputs), len(data), 0, *neurons, 0x1_0008_0000)
+        tensors = [b"".join(t.encode() for t in group) for group in (inputs, outputs)]
+        return self.request(wire.Op.PROGRAM, [head, *tensors, data], record=record)
+
+
+def build(directory: Path) -> Path:
+    """Compile the firmware with its fixture into a shared library and return its path."""
+    (directory / "bm1684_fields.h").write_text(c_header())
+    (directory / "dispatch.c").write_text(dispatcher_c(okk_functions()))
+    library = directory / "firmware.so"
+    sources = [*FIRMWARE_C, *LAYERS_C, Path(__file__).with_name("firmware_fixture.c"), directory / "dispatch.c"]
+    command = [*next(iter(compilers().values())), *WARNINGS, "-O1", "-g", "-fPIC", "-shared", "-o", str(library)]
+    command += [f"-I{d}" for d in (SDK / "include", SDK / "firmware", directory)]
+    subprocess.run([*command, *map(str, sources)], check=True, timeout=240)
+    return library
