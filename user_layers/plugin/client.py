@@ -214,8 +214,8 @@ class DescriptorHandle:
             return TType(value)
         except ValueError:
             raise CompileError(
-                f"layer {self.node.name} ({self.layer.op_name}): {self.layer.descriptor}::input_type({in_idx}) "
-                f"returned {value}, which is no TENSOR_TYPE_T",
+                f"layer {self.node.name} ({self.layer.op_name}): {self.layer.descriptor}::input_type"
+                f"({in_idx}) returned {value}, which is no TENSOR_TYPE_T",
                 hint="return one of BMNET_NEURON, BMNET_COEFF, BMNET_COEFF_NEURON, BMNET_NEURON_SHAPE",
             ) from None
 

@@ -1,1 +1,18 @@
+"""Making, listing and removing layers and workspaces, as functions that say which files they touched."""
 
+from user_layers.scaffold.layers import Listing, add_layer, check_name, del_layer, layer_files, list_layers
+from user_layers.scaffold.made import Made
+from user_layers.scaffold.workspace import TOOLS, init, tool_scripts
+
+__all__ = [
+    "TOOLS",
+    "Listing",
+    "Made",
+    "add_layer",
+    "check_name",
+    "del_layer",
+    "init",
+    "layer_files",
+    "list_layers",
+    "tool_scripts",
+]

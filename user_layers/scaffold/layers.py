@@ -1,0 +1,159 @@
+"""add_layer, del_layer and list_layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from firmware_sim.errors import UsageError
+from user_layers.scaffold.made import Made, render, write_all
+from user_layers.scan import LayerInfo, Problem, scan
+from user_layers.scan.link import short_name
+from user_layers.scan.names import is_identifier
+from user_layers.workspace import Workspace, sdk_dir
+
+NAME_LIMIT = 40  # characters; op names travel in records of 64 bytes
+_TAKEN = frozenset(["tpu", "okk", "bm", "fw", "builtin"])  # first words of the firmware's own names
+
+
+def layer_paths(root: Path, name: str) -> tuple[Path, Path, Path]:
+    """The three files of a layer: device C, host header, host C++."""
+    return (
+        root / "device" / f"bm_device_{name}.c",
+        root / "host" / f"bm_host_{name}.h",
+        root / "host" / f"bm_host_{name}.cpp",
+    )
+
+
+def builtin_names() -> list[str]:
+    """Short names of the toolkit's own layers."""
+    from user_layers.scan import oplock
+
+    lock = sdk_dir() / "layers" / "config" / "op_types.lock"
+    from firmware_sim.wire import BUILTIN_OP_BASE
+
+    return [short_name(op) for op in oplock.read(lock, BUILTIN_OP_BASE)]
+
+
+def check_name(name: str) -> None:
+    """Refuse a layer name that cannot become file, function and type names. UsageError with advice."""
+    if not is_identifier(name):
+        better = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
+        better = better if is_identifier(better) else ""
+        raise UsageError(
+            f"{name!r} cannot be a layer's name: it becomes part of C names, so letters, digits and _ only",
+            hint=f"for example {better}" if better else "for example crop or my_layer",
+        )
+    if name != name.lower():
+        better = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("TPU_")).lower()
+        raise UsageError(
+            f"{name!r} cannot be a layer's name: names are lower case, and the rest is derived "
+            f"(TPU_{better.upper()}, {better}_global, ...)",
+            hint=f"use {better}",
+        )
+    if name.startswith("_") or name.endswith("_") or "__" in name:
+        better = re.sub("_+", "_", name).strip("_")
+        raise UsageError(
+            f"{name!r} cannot be a layer's name: C keeps names with leading or double underscores for itself",
+            hint=f"use {better}" if better else "for example crop",
+        )
+    if name in _TAKEN:
+        raise UsageError(
+            f"{name!r} cannot be a layer's name: the firmware's own functions begin with {name}_",
+            hint=f"for example my_{name}",
+        )
+    if len(name) > NAME_LIMIT:
+        raise UsageError(f"the layer's name has {len(name)} characters, at most {NAME_LIMIT} are possible")
+    if name in builtin_names():
+        raise UsageError(
+            f"{name!r} is a built-in layer ({', '.join(sorted(builtin_names()))})",
+            hint=f"use it directly, or name yours my_{name}",
+        )
+
+
+def add_layer(
+    ws_root: Path, name: str, has_local: bool = False, *, force: bool = False, dry_run: bool = False
+) -> Made:
+    """Write the files of a new layer, which builds and runs as a copy of its input.
+
+    has_local: with a local function too. Errors: UsageError for a bad name and, unless force, when
+    any of the files exists (then nothing is written).
+    """
+    check_name(name)
+    existing = [p for p in layer_paths(ws_root, name) if p.exists()]
+    if existing and not force:
+        raise UsageError(
+            f"layer {name} exists already: {', '.join(str(p.relative_to(ws_root)) for p in existing)}",
+            hint="choose another name, or overwrite these files with --force",
+        )
+    values = {
+        "name": name,
+        "op": f"TPU_{name.upper()}",
+        "param": f"tpu_{name}_param_t",
+        "descriptor": "".join(word.capitalize() for word in name.split("_")) + "Descriptor",
+        "has_local": has_local,
+    }
+    templates = ("layer/device.c.j2", "layer/host.h.j2", "layer/host.cpp.j2")
+    files = {path: render(t, **values) for path, t in zip(layer_paths(ws_root, name), templates, strict=True)}
+    if not dry_run:
+        write_all(files)
+    return Made(tuple(files), next_command="build_layers")
+
+
+def layer_files(ws_root: Path, name: str) -> list[Path]:
+    """The files of a layer that exist; UsageError when there are none."""
+    if not is_identifier(name):
+        raise UsageError(f"{name!r} is no layer's name", hint="see list_layers")
+    found = [p for p in layer_paths(ws_root, name) if p.exists()]
+    if not found:
+        known = sorted(p.stem.removeprefix("bm_device_") for p in (ws_root / "device").glob("bm_device_*.c"))
+        raise UsageError(
+            f"there is no layer {name}; the workspace has {', '.join(known) or 'none'}",
+            hint="see list_layers",
+        )
+    return found
+
+
+def del_layer(
+    ws_root: Path, name: str, *, confirm: Callable[[Path], bool] | None = None, dry_run: bool = False
+) -> list[Path]:
+    """Remove a layer's files, each only if `confirm` says so (None: all); the files removed.
+
+    Its op_type number stays reserved in config/op_types.lock.
+    """
+    chosen = [p for p in layer_files(ws_root, name) if confirm is None or confirm(p)]
+    if not dry_run:
+        for path in chosen:
+            try:
+                path.unlink()
+            except OSError as e:
+                raise UsageError(f"cannot remove {path}: {e.strerror}") from e
+    return chosen
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The layers that are complete, by op_type, and what is wrong with the others."""
+
+    layers: tuple[LayerInfo, ...]
+    problems: tuple[Problem, ...]
+
+
+def list_layers(ws_root: Path) -> Listing:
+    """The workspace's layers as their sources say now; nothing is written but the scan's cache.
+
+    A new layer shows the op_type that it will get. Broken layers do not hide the sound ones.
+    """
+    ws = Workspace(ws_root)
+    bmkernel = [ws.bmkernel / "include"] if ws.bmkernel is not None else []
+    result = scan(
+        ws.device_dir,
+        ws.host_dir,
+        [ws.include_dir, *bmkernel, sdk_dir() / "include"],
+        cache_dir=ws.scan_cache_dir,
+        op_lock=ws.op_lock,
+        write_lock=False,
+    )
+    return Listing(result.table.layers, result.problems)

@@ -1,0 +1,78 @@
+"""init: a new workspace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firmware_sim.errors import MissingError, UsageError
+from user_layers.scaffold.layers import layer_paths
+from user_layers.scaffold.made import Made, render, write_all
+from user_layers.workspace import CONFIG_FILE
+
+DEMO_LAYERS = ("crop", "double")
+# The commands that tool/ makes available by their bare names.
+TOOLS = (
+    "add_layer",
+    "del_layer",
+    "list_layers",
+    "set_bmkernel_path",
+    "gen_config",
+    "gen_entry",
+    "build_bmkernel",
+    "build_layers",
+    "rebuild_layers",
+    "test_tpu_layer",
+    "bmrt_test",
+    "tpu_model",
+)
+_FOLDERS = ("device", "host", "include")
+
+
+def tool_scripts() -> dict[str, str]:
+    """File name -> text of the scripts in tool/; the repository's own are the same."""
+    return {name: render("workspace/tool.sh.j2", command=name) for name in TOOLS}
+
+
+def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: bool = False) -> Made:
+    """Make `directory` a workspace, or complete one; files that exist are kept (unless force).
+
+    demo: with the demo layers crop and double. Errors: UsageError when the directory cannot be one.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is a file", hint="name a folder, existing or new")
+    root = directory.resolve()
+    tools = {root / "tool" / name: text for name, text in tool_scripts().items()}
+    files: dict[Path, str | bytes] = {
+        root / CONFIG_FILE: render("workspace/Makefile.config.j2"),
+        root / "envsetup.sh": render("workspace/envsetup.sh.j2"),
+        root / "Makefile": render("workspace/Makefile.j2"),
+        root / ".gitignore": render("workspace/gitignore.j2"),
+        **tools,
+    }
+    if demo:
+        source = _demo_source()
+        for layer in DEMO_LAYERS:
+            for path in layer_paths(Path(), layer):
+                files[root / path] = (source / path).read_bytes()
+    for folder in _FOLDERS:  # version control keeps no empty folders
+        if not any((root / folder) in p.parents for p in files):
+            files[root / folder / ".gitkeep"] = ""
+    kept = tuple(p for p in files if p.exists() and not force)
+    write = {p: text for p, text in files.items() if p not in kept}
+    if not dry_run:
+        write_all(write, frozenset(tools))
+    enter = f"cd {directory} && " if root != Path.cwd().resolve() else ""
+    then = "build_layers && test_tpu_layer 0" if demo else "add_layer crop 1"
+    return Made(tuple(write), kept, f"{enter}source envsetup.sh && {then}")
+
+
+def _demo_source() -> Path:
+    """The folder with device/ and host/ of the demo layers: package data, or the repository."""
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_demo", package.parent):
+        if all((folder / p).is_file() for layer in DEMO_LAYERS for p in layer_paths(Path(), layer)):
+            return folder
+    raise MissingError(
+        f"the demo layers are missing beside {package}",
+        hint="install the package again: pip install --force-reinstall tpulayer",
+    )
