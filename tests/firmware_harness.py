@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from firmware_sim import wire
+from firmware_sim import chip, wire
 from firmware_sim.isa.c_header import c_header
+from firmware_sim.memory import Memory
+from firmware_sim.tpu import Tpu
 
 ROOT = Path(__file__).resolve().parent.parent
 SDK = ROOT / "sdk"
@@ -139,6 +142,7 @@ _RUN_GROUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
 
 POLL, FULL, SPLIT, END = range(4)
+DDR = chip.DDR_BASE
 
 
 class _Platform(ctypes.Structure):
@@ -188,6 +192,9 @@ class Harness:
     groups: list[bytes] = field(default_factory=list)
     log: str = ""
     flush_result: int = 0
+    executes: bool = False
+    """Flushed descriptors run on the emulator (except while recording)."""
+    ddr_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
         self.lib = ctypes.CDLL(str(self.library))
@@ -195,10 +202,11 @@ class Harness:
         self.lib.fw_handle.restype = ctypes.c_uint32
         self.arenas = {e: np.zeros((self.capacity, 128), np.uint8) for e in ("bd", "gdma")}
         self.sites = {e: np.zeros(self.capacity, np.uint64) for e in ("bd", "gdma")}
-        self.ddr = np.zeros(1 << 20, np.uint8)
+        self.ddr = np.zeros(self.ddr_bytes, np.uint8)
         self.local = np.zeros(64 << 19, np.uint8)
         self.l2 = np.zeros(4 << 20, np.uint8)
         self.dtcm = np.zeros(512 << 10, np.uint8)
+        self.tpu = Tpu(Memory(self.ddr, self.local.reshape(64, -1), self.l2)) if self.executes else None
         self.activity = ctypes.create_string_buffer(128)
         self.functions = okk_functions()
         self._callbacks = (_FLUSH(self._flush), _RUN_GROUP(self._run_group), _LOG(self._log))
@@ -230,7 +238,17 @@ class Harness:
 
         sites = [self.sites[e][:n].tolist() for e, n in (("bd", bd_num), ("gdma", gdma_num))]
         self.batches.append(Batch(reason, take("bd", bd_num), take("gdma", gdma_num), *sites))
+        if self.tpu is not None and not self.recording:
+            bd, gdma = (self.arenas[e][:n].view(np.uint32) for e, n in (("bd", bd_num), ("gdma", gdma_num)))
+            self.tpu.execute(bd, gdma)
+            if reason in (FULL, END):
+                self.tpu.restart()
         return self.flush_result
+
+    def array(self, addr: int, shape: Sequence[int], dtype: str = "float32") -> npt.NDArray[Any]:
+        """What lies in DDR at an absolute address, as a view."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        return self.ddr[addr - chip.DDR_BASE :][:size].view(dtype).reshape(shape)
 
     def _run_group(self, group: int) -> int:
         self.groups.append(ctypes.string_at(group, wire.GROUP.size))
@@ -242,6 +260,8 @@ class Harness:
     def raw(self, request: bytes, capacity: int = 1 << 20) -> Reply:
         """Send the bytes of a whole request, whatever they are."""
         self.batches, self.groups, self.log = [], [], ""
+        self.recording = len(request) >= 12 and bool(request[8] & wire.FLAG_RECORD)
+        assert self.boot() == 0  # harnesses of one library share its state: the platform is this one's now
         source = ctypes.create_string_buffer(request, len(request))
         reply = ctypes.create_string_buffer(capacity)
         n = self.lib.fw_handle(ctypes.addressof(source), len(request), ctypes.addressof(reply), capacity)
@@ -290,11 +310,12 @@ class Harness:
         mode: wire.RunMode = wire.RunMode.FIXED,
         inputs: Sequence[wire.TensorRecord] = (),
         outputs: Sequence[wire.TensorRecord] = (),
-        neurons: tuple[int, int] = (0x1_0000_0000, 1 << 20),
+        neurons: tuple[int, int] = (DDR, 1 << 19),
+        coeff_addr: int = 0,
         record: bool = False,
     ) -> Reply:
         data = program.encode()
-        head = wire.RUN.pack(mode, len(inputs), len(outputs), len(data), 0, *neurons, 0x1_0008_0000)
+        head = wire.RUN.pack(mode, len(inputs), len(outputs), len(data), 0, *neurons, coeff_addr)
         tensors = [b"".join(t.encode() for t in group) for group in (inputs, outputs)]
         return self.request(wire.Op.PROGRAM, [head, *tensors, data], record=record)
 

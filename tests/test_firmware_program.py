@@ -1,0 +1,263 @@
+"""Programs with fixed addresses: transfers, layer calls, what layers may do, and damaged programs."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from firmware_sim.wire import DType, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord, TType
+from tests import firmware_harness as fh
+
+HASH = 0x1122334455667788
+PROBE = 2
+PASS, FAIL, POLL, GDMA, READ, LIE, OPEN, _, OVERFLOW, GROW, _, L2 = range(12)
+SHAPE = (2, 70, 6, 5)
+
+
+@pytest.fixture(scope="module")
+def firmware(firmware_library: Path) -> fh.Harness:
+    return fh.Harness(firmware_library, executes=True)
+
+
+def layer(what: int, opcode: StepOp = StepOp.GLOBAL, ins: tuple[int, ...] = (0,), outs: tuple[int, ...] = (1,)) -> Step:
+    return Step(opcode, ins, outs, PROBE, "probe_1 (TPU_PROBE)", struct.pack("<i", what))
+
+
+def two_tensors(kind: TensorKind = TensorKind.NEURON, **record: Any) -> Program:
+    program = Program(layers_hash=HASH)
+    for addr in (fh.DDR, fh.DDR + 65536) if kind != TensorKind.LOCAL else (0, 65536):
+        program.add(ProgramTensor(kind, TensorRecord(SHAPE, addr=addr, **record)))
+    return program
+
+
+def run(firmware: fh.Harness, program: Program, *steps: Step, record: bool = False) -> fh.Reply:
+    program.steps += steps
+    return firmware.run(program, record=record)
+
+
+# ---- transfers ----
+
+
+def piece(shape: tuple[int, ...], first: tuple[int, ...], extent: tuple[int, ...], addr: int, **more: Any) -> ProgramTensor:
+    record = TensorRecord(shape, addr=addr, processed=first, slice_shape=extent, **more)
+    return ProgramTensor(TensorKind.LOCAL, record)
+
+
+@pytest.mark.parametrize("dtype", [DType.FP32, DType.INT16, DType.UINT8])
+@pytest.mark.parametrize("ttype", [TType.NEURON, TType.COEFF, TType.COEFF_NEURON])
+def test_load_and_store_move_the_region(firmware: fh.Harness, dtype: DType, ttype: TType) -> None:
+    rng = np.random.default_rng(3)
+    source = firmware.array(fh.DDR, SHAPE, dtype.numpy_name)
+    target = firmware.array(fh.DDR + 65536, SHAPE, dtype.numpy_name)
+    source[...] = rng.integers(0, 100, SHAPE).astype(source.dtype)
+    target[...] = 0
+    program = two_tensors(dtype=dtype)
+    p = program.add(piece(SHAPE, (1, 0, 2, 1), (1, 70, 3, 4), 4096, dtype=dtype, ttype=ttype))
+    reply = run(firmware, program, Step(StepOp.LOAD, (0,), (p,)), Step(StepOp.STORE, (p,), (1,)))
+    assert reply.status == 0, reply.text
+    region = np.s_[1:2, 0:70, 2:5, 1:5]
+    wanted = np.zeros_like(source)
+    wanted[region] = source[region]
+    assert np.array_equal(target, wanted)
+    # In local memory: channel 69 is the second slot of lane 5, in the layout of its type.
+    stride = 12 if ttype != TType.NEURON else -(-12 * dtype.itemsize // 128) * 128 // dtype.itemsize
+    base = 5 * (512 << 10) + 4096 + stride * dtype.itemsize
+    local = firmware.local[base : base + 12 * dtype.itemsize].view(dtype.numpy_name)
+    assert np.array_equal(local.reshape(3, 4), source[1, 69, 2:5, 1:5])
+
+
+def test_tensors_with_fewer_dimensions(firmware: fh.Harness) -> None:
+    source, target = firmware.array(fh.DDR, (3, 7)), firmware.array(fh.DDR + 65536, (3, 7))
+    source[...] = np.arange(21, dtype=np.float32).reshape(3, 7)
+    target[...] = 0
+    program = Program(layers_hash=HASH)
+    for addr in (fh.DDR, fh.DDR + 65536):
+        program.add(ProgramTensor(TensorKind.NEURON, TensorRecord((3, 7), addr=addr)))
+    p = program.add(piece((3, 7), (1, 0), (2, 7), 0))
+    assert run(firmware, program, Step(StepOp.LOAD, (0,), (p,)), Step(StepOp.STORE, (p,), (1,))).status == 0
+    assert np.array_equal(target[1:], source[1:])
+    assert not target[0].any()
+
+
+@pytest.mark.parametrize("elements", [1, 32767, 32768, 100_001])
+def test_copy_of_any_size(firmware: fh.Harness, elements: int) -> None:
+    source = firmware.array(fh.DDR, (elements,), "uint8")
+    target = firmware.array(fh.DDR + (1 << 19), (elements,), "uint8")
+    source[...] = np.random.default_rng(1).integers(0, 256, elements)
+    target[...] = 0
+    program = Program(layers_hash=HASH)
+    for addr in (fh.DDR, fh.DDR + (1 << 19)):
+        program.add(ProgramTensor(TensorKind.NEURON, TensorRecord((elements,), DType.UINT8, addr=addr)))
+    assert run(firmware, program, Step(StepOp.COPY, (0,), (1,))).status == 0
+    assert np.array_equal(target, source)
+    assert not any(firmware.batches[0].gdma_site)  # no line of a kernel issued it
+
+
+def test_transfers_in_parallel_sections_wait_for_the_start_only(firmware: fh.Harness) -> None:
+    program = two_tensors()
+    p = program.add(piece(SHAPE, (0, 0, 0, 0), SHAPE, 0))
+    load = Step(StepOp.LOAD, (0,), (p,))
+    steps = [load, Step(StepOp.PARALLEL_START), load, load, Step(StepOp.PARALLEL_END)]
+    assert run(firmware, program, *steps, record=True).status == 0
+    assert len(firmware.gdma) == 3
+    program = two_tensors()
+    reply = run(firmware, program, Step(StepOp.PARALLEL_START), record=True)
+    assert reply.text == "the program ends inside a parallel section"
+
+
+@pytest.mark.parametrize(
+    ("first", "extent"), [((0, 0, 4, 0), (2, 70, 3, 5)), ((-1, 0, 0, 0), (1, 70, 6, 5)), ((0, 0, 0, 0), (2, 70, 0, 5))]
+)
+def test_pieces_outside_their_tensor(firmware: fh.Harness, first: tuple[int, ...], extent: tuple[int, ...]) -> None:
+    program = two_tensors()
+    p = program.add(piece(SHAPE, first, extent, 0))
+    assert run(firmware, program, Step(StepOp.LOAD, (0,), (p,))).status == Status.SHAPE
+
+
+# ---- layer calls ----
+
+
+def test_global_layers_see_whole_tensors(firmware: fh.Harness) -> None:
+    program = two_tensors(slice_shape=(1, 1, 1, 1), processed=(1, 1, 1, 1))
+    step = Step(StepOp.GLOBAL, (0,), (1,), PROBE, "p", struct.pack("<i", PASS), 0x1_0000_4000, 256)
+    assert run(firmware, program, step).status == 0
+    seen = TensorRecord.decode(_bytes(firmware, "test_in"), host=b"")
+    assert (seen.shape, seen.slice_shape, seen.processed) == (SHAPE, SHAPE, (0, 0, 0, 0))
+    assert struct.unpack("<Q", _bytes(firmware, "test_buffer", 8)) == (0x1_0000_4000,)
+    assert struct.unpack("<Q", _bytes(firmware, "test_buffer_size", 8)) == (256,)
+
+
+def _bytes(firmware: fh.Harness, name: str, size: int = 0) -> bytes:
+    """The bytes of an exported variable; a tpu_tensor_t as an fw_tensor."""
+    raw = bytes((ctypes.c_char * (size or 160)).in_dll(firmware.lib, name))
+    return raw if size else raw[:144] + struct.pack("<I", 0xFFFF_FFFF) + raw[152:155] + b"\0"
+
+
+def test_local_layers_see_pieces(firmware: fh.Harness) -> None:
+    program = Program(layers_hash=HASH)
+    program.add(piece(SHAPE, (0, 0, 2, 0), (2, 70, 3, 5), 256, slice_pad=(0, 0, 1, 0)))
+    program.add(piece(SHAPE, (0, 0, 3, 0), (2, 70, 2, 5), 512))
+    assert run(firmware, program, layer(PASS, StepOp.LOCAL)).status == 0
+    into, out = (TensorRecord.decode(_bytes(firmware, n)) for n in ("test_in", "test_out"))
+    assert (into.addr, into.processed, into.slice_pad) == (256, (0, 0, 2, 0), (0, 0, 1, 0))
+    assert (out.addr, out.processed, out.slice_shape) == (512, (0, 0, 3, 0), (2, 70, 2, 5))
+
+
+def test_layer_errors_name_layer_function_and_code(firmware: fh.Harness) -> None:
+    reply = run(firmware, two_tensors(), layer(FAIL))
+    assert reply.status == Status.LAYER
+    assert reply.text == (
+        "layer probe_1 (TPU_PROBE): global function returned -2 (BM_LAYER_PARAM_INVALID)"
+    )
+    assert firmware.activity.value == b"layer probe_1 (TPU_PROBE), global function"
+
+
+@pytest.mark.parametrize("what", [POLL, OPEN, GDMA])
+def test_local_functions_leave_order_and_transfers_to_the_compiler(firmware: fh.Harness, what: int) -> None:
+    reply = run(firmware, two_tensors(TensorKind.LOCAL), layer(what, StepOp.LOCAL))
+    assert reply.status == Status.ASSERT
+    name = {POLL: "okk_poll", OPEN: "okk_parallel_start", GDMA: "okk_gdma_32bit_cpy_S2L"}[what]
+    assert reply.text.startswith(f"probe_1 (TPU_PROBE): {name}: ")
+
+
+def test_local_functions_may_load_from_l2(firmware: fh.Harness) -> None:
+    assert run(firmware, two_tensors(TensorKind.LOCAL), layer(L2, StepOp.LOCAL)).status == 0
+    assert len(firmware.gdma) == 1
+
+
+def test_global_functions_poll_and_do_not_restart_ids(firmware: fh.Harness) -> None:
+    assert run(firmware, two_tensors(), layer(POLL), layer(GDMA), record=True).status == 0
+    assert [b.reason for b in firmware.batches] == [fh.END]
+
+
+def test_global_functions_close_their_parallel_sections(firmware: fh.Harness) -> None:
+    reply = run(firmware, two_tensors(), layer(OPEN))
+    assert reply.text == "layer probe_1 (TPU_PROBE): global function returned inside a parallel section"
+
+
+def test_layers_that_read_memory_cannot_be_recorded(firmware: fh.Harness) -> None:
+    assert run(firmware, two_tensors(), layer(READ)).status == 0
+    reply = run(firmware, two_tensors(), layer(READ), record=True)
+    assert reply.status == Status.NOT_RECORDABLE
+    assert reply.text.startswith("okk_global_mem_addr: probe_1 (TPU_PROBE) reads device memory while")
+
+
+def test_broken_rules_in_layers_name_the_layer(firmware: fh.Harness) -> None:
+    reply = run(firmware, two_tensors(), layer(OVERFLOW), record=True)
+    assert reply.status == Status.ASSERT
+    assert reply.text.startswith("probe_1 (TPU_PROBE): okk_bdc_add_C: 70000 in bd.res0_w is over its limit")
+
+
+def test_shape_function_and_backward_methods_must_agree(firmware: fh.Harness) -> None:
+    reply = run(firmware, two_tensors(TensorKind.LOCAL), layer(LIE, StepOp.LOCAL))
+    assert reply.status == Status.SHAPE
+    assert "extent [1, 0, 99, 0] at [0, 0, 0, 0]; the compiler asked for [2, 70, 6, 5] at" in reply.text
+
+
+def test_programs_of_other_layers_are_refused(firmware: fh.Harness) -> None:
+    program = two_tensors()
+    program.layers_hash = 1
+    reply = run(firmware, program, layer(PASS))
+    assert reply.status == Status.LAYER
+    assert "compiled with other user layers (hash 0000000000000001)" in reply.text
+    # Built-in layers do not depend on it.
+    program = two_tensors()
+    program.layers_hash = 1
+    step = Step(StepOp.GLOBAL, (0,), (1,), 0x10001, "c", struct.pack("<fii", 1.0, 0, 0))
+    assert run(firmware, program, step).status == 0
+
+
+# ---- damaged programs ----
+
+
+def test_steps_must_fit_the_places_of_their_tensors(firmware: fh.Harness) -> None:
+    for opcode in (StepOp.LOCAL, StepOp.LOAD, StepOp.STORE):
+        reply = run(firmware, two_tensors(), Step(opcode, (0,), (1,), PROBE, "x", bytes(4)))
+        assert reply.status == Status.BAD_MESSAGE
+        assert "is in the wrong memory for this step" in reply.text
+    assert run(firmware, two_tensors(TensorKind.LOCAL), layer(PASS)).status == Status.BAD_MESSAGE
+    assert run(firmware, two_tensors(), layer(PASS, ins=(7,))).status == Status.BAD_MESSAGE
+    assert run(firmware, two_tensors(), layer(PASS, ins=(0,) * 17)).status == Status.BAD_MESSAGE
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=3))
+def test_changed_programs_end_in_a_status(firmware: fh.Harness, changes: list[tuple[int, int]]) -> None:
+    program = two_tensors()
+    p = program.add(piece(SHAPE, (0, 0, 2, 0), (2, 70, 3, 5), 0))
+    program.steps += [Step(StepOp.LOAD, (0,), (p,)), layer(PASS), layer(PASS, StepOp.LOCAL, (p,), (p,))]
+    program.steps += [Step(StepOp.STORE, (p,), (1,)), Step(StepOp.COPY, (0,), (1,))]
+    data = bytearray(program.encode())
+    for at, value in changes:
+        data[at % len(data)] = value
+
+    class Damaged(Program):
+        def encode(self) -> bytes:
+            return bytes(data)
+
+    reply = firmware.run(Damaged(), record=True)
+    assert reply.status in set(Status)
+    assert reply.status == 0 or reply.text
+
+
+def test_every_cut_of_a_program_is_refused(firmware: fh.Harness) -> None:
+    program = two_tensors()
+    program.steps.append(layer(PASS))
+    data = program.encode()
+
+    class Cut(Program):
+        size = 0
+
+        def encode(self) -> bytes:
+            return data[: self.size]
+
+    cut = Cut()
+    for cut.size in range(len(data)):
+        assert firmware.run(cut).status == Status.BAD_MESSAGE, cut.size
