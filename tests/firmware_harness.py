@@ -87,7 +87,9 @@ def dispatcher_c(functions: Mapping[str, Function]) -> str:
                 out.append(f"        {ctype} p{i};")
                 out.append(f"        memcpy(&p{i}, &a[{i}], sizeof p{i});")
         call = f"{fn.name}({', '.join(names)})"
-        out.append(f"        {call};" if fn.result == "void" else f"        okk_dispatch_result = (word){call};")
+        out.append(
+            f"        {call};" if fn.result == "void" else f"        okk_dispatch_result = (word){call};"
+        )
         out += ["        return;", "    }"]
     out += ["    }", "}", ""]
     return "\n".join(out)
@@ -124,9 +126,7 @@ class OkkCalls:
         fn = self.functions[name]
         values = list((args or {}).values())
         assert len(values) == len(fn.parameters), f"{name}: {args}"
-        words = [
-            self._word(ctype, value) for (ctype, _), value in zip(fn.parameters, values, strict=True)
-        ]
+        words = [self._word(ctype, value) for (ctype, _), value in zip(fn.parameters, values, strict=True)]
         self.words += struct.pack(f"<QQ{len(words)}Q", fn.index, len(words), *words)
         self.count += 1
         return self
@@ -248,7 +248,9 @@ class Harness:
     def array(self, addr: int, shape: Sequence[int], dtype: str = "float32") -> npt.NDArray[Any]:
         """What lies in DDR at an absolute address, as a view."""
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        return self.ddr[addr - chip.DDR_BASE :][:size].view(dtype).reshape(shape)
+        start = addr - chip.DDR_BASE
+        view: npt.NDArray[Any] = self.ddr[start : start + size].view(dtype).reshape(shape)
+        return view
 
     def _run_group(self, group: int) -> int:
         self.groups.append(ctypes.string_at(group, wire.GROUP.size))
@@ -325,8 +327,22 @@ def build(directory: Path) -> Path:
     (directory / "bm1684_fields.h").write_text(c_header())
     (directory / "dispatch.c").write_text(dispatcher_c(okk_functions()))
     library = directory / "firmware.so"
-    sources = [*FIRMWARE_C, *LAYERS_C, Path(__file__).with_name("firmware_fixture.c"), directory / "dispatch.c"]
-    command = [*next(iter(compilers().values())), *WARNINGS, "-O1", "-g", "-fPIC", "-shared", "-o", str(library)]
+    sources = [
+        *FIRMWARE_C,
+        *LAYERS_C,
+        Path(__file__).with_name("firmware_fixture.c"),
+        directory / "dispatch.c",
+    ]
+    command = [
+        *next(iter(compilers().values())),
+        *WARNINGS,
+        "-O1",
+        "-g",
+        "-fPIC",
+        "-shared",
+        "-o",
+        str(library),
+    ]
     command += [f"-I{d}" for d in (SDK / "include", SDK / "firmware", directory)]
     subprocess.run([*command, *map(str, sources)], check=True, timeout=240)
     return library

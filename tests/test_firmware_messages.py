@@ -100,10 +100,19 @@ def test_wrong_shapes_from_layers_are_refused(firmware: fh.Harness) -> None:
     [
         (wire.TENSOR.pack(0, 9, 1, *[1] * 32, wire.NONE, 0, 0, 0, 0), "input 0 has 9 dimensions; at most 8"),
         (wire.TENSOR.pack(0, 1, 1, *[0] * 32, wire.NONE, 0, 0, 0, 0), "input 0 has the shape [0]; extents"),
-        (wire.TENSOR.pack(0, 2, 1, *[65536] * 32, wire.NONE, 0, 0, 0, 0), "the shape [65536, 65536]; extents"),
+        (
+            wire.TENSOR.pack(0, 2, 1, *[65536] * 32, wire.NONE, 0, 0, 0, 0),
+            "the shape [65536, 65536]; extents",
+        ),
         (wire.TENSOR.pack(0, 1, 1, *[1] * 32, wire.NONE, 0, 8, 0, 0), "input 0 has the unknown data type 8"),
-        (wire.TENSOR.pack(0, 1, 1, *[4] * 32, 0, 0, 0, 0, 0), "host data of input 0 is not inside the 0 bytes"),
-        (wire.TENSOR.pack(0, 1, 1, *[1] * 32, 4, 0, 0, 0, 0), "host data of input 0 is not inside the 0 bytes"),
+        (
+            wire.TENSOR.pack(0, 1, 1, *[4] * 32, 0, 0, 0, 0, 0),
+            "host data of input 0 is not inside the 0 bytes",
+        ),
+        (
+            wire.TENSOR.pack(0, 1, 1, *[1] * 32, 4, 0, 0, 0, 0),
+            "host data of input 0 is not inside the 0 bytes",
+        ),
     ],
 )
 def test_damaged_tensors(firmware: fh.Harness, tensor: bytes, text: str) -> None:
@@ -184,7 +193,10 @@ def test_replies_never_outgrow_their_room(firmware: fh.Harness) -> None:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(index=st.integers(2, 4), changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=4))
+@given(
+    index=st.integers(2, 4),
+    changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=4),
+)
 def test_changed_bytes_end_in_a_status(
     firmware: fh.Harness, index: int, changes: list[tuple[int, int]]
 ) -> None:

@@ -108,8 +108,14 @@ def _util(firmware: fh.Harness, e: dict[str, Any]) -> Any:
         shape = e["args"]["shape"]
         stride_word = 1
         launch.words += struct.pack(
-            "<QQ5Q", FUNCTIONS["okk_gdma_32bit_cpy_S2S"].index, 5, 1 << 32, 1 << 32, launch._word("", shape),
-            stride_word, 0,
+            "<QQ5Q",
+            FUNCTIONS["okk_gdma_32bit_cpy_S2S"].index,
+            5,
+            1 << 32,
+            1 << 32,
+            launch._word("", shape),
+            stride_word,
+            0,
         )
         launch.count += 1
         assert firmware.launch("call_okk", launch.encode()).status == 0
@@ -183,16 +189,40 @@ def _with(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         ("okk_bdc_add_C", _with(ADD, shape=None), "shape is NULL"),
         ("okk_bdc_add_C", _with(ADD, dst=2), "destination address 0x2 is not a multiple of 4"),
         ("okk_bdc_add_C", _with(ADD, src=0x80000), "source starts on NPU 1 and the destination on NPU 0"),
-        ("okk_bdc_add_C", _with(ADD, src=64 << 19), "source address 0x2000000 is over the 32 MiB of local memory"),
-        ("okk_bdc_add_C", _with(ADD, src_stride=[1 << 19, 1, 1, 1]), "524288 in bd.opd0_n_str is over its limit"),
-        ("okk_bdc_add_C", _with(ADD, src_stride=[0, 0, -1, 1]), "source stride [0, 0, -1, 1] has a negative entry"),
+        (
+            "okk_bdc_add_C",
+            _with(ADD, src=64 << 19),
+            "source address 0x2000000 is over the 32 MiB of local memory",
+        ),
+        (
+            "okk_bdc_add_C",
+            _with(ADD, src_stride=[1 << 19, 1, 1, 1]),
+            "524288 in bd.opd0_n_str is over its limit",
+        ),
+        (
+            "okk_bdc_add_C",
+            _with(ADD, src_stride=[0, 0, -1, 1]),
+            "source stride [0, 0, -1, 1] has a negative entry",
+        ),
         ("okk_bdc_add_C", _with(ADD, dst=4, shape=[2, 65, 3000, 3000]), "over its limit 524287"),
         ("okk_bdc_32bit_arithmetic_shift_C", _with(SHIFT, C=33), "shift count 33 is outside -32..32"),
         ("okk_bdc_32bit_logical_shift_C", _with(SHIFT, C=-33), "shift count -33 is outside -32..32"),
-        ("okk_gdma_32bit_cpy_S2L", _with(S2L, shape=[1, 3, 70000, 5]), "70000 in gdma.src_hsize is over its limit"),
-        ("okk_gdma_32bit_cpy_S2L", _with(S2L, src=1 << 40), "source address 0x10000000000 has more than 40 bits"),
+        (
+            "okk_gdma_32bit_cpy_S2L",
+            _with(S2L, shape=[1, 3, 70000, 5]),
+            "70000 in gdma.src_hsize is over its limit",
+        ),
+        (
+            "okk_gdma_32bit_cpy_S2L",
+            _with(S2L, src=1 << 40),
+            "source address 0x10000000000 has more than 40 bits",
+        ),
         ("okk_gdma_32bit_cpy_S2L", _with(S2L, dst_stride=[1, 1, 5, 2]), "destination w-stride is 2"),
-        ("okk_gdma_32bit_cpy_S2L", _with(S2L, src_stride=[1, -1, 5, 1]), "source stride [1, -1, 5, 1] has a neg"),
+        (
+            "okk_gdma_32bit_cpy_S2L",
+            _with(S2L, src_stride=[1, -1, 5, 1]),
+            "source stride [1, -1, 5, 1] has a neg",
+        ),
         ("okk_gdma_8bit_cpy_S2S", _with(S2L, dst=1 << 32, shape=[2, 65535, 65535, 2]), "too many elements"),
         ("okk_gdma_compact_S2L", {"dst": 1 << 19, "src": 1 << 32, "shape": [1, 1, 1, 1]}, "starts on NPU 1"),
         (
@@ -212,7 +242,9 @@ def _with(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         ("okk_set_id_node", {"node": [0xFFF1, 0, 0]}, "ids 65521 and 0 are over the limit 65520"),
     ],
 )
-def test_broken_rules_are_refused(firmware: fh.Harness, function: str, args: dict[str, Any], text: str) -> None:
+def test_broken_rules_are_refused(
+    firmware: fh.Harness, function: str, args: dict[str, Any], text: str
+) -> None:
     reply = firmware.okk(function, args)
     assert reply.status == wire.Status.ASSERT
     assert reply.text.startswith(f"{function}: ")

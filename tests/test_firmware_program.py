@@ -12,7 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firmware_sim.wire import DType, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord, TType
+from firmware_sim.wire import (
+    DType,
+    Program,
+    ProgramTensor,
+    Status,
+    Step,
+    StepOp,
+    TensorKind,
+    TensorRecord,
+    TType,
+)
 from tests import firmware_harness as fh
 
 HASH = 0x1122334455667788
@@ -26,7 +36,9 @@ def firmware(firmware_library: Path) -> fh.Harness:
     return fh.Harness(firmware_library, executes=True)
 
 
-def layer(what: int, opcode: StepOp = StepOp.GLOBAL, ins: tuple[int, ...] = (0,), outs: tuple[int, ...] = (1,)) -> Step:
+def layer(
+    what: int, opcode: StepOp = StepOp.GLOBAL, ins: tuple[int, ...] = (0,), outs: tuple[int, ...] = (1,)
+) -> Step:
     return Step(opcode, ins, outs, PROBE, "probe_1 (TPU_PROBE)", struct.pack("<i", what))
 
 
@@ -45,7 +57,9 @@ def run(firmware: fh.Harness, program: Program, *steps: Step, record: bool = Fal
 # ---- transfers ----
 
 
-def piece(shape: tuple[int, ...], first: tuple[int, ...], extent: tuple[int, ...], addr: int, **more: Any) -> ProgramTensor:
+def piece(
+    shape: tuple[int, ...], first: tuple[int, ...], extent: tuple[int, ...], addr: int, **more: Any
+) -> ProgramTensor:
     record = TensorRecord(shape, addr=addr, processed=first, slice_shape=extent, **more)
     return ProgramTensor(TensorKind.LOCAL, record)
 
@@ -113,9 +127,12 @@ def test_transfers_in_parallel_sections_wait_for_the_start_only(firmware: fh.Har
 
 
 @pytest.mark.parametrize(
-    ("first", "extent"), [((0, 0, 4, 0), (2, 70, 3, 5)), ((-1, 0, 0, 0), (1, 70, 6, 5)), ((0, 0, 0, 0), (2, 70, 0, 5))]
+    ("first", "extent"),
+    [((0, 0, 4, 0), (2, 70, 3, 5)), ((-1, 0, 0, 0), (1, 70, 6, 5)), ((0, 0, 0, 0), (2, 70, 0, 5))],
 )
-def test_pieces_outside_their_tensor(firmware: fh.Harness, first: tuple[int, ...], extent: tuple[int, ...]) -> None:
+def test_pieces_outside_their_tensor(
+    firmware: fh.Harness, first: tuple[int, ...], extent: tuple[int, ...]
+) -> None:
     program = two_tensors()
     p = program.add(piece(SHAPE, first, extent, 0))
     assert run(firmware, program, Step(StepOp.LOAD, (0,), (p,))).status == Status.SHAPE
@@ -153,9 +170,7 @@ def test_local_layers_see_pieces(firmware: fh.Harness) -> None:
 def test_layer_errors_name_layer_function_and_code(firmware: fh.Harness) -> None:
     reply = run(firmware, two_tensors(), layer(FAIL))
     assert reply.status == Status.LAYER
-    assert reply.text == (
-        "layer probe_1 (TPU_PROBE): global function returned -2 (BM_LAYER_PARAM_INVALID)"
-    )
+    assert reply.text == ("layer probe_1 (TPU_PROBE): global function returned -2 (BM_LAYER_PARAM_INVALID)")
     assert firmware.activity.value == b"layer probe_1 (TPU_PROBE), global function"
 
 

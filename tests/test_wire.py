@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,8 @@ STRUCTS: dict[str, tuple[str, str]] = {
     "fw_reply": (wire.REPLY.format, "status bytes"),
     "fw_tensor": (
         "<QIi32s32s32s32sI4B",
-        "addr dims elem_num shape slice_pad slice_shape processed host_offset ttype dtype store_mode reserved",
+        "addr dims elem_num shape slice_pad slice_shape processed host_offset "
+        "ttype dtype store_mode reserved",
     ),
     "fw_info": (wire.INFO.format, "abi_version layer_count layers_hash kernel_count reserved"),
     "fw_launch": ("<65s3sI", "name reserved arg_bytes"),
@@ -32,7 +32,10 @@ STRUCTS: dict[str, tuple[str, str]] = {
     ),
     "fw_streams": (wire.STREAMS.format, "group_count reserved"),
     "fw_group": (wire.GROUP.format, "bd_addr gdma_addr bd_num gdma_num"),
-    "fw_program_tensor": (wire.PROGRAM_TENSOR.format + "152s", "kind index last_step alias_of max_bytes tensor"),
+    "fw_program_tensor": (
+        wire.PROGRAM_TENSOR.format + "152s",
+        "kind index last_step alias_of max_bytes tensor",
+    ),
     "fw_step": (
         wire.STEP.format,
         "opcode op_type name_offset param_offset param_bytes in_offset in_num out_offset out_num reserved "
@@ -68,7 +71,9 @@ def c_offsets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     (folder / "sizes.c").write_text("\n".join(lines))
     command = [*next(iter(fh.compilers().values())), "-o", str(folder / "sizes"), str(folder / "sizes.c")]
     subprocess.run(command, check=True, timeout=240)
-    out = subprocess.run([str(folder / "sizes")], check=True, capture_output=True, text=True, timeout=60).stdout
+    out = subprocess.run(
+        [str(folder / "sizes")], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
     rows = [line.split() for line in out.splitlines()]
     return {row[0]: [int(v) for v in row[1:]] for row in rows}
 
@@ -102,7 +107,9 @@ def test_numbers_agree() -> None:
         ("FW_STEP_", StepOp),
         ("FW_MODE_", wire.RunMode),
     ):
-        assert {n: v for n, v in c.items() if n.startswith(prefix)} == {prefix + v.name: int(v) for v in values}
+        assert {n: v for n, v in c.items() if n.startswith(prefix)} == {
+            prefix + v.name: int(v) for v in values
+        }
     statuses = {n.removeprefix("FW_STATUS_"): v for n, v in c.items() if n.startswith("FW_STATUS_")}
     assert statuses == {s.name: int(s) for s in wire.Status if s <= -100}
     assert c["FW_ABI_VERSION"] == wire.ABI_VERSION

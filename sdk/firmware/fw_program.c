@@ -10,29 +10,29 @@
 
 /* ---- reading ---- */
 
-static const void *section(const uint8_t *program, uint32_t bytes, uint32_t offset, uint64_t need,
+static const void *section(const uint8_t *start, uint32_t bytes, uint32_t offset, uint64_t need,
                            const char *what) {
     if (offset % 8 != 0 || offset > bytes || need > bytes - offset)
         fw_fail(FW_STATUS_BAD_MESSAGE, "the program's %s, %llu bytes at %u, are not inside its %u bytes", what,
                 (unsigned long long)need, (unsigned)offset, (unsigned)bytes);
-    return program + offset;
+    return start + offset;
 }
 
-static const uint8_t *data_at(const program *p, uint32_t offset, uint64_t need, uint32_t step, const char *what) {
+static const uint8_t *data_at(const program *p, uint32_t offset, uint64_t need, uint32_t at, const char *what) {
     if (offset > p->head->data_bytes || need > p->head->data_bytes - offset)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its %s are not inside the program's data", (unsigned)step, what);
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its %s are not inside the program's data", (unsigned)at, what);
     return p->data + offset;
 }
 
-static void check_indices(const program *p, uint32_t step, uint32_t offset, uint32_t num, const char *what,
+static void check_indices(const program *p, uint32_t at, uint32_t offset, uint32_t num, const char *what,
                           uint32_t *indices) {
     if (num > FW_MAX_TENSORS)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has %u %s; at most %d", (unsigned)step, (unsigned)num, what,
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has %u %s; at most %d", (unsigned)at, (unsigned)num, what,
                 FW_MAX_TENSORS);
-    memcpy(indices, data_at(p, offset, (uint64_t)num * 4, step, what), (size_t)num * 4);
+    memcpy(indices, data_at(p, offset, (uint64_t)num * 4, at, what), (size_t)num * 4);
     for (uint32_t i = 0; i < num; i++)
         if (indices[i] >= p->head->tensor_count)
-            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: %s name tensor %u of %u", (unsigned)step, what,
+            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: %s name tensor %u of %u", (unsigned)at, what,
                     (unsigned)indices[i], (unsigned)p->head->tensor_count);
 }
 
