@@ -17,8 +17,6 @@ void okk_dispatch(word function, const word *arguments, const char *data);
 /* The ids after each call of the newest call_okk: {bd, gdma, parallel}. */
 unsigned int test_trace[4096][3];
 unsigned int test_trace_count;
-/* Return value of the newest call. */
-extern word okk_dispatch_result;
 
 /* {calls, bytes of them}, then per call {function, words, words...}; the data that pointers count in
  * follows. */
@@ -64,7 +62,7 @@ void asserts(const void *args) {
 }
 OKKERNEL_FUNC_REGISTER(asserts)
 
-/* Issues one command from a known line; returns that address range through two exported words. */
+/* {address}: logs the byte that lies there in DDR. */
 void reads_memory(const void *args) {
     unsigned long long addr;
     memcpy(&addr, args, sizeof addr);
