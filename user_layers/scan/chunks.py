@@ -192,7 +192,9 @@ class _Splitter:
 
     def _function_head(self) -> bool:
         words = self._significant()
-        if not words or words[-1] != ")" or "=" in words:
+        if not words:  # the body of an old-style function, whose parameter declarations ended in `;`
+            return True
+        if words[-1] != ")" or "=" in words:
             return False
         at = _group_start(words, len(words) - 1)
         name = words[at - 1] if at > 0 else ""

@@ -14,7 +14,9 @@ from user_layers.scan.chunks import UNKNOWN, Chunk, translate
 from user_layers.scan.names import C_KEYWORDS
 
 _CHUNK = "__bm_chunk_"
-_TYPE_USE = re.compile(r"(?<!struct )(?<!union )(?<!enum )\b([A-Za-z_]\w*)[ \n]+\**[ \n]*(?=([A-Za-z_]\w*))")
+_TYPE_USE = re.compile(
+    r"(?:^|[{;(,]|\b(?:const|volatile|typedef)\b)\s*([A-Za-z_]\w*)\s+\**\s*(?=([A-Za-z_]\w*))"
+)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BUILTIN = ("__builtin_va_list", "__int128", "__int128_t", "__uint128_t", "__fp16", "_Float16", "__bf16")
 UNPORTABLE = frozenset([UNKNOWN, *_BUILTIN])  # types that bmtpu.h cannot hold

@@ -350,7 +350,12 @@ class Resolver:
                 )
             if name and keyword_of(name):
                 raise self._keyword("member", name, member)
-            t = self._type(member.type, member)
+            try:
+                t = self._type(member.type, member)
+            except TypeProblem as e:
+                if e.name or not name:
+                    raise
+                raise TypeProblem(f"member {name}: {e.message}", e.hint, member, name) from None
             if not name and not t.text.startswith(("struct {", "union {")):
                 continue  # `struct inner {...};` only declares
             if pack and t.text.startswith(("struct {", "union {")):
@@ -423,7 +428,14 @@ class Resolver:
                 typedef.name,
             )
             return CType(typedef.name, inner.size, inner.align, inner.canon, what="enum")
-        values = self._enum_values(full)
+        if getattr(full, "underlying_type", None) is not None:
+            raise TypeProblem(
+                "an enum with a type of its own",
+                "its size would differ from an ordinary enum's: use an integer of the wanted size",
+                full,
+                full.name or "",
+            )
+        values = self._enum_values(full.values)
         text = "{ " + ", ".join(f"{n} = {v}" for n, v in values.items()) + " }"
         canon = "enum"
         if typedef is not None:
@@ -450,7 +462,7 @@ class Resolver:
     def _enum_values(self, node: Any) -> dict[str, int]:
         values: dict[str, int] = {}
         following = 0
-        for e in node.values.enumerators:
+        for e in node.enumerators:
             if e.name.startswith(ATTR):
                 raise TypeProblem(
                     f"an enum with __attribute__(({e.name[len(ATTR) :]}))",
@@ -486,7 +498,7 @@ class Resolver:
                 return local[node.name]
             if node.name in self.env.constants:
                 owner = self.env.constants[node.name]
-                return self._enum_values(c_ast.Enum(None, owner))[node.name]
+                return self._enum_values(owner)[node.name]
         elif isinstance(node, c_ast.UnaryOp):
             if node.op == "sizeof":
                 target = node.expr.type if isinstance(node.expr, c_ast.Typename) else None

@@ -58,7 +58,7 @@ class _Pcpp(Preprocessor):  # type: ignore[misc]  # pcpp has no annotations
         self.found: list[tuple[str, int, str, str]] = []
 
     def on_error(self, file: str, line: int, msg: str) -> None:
-        self.found.append((file, line, msg, ""))
+        self.found.append((file, line, msg.strip(), ""))
 
     def on_file_open(self, is_system_include: bool, includepath: str) -> io.StringIO:
         text = read_source(self.read(Path(includepath)))
