@@ -26,7 +26,6 @@ def copy_words(source: int, target: int, words: int, cmd_id: int) -> bytes:
             **GDMA.defaults,
             **sizes,
             "direction": 2,
-            "common_mode": 1,
             "stride_enable": 1,
             "cmd_id": cmd_id,
             "src_wsize": words,
