@@ -54,9 +54,7 @@ def blocks_of(page: Path) -> list[Block]:
             if i == len(lines):
                 raise ValueError(f"{page.name}:{start}: a fence that never closes")
             target = _PATH.match(body[0]) if body and language in SOURCE else None
-            found.append(
-                Block(language, "\n".join(body) + "\n", start, target and target.group(1), excerpt)
-            )
+            found.append(Block(language, "\n".join(body) + "\n", start, target and target.group(1), excerpt))
             excerpt = None
         elif lines[i].strip():
             excerpt = None

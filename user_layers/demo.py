@@ -47,7 +47,8 @@ def expected(x: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     cut = tuple(slice(b, n - a) for b, a, n in zip(BEFORE, AFTER, x.shape, strict=True))
-    return (x[cut][None] * np.float32(FACTOR)) * np.float32(2)
+    y: NDArray[np.float32] = (x[cut][None] * np.float32(FACTOR)) * np.float32(2)
+    return y
 
 
 def check_demo_layers(ws: Workspace) -> None:
@@ -104,7 +105,7 @@ def _run_compiled(
         runtime.load(bmodel)
         for i, shape in enumerate(shapes):
             x = first if i == 0 else rng.standard_normal(shape).astype(np.float32)
-            (y,) = runtime.launch("tpulayer", {"x": x})
+            y = runtime.launch("tpulayer", {"x": x})[0].astype(np.float32, copy=False)
             want = expected(x)
             same = y.shape == want.shape and bool(np.array_equal(y, want))
             good &= same
@@ -120,4 +121,5 @@ def _difference(got: NDArray[np.float32], want: NDArray[np.float32]) -> str:
         return f"WRONG SHAPE, numpy gives {list(want.shape)}"
     wrong = np.argwhere(got != want)
     first = tuple(int(i) for i in wrong[0])
-    return f"DIFFERS in {len(wrong)} of {want.size}, first at {list(first)}: {got[first]!r}, numpy {want[first]!r}"
+    where = f"first at {list(first)}: {got[first]!r}, numpy {want[first]!r}"
+    return f"DIFFERS in {len(wrong)} of {want.size}, {where}"

@@ -1,0 +1,21 @@
+"""Lint, format and strict types, as part of the one test command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize(
+    "tool", ["ruff check .", "ruff format --check .", "mypy"], ids=lambda t: str(t).replace(" ", "-")
+)
+def test_quality(tool: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *tool.split()], cwd=ROOT, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
