@@ -161,7 +161,8 @@ def test_types_are_carried_in_order(sources: Sources) -> None:
         "typedef struct node { struct inner in; mode_e mode; } node_t;\n"
     )
     struct = (
-        "typedef struct { node_t nodes[N << 1][CUBIC - LINEAR + 1]; row_t rows[sizeof(int)]; enum tag tag; u64 k;"
+        "typedef struct { node_t nodes[N << 1][CUBIC - LINEAR + 1]; row_t rows[sizeof(int)]; "
+        "enum tag tag; u64 k;"
         " bool on; DATA_TYPE_T dtype; union { float f; int i; } value; struct { short s; }; } tpu_x_param_t;"
     )
     p = laid_out(sources, struct, extra).param
@@ -236,7 +237,8 @@ def test_the_hash_follows_names_types_and_offsets(sources: Sources) -> None:
         ("class D : public bmcompiler::LayerDescriptor {};", "D"),
         ("struct D final : bmcompiler::LayerDescriptor {};", "D"),
         (
-            "class [[nodiscard]] D\n  : public virtual ::bmcompiler::LayerDescriptor, private Other<int, 2> {};",
+            "class [[nodiscard]] D\n  : public virtual ::bmcompiler::LayerDescriptor, private "
+            "Other<int, 2> {};",
             "D",
         ),
         ("class D : public LayerDescriptor {};", "D"),
