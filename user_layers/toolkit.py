@@ -240,11 +240,10 @@ class Toolkit:
         return handle
 
     def _params_of(self, info: OpInfo) -> Params:
-        from user_layers.params import ParamTypes
-
         if info.is_builtin:
             if self._builtin_params is None:
                 from user_layers.build import builtin_artifacts
+                from user_layers.params import ParamTypes
 
                 self._builtin_params = ParamTypes.from_header(builtin_artifacts().header)
             return self._builtin_params
@@ -254,6 +253,8 @@ class Toolkit:
                     f"no workspace here, so the fields of {info.op} are unknown",
                     hint="run inside the workspace, or give layer_param as bytes",
                 )
+            from user_layers.params import ParamTypes
+
             self._params = ParamTypes.from_header(self.workspace.bmtpu_header)
         return self._params
 
