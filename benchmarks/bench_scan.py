@@ -35,7 +35,7 @@ def device_file(i: int) -> str:
     """A layer with its three functions, 18 statements of three lines in each."""
     steps = "".join(
         f"    /* step {k} */\n    int v{k} = param ? MAX(i, {k}) : DIV_UP(n, {k + 1});\n"
-        f"    for (int j = 0; j < v{k}; ++j) {{ okk_gdma_32bit_cpy_S2S(to + j, from, &shape, NULL, NULL); }}\n"
+        f"    for (int j = 0; j < v{k}; ++j) {{ okk_gdma_32bit_cpy_S2S(to + j, from, &s, NULL, NULL); }}\n"
         for k in range(18)
     )
     functions = "".join(

@@ -24,7 +24,7 @@ TYPES = (
 )
 STRUCT = (
     "typedef struct { int8_t i8; uint16_t u16; int i32[3]; u64 big; bool on; float f[2][2]; "
-        "double d; mode_e mode;"
+    "double d; mode_e mode;"
     " struct inner in[2]; either_t u; tight_t tight; char name[6]; DATA_TYPE_T type; } tpu_x_param_t;"
 )
 
@@ -55,8 +55,10 @@ def test_bytes_are_those_of_the_compiler(header: Path, params: ParamTypes, tmp_p
     import ctypes
     import subprocess
 
-    text = f'#include "{header}"\nconst tpu_x_param_t x = {{.i8 = -3, .u16 = 65535, .i32 = '
+    text = (
+        f'#include "{header}"\nconst tpu_x_param_t x = {{.i8 = -3, .u16 = 65535, .i32 = '
         "{1, -2}, .big = 1ull << 63, "
+    )
     text += ".on = true, .f = {{1, 2}, {3}}, .d = 0.1, .mode = LINEAR, .in = {{7, 1.5}}, .u.i = -1, "
     text += ".tight = {'q', -300}, .name = \"abc\", .type = DTYPE_INT8};\n"
     (tmp_path / "x.c").write_text(text)

@@ -244,8 +244,10 @@ def test_envsetup(ws: Path, tmp_path: Path, shell: str) -> None:
     path = shutil.which(shell)
     if path is None:
         pytest.skip(f"{shell} is not installed")
-    script = "set -u; source ws/envsetup.sh; source ws/envsetup.sh; add_layer x 1; echo $PATH; "
+    script = (
+        "set -u; source ws/envsetup.sh; source ws/envsetup.sh; add_layer x 1; echo $PATH; "
         "set | grep -c ^_tpulayer"
+    )
     run = subprocess.run(
         [path, "-c", script],
         cwd=tmp_path,

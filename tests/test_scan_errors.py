@@ -44,9 +44,8 @@ def only(sources: Sources, text: str, host_text: str | None = None) -> tuple[str
 def test_parts_that_are_missing(sources: Sources) -> None:
     text, hint = only(sources, HEAD + param("TPU_X") + shape("TPU_X"))
     assert (
-        text
-        == "2:1: layer TPU_X has no __BM_GLOBAL__(TPU_X) (found __BM_PARAM__(TPU_X), "
-            "__BM_SHAPE__(TPU_X), __BM_DESC__(TPU_X))"
+        text == "2:1: layer TPU_X has no __BM_GLOBAL__(TPU_X) (found __BM_PARAM__(TPU_X), "
+        "__BM_SHAPE__(TPU_X), __BM_DESC__(TPU_X))"
     )
     assert hint == "add `__BM_GLOBAL__(TPU_X)` before the function that works on data in DDR"
     text, hint = only(sources, HEAD + param("TPU_X") + global_("TPU_X"))
@@ -110,11 +109,11 @@ _EXPECTED = {
     "SHAPE": "expected `int f(const void *param, const int param_size, const tpu_tensor_t *in_tensors, "
     "const int in_num, tpu_tensor_t *out_tensors, const int out_num)`",
     "GLOBAL": "expected `int f(const void *param, const int param_size, const tpu_tensor_t "
-        "*in_tensors, const int "
+    "*in_tensors, const int "
     "in_num, const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t "
-        "*out_tensors, const int out_num)`",
+    "*out_tensors, const int out_num)`",
     "LOCAL": "expected `int f(const void *param, const int param_size, const tpu_tensor_t "
-        "*in_tensors, const int "
+    "*in_tensors, const int "
     "in_num, u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num)`",
 }
 
@@ -309,8 +308,10 @@ def test_a_descriptor_marker_in_a_device_file(sources: Sources) -> None:
 def test_types_that_bmtpu_cannot_hold(
     sources: Sources, member: str, column: int, message: str, hint: str
 ) -> None:
-    extra = "#include <stddef.h>\ntypedef int *ptr_t; typedef int odd_t "
+    extra = (
+        "#include <stddef.h>\ntypedef int *ptr_t; typedef int odd_t "
         "__attribute__((aligned(16)));\nstatic const int count = 3;\n"
+    )
     text, found = only(sources, device(struct=f"typedef struct {{\n{member}\n}} tpu_x_param_t;", extra=extra))
     assert text.startswith(f"6:{column}: parameter struct of TPU_X: {message}"), text
     assert hint in found
@@ -417,7 +418,7 @@ def test_headers_that_include_each_other(sources: Sources) -> None:
         (
             "class D : bmcompiler::LayerDescriptor {};",
             "2:7: class D behind __BM_DESC__(TPU_X) does not derive publicly from "
-                "bmcompiler::LayerDescriptor",
+            "bmcompiler::LayerDescriptor",
             "write `: public",
         ),
         (
