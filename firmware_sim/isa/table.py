@@ -78,5 +78,5 @@ def lookup(engine: Engine, row: Row) -> Instruction:
             return instruction
     raise DeviceError(
         f"unknown {engine.value} instruction: {first} {a}, {second} {b}",
-        hint="`tpulayer isa list` shows the instructions that exist",
+        hint="firmware_sim.isa.table.TABLE lists the instructions that exist",
     )

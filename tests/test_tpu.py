@@ -1,0 +1,277 @@
+"""The two engines: ids, replay order, waits, limits, messages, modelled time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from firmware_sim import chip
+from firmware_sim.errors import DeviceError
+from firmware_sim.isa.codes import Direction, Eu, Special, Task
+from firmware_sim.isa.instruction import Engine
+from firmware_sim.isa.layout import BD, GDMA, U32
+from firmware_sim.memory import Memory
+from firmware_sim.tpu import Tpu
+
+LOCAL = chip.LOCAL_BASE
+NONE: U32 = np.zeros((0, 32), np.uint32)
+
+
+@pytest.fixture
+def tpu() -> Tpu:
+    return Tpu(Memory.create(ddr_bytes=1 << 20))
+
+
+def stream(*descriptors: bytes) -> U32:
+    return np.frombuffer(b"".join(descriptors), np.uint32).reshape(-1, 32)
+
+
+def add_one(number: int, wait: int, **more: int) -> bytes:
+    """BD: the word at lane 0 +0 becomes itself + 1.0."""
+    fields = {"tsk_typ": Task.ARITHMETIC, "tsk_eu_typ": Eu.ADD, "res0_addr": LOCAL, "opd0_addr": LOCAL}
+    constant = {"opt_opd1_const": 1, "opd1_addr": 0x3F80_0000}
+    ids = {"cmd_id_tpu": number, "cmd_id_gdma": wait}
+    return BD.encode(**{**BD.defaults, **fields, **constant, **ids, **more})
+
+
+def set_word(number: int, wait: int, value: float, **more: int) -> bytes:
+    """GDMA: the word at lane 0 +0 becomes `value`."""
+    bits = int(np.float32(value).view(np.uint32))
+    fields = {"special_func": Special.CONSTANT, "direction": Direction.L2L, "stride_enable": 1}
+    sizes = {f"dst_{a}size": 1 for a in "nchw"}
+    place = {"constant_value": bits, "dst_start_addr_l32": LOCAL, "cmd_id": number, "eng0_sync_id": wait}
+    return GDMA.encode(**{**GDMA.defaults, **fields, **sizes, **place, **more})
+
+
+def first_word(tpu: Tpu) -> float:
+    return float(tpu.memory.local[0, :4].view(np.float32)[0])
+
+
+def test_commands_run_in_the_order_of_their_waits(tpu: Tpu) -> None:
+    """GDMA 1, BD 1 (after GDMA 1), GDMA 2 (after BD 1), BD 2 and 3 (after GDMA 2)."""
+    bd = stream(add_one(1, 1), add_one(2, 2), add_one(3, 2))
+    gdma = stream(set_word(1, 0, 10), set_word(2, 1, 20))
+    tpu.execute(bd, gdma)
+    assert first_word(tpu) == 22
+    assert (tpu.bd_id, tpu.gdma_id) == (3, 2)
+
+
+def test_ids_count_on_in_the_next_batch(tpu: Tpu) -> None:
+    tpu.execute(stream(add_one(1, 0)), NONE)
+    tpu.execute(stream(add_one(2, 0), add_one(3, 1)), stream(set_word(1, 2, 5)))
+    assert first_word(tpu) == 6
+    tpu.execute(stream(add_one(4, 1)), NONE)
+    assert first_word(tpu) == 7
+
+
+def test_ids_may_start_again_at_one(tpu: Tpu) -> None:
+    tpu.execute(stream(add_one(1, 1)), stream(set_word(1, 0, 5)))
+    tpu.execute(stream(add_one(1, 1)), stream(set_word(1, 0, 8)))
+    assert first_word(tpu) == 9
+    tpu.restart()
+    assert (tpu.bd_id, tpu.gdma_id) == (0, 0)
+
+
+@pytest.mark.parametrize(("ids", "wrong", "right"), [((1, 3), 3, 2), ((2,), 2, 1), ((1, 1), 1, 2)])
+def test_ids_that_do_not_count_up_are_refused(tpu: Tpu, ids: tuple[int, ...], wrong: int, right: int) -> None:
+    with pytest.raises(DeviceError, match=rf"BD command {wrong}: its id should be {right}"):
+        tpu.execute(stream(*(add_one(i, 0) for i in ids)), NONE)
+    assert first_word(tpu) == 0
+
+
+def test_a_wait_on_an_id_that_never_comes_is_refused(tpu: Tpu) -> None:
+    with pytest.raises(DeviceError, match=r"BD command 2: waits for GDMA command 2, which never comes"):
+        tpu.execute(stream(add_one(1, 1), add_one(2, 2)), stream(set_word(1, 0, 1)))
+    with pytest.raises(DeviceError, match=r"GDMA command 1: waits for BD command 1, which never comes"):
+        tpu.execute(NONE, stream(set_word(1, 1, 1)))
+
+
+def test_two_commands_that_wait_for_each_other_are_refused(tpu: Tpu) -> None:
+    with pytest.raises(DeviceError, match=r"GDMA command 1: waits for BD command 1, which never comes"):
+        tpu.execute(stream(add_one(1, 1)), stream(set_word(1, 1, 1)))
+    assert first_word(tpu) == 0
+
+
+def test_an_engine_works_in_order_even_if_a_later_command_waits_for_less(tpu: Tpu) -> None:
+    tpu.execute(stream(add_one(1, 1), add_one(2, 0)), stream(set_word(1, 0, 10)))
+    assert first_word(tpu) == 12
+
+
+def test_commands_before_a_failing_one_are_done(tpu: Tpu) -> None:
+    bad = add_one(2, 0, tsk_typ=Task.CONV)
+    with pytest.raises(DeviceError, match=r"BD command 2 \(conv\): not implemented"):
+        tpu.execute(stream(add_one(1, 0), bad), NONE)
+    assert first_word(tpu) == 1
+    assert tpu.bd_id == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"tsk_typ": 15}, "unknown BD instruction: tsk_typ 15"),
+        ({"tsk_eu_typ": 31}, "unknown BD instruction: tsk_typ 3, tsk_eu_typ 31"),
+        ({"tsk_typ": Task.MD_SUM}, r"\(md_sum\): unverified"),
+        ({"opt_res0_prec": 0}, r"\(ar.fixed.add\): not implemented"),
+        ({"opt_res0_prec": 1}, "unknown BD instruction"),
+        ({"res0_h": 0}, r"\(ar.add\): res0: shape \[1, 1, 0, 1\] has a size of zero"),
+        ({"res0_addr": 0x123}, "res0: no memory at address 0x123"),
+        ({"res0_addr": 0x1000_0000}, "res0: address 0x10000000 is in L2"),
+        ({"opd0_addr": LOCAL + 2}, "opd0: offset 0x2 is not a multiple of 4 bytes"),
+        ({"opd0_addr": LOCAL + 0x80000}, "opd0 starts on lane 1, but res0 on lane 0"),
+        (
+            {"res0_addr": LOCAL + 0x7FF80, "opd0_addr": LOCAL, "res0_w": 33},
+            r"res0 at lane 0 \+0x7ff80: shape \[1, 1, 1, 33\].* reaches offset 0x80004 in channels 0..0, "
+            r"but each lane's memory ends at 0x80000",
+        ),
+        (
+            {"opd0_addr": LOCAL + 0x7FF80, "res0_c": 65},
+            r"opd0 at lane 0 \+0x7ff80: .* reaches offset 0x80004 in channels 64..64",
+        ),
+        (
+            {"tsk_typ": Task.MD_SCALAR, "opd0_addr": LOCAL + 4},
+            "opd0: offset 0x4 is not a multiple of 128 bytes",
+        ),
+        ({"tsk_eu_typ": Eu.SELECT_GT}, "opd2: a tensor"),
+    ],
+)
+def test_illegal_arithmetic_is_refused(tpu: Tpu, fields: dict[str, int], message: str) -> None:
+    with pytest.raises(DeviceError, match=message):
+        tpu.execute(stream(add_one(1, 0, **fields)), NONE)
+    assert not tpu.memory.local[:, ::4096].any()
+
+
+def copy(**fields: int) -> bytes:
+    """GDMA 1: S2L of [1, 2, 1, 4] fp32."""
+    base = {"cmd_id": 1, "src_start_addr_h8": 1, "dst_start_addr_l32": LOCAL, "direction": Direction.S2L}
+    sizes = {f"{s}_{a}size": n for s in ("src", "dst") for a, n in zip("nchw", (1, 2, 1, 4), strict=True)}
+    return GDMA.encode(**{**GDMA.defaults, **base, **sizes, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"special_func": Special.FILTER}, r"GDMA command 1 \(gdma.filter\): not implemented"),
+        ({"special_func": Special.LRN_SHIFT}, r"\(gdma.lrn_shift\): unverified"),
+        (
+            {"src_start_addr_h8": 0, "src_start_addr_l32": LOCAL},
+            "src: address 0x8000000 is in LOCAL, but a copy S2L",
+        ),
+        ({"dst_start_addr_l32": 0x1000_0000}, "dst: address 0x10000000 is in L2, but .* needs local memory"),
+        ({"src_start_addr_l32": 2}, "src: address 0x100000002 is not a multiple of the element size 4"),
+        ({"src_start_addr_l32": (1 << 20) - 16}, r"src at ddr \+0xffff0: .* but DDR ends at 0x100000"),
+        ({"src_start_addr_h8": 4}, "src: no memory at address 0x400000000"),
+        ({"dst_wsize": 5}, "different numbers of elements"),
+        ({"src_hsize": 0}, r"src: shape \[1, 2, 0, 4\] has a size of zero"),
+        ({"src_data_format": 7}, "src: data format 7 does not exist"),
+        ({"src_data_format": 4}, "src and dst formats differ"),
+        ({"special_func": Special.FORMAT, "src_data_format": 1}, "does not convert INT16 to FP32"),
+        ({"special_func": Special.TRANSPOSE_NC}, "is not src's .* with n and c exchanged"),
+        ({"src_wshift": 1}, "src_wshift = 1: unverified"),
+        ({"common_mode": 1}, "src: a copy of 0 elements"),
+        (
+            {"direction": Direction.S2S, "dst_start_addr_h8": 1, "dst_start_addr_l32": 0},
+            "without stride_enable",
+        ),
+        ({"sys_mem_type": 1}, "no matrix form with direction S2L and stride_enable 0"),
+    ],
+)
+def test_illegal_copies_are_refused(tpu: Tpu, fields: dict[str, int], message: str) -> None:
+    with pytest.raises(DeviceError, match=message):
+        tpu.execute(NONE, stream(copy(**fields)))
+
+
+def test_messages_tell_where_and_show_the_operands(tpu: Tpu) -> None:
+    asked: list[tuple[Engine, int]] = []
+
+    def where(engine: Engine, index: int) -> str:
+        asked.append((engine, index))
+        return "device/crop.c:12"
+
+    bad = add_one(2, 0, opd0_addr=LOCAL + 0x7FFFC, res0_w=9)
+    with pytest.raises(DeviceError) as caught:
+        tpu.execute(stream(add_one(1, 0), bad), NONE, where=where)
+    assert asked == [(Engine.BD, 1)]
+    text = caught.value.message
+    assert text.startswith("device/crop.c:12: BD command 2 (ar.add): opd0 at lane 0 +0x7fffc")
+    assert "\n  res0=lane 0 +0x0 [1,1,1,9]" in text
+    assert "opd1=0x3f800000 (1)" in text
+
+
+def test_where_is_not_asked_when_all_is_well(tpu: Tpu) -> None:
+    def where(engine: Engine, index: int) -> str:
+        raise AssertionError("asked")
+
+    tpu.execute(stream(add_one(1, 0)), NONE, where=where)
+
+
+def test_overlapping_copies_go_element_by_element(tpu: Tpu) -> None:
+    """As in the functional model: a copy two words further on repeats the first two."""
+    row = np.arange(1, 9, dtype=np.float32)
+    tpu.memory.local[0, :32] = row.view(np.uint8)
+    sizes = {f"{s}_{a}size": n for s in ("src", "dst") for a, n in zip("nchw", (1, 1, 1, 6), strict=True)}
+    strides = {f"{s}_wstride": 1 for s in ("src", "dst")}
+    places = {"src_start_addr_h8": 0, "src_start_addr_l32": LOCAL, "dst_start_addr_l32": LOCAL + 8}
+    tpu.execute(NONE, stream(copy(direction=Direction.L2L, stride_enable=1, **sizes, **strides, **places)))
+    assert tpu.memory.local[0, :32].view(np.float32).tolist() == [1, 2, 1, 2, 1, 2, 1, 2]
+    with pytest.raises(DeviceError, match="overlap"):
+        bad = {"localmem_mask_l32": 1, **sizes, **strides, **places}
+        tpu.restart()
+        tpu.execute(NONE, stream(copy(direction=Direction.L2L, stride_enable=1, **bad)))
+
+
+def test_arithmetic_reads_all_before_it_writes_also_over_many_pieces(tpu: Tpu) -> None:
+    """The result lies one row further on than the input, over more elements than one piece holds."""
+    size = 400
+    fields = {"res0_c": 64, "res0_h": size, "res0_w": size // 4, "res0_addr": LOCAL + size}
+    before = np.random.default_rng(0).integers(0, 99, (64, size * size // 4)).astype(np.float32)
+    flat = tpu.memory.local[:, : size * size]
+    flat[...] = before.view(np.uint8)
+    tpu.execute(stream(add_one(1, 0, **fields)), NONE)
+    after = tpu.memory.local[:, size : size + size * size].view(np.float32)
+    assert np.array_equal(after, before + 1)
+
+
+def test_the_same_command_runs_again_on_new_data(tpu: Tpu) -> None:
+    """Commands that differ only in ids share one plan, which must not hold data."""
+    for i in range(1, 6):
+        tpu.execute(stream(add_one(i, 0)), NONE)
+    assert first_word(tpu) == 5
+    tpu.memory.local[0, :4] = np.frombuffer(np.float32(100).tobytes(), np.uint8)
+    tpu.execute(stream(add_one(6, 0)), NONE)
+    assert first_word(tpu) == 101
+
+
+def test_engines_overlap_in_modelled_time(tpu: Tpu) -> None:
+    """Two commands that do not wait for each other take the longer time, dependent ones the sum."""
+    big = {"res0_c": 64, "res0_h": 100, "res0_w": 100}
+    tpu.execute(stream(add_one(1, 0, **big)), NONE)
+    bd_time = tpu.cycles
+    assert bd_time == 2 * 625
+    fill = {"dst_csize": 64, "dst_hsize": 100, "dst_wsize": 100, "dst_cstride": 10016, "dst_hstride": 100}
+    far = {"dst_start_addr_l32": LOCAL + 0x40000, "dst_wstride": 1}
+    tpu.execute(NONE, stream(set_word(1, 1, 0, **fill, **far)))
+    gdma_time = tpu.cycles - bd_time
+    assert gdma_time == pytest.approx(64 * 10000 * 4 / 32)
+
+    def elapsed(bd_wait: int) -> float:
+        start = tpu.cycles
+        tpu.restart()
+        tpu.execute(stream(add_one(1, bd_wait, **big)), stream(set_word(1, 0, 0, **fill, **far)))
+        return tpu.cycles - start
+
+    assert elapsed(0) == pytest.approx(max(bd_time, gdma_time))
+    assert elapsed(1) == pytest.approx(bd_time + gdma_time)
+
+
+def test_memory_shapes_are_checked() -> None:
+    with pytest.raises(ValueError, match="wrong memory shapes"):
+        Memory(np.zeros(16, np.uint8), np.zeros((64, 16), np.uint8), np.zeros(chip.L2_BYTES, np.uint8))
+
+
+def test_untouched_ddr_costs_nothing() -> None:
+    """The whole 12 GiB can be had: pages exist when touched."""
+    memory = Memory.create()
+    assert len(memory.ddr) == chip.DDR_BYTES
+    memory.ddr[-1] = 7
+    assert memory.ddr[-1] == 7
+    assert memory.ddr[chip.DDR_BYTES // 2] == 0
