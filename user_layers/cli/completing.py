@@ -38,7 +38,7 @@ def script(shell: str) -> str:
     return (_BASH if shell == "bash" else _ZSH).replace("NAMES", names)
 
 
-# Commands that also exist under their bare name once envsetup.sh put tool/ on the PATH.
+# What tool/ holds (scaffold.TOOLS; a test compares): those commands also exist under their bare names.
 COMMANDS_WITH_TOOL = tuple(name for name in COMMANDS if name not in ("init", "clean", "doctor", "completion"))
 
 

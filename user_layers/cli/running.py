@@ -41,7 +41,9 @@ def bmrt_test(
     stage_idx: Annotated[int | None, typer.Option("--stage_idx", help="Only this stage, from 0.")] = None,
     shapes: Annotated[str, typer.Option("--shapes", help='Input shapes: "[1,3,9],[4]".')] = "",
     output_shapes: Annotated[str, typer.Option("--output_shapes", help="Expected output shapes.")] = "",
-    subnet_time: Annotated[bool, typer.Option("--subnet_time", help="Print the time of each subnet.")] = False,
+    subnet_time: Annotated[
+        bool, typer.Option("--subnet_time", help="Print the time of each subnet.")
+    ] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Refused: there are no counters.")] = False,
     debug_output: Annotated[
         bool, typer.Option("--debug_output", help="Write outputs and references as text.")

@@ -1,0 +1,137 @@
+"""Commands that make, remove and list layers and workspaces."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firmware_sim.errors import UsageError
+from user_layers.workspace import Workspace
+
+if TYPE_CHECKING:
+    from user_layers.scaffold import Made
+    from user_layers.scan.model import LayerInfo
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")]
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(help="The workspace's folder, existing or new.")] = Path("."),
+    demo: Annotated[bool, typer.Option("--demo", help="With the demo layers crop and double.")] = False,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Make a workspace: folders, configuration, envsetup.sh, Makefile. Files that exist are kept."""
+    from user_layers.scaffold import init as make
+
+    _say_made(make(directory, demo=demo, force=force, dry_run=dry_run), directory.resolve(), dry_run)
+
+
+def add_layer(
+    name: Annotated[str, typer.Argument(help="For example crop: the op is then TPU_CROP.")],
+    has_local: Annotated[int, typer.Argument(min=0, max=1, help="1: with a local function too.")] = 0,
+    force: Force = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Make the three files of a new layer. They build, and run as a copy of the input, from the start."""
+    from user_layers.scaffold import add_layer as make
+
+    root = Workspace.find().root
+    _say_made(make(root, name, bool(has_local), force=force, dry_run=dry_run), root, dry_run)
+
+
+def del_layer(
+    name: Annotated[str, typer.Argument(help="The layer's short name, as add_layer took it.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove the files of a layer, asking for each. Its op_type number is not given to another layer."""
+    from user_layers.scaffold import del_layer as delete
+    from user_layers.scaffold import layer_files
+
+    root = Workspace.find().root
+    layer_files(root, name)  # complains about an unknown layer before anything is asked
+    if yes or dry_run:
+        removed = delete(root, name, dry_run=dry_run)
+    elif sys.stdin.isatty():
+
+        def ask(path: Path) -> bool:
+            return typer.confirm(f"remove {_relative(path, root)}?", err=True)
+
+        removed = delete(root, name, confirm=ask)
+    else:
+        raise UsageError("del_layer asks for each file, and this is not a terminal", hint="add --yes")
+    for path in removed:
+        typer.echo(f"{'would remove' if dry_run else 'removed'} {_relative(path, root)}")
+    if not removed:
+        typer.echo("nothing removed")
+    elif not dry_run:
+        typer.echo("next: build_layers")
+
+
+def list_layers(json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
+    """List the layers: op_type, functions, parameter struct, descriptor, files.
+
+    Exit code 1 when the sources of a layer are wrong; the others are listed all the same.
+    """
+    from user_layers.scaffold import list_layers as find
+
+    root = Workspace.find().root
+    listing = find(root)
+    if json:
+        from json import dumps
+
+        answer = {
+            "layers": [_as_object(layer, root) for layer in listing.layers],
+            "problems": [str(problem) for problem in listing.problems],
+        }
+        typer.echo(dumps(answer, indent=2))
+    else:
+        for layer in listing.layers:
+            _say_layer(layer, root)
+        if not listing.layers and not listing.problems:
+            typer.echo("no layers; make one with `add_layer NAME`")
+        for problem in listing.problems:
+            typer.echo(str(problem), err=True)
+    return 1 if listing.problems else 0
+
+
+def _say_layer(layer: LayerInfo, root: Path) -> None:
+    local = layer.local_fn.name if layer.local_fn is not None else "none"
+    typer.echo(f"{layer.name}  {layer.op} = {layer.op_type}")
+    typer.echo(f"  global {layer.global_fn.name}, local {local}, shape {layer.shape_fn.name}")
+    typer.echo(f"  param {layer.param.c_type} ({layer.param.size} bytes), descriptor {layer.descriptor.name}")
+    typer.echo(f"  files {', '.join(_relative(path, root) for path in layer.files)}")
+
+
+def _as_object(layer: LayerInfo, root: Path) -> dict[str, object]:
+    return {
+        "name": layer.name,
+        "op": layer.op,
+        "op_type": layer.op_type,
+        "global": layer.global_fn.name,
+        "local": layer.local_fn.name if layer.local_fn is not None else None,
+        "shape": layer.shape_fn.name,
+        "param": {"type": layer.param.c_type, "size": layer.param.size},
+        "descriptor": layer.descriptor.name,
+        "files": [_relative(path, root) for path in layer.files],
+    }
+
+
+def _say_made(made: Made, root: Path, dry_run: bool) -> None:
+    for path in made.files:
+        typer.echo(f"{'would write' if dry_run else 'wrote'} {_relative(path, root)}")
+    for path in made.kept:
+        typer.echo(f"kept {_relative(path, root)}")
+    if made.next_command and not dry_run:
+        typer.echo(f"next: {made.next_command}")
+
+
+def _relative(path: Path, root: Path) -> str:
+    from user_layers.build.ninja_file import relative
+
+    return relative(path, root)
