@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from firmware_sim.errors import MissingError, TpulayerError, UsageError
+from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, TensorRecord, TType
 
 if TYPE_CHECKING:
@@ -209,8 +209,8 @@ class Toolkit:
             return data
         try:
             data = self._params_of(info).pack(info.op, values)
-        except TpulayerError as e:
-            raise type(e)(f"{where}: {e.message}", hint=e.hint) from e
+        except UsageError as e:
+            raise UsageError(f"{where}: {e.message}", hint=e.hint) from e
         if len(data) != info.param_size:
             raise UsageError(
                 f"{where}: bmtpu.h gives {info.op} {len(data)} bytes of parameters, the plugin "
