@@ -2,22 +2,24 @@
 
 After a successful build the manifest lists every input and output with its size and time. If all are
 as they were, nothing needs to be done. It only ever errs towards building: a file whose time is as
-new as the build itself may have changed while it was read, so then no manifest is kept.
+new as the build itself may have changed while it was read, so such a build does not count as finished.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from user_layers import __version__
 from user_layers.files import write_atomic
 from user_layers.workspace import sdk_dir
 
-_VERSION = 1
+_VERSION = 2
 _CLOCK_GRAIN_NS = 20_000_000  # file systems stamp with a clock that ticks every 4 to 10 ms
 _VARIABLES = ("TPULAYER_CC", "TPULAYER_CXX", "TPULAYER_CACHE", "XDG_CACHE_HOME", "HOME", "PATH")
 
@@ -42,58 +44,74 @@ def is_current(path: Path) -> bool:
 
 def changes(path: Path) -> list[str]:
     """Why a build is needed, one reason per line; empty when everything is unchanged."""
-    found = []
-    try:
-        known = json.loads(path.read_bytes())
-        files: dict[str, list[int]] = known["files"]
-        if known["key"] != _key():
-            found.append("the environment, Python or the toolkit's version changed")
-        for name, (size, time) in files.items():
-            try:
-                stat = os.stat(name)
-            except OSError:
-                found.append(f"{name} is gone")
-                continue
-            if stat.st_mtime_ns != time or (stat.st_size != size and size >= 0):
-                found.append(f"{name} changed")
-        if known["toolkit"] != len(toolkit_files()):
-            found.append("a file of the toolkit was added or removed")
-    except FileNotFoundError:
-        return ["no finished build is recorded"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return [f"the record of the last build cannot be read: {error}"]
+    known = _load(path)
+    if known is None:
+        return ["no build is recorded"]
+    found = [f"{name} changed" for name in _changed(known["files"])]
+    if known["key"] != _key():
+        found.append("the environment, Python or the toolkit's version changed")
+    if known["toolkit"] != len(toolkit_files()):
+        found.append("a file of the toolkit was added or removed")
+    if not known["finished"] and not found:
+        found.append("the last build did not finish, or a file was saved while it ran")
     return found
 
 
-def write(
-    path: Path, started_ns: int, inputs: Iterable[Path], folders: Iterable[Path], outputs: Iterable[Path]
-) -> bool:
-    """Record a finished build that began at started_ns (time.time_ns()).
+def changed_files(path: Path) -> set[Path]:
+    """The recorded files that are not as they were; whatever their time, they are to be compiled again."""
+    known = _load(path)
+    return set() if known is None else {Path(name) for name in _changed(known["files"])}
 
-    False, and no manifest, when an input is too new to trust.
+
+def begin(path: Path) -> None:
+    """A build starts: record what the files are now, as a build that has not finished."""
+    known = _load(path)
+    if known is not None:
+        known["finished"] = False
+        known["files"] = {name: entry for name in known["files"] if (entry := _entry(name)) is not None}
+        write_atomic(path, json.dumps(known, indent=0))
+
+
+def finish(
+    path: Path, started_ns: int, inputs: Iterable[Path], folders: Iterable[Path], outputs: Iterable[Path]
+) -> None:
+    """Record a successful build that began at started_ns (time.time_ns()).
+
     folders are those whose listing is an input: a file added or removed changes their time.
     """
-    files: dict[str, tuple[int, int]] = {}
     toolkit = toolkit_files()
-    for name in (*inputs, *toolkit):
-        stat = os.stat(name)
-        if stat.st_mtime_ns >= started_ns - _CLOCK_GRAIN_NS:
-            path.unlink(missing_ok=True)
-            return False
-        files[str(name)] = (stat.st_size, stat.st_mtime_ns)
-    for folder in folders:
-        if folder.is_dir():
-            stat = os.stat(folder)
-            if stat.st_mtime_ns >= started_ns - _CLOCK_GRAIN_NS:
-                path.unlink(missing_ok=True)
-                return False
-            files[str(folder)] = (-1, stat.st_mtime_ns)
-    for name in outputs:
-        stat = os.stat(name)
-        files[str(name)] = (stat.st_size, stat.st_mtime_ns)
-    known = {"key": _key(), "toolkit": len(toolkit), "files": files}
+    before = [str(name) for name in (*inputs, *toolkit, *(folder for folder in folders if folder.is_dir()))]
+    files = {name: entry for name in before if (entry := _entry(name)) is not None}
+    finished = all(entry[1] < started_ns - _CLOCK_GRAIN_NS for entry in files.values())
+    for output in outputs:
+        entry = _entry(str(output))
+        if entry is not None:
+            files[str(output)] = entry
+    known = {"finished": finished, "key": _key(), "toolkit": len(toolkit), "files": files}
     write_atomic(path, json.dumps(known, indent=0))
-    return True
+
+
+def _entry(name: str) -> list[int] | None:
+    """[size, or -1 of a folder; time] of a file; None when it does not exist."""
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return [-1 if stat.S_ISDIR(found.st_mode) else found.st_size, found.st_mtime_ns]
+
+
+def _changed(files: dict[str, list[int]]) -> list[str]:
+    return [name for name, entry in files.items() if _entry(name) != entry]
+
+
+def _load(path: Path) -> dict[str, Any] | None:
+    """The record, or None when there is none or it is damaged: then a build finds out what is to be done."""
+    try:
+        known = json.loads(path.read_bytes())
+        complete = isinstance(known["files"], dict) and {"finished", "key", "toolkit"} <= known.keys()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return known if complete else None
 
 
 def _key() -> list[str]:

@@ -69,8 +69,8 @@ def run_ninja(
     return done, text
 
 
-def dependencies(root: Path, ninja_file: Path) -> list[Path]:
-    """Every header that the compilers reported for the objects of this ninja file."""
+def dependencies(root: Path, ninja_file: Path) -> dict[Path, list[Path]]:
+    """Object -> what it was made from, source and headers, as the compilers reported it."""
     done = subprocess.run(
         [str(ninja_binary()), "-f", str(ninja_file), "-t", "deps"],
         cwd=root,
@@ -82,8 +82,14 @@ def dependencies(root: Path, ninja_file: Path) -> list[Path]:
     )
     if done.returncode != 0:
         raise BuildError(f"ninja -t deps: {(done.stdout + done.stderr).strip()}")
-    found = {line.strip() for line in done.stdout.splitlines() if line.startswith("    ")}
-    return [root / name for name in sorted(found)]
+    found: dict[Path, list[Path]] = {}
+    current: list[Path] = []
+    for line in done.stdout.splitlines():
+        if line.startswith("    "):
+            current.append(root / line[4:])
+        elif ": #deps " in line:
+            current = found.setdefault(root / line.rsplit(": #deps ", 1)[0], [])
+    return found
 
 
 def _lines(process: subprocess.Popen[bytes], report: Reporter, limit: float) -> list[str]:

@@ -179,6 +179,7 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
     builtin = builtin_location(toolchain)
     plan = _Plan(ws, config, toolchain, cross, builtin)
     plan.write()
+    _forget_changed(manifest_path(ws), ws.root, plan.file)
     _announce_zig(toolchain, cross, report)
     if builtin.exists():
         builtin_artifacts(toolchain, report)
@@ -193,10 +194,10 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
         result.kept += part.kept
     _install(plan.installs, result)
     outputs = [target for _, target in plan.installs] + [ws.generated_dir / name for name in _generated(ws)]
-    inputs = [ws.config_file, *plan.sources, *dependencies(ws.root, plan.file)]
-    inputs += [path for path in (ws.op_lock,) if path.exists()]
+    inputs = [ws.config_file, *plan.sources, *_headers(ws.root, plan.file)]
+    outputs += [path for path in (ws.op_lock,) if path.exists()]  # new layers get their number in a build
     own = set(outputs) | {builtin.libtpufw}
-    manifest.write(
+    manifest.finish(
         manifest_path(ws),
         started,
         [path for path in inputs if path not in own],
@@ -204,6 +205,24 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
         [*outputs, builtin.libtpufw],
     )
     return result
+
+
+def _forget_changed(state: Path, root: Path, ninja_file: Path) -> None:
+    """Remove the objects made from files that changed, and note that a build has begun.
+
+    Ninja alone looks whether a file is newer than its object; one that was replaced by an older file
+    (a copy that keeps times, an archive unpacked over it) would go unseen.
+    """
+    changed = manifest.changed_files(state)
+    if changed:
+        for output, sources in dependencies(root, ninja_file).items():
+            if not changed.isdisjoint(sources):
+                output.unlink(missing_ok=True)
+    manifest.begin(state)
+
+
+def _headers(root: Path, ninja_file: Path) -> set[Path]:
+    return {path for sources in dependencies(root, ninja_file).values() for path in sources}
 
 
 def _generated(ws: Workspace) -> list[str]:
@@ -365,15 +384,16 @@ def _build_bmkernel(project: Path, toolchain: Toolchain, builtin: Builtin, repor
         file = build_dir / "build.ninja"
         write_if_changed(ninja.identity_file, toolchain.identity + "\n")
         write_if_changed(file, ninja.text())
+        _forget_changed(state, project, file)
         done, warnings = run_ninja(project, file, [built], report)
         if warnings:
             report.note(warnings.rstrip())
         result.commands += done
         _install([(built, installed)], result)
-        manifest.write(
+        manifest.finish(
             state,
             started,
-            [*group.sources, *dependencies(project, file)],
+            [*group.sources, *_headers(project, file)],
             [project / "device", project / "include"],
             [installed, builtin.libtpufw],
         )
