@@ -65,7 +65,7 @@ def age(ws: Workspace) -> None:
 
 @pytest.fixture
 def ws(tmp_path: Path) -> Workspace:
-    """A built workspace with the layer double; its folder's name holds what shells and ninja treat specially."""
+    """A built workspace with the layer double; its name holds what shells and ninja treat specially."""
     made = make_workspace(tmp_path / "a $in b's: ü")
     age(made)
     build(made)
@@ -73,13 +73,8 @@ def ws(tmp_path: Path) -> Workspace:
 
 
 def test_everything_is_installed(ws: Workspace) -> None:
-    assert {
-        str(path.relative_to(ws.install_dir)) for path in ws.install_dir.rglob("*") if path.is_file()
-    } == set(INSTALLED)
-    symbols = subprocess.run(
-        [*choose().c.argv[:1], "--version"], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert symbols.returncode == 0
+    files = {str(path.relative_to(ws.install_dir)) for path in ws.install_dir.rglob("*") if path.is_file()}
+    assert files == set(INSTALLED)
     assert b"tpu_global_calculate_entry" in ws.firmware.read_bytes()
     assert ws.firmware_layer.read_bytes().startswith(b"!<arch>\n")
     assert b"fw_handle" not in ws.firmware_layer.read_bytes()  # the user's objects only
@@ -381,7 +376,7 @@ def project(tmp_path: Path) -> Path:
 def test_a_layer_calls_a_bmkernel_function(tmp_path: Path, project: Path) -> None:
     ws = make_workspace(tmp_path / "w", layers=())
     add_repository_layer(ws.root, "scale_add", project / "layer")
-    assert "undefined" in tpulayer("build_layers", cwd=ws.root, code=1).stderr or True
+    assert "scale_add.h" in tpulayer("build_layers", cwd=ws.root, code=1).stderr
     done = tpulayer("set_bmkernel_path", "../kernels", cwd=ws.root)
     assert "BMKERNEL_PATH" in done.stdout
     age(ws)
