@@ -1,35 +1,63 @@
-"""One kernel, used twice: launched by itself from the host, and called from a layer's global function.
+"""One kernel, used in two ways: launched by itself, and called from a layer of a compiled graph.
 
-Run it in a workspace whose bmkernel project is bmkernel_demo (`tpulayer set_bmkernel_path`; this
-repository is one) after build_layers.
+python examples/bmkernel_demo.py
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "bmkernel_demo" / "host"))
+from firmware_sim.device import Device
+from user_layers.build.targets import build_bmkernel, build_layers
+from user_layers.graph import Graph
+from user_layers.scaffold import init
+from user_layers.toolkit import Toolkit
+from user_layers.workspace import Workspace
 
-from scale_add import scale_add  # noqa: E402
+PROJECT = Path(__file__).resolve().parent.parent / "bmkernel_demo"
+sys.path.insert(0, str(PROJECT / "host"))
 
-from firmware_sim.device import Device  # noqa: E402
-from user_layers.build import firmware_path  # noqa: E402
-from user_layers.workspace import Workspace  # noqa: E402
+from scale_add import scale_add  # noqa: E402  (the project's own host code)
+
+FACTOR = 0.5
+
+
+def make_workspace(root: Path) -> Workspace:
+    """A workspace with the layer scale_add, whose global function calls the project's C function."""
+    init(root)
+    for folder in ("device", "host"):
+        shutil.copytree(PROJECT / "layer" / folder, root / folder, dirs_exist_ok=True)
+    ws = Workspace(root)
+    ws.set_config(BMKERNEL_PATH=str(PROJECT))
+    build_layers(ws)
+    return ws
 
 
 def main() -> None:
-    """Launch scale_add and compare with numpy."""
-    rng = np.random.default_rng(0)
-    a, b = (rng.standard_normal(100_003).astype(np.float32) for _ in range(2))
-    with Device(firmware_path(Workspace.find())) as device:
-        out = scale_add(device, a, b, 0.5)
-    if not np.array_equal(out, a * np.float32(0.5) + b):
-        raise SystemExit("scale_add differs from numpy")
-    print(f"scale_add: {out.size} elements, equals numpy bit for bit")
+    rng = np.random.default_rng(1684)
+    a, b = (rng.standard_normal((3, 100, 17)).astype(np.float32) for _ in range(2))
+    expected = np.float32(FACTOR) * a + b
+
+    with tempfile.TemporaryDirectory() as folder:
+        ws = make_workspace(Path(folder))
+
+        build_bmkernel(ws)
+        with Device(PROJECT / "install" / "firmware" / "firmware.so") as device:
+            launched = scale_add(device, a, b, FACTOR)
+        print("launched by itself:", "equals numpy" if np.array_equal(launched, expected) else "DIFFERS")
+
+        with Graph("BM1684", name="scale_add", toolkit=Toolkit(ws)) as graph:
+            graph.add_input("a", a.shape)
+            graph.add_input("b", b.shape)
+            graph.add_tpu_layer("TPU_SCALE_ADD", ["a", "b"], {"factor": FACTOR}, ["y"])
+            graph.compile(directory=Path(folder) / "net")
+            (y,) = graph.run({"a": a, "b": b})
+        print("called by a layer: ", "equals numpy" if np.array_equal(y, expected) else "DIFFERS")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def scale_add(
             addresses.append(device.malloc(max(4, array.nbytes)))
             device.write(addresses[-1], np.ascontiguousarray(array, dtype=np.float32))
         bm_api_scale_add(device, addresses[2], addresses[0], addresses[1], a.size, factor)
-        return device.read_array(addresses[2], a.shape, np.dtype(np.float32)).copy()
+        return np.asarray(device.read_array(addresses[2], a.shape, np.float32), np.float32)
     finally:
         for address in addresses:
             device.free(address)
