@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import typer
@@ -17,7 +16,6 @@ _SETTINGS = {
 
 def click_command(command: Command) -> Any:
     """The command as typer sees it: `main(args=...)` runs it, `params` lists its options and arguments."""
-    function = getattr(import_module(f"user_layers.cli.{command.module}"), command.name)
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name=command.name, context_settings=_SETTINGS)(function)
+    app.command(name=command.name, context_settings=_SETTINGS)(command.function())
     return typer.main.get_command(app)

@@ -5,6 +5,7 @@ The code is imported only when a command runs, so that starting and help stay fa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -15,6 +16,15 @@ class Command:
     name: str
     module: str
     help: str
+
+    def function(self) -> Callable[..., int | None]:
+        """The code; what it returns is the exit code, None being 0."""
+        from importlib import import_module
+
+        function: Callable[..., int | None] = getattr(
+            import_module(f"user_layers.cli.{self.module}"), self.name
+        )
+        return function
 
 
 GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (

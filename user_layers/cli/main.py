@@ -104,6 +104,10 @@ def _unknown(word: str) -> str:
 
 
 def _run_command(command: Command, arguments: Sequence[str]) -> int:
+    function = command.function()
+    if not arguments and len(function.__defaults__ or ()) == function.__code__.co_argcount:
+        return function() or 0  # nothing to parse: spares a third of the time of a build with nothing to do
+
     import typer
 
     from user_layers.cli.adapter import click_command
