@@ -105,7 +105,7 @@ def test_the_compiler_asked_for_is_used_or_refused(machine: Path, monkeypatch: p
     monkeypatch.setenv("TPULAYER_CC", "zig")
     assert choose().cxx.family == "zig"
     monkeypatch.setenv("TPULAYER_CC", str(machine / "nothing"))
-    with pytest.raises(MissingError, match="TPULAYER_CC names .*nothing, which is not an executable"):
+    with pytest.raises(MissingError, match=r"TPULAYER_CC names .*nothing, which is not an executable"):
         choose()
     broken = fake_compiler(machine / "gcc-99", link="echo 'no space left' >&2; exit 1")
     monkeypatch.setenv("TPULAYER_CC", str(broken))
