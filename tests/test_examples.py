@@ -26,7 +26,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tpulayer = [sys.executable, "-m", "user_layers.cli.main"]
     root = tmp_path_factory.mktemp("examples") / "work"
     _run([*tpulayer, "init", str(root), "--demo"], ROOT)
-    _run([*tpulayer, "set_bmkernel_path", str(ROOT / "bmkernel_demo")], root)
     _run([*tpulayer, "build_layers"], root)
     return root
 
@@ -37,8 +36,3 @@ def test_photo(workspace: Path) -> None:
     for name in ("before", "static", "dynamic"):
         picture = (workspace / "pictures" / f"{name}.jpg").read_bytes()
         assert picture.startswith(b"\xff\xd8"), name
-
-
-def test_bmkernel_demo(workspace: Path) -> None:
-    out = _run([sys.executable, str(ROOT / "examples" / "bmkernel_demo.py")], workspace)
-    assert "equals numpy bit for bit" in out

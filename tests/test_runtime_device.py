@@ -10,13 +10,20 @@ import numpy as np
 import pytest
 
 from firmware_sim.device import Device
-from firmware_sim.errors import ModelError
-from tests.bmodel_samples import COEFF, HASH, static_net
+from firmware_sim.errors import DeviceError, ModelError
+from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
+from tests.bmodel_samples import COEFF, static_net
 from user_layers.bmodel import read, write
 from user_layers.build import builtin_artifacts
 from user_layers.graph import BINARY_MUL, Graph
 from user_layers.runtime import BModelRuntime
 from user_layers.runtime.bmrt_test import BmrtTestOptions, run
+
+
+@pytest.fixture(autouse=True)
+def outside_of_any_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that graphs use the built-in layers alone, whether or not this repository is built."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +87,14 @@ def test_bmrt_test_of_a_compiled_folder(tmp_path: Path, dynamic: bool) -> None:
 def test_user_layers_that_the_firmware_has_not(device: Device) -> None:
     with (
         BModelRuntime(device) as runtime,
-        pytest.raises(ModelError, match=f"{HASH:#018x}; the firmware has 0"),
+        pytest.raises(
+            ModelError, match=r"TPU_TWICE \(op_type 0\), which the firmware does not have; it has no"
+        ),
     ):
         runtime.load(write(static_net()))
+    x = ProgramTensor(TensorKind.NEURON, TensorRecord((2, 4), addr=device.malloc(32)))
+    program = Program([x], [Step(StepOp.GLOBAL, (0,), (0,), 0, "twice_0", bytes(8))])
+    with pytest.raises(
+        DeviceError, match="layer twice_0: this firmware has no layer with op_type 0; it has none"
+    ):
+        device.record(program)
