@@ -28,7 +28,7 @@ from firmware_sim.chip import (
     STATIC_CONTEXT_OFFSET,
 )
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
-from firmware_sim.firmware import FirmwareInfo, StreamGroup, find_firmware
+from firmware_sim.firmware import FirmwareInfo, FirmwareLayer, StreamGroup, find_firmware
 from firmware_sim.heap import Heap
 from firmware_sim.process import Child, Crash
 from firmware_sim.shared_memory import SharedMemory
@@ -67,6 +67,11 @@ class FirmwareError(DeviceError):
 def _to_stderr(text: str) -> None:
     sys.stderr.write(text if text.endswith("\n") else text + "\n")
     sys.stderr.flush()
+
+
+def _text(data: bytes) -> str:
+    """A text of the firmware, up to its end or the first NUL."""
+    return data.split(b"\0", 1)[0].decode(errors="replace")
 
 
 def _aligned(parts: Sequence[bytes]) -> bytes:
@@ -240,9 +245,18 @@ class Device:
         payload, _ = self._call(wire.Op.QUERY, b"", "the firmware")
         if len(payload) < wire.INFO.size:
             raise DeviceError(f"{self.firmware}: its answer to a query is {len(payload)} bytes long")
-        abi, layers, digest, count, _ = wire.INFO.unpack_from(payload)
-        names = payload[wire.INFO.size :].split(b"\0")[:count]
-        return FirmwareInfo(abi, layers, digest, tuple(n.decode(errors="replace") for n in names))
+        abi, layer_count, kernel_count, _ = wire.INFO.unpack_from(payload)
+        names_at = wire.INFO.size + layer_count * wire.LAYER_INFO.size
+        if len(payload) < names_at:
+            raise DeviceError(f"{self.firmware}: its answer to a query ends inside its {layer_count} layers")
+        layers = tuple(
+            FirmwareLayer(_text(name), op_type, param_bytes, param_hash)
+            for op_type, param_bytes, param_hash, name in wire.LAYER_INFO.iter_unpack(
+                payload[wire.INFO.size : names_at]
+            )
+        )
+        kernels = payload[names_at:].split(b"\0")[:kernel_count]
+        return FirmwareInfo(abi, layers, tuple(map(_text, kernels)))
 
     def launch(self, kernel: str, args: bytes = b"") -> None:
         """Run a free kernel, as okkernel_launch_sync does; args are the bytes of its argument struct."""
@@ -362,7 +376,7 @@ class Device:
         return body, groups
 
     def _refused(self, status: int, body: bytes, activity: str) -> FirmwareError:
-        text = body.split(b"\0", 1)[0].decode(errors="replace").strip()
+        text = _text(body).strip()
         if not text:
             known = status in wire.Status.__members__.values()
             text = f"{activity} failed with code {wire.Status(status).name if known else status}"

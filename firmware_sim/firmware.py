@@ -24,12 +24,21 @@ class StreamGroup:
 
 
 @dataclass(frozen=True)
+class FirmwareLayer:
+    """A user layer in a firmware (fw_layer_info); op is "TPU_CROP", param_* its parameter struct."""
+
+    op: str
+    op_type: int
+    param_bytes: int
+    param_hash: int
+
+
+@dataclass(frozen=True)
 class FirmwareInfo:
     """What a firmware says about itself: its user layers, and the names of its free kernels."""
 
     abi_version: int
-    layer_count: int
-    layers_hash: int
+    layers: tuple[FirmwareLayer, ...]
     kernels: tuple[str, ...]
 
 

@@ -126,7 +126,8 @@ class RunMode(enum.IntEnum):
 REQUEST = struct.Struct("<4I")
 REPLY = struct.Struct("<iI")
 TENSOR = struct.Struct("<QIi8i8i8i8iI4B")
-INFO = struct.Struct("<IIQII")
+INFO = struct.Struct("<IIII")
+LAYER_INFO = struct.Struct("<iIQ72s")
 LAUNCH = struct.Struct("<65s3xI")
 LAYER_CALL = struct.Struct("<iIIIII")
 RUN = struct.Struct("<4I4Q")
@@ -238,7 +239,10 @@ class ProgramTensor:
 
 @dataclass(frozen=True)
 class Step:
-    """One fw_step; inputs and outputs are indices into the program's tensors."""
+    """One fw_step; inputs and outputs are indices into the program's tensors.
+
+    param_check: the low 32 bits of the hash of the parameter struct that `param` was made for.
+    """
 
     opcode: StepOp
     inputs: tuple[int, ...] = ()
@@ -248,6 +252,7 @@ class Step:
     param: bytes = b""
     buffer_addr: int = 0
     buffer_bytes: int = 0
+    param_check: int = 0
 
 
 @dataclass
@@ -258,7 +263,6 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     in_num: int = 0
     out_num: int = 0
-    layers_hash: int = 0
 
     def add(self, tensor: ProgramTensor) -> int:
         """Append a tensor and return its index."""
@@ -294,7 +298,7 @@ class Program:
                 len(s.inputs),
                 outs,
                 len(s.outputs),
-                0,
+                s.param_check,
                 s.buffer_addr,
                 s.buffer_bytes,
             )
@@ -312,7 +316,7 @@ class Program:
             len(data),
             self.in_num,
             self.out_num,
-            self.layers_hash,
+            0,
         )
         return head + bytes(tensors) + bytes(steps) + bytes(data)
 

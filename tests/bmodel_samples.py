@@ -15,7 +15,6 @@ START = DDR_BASE + STATIC_CONTEXT_OFFSET
 CONTEXT = START + 0x1000
 COEFF = bytes(range(32))  # 8 words
 LAYER = LayerUse("TPU_TWICE", 0, 8, 0xFEDC_BA98_7654_3210)
-HASH = 0x8000_0000_0000_0001
 
 
 def copy_words(source: int, target: int, words: int, cmd_id: int) -> bytes:
@@ -58,15 +57,15 @@ def static_stage(rows: int = 2, split: bool = False) -> Stage:
 def static_net(*rows: int, name: str = "twice") -> CompiledNet:
     """One stage per entry of rows."""
     stages = tuple(static_stage(n) for n in rows or (2,))
-    return CompiledNet(name, stages, (LAYER,), HASH)
+    return CompiledNet(name, stages, (LAYER,))
 
 
 def dynamic_net(name: str = "grow", *, n_dynamic: bool = True, h_w_dynamic: bool = True) -> CompiledNet:
     """x [4, 3, 5] at most -> y of the same shape, with an empty program."""
-    program = Program(in_num=1, out_num=1, layers_hash=HASH).encode() + b"\x01"  # not a multiple of 4
+    program = Program(in_num=1, out_num=1).encode() + b"\x01"  # not a multiple of 4
     body = DynamicBody(program, 4096, COEFF, n_dynamic, h_w_dynamic)
     x, y = (NetTensor(n, (4, 3, 5), DType.FP32) for n in "xy")
-    return CompiledNet(name, (Stage((x,), (y,), body),), (LAYER,), HASH)
+    return CompiledNet(name, (Stage((x,), (y,), body),), (LAYER,))
 
 
 def bd_descriptor() -> bytes:

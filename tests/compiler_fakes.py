@@ -115,9 +115,6 @@ class FakeDevice:
         self.recorded.append(program)
         return [CommandGroup(b"", b"")]
 
-    def query(self) -> SimpleNamespace:
-        return SimpleNamespace(layers_hash=0x1234)
-
     def close(self) -> None:
         self.closed = True
 

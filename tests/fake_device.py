@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware import FirmwareInfo, StreamGroup
+from firmware_sim.firmware import FirmwareInfo, FirmwareLayer, StreamGroup
 from firmware_sim.heap import Heap
 from firmware_sim.isa.layout import GDMA
 from firmware_sim.wire import TensorRecord
-from tests.bmodel_samples import HASH
+from tests.bmodel_samples import LAYER
 from user_layers.runtime.device_api import Array
+
+LAYERS = (FirmwareLayer(LAYER.op, LAYER.op_type, LAYER.param_bytes, LAYER.param_hash),)
 
 Program = Callable[["FakeDevice", list[TensorRecord], list[TensorRecord]], list[TensorRecord]]
 
@@ -27,11 +29,11 @@ SIZE = 1 << 22
 class FakeDevice:
     """Allocates away from the compile-time addresses; `program` stands for the firmware's interpreter."""
 
-    def __init__(self, program: Program | None = None, layers_hash: int = HASH) -> None:
+    def __init__(self, program: Program | None = None, layers: tuple[FirmwareLayer, ...] = LAYERS) -> None:
         self.heap = Heap(BASE, SIZE, 4096)
         self.memory = np.zeros(SIZE, np.uint8)
         self.program = program
-        self.layers_hash = layers_hash
+        self.layers = layers
         self.running = threading.Lock()
         self.launches = 0
         self.calls: list[tuple[int, ...]] = []
@@ -67,7 +69,7 @@ class FakeDevice:
         return np.frombuffer(raw, np.dtype(dtype)).reshape(shape)
 
     def query(self) -> FirmwareInfo:
-        return FirmwareInfo(1, 2, self.layers_hash, ())
+        return FirmwareInfo(1, self.layers, ())
 
     def run_streams(self, groups: Sequence[StreamGroup]) -> None:
         with self._alone():

@@ -123,10 +123,22 @@ static int probe_run(const void *param, const tpu_tensor_t *in, u64 buffer, u64 
     return BM_LAYER_OK;
 }
 
-const unsigned int bmtpu_layer_count = 3;
-const unsigned long long bmtpu_layers_hash = 0x1122334455667788ull;
-
 enum { CROP, DOUBLE, PROBE, EXPAND_DIMS = 0x10000, CONST_BINARY };
+
+/* firmware_harness.py knows the user's ones too. */
+const tpu_layer_entry_t bmtpu_layers[] = {
+    {CROP, 64, 0x1122334455667788ull, "TPU_CROP"},
+    {DOUBLE, 4, 0x8877665544332211ull, "TPU_DOUBLE"},
+    {PROBE, 4, 0x99aabbccddeeff00ull, "TPU_PROBE"},
+    {-1, 0, 0, NULL},
+};
+const unsigned int bmtpu_layer_count = 3;
+const tpu_layer_entry_t bmbuiltin_layers[] = {
+    {EXPAND_DIMS, 4, 1, "TPU_EXPAND_DIMS"},
+    {CONST_BINARY, 12, 2, "TPU_CONST_BINARY"},
+    {-1, 0, 0, NULL},
+};
+const unsigned int bmbuiltin_layer_count = 2;
 
 int tpu_shape_infer_entry(int op, const void *p, int bytes, const tpu_tensor_t *in, int in_num, tpu_tensor_t *out,
                           int out_num) {

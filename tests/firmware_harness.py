@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip, wire
+from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
@@ -29,7 +30,17 @@ ROOT = Path(__file__).resolve().parent.parent
 SDK = ROOT / "sdk"
 FIRMWARE_C = sorted((SDK / "firmware").glob("*.c"))
 LAYERS_C = sorted([*(SDK / "layers" / "device").glob("*.c"), *(ROOT / "device").glob("*.c")])
+USER_LAYERS = (  # those of firmware_fixture.c
+    FirmwareLayer("TPU_CROP", 0, 64, 0x1122_3344_5566_7788),
+    FirmwareLayer("TPU_DOUBLE", 1, 4, 0x8877_6655_4433_2211),
+    FirmwareLayer("TPU_PROBE", 2, 4, 0x99AA_BBCC_DDEE_FF00),
+)
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror")
+
+
+def param_check(op_type: int) -> int:
+    """What a step carries of a layer of the fixture; built-in layers are not checked."""
+    return next((x.param_hash & 0xFFFF_FFFF for x in USER_LAYERS if x.op_type == op_type), 0)
 
 
 def compilers() -> dict[str, list[str]]:
@@ -322,7 +333,7 @@ class Harness:
         return self.request(wire.Op.PROGRAM, [head, *tensors, data], record=record)
 
 
-def build(directory: Path) -> Path:
+def build(directory: Path, fixture: Path = ROOT / "tests" / "firmware_fixture.c") -> Path:
     """Compile the firmware with its fixture into a shared library and return its path."""
     (directory / "bm1684_fields.h").write_text(c_header())
     (directory / "dispatch.c").write_text(dispatcher_c(okk_functions()))
@@ -330,7 +341,7 @@ def build(directory: Path) -> Path:
     sources = [
         *FIRMWARE_C,
         *LAYERS_C,
-        Path(__file__).with_name("firmware_fixture.c"),
+        fixture,
         directory / "dispatch.c",
     ]
     command = [

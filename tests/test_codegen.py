@@ -121,10 +121,12 @@ def test_builtin_names_and_numbers(sources: Sources) -> None:
     out = sources.root / "generated"
     generate(sources.table(op_base=0x10000), out, prefix="bmbuiltin")
     entry = (out / "bmbuiltin_device_entry.c").read_text()
-    defined = re.findall(r"^(?:int|const [\w ]+) (\w+)(?:\(.*\{| =)", entry.replace("\n    ", " "), re.M)
+    defined = re.findall(
+        r"^(?:int|const [\w ]+) (\w+)(?:\[\])?(?:\(.*\{| =)", entry.replace("\n    ", " "), re.M
+    )
     assert defined == [
+        "bmbuiltin_layers",
         "bmbuiltin_layer_count",
-        "bmbuiltin_layers_hash",
         "builtin_shape_infer_entry",
         "builtin_global_calculate_entry",
         "builtin_local_calculate_entry",

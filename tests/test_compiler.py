@@ -67,7 +67,21 @@ def test_a_static_net() -> None:
     assert [t.name for t in (*stage.inputs, *stage.outputs)] == ["x", "y"]
     spans = sorted((t.addr, t.addr + t.nbytes) for t in (*stage.inputs, *stage.outputs))
     assert spans[0][0] >= stage.body.ctx_addr and spans[-1][1] <= stage.body.ctx_addr + stage.body.ctx_bytes
-    assert recorded(g).layers_hash == net.layers_hash == 0x1234
+    assert [(use.op, use.op_type) for use in net.layers] == [("TPU_LOC", 0), ("TPU_GLOB", 1)]
+
+
+def test_layer_calls_carry_the_low_half_of_the_parameter_hash() -> None:
+    layers = FakeLayer("TPU_A", 0, param_hash=0xFEDC_BA98_7654_3210), FakeLayer("TPU_B", 5, param_hash=7)
+    programs = []
+    for run in (static, dynamic):
+        g = graph(*layers, FakeLayer("TPU_UNUSED", 6))
+        g.add_tpu_layer("TPU_A", ["x"], None, ["t"])
+        g.add_tpu_layer("TPU_B", ["t"], None, ["y"])
+        made = run(g)
+        programs.append(made[1] if isinstance(made, tuple) else made)
+        layer_steps = [s for s in programs[-1].steps if s.op_type >= 0]
+        assert {(s.op_type, s.param_check) for s in layer_steps} == {(0, 0x7654_3210), (5, 7)}
+        assert [(u.op_type, u.param_hash) for u in g.compile().layers] == [(0, layers[0].param_hash), (5, 7)]
 
 
 @pytest.mark.parametrize("method", ["must_dynamic_run", "output_shape_is_dynamic"])
@@ -293,7 +307,7 @@ def test_a_net_that_needs_more_than_the_ddr() -> None:
 
 def dynamic(g: Graph) -> Program:
     described = describe(g)
-    return emit_dynamic(described, find_aliases(described, dynamic=True), 9).program
+    return emit_dynamic(described, find_aliases(described, dynamic=True)).program
 
 
 def test_dynamic_tensors_live_as_long_as_they_are_read() -> None:
@@ -311,7 +325,7 @@ def test_dynamic_tensors_live_as_long_as_they_are_read() -> None:
     ]
     assert [(s.inputs, s.outputs) for s in program.steps] == [((0,), (1,)), ((1,), (2,)), ((1, 2), (3,))]
     assert {t.max_bytes for t in program.tensors} == {768}
-    assert (program.in_num, program.out_num, program.layers_hash) == (1, 1, 9)
+    assert (program.in_num, program.out_num) == (1, 1)
 
 
 def test_dynamic_reshapes_share_memory_but_not_with_outputs() -> None:

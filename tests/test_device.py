@@ -24,6 +24,7 @@ from firmware_sim import wire
 from firmware_sim.chip import DDR_BASE, DDR_BYTES, STATIC_CONTEXT_OFFSET
 from firmware_sim.device import Device, FirmwareError, StreamGroup
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.firmware_native import Platform
 from firmware_sim.heap import Heap
 from firmware_sim.process import InternalError
@@ -194,8 +195,21 @@ def test_kernel_and_host_see_the_same_memory(device: Device) -> None:
 
 def test_query(device: Device) -> None:
     info = device.query()
-    assert (info.abi_version, info.layer_count, info.layers_hash) == (1, 5, 0x123456789ABCDEF0)
+    assert info.abi_version == 1
+    assert info.layers == (
+        FirmwareLayer("TPU_ONE", 0, 8, 0x1234_5678_9ABC_DEF0),
+        FirmwareLayer("TPU_TWO", 7, 0, 1),
+    )
     assert info.kernels == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [(9 + 1, "ends inside its 2 layers"), (9 + 2 * 88 + 1, "is 15 bytes long")],
+)
+def test_query_answers_that_end_early(open_device: Open, build: Build, missing: int, message: str) -> None:
+    with pytest.raises(DeviceError, match=message):
+        open_device(firmware=build(f"QUERY_CUT={missing}")).query()
 
 
 def test_infer_shape_carries_everything(device: Device) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from firmware_sim.device import Device, FirmwareError, StreamGroup
 from firmware_sim.errors import DeviceCrash, DeviceError
+from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.wire import NONE, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord
 
@@ -93,9 +94,9 @@ def test_kernel_reads_and_writes_ddr_by_pointer(device: Device) -> None:
     assert device.read_array(a, (2,), np.float32).tolist() == [1.5, 2.5]
 
 
-def test_query_lists_the_kernels(device: Device) -> None:
+def test_query_lists_layers_and_kernels(device: Device) -> None:
     info = device.query()
-    assert (info.layer_count, info.layers_hash) == (2, 0x1234)
+    assert info.layers == (FirmwareLayer("TPU_ADD", 0, 4, 0x1234), FirmwareLayer("TPU_BOOM", 1, 4, 0x1234))
     assert {"plus_one", "never_returns"} <= set(info.kernels)
     assert len(info.kernels) == 13
 
@@ -156,20 +157,20 @@ def test_endless_stream_is_refused_at_its_limit(image: Path) -> None:
 
 def test_crash_in_a_layer_names_the_layer(device: Device) -> None:
     shape = TensorRecord((1, 2, 3, 4))
-    with pytest.raises(DeviceCrash, match="layer with op_type 1, shape function crashed: SIGSEGV"):
+    with pytest.raises(DeviceCrash, match="layer TPU_BOOM, shape function crashed: SIGSEGV"):
         device.infer_shape(1, b"", [shape], 1)
     assert device.infer_shape(0, b"\1", [shape], 1)[0].shape == (1, 2, 3, 4)
-    with pytest.raises(DeviceCrash, match="layer boom, global function crashed: SIGABRT"):
+    with pytest.raises(DeviceCrash, match=r"layer boom \(TPU_BOOM\), global function crashed: SIGABRT"):
         device.record(layer_program((1, 2, 3, 4), 0, 0, op_type=1, name="boom"))
 
 
 def layer_program(
     shape: tuple[int, ...], into: int, out: int, *, op_type: int = 0, name: str = "add"
 ) -> Program:
-    program = Program(layers_hash=0x1234, in_num=1, out_num=1)
+    program = Program(in_num=1, out_num=1)
     x = program.add(ProgramTensor(TensorKind.INPUT, TensorRecord(shape, addr=into)))
     y = program.add(ProgramTensor(TensorKind.OUTPUT, TensorRecord(shape, addr=out)))
-    program.steps.append(Step(StepOp.GLOBAL, (x,), (y,), op_type, name, b"\0" * 4))
+    program.steps.append(Step(StepOp.GLOBAL, (x,), (y,), op_type, name, b"\0" * 4, param_check=0x1234))
     return program
 
 

@@ -28,7 +28,6 @@ from firmware_sim.wire import (
 )
 from tests import firmware_harness as fh
 
-HASH = 0x1122334455667788
 CROP, DOUBLE, PROBE, EXPAND_DIMS, CONST_BINARY = 0, 1, 2, 0x10000, 0x10001
 PASS, GROW, MUL = 0, 9, 2
 IN, OUT, POOL = fh.DDR, fh.DDR + (1 << 20), fh.DDR + (2 << 20)
@@ -42,9 +41,6 @@ def firmware(firmware_library: Path) -> fh.Harness:
 
 class Net(Program):
     """A program under construction with the compiled maximum of every tensor."""
-
-    def __init__(self) -> None:
-        super().__init__(layers_hash=HASH)
 
     def tensor(
         self, kind: TensorKind, shape: Sequence[int], last: int = NONE, alias: int = NONE, index: int = 0
@@ -60,7 +56,18 @@ class Net(Program):
         self, op: int, ins: Sequence[int], outs: Sequence[int], param: bytes = bytes(4), buffer: int = 0
     ) -> None:
         name = f"layer_{len(self.steps)}"
-        self.steps.append(Step(StepOp.GLOBAL, tuple(ins), tuple(outs), op, name, param, buffer_bytes=buffer))
+        self.steps.append(
+            Step(
+                StepOp.GLOBAL,
+                tuple(ins),
+                tuple(outs),
+                op,
+                name,
+                param,
+                buffer_bytes=buffer,
+                param_check=fh.param_check(op),
+            )
+        )
 
     def run(
         self, firmware: fh.Harness, shape: Sequence[int], pool: int = 1 << 20, outputs: int = 1
@@ -119,7 +126,9 @@ def test_a_shape_over_the_maximum_is_refused(firmware: fh.Harness) -> None:
     reply, _ = demo((8, 8, 8)).run(firmware, (8, 8))
     assert reply.status == Status.SHAPE
     reply, _ = demo((8, 8, 8)).run(firmware, (3, 8, 8))  # nothing is left by the crop
-    assert reply.text.startswith("layer layer_0: shape function returned -2 (BM_LAYER_PARAM_INVALID)")
+    assert reply.text.startswith(
+        "layer layer_0 (TPU_CROP): shape function returned -2 (BM_LAYER_PARAM_INVALID)"
+    )
 
 
 def test_memory_is_reused_after_the_last_step(firmware: fh.Harness) -> None:
@@ -139,7 +148,7 @@ def test_memory_is_reused_after_the_last_step(firmware: fh.Harness) -> None:
     reply, _ = net.run(firmware, (100,), pool=2 * 512 - 1)
     assert reply.status == Status.NO_MEMORY
     assert reply.text == (
-        "layer layer_1 needs 512 bytes more than the 1023 bytes of the net's neuron memory hold"
+        "layer layer_1 (TPU_DOUBLE) needs 512 bytes more than the 1023 bytes of the net's neuron memory hold"
     )
 
 
@@ -200,7 +209,10 @@ def test_an_output_may_not_outgrow_its_inferred_shape(firmware: fh.Harness) -> N
     net.layer(PROBE, [x], [y], struct.pack("<i", GROW))
     reply, _ = net.run(firmware, (8,))
     assert reply.status == Status.SHAPE
-    assert reply.text == "layer layer_0: global function made output 0 larger than its shape function said"
+    assert (
+        reply.text
+        == "layer layer_0 (TPU_PROBE): global function made output 0 larger than its shape function said"
+    )
 
 
 def test_programs_that_make_no_sense(firmware: fh.Harness) -> None:

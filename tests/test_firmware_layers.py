@@ -18,7 +18,6 @@ from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import DType, Op, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 from tests import firmware_harness as fh
 
-HASH = 0x1122334455667788
 CROP, DOUBLE, EXPAND_DIMS, CONST_BINARY = 0, 1, 0x10000, 0x10001
 ADD, SUB, MUL, DIV, MAX, MIN = 0, 1, 2, 3, 4, 10000
 IN, OUT = fh.DDR, fh.DDR + (64 << 20)
@@ -51,10 +50,10 @@ def run_global(firmware: fh.Harness, op: int, param: bytes, x: Array) -> Array:
     firmware.array(IN, x.shape, x.dtype.name)[...] = x
     guard = firmware.array(OUT - 64, (out.nbytes + 128,), "uint8")
     guard[...] = 0xA5
-    program = Program(layers_hash=HASH)
+    program = Program()
     for t in (record, out):
         program.add(ProgramTensor(TensorKind.NEURON, t))
-    program.steps.append(Step(StepOp.GLOBAL, (0,), (1,), op, "layer", param))
+    program.steps.append(Step(StepOp.GLOBAL, (0,), (1,), op, "layer", param, param_check=fh.param_check(op)))
     reply = firmware.run(program)
     assert reply.status == 0, reply.text
     assert (guard[:64] == 0xA5).all() and (guard[-64:] == 0xA5).all()
@@ -192,7 +191,8 @@ def test_wrong_parameters_are_refused(
 ) -> None:
     reply = infer(firmware, op, param, record)
     assert reply.status == wire.Status.LAYER
-    assert f"shape function returned {code} " in reply.text
+    name = {CROP: "CROP", DOUBLE: "DOUBLE", EXPAND_DIMS: "EXPAND_DIMS", CONST_BINARY: "CONST_BINARY"}[op]
+    assert reply.text.startswith(f"layer TPU_{name}: shape function returned {code} (BM_LAYER_")
 
 
 # ---- local functions, on pieces ----
@@ -212,7 +212,7 @@ def run_local(
     dtype = DType.from_numpy(x.dtype.name)
     firmware.array(IN, x.shape, x.dtype.name)[...] = x
     whole_in, whole_out = TensorRecord(x.shape, dtype, addr=IN), TensorRecord(tuple(out), dtype, addr=OUT)
-    program = Program(layers_hash=HASH)
+    program = Program()
     for t in (whole_in, whole_out):
         program.add(ProgramTensor(TensorKind.NEURON, t))
     for top in range(0, h, rows):
@@ -233,7 +233,7 @@ def run_local(
         i, o = pieces
         program.steps += [
             Step(StepOp.LOAD, (0,), (i,)),
-            Step(StepOp.LOCAL, (i,), (o,), op, "layer", param),
+            Step(StepOp.LOCAL, (i,), (o,), op, "layer", param, param_check=fh.param_check(op)),
             Step(StepOp.STORE, (o,), (1,)),
         ]
     reply = firmware.run(program)

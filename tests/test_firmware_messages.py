@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firmware_sim import wire
+from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.wire import Op, Status, TensorRecord
 from tests import firmware_harness as fh
 
@@ -34,8 +36,11 @@ def shape_request(what: int = 0, inputs: tuple[TensorRecord, ...] = (), outputs:
 def test_query(firmware: fh.Harness) -> None:
     reply = firmware.request(Op.QUERY)
     assert reply.status == 0
-    assert wire.INFO.unpack_from(reply.payload) == (1, 3, 0x1122334455667788, len(KERNELS), 0)
-    names = reply.payload[wire.INFO.size :].decode().split("\0")
+    assert wire.INFO.unpack_from(reply.payload) == (1, 3, len(KERNELS), 0)
+    names_at = wire.INFO.size + 3 * wire.LAYER_INFO.size
+    layers = wire.LAYER_INFO.iter_unpack(reply.payload[wire.INFO.size : names_at])
+    assert [FirmwareLayer(x[3].rstrip(b"\0").decode(), *x[:3]) for x in layers] == list(fh.USER_LAYERS)
+    names = reply.payload[names_at:].decode().split("\0")
     assert names == [*KERNELS, "", ""]
 
 
@@ -92,7 +97,7 @@ def test_wrong_shapes_from_layers_are_refused(firmware: fh.Harness) -> None:
     assert "gave output 0 the shape [-3, 4]; extents are at least 1" in reply.text
     reply = firmware.request(Op.SHAPE, shape_request(7, (tensor,)))
     assert reply.status == Status.ASSERT
-    assert "the shape function of layer with op_type 2 issues a command" in reply.text
+    assert "the shape function of layer TPU_PROBE issues a command" in reply.text
 
 
 @pytest.mark.parametrize(
@@ -135,10 +140,11 @@ def test_streams_run_group_by_group(firmware: fh.Harness) -> None:
 
 
 def valid_requests() -> list[tuple[int, list[bytes]]]:
-    program = wire.Program(in_num=1, out_num=1, layers_hash=0x1122334455667788)
+    program = wire.Program(in_num=1, out_num=1)
     a = program.add(wire.ProgramTensor(wire.TensorKind.INPUT, TensorRecord((2, 3))))
     b = program.add(wire.ProgramTensor(wire.TensorKind.OUTPUT, TensorRecord((2, 3), addr=fh.DDR)))
-    program.steps.append(wire.Step(wire.StepOp.GLOBAL, (a,), (b,), PROBE, "probe", struct.pack("<i", 0)))
+    step = wire.Step(wire.StepOp.GLOBAL, (a,), (b,), PROBE, "probe", struct.pack("<i", 0))
+    program.steps.append(replace(step, param_check=fh.param_check(PROBE)))
     run = wire.RUN.pack(0, 0, 0, len(program.encode()), 0, fh.DDR, 1024, fh.DDR)
     return [
         (Op.QUERY, []),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,8 @@ from firmware_sim.wire import (
 )
 from tests import firmware_harness as fh
 
-HASH = 0x1122334455667788
 PROBE = 2
+CHECK = fh.param_check(PROBE)
 PASS, FAIL, POLL, GDMA, READ, LIE, OPEN, _, OVERFLOW, GROW, _, L2 = range(12)
 SHAPE = (2, 70, 6, 5)
 
@@ -39,11 +40,13 @@ def firmware(firmware_library: Path) -> fh.Harness:
 def layer(
     what: int, opcode: StepOp = StepOp.GLOBAL, ins: tuple[int, ...] = (0,), outs: tuple[int, ...] = (1,)
 ) -> Step:
-    return Step(opcode, ins, outs, PROBE, "probe_1 (TPU_PROBE)", struct.pack("<i", what))
+    return Step(
+        opcode, ins, outs, PROBE, "probe_1", struct.pack("<i", what), param_check=fh.param_check(PROBE)
+    )
 
 
 def two_tensors(kind: TensorKind = TensorKind.NEURON, **record: Any) -> Program:
-    program = Program(layers_hash=HASH)
+    program = Program()
     for addr in (fh.DDR, fh.DDR + 65536) if kind != TensorKind.LOCAL else (0, 65536):
         program.add(ProgramTensor(kind, TensorRecord(SHAPE, addr=addr, **record)))
     return program
@@ -91,7 +94,7 @@ def test_tensors_with_fewer_dimensions(firmware: fh.Harness) -> None:
     source, target = firmware.array(fh.DDR, (3, 7)), firmware.array(fh.DDR + 65536, (3, 7))
     source[...] = np.arange(21, dtype=np.float32).reshape(3, 7)
     target[...] = 0
-    program = Program(layers_hash=HASH)
+    program = Program()
     for addr in (fh.DDR, fh.DDR + 65536):
         program.add(ProgramTensor(TensorKind.NEURON, TensorRecord((3, 7), addr=addr)))
     p = program.add(piece((3, 7), (1, 0), (2, 7), 0))
@@ -106,7 +109,7 @@ def test_copy_of_any_size(firmware: fh.Harness, elements: int) -> None:
     target = firmware.array(fh.DDR + (1 << 19), (elements,), "uint8")
     source[...] = np.random.default_rng(1).integers(0, 256, elements)
     target[...] = 0
-    program = Program(layers_hash=HASH)
+    program = Program()
     for addr in (fh.DDR, fh.DDR + (1 << 19)):
         program.add(ProgramTensor(TensorKind.NEURON, TensorRecord((elements,), DType.UINT8, addr=addr)))
     assert run(firmware, program, Step(StepOp.COPY, (0,), (1,))).status == 0
@@ -143,7 +146,7 @@ def test_pieces_outside_their_tensor(
 
 def test_global_layers_see_whole_tensors(firmware: fh.Harness) -> None:
     program = two_tensors(slice_shape=(1, 1, 1, 1), processed=(1, 1, 1, 1))
-    step = Step(StepOp.GLOBAL, (0,), (1,), PROBE, "p", struct.pack("<i", PASS), 0x1_0000_4000, 256)
+    step = Step(StepOp.GLOBAL, (0,), (1,), PROBE, "p", struct.pack("<i", PASS), 0x1_0000_4000, 256, CHECK)
     assert run(firmware, program, step).status == 0
     seen = TensorRecord.decode(_bytes(firmware, "test_in"), host=b"")
     assert (seen.shape, seen.slice_shape, seen.processed) == (SHAPE, SHAPE, (0, 0, 0, 0))
@@ -158,7 +161,7 @@ def _bytes(firmware: fh.Harness, name: str, size: int = 0) -> bytes:
 
 
 def test_local_layers_see_pieces(firmware: fh.Harness) -> None:
-    program = Program(layers_hash=HASH)
+    program = Program()
     program.add(piece(SHAPE, (0, 0, 2, 0), (2, 70, 3, 5), 256, slice_pad=(0, 0, 1, 0)))
     program.add(piece(SHAPE, (0, 0, 3, 0), (2, 70, 2, 5), 512))
     assert run(firmware, program, layer(PASS, StepOp.LOCAL)).status == 0
@@ -216,17 +219,51 @@ def test_shape_function_and_backward_methods_must_agree(firmware: fh.Harness) ->
     assert "extent [1, 0, 99, 0] at [0, 0, 0, 0]; the compiler asked for [2, 70, 6, 5] at" in reply.text
 
 
-def test_programs_of_other_layers_are_refused(firmware: fh.Harness) -> None:
-    program = two_tensors()
-    program.layers_hash = 1
-    reply = run(firmware, program, layer(PASS))
-    assert reply.status == Status.LAYER
-    assert "compiled with other user layers (hash 0000000000000001)" in reply.text
-    # Built-in layers do not depend on it.
-    program = two_tensors()
-    program.layers_hash = 1
-    step = Step(StepOp.GLOBAL, (0,), (1,), 0x10001, "c", struct.pack("<fii", 1.0, 0, 0))
-    assert run(firmware, program, step).status == 0
+@pytest.mark.parametrize("opcode", [StepOp.GLOBAL, StepOp.LOCAL])
+def test_layers_that_the_firmware_has_not_are_refused(firmware: fh.Harness, opcode: StepOp) -> None:
+    for op_type in (3, -1):
+        reply = run(firmware, two_tensors(), replace(layer(PASS, opcode), op_type=op_type))
+        assert reply.status == Status.LAYER
+        assert reply.text == (
+            f"layer probe_1: this firmware has no layer with op_type {op_type}; "
+            "it has TPU_CROP (0), TPU_DOUBLE (1), TPU_PROBE (2)"
+        )
+
+
+@pytest.mark.parametrize("opcode", [StepOp.GLOBAL, StepOp.LOCAL])
+def test_layers_whose_parameters_changed_are_refused(firmware: fh.Harness, opcode: StepOp) -> None:
+    step = layer(PASS, opcode)
+    for changed in (replace(step, param_check=CHECK ^ 1), replace(step, param=bytes(8))):
+        reply = run(firmware, two_tensors(), changed)
+        assert reply.status == Status.LAYER
+        assert reply.text == (
+            "layer probe_1 (TPU_PROBE): its parameter struct has changed since the program was compiled; "
+            "compile it again"
+        )
+    assert not firmware.batches  # nothing of a refused program runs
+
+
+def test_built_in_layers_are_those_of_the_firmware(firmware: fh.Harness) -> None:
+    step = Step(StepOp.GLOBAL, (0,), (1,), 0x10001, "c", struct.pack("<fii", 1.0, 0, 0), param_check=77)
+    assert run(firmware, two_tensors(), step).status == 0
+    expand = Step(StepOp.LOCAL, (0,), (1,), 0x10000, "e", struct.pack("<i", 0))
+    reply = run(firmware, two_tensors(TensorKind.LOCAL), expand)
+    assert reply.text == "layer e (TPU_EXPAND_DIMS): local function returned -1 (BM_LAYER_NOT_SUPPORTED)"
+    reply = run(firmware, two_tensors(), replace(step, op_type=0x10009))
+    assert reply.text == "layer c: global function returned -1 (BM_LAYER_NOT_SUPPORTED)"
+
+
+def test_many_layers_are_counted(tmp_path: Path) -> None:
+    """The list in the message ends where the reply has no more room for it."""
+    source = tmp_path / "many.c"
+    rows = "".join(f'{{{i}, 4, 1, "TPU_LAYER_{"X" * 40}_{i}"}}, ' for i in range(50))
+    source.write_text(
+        f'#include "bmcompiler_tpulayer_device.h"\nconst tpu_layer_entry_t bmtpu_layers[] = {{{rows}'
+        "{-1, 0, 0, 0}};\nconst unsigned int bmtpu_layer_count = 50;\n"
+    )
+    firmware = fh.Harness(fh.build(tmp_path, source))
+    reply = run(firmware, two_tensors(), replace(layer(PASS), op_type=99))
+    assert reply.text.endswith(f"TPU_LAYER_{'X' * 40}_3 (3) and 46 more")
 
 
 # ---- damaged programs ----
@@ -234,7 +271,9 @@ def test_programs_of_other_layers_are_refused(firmware: fh.Harness) -> None:
 
 def test_steps_must_fit_the_places_of_their_tensors(firmware: fh.Harness) -> None:
     for opcode in (StepOp.LOCAL, StepOp.LOAD, StepOp.STORE):
-        reply = run(firmware, two_tensors(), Step(opcode, (0,), (1,), PROBE, "x", bytes(4)))
+        reply = run(
+            firmware, two_tensors(), Step(opcode, (0,), (1,), PROBE, "x", bytes(4), param_check=CHECK)
+        )
         assert reply.status == Status.BAD_MESSAGE
         assert "is in the wrong memory for this step" in reply.text
     assert run(firmware, two_tensors(TensorKind.LOCAL), layer(PASS)).status == Status.BAD_MESSAGE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,19 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim.errors import DeviceError, ModelError, UsageError
+from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.isa.layout import GDMA
 from firmware_sim.wire import CommandGroup, DType, TensorRecord
 from tests.bmodel_samples import (
     COEFF,
     CONTEXT,
-    HASH,
+    LAYER,
     START,
     copy_words,
     dynamic_net,
     static_net,
     static_stage,
 )
-from tests.fake_device import BASE, FakeDevice
+from tests.fake_device import BASE, LAYERS, FakeDevice
 from user_layers.bmodel import BModel, read, write
 from user_layers.bmodel.model import Net, Stage
 from user_layers.compiler.result import CompiledNet, LayerUse, StaticBody
@@ -190,13 +192,54 @@ def test_failing_load_leaves_nothing(device: FakeDevice) -> None:
         assert runtime.networks == () and device.heap.used == 0
 
 
-def test_firmware_with_other_layers_is_refused() -> None:
-    net = static_net()
-    with FakeDevice(layers_hash=5) as device, BModelRuntime(device) as runtime:
-        with pytest.raises(ModelError, match=r"net 'twice' uses TPU_TWICE \(op_type 0, 8 bytes\)") as caught:
+OTHER = FirmwareLayer("TPU_OTHER", 4, 12, 99)
+
+
+@pytest.mark.parametrize(
+    "layers", [(*LAYERS, OTHER), (OTHER, *LAYERS), (replace(OTHER, param_hash=1), *LAYERS)]
+)
+def test_layers_that_a_net_does_not_use_do_not_matter(layers: tuple[FirmwareLayer, ...]) -> None:
+    for net in (static_net(2), dynamic_net()):
+        with FakeDevice(double, layers) as device, BModelRuntime(device) as runtime:
             runtime.load(write(net))
-        assert f"{HASH:#018x}" in str(caught.value) and "0x0000000000000005" in str(caught.value)
-        assert "compile the model again" in caught.value.hint
+            x = numbers(*net.stages[0].inputs[0].shape)
+            (y,) = runtime.launch(net.name, [x])
+            assert np.array_equal(y, x * 2 if net.stages[0].is_dynamic else np.concatenate([x, CONSTANTS]))
+
+
+@pytest.mark.parametrize(
+    ("layers", "message", "hint"),
+    [
+        ((OTHER,), "which the firmware does not have; it has TPU_OTHER (op_type 4)", "build_layers"),
+        ((), "which the firmware does not have; it has no user layers", "build_layers"),
+        (
+            (replace(OTHER, op_type=0),),
+            "but op_type 0 of the firmware is TPU_OTHER",
+            "compile the model again",
+        ),
+        (
+            (replace(LAYERS[0], param_bytes=12),),
+            f"whose parameter struct has changed since: 8 bytes with hash {LAYER.param_hash:#x} then, "
+            f"12 bytes with hash {LAYER.param_hash:#x} in the firmware",
+            "compile the model again",
+        ),
+        (
+            (OTHER, replace(LAYERS[0], param_hash=5)),
+            "8 bytes with hash 0x0000000000000005 in the firmware",
+            "compile the model again",
+        ),
+    ],
+)
+def test_firmware_with_other_layers_is_refused(
+    layers: tuple[FirmwareLayer, ...], message: str, hint: str
+) -> None:
+    net = static_net()
+    with FakeDevice(layers=layers) as device, BModelRuntime(device) as runtime:
+        with pytest.raises(ModelError, match=re.escape(message)) as caught:
+            runtime.load(write(net))
+        assert str(caught.value).startswith("net 'twice' uses the layer TPU_TWICE (op_type 0), ")
+        assert hint in caught.value.hint
+        assert runtime.networks == () and device.heap.used == 0
         # Built-in layers are in every firmware, and a net of another compiler needs none.
         runtime.load(
             write(replace(net, name="builtin", layers=(LayerUse("TPU_EXPAND_DIMS", 0x10000, 4, 1),)))

@@ -65,6 +65,19 @@ def test_a_descriptor_alone(sources: Sources) -> None:
     assert "tpulayer add_layer x" in sources.problems()[0].hint
 
 
+def test_a_name_that_does_not_fit_the_firmwares_records(sources: Sources) -> None:
+    op = "TPU_" + "X" * 61
+    sources.write("device/x.c", device().replace("TPU_X", op))
+    sources.write("host/x.h", host().replace("TPU_X", op))
+    assert len(sources.problems()) == 4
+    for problem in sources.problems():
+        assert problem.message.endswith("has 65 characters") and "at most 64" in problem.hint
+    for path in ("device/x.c", "host/x.h"):
+        text = (sources.root / path).read_text()
+        sources.write(path, text.replace(op, op[:-1]))
+    assert [x.op for x in sources.table().layers] == [op[:-1]]
+
+
 def test_a_marker_twice(sources: Sources) -> None:
     text, hint = only(sources, device() + "\n  " + shape("TPU_X", "again"))
     assert text.startswith("6:3: __BM_SHAPE__(TPU_X) a second time; the first is at ")

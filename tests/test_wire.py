@@ -23,7 +23,8 @@ STRUCTS: dict[str, tuple[str, str]] = {
         "addr dims elem_num shape slice_pad slice_shape processed host_offset "
         "ttype dtype store_mode reserved",
     ),
-    "fw_info": (wire.INFO.format, "abi_version layer_count layers_hash kernel_count reserved"),
+    "fw_info": (wire.INFO.format, "abi_version layer_count kernel_count reserved"),
+    "fw_layer_info": (wire.LAYER_INFO.format, "op_type param_bytes param_hash name"),
     "fw_launch": ("<65s3sI", "name reserved arg_bytes"),
     "fw_layer_call": (wire.LAYER_CALL.format, "op_type param_bytes in_num out_num host_bytes reserved"),
     "fw_run": (
@@ -38,13 +39,13 @@ STRUCTS: dict[str, tuple[str, str]] = {
     ),
     "fw_step": (
         wire.STEP.format,
-        "opcode op_type name_offset param_offset param_bytes in_offset in_num out_offset out_num reserved "
+        "opcode op_type name_offset param_offset param_bytes in_offset in_num out_offset out_num param_check "
         "buffer_addr buffer_bytes",
     ),
     "fw_program": (
         wire.PROGRAM.format,
         "magic version tensor_count step_count tensor_offset step_offset data_offset data_bytes in_num "
-        "out_num layers_hash",
+        "out_num reserved64",
     ),
 }
 

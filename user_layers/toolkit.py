@@ -60,6 +60,11 @@ class OpInfo:
         return self.op_type >= BUILTIN_OP_BASE
 
     @property
+    def param_check(self) -> int:
+        """What a program's steps carry of param_hash (wire.Step)."""
+        return self.param_hash & 0xFFFF_FFFF
+
+    @property
     def short(self) -> str:
         """The op without its prefix: "CROP"."""
         return self.op.removeprefix("TPU_")
@@ -72,7 +77,6 @@ class Compute(Protocol):
         self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
     ) -> list[TensorRecord]: ...
     def record(self, program: Program) -> list[CommandGroup]: ...
-    def query(self) -> Any: ...
     def close(self) -> None: ...
 
 
@@ -165,11 +169,6 @@ class Toolkit:
 
             self._plugins = PluginHost([builtin_artifacts().plugin, *find_plugins(self.workspace)])
         return self._plugins
-
-    @property
-    def layers_hash(self) -> int:
-        """The hash of all user layers in the firmware; 0 without any."""
-        return int(self.device.query().layers_hash)
 
     @property
     def ops(self) -> dict[str, OpInfo]:

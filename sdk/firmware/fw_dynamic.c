@@ -112,7 +112,7 @@ static void settle_inputs(state *d) {
 
 static void place_output(state *d, const step *s, uint32_t index, tpu_tensor_t *t) {
     const fw_program_tensor *r = &d->p->records[index];
-    check_maximum(d, index, t, s->name);
+    check_maximum(d, index, t, s->label);
     if (d->ready[index])
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s) makes tensor %u, which is in use", (unsigned)s->index, s->name,
                 (unsigned)index);
@@ -128,7 +128,7 @@ static void place_output(state *d, const step *s, uint32_t index, tpu_tensor_t *
         block *b = pool_find(&d->memory, t->addr);
         if (b != NULL) b->users++;
     } else {
-        t->addr = pool_allocate(&d->memory, bytes_of(t), s->name);
+        t->addr = pool_allocate(&d->memory, bytes_of(t), s->label);
     }
 }
 
@@ -171,25 +171,25 @@ static void run_layer(state *d, const step *s) {
     fw_layer_args args = fw_step_call(s, in, out);
     fw_layer_run(FW_CALL_SHAPE, &args);
     for (uint32_t i = 0; i < r->out_num; i++) {
-        fw_tensor_complete(&out[i], s->name, i);
+        fw_tensor_complete(&out[i], s->label, i);
         fw_tensor_whole(&out[i]);
         place_output(d, s, s->out[i], &out[i]);
         inferred[i] = bytes_of(&out[i]);
     }
     uint64_t buffer = 0;
-    if (r->buffer_bytes != 0) buffer = pool_allocate(&d->memory, r->buffer_bytes, s->name);
+    if (r->buffer_bytes != 0) buffer = pool_allocate(&d->memory, r->buffer_bytes, s->label);
     args.buffer_addr = buffer;
     fw_layer_run(FW_CALL_GLOBAL, &args);
     if (fw.parallel)
-        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->name);
+        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->label);
     if (buffer != 0) pool_release(&d->memory, buffer);
     for (uint32_t i = 0; i < r->out_num; i++) {
         /* Layers whose output shape depends on data set it in their global function. */
-        fw_tensor_complete(&out[i], s->name, i);
+        fw_tensor_complete(&out[i], s->label, i);
         if (bytes_of(&out[i]) > inferred[i])
             fw_fail(FW_STATUS_SHAPE, "layer %s: global function made output %u larger than its shape function said",
-                    s->name, (unsigned)i);
-        check_maximum(d, s->out[i], &out[i], s->name);
+                    s->label, (unsigned)i);
+        check_maximum(d, s->out[i], &out[i], s->label);
         settle_output(d, s->out[i], &out[i]);
     }
 }

@@ -110,7 +110,7 @@ const char *fw_kernel_registration_error(void); /* NULL: none */
 /* ---- layers ---- */
 typedef enum { FW_CALL_SHAPE, FW_CALL_GLOBAL, FW_CALL_LOCAL } fw_call_kind;
 typedef struct {
-    const char *name; /* of the layer in its graph, or NULL */
+    const char *label; /* from fw_layer_label */
     int op_type;
     const void *param;
     int param_bytes;
@@ -122,8 +122,17 @@ typedef struct {
 } fw_layer_args;
 /* Runs one function of a layer; fails with FW_STATUS_LAYER when it is missing or returns an error. */
 void fw_layer_run(fw_call_kind kind, const fw_layer_args *args);
+/* The user's layers in this image, and one layer of either side by op_type (NULL: none). */
 uint32_t fw_layer_count(void);
-uint64_t fw_layers_hash(void);
+const tpu_layer_entry_t *fw_layer_at(uint32_t index);
+const tpu_layer_entry_t *fw_layer_find(int op_type);
+/* How messages call a layer: "crop_0 (TPU_CROP)". name is the one in its graph, or NULL; without it the
+ * text is "TPU_CROP", and "with op_type 5" when this image has no such layer. */
+#define FW_LABEL_BYTES 160
+void fw_layer_label(char text[FW_LABEL_BYTES], const char *name, int op_type);
+/* Fails with FW_STATUS_LAYER unless this image has the user layer, with the parameter struct that the
+ * program was compiled with. */
+void fw_layer_check(const char *label, int op_type, uint32_t param_bytes, uint32_t param_check);
 
 /* ---- tensors of messages ---- */
 int fw_dtype_bytes(int dtype);
@@ -138,7 +147,8 @@ void fw_tensor_whole(tpu_tensor_t *tensor);
 #define FW_SHAPE_VALUES 64
 /* Empty outputs for a shape function. */
 void fw_tensor_prepare(tpu_tensor_t *outputs, uint32_t count);
-/* Completes a tensor that a layer's shape function filled: checks dims and extents, sets the rest. */
+/* Completes a tensor that a layer's shape function filled: checks dims and extents, sets the rest.
+ * layer is its label. */
 void fw_tensor_complete(tpu_tensor_t *tensor, const char *layer, uint32_t index);
 void fw_shape_text(char *text, size_t capacity, const int *shape, uint32_t dims);
 

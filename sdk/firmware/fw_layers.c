@@ -3,13 +3,15 @@
  */
 #include "fw_layers.h"
 
+#include <string.h>
+
 #include "fw_internal.h"
 
 #define WEAK __attribute__((weak))
 
 /* Defined by the generated bmtpu_device_entry.c (the entries are declared in the layer header). */
+extern const tpu_layer_entry_t bmtpu_layers[] WEAK;
 extern const unsigned int bmtpu_layer_count WEAK;
-extern const unsigned long long bmtpu_layers_hash WEAK;
 WEAK int tpu_shape_infer_entry(int, const void *, int, const tpu_tensor_t *, int, tpu_tensor_t *, int);
 WEAK int tpu_global_calculate_entry(int, const void *, int, const tpu_tensor_t *, int, u64, u64, tpu_tensor_t *,
                                     int);
@@ -17,6 +19,8 @@ WEAK int tpu_local_calculate_entry(int, const void *, int, const tpu_tensor_t *,
                                    int);
 
 /* Defined by the generated bmbuiltin_device_entry.c. */
+extern const tpu_layer_entry_t bmbuiltin_layers[] WEAK;
+extern const unsigned int bmbuiltin_layer_count WEAK;
 WEAK int builtin_shape_infer_entry(int, const void *, int, const tpu_tensor_t *, int, tpu_tensor_t *, int);
 WEAK int builtin_global_calculate_entry(int, const void *, int, const tpu_tensor_t *, int, u64, u64,
                                         tpu_tensor_t *, int);
@@ -36,7 +40,55 @@ void set_tpu_entry(tpu_shape_entry_t shape, tpu_calculate_entry_t global, tpu_ca
 
 uint32_t fw_layer_count(void) { return &bmtpu_layer_count ? bmtpu_layer_count : 0; }
 
-uint64_t fw_layers_hash(void) { return &bmtpu_layers_hash ? bmtpu_layers_hash : 0; }
+const tpu_layer_entry_t *fw_layer_at(uint32_t index) { return &bmtpu_layers[index]; }
+
+const tpu_layer_entry_t *fw_layer_find(int op_type) {
+    bool builtin = op_type >= FW_BUILTIN_OP_BASE;
+    uint32_t count = !builtin ? fw_layer_count() : &bmbuiltin_layer_count ? bmbuiltin_layer_count : 0;
+    const tpu_layer_entry_t *layers = builtin ? bmbuiltin_layers : bmtpu_layers;
+    for (uint32_t i = 0; i < count; i++)
+        if (layers[i].op_type == op_type) return &layers[i];
+    return NULL;
+}
+
+void fw_layer_label(char text[FW_LABEL_BYTES], const char *name, int op_type) {
+    const tpu_layer_entry_t *layer = fw_layer_find(op_type);
+    bool named = name != NULL && name[0] != '\0';
+    if (layer == NULL && !named)
+        fw_text(text, FW_LABEL_BYTES, "with op_type %d", op_type);
+    else if (layer == NULL || !named)
+        fw_text(text, FW_LABEL_BYTES, "%s", named ? name : layer->name);
+    else
+        fw_text(text, FW_LABEL_BYTES, "%s (%s)", name, layer->name);
+}
+
+/* "TPU_CROP (0), TPU_DOUBLE (1)"; what does not fit is counted: "... and 7 more". */
+static void list_layers(char *text, size_t capacity) {
+    size_t used = 0;
+    fw_text(text, capacity, "none");
+    for (uint32_t i = 0; i < fw_layer_count(); i++) {
+        char next[FW_NAME_BYTES + 32];
+        fw_text(next, sizeof next, "%s%s (%d)", i == 0 ? "" : ", ", bmtpu_layers[i].name, bmtpu_layers[i].op_type);
+        if (used + strlen(next) + sizeof " and 4294967295 more" > capacity) {
+            fw_text(text + used, capacity - used, " and %u more", (unsigned)(fw_layer_count() - i));
+            return;
+        }
+        fw_text(text + used, capacity - used, "%s", next);
+        used += strlen(next);
+    }
+}
+
+void fw_layer_check(const char *label, int op_type, uint32_t param_bytes, uint32_t param_check) {
+    const tpu_layer_entry_t *layer = fw_layer_find(op_type);
+    if (layer == NULL) {
+        char list[256];
+        list_layers(list, sizeof list);
+        fw_fail(FW_STATUS_LAYER, "layer %s: this firmware has no layer with op_type %d; it has %s", label, op_type, list);
+    }
+    if (layer->param_size != param_bytes || (uint32_t)layer->param_hash != param_check)
+        fw_fail(FW_STATUS_LAYER,
+                "layer %s: its parameter struct has changed since the program was compiled; compile it again", label);
+}
 
 static tpu_shape_entry_t shape_entry(int op_type) {
     if (op_type >= FW_BUILTIN_OP_BASE) return builtin_shape_infer_entry;
@@ -64,28 +116,23 @@ static const char *const kind_names[] = {"shape", "global", "local"};
 static const fw_scope kind_scopes[] = {FW_SCOPE_SHAPE, FW_SCOPE_GLOBAL, FW_SCOPE_LOCAL};
 
 void fw_layer_run(fw_call_kind kind, const fw_layer_args *a) {
-    char name[128];
-    if (a->name != NULL && a->name[0] != '\0')
-        fw_text(name, sizeof name, "%s", a->name);
-    else
-        fw_text(name, sizeof name, "with op_type %d", a->op_type);
     tpu_shape_entry_t shape = shape_entry(a->op_type);
     tpu_calculate_entry_t calculate = calculate_entry(a->op_type, kind);
     if (kind == FW_CALL_SHAPE ? shape == NULL : calculate == NULL)
         fw_fail(FW_STATUS_LAYER, "layer %s: this firmware holds no %s layers; build it with the layer's sources",
-                name, a->op_type >= FW_BUILTIN_OP_BASE ? "built-in" : "user");
+                a->label, a->op_type >= FW_BUILTIN_OP_BASE ? "built-in" : "user");
 
     fw_scope scope = fw.scope;
     const char *layer = fw.layer;
     fw.scope = kind_scopes[kind];
-    fw.layer = name;
-    fw_set_activity("layer %s, %s function", name, kind_names[kind]);
+    fw.layer = a->label;
+    fw_set_activity("layer %s, %s function", a->label, kind_names[kind]);
     int result = kind == FW_CALL_SHAPE
                      ? shape(a->op_type, a->param, a->param_bytes, a->in, a->in_num, a->out, a->out_num)
                      : calculate(a->op_type, a->param, a->param_bytes, a->in, a->in_num, a->buffer_addr,
                                  a->buffer_bytes, a->out, a->out_num);
     if (result < 0)
-        fw_fail(FW_STATUS_LAYER, "layer %s: %s function returned %d (%s)", name, kind_names[kind], result,
+        fw_fail(FW_STATUS_LAYER, "layer %s: %s function returned %d (%s)", a->label, kind_names[kind], result,
                 code_name(result));
     fw.scope = scope;
     fw.layer = layer;

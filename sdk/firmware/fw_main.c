@@ -46,8 +46,15 @@ static uint8_t *put(message *m, uint64_t bytes, bool unaligned) {
 
 static void op_query(message *m) {
     take_end(m);
-    fw_info info = {FW_ABI_VERSION, fw_layer_count(), fw_layers_hash(), fw_kernel_count(), 0};
+    fw_info info = {FW_ABI_VERSION, fw_layer_count(), fw_kernel_count(), 0};
     memcpy(put(m, sizeof info, false), &info, sizeof info);
+    for (uint32_t i = 0; i < fw_layer_count(); i++) {
+        const tpu_layer_entry_t *layer = fw_layer_at(i);
+        fw_layer_info record = {.op_type = layer->op_type, .param_bytes = layer->param_size,
+                                .param_hash = layer->param_hash};
+        fw_text(record.name, sizeof record.name, "%s", layer->name);
+        memcpy(put(m, sizeof record, false), &record, sizeof record);
+    }
     for (uint32_t i = 0; i < fw_kernel_count(); i++) {
         const char *name = fw_kernel_name(i);
         memcpy(put(m, strlen(name) + 1, true), name, strlen(name) + 1);
@@ -97,15 +104,18 @@ static void op_shape(message *m) {
     }
     fw_tensor_prepare(out, head.out_num);
 
-    fw_layer_args args = {.op_type = head.op_type, .param = param, .param_bytes = (int)head.param_bytes,
-                          .in = in, .in_num = (int)head.in_num, .out = out, .out_num = (int)head.out_num};
+    char label[FW_LABEL_BYTES];
+    fw_layer_label(label, NULL, head.op_type);
+    fw_layer_args args = {.label = label, .op_type = head.op_type, .param = param,
+                          .param_bytes = (int)head.param_bytes, .in = in, .in_num = (int)head.in_num, .out = out,
+                          .out_num = (int)head.out_num};
     fw_layer_run(FW_CALL_SHAPE, &args);
 
     uint8_t *replied = put(m, (uint64_t)head.out_num * sizeof(fw_tensor), false);
     uint32_t host_at = 0;
     for (uint32_t i = 0; i < head.out_num; i++) {
         fw_tensor t;
-        fw_tensor_complete(&out[i], NULL, i);
+        fw_tensor_complete(&out[i], label, i);
         fw_tensor_export(&out[i], &t);
         if (out[i].host_data != NULL) {
             t.host_offset = host_at;

@@ -23,7 +23,7 @@
 #define FW_BUILTIN_OP_BASE 0x10000 /* op_types of the built-in layers start here */
 
 enum {
-    FW_OP_QUERY = 1,   /* -> fw_info, then kernel names, each NUL-terminated, ended by an empty one */
+    FW_OP_QUERY = 1,   /* -> fw_info, fw_layer_info[], kernel names: each NUL-terminated, ended by an empty one */
     FW_OP_LAUNCH = 2,  /* fw_launch, then the argument bytes */
     FW_OP_SHAPE = 3,   /* fw_layer_call, inputs, param bytes, host data -> outputs, host data */
     FW_OP_PROGRAM = 4, /* fw_run, inputs, outputs, [program] -> outputs */
@@ -71,11 +71,17 @@ typedef struct {
 
 typedef struct {
     uint32_t abi_version;
-    uint32_t layer_count;   /* user layers in this image */
-    uint64_t layers_hash;   /* of names, op_types and parameter hashes of all user layers */
+    uint32_t layer_count;   /* user layers in this image, one fw_layer_info each */
     uint32_t kernel_count;
     uint32_t reserved;
 } fw_info;
+
+typedef struct {
+    int32_t op_type;
+    uint32_t param_bytes;   /* of the parameter struct */
+    uint64_t param_hash;    /* of its field names, types and offsets */
+    char name[FW_NAME_BYTES + 8]; /* "TPU_CROP", NUL-terminated; 8 keeps the next one aligned */
+} fw_layer_info; /* 88 bytes */
 
 typedef struct {
     char name[FW_NAME_BYTES + 1];
@@ -158,7 +164,7 @@ typedef struct {
     uint32_t in_num;
     uint32_t out_offset;
     uint32_t out_num;
-    uint32_t reserved;
+    uint32_t param_check;  /* of user layers: low half of the param_hash that param was made for */
     uint64_t buffer_addr;  /* global: absolute (dynamic: 0, allocated); local: offset */
     uint64_t buffer_bytes;
 } fw_step; /* 56 bytes */
@@ -174,7 +180,7 @@ typedef struct {
     uint32_t data_bytes;
     uint32_t in_num;
     uint32_t out_num;
-    uint64_t layers_hash; /* the firmware must have the same */
+    uint64_t reserved64;
 } fw_program; /* 48 bytes */
 
 /* ---- native build only: how the device process and firmware.so call each other ---- */

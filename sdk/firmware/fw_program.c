@@ -36,6 +36,8 @@ static void check_indices(const program *p, uint32_t at, uint32_t offset, uint32
                     (unsigned)indices[i], (unsigned)p->head->tensor_count);
 }
 
+static bool is_layer(uint32_t opcode) { return opcode == FW_STEP_GLOBAL || opcode == FW_STEP_LOCAL; }
+
 void fw_step_load(const program *p, uint32_t index, step *s) {
     s->index = index;
     s->record = &p->steps[index];
@@ -44,6 +46,10 @@ void fw_step_load(const program *p, uint32_t index, step *s) {
     if (memchr(name, 0, p->head->data_bytes - r->name_offset) == NULL)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its name has no end", (unsigned)index);
     s->name = (const char *)name;
+    if (is_layer(r->opcode))
+        fw_layer_label(s->label, s->name, r->op_type);
+    else
+        fw_text(s->label, sizeof s->label, "%s", s->name);
     if (r->param_offset % 8 != 0)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its parameters begin at %u, no multiple of 8", (unsigned)index,
                 (unsigned)r->param_offset);
@@ -87,13 +93,8 @@ static void check_step(const program *p, uint32_t index) {
     if (p->run->mode == FW_MODE_DYNAMIC && r->opcode != FW_STEP_GLOBAL && r->opcode != FW_STEP_COPY)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has opcode %u; dynamic programs run layers globally", (unsigned)index,
                 (unsigned)r->opcode);
-    bool user_layer = (r->opcode == FW_STEP_GLOBAL || r->opcode == FW_STEP_LOCAL) &&
-                      r->op_type < FW_BUILTIN_OP_BASE;
-    if (user_layer && p->head->layers_hash != fw_layers_hash())
-        fw_fail(FW_STATUS_LAYER,
-                "layer %s: the program was compiled with other user layers (hash %016llx) than this firmware holds "
-                "(%016llx); compile it again",
-                s.name, (unsigned long long)p->head->layers_hash, (unsigned long long)fw_layers_hash());
+    if (is_layer(r->opcode) && r->op_type < FW_BUILTIN_OP_BASE)
+        fw_layer_check(s.label, r->op_type, r->param_bytes, r->param_check);
     check_places(p, &s);
 }
 
@@ -181,7 +182,7 @@ void fw_step_copy(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *out
 
 fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *out) {
     const fw_step *r = s->record;
-    return (fw_layer_args){.name = s->name, .op_type = r->op_type, .param = s->param,
+    return (fw_layer_args){.label = s->label, .op_type = r->op_type, .param = s->param,
                            .param_bytes = (int)r->param_bytes, .in = in, .in_num = (int)r->in_num, .out = out,
                            .out_num = (int)r->out_num, .buffer_addr = r->buffer_addr,
                            .buffer_bytes = r->buffer_bytes};
@@ -209,7 +210,7 @@ static void check_forward(const step *s, const tpu_tensor_t *in, const tpu_tenso
         fw_fail(FW_STATUS_SHAPE,
                 "layer %s: shape function says the piece of output %u has extent %s at %s; the compiler asked for %s at "
                 "%s: its backward_* methods and its shape function disagree",
-                s->name, (unsigned)i, text[0], text[1], text[2], text[3]);
+                s->label, (unsigned)i, text[0], text[1], text[2], text[3]);
     }
 }
 
@@ -229,7 +230,7 @@ static void call_layer(program *p, const step *s) {
     fw_layer_args args = fw_step_call(s, in, out);
     fw_layer_run(local ? FW_CALL_LOCAL : FW_CALL_GLOBAL, &args);
     if (fw.parallel != parallel)
-        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->name);
+        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->label);
 }
 
 static void run_step(program *p, uint32_t index) {

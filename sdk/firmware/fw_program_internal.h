@@ -19,6 +19,7 @@ typedef struct {
     uint32_t index;
     const fw_step *record;
     const char *name;
+    char label[FW_LABEL_BYTES]; /* the name, of layer calls with the op */
     const void *param;
     uint32_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
 } step;

@@ -104,7 +104,6 @@ void fw_tensor_prepare(tpu_tensor_t *outputs, uint32_t count) {
 }
 
 void fw_tensor_complete(tpu_tensor_t *t, const char *layer, uint32_t index) {
-    if (layer == NULL) layer = "(unnamed)";
     if (t->dims > MAX_SHAPE_DIMS)
         fw_fail(FW_STATUS_SHAPE, "layer %s: shape function gave output %u %u dimensions; at most %d", layer,
                 (unsigned)index, t->dims, MAX_SHAPE_DIMS);

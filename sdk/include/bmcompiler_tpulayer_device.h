@@ -98,6 +98,16 @@ typedef struct {
     unsigned char store_mode; /* STORE_MODE_T */
 } tpu_tensor_t;
 
+/* One row of bmtpu_layers, the table of layers that the generated bmtpu_device_entry.c defines beside
+ * bmtpu_layer_count. The runtime compares it with what a bmodel was compiled with. Behind the last layer
+ * stands a row with op_type -1 and no name, which bmtpu_layer_count does not count. */
+typedef struct {
+    int op_type;
+    unsigned int param_size;       /* bytes of the parameter struct */
+    unsigned long long param_hash; /* of its field names, types and offsets: same as in plugin and bmodel */
+    const char *name;              /* "TPU_CROP", at most 64 bytes */
+} tpu_layer_entry_t;
+
 /* The entries that the generated bmtpu_device_entry.c defines and the runtime looks up. */
 int tpu_shape_infer_entry(int op_type, const void *param, int param_size, const tpu_tensor_t *in_tensors,
                           int in_num, tpu_tensor_t *out_tensors, int out_num);

@@ -155,7 +155,6 @@ def _stage(stage: Stage) -> dict[str, object]:
         "program_size": len(stage.ir),
         "tool": manifest.tool if manifest is not None else None,
         "layers": [asdict(use) for use in manifest.layers] if manifest is not None else None,
-        "layers_hash": manifest.layers_hash if manifest is not None else None,
     }
 
 

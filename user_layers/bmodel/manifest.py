@@ -4,7 +4,7 @@ The manifest is JSON in NetParameter.net_stat, one per stage. The vendor's runti
 only when the net also carries profile data, and then only copies it; its other tools leave it
 alone. A bmodel without a manifest was made by another compiler.
 
-    {"tpulayer_manifest": 1, "tool": "tpulayer 0.1.0", "layers_hash": "0x0123456789abcdef",
+    {"tpulayer_manifest": 1, "tool": "tpulayer 0.1.0",
      "layers": [{"op": "TPU_CROP", "op_type": 0, "param_bytes": 64, "param_hash": "0x..."}],
      "program_bytes": 0}
 
@@ -30,11 +30,10 @@ _START = b'{"tpulayer_manifest":'
 
 @dataclass(frozen=True)
 class Manifest:
-    """One stage's manifest: the tool that wrote it, the layers it needs, and their hash."""
+    """One stage's manifest: the tool that wrote it, and the layers it needs."""
 
     tool: str
     layers: tuple[LayerUse, ...] = ()
-    layers_hash: int = 0
     program_bytes: int = 0
 
     def encode(self) -> bytes:
@@ -50,7 +49,6 @@ class Manifest:
         content = {
             "tpulayer_manifest": VERSION,
             "tool": self.tool,
-            "layers_hash": f"0x{self.layers_hash:016x}",
             "layers": layers,
             "program_bytes": self.program_bytes,
         }
@@ -83,7 +81,6 @@ def decode(data: bytes, where: str) -> Manifest | None:
         return Manifest(
             tool=_text(content["tool"]),
             layers=tuple(_layer(item) for item in _list(content["layers"])),
-            layers_hash=_hash(content["layers_hash"]),
             program_bytes=_count(content["program_bytes"]),
         )
     except (KeyError, TypeError, ValueError) as error:

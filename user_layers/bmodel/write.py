@@ -165,7 +165,7 @@ def _parameter(net: CompiledNet, stage: Stage, pool: _Pool) -> NetParameterT:
         _dynamic(made, stage.body, pool)
     else:
         _static(made, net.name, stage, stage.body, pool)
-    manifest = Manifest(tool_name(), net.layers, net.layers_hash, program_bytes)
+    manifest = Manifest(tool_name(), net.layers, program_bytes)
     made.netStat = pool.add(manifest.encode())
     return made
 

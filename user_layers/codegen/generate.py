@@ -47,7 +47,6 @@ def generate(table: LayerTable, out_dir: Path, *, prefix: str = "bmtpu") -> list
         "entry_prefix": entry_prefix,
         "op_enum": op_enum,
         "layers": table.layers,
-        "layers_hash": table.layers_hash,
         "declarations": [d for d in needs if d.key != SDK_TYPES_KEY],
         "sdk_types": _sdk_types() if any(d.key == SDK_TYPES_KEY for d in needs) else "",
         "params": list({x.param.c_type: x.param for x in table.layers}.values()),

@@ -20,11 +20,11 @@ class DynamicPlan:
     coefficients: Coefficients
 
 
-def emit_dynamic(described: DescribedNet, aliases: Aliases, layers_hash: int) -> DynamicPlan:
+def emit_dynamic(described: DescribedNet, aliases: Aliases) -> DynamicPlan:
     """Each node becomes one call on DDR data; shapes are the compiled ones, which are the maximum."""
     net = described.net
     coefficients = pack_constants(described)
-    program = Program(in_num=len(net.inputs), out_num=len(net.outputs), layers_hash=layers_hash)
+    program = Program(in_num=len(net.inputs), out_num=len(net.outputs))
     last = _last_steps(described, aliases)
     index: dict[object, int] = {}
 
@@ -71,6 +71,7 @@ def emit_dynamic(described: DescribedNet, aliases: Aliases, layers_hash: int) ->
                 name=node.name,
                 param=node.param,
                 buffer_bytes=facts.global_buffer,
+                param_check=node.op.param_check,
             )
         )
     return DynamicPlan(program, _neuron_bytes(described, aliases), coefficients)

@@ -15,9 +15,9 @@ from user_layers.compiler.slicing import AxisPiece, Window
 Piece = tuple[AxisPiece, AxisPiece, AxisPiece]
 
 
-def emit_static(described: DescribedNet, plan: Schedule, ddr: DdrPlan, layers_hash: int) -> Program:
+def emit_static(described: DescribedNet, plan: Schedule, ddr: DdrPlan) -> Program:
     """Schedule and addresses -> Program (to be recorded with FW_MODE_FIXED)."""
-    emitter = _Emitter(described, ddr, layers_hash)
+    emitter = _Emitter(described, ddr)
     for segment in plan.segments:
         if isinstance(segment, Alone):
             emitter.alone(segment.node)
@@ -29,13 +29,11 @@ def emit_static(described: DescribedNet, plan: Schedule, ddr: DdrPlan, layers_ha
 class _Emitter:
     """The program under construction; equal tensors are entered once."""
 
-    def __init__(self, described: DescribedNet, ddr: DdrPlan, layers_hash: int) -> None:
+    def __init__(self, described: DescribedNet, ddr: DdrPlan) -> None:
         self.described = described
         self.net = described.net
         self.ddr = ddr
-        self.program = Program(
-            in_num=len(self.net.inputs), out_num=len(self.net.outputs), layers_hash=layers_hash
-        )
+        self.program = Program(in_num=len(self.net.inputs), out_num=len(self.net.outputs))
         self._known: dict[ProgramTensor, int] = {}
 
     def tensor(self, kind: TensorKind, record: TensorRecord, index: int = 0) -> int:
@@ -73,6 +71,7 @@ class _Emitter:
                 param=node.param,
                 buffer_addr=address,
                 buffer_bytes=nbytes,
+                param_check=node.op.param_check,
             )
         )
 

@@ -44,20 +44,20 @@ def compile_graph(
     mode = choose_mode(described, dynamic)
     lines: list[str]
     if mode.dynamic:
-        stage, lines = _dynamic_stage(described, mode, toolkit)
+        stage, lines = _dynamic_stage(described, mode)
     else:
-        plan, ddr, program = plan_static(described, opt, toolkit.layers_hash)
+        plan, ddr, program = plan_static(described, opt)
         stage, lines = _static_stage(described, ddr, program, toolkit), static_lines(described, plan)
     _say(lines, log, verbose)
-    return CompiledNet(graph.name, (stage,), _uses(described), toolkit.layers_hash, tuple(lines))
+    return CompiledNet(graph.name, (stage,), _uses(described), tuple(lines))
 
 
-def plan_static(described: DescribedNet, opt: int, layers_hash: int = 0) -> tuple[Schedule, DdrPlan, Program]:
+def plan_static(described: DescribedNet, opt: int) -> tuple[Schedule, DdrPlan, Program]:
     """Everything of a static compile that needs no device."""
     aliases = find_aliases(described, dynamic=False)
     plan = schedule(described, aliases, opt)
     ddr = place_ddr(described, aliases, plan)
-    return plan, ddr, emit_static(described, plan, ddr, layers_hash)
+    return plan, ddr, emit_static(described, plan, ddr)
 
 
 def _static_stage(described: DescribedNet, ddr: DdrPlan, program: Program, toolkit: Toolkit) -> Stage:
@@ -74,9 +74,9 @@ def _static_stage(described: DescribedNet, ddr: DdrPlan, program: Program, toolk
     )
 
 
-def _dynamic_stage(described: DescribedNet, mode: Mode, toolkit: Toolkit) -> tuple[Stage, list[str]]:
+def _dynamic_stage(described: DescribedNet, mode: Mode) -> tuple[Stage, list[str]]:
     net = described.net
-    plan = emit_dynamic(described, find_aliases(described, dynamic=True), toolkit.layers_hash)
+    plan = emit_dynamic(described, find_aliases(described, dynamic=True))
     body = DynamicBody(
         plan.program.encode(),
         plan.neuron_bytes,

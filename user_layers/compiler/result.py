@@ -81,5 +81,4 @@ class CompiledNet:
     name: str
     stages: tuple[Stage, ...]
     layers: tuple[LayerUse, ...] = ()
-    layers_hash: int = 0  # of all user layers in the plugin that compiled it
     log: tuple[str, ...] = field(default=(), compare=False)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import DeviceError, ModelError
-from firmware_sim.firmware import FirmwareInfo, StreamGroup
+from firmware_sim.firmware import FirmwareInfo, FirmwareLayer, StreamGroup
 from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC, DType, StoreMode, TensorRecord
 from user_layers.bmodel.model import SUBNET_MODES, SUBNET_TPU, Net, Stage, SubNet, Tensor
 from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.network import dtype_of
 from user_layers.runtime.relocate import Region, relocate_addr, relocate_stream
 
+if TYPE_CHECKING:
+    from user_layers.compiler.result import LayerUse
+
 _ALIGN = 128
+_OTHER_LAYERS = "compile the model again, or rebuild the firmware (build_layers) it was compiled with"
 
 
 class Memory:
@@ -60,19 +65,37 @@ class Ran:
 
 
 def check_firmware(net: Net, info: FirmwareInfo) -> None:
-    """Refuse a net whose user layers are not the ones in the firmware. ModelError names them."""
+    """Refuse a net that uses a user layer which the firmware does not have as it was compiled.
+
+    Layers that the net does not use may come, go and change. ModelError names the layer.
+    """
+    has = {layer.op_type: layer for layer in info.layers}
     for stage in net.stages:
-        manifest = stage.manifest
-        if manifest is None:
-            continue
-        users = [use for use in manifest.layers if use.op_type < BUILTIN_OP_BASE]
-        if users and manifest.layers_hash != info.layers_hash:
-            listed = ", ".join(f"{u.op} (op_type {u.op_type}, {u.param_bytes} bytes)" for u in users)
-            raise ModelError(
-                f"net {net.name!r} uses {listed} of a set of layers with hash {manifest.layers_hash:#018x}; "
-                f"the firmware has {info.layer_count} user layers with hash {info.layers_hash:#018x}",
-                hint="compile the model again, or rebuild the firmware (build_layers) it was compiled with",
-            )
+        for use in stage.manifest.layers if stage.manifest is not None else ():
+            if use.op_type < BUILTIN_OP_BASE:
+                _check_layer(net, use, has)
+
+
+def _check_layer(net: Net, use: LayerUse, has: Mapping[int, FirmwareLayer]) -> None:
+    what = f"net {net.name!r} uses the layer {use.op} (op_type {use.op_type})"
+    found = has.get(use.op_type)
+    if found is None:
+        listed = ", ".join(f"{layer.op} (op_type {layer.op_type})" for layer in has.values())
+        raise ModelError(
+            f"{what}, which the firmware does not have; it has {listed or 'no user layers'}",
+            hint="rebuild the firmware with the layer's sources (build_layers)",
+        )
+    if found.op != use.op:
+        raise ModelError(
+            f"{what}, but op_type {use.op_type} of the firmware is {found.op}", hint=_OTHER_LAYERS
+        )
+    if (found.param_bytes, found.param_hash) != (use.param_bytes, use.param_hash):
+        raise ModelError(
+            f"{what}, whose parameter struct has changed since: {use.param_bytes} bytes with hash "
+            f"{use.param_hash:#018x} then, {found.param_bytes} bytes with hash {found.param_hash:#018x} in "
+            "the firmware",
+            hint=_OTHER_LAYERS,
+        )
 
 
 def check_runnable(net: Net) -> None:

@@ -5,7 +5,6 @@ Nothing here imports the C parser, so that a scan answered from the cache stays 
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -152,14 +151,6 @@ class LayerTable:
     layers: tuple[LayerInfo, ...]
     host_dir: Path
     op_base: int = 0
-
-    @property
-    def layers_hash(self) -> int:
-        """64 bits over every layer's name, op_type, parameter size and parameter layout."""
-        h = hashlib.blake2b(digest_size=8)
-        for x in self.layers:
-            h.update(f"{x.op} {x.op_type} {x.param.size} {x.param.hash:016x}\n".encode())
-        return int.from_bytes(h.digest(), "little")
 
     @property
     def included_sources(self) -> tuple[Path, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firmware_sim.wire import NAME_BYTES
 from user_layers.scan.names import is_identifier, keyword_of
 
 
@@ -21,5 +22,10 @@ def op_problem(kind: str, op: str) -> tuple[str, str] | None:
         return (
             f"`{op}` in __BM_{kind}__ is a {keyword_of(op)} keyword",
             "choose another name, for example with the prefix TPU_",
+        )
+    if len(op) > NAME_BYTES:
+        return (
+            f"`{op}` in __BM_{kind}__ has {len(op)} characters",
+            f"op names have at most {NAME_BYTES}: that is what the firmware's records hold",
         )
     return None

@@ -16,10 +16,14 @@ int y_global(const void *param, int param_size, const tpu_tensor_t *in_tensors, 
     u64 buffer_addr, u64 buffer_size, tpu_tensor_t *out_tensors, int out_num);
 
 /* Seen by the firmware, which reports them to the host. */
+extern const tpu_layer_entry_t bmtpu_layers[];
 extern const unsigned int bmtpu_layer_count;
-extern const unsigned long long bmtpu_layers_hash;
+const tpu_layer_entry_t bmtpu_layers[] = {
+    {TPU_X, (unsigned int)sizeof(tpu_x_param_t), 0x1aec517de9672c46ULL, "TPU_X"},
+    {TPU_Y, (unsigned int)sizeof(struct tpu_y), 0x19ffac36e8cf369fULL, "TPU_Y"},
+    {-1, 0, 0, 0},
+};
 const unsigned int bmtpu_layer_count = 2;
-const unsigned long long bmtpu_layers_hash = 0x59149976eff63e1cULL;
 
 int tpu_shape_infer_entry(int op_type, const void *param, int param_size, const tpu_tensor_t *in_tensors, int in_num,
     tpu_tensor_t *out_tensors, int out_num) {

@@ -1,0 +1,73 @@
+"""Compiled nets outlive other layers of their workspace, but not a change of their own parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from firmware_sim.device import Device
+from firmware_sim.errors import DeviceError, ModelError
+from tests.workspaces import add_repository_layer, make_workspace
+from user_layers.bmodel import read
+from user_layers.bmodel.model import BModel
+from user_layers.build.targets import build_layers
+from user_layers.compiler.facts import gather_facts
+from user_layers.compiler.pipeline import plan_static
+from user_layers.compiler.shapes import infer_shapes
+from user_layers.graph import Graph
+from user_layers.runtime import BModelRuntime
+from user_layers.toolkit import Toolkit
+from user_layers.workspace import Workspace
+
+SHAPE = (2, 70, 5, 3)
+
+
+def doubling(ws: Workspace) -> Graph:
+    graph = Graph(name="doubling", toolkit=Toolkit(ws))
+    graph.add_input("x", SHAPE)
+    graph.add_tpu_layer("TPU_DOUBLE", ["x"], None, ["y"])
+    return graph
+
+
+def check_runs(device: Device, model: BModel) -> None:
+    x = np.random.default_rng(4).standard_normal(SHAPE).astype(np.float32)
+    with BModelRuntime(device) as runtime:
+        runtime.load(model)
+        (y,) = runtime.launch("doubling", [x])
+    assert np.array_equal(y, x * np.float32(2))
+
+
+def test_old_nets_run_until_their_own_layer_changes(tmp_path: Path) -> None:
+    ws = make_workspace(tmp_path / "w", ("double",))
+    build_layers(ws)
+    models = []
+    for dynamic in (False, True):
+        with doubling(ws) as graph:
+            graph.compile(dynamic, directory=tmp_path / f"net{dynamic}")
+            _, _, program = plan_static(gather_facts(infer_shapes(graph), graph.toolkit), 0)
+        models.append(read(tmp_path / f"net{dynamic}" / "compilation.bmodel"))
+
+    add_repository_layer(ws.root, "crop")  # unrelated, and before TPU_DOUBLE in the alphabet
+    build_layers(ws)
+    with Device(ws.firmware) as device:
+        assert [(layer.op, layer.op_type) for layer in device.query().layers] == [
+            ("TPU_DOUBLE", 0),
+            ("TPU_CROP", 1),
+        ]
+        for model in models:
+            check_runs(device, model)
+        device.record(program)
+
+    source = ws.device_dir / "bm_device_double.c"
+    text = source.read_text()
+    assert text.count("int reserved;") == 1
+    source.write_text(text.replace("int reserved;", "float reserved;"))  # as large as before
+    build_layers(ws)
+    with Device(ws.firmware) as device, BModelRuntime(device) as runtime:
+        for model in models:
+            with pytest.raises(ModelError, match=r"TPU_DOUBLE .* parameter struct has changed since"):
+                runtime.load(model)
+        with pytest.raises(DeviceError, match=r"layer \w+ \(TPU_DOUBLE\): its parameter struct has changed"):
+            device.record(program)
