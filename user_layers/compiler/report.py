@@ -19,7 +19,7 @@ def static_lines(described: DescribedNet, plan: Schedule) -> list[str]:
             ]
             cut = " x ".join(f"{count} over {axis}" for axis, count in counts)
             text = f"static, local, group {groups}, {f'slices: {cut}' if cut else 'whole'}"
-            text += f", {segment.local.used} of local memory" + (
+            text += f", {segment.local.used} bytes of local memory" + (
                 ", overlapped" if segment.local.overlapped else ""
             )
             lines += [_line(described, k, text) for k in segment.nodes]

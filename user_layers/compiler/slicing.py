@@ -175,14 +175,14 @@ def _input_window(
     """What input i needs for the output window; None when that is nothing."""
     extent = tensor.nchw[_DIM[axis]]
     whole = Window(0, extent)
+    backward = facts.backward_h if axis == "h" else facts.backward_w
     if taken_whole(facts, i) or (extent == 1 and out_extent > 1):  # the second: broadcast
         return whole
     if axis == "n":
         return out if count > 1 else whole
-    if not facts.can_split_h_w:
-        return whole
-    backward = facts.backward_h if axis == "h" else facts.backward_w
     first, size = backward(out.first, out.extent)
+    if not facts.can_split_h_w:  # all of it, and what its window has beyond the low edge as for any piece
+        return Window(0, extent, max(-first, 0))
     low, high = max(first, 0), min(first + size, extent)
     return Window(low, high - low, max(-first, 0)) if low < high else None
 
