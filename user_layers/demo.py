@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import MissingError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,11 +52,12 @@ def expected(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def check_demo_layers(ws: Workspace) -> None:
-    """Refuse a workspace that lacks the demo layers, or whose build is older than its sources."""
+    """Refuse a workspace that is not built, or was built without the demo layers."""
     from user_layers.params import ParamTypes
 
-    header = ws.bmtpu_header
-    known = set(ParamTypes.from_header(header).names()) if header.exists() else set()
+    if not ws.bmtpu_header.exists():
+        raise MissingError(f"{ws.root} is not built", hint="run build_layers")
+    known = set(ParamTypes.from_header(ws.bmtpu_header).names())
     missing = [op for op in DEMO_OPS if op not in known]
     if missing:
         raise UsageError(
