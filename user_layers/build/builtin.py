@@ -98,7 +98,7 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
         write_atomic(ninja.identity_file, toolchain.identity)
         file = temporary / "build.ninja"
         write_atomic(file, ninja.text())
-        _, warnings = run_ninja(temporary, file, outputs, report)
+        _, warnings = run_ninja(temporary, file, outputs, report, label="built-in part ")
         if warnings:
             report.note(warnings.rstrip())
         if builtin_location(toolchain) != builtin:

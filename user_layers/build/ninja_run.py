@@ -45,9 +45,12 @@ def run_ninja(
     targets: Iterable[Path],
     report: Reporter,
     *,
+    label: str = "",
     limit: float = SILENCE_LIMIT,
 ) -> tuple[list[str], str]:
     """Build the targets; what was done (one description per command run) and the warnings that were printed.
+
+    label: stands before every line of progress, where two parts are built at once.
 
     Errors: BuildError with the compilers' messages when something does not build, or when no command
     ends within `limit` seconds.
@@ -59,7 +62,7 @@ def run_ninja(
         argv, cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
-        lines = _lines(process, report, limit)
+        lines = _lines(process, report, label, limit)
         code = process.wait(limit)
     finally:
         _end(process)
@@ -92,7 +95,7 @@ def dependencies(root: Path, ninja_file: Path) -> dict[Path, list[Path]]:
     return found
 
 
-def _lines(process: subprocess.Popen[bytes], report: Reporter, limit: float) -> list[str]:
+def _lines(process: subprocess.Popen[bytes], report: Reporter, label: str, limit: float) -> list[str]:
     assert process.stdout is not None
     lines: list[str] = []
     rest = b""
@@ -118,7 +121,7 @@ def _lines(process: subprocess.Popen[bytes], report: Reporter, limit: float) -> 
                 lines.append(line)
                 if line.startswith(_MARK):
                     _, count, what = line.split(_MARK, 2)
-                    report.progress(f"[{count}] {what}")
+                    report.progress(f"{label}[{count}] {what}")
     if rest:
         lines.append(rest.decode(errors="replace"))
     return lines
