@@ -42,7 +42,8 @@ def sources(tmp_path: Path) -> Sources:
 def flags(sources: Sources, out: Path, *, build: bool = False) -> list[str]:
     includes = [sdk_dir() / "include", sources.root / "host", out]
     return [
-        *(["-c"] if build else ["-fsyntax-only"]),
+        "-c",
+        *([] if build else ["-o", str(sources.root / "checked.o")]),
         "-Wall",
         "-Wextra",
         "-Werror",
