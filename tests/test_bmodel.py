@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from firmware_sim.chip import STATIC_CONTEXT_START
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.wire import CommandGroup, DType
 from tests.bmodel_samples import (
@@ -25,7 +26,6 @@ from tests.bmodel_samples import (
 )
 from user_layers.bmodel import info, manifest, read, save, write
 from user_layers.bmodel.manifest import Manifest
-from user_layers.bmodel.write import CONTEXT_START
 from user_layers.compiler.result import CompiledNet, LayerUse, NetTensor, StaticBody
 
 EPOCH = 1_700_000_000
@@ -62,7 +62,7 @@ def test_dynamic_net_comes_back_whole() -> None:
     program = stage.ir[: stage.manifest.program_bytes]
     assert program == getattr(net.stages[0].body, "program")  # noqa: B009
     assert len(stage.ir) % 4 == 0 and stage.subnets[0].ir_len * 4 == len(stage.ir)
-    assert stage.ctx_size == 4096 and stage.ctx_addr >= CONTEXT_START + len(COEFF)
+    assert stage.ctx_size == 4096 and stage.ctx_addr >= STATIC_CONTEXT_START + len(COEFF)
 
 
 def test_several_nets_share_equal_constants() -> None:

@@ -397,3 +397,16 @@ def test_build_bmkernel_needs_a_project(ws: Workspace) -> None:
     with pytest.raises(UsageError, match="names no bmkernel project") as caught:
         targets.build_bmkernel(ws)
     assert "set_bmkernel_path" in caught.value.hint
+
+
+def test_a_descriptor_class_in_a_source_file_is_linked_once(tmp_path: Path) -> None:
+    ws = make_workspace(tmp_path / "w")
+    header = ws.host_dir / "bm_host_double.h"
+    source = ws.host_dir / "bm_host_double.cpp"
+    methods = source.read_text().replace('#include "bm_host_double.h"\n', "")
+    source.write_text(header.read_text() + methods)
+    header.unlink()
+    build(ws)
+    assert ws.plugin.exists()
+    source.write_text(source.read_text().replace('"DOUBLE"', '"TWICE"'))
+    assert ws.plugin in build(ws).installed

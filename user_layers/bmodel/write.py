@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import flatbuffers
 
-from firmware_sim.chip import DDR_BASE, STATIC_CONTEXT_OFFSET
+from firmware_sim.chip import STATIC_CONTEXT_START
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel.generated.Binary import BinaryT
 from user_layers.bmodel.generated.CmdGroup import CmdGroupT
@@ -38,7 +38,6 @@ from user_layers.files import write_atomic
 if TYPE_CHECKING:  # the compiler imports this package
     from user_layers.compiler.result import CompiledNet, DynamicBody, NetTensor, Stage, StaticBody
 
-CONTEXT_START = DDR_BASE + STATIC_CONTEXT_OFFSET
 CONTEXT_ALIGN = 4096
 MEM_TPU = 1
 _U32_MAX = 0xFFFF_FFFF
@@ -172,14 +171,14 @@ def _parameter(net: CompiledNet, stage: Stage, pool: _Pool) -> NetParameterT:
 
 def _static(made: NetParameterT, name: str, stage: Stage, body: StaticBody, pool: _Pool) -> None:
     made.ctxAddr, made.ctxSize = body.ctx_addr, body.ctx_bytes
-    if body.ctx_addr < CONTEXT_START:
+    if body.ctx_addr < STATIC_CONTEXT_START:
         raise ModelError(
-            f"net {name!r}: context at {body.ctx_addr:#x}; it cannot start below {CONTEXT_START:#x}"
+            f"net {name!r}: context at {body.ctx_addr:#x}; it cannot start below {STATIC_CONTEXT_START:#x}"
         )
-    if body.coeff and not CONTEXT_START <= body.coeff_addr <= body.ctx_addr - len(body.coeff):
+    if body.coeff and not STATIC_CONTEXT_START <= body.coeff_addr <= body.ctx_addr - len(body.coeff):
         raise ModelError(
             f"net {name!r}: constants at {body.coeff_addr:#x} with {len(body.coeff)} bytes; they must lie "
-            f"between {CONTEXT_START:#x} and the context at {body.ctx_addr:#x}"
+            f"between {STATIC_CONTEXT_START:#x} and the context at {body.ctx_addr:#x}"
         )
     for t in (*stage.inputs, *stage.outputs):
         if not body.ctx_addr <= t.addr <= body.ctx_addr + body.ctx_bytes - t.nbytes:
@@ -199,10 +198,10 @@ def _static(made: NetParameterT, name: str, stage: Stage, body: StaticBody, pool
 
 
 def _dynamic(made: NetParameterT, body: DynamicBody, pool: _Pool) -> None:
-    coeff_end = CONTEXT_START + len(body.coeff)
+    coeff_end = STATIC_CONTEXT_START + len(body.coeff)
     made.ctxAddr = coeff_end + -coeff_end % CONTEXT_ALIGN
     made.ctxSize = body.neuron_bytes
-    made.coeffMem = _coeff(CONTEXT_START, body.coeff, pool)
+    made.coeffMem = _coeff(STATIC_CONTEXT_START, body.coeff, pool)
     made.nDynamic, made.hWDynamic = int(body.n_dynamic), int(body.h_w_dynamic)
     padded = body.program + bytes(-len(body.program) % 4)
     made.binaryIr = pool.add(padded)

@@ -177,7 +177,7 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
     toolchain = choose()
     cross = choose(config.host_arch) if config.host_arch != machine_arch() else toolchain
     builtin = builtin_location(toolchain)
-    plan = _Plan(ws, config, toolchain, cross, builtin)
+    plan = _Plan(ws, config, toolchain, cross, builtin, table.included_sources)
     plan.write()
     _forget_changed(manifest_path(ws), ws.root, plan.file)
     _announce_zig(toolchain, cross, report)
@@ -293,7 +293,13 @@ class _Plan:
     """The ninja file of a workspace, and what of it goes where."""
 
     def __init__(
-        self, ws: Workspace, config: BuildConfig, toolchain: Toolchain, cross: Toolchain, builtin: Builtin
+        self,
+        ws: Workspace,
+        config: BuildConfig,
+        toolchain: Toolchain,
+        cross: Toolchain,
+        builtin: Builtin,
+        included: Sequence[Path],
     ) -> None:
         self.ws = ws
         self.toolchain = toolchain
@@ -316,7 +322,9 @@ class _Plan:
             "bmkernel",
             FIRMWARE_DEFINES,
         )
-        host_sources = [*cxx_sources(ws.host_dir), ws.generated_dir / "bmtpu_host_entry.cpp"]
+        # A .cpp with a descriptor class is part of the host entry, which includes it.
+        own = [path for path in cxx_sources(ws.host_dir) if path not in included]
+        host_sources = [*own, ws.generated_dir / "bmtpu_host_entry.cpp"]
         host_includes = [ws.root / name for name in config.host_includes]
         objects = [*ninja.objects(device), *ninja.objects(kernels)]
         layer = ninja.archive(toolchain.c, out / ws.firmware_layer.name, objects)

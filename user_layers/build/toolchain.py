@@ -40,7 +40,16 @@ SAME_RESULTS = (
     "-fwrapv",
     "-fno-strict-aliasing",
 )
-BASE_FLAGS = ("-O2", "-g1", "-fPIC", "-fno-omit-frame-pointer", *SAME_RESULTS)
+# Without sibling calls a kernel whose last statement calls the kernel API stays on the stack, so that
+# messages name the kernel's code and not its caller's.
+BASE_FLAGS = (
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-fno-omit-frame-pointer",
+    "-fno-optimize-sibling-calls",
+    *SAME_RESULTS,
+)
 # An undeclared function or a pointer taken for an integer is an error, in old compilers too.
 C_FLAGS = (
     "-std=gnu11",

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, STATIC_CONTEXT_OFFSET
+from firmware_sim.chip import DESCRIPTOR_BYTES, STATIC_CONTEXT_START
 from firmware_sim.errors import ModelError
 from firmware_sim.isa.layout import GDMA
-
-CONTEXT_START = DDR_BASE + STATIC_CONTEXT_OFFSET
 
 _S2L, _L2S, _S2S = 0, 1, 2
 _SIDES = (("src", "source", (_S2L, _S2S)), ("dst", "destination", (_L2S, _S2S)))
@@ -61,7 +59,7 @@ def relocate_stream(gdma: bytes, regions: Sequence[Region], where: str) -> bytes
     for side, name, directions in _SIDES:
         low, high = columns[f"{side}_start_addr_l32"], columns[f"{side}_start_addr_h8"]
         addr = low | (high << np.uint64(32))
-        to_move = np.isin(direction, directions) & (addr >= CONTEXT_START)
+        to_move = np.isin(direction, directions) & (addr >= STATIC_CONTEXT_START)
         new = addr.copy()
         for region in regions:
             offset = addr - np.uint64(region.start)  # wraps round below the start, which the limit excludes
