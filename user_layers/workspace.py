@@ -185,6 +185,12 @@ class Workspace:
         return self.root / "install"
 
     @property
+    def scan_includes(self) -> list[Path]:
+        """Where the scanner looks for headers: the workspace's, the bmkernel project's, the toolkit's."""
+        bmkernel = [self.bmkernel / "include"] if self.bmkernel is not None else []
+        return [self.include_dir, *bmkernel, sdk_dir() / "include"]
+
+    @property
     def scan_cache_dir(self) -> Path:
         return self.build_dir / "scan"
 

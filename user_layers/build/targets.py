@@ -76,10 +76,7 @@ def gen_entry(ws: Workspace, *, dry_run: bool = False) -> tuple[LayerTable, list
     from user_layers.codegen import generate
     from user_layers.scan import scan_layers
 
-    bmkernel = ws.bmkernel
-    includes = [ws.include_dir, sdk_dir() / "include"]
-    if bmkernel is not None:
-        includes.insert(1, bmkernel / "include")
+    includes = ws.scan_includes
     if not dry_run:
         cache = ws.scan_cache_dir
         table = scan_layers(ws.device_dir, ws.host_dir, includes, cache_dir=cache, op_lock=ws.op_lock)

@@ -147,11 +147,10 @@ def list_layers(ws_root: Path) -> Listing:
     A new layer shows the op_type that it will get. Broken layers do not hide the sound ones.
     """
     ws = Workspace(ws_root)
-    bmkernel = [ws.bmkernel / "include"] if ws.bmkernel is not None else []
     result = scan(
         ws.device_dir,
         ws.host_dir,
-        [ws.include_dir, *bmkernel, sdk_dir() / "include"],
+        ws.scan_includes,
         cache_dir=ws.scan_cache_dir,
         op_lock=ws.op_lock,
         write_lock=False,
