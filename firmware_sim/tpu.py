@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import DeviceError
+from firmware_sim.flush import flushing
 from firmware_sim.isa.disasm import LAYOUTS, operand_text
 from firmware_sim.isa.instruction import Engine, Instruction, Run
 from firmware_sim.isa.layout import Columns, Row
@@ -73,7 +74,7 @@ class Tpu:
         done = {Engine.BD: bd_first, Engine.GDMA: gdma_first}
         clock = _Clock(columns, bd_first, gdma_first, self.cycles)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), flushing():
                 for engine, index in order:
                     plan = self._plan(engine, plans[engine][index], columns[engine], index, where)
                     plan.run()

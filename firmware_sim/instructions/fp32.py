@@ -1,76 +1,44 @@
 """fp32 arithmetic as the chip's functional model does it, on whole arrays.
 
-IEEE single precision, round to nearest even, except that denormal inputs count as zero and
-denormal results become zero, both with their sign ("flush to zero"). NaN payloads are not specified.
-
-numpy computes with denormals. Each operation therefore first computes plainly, looks whether a
-denormal can have mattered (three cheap passes), and only then takes the careful path.
+IEEE single precision, round to nearest even, denormals flushed to zero in inputs and results. NaN
+payloads are not specified. Call inside firmware_sim.flush.flushing(): where the processor flushes as the
+chip does, the operations are numpy's own, and elsewhere those of fp32_software.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim import flush as mode
+from firmware_sim.instructions import fp32_software as software
+
 F32 = npt.NDArray[np.float32]
-U32 = npt.NDArray[np.uint32]
+Binary = Callable[[F32, F32], F32]
+Comparison = Callable[[F32, F32], npt.NDArray[np.bool_]]
 
 _SIGN = np.uint32(0x8000_0000)
-_EXPONENT = np.uint32(0x7F80_0000)
-_ONE = np.uint32(1)
+_ONE = np.float32(1)
 _HALF = np.float32(0.5)
 _THREE_HALVES = np.float32(1.5)
 _RSQRT_MAGIC = np.uint32(0x5F37_59DF)
 
-# Thresholds for `(bits << 1) - 1 < limit`: true for 0 < |x| <= limit; zeros wrap around to the top.
-_NORMAL_MIN = (0x0080_0000 << 1) - 1  # |x| < 2**-126
-_MUL_DOUBT = 0x0080_0000 << 1  # |x| <= 2**-126, see mul
-_ADD_DOUBT = ((127 - 100) << 24) - 1  # |x| < 2**-100, see add
+
+def _flush(x: F32) -> F32:
+    flushed: F32 = np.multiply(x, _ONE)  # the processor takes a denormal as zero
+    return flushed
 
 
-def _any_below(x: F32, limit: int) -> bool:
-    """Whether any nonzero |x| is below the threshold."""
-    return bool(((x.view(np.uint32) << _ONE) - _ONE).min() < limit)
-
-
-def has_denormals(x: F32) -> bool:
-    return _any_below(x, _NORMAL_MIN)
-
-
-def flush(x: F32) -> F32:
-    """Denormals replaced by zeros of their sign."""
-    bits = x.view(np.uint32)
-    return np.where((bits & _EXPONENT) == 0, bits & _SIGN, bits).view(np.float32)
-
-
-def add(a: F32, b: F32) -> F32:
-    # A denormal changes a sum only when the sum is below 2**-100: above, it is less than half a
-    # unit in the last place of the other operand. A sum that is exactly zero stays the same zero.
-    r = np.add(a, b)
-    if _any_below(r, _ADD_DOUBT):
-        r = flush(np.add(flush(a), flush(b)))
-    return r
-
-
-def sub(a: F32, b: F32) -> F32:
-    r = np.subtract(a, b)
-    if _any_below(r, _ADD_DOUBT):
-        r = flush(np.subtract(flush(a), flush(b)))
-    return r
-
-
-def mul(a: F32, b: F32) -> F32:
-    r = np.multiply(a, b)
-    if _any_below(r, _MUL_DOUBT) or has_denormals(a) or has_denormals(b):
-        a, b = flush(a), flush(b)
-        r = np.multiply(a, b)
-        # Whether a result is too small is decided on the value rounded to 24 bits: products in the
-        # last quarter step below 2**-126 round to it on the denormal grid, but are flushed.
-        limit = 2.0**-126 * (1 - 2.0**-25)
-        product = np.abs(np.multiply(a, b, dtype=np.float64))
-        bits = r.view(np.uint32)
-        r = np.where(product < limit, bits & _SIGN, bits).view(np.float32)
-    return r
+add: Binary = np.add if mode.HARDWARE else software.add
+sub: Binary = np.subtract if mode.HARDWARE else software.sub
+mul: Binary = np.multiply if mode.HARDWARE else software.mul
+greater: Comparison = np.greater if mode.HARDWARE else software.greater
+"""a > b with denormals as zero; false for NaN."""
+less_equal: Comparison = np.less_equal if mode.HARDWARE else software.less_equal
+flush: Callable[[F32], F32] = _flush if mode.HARDWARE else software.flush
+"""Denormals replaced by zeros of their sign."""
 
 
 def mac(a: F32, b: F32, old: F32) -> F32:
@@ -80,7 +48,7 @@ def mac(a: F32, b: F32, old: F32) -> F32:
 
 def rsqrt(x: F32) -> F32:
     """1 / sqrt(x) from the bit trick and three Newton steps; the sign of x is not looked at specially."""
-    r: F32 = (_RSQRT_MAGIC - (x.view(np.uint32) >> _ONE)).view(np.float32)
+    r: F32 = (_RSQRT_MAGIC - (x.view(np.uint32) >> np.uint32(1))).view(np.float32)
     h = mul(x, _HALF)
     for _ in range(3):
         r = mul(r, sub(_THREE_HALVES, mul(mul(h, r), r)))
@@ -96,20 +64,11 @@ def div(a: F32, b: F32) -> F32:
     return mul(mul(r, r), signed)
 
 
-def greater(a: F32, b: F32) -> npt.NDArray[np.bool_]:
-    """a > b with denormals as zero; false for NaN."""
-    if has_denormals(a) or has_denormals(b):
-        a, b = flush(a), flush(b)
-    return np.greater(a, b)
-
-
 def maximum(a: F32, b: F32) -> F32:
     """a > b ? a : b, denormals flushed in the comparison and in the result."""
-    r = np.where(greater(a, b), a, b)
-    return flush(r) if has_denormals(r) else r
+    return flush(np.where(greater(a, b), a, b))
 
 
 def minimum(a: F32, b: F32) -> F32:
     """a <= b ? a : b; unlike maximum, the chosen operand keeps its bits, denormals too."""
-    x, y = (flush(a), flush(b)) if has_denormals(a) or has_denormals(b) else (a, b)
-    return np.where(np.less_equal(x, y), a, b)
+    return np.where(less_equal(a, b), a, b)

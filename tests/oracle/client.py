@@ -1,0 +1,143 @@
+"""Asking the vendor's functional model: the same descriptors, memory before -> memory after."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.isa.footprint import Space
+from firmware_sim.isa.instruction import Engine
+from tests.oracle.model_child import LIBRARIES
+
+U8 = npt.NDArray[np.uint8]
+
+PACKAGE = "tpu_mlir==1.30.2"
+_SPACES = {Space.LOCAL: 0, Space.DDR: 1, Space.L2: 2}
+_ENGINES = {Engine.BD: 0, Engine.GDMA: 1}
+_FETCH_SECONDS, _ANSWER_SECONDS = 180.0, 60.0
+
+
+class Unavailable(Exception):
+    """The model cannot be had here; the text says why."""
+
+
+class Refused(Exception):
+    """A check inside the model failed; the text is what it printed."""
+
+
+@lru_cache(maxsize=1)
+def fetch() -> Path:
+    """The folder of the model's libraries, downloaded once. Raises Unavailable."""
+    home = Path(os.environ.get("TPULAYER_ORACLE", Path.home() / ".cache" / "bm1684-oracle"))
+    folder = home / "lib"
+    if all((folder / name).exists() for name in LIBRARIES):
+        return folder
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+    command += ["--python-version", "3.10", "--implementation", "cp", "--platform", "manylinux_2_35_x86_64"]
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            subprocess.run(
+                [*command, "-d", scratch, PACKAGE], check=True, capture_output=True, timeout=_FETCH_SECONDS
+            )
+            wheel = next(Path(scratch).glob("*.whl"))
+            with zipfile.ZipFile(wheel) as archive:
+                for name in LIBRARIES:
+                    target = folder / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    part = target.with_suffix(".part")
+                    part.write_bytes(archive.read(f"tpu_mlir/lib/{name}"))
+                    part.replace(target)
+        except (OSError, subprocess.SubprocessError, StopIteration, KeyError) as error:
+            raise Unavailable(f"{PACKAGE} cannot be fetched: {error}") from None
+    return folder
+
+
+@dataclass
+class Answer:
+    """Bytes of each region asked for, and the seconds of each execution."""
+
+    after: list[U8]
+    seconds: list[float]
+
+
+class Oracle:
+    """The model in a child process; started again after a refusal. Context manager."""
+
+    def __init__(self) -> None:
+        self._folder = fetch()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._open = contextlib.ExitStack()
+        self._said = self._open.enter_context(
+            tempfile.TemporaryFile()
+        )  # not a pipe: the model may say more than a pipe holds
+
+    def __enter__(self) -> Oracle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._open.close()
+
+    def _stop(self) -> str:
+        """End the child; what it printed last."""
+        child, self._child = self._child, None
+        if child is None:
+            return ""
+        with contextlib.suppress(OSError):
+            child.kill()
+        child.communicate()
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").strip().splitlines()
+        self._said.truncate(0)
+        self._said.seek(0)
+        return lines[-1] if lines else "the model ended without a word"
+
+    def ask(
+        self,
+        descriptors: Sequence[tuple[Engine, bytes]],
+        before: Sequence[tuple[Space, int, U8]],
+        read: Sequence[tuple[Space, int, int]],
+        *,
+        repeat: int = 1,
+    ) -> Answer:
+        """Execute; memory is zero but for `before` and the tables. Raises Refused, Unavailable."""
+        if self._child is None:
+            script = Path(__file__).with_name("model_child.py")
+            self._child = subprocess.Popen(
+                [sys.executable, str(script), str(self._folder)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+            )
+        child = self._child
+        assert child.stdin and child.stdout
+        request = {
+            "before": [(_SPACES[s], offset, data.tobytes()) for s, offset, data in before],
+            "descriptors": [(_ENGINES[e], data) for e, data in descriptors],
+            "read": [(_SPACES[s], offset, size) for s, offset, size in read],
+            "repeat": repeat,
+        }
+        try:
+            pickle.dump(request, child.stdin)
+            child.stdin.flush()
+            ready, _, _ = select.select([child.stdout], [], [], _ANSWER_SECONDS)
+            reply = pickle.load(child.stdout) if ready else None
+        except (EOFError, BrokenPipeError):
+            raise Refused(self._stop()) from None
+        if reply is None:
+            self._stop()
+            raise Unavailable(f"the model did not answer within {_ANSWER_SECONDS:.0f} s")
+        return Answer([np.frombuffer(data, np.uint8) for data in reply["after"]], reply["seconds"])
