@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import arithmetic, dma, md
+from firmware_sim.instructions import arithmetic, conv, dma, md, winograd
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.instruction import Engine, Instruction, Status
 from firmware_sim.isa.layout import Row
@@ -21,7 +21,6 @@ def _other(
 _TODO, _OPEN = Status.NOT_IMPLEMENTED, Status.UNVERIFIED
 
 _OTHERS = (
-    _other("conv", Task.CONV, _TODO, "convolution"),
     _other("depthwise", Task.DEPTHWISE, _TODO, "depthwise convolution and pooling"),
     _other("matmul", Task.MATMUL, _TODO, "matrix product"),
     _other("matmul2", Task.MATMUL2, _TODO, "256 x 256 int8 matrix product"),
@@ -44,7 +43,14 @@ _OTHERS = (
     _other("vector_correlation", Task.VECTOR_CORRELATION, _TODO, "operation on all pairs of two vectors"),
 )
 
-TABLE: tuple[Instruction, ...] = (*arithmetic.INSTRUCTIONS, *md.INSTRUCTIONS, *dma.INSTRUCTIONS, *_OTHERS)
+TABLE: tuple[Instruction, ...] = (
+    *arithmetic.INSTRUCTIONS,
+    *md.INSTRUCTIONS,
+    *conv.INSTRUCTIONS,
+    *winograd.INSTRUCTIONS,
+    *dma.INSTRUCTIONS,
+    *_OTHERS,
+)
 """In order of preference: the first row that matches a descriptor is its instruction."""
 
 BY_NAME: dict[str, Instruction] = {i.name: i for i in TABLE}

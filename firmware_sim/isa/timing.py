@@ -59,3 +59,58 @@ def system_to_system(nbytes: int, pieces: int) -> Cycles:
     return Cycles(
         max(nbytes / _L2S_RATE, _PIECE_CYCLES * pieces) * _BOTH_WAYS, nbytes / _MODEL_RATE + _MODEL_S2L
     )
+
+
+def _slots(channels: int, lane: int) -> int:
+    return -(-(lane + channels) // chip.NPU_NUM)
+
+
+def convolution(
+    result: Dims4, lane: int, channels: int, kernel: tuple[int, int], stride_w: int, *, bias: bool
+) -> Cycles:
+    """fp32 convolution. Few input channels are slow on real chips, by the fitted figures."""
+    n, c, h, w = result
+    steps = n * _slots(c, lane) * math.ceil(h * w / _PIXELS)
+    taps = kernel[0] * kernel[1]
+    model = steps * (taps * math.ceil(channels / 2) + 3 + 2 * bias)
+    if channels <= 2:
+        fitted = steps * (12.1 * taps + 4)
+    elif channels == 3:
+        fitted = steps * ((7.84 + 1.09 * stride_w) * taps + 4)
+    else:
+        fitted = model * 1.18
+    return Cycles(fitted, model)
+
+
+def convolution_fixed(
+    result: Dims4, lane: int, channels: int, kernel: tuple[int, int], *, bias: bool
+) -> Cycles:
+    """8-bit convolution, four batches and four input channels at a time."""
+    n, c, h, w = result
+    steps = math.ceil(n / 4) * _slots(c, lane) * math.ceil(h * w / _PIXELS)
+    cycles = steps * (kernel[0] * kernel[1] * math.ceil(channels / 4) + 8 + 2 * bias)
+    return Cycles(cycles, cycles)
+
+
+def depthwise(result: Dims4, lane: int, kernel: tuple[int, int], stride_w: int, *, bias: bool) -> Cycles:
+    """Depthwise convolution and pooling: one input channel per output channel."""
+    n, c, h, w = result
+    steps = n * _slots(c, lane) * math.ceil(h * w / _PIXELS)
+    model = steps * (kernel[0] * kernel[1] + 3 + 2 * bias)
+    return Cycles(model * (1 + 0.6 * (stride_w - 1)), model)
+
+
+def matrix_product(rows: int, lane: int, columns: tuple[int, int], inner: int, *, bias: bool) -> Cycles:
+    """fp32: `columns` = (channels, width) of the right matrix, `inner` the summed dimension."""
+    steps = rows * _slots(columns[0], lane) * math.ceil(columns[1] / _PIXELS)
+    cycles = steps * (inner + 6 + 2 * bias)
+    return Cycles(cycles, cycles)
+
+
+def matrix_product_fixed(
+    rows: int, lane: int, columns: tuple[int, int], inner: int, *, bias: bool, add: bool
+) -> Cycles:
+    """8-bit: four times as many columns at a time."""
+    steps = rows * _slots(columns[0], lane) * math.ceil(columns[1] / (4 * _PIXELS))
+    cycles = steps * (inner + 5 + 2 * bias + 2 * add)
+    return Cycles(cycles, cycles)

@@ -89,7 +89,7 @@ class Oracle:
 
     def __exit__(self, *_: object) -> None:
         self._stop()
-        self._open.close()
+        self._said.close()
 
     def _stop(self) -> str:
         """End the child; what it printed last."""

@@ -1,0 +1,99 @@
+"""Tensors whose batches share words: 8-bit elements four to a word ("4N"), 16-bit ones two ("2N").
+
+Batch n lies in word group n // per_word, at element n % per_word of each word. Sizes and strides of the
+descriptors count words. Only the elements of existing batches are read and written: the words of whole
+groups, and single elements of the last group when it is not full.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim import chip
+from firmware_sim.instructions.dense import Dense
+from firmware_sim.isa.footprint import Access, Dims4, Space, Tensor, aligned_strides
+from firmware_sim.memory import Memory
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One operand in local memory; shape in batches, strides in words of per_word * itemsize bytes."""
+
+    name: str
+    access: Access
+    offset: int
+    shape: Dims4
+    strides: Dims4
+    itemsize: int
+    per_word: int
+
+    @property
+    def word(self) -> int:
+        return self.itemsize * self.per_word
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The exact bytes: full groups as words, the batches of a last group as elements."""
+        n, c, h, w = self.shape
+        full, rest = divmod(n, self.per_word)
+        found = []
+        if full:
+            shape = (full, c, h, w)
+            found.append(
+                Tensor(self.name, self.access, Space.LOCAL, self.offset, shape, self.strides, self.word)
+            )
+        if rest:
+            n_str, c_str, h_str, w_str = (s * self.per_word for s in self.strides)
+            offset = self.offset + full * n_str * self.itemsize
+            strides = (1, c_str, h_str, w_str)
+            shape = (rest, c, h, w)
+            found.append(Tensor(self.name, self.access, Space.LOCAL, offset, shape, strides, self.itemsize))
+        return tuple(found)
+
+
+def group_strides(offset: int, shape: Dims4, per_word: int, word: int = 4) -> Dims4:
+    """The aligned layout, in words, of a packed tensor of this shape (in batches)."""
+    n, c, h, w = shape
+    return aligned_strides(offset // chip.LOCAL_BYTES, (-(-n // per_word), c, h, w), word)
+
+
+class DensePacked:
+    """A packed tensor prepared for copying to and from dense [n, c, h, w] elements."""
+
+    def __init__(self, memory: Memory, operand: Packed, dtype: type[np.generic]) -> None:
+        """dtype: of one element. Raises DeviceError when the tensor reaches out of its memory."""
+        self._dtype = np.dtype(dtype)
+        self._per_word = operand.per_word
+        self._word = np.dtype(f"u{operand.word}")
+        self._full = operand.shape[0] // operand.per_word
+        self._parts = [
+            Dense(memory, t, self._word.type if t.itemsize == operand.word else dtype)
+            for t in operand.tensors()
+        ]
+
+    def load(self) -> Array:
+        """A copy of the elements, [n, c, h, w]."""
+        loaded = [part.load() for part in self._parts]
+        if self._full:
+            words = loaded[0]
+            groups, c, h, w = words.shape
+            elements = words.view(self._dtype).reshape(groups, c, h, w, self._per_word)
+            loaded[0] = elements.transpose(0, 4, 1, 2, 3).reshape(-1, c, h, w)
+        return loaded[0] if len(loaded) == 1 else np.concatenate(loaded)
+
+    def store(self, values: Array) -> None:
+        """Write [n, c, h, w] elements of the dtype's size."""
+        parts = list(self._parts)
+        whole = self._full * self._per_word
+        if self._full:
+            _, c, h, w = values.shape
+            split = values[:whole].reshape(self._full, self._per_word, c, h, w)
+            beside = np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1))
+            parts.pop(0).store(beside.view(self._word)[..., 0])
+        if parts:
+            parts[0].store(values[whole:].view(self._dtype))

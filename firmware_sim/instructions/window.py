@@ -1,0 +1,131 @@
+"""The sliding window of convolutions and pools, and planes laid out for it.
+
+Zeros are inserted between the rows and columns of the input (opd0_y_ins0, opd0_x_ins0), then padding is
+added around it. The kernel's taps are dilated by opd1_y_ins0 + 1 and opd1_x_ins0 + 1.
+
+For the arithmetic an input plane is cut into `stride` phases in both directions, so that the elements one
+tap needs for all output pixels lie next to each other: output pixel (y, x) is number y * pitch + x, and
+tap k finds its element at offset[k] + that number. Numbers with x >= width are computed and thrown away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.errors import DeviceError
+from firmware_sim.isa.layout import Row
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Window:
+    """One direction (height or width) of a window."""
+
+    size: int  # of the input
+    kernel: int
+    dilation: int
+    stride: int
+    before: int  # padding
+    after: int
+    insert: int  # zeros between neighbours
+
+    @property
+    def padded(self) -> int:
+        return (self.size - 1) * (self.insert + 1) + 1 + self.before + self.after
+
+    @property
+    def result(self) -> int:
+        """Output elements; zero or less when the kernel does not fit."""
+        return (self.padded - (self.kernel - 1) * self.dilation - 1) // self.stride + 1
+
+    @property
+    def phase(self) -> int:
+        """Elements of each of the `stride` phases."""
+        return -(-self.padded // self.stride)
+
+
+def window_of(row: Row, axis: str, kernel: int | None = None) -> Window:
+    """The window over rows (axis "h") or columns ("w") of a descriptor.
+
+    kernel: its size where opd1 does not say it.
+
+    Raises DeviceError when a size is zero or the result's size is not what input and kernel give.
+    """
+    letter, before, after = ("y", "up", "dn") if axis == "h" else ("x", "lf", "rt")
+    window = Window(
+        size=row[f"opd0_{axis}"],
+        kernel=row[f"opd1_{axis}"] if kernel is None else kernel,
+        dilation=row[f"opd1_{letter}_ins0"] + 1,
+        stride=row[f"res_op_{letter}_str"],
+        before=row[f"opd0_{before}_pad"],
+        after=row[f"opd0_{after}_pad"],
+        insert=row[f"opd0_{letter}_ins0"],
+    )
+    for name, value in (("opd0", window.size), ("opd1", window.kernel)):
+        if value == 0:
+            raise DeviceError(f"{name}: its {axis} is zero", hint="sizes start at 1")
+    if window.stride == 0:
+        raise DeviceError(f"res_op_{letter}_str: a stride of zero", hint="strides start at 1")
+    if row[f"res0_{axis}"] != window.result:
+        raise DeviceError(
+            f"res0: {axis} is {row[f'res0_{axis}']}, but input and kernel give {max(window.result, 0)} "
+            f"(input {window.size}, {window.insert} zeros inserted, pads {window.before} and {window.after}, "
+            f"kernel {window.kernel}, dilation {window.dilation}, stride {window.stride})",
+            hint="the size of the result follows from the others",
+        )
+    return window
+
+
+class Planes:
+    """The layout of phased planes for a window in two directions.
+
+    plane: elements of one plane. offsets: int64[kernel_h * kernel_w]. count: output numbers to compute.
+    """
+
+    def __init__(self, rows: Window, columns: Window) -> None:
+        self.rows = rows
+        self.columns = columns
+        self.pitch = columns.phase
+        self._phase = rows.phase * columns.phase
+        self.count = (rows.result - 1) * self.pitch + columns.result
+        self.plane = rows.stride * columns.stride * self._phase
+        y, x = np.arange(rows.kernel) * rows.dilation, np.arange(columns.kernel) * columns.dilation
+        row_at = y % rows.stride * columns.stride * self._phase + y // rows.stride * self.pitch
+        column_at = x % columns.stride * self._phase + x // columns.stride
+        self.offsets: npt.NDArray[np.int64] = (row_at[:, None] + column_at[None, :]).reshape(-1)
+
+    def lay(self, x: Array, fill: Any, dtype: type[np.generic]) -> Array:
+        """Dense [..., h, w] as phased planes [..., plane]; gaps between elements 0, padding `fill`."""
+        r, c = self.rows, self.columns
+        lead = x.shape[:-2]
+        padded = np.full((*lead, r.phase * r.stride, c.phase * c.stride), fill, dtype)
+        inner = padded[..., r.before : r.padded - r.after, c.before : c.padded - c.after]
+        if r.insert or c.insert:
+            inner[...] = 0
+        inner[..., :: r.insert + 1, :: c.insert + 1] = x
+        if r.stride == 1 and c.stride == 1:
+            return padded.reshape(*lead, self.plane)
+        split = padded.reshape(*lead, r.phase, r.stride, c.phase, c.stride)
+        k = len(lead)
+        moved = split.transpose(*range(k), k + 1, k + 3, k, k + 2)
+        return np.ascontiguousarray(moved).reshape(*lead, self.plane)
+
+    def crop(self, numbers: Array) -> Array:
+        """Computed numbers [..., count] as a view [..., h, w] of the output pixels.
+
+        `numbers` must have room for result_h * pitch elements in its last axis.
+        """
+        lead = numbers.shape[:-1]
+        full = numbers.reshape(*lead, self.rows.result, self.pitch)
+        pixels: Array = full[..., : self.columns.result]
+        return pixels
+
+    @property
+    def room(self) -> int:
+        """Elements to allocate for the computed numbers of one plane, see crop."""
+        return self.rows.result * self.pitch

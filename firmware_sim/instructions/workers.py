@@ -1,0 +1,50 @@
+"""Handing independent pieces of one instruction to threads.
+
+TPULAYER_THREADS sets their number; without it, all processors this process may use.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+from firmware_sim.errors import UsageError
+from firmware_sim.flush import flush_this_thread
+
+Piece = Callable[[], None]
+
+
+@lru_cache(maxsize=1)
+def threads() -> int:
+    """How many threads work. Raises an error when TPULAYER_THREADS is not a positive number."""
+    text = os.environ.get("TPULAYER_THREADS", "")
+    if not text:
+        return len(os.sched_getaffinity(0))
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(
+            f"TPULAYER_THREADS is {text!r}", hint="set it to the number of threads, 1 or more, or unset it"
+        )
+    return int(text)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads(), "tpu", initializer=flush_this_thread)
+
+
+def cut(size: int, unit: int, pieces: int) -> list[tuple[int, int]]:
+    """[0, size) in at most `pieces` ranges of multiples of `unit`, the last one shorter."""
+    step = -(-size // (pieces * unit)) * unit
+    return [(i, min(i + step, size)) for i in range(0, size, step)]
+
+
+def run(pieces: list[Piece]) -> None:
+    """All pieces, in any order; the calling thread must flush denormals already."""
+    if len(pieces) == 1 or threads() == 1:
+        for piece in pieces:
+            piece()
+        return
+    for done in [_pool().submit(piece) for piece in pieces]:
+        done.result()
