@@ -31,7 +31,7 @@ _FEW_PIXELS = 16  # below, results are computed with output channels side by sid
 
 
 def _planes(row: Row) -> Planes:
-    return Planes(window_of(row, "h"), window_of(row, "w"))
+    return Planes(window_of(row, "h"), window_of(row, "w"), whole=True)
 
 
 def _channels(row: Row) -> int:

@@ -33,14 +33,15 @@ class Window:
     before: int  # padding
     after: int
     insert: int  # zeros between neighbours
+    result: int  # output elements
 
     @property
     def padded(self) -> int:
         return (self.size - 1) * (self.insert + 1) + 1 + self.before + self.after
 
     @property
-    def result(self) -> int:
-        """Output elements; zero or less when the kernel does not fit."""
+    def possible(self) -> int:
+        """Output elements that the input gives; zero or less when the kernel does not fit."""
         return (self.padded - (self.kernel - 1) * self.dilation - 1) // self.stride + 1
 
     @property
@@ -49,36 +50,40 @@ class Window:
         return -(-self.padded // self.stride)
 
 
-def window_of(row: Row, axis: str, kernel: int | None = None) -> Window:
+def window_of(row: Row, axis: str) -> Window:
     """The window over rows (axis "h") or columns ("w") of a descriptor.
 
-    kernel: its size where opd1 does not say it.
-
-    Raises DeviceError when a size is zero or the result's size is not what input and kernel give.
+    Raises DeviceError when a size is zero.
     """
     letter, before, after = ("y", "up", "dn") if axis == "h" else ("x", "lf", "rt")
     window = Window(
         size=row[f"opd0_{axis}"],
-        kernel=row[f"opd1_{axis}"] if kernel is None else kernel,
+        kernel=row[f"opd1_{axis}"],
         dilation=row[f"opd1_{letter}_ins0"] + 1,
         stride=row[f"res_op_{letter}_str"],
         before=row[f"opd0_{before}_pad"],
         after=row[f"opd0_{after}_pad"],
         insert=row[f"opd0_{letter}_ins0"],
+        result=row[f"res0_{axis}"],
     )
-    for name, value in (("opd0", window.size), ("opd1", window.kernel)):
+    for name, value in (("opd0", window.size), ("opd1", window.kernel), ("res0", window.result)):
         if value == 0:
             raise DeviceError(f"{name}: its {axis} is zero", hint="sizes start at 1")
     if window.stride == 0:
         raise DeviceError(f"res_op_{letter}_str: a stride of zero", hint="strides start at 1")
-    if row[f"res0_{axis}"] != window.result:
-        raise DeviceError(
-            f"res0: {axis} is {row[f'res0_{axis}']}, but input and kernel give {max(window.result, 0)} "
-            f"(input {window.size}, {window.insert} zeros inserted, pads {window.before} and {window.after}, "
-            f"kernel {window.kernel}, dilation {window.dilation}, stride {window.stride})",
-            hint="the size of the result follows from the others",
-        )
     return window
+
+
+def check_result(axis: str, window: Window, *, whole: bool) -> None:
+    """Raise DeviceError when the result is larger than the input gives; whole: or smaller."""
+    if window.result == window.possible or (window.result < window.possible and not whole):
+        return
+    raise DeviceError(
+        f"res0: {axis} is {window.result}, but input and kernel give {max(window.possible, 0)} "
+        f"(input {window.size}, {window.insert} zeros inserted, pads {window.before} and {window.after}, "
+        f"kernel {window.kernel}, dilation {window.dilation}, stride {window.stride})",
+        hint="the size of the result follows from the others",
+    )
 
 
 class Planes:
@@ -87,7 +92,10 @@ class Planes:
     plane: elements of one plane. offsets: int64[kernel_h * kernel_w]. count: output numbers to compute.
     """
 
-    def __init__(self, rows: Window, columns: Window) -> None:
+    def __init__(self, rows: Window, columns: Window, *, whole: bool) -> None:
+        """whole: the result is all that the input gives, not a part. Raises DeviceError if not."""
+        check_result("h", rows, whole=whole)
+        check_result("w", columns, whole=whole)
         self.rows = rows
         self.columns = columns
         self.pitch = columns.phase
@@ -100,13 +108,11 @@ class Planes:
         self.offsets: npt.NDArray[np.int64] = (row_at[:, None] + column_at[None, :]).reshape(-1)
 
     def lay(self, x: Array, fill: Any, dtype: type[np.generic]) -> Array:
-        """Dense [..., h, w] as phased planes [..., plane]; gaps between elements 0, padding `fill`."""
+        """Dense [..., h, w] as phased planes [..., plane]; inserted elements and padding hold `fill`."""
         r, c = self.rows, self.columns
         lead = x.shape[:-2]
         padded = np.full((*lead, r.phase * r.stride, c.phase * c.stride), fill, dtype)
         inner = padded[..., r.before : r.padded - r.after, c.before : c.padded - c.after]
-        if r.insert or c.insert:
-            inner[...] = 0
         inner[..., :: r.insert + 1, :: c.insert + 1] = x
         if r.stride == 1 and c.stride == 1:
             return padded.reshape(*lead, self.plane)

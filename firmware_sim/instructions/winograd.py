@@ -34,7 +34,7 @@ def _window(row: Row, axis: str) -> Window:
         raise DeviceError(
             f"opd1: {axis} is {row[f'opd1_{axis}']}", hint="winograd weights are tiles of 4 x 4 elements"
         )
-    window = window_of(row, axis, kernel=_KERNEL)
+    window = replace(window_of(row, axis), kernel=_KERNEL)
     if window.stride != 1 or window.dilation != 1:
         raise DeviceError("winograd works with stride 1 and dilation 1 only", hint="use a plain convolution")
     return window
@@ -82,7 +82,7 @@ def _sums(planes: Planes, x: Array, weights: Array, limit: int) -> Array:
 
 
 def _bind(row: Row, memory: Memory) -> Run:
-    planes = Planes(_window(row, "h"), _window(row, "w"))
+    planes = Planes(_window(row, "h"), _window(row, "w"), whole=True)
     # the weights' sign field is not read: they are signed, and so is the result but for relu
     fixed = conv.fixed_of(row)
     fixed = replace(fixed, weight_signed=True, signed=not fixed.relu)
