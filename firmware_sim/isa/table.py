@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import arithmetic, conv, depthwise, dma, md, winograd
+from firmware_sim.instructions import arithmetic, conv, depthwise, dma, matmul, md, winograd
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.instruction import Engine, Instruction, Status
 from firmware_sim.isa.layout import Row
@@ -21,7 +21,6 @@ def _other(
 _TODO, _OPEN = Status.NOT_IMPLEMENTED, Status.UNVERIFIED
 
 _OTHERS = (
-    _other("matmul", Task.MATMUL, _TODO, "matrix product"),
     _other("matmul2", Task.MATMUL2, _TODO, "256 x 256 int8 matrix product"),
     _other(
         "correlation",
@@ -48,6 +47,7 @@ TABLE: tuple[Instruction, ...] = (
     *conv.INSTRUCTIONS,
     *winograd.INSTRUCTIONS,
     *depthwise.INSTRUCTIONS,
+    *matmul.INSTRUCTIONS,
     *dma.INSTRUCTIONS,
     *_OTHERS,
 )

@@ -1,0 +1,270 @@
+"""Matrix products (tsk_typ 2): fp32 and 8-bit.
+
+Matrices lie with rows on n and columns over channels, opd0_w or res0_w columns to a channel, in the
+aligned layout. The left one is [opd0_n, K], the last channel holding opd1_w columns, or with
+opt_left_tran [K, opd0...] transposed; the right one and the bias have the result's columns.
+fp32: two chains by the parity of k, then bias, then the old result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firmware_sim import chip
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import fp32, sums
+from firmware_sim.instructions.dense import Array, Dense
+from firmware_sim.instructions.elementwise import check_aligned, check_lanes
+from firmware_sim.instructions.local_operand import local_offset
+from firmware_sim.instructions.saturate import saturate, shift_half_up
+from firmware_sim.isa import timing
+from firmware_sim.isa.codes import Precision, Task
+from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor, aligned_strides
+from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
+from firmware_sim.isa.layout import Row
+from firmware_sim.memory import Memory
+
+
+def _matrix(
+    row: Row, name: str, access: Access, rows: int, channels: int, width: int, itemsize: int
+) -> Tensor:
+    offset = local_offset(row[f"{name}_addr"], name)
+    shape = (rows, channels, 1, width)
+    strides = aligned_strides(offset // chip.LOCAL_BYTES, shape, itemsize)
+    return Tensor(name, access, Space.LOCAL, offset, shape, strides, itemsize)
+
+
+@dataclass(frozen=True)
+class Product:
+    """Sizes: result [m, channels * width], sums over k; the left matrix is stored as rows x columns."""
+
+    rows: int
+    columns: int
+    m: int
+    k: int
+    channels: int
+    width: int
+
+
+def product_of(row: Row) -> Product:
+    """Raises DeviceError when a size is zero or the last channel holds more than its width."""
+    for name in ("opd0_n", "opd0_c", "opd0_w", "opd1_w", "res0_c", "res0_w"):
+        if row[name] == 0:
+            raise DeviceError(f"{name} is zero", hint="sizes start at 1")
+    if row["opd1_w"] > row["opd0_w"]:
+        raise DeviceError(
+            f"opd1_w: the left matrix's last channel holds {row['opd1_w']} columns, "
+            f"but a channel has {row['opd0_w']}",
+            hint="opd1_w is between 1 and opd0_w",
+        )
+    rows, columns = row["opd0_n"], (row["opd0_c"] - 1) * row["opd0_w"] + row["opd1_w"]
+    m, k = (columns, rows) if row["opt_left_tran"] else (rows, columns)
+    return Product(rows, columns, m, k, row["res0_c"], row["res0_w"])
+
+
+def _left(row: Row, p: Product, itemsize: int) -> tuple[Operand, ...]:
+    """The left matrix: its full channels, and the last one when it is shorter."""
+    if row["opt_opd0_const"]:
+        return (Constant("opd0", row["opd0_addr"]),)
+    whole = _matrix(row, "opd0", Access.READ, p.rows, row["opd0_c"], row["opd0_w"], itemsize)
+    short = row["opd1_w"]
+    if short == row["opd0_w"]:
+        return (whole,)
+    found = []
+    if row["opd0_c"] > 1:
+        shape = (p.rows, row["opd0_c"] - 1, 1, row["opd0_w"])
+        found.append(Tensor("opd0", Access.READ, Space.LOCAL, whole.offset, shape, whole.strides, itemsize))
+    slot, lane = divmod(whole.lane + row["opd0_c"] - 1, chip.NPU_NUM)
+    offset = lane * chip.LOCAL_BYTES + whole.offset % chip.LOCAL_BYTES + slot * whole.strides[1] * itemsize
+    shape = (p.rows, 1, 1, short)
+    found.append(Tensor("opd0", Access.READ, Space.LOCAL, offset, shape, whole.strides, itemsize))
+    return tuple(found)
+
+
+class _Left:
+    """The left matrix prepared for loading as [m, k]."""
+
+    def __init__(
+        self, memory: Memory, row: Row, p: Product, left: tuple[Operand, ...], dtype: type[np.generic]
+    ) -> None:
+        self._row, self._product = row, p
+        self._parts = [Dense(memory, t, dtype) for t in left if isinstance(t, Tensor)]
+        self._constant = 0
+        if isinstance(left[0], Constant):
+            bits = np.array([left[0].bits], np.uint32).view(dtype)
+            self._constant = bits[0]
+
+    def load(self) -> Array:
+        p = self._product
+        if not self._parts:
+            return np.full((p.m, p.k), self._constant)
+        stored = np.concatenate([part.load().reshape(p.rows, -1) for part in self._parts], axis=1)
+        turned: Array = stored.T if self._row["opt_left_tran"] else stored
+        return turned
+
+
+def _check(operands: tuple[Operand, ...]) -> None:
+    tensors = [o for o in operands if isinstance(o, Tensor)]
+    for t in tensors:
+        if t.name != "opd0":
+            check_lanes(tensors[0], (t,))
+    seen = set()
+    for t in tensors:
+        if t.name not in seen:  # the last channel follows from the first ones
+            check_aligned(t, chip.ALIGN_BYTES)
+        seen.add(t.name)
+
+
+def _has_bias(row: Row) -> bool:
+    return row["tsk_opd_num"] >= 3
+
+
+# --- fp32 ----------------------------------------------------------------------------------------
+
+
+def _fp32_parts(row: Row) -> tuple[Tensor, tuple[Operand, ...], Tensor, tuple[Tensor, ...]]:
+    p = product_of(row)
+    access = Access.UPDATE if row["opt_res_add"] else Access.WRITE
+    bias = (_matrix(row, "opd2", Access.READ, 1, p.channels, p.width, 4),) if _has_bias(row) else ()
+    return (
+        _matrix(row, "res0", access, p.m, p.channels, p.width, 4),
+        _left(row, p, 4),
+        _matrix(row, "opd1", Access.READ, p.k, p.channels, p.width, 4),
+        bias,
+    )
+
+
+def _fp32_operands(row: Row) -> tuple[Operand, ...]:
+    out, left, right, bias = _fp32_parts(row)
+    return (out, *left, right, *bias)
+
+
+def _fp32_bind(row: Row, memory: Memory) -> Run:
+    out, left, right, bias = _fp32_parts(row)
+    _check(_fp32_operands(row))
+    p = product_of(row)
+    source = _Left(memory, row, p, left, np.float32)
+    other = Dense(memory, right, np.float32)
+    added = [Dense(memory, b, np.float32) for b in bias]
+    target = Dense(memory, out, np.float32)
+    adds_old = Access.READ in out.access
+
+    def run() -> None:
+        results = sums.matrix_product(source.load(), other.load().reshape(p.k, -1))
+        for b in added:
+            results = fp32.add(results, b.load().reshape(1, -1))
+        results = results.reshape(out.shape)
+        if adds_old:
+            results = fp32.add(results, target.load())
+        target.store(results)
+
+    return run
+
+
+def _fp32_cycles(row: Row) -> timing.Cycles:
+    p = product_of(row)
+    lane = local_offset(row["res0_addr"], "res0") // chip.LOCAL_BYTES
+    return timing.matrix_product(p.m, lane, (p.channels, p.width), p.k, bias=_has_bias(row))
+
+
+# --- 8-bit ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _FixedParts:
+    out: Tensor
+    old: tuple[Tensor, ...]  # the old result is 16 bit wide, whatever the new one is
+    left: tuple[Operand, ...]
+    right: Tensor
+    bias: tuple[Tensor, ...]
+
+    def all(self) -> tuple[Operand, ...]:
+        return (self.out, *self.old, *self.left, self.right, *self.bias)
+
+
+def _result_bytes(row: Row) -> int:
+    return 1 if row["opt_res0_prec"] == Precision.INT8 else 2
+
+
+def _fixed_parts(row: Row) -> _FixedParts:
+    p = product_of(row)
+    old = (_matrix(row, "res0", Access.READ, p.m, p.channels, p.width, 2),) if row["opt_res_add"] else ()
+    bias = (_matrix(row, "opd2", Access.READ, 1, p.channels, p.width, 2),) if _has_bias(row) else ()
+    return _FixedParts(
+        _matrix(row, "res0", Access.WRITE, p.m, p.channels, p.width, _result_bytes(row)),
+        old,
+        _left(row, p, 1),
+        _matrix(row, "opd1", Access.READ, p.k, p.channels, p.width, 1),
+        bias,
+    )
+
+
+def _wide(values: Array, signed: bool) -> Array:
+    """16-bit words as int64."""
+    out: Array = values.view(np.int16).astype(np.int64) if signed else values.astype(np.int64)
+    return out
+
+
+def _fixed_bind(row: Row, memory: Memory) -> Run:
+    parts = _fixed_parts(row)
+    _check(parts.all())
+    p = product_of(row)
+    left_signed, right_signed = bool(row["opt_opd0_sign"]), bool(row["opt_opd1_sign"])
+    bias_signed, old_signed = bool(row["opt_opd2_sign"]), bool(row["opt_res_add_sign"])
+    signed = left_signed or right_signed or (_has_bias(row) and bias_signed)
+    limit = (128 if left_signed else 255) * (128 if right_signed else 255)
+    source = _Left(memory, row, p, parts.left, np.int8 if left_signed else np.uint8)
+    other = Dense(memory, parts.right, np.int8 if right_signed else np.uint8)
+    bias = [Dense(memory, b, np.uint16) for b in parts.bias]
+    old = [Dense(memory, o, np.uint16) for o in parts.old]
+    bits = 8 * _result_bytes(row)
+    target = Dense(memory, parts.out, np.uint8 if bits == 8 else np.uint16)
+    left_shift, right_shift = row["opt_left_shift"], row["opt_right_shift"]
+    to_signed = signed and not row["opt_relu"]
+
+    def run() -> None:
+        total = sums.integer_product(source.load(), other.load().reshape(p.k, -1), limit).astype(np.int64)
+        for b in bias:
+            total += _wide(b.load(), bias_signed).reshape(1, -1)
+        for o in old:
+            total += _wide(o.load(), old_signed).reshape(total.shape) << left_shift
+        results = saturate(shift_half_up(total, right_shift), bits, to_signed)
+        target.store(results.reshape(parts.out.shape))
+
+    return run
+
+
+def _fixed_cycles(row: Row) -> timing.Cycles:
+    p = product_of(row)
+    lane = local_offset(row["res0_addr"], "res0") // chip.LOCAL_BYTES
+    return timing.matrix_product_fixed(
+        p.m, lane, (p.channels, p.width), p.k, bias=_has_bias(row), add=bool(row["opt_res_add"])
+    )
+
+
+def _match(*precisions: Precision) -> dict[str, frozenset[int]]:
+    return {
+        "tsk_typ": frozenset({int(Task.MATMUL)}),
+        "tsk_eu_typ": frozenset(range(32)),
+        "opt_res0_prec": frozenset(map(int, precisions)),
+    }
+
+
+INSTRUCTIONS = (
+    Instruction(
+        "matmul.fp32",
+        Engine.BD,
+        _match(Precision.FP32, Precision.INT32),
+        "matrix product (+ bias) (+ old with opt_res_add), fp32",
+        Semantics(_fp32_operands, _fp32_cycles, _fp32_bind),
+    ),
+    Instruction(
+        "matmul.int8",
+        Engine.BD,
+        _match(Precision.INT8, Precision.INT16),
+        "matrix product of 8-bit elements (+ 16-bit bias) (+ old shifted left), 8-bit or 16-bit result",
+        Semantics(lambda row: _fixed_parts(row).all(), _fixed_cycles, _fixed_bind),
+    ),
+)
