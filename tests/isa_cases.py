@@ -196,6 +196,8 @@ def dma(draw: st.DrawFn) -> Case:
         fields.update((f"{side}_{a}stride", s) for a, s in zip(_AXES, steps, strict=True))
         address = base * (1 if local else 8) + draw(st.integers(0, 9)) * data_format.itemsize
         address += LOCAL + draw(lanes) * LANE if local else DDR
+        if special is Special.CONSTANT and side == "src":
+            address = 0
         fields.update(
             {f"{side}_start_addr_l32": address & 0xFFFF_FFFF, f"{side}_start_addr_h8": address >> 32}
         )

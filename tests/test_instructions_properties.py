@@ -21,6 +21,7 @@ from firmware_sim.isa.table import lookup
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests import isa_cases as cases
+from tests import isa_cases_nn as cases_nn
 from tests import reference_chip as ref
 
 U8 = npt.NDArray[np.uint8]
@@ -281,8 +282,17 @@ def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
 # --- footprints ----------------------------------------------------------------------------------
 
 
-@given(case=st.one_of(cases.arithmetic(), cases.md(), cases.dma()))
-@settings(max_examples=100, deadline=None)
+@given(
+    case=st.one_of(
+        cases.arithmetic(),
+        cases.md(),
+        cases.dma(),
+        cases_nn.convolution(),
+        cases_nn.depthwise(),
+        cases_nn.product(),
+    )
+)
+@settings(max_examples=200, deadline=None)
 def test_footprints_hold(case: cases.Case, chip: Tpu) -> None:
     """Bytes outside `writes` never change; bytes outside `reads` never change what is written."""
     engine = case[0]

@@ -158,7 +158,9 @@ def _fixed_operands(row: Row, itemsize: int) -> _FixedOperands:
     x = parts.packed_neuron(row, row["res0_c"], explicit=False)
     if row["tsk_eu_typ"] != Eu.MAC:
         return _FixedOperands(out, x, None, ())
-    return _FixedOperands(out, x, _weight(row, 1), parts.bias(row, 2))
+    weight = _weight(row, 1)
+    # an average takes no bias
+    return _FixedOperands(out, x, weight, () if isinstance(weight, Constant) else parts.bias(row, 2))
 
 
 def average_weight(size: int, constant: int) -> int:
@@ -196,9 +198,16 @@ def _fixed_weights(load: Dense | None, row: Row, fixed: Fixed, channels: int, ta
 
 
 def _fixed_bind(row: Row, memory: Memory, bits: int) -> Run:
+    if row["opt_opd0_prec"] != Precision.INT8:
+        raise DeviceError(
+            f"opt_opd0_prec: {row['opt_opd0_prec']}",
+            hint="the input of this instruction is 8-bit: set it to 0",
+        )
     operands = _fixed_operands(row, bits // 8)
     parts.check(row, operands.all())
     planes, fixed = _planes(row), fixed_of(row, bits)
+    if row["opt_opd1_const"]:  # the result of an average has its input's sign
+        fixed = replace(fixed, signed=fixed.input_signed and not fixed.relu)
     n, c, _, _ = operands.out.shape
     kind = np.int8 if fixed.input_signed else np.uint8
     source = DensePacked(memory, operands.x, kind)
@@ -209,9 +218,9 @@ def _fixed_bind(row: Row, memory: Memory, bits: int) -> Run:
         lowest = np.array(np.iinfo(kind).min, kind)
         laid = planes.lay(source.load(), lowest, kind).reshape(n * c, planes.plane)
         results = _cropped(planes, _maximum(planes, laid, lowest), (n, c))
-        if fixed.relu:
-            results = results.view(np.int8)  # its sign bit counts also where the input is unsigned
-        target.store(fixed.finish(results.astype(np.int32), None))
+        if fixed.relu:  # the sign bit counts also where the input is unsigned
+            results = np.maximum(results.view(np.int8), np.int8(0))
+        target.store(results.view(np.uint8))
 
     if weight is None:
         if row["opt_right_shift"]:
@@ -283,15 +292,8 @@ INSTRUCTIONS = (
     Instruction(
         "depthwise.int8_to_int16",
         Engine.BD,
-        _match(_MAC, Precision.INT16),
-        "depthwise convolution or average pool of 8-bit elements (4N), 16-bit result",
-        _fixed_semantics(16),
-    ),
-    Instruction(
-        "max_pool.int8_to_int16",
-        Engine.BD,
-        _match(_MAXIMA, Precision.INT16),
-        "maximum over a window of 8-bit elements (4N), 16-bit result",
+        {**_match(_MAC, Precision.INT16), "opt_opd1_const": frozenset({0})},
+        "depthwise convolution of 8-bit elements (4N) (+ 16-bit bias), 16-bit result, four batches to 64 bits",
         _fixed_semantics(16),
     ),
 )

@@ -142,17 +142,19 @@ def _fp32_operands(row: Row) -> tuple[Operand, ...]:
 
 
 def _fp32_bind(row: Row, memory: Memory) -> Run:
-    out, left, right, bias = _fp32_parts(row)
+    out, first, second, bias = _fp32_parts(row)
     _check(_fp32_operands(row))
     p = product_of(row)
-    source = _Left(memory, row, p, left, np.float32)
-    other = Dense(memory, right, np.float32)
+    source = _Left(memory, row, p, first, np.float32)
+    other = Dense(memory, second, np.float32)
     added = [Dense(memory, b, np.float32) for b in bias]
     target = Dense(memory, out, np.float32)
     adds_old = Access.READ in out.access
 
     def run() -> None:
-        results = sums.matrix_product(source.load(), other.load().reshape(p.k, -1))
+        left, right = source.load(), other.load().reshape(p.k, -1)
+        # without a sum, a product of -0 stays
+        results = fp32.mul(left, right) if p.k == 1 else sums.matrix_product(left, right)
         for b in added:
             results = fp32.add(results, b.load().reshape(1, -1))
         results = results.reshape(out.shape)

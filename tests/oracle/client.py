@@ -103,7 +103,8 @@ class Oracle:
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         self._said.truncate(0)
         self._said.seek(0)
-        return lines[-1] if lines else "the model ended without a word"
+        checks = [line for line in lines if "ASSERT" in line]  # before it lists its stack
+        return " ".join(checks or lines[-1:]) or "the model ended without a word"
 
     def ask(
         self,
