@@ -293,7 +293,8 @@ INSTRUCTIONS = (
         "depthwise.int8_to_int16",
         Engine.BD,
         {**_match(_MAC, Precision.INT16), "opt_opd1_const": frozenset({0})},
-        "depthwise convolution of 8-bit elements (4N) (+ 16-bit bias), 16-bit result, four batches to 64 bits",
+        "depthwise convolution of 8-bit elements (4N) (+ 16-bit bias), 16-bit result, four batches "
+        "to 64 bits",
         _fixed_semantics(16),
     ),
 )

@@ -79,10 +79,8 @@ class Oracle:
     def __init__(self) -> None:
         self._folder = fetch()
         self._child: subprocess.Popen[bytes] | None = None
-        self._open = contextlib.ExitStack()
-        self._said = self._open.enter_context(
-            tempfile.TemporaryFile()
-        )  # not a pipe: the model may say more than a pipe holds
+        # not a pipe: the model may say more than a pipe holds
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
 
     def __enter__(self) -> Oracle:
         return self

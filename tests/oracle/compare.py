@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.footprint import Space
-
 from firmware_sim.tpu import Tpu
 from tests.golden_vectors import same_bits
 from tests.isa_cases import LANE, Case, execute, fill, windows, words_of
