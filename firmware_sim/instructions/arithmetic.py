@@ -77,7 +77,7 @@ def _copy(a: Words) -> Words:
 
 
 @dataclass(frozen=True)
-class _Operation:
+class Operation:
     eu: Eu
     summary: str
     kernel: elementwise.Kernel
@@ -87,23 +87,23 @@ class _Operation:
     factor: float = 2  # cycles per 16 pixels
 
 
-_OPERATIONS = (
-    _Operation(Eu.MUL, "opd0 * opd1, fp32", on_floats(fp32.mul)),
-    _Operation(
+OPERATIONS = (
+    Operation(Eu.MUL, "opd0 * opd1, fp32", on_floats(fp32.mul)),
+    Operation(
         Eu.MAC, "old + opd0 * opd1, fp32, the product rounded first", on_floats(fp32.mac), old=True, factor=5
     ),
-    _Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add)),
-    _Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub)),
-    _Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum)),
-    _Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum)),
-    _Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical),
-    _Operation(Eu.AND, "opd0 & opd1", np.bitwise_and),
-    _Operation(Eu.OR, "opd0 | opd1", np.bitwise_or),
-    _Operation(Eu.XOR, "opd0 ^ opd1", np.bitwise_xor),
-    _Operation(Eu.SELECT_GT, "opd0 > opd1 ? opd2 : 0, fp32", _select_greater, value=True),
-    _Operation(Eu.SELECT_EQ, "opd0 == opd1 ? opd2 : 0, on bits", _select_equal, value=True),
-    _Operation(Eu.DIV, "opd0 / opd1, fp32, by reciprocal square root", on_floats(fp32.div), factor=30),
-    _Operation(Eu.COPY, "opd0", _copy, inputs=("opd0",)),
+    Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add)),
+    Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub)),
+    Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum)),
+    Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum)),
+    Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical),
+    Operation(Eu.AND, "opd0 & opd1", np.bitwise_and),
+    Operation(Eu.OR, "opd0 | opd1", np.bitwise_or),
+    Operation(Eu.XOR, "opd0 ^ opd1", np.bitwise_xor),
+    Operation(Eu.SELECT_GT, "opd0 > opd1 ? opd2 : 0, fp32", _select_greater, value=True),
+    Operation(Eu.SELECT_EQ, "opd0 == opd1 ? opd2 : 0, on bits", _select_equal, value=True),
+    Operation(Eu.DIV, "opd0 / opd1, fp32, by reciprocal square root", on_floats(fp32.div), factor=30),
+    Operation(Eu.COPY, "opd0", _copy, inputs=("opd0",)),
 )
 
 
@@ -128,7 +128,7 @@ def _with_shifts(operand: Operand, row: Row) -> Operand:
     return replace(operand, h_shift=h_shift, w_shift=w_shift) if h_shift or w_shift else operand
 
 
-def _semantics(op: _Operation) -> Semantics:
+def _semantics(op: Operation) -> Semantics:
     def result(row: Row) -> Tensor:
         access = Access.UPDATE if op.old else Access.WRITE
         out = word_tensor(row, "res0", result_shape(row), access, aligned=is_aligned(row, "res0"))
@@ -186,7 +186,7 @@ INSTRUCTIONS = tuple(
         summary=op.summary,
         semantics=_semantics(op),
     )
-    for op in _OPERATIONS
+    for op in OPERATIONS
 ) + tuple(
     Instruction(
         name=f"ar.fixed.{op.eu.name.lower()}",
@@ -196,5 +196,5 @@ INSTRUCTIONS = tuple(
         status=Status.NOT_IMPLEMENTED,
         reason="fixed-point arithmetic is not implemented yet",
     )
-    for op in _OPERATIONS
+    for op in OPERATIONS
 )

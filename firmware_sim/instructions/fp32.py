@@ -47,8 +47,9 @@ def mac(a: F32, b: F32, old: F32) -> F32:
 
 
 def rsqrt(x: F32) -> F32:
-    """1 / sqrt(x) from the bit trick and three Newton steps; the sign of x is not looked at specially."""
-    r: F32 = (_RSQRT_MAGIC - (x.view(np.uint32) >> np.uint32(1))).view(np.float32)
+    """1 / sqrt(x) from the bit trick and three Newton steps; the sign is shifted like any other bit."""
+    half = (x.view(np.int32) >> np.int32(1)).view(np.uint32)
+    r: F32 = (_RSQRT_MAGIC - half).view(np.float32)
     h = mul(x, _HALF)
     for _ in range(3):
         r = mul(r, sub(_THREE_HALVES, mul(mul(h, r), r)))

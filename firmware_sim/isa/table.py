@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import arithmetic, conv, depthwise, dma, matmul, md, winograd
+from firmware_sim.instructions import (
+    arithmetic,
+    conv,
+    depthwise,
+    dma,
+    matmul,
+    matmul2,
+    md,
+    sfu,
+    table_lookup,
+    vector,
+    winograd,
+)
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.instruction import Engine, Instruction, Status
 from firmware_sim.isa.layout import Row
@@ -21,7 +33,6 @@ def _other(
 _TODO, _OPEN = Status.NOT_IMPLEMENTED, Status.UNVERIFIED
 
 _OTHERS = (
-    _other("matmul2", Task.MATMUL2, _TODO, "256 x 256 int8 matrix product"),
     _other(
         "correlation",
         Task.CORRELATION,
@@ -29,16 +40,11 @@ _OTHERS = (
         "convolution correlation",
         "the order of its sums is not known",
     ),
-    _other("table_lookup", Task.TABLE_LOOKUP, _TODO, "table lookup by 8-bit index"),
     _other("md_sum", Task.MD_SUM, _OPEN, "sum per channel", "the order of its sums is not known"),
-    _other(
-        "md_sfu", Task.MD_SFU, _TODO, "Taylor series, fp32 to int32, normalisation, reciprocal square root"
-    ),
     _other(
         "local_arrange", Task.LOCAL_ARRANGE, _OPEN, "rearranging local memory", "no source tells what it does"
     ),
     _other("decompress", Task.DECOMPRESS, _OPEN, "decompression", "no source tells what it does"),
-    _other("vector_correlation", Task.VECTOR_CORRELATION, _TODO, "operation on all pairs of two vectors"),
 )
 
 TABLE: tuple[Instruction, ...] = (
@@ -48,6 +54,10 @@ TABLE: tuple[Instruction, ...] = (
     *winograd.INSTRUCTIONS,
     *depthwise.INSTRUCTIONS,
     *matmul.INSTRUCTIONS,
+    *matmul2.INSTRUCTIONS,
+    *sfu.INSTRUCTIONS,
+    *table_lookup.INSTRUCTIONS,
+    *vector.INSTRUCTIONS,
     *dma.INSTRUCTIONS,
     *_OTHERS,
 )

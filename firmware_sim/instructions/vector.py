@@ -1,0 +1,96 @@
+"""Vector correlation (tsk_typ 14): an operation on all pairs of two vectors.
+
+res0[i, j] = f(opd0[i], opd1[j]): opd0 is a vector over its channels, the last one holding opd1_w
+elements; opd1 and the rows of the result lie over res0_c channels of res0_w elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from firmware_sim import chip
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import arithmetic
+from firmware_sim.instructions.dense import Dense
+from firmware_sim.instructions.elementwise import check_aligned, check_lanes
+from firmware_sim.instructions.local_operand import WORD, local_offset
+from firmware_sim.isa import timing
+from firmware_sim.isa.codes import Eu, Task
+from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, aligned_strides
+from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
+from firmware_sim.isa.layout import Row
+from firmware_sim.memory import Memory
+
+
+def _tensor(row: Row, name: str, access: Access, n: int, c: int, w: int) -> Tensor:
+    offset = local_offset(row[f"{name}_addr"], name)
+    shape = (n, c, 1, w)
+    strides = aligned_strides(offset // chip.LOCAL_BYTES, shape, WORD)
+    return Tensor(name, access, Space.LOCAL, offset, shape, strides, WORD)
+
+
+def _length(row: Row) -> int:
+    """Elements of opd0. Raises DeviceError for sizes that do not fit."""
+    for name in ("opd0_c", "opd0_w", "opd1_w", "res0_c", "res0_w"):
+        if row[name] == 0:
+            raise DeviceError(f"{name} is zero", hint="sizes start at 1")
+    if row["opd1_w"] > row["opd0_w"]:
+        raise DeviceError(
+            f"opd1_w: opd0's last channel holds {row['opd1_w']} elements, but a channel has {row['opd0_w']}",
+            hint="opd1_w is between 1 and opd0_w",
+        )
+    return (row["opd0_c"] - 1) * row["opd0_w"] + row["opd1_w"]
+
+
+def _operands(row: Row) -> tuple[Tensor, Tensor, Tensor]:
+    """res0, opd0 (its last channel as a whole: an upper bound), opd1."""
+    return (
+        _tensor(row, "res0", Access.WRITE, _length(row), row["res0_c"], row["res0_w"]),
+        _tensor(row, "opd0", Access.READ, 1, row["opd0_c"], row["opd0_w"]),
+        _tensor(row, "opd1", Access.READ, 1, row["res0_c"], row["res0_w"]),
+    )
+
+
+def _semantics(kernel: Callable[..., arithmetic.Words], factor: float) -> Semantics:
+    def operands(row: Row) -> tuple[Operand, ...]:
+        return _operands(row)
+
+    def bind(row: Row, memory: Memory) -> Run:
+        out, a, b = _operands(row)
+        check_lanes(out, (b,))
+        for tensor in (out, a, b):
+            check_aligned(tensor, chip.ALIGN_BYTES)
+        length = _length(row)
+        first, second, target = (Dense(memory, t, np.uint32) for t in (a, b, out))
+
+        def run() -> None:
+            left = first.load().reshape(-1)[:length]
+            right = second.load().reshape(-1)
+            target.store(kernel(left[:, None], right[None, :]).reshape(out.shape))
+
+        return run
+
+    def cycles(row: Row) -> timing.Cycles:
+        out = _operands(row)[0]
+        return timing.elementwise(out.shape, out.lane, factor)
+
+    return Semantics(operands, cycles, bind)
+
+
+INSTRUCTIONS = tuple(
+    Instruction(
+        f"vector_correlation.{op.eu.name.lower()}",
+        Engine.BD,
+        {
+            "tsk_typ": frozenset({int(Task.VECTOR_CORRELATION)}),
+            "tsk_eu_typ": frozenset({int(op.eu)}),
+            "opt_res0_prec": arithmetic.WORD_PRECISIONS,
+        },
+        f"{op.summary} for all pairs of elements of two vectors",
+        _semantics(op.kernel, op.factor),
+    )
+    for op in arithmetic.OPERATIONS
+    if op.eu in {Eu.MUL, Eu.ADD, Eu.SUB, Eu.MAX, Eu.MIN, Eu.AND, Eu.OR, Eu.XOR, Eu.DIV}
+)
