@@ -18,14 +18,13 @@ from firmware_sim.instructions.local_operand import WORD, is_aligned, result_sha
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, Tensor, aligned_strides
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics, Status
+from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 
 Words = npt.NDArray[np.uint32]
 
 WORD_PRECISIONS = frozenset({int(Precision.FP32), int(Precision.INT32)})
-FIXED_PRECISIONS = frozenset({int(Precision.INT8), int(Precision.INT16)})
 
 
 def on_floats(function: Callable[..., npt.NDArray[np.float32]]) -> elementwise.Kernel:
@@ -185,16 +184,6 @@ INSTRUCTIONS = tuple(
         match=_match(op.eu, WORD_PRECISIONS),
         summary=op.summary,
         semantics=_semantics(op),
-    )
-    for op in OPERATIONS
-) + tuple(
-    Instruction(
-        name=f"ar.fixed.{op.eu.name.lower()}",
-        engine=Engine.BD,
-        match=_match(op.eu, FIXED_PRECISIONS),
-        summary=f"{op.eu.name.lower()} on 8-bit (4N) and 16-bit (2N) elements",
-        status=Status.NOT_IMPLEMENTED,
-        reason="fixed-point arithmetic is not implemented yet",
     )
     for op in OPERATIONS
 )

@@ -7,7 +7,7 @@ groups, and single elements of the last group when it is not full.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,27 +32,47 @@ class Packed:
     strides: Dims4
     itemsize: int
     per_word: int
+    h_shift: int = 0
+    w_shift: int = 0
 
     @property
     def word(self) -> int:
         return self.itemsize * self.per_word
 
+    @property
+    def shifted(self) -> bool:
+        return bool(self.h_shift or self.w_shift)
+
+    def words(self, groups: int) -> Tensor:
+        """The first `groups` word groups."""
+        return Tensor(
+            self.name,
+            self.access,
+            Space.LOCAL,
+            self.offset,
+            (groups, *self.shape[1:]),
+            self.strides,
+            self.word,
+            self.h_shift,
+            self.w_shift,
+        )
+
     def tensors(self) -> tuple[Tensor, ...]:
-        """The exact bytes: full groups as words, the batches of a last group as elements."""
-        n, c, h, w = self.shape
-        full, rest = divmod(n, self.per_word)
-        found = []
-        if full:
-            shape = (full, c, h, w)
-            found.append(
-                Tensor(self.name, self.access, Space.LOCAL, self.offset, shape, self.strides, self.word)
-            )
+        """The exact bytes: full groups as words, the batches of a last group as elements. Shifts count
+        words, so with shifts the last group is stated whole."""
+        full, rest = divmod(self.shape[0], self.per_word)
+        if self.shifted:
+            return (self.words(full + bool(rest)),)
+        found = [self.words(full)] if full else []
         if rest:
             n_str, c_str, h_str, w_str = (s * self.per_word for s in self.strides)
-            offset = self.offset + full * n_str * self.itemsize
-            strides = (1, c_str, h_str, w_str)
-            shape = (rest, c, h, w)
-            found.append(Tensor(self.name, self.access, Space.LOCAL, offset, shape, strides, self.itemsize))
+            last = replace(
+                self.words(rest),
+                offset=self.offset + full * n_str * self.itemsize,
+                strides=(1, c_str, h_str, w_str),
+                itemsize=self.itemsize,
+            )
+            found.append(last)
         return tuple(found)
 
 
@@ -71,13 +91,23 @@ class DensePacked:
         self._per_word = operand.per_word
         self._word = np.dtype(f"u{operand.word}")
         self._full = operand.shape[0] // operand.per_word
+        self._flat: Array | None = None
+        parts = operand.tensors()
         self._parts = [
-            Dense(memory, t, self._word.type if t.itemsize == operand.word else dtype)
-            for t in operand.tensors()
+            Dense(memory, t, self._word.type if t.itemsize == operand.word else dtype) for t in parts
         ]
+        if operand.shifted or (Access.WRITE in operand.access and any(t.may_overlap_itself() for t in parts)):
+            groups = -(-operand.shape[0] // operand.per_word)
+            batch = np.arange(operand.shape[0])
+            words = operand.words(groups).indices()[batch // operand.per_word]
+            self._at = words * operand.per_word + (batch % operand.per_word)[:, None, None, None]
+            self._flat = memory.flat(Space.LOCAL).view(dtype)
 
     def load(self) -> Array:
         """A copy of the elements, [n, c, h, w]."""
+        if self._flat is not None:
+            picked: Array = self._flat[self._at]
+            return picked
         loaded = [part.load() for part in self._parts]
         if self._full:
             words = loaded[0]
@@ -88,6 +118,9 @@ class DensePacked:
 
     def store(self, values: Array) -> None:
         """Write [n, c, h, w] elements of the dtype's size."""
+        if self._flat is not None:
+            self._flat[self._at.reshape(-1)] = values.reshape(-1).view(self._dtype)
+            return
         parts = list(self._parts)
         whole = self._full * self._per_word
         if self._full:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import (
     arithmetic,
+    arithmetic_fixed,
     conv,
     depthwise,
     dma,
@@ -49,6 +50,7 @@ _OTHERS = (
 
 TABLE: tuple[Instruction, ...] = (
     *arithmetic.INSTRUCTIONS,
+    *arithmetic_fixed.INSTRUCTIONS,
     *md.INSTRUCTIONS,
     *conv.INSTRUCTIONS,
     *winograd.INSTRUCTIONS,

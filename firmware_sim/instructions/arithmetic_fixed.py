@@ -1,0 +1,225 @@
+"""Tensor arithmetic (AR, tsk_typ 3) on 8-bit (4N) and 16-bit (2N) elements.
+
+Sums and products are exact, shifted right with halves rounded up, and saturated. They saturate to the
+unsigned range when both inputs are unsigned; differences always to the signed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim import chip
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import elementwise
+from firmware_sim.instructions.local_operand import explicit_strides, is_aligned, local_offset, result_shape
+from firmware_sim.instructions.packed import DensePacked, Packed
+from firmware_sim.instructions.saturate import saturate, shift_half_up
+from firmware_sim.isa import timing
+from firmware_sim.isa.codes import Eu, Precision, Task
+from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, aligned_strides
+from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
+from firmware_sim.isa.layout import Row
+from firmware_sim.memory import Memory
+
+Array = npt.NDArray[Any]
+
+_WORD = 4
+_BITS = {Precision.INT8: 8, Precision.INT16: 16}
+PRECISIONS = frozenset({int(p) for p in _BITS})
+
+
+def _bits(row: Row, name: str) -> int:
+    """Of an operand's elements. Raises DeviceError for precisions that this unit does not know."""
+    precision = row[f"opt_{name}_prec"]
+    if precision not in _BITS:
+        raise DeviceError(
+            f"opt_{name}_prec: {precision}", hint="fixed-point operands are 8-bit (0) or 16-bit (3)"
+        )
+    return _BITS[Precision(precision)]
+
+
+def _packed(row: Row, name: str, access: Access, shape: Dims4, bits: int) -> Packed:
+    offset = local_offset(row[f"{name}_addr"], name)
+    per_word = 32 // bits
+    if name != "res0" and row[f"{name}_neq1"]:
+        shape = (1, *shape[1:])  # one batch for all
+    strides = explicit_strides(row, name)
+    if is_aligned(row, name):
+        sizes = [-(-shape[0] // per_word), *shape[1:]]
+        fields, keep = strides, [True] * 4
+        if name == "opd1":  # a field of 0 broadcasts, as for 32-bit elements
+            keep = [fields[0] != 0, True, fields[2] != 0, fields[3] != 0]
+            sizes = [size if k else 1 for size, k in zip(sizes, keep, strict=True)]
+        n, c, h, w = sizes
+        steps = aligned_strides(offset // chip.LOCAL_BYTES, (n, c, h, w), _WORD)
+        n_str, c_str, h_str, w_str = (s if k else 0 for s, k in zip(steps, keep, strict=True))
+        strides = (n_str, c_str, h_str, w_str)
+    return Packed(
+        name,
+        access,
+        offset,
+        shape,
+        strides,
+        bits // 8,
+        per_word,
+        row[f"{name}_h_shift"],
+        row[f"{name}_w_shift"],
+    )
+
+
+def _input(row: Row, name: str, shape: Dims4) -> Packed | Constant:
+    if row[f"opt_{name}_const"]:
+        return Constant(name, row[f"{name}_addr"])
+    return _packed(row, name, Access.READ, shape, _bits(row, name))
+
+
+class _Source:
+    """An input ready to load as wide integers that broadcast to the result's shape."""
+
+    def __init__(self, row: Row, memory: Memory, operand: Packed | Constant) -> None:
+        bits, signed = _bits(row, operand.name), bool(row[f"opt_{operand.name}_sign"])
+        kind = np.dtype(f"{'i' if signed else 'u'}{bits // 8}").type
+        self._load: Callable[[], Array]
+        if isinstance(operand, Constant):
+            value = np.array([operand.bits & ((1 << bits) - 1)], f"u{bits // 8}").view(kind).astype(np.int32)
+            self._load = value.reshape(1, 1, 1, 1).copy
+        else:
+            self._load = DensePacked(memory, operand, kind).load
+
+    def load(self) -> Array:
+        return self._load().astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """How the exact value becomes a result."""
+
+    bits: int
+    unsigned_inputs: bool
+    shift: int
+
+    def __call__(self, values: Array, *, signed: bool | None = None) -> Array:
+        to_signed = not self.unsigned_inputs if signed is None else signed
+        return saturate(shift_half_up(values.astype(np.int64), self.shift), self.bits, to_signed)
+
+
+def _wrapped(values: Array, bits: int) -> Array:
+    """The low bits, as the unsigned type that holds them."""
+    return (values & ((1 << bits) - 1)).astype(f"u{bits // 8}")
+
+
+def _shifted(a: Array, count: Array) -> Array:
+    """a << count or a >> -count; `a` holds its sign, so the shift to the right is arithmetic where signed."""
+    left = np.left_shift(a, np.clip(count, 0, 31))
+    right = np.right_shift(a, np.clip(-count, 0, 31))
+    out: Array = np.where(count > 0, left, right)
+    return out
+
+
+@dataclass(frozen=True)
+class _Operation:
+    eu: Eu
+    summary: str
+    result: Callable[[Array, Array, Array, _Finish, Row], Array]
+    inputs: tuple[str, ...] = ("opd0", "opd1")
+    old: bool = False
+    factor: float = 2
+
+
+_OPERATIONS = (
+    _Operation(Eu.MUL, "opd0 * opd1", lambda a, b, old, finish, row: finish(a * b)),
+    _Operation(
+        Eu.MAC,
+        "opd0 * opd1 + (old << opt_left_shift), old 16-bit",
+        lambda a, b, old, finish, row: finish(a * b + (old << row["opt_left_shift"])),
+        old=True,
+        factor=5,
+    ),
+    _Operation(Eu.ADD, "opd0 + opd1", lambda a, b, old, finish, row: finish(a + b)),
+    _Operation(Eu.SUB, "opd0 - opd1", lambda a, b, old, finish, row: finish(a - b, signed=True)),
+    _Operation(
+        Eu.MAX,
+        "the greater of opd0 and opd1",
+        lambda a, b, old, finish, row: _wrapped(np.maximum(a, b), finish.bits),
+    ),
+    _Operation(
+        Eu.MIN,
+        "the smaller of opd0 and opd1",
+        lambda a, b, old, finish, row: _wrapped(np.minimum(a, b), finish.bits),
+    ),
+    _Operation(
+        Eu.SHIFT,
+        "opd0 shifted by opd1, left when positive",
+        lambda a, b, old, finish, row: _wrapped(_shifted(a, b), finish.bits),
+    ),
+    _Operation(Eu.AND, "opd0 & opd1", lambda a, b, old, finish, row: _wrapped(a & b, finish.bits)),
+    _Operation(Eu.OR, "opd0 | opd1", lambda a, b, old, finish, row: _wrapped(a | b, finish.bits)),
+    _Operation(Eu.XOR, "opd0 ^ opd1", lambda a, b, old, finish, row: _wrapped(a ^ b, finish.bits)),
+    _Operation(Eu.COPY, "opd0", lambda a, b, old, finish, row: _wrapped(a, finish.bits), inputs=("opd0",)),
+)
+
+
+def _semantics(op: _Operation) -> Semantics:
+    def packed(row: Row) -> tuple[Packed, list[Packed | Constant]]:
+        shape = result_shape(row)
+        access = Access.UPDATE if op.old else Access.WRITE
+        out = _packed(row, "res0", access, shape, _bits(row, "res0"))
+        return out, [_input(row, name, shape) for name in op.inputs]
+
+    def operands(row: Row) -> tuple[Operand, ...]:
+        out, inputs = packed(row)
+        found: list[Operand] = list(out.tensors())
+        for operand in inputs:
+            found += (operand,) if isinstance(operand, Constant) else operand.tensors()
+        return tuple(found)
+
+    def bind(row: Row, memory: Memory) -> Run:
+        out, inputs = packed(row)
+        first = out.tensors()[0]
+        elementwise.check_aligned(first, _WORD)
+        for operand in inputs:
+            if isinstance(operand, Packed):
+                elementwise.check_aligned(operand.tensors()[0], _WORD)
+                elementwise.check_lanes(first, operand.tensors()[:1])
+        sources = [_Source(row, memory, operand) for operand in inputs]
+        unsigned = not any(row[f"opt_{name}_sign"] for name in op.inputs)
+        finish = _Finish(_bits(row, "res0"), unsigned, row["opt_right_shift"])
+        target = DensePacked(memory, out, np.dtype(f"u{out.itemsize}").type)
+        old_kind = np.uint16 if unsigned else np.int16  # opt_res_add_sign does not count
+        none = np.zeros((1, 1, 1, 1), np.int32)
+
+        def run() -> None:
+            a, *more = [source.load() for source in sources]
+            old = target.load().view(old_kind).astype(np.int64) if op.old else none
+            result = op.result(a, more[0] if more else none, old, finish, row)
+            target.store(np.broadcast_to(result, out.shape))
+
+        return run
+
+    def cycles(row: Row) -> timing.Cycles:
+        out, _ = packed(row)
+        n, c, h, w = out.shape
+        return timing.elementwise((-(-n // out.per_word), c, h, w), out.offset // chip.LOCAL_BYTES, op.factor)
+
+    return Semantics(operands, cycles, bind)
+
+
+INSTRUCTIONS = tuple(
+    Instruction(
+        f"ar.fixed.{op.eu.name.lower()}",
+        Engine.BD,
+        {
+            "tsk_typ": frozenset({int(Task.ARITHMETIC)}),
+            "tsk_eu_typ": frozenset({int(op.eu)}),
+            "opt_res0_prec": PRECISIONS,
+        },
+        f"{op.summary}, 8-bit (4N) and 16-bit (2N) elements",
+        _semantics(op),
+    )
+    for op in _OPERATIONS
+)
