@@ -36,6 +36,8 @@ class Memory:
         if not np.shares_memory(self._flat[Space.LOCAL][:1], local):
             raise ValueError("local memory must be contiguous")
         self._limit = {Space.LOCAL: chip.LOCAL_BYTES, Space.DDR: len(ddr), Space.L2: chip.L2_BYTES}
+        self.filtered = 0
+        """How many words the newest masked copy wrote: a register of the GDMA."""
         self.load_tables()
 
     @classmethod

@@ -49,7 +49,7 @@ def chip() -> Iterator[Tpu]:
 def test_the_golden_set_is_whole_and_its_covered_part_does_not_shrink() -> None:
     counts = Counter(statuses(case) == {Status.IMPLEMENTED} for case in _CASES)
     assert len(_CASES) == 1207
-    assert counts[True] >= 750
+    assert counts[True] >= 1193
 
 
 @pytest.mark.parametrize("cls", sorted({case.cls for case in _CASES}))
@@ -69,9 +69,7 @@ def test_executions(cls: str, chip: Tpu) -> None:
                         f"{case.name} {case.note}: {region.space.name} differs"
                     )
             else:
-                with pytest.raises(
-                    DeviceError, match=r"command 1 \([a-z0-9_.]+\): (not implemented|unverified)"
-                ):
+                with pytest.raises(DeviceError, match=r"command 1 \([a-z0-9_.]+\): unverified"):
                     run(chip, case)
         finally:
             for region in (*case.before, *case.after):

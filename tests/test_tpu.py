@@ -98,8 +98,8 @@ def test_an_engine_works_in_order_even_if_a_later_command_waits_for_less(tpu: Tp
 
 
 def test_commands_before_a_failing_one_are_done(tpu: Tpu) -> None:
-    bad = add_one(2, 0, tsk_typ=Task.CONV)
-    with pytest.raises(DeviceError, match=r"BD command 2 \(conv\): not implemented"):
+    bad = add_one(2, 0, tsk_typ=Task.DECOMPRESS)
+    with pytest.raises(DeviceError, match=r"BD command 2 \(decompress\): unverified"):
         tpu.execute(stream(add_one(1, 0), bad), NONE)
     assert first_word(tpu) == 1
     assert tpu.bd_id == 1
@@ -111,7 +111,7 @@ def test_commands_before_a_failing_one_are_done(tpu: Tpu) -> None:
         ({"tsk_typ": 15}, "unknown BD instruction: tsk_typ 15"),
         ({"tsk_eu_typ": 31}, "unknown BD instruction: tsk_typ 3, tsk_eu_typ 31"),
         ({"tsk_typ": Task.MD_SUM}, r"\(md_sum\): unverified"),
-        ({"opt_res0_prec": 0}, r"\(ar.fixed.add\): not implemented"),
+        ({"opt_res0_prec": 0}, r"\(ar.fixed.add\): opt_opd0_prec: 2"),
         ({"opt_res0_prec": 1}, "unknown BD instruction"),
         ({"res0_h": 0}, r"\(ar.add\): res0: shape \[1, 1, 0, 1\] has a size of zero"),
         ({"res0_addr": 0x123}, "res0: no memory at address 0x123"),
@@ -150,7 +150,7 @@ def copy(**fields: int) -> bytes:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"special_func": Special.FILTER}, r"GDMA command 1 \(gdma.filter\): not implemented"),
+        ({"special_func": Special.WINOGRAD}, r"GDMA command 1 \(gdma.winograd\): unverified"),
         ({"special_func": Special.LRN_SHIFT}, r"\(gdma.lrn_shift\): unverified"),
         (
             {"src_start_addr_h8": 0, "src_start_addr_l32": LOCAL},

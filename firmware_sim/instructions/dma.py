@@ -36,7 +36,7 @@ _LOCAL_SOURCE = frozenset({Direction.L2S, Direction.L2L})
 _LOCAL_TARGET = frozenset({Direction.S2L, Direction.L2L})
 
 
-def _format(row: Row, side: str) -> Format:
+def data_format(row: Row, side: str) -> Format:
     code = row[f"{side}_data_format"]
     try:
         return Format(code)
@@ -44,7 +44,7 @@ def _format(row: Row, side: str) -> Format:
         raise DeviceError(f"{side}: data format {code} does not exist", hint="formats are 0 to 4") from None
 
 
-def _place(row: Row, side: str, itemsize: int) -> tuple[Space, int]:
+def place(row: Row, side: str, itemsize: int) -> tuple[Space, int]:
     """Memory and offset of one side; checks that the direction allows it and that it is aligned."""
     address = row[f"{side}_start_addr_h8"] << 32 | row[f"{side}_start_addr_l32"]
     space, offset = locate(address, side)
@@ -66,7 +66,7 @@ def _refuse_unverified(row: Row) -> None:
             raise DeviceError(f"{name} = {row[name]}: unverified, no source tells what it does exactly")
 
 
-def _sizes(row: Row, side: str) -> Dims4:
+def sizes(row: Row, side: str) -> Dims4:
     shape = (row[f"{side}_nsize"], row[f"{side}_csize"], row[f"{side}_hsize"], row[f"{side}_wsize"])
     if 0 in shape:
         raise DeviceError(f"{side}: shape {list(shape)} has a size of zero", hint="sizes start at 1")
@@ -83,9 +83,9 @@ def _access(row: Row, side: str) -> Access:
     return Access.UPDATE if row["acc_write_enable"] else Access.WRITE
 
 
-def _tensor(row: Row, side: str, itemsize: int) -> Tensor:
-    space, offset = _place(row, side, itemsize)
-    shape = _sizes(row, side)
+def side_tensor(row: Row, side: str, itemsize: int) -> Tensor:
+    space, offset = place(row, side, itemsize)
+    shape = sizes(row, side)
     if row["stride_enable"]:
         strides = _strides(row, side)
     elif space is Space.LOCAL:
@@ -98,14 +98,14 @@ def _tensor(row: Row, side: str, itemsize: int) -> Tensor:
 def _linear(row: Row) -> tuple[Move, ...]:
     """common_mode: src_nstride elements in a row, in one lane where local."""
     length = row["src_nstride"]
-    size = _format(row, "src").itemsize
+    size = data_format(row, "src").itemsize
     if not length:
         raise DeviceError("src: a copy of 0 elements", hint="sizes start at 1")
     src, dst = (
         Tensor(
             side,
             _access(row, side),
-            *_place(row, side, size),
+            *place(row, side, size),
             (1, 1, 1, length),
             (length, length, length, 1),
             size,
@@ -124,9 +124,9 @@ def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
             hint="it copies between system and local memory with explicit strides",
         )
     system, local = ("src", "dst") if direction is Direction.S2L else ("dst", "src")
-    size = _format(row, "src").itemsize
+    size = data_format(row, "src").itemsize
     rows, columns = row[f"{system}_hsize"], row[f"{system}_wsize"]
-    n, c, h, width = _sizes(row, local)
+    n, c, h, width = sizes(row, local)
     batch, spread = (columns, rows) if transpose else (rows, columns)
     if n != batch or h != 1 or c != -(-spread // width):
         raise DeviceError(
@@ -134,10 +134,10 @@ def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
             f"{' transposed' if transpose else ''}",
             hint=f"expected [{batch}, {-(-spread // width)}, 1, {width}]",
         )
-    place, offset = _place(row, system, size)
+    system_space, offset = place(row, system, size)
     row_stride, item_stride = row[f"{system}_hstride"], row[f"{system}_wstride"]
     n_str, w_str = (item_stride, row_stride) if transpose else (row_stride, item_stride)
-    local_space, local_start = _place(row, local, size)
+    local_space, local_start = place(row, local, size)
     local_strides = _strides(row, local)
     moves = []
     full = spread // width
@@ -155,7 +155,7 @@ def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
             system: Tensor(
                 system,
                 _access(row, system),
-                place,
+                system_space,
                 offset + first * width * w_str * size,
                 shape,
                 (n_str, width * w_str, 0, w_str),
@@ -173,7 +173,7 @@ def _moves(row: Row) -> tuple[Move, ...]:
     if row["common_mode"]:
         return _linear(row)
     special = Special(row["special_func"])
-    src_format, dst_format = _format(row, "src"), _format(row, "dst")
+    src_format, dst_format = data_format(row, "src"), data_format(row, "dst")
     if special is not Special.FORMAT and src_format != dst_format:
         raise DeviceError(
             f"src and dst formats differ ({src_format.name} and {dst_format.name})",
@@ -187,7 +187,7 @@ def _moves(row: Row) -> tuple[Move, ...]:
     direction = Direction(row["direction"])
     if direction is Direction.S2S and not row["stride_enable"]:
         raise DeviceError("a copy S2S without stride_enable does not exist", hint="give explicit strides")
-    src, dst = _tensor(row, "src", src_format.itemsize), _tensor(row, "dst", dst_format.itemsize)
+    src, dst = side_tensor(row, "src", src_format.itemsize), side_tensor(row, "dst", dst_format.itemsize)
     if transpose:
         n, c, h, w = src.shape
         if dst.shape != (c, n, h, w):
@@ -205,18 +205,18 @@ def _operands(row: Row) -> tuple[Operand, ...]:
     return tuple(t for move in _moves(row) for t in (move.dst, move.src))
 
 
-def _lane_mask(row: Row) -> int:
+def lane_mask(row: Row) -> int:
     return row["localmem_mask_h32"] << 32 | row["localmem_mask_l32"]
 
 
 def _bind(row: Row, memory: Memory) -> Run:
-    src_format = _format(row, "src")
-    dst_format = src_format if row["common_mode"] else _format(row, "dst")
+    src_format = data_format(row, "src")
+    dst_format = src_format if row["common_mode"] else data_format(row, "dst")
     moves = _moves(row)
     if row["acc_write_enable"] and src_format is not Format.FP32:
         raise DeviceError(f"acc_write_enable with {src_format.name}: unverified, only FP32 is known")
     return bind_moves(
-        memory, moves, src_format, dst_format, _lane_mask(row), add=bool(row["acc_write_enable"])
+        memory, moves, src_format, dst_format, lane_mask(row), add=bool(row["acc_write_enable"])
     )
 
 
@@ -245,7 +245,7 @@ class _Fill:
 
 def _fill(row: Row) -> _Fill:
     _refuse_unverified(row)
-    dst_format = _format(row, "dst")
+    dst_format = data_format(row, "dst")
     direction = Direction(row["direction"])
     if direction not in (Direction.S2S, Direction.L2L):
         raise DeviceError(f"a fill with direction {direction.name} does not exist", hint="use S2S or L2L")
@@ -257,7 +257,7 @@ def _fill(row: Row) -> _Fill:
     if row["src_data_format"] != row["dst_data_format"]:
         raise DeviceError("a fill with two formats: unverified, no source tells what it does")
     mask = (1 << 8 * dst_format.itemsize) - 1
-    dst = replace(_tensor(row, "dst", dst_format.itemsize), access=Access.WRITE)
+    dst = replace(side_tensor(row, "dst", dst_format.itemsize), access=Access.WRITE)
     return _Fill(dst, Constant("constant_value", row["constant_value"] & mask))
 
 
@@ -268,7 +268,7 @@ def _fill_operands(row: Row) -> tuple[Operand, ...]:
 
 def _fill_bind(row: Row, memory: Memory) -> Run:
     fill = _fill(row)
-    return bind_fill(memory, fill.dst, fill.value.bits, _lane_mask(row))
+    return bind_fill(memory, fill.dst, fill.value.bits, lane_mask(row))
 
 
 def _fill_cycles(row: Row) -> timing.Cycles:
@@ -289,12 +289,11 @@ def _instruction(name: str, special: Special, directions: frozenset[int], summar
     return Instruction(f"gdma.{name}", Engine.GDMA, match, summary, _COPY)
 
 
-def _refused(name: str, special: Special, status: Status, summary: str, reason: str) -> Instruction:
+def _refused(name: str, special: Special, summary: str) -> Instruction:
     match = {"special_func": frozenset({int(special)}), "direction": _DIRECTIONS}
-    return Instruction(f"gdma.{name}", Engine.GDMA, match, summary, status=status, reason=reason)
+    reason = "no source tells what it does"
+    return Instruction(f"gdma.{name}", Engine.GDMA, match, summary, status=Status.UNVERIFIED, reason=reason)
 
-
-_NOT_YET = "not implemented yet"
 
 INSTRUCTIONS = (
     *(
@@ -326,20 +325,6 @@ INSTRUCTIONS = (
         "write a constant",
         _FILL,
     ),
-    _refused("transpose_cw", Special.TRANSPOSE_CW, Status.NOT_IMPLEMENTED, "exchange of c and w", _NOT_YET),
-    _refused("filter", Special.FILTER, Status.NOT_IMPLEMENTED, "masked copy", _NOT_YET),
-    _refused(
-        "lrn_shift",
-        Special.LRN_SHIFT,
-        Status.UNVERIFIED,
-        "shift over channels",
-        "no source tells what it does",
-    ),
-    _refused(
-        "winograd",
-        Special.WINOGRAD,
-        Status.UNVERIFIED,
-        "winograd rearrangement",
-        "no source tells what it does",
-    ),
+    _refused("lrn_shift", Special.LRN_SHIFT, "shift over channels"),
+    _refused("winograd", Special.WINOGRAD, "winograd rearrangement"),
 )

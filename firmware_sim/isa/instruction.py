@@ -22,7 +22,6 @@ class Engine(enum.Enum):
 class Status(enum.Enum):
     IMPLEMENTED = "implemented"
     UNVERIFIED = "unverified"  # no source settles what it does: refused
-    NOT_IMPLEMENTED = "not implemented"  # known, not done yet: refused
 
 
 @dataclass(frozen=True)

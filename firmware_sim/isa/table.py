@@ -9,6 +9,7 @@ from firmware_sim.instructions import (
     conv,
     depthwise,
     dma,
+    dma_special,
     matmul,
     matmul2,
     md,
@@ -24,28 +25,21 @@ from firmware_sim.isa.layout import Row
 _ANY_EU = frozenset(range(32))
 
 
-def _other(
-    name: str, task: Task, status: Status, summary: str, reason: str = "not implemented yet"
-) -> Instruction:
+def _refused(name: str, task: Task, summary: str, reason: str) -> Instruction:
     match = {"tsk_typ": frozenset({int(task)}), "tsk_eu_typ": _ANY_EU}
-    return Instruction(name, Engine.BD, match, summary, status=status, reason=reason)
+    return Instruction(name, Engine.BD, match, summary, status=Status.UNVERIFIED, reason=reason)
 
 
-_TODO, _OPEN = Status.NOT_IMPLEMENTED, Status.UNVERIFIED
-
-_OTHERS = (
-    _other(
+_REFUSED = (
+    _refused(
         "correlation",
         Task.CORRELATION,
-        _OPEN,
         "convolution correlation",
         "the order of its sums is not known",
     ),
-    _other("md_sum", Task.MD_SUM, _OPEN, "sum per channel", "the order of its sums is not known"),
-    _other(
-        "local_arrange", Task.LOCAL_ARRANGE, _OPEN, "rearranging local memory", "no source tells what it does"
-    ),
-    _other("decompress", Task.DECOMPRESS, _OPEN, "decompression", "no source tells what it does"),
+    _refused("md_sum", Task.MD_SUM, "sum per channel", "the order of its sums is not known"),
+    _refused("local_arrange", Task.LOCAL_ARRANGE, "rearranging local memory", "no source tells what it does"),
+    _refused("decompress", Task.DECOMPRESS, "decompression", "no source tells what it does"),
 )
 
 TABLE: tuple[Instruction, ...] = (
@@ -61,7 +55,8 @@ TABLE: tuple[Instruction, ...] = (
     *table_lookup.INSTRUCTIONS,
     *vector.INSTRUCTIONS,
     *dma.INSTRUCTIONS,
-    *_OTHERS,
+    *dma_special.INSTRUCTIONS,
+    *_REFUSED,
 )
 """In order of preference: the first row that matches a descriptor is its instruction."""
 
