@@ -355,6 +355,165 @@ void okk_bdc_equal_select(local_addr_t dst_addr, const fp32_or_addr_t *src0,
                           const fp32_or_addr_t *src1, const x32_or_addr_t *select0,
                           const x32_or_addr_t *select1, const dim4 *shape);
 
+/* ---- BDC: special functions; aligned layout, addresses multiples of 128 ----
+ * exp, sigmoid, tanh and lookup_exp take -103..88; their work buffer is as large as dst and neither dst
+ * nor src. num_series is 1..64, 32 where it is not asked for. fp32_to_int32 truncates and saturates;
+ * lookup_int32_to_fp32 takes -128..127.
+ */
+void okk_bdc_fp32_to_int32(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape);
+void okk_bdc_lookup_int32_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape);
+void okk_bdc_rsqrt(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape);
+void okk_bdc_sqrt(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape);
+void okk_bdc_taylor_exp(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                        int num_series);
+void okk_bdc_lookup_exp(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape);
+void okk_bdc_exp(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                 const dim4 *shape);
+void okk_bdc_exp_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                         const dim4 *shape, int num_series);
+void okk_bdc_sigmoid(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                     const dim4 *shape);
+void okk_bdc_sigmoid_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                             const dim4 *shape, int num_series);
+void okk_bdc_tanh(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                  const dim4 *shape);
+void okk_bdc_tanh_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                          const dim4 *shape, int num_series);
+
+/* ---- BDC: 8-bit integers to fp32 and back ----
+ * 4N: four batches share a word; otherwise four neighbouring pixels do. work is as large as src.
+ */
+void okk_bdc_4N_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                             const dim4 *shape, bool is_signed, bool is_aligned_layout);
+void okk_bdc_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                          const dim4 *shape, bool is_signed, bool is_aligned_layout);
+void okk_bdc_fp32_to_4N_int8(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
+                             const dim4 *shape, bool is_signed);
+
+/* ---- BDC: packed 8-bit (4N) and 16-bit (2N) elements; strides count 32-bit words ----
+ * Results are (x + half) >> rshift, saturated. The signs of the sources decide the result's: unsigned
+ * only where both are, and never for a difference.
+ */
+#define OP_TYPE(src_bit, src0_sign, src1_sign, dst_bit, dst_sign) \
+    ((src_bit) | ((src0_sign) << 1) | ((src1_sign) << 2) | ((dst_bit) << 3) | ((dst_sign) << 4))
+typedef enum {
+    S8_OP_S8_TO_S8 = OP_TYPE(1, 1, 1, 1, 1),
+    S8_OP_S8_TO_S16 = OP_TYPE(1, 1, 1, 0, 1),
+    S8_OP_U8_TO_S8 = OP_TYPE(1, 1, 0, 1, 1),
+    S8_OP_U8_TO_S16 = OP_TYPE(1, 1, 0, 0, 1),
+    U8_OP_S8_TO_S8 = OP_TYPE(1, 0, 1, 1, 1),
+    U8_OP_S8_TO_S16 = OP_TYPE(1, 0, 1, 0, 1),
+    U8_OP_U8_TO_S8 = OP_TYPE(1, 0, 0, 1, 1),
+    U8_OP_U8_TO_S16 = OP_TYPE(1, 0, 0, 0, 1),
+    U8_OP_U8_TO_U8 = OP_TYPE(1, 0, 0, 1, 0),
+    U8_OP_U8_TO_U16 = OP_TYPE(1, 0, 0, 0, 0),
+    S16_OP_S16_TO_S8 = OP_TYPE(0, 1, 1, 1, 1),
+    S16_OP_S16_TO_S16 = OP_TYPE(0, 1, 1, 0, 1),
+    S16_OP_U16_TO_S8 = OP_TYPE(0, 1, 0, 1, 1),
+    S16_OP_U16_TO_S16 = OP_TYPE(0, 1, 0, 0, 1),
+    U16_OP_S16_TO_S8 = OP_TYPE(0, 0, 1, 1, 1),
+    U16_OP_S16_TO_S16 = OP_TYPE(0, 0, 1, 0, 1),
+    U16_OP_U16_TO_S8 = OP_TYPE(0, 0, 0, 1, 1),
+    U16_OP_U16_TO_S16 = OP_TYPE(0, 0, 0, 0, 1),
+    U16_OP_U16_TO_U8 = OP_TYPE(0, 0, 0, 1, 0),
+    U16_OP_U16_TO_U16 = OP_TYPE(0, 0, 0, 0, 0)
+} op_type_t;
+
+#define MUL_TYPE(src0_sign, src1_sign, dst_sign) \
+    ((src0_sign) | ((src1_sign) << 1) | ((dst_sign) << 2))
+typedef enum {
+    S16_MUL_S8_TO_S16 = MUL_TYPE(1, 1, 1),
+    U16_MUL_S8_TO_S16 = MUL_TYPE(0, 1, 1),
+    U16_MUL_U8_TO_U16 = MUL_TYPE(0, 0, 0),
+    S16_MUL_U8_TO_S16 = MUL_TYPE(1, 0, 1)
+} mul_type_t;
+
+void okk_bdc_fixed_point_packed_add(local_addr_t dst_addr, local_addr_t src0_addr,
+                                    local_addr_t src1_addr, const dim4 *shape,
+                                    const dim4 *dst_stride, const dim4 *src0_stride,
+                                    const dim4 *src1_stride, op_type_t op_type, int rshift);
+void okk_bdc_fixed_point_packed_add_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride, op_type_t op_type, int rshift);
+void okk_bdc_fixed_point_packed_sub(local_addr_t dst_addr, local_addr_t src0_addr,
+                                    local_addr_t src1_addr, const dim4 *shape,
+                                    const dim4 *dst_stride, const dim4 *src0_stride,
+                                    const dim4 *src1_stride, op_type_t op_type, int rshift);
+void okk_bdc_fixed_point_packed_sub_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride, op_type_t op_type, int rshift);
+void okk_bdc_fixed_point_packed_C_sub(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride, op_type_t op_type, int rshift);
+void okk_bdc_fixed_point_packed_mul(local_addr_t dst_addr, local_addr_t src0_addr,
+                                    local_addr_t src1_addr, const dim4 *shape,
+                                    const dim4 *dst_stride, const dim4 *src0_stride,
+                                    const dim4 *src1_stride, op_type_t op_type, int rshift);
+void okk_bdc_fixed_point_packed_mul_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride, op_type_t op_type, int rshift);
+void okk_bdc_fixed_point_packed_mac(local_addr_t dst_addr, local_addr_t src0_addr,
+                                    local_addr_t src1_addr, const dim4 *shape,
+                                    const dim4 *dst_stride, const dim4 *src0_stride,
+                                    const dim4 *src1_stride, bool is_origin_dst_signed,
+                                    op_type_t op_type, int lshift, int rshift);
+void okk_bdc_fixed_point_packed_mac_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride, bool is_origin_dst_signed,
+                                      op_type_t op_type, int lshift, int rshift);
+void okk_bdc_fixed_point_packed_max(local_addr_t dst_addr, local_addr_t src0_addr,
+                                    local_addr_t src1_addr, const dim4 *shape,
+                                    const dim4 *dst_stride, const dim4 *src0_stride,
+                                    const dim4 *src1_stride, op_type_t op_type);
+void okk_bdc_fixed_point_packed_max_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride, op_type_t op_type);
+void okk_bdc_fixed_point_packed_min(local_addr_t dst_addr, local_addr_t src0_addr,
+                                    local_addr_t src1_addr, const dim4 *shape,
+                                    const dim4 *dst_stride, const dim4 *src0_stride,
+                                    const dim4 *src1_stride, op_type_t op_type);
+void okk_bdc_fixed_point_packed_min_C(local_addr_t dst_addr, local_addr_t src_addr, int C,
+                                      const dim4 *shape, const dim4 *dst_stride,
+                                      const dim4 *src_stride, op_type_t op_type);
+void okk_bdc_fixed_point_packed_16bit_arithmetic_shift(
+    local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr, const dim4 *shape,
+    const dim4 *dst_stride, const dim4 *src0_stride, const dim4 *src1_stride);
+void okk_bdc_fixed_point_packed_16bit_logical_shift(
+    local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr, const dim4 *shape,
+    const dim4 *dst_stride, const dim4 *src0_stride, const dim4 *src1_stride);
+void okk_bdc_fixed_point_packed_16bit_arithmetic_shift_C(
+    local_addr_t dst_addr, local_addr_t src_addr, short C, const dim4 *shape,
+    const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_fixed_point_packed_16bit_logical_shift_C(
+    local_addr_t dst_addr, local_addr_t src_addr, short C, const dim4 *shape,
+    const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_fixed_point_packed_16bit_C_arithmetic_shift(
+    local_addr_t dst_addr, local_addr_t src_addr, short C, const dim4 *shape,
+    const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_fixed_point_packed_16bit_C_logical_shift(
+    local_addr_t dst_addr, local_addr_t src_addr, unsigned short C, const dim4 *shape,
+    const dim4 *dst_stride, const dim4 *src_stride);
+void okk_bdc_fixed_point_packed_16bit_split_high_8bit(
+    local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape, const dim4 *dst_stride,
+    const dim4 *src_stride);
+void okk_bdc_fixed_point_packed_16bit_split_low_8bit(
+    local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr, const dim4 *shape,
+    const dim4 *dst_stride, const dim4 *src_stride, const dim4 *work_stride);
+void okk_bdc_fixed_point_packed_16bit_mul_8bit(local_addr_t dst_addr, local_addr_t src0_high_addr,
+                                               local_addr_t src0_low_addr, local_addr_t src1_addr,
+                                               const dim4 *shape, const dim4 *dst_stride,
+                                               const dim4 *src0_high_stride,
+                                               const dim4 *src0_low_stride, const dim4 *src1_stride,
+                                               mul_type_t mul_type, int rshift);
+void okk_bdc_fixed_point_packed_s16_mul_u8_to_s16(local_addr_t dst_addr, local_addr_t src0_addr,
+                                                  local_addr_t src1_addr, local_addr_t work_addr,
+                                                  local_addr_t work_high_addr,
+                                                  local_addr_t work_low_addr, const dim4 *shape,
+                                                  const dim4 *dst_stride, const dim4 *src0_stride,
+                                                  const dim4 *src1_stride, const dim4 *work_stride,
+                                                  const dim4 *work_high_stride,
+                                                  const dim4 *work_low_stride, int rshift);
+
 #ifdef __cplusplus
 }
 #endif
