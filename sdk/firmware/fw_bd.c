@@ -127,7 +127,7 @@ void fw_bd_md_linear(operand dst, operand src, operand scale, operand bias, cons
 /* The strides of md_cmp's first operand are written out. The vendor's encoder takes the start NPU
  * from the field's value even when that is a constant; nobody reads the strides then, so one that does
  * not fit its field becomes 0 instead of an error. */
-static void begin_md_cmp(uint32_t *d, int eu, operand src0, operand src1, const dim4 *shape) {
+void fw_bd_md_cmp_begin(uint32_t *d, int eu, operand src0, operand src1, const dim4 *shape) {
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_MD_CMP);
     bd_set_tsk_eu_typ(d, (uint32_t)eu);
@@ -149,7 +149,7 @@ static void begin_md_cmp(uint32_t *d, int eu, operand src0, operand src1, const 
 
 void fw_bd_md_max(operand dst, operand src0, operand src1, const dim4 *shape) {
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
-    begin_md_cmp(d, BD_EU_CMP, src0, src1, shape);
+    fw_bd_md_cmp_begin(d, BD_EU_CMP, src0, src1, shape);
     bd_set_res0_addr(d, field_value(dst));
     fw_emit_bd(d);
 }
@@ -158,7 +158,7 @@ void fw_bd_md_max(operand dst, operand src0, operand src1, const dim4 *shape) {
 void fw_bd_md_select(operand dst, operand src0, operand src1, operand select0, operand select1,
                            const dim4 *shape) {
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
-    begin_md_cmp(d, BD_EU_SELECT, src0, src1, shape);
+    fw_bd_md_cmp_begin(d, BD_EU_SELECT, src0, src1, shape);
     bd_set_res1_addr(d, field_value(dst));
     bd_set_opd2_addr(d, field_value(select0));
     bd_set_opt_opd2_const(d, select0.constant);

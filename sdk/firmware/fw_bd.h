@@ -71,6 +71,8 @@ void fw_bd_ar(arithmetic op, operand dst, operand src0, const operand *src1, con
 void fw_bd_check(operand dst, operand src0, operand src1, const dim4 *shape);
 void fw_bd_md_scalar(int eu, bool result_add, operand dst, operand src0, operand src1, const dim4 *shape);
 void fw_bd_md_linear(operand dst, operand src, operand scale, operand bias, const dim4 *shape);
+/* Sizes and the first two operands. */
+void fw_bd_md_cmp_begin(uint32_t *d, int eu, operand src0, operand src1, const dim4 *shape);
 void fw_bd_md_max(operand dst, operand src0, operand src1, const dim4 *shape);
 void fw_bd_md_select(operand dst, operand src0, operand src1, operand select0, operand select1, const dim4 *shape);
 

@@ -216,7 +216,7 @@ typedef struct {
      * activity may be NULL (then activity_bytes is 0). */
     char *activity;
     uint32_t activity_bytes;
-    uint32_t reserved;
+    uint32_t filtered; /* words that the newest masked copy kept; the device sets it in flush */
 } fw_platform;
 
 /* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply. */

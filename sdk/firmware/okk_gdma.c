@@ -1,9 +1,7 @@
 /* okk.h: copies and fills by the GDMA engine. */
 #include <limits.h>
 
-#include "fw_internal.h"
-
-#include "bm1684_fields.h"
+#include "fw_gdma.h"
 
 /* One side of a copy. */
 typedef struct {
@@ -37,7 +35,7 @@ static void check_stride(const dim4 *stride, const char *which) {
 
 /* In a local function data is in local memory already; the one exception are inputs that the compiler
  * put into L2. */
-static void check_scope(int direction, uint64_t source) {
+void fw_gdma_check_scope(int direction, uint64_t source) {
     if (fw.scope != FW_SCOPE_LOCAL) return;
     bool from_l2 = source >= FW_L2_BASE && source < FW_L2_BASE + FW_L2_BYTES;
     if (direction != GDMA_DIRECTION_S2L || !from_l2)
@@ -56,7 +54,7 @@ static void resolve(const side *s, const dim4 *shape, int element, const char *w
     check_stride(stride, which);
 }
 
-static void set_src(uint32_t *d, uint64_t addr, const dim4 *shape) {
+void fw_gdma_set_src(uint32_t *d, uint64_t addr, const dim4 *shape) {
     gdma_set_src_start_addr_l32(d, (uint32_t)addr);
     gdma_set_src_start_addr_h8(d, (uint32_t)(addr >> 32));
     gdma_set_src_nsize(d, (uint32_t)shape->n);
@@ -65,7 +63,7 @@ static void set_src(uint32_t *d, uint64_t addr, const dim4 *shape) {
     gdma_set_src_wsize(d, (uint32_t)shape->w);
 }
 
-static void set_dst(uint32_t *d, uint64_t addr, const dim4 *shape) {
+void fw_gdma_set_dst(uint32_t *d, uint64_t addr, const dim4 *shape) {
     gdma_set_dst_start_addr_l32(d, (uint32_t)addr);
     gdma_set_dst_start_addr_h8(d, (uint32_t)(addr >> 32));
     gdma_set_dst_nsize(d, (uint32_t)shape->n);
@@ -74,14 +72,14 @@ static void set_dst(uint32_t *d, uint64_t addr, const dim4 *shape) {
     gdma_set_dst_wsize(d, (uint32_t)shape->w);
 }
 
-static void set_src_stride(uint32_t *d, const dim4 *stride) {
+void fw_gdma_set_src_stride(uint32_t *d, const dim4 *stride) {
     gdma_set_src_nstride(d, (uint32_t)stride->n);
     gdma_set_src_cstride(d, (uint32_t)stride->c);
     gdma_set_src_hstride(d, (uint32_t)stride->h);
     gdma_set_src_wstride(d, (uint32_t)stride->w);
 }
 
-static void set_dst_stride(uint32_t *d, const dim4 *stride) {
+void fw_gdma_set_dst_stride(uint32_t *d, const dim4 *stride) {
     gdma_set_dst_nstride(d, (uint32_t)stride->n);
     gdma_set_dst_cstride(d, (uint32_t)stride->c);
     gdma_set_dst_hstride(d, (uint32_t)stride->h);
@@ -103,19 +101,19 @@ static int direction_of(bool dst_local, bool src_local) {
 static void copy(side dst, side src, const dim4 *shape, int element) {
     fw_check_shape(shape);
     int direction = direction_of(dst.local, src.local);
-    check_scope(direction, src.addr);
+    fw_gdma_check_scope(direction, src.addr);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     begin(d, direction, element);
-    set_src(d, absolute(&src, "source"), shape);
-    set_dst(d, absolute(&dst, "destination"), shape);
+    fw_gdma_set_src(d, absolute(&src, "source"), shape);
+    fw_gdma_set_dst(d, absolute(&dst, "destination"), shape);
     /* With both layouts the default ones, copies between the memories need no strides. */
     if (dst.local == src.local || dst.stride != NULL || src.stride != NULL) {
         dim4 stride;
         gdma_set_stride_enable(d, 1);
         resolve(&src, shape, element, "source", &stride);
-        set_src_stride(d, &stride);
+        fw_gdma_set_src_stride(d, &stride);
         resolve(&dst, shape, element, "destination", &stride);
-        set_dst_stride(d, &stride);
+        fw_gdma_set_dst_stride(d, &stride);
     }
     fw_emit_gdma(d);
 }
@@ -126,16 +124,16 @@ static side sys(system_addr_t addr, const dim4 *stride) { return (side){false, a
 static void fill(side dst, uint32_t value, const dim4 *shape, int element) {
     fw_check_shape(shape);
     int direction = dst.local ? GDMA_DIRECTION_L2L : GDMA_DIRECTION_S2S;
-    check_scope(direction, 0);
+    fw_gdma_check_scope(direction, 0);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     begin(d, direction, element);
     gdma_set_special_func(d, GDMA_SPECIAL_CONSTANT);
     gdma_set_constant_value(d, value);
     gdma_set_stride_enable(d, 1);
-    set_dst(d, absolute(&dst, "destination"), shape);
+    fw_gdma_set_dst(d, absolute(&dst, "destination"), shape);
     dim4 stride;
     resolve(&dst, shape, 4, "destination", &stride); /* the vendor's default is the 32-bit one at every width */
-    set_dst_stride(d, &stride);
+    fw_gdma_set_dst_stride(d, &stride);
     fw_emit_gdma(d);
 }
 
@@ -150,7 +148,7 @@ static void copy_matrix(bool to_local, local_addr_t local_addr, system_addr_t sy
     if (m.row_stride < m.cols) fw_refuse("row_stride %d is less than the %d columns", m.row_stride, m.cols);
     if (local_addr % 128 != 0) fw_refuse("local address 0x%x is not a multiple of 128", local_addr);
     int direction = to_local ? GDMA_DIRECTION_S2L : GDMA_DIRECTION_L2S;
-    check_scope(direction, sys_addr);
+    fw_gdma_check_scope(direction, sys_addr);
     int channels = (m.cols + m.cols_per_channel - 1) / m.cols_per_channel;
     dim4 sys_shape = {1, 1, m.rows, m.cols}, sys_stride = {0, 0, m.row_stride, 1};
     dim4 shape = {m.rows, channels, 1, m.cols_per_channel}, stride;
@@ -163,15 +161,15 @@ static void copy_matrix(bool to_local, local_addr_t local_addr, system_addr_t sy
     gdma_set_stride_enable(d, 1);
     gdma_set_sys_mem_type(d, 1);
     if (to_local) {
-        set_src(d, absolute(&s, "source"), &sys_shape);
-        set_src_stride(d, &sys_stride);
-        set_dst(d, absolute(&l, "destination"), &shape);
-        set_dst_stride(d, &stride);
+        fw_gdma_set_src(d, absolute(&s, "source"), &sys_shape);
+        fw_gdma_set_src_stride(d, &sys_stride);
+        fw_gdma_set_dst(d, absolute(&l, "destination"), &shape);
+        fw_gdma_set_dst_stride(d, &stride);
     } else {
-        set_src(d, absolute(&l, "source"), &shape);
-        set_src_stride(d, &stride);
-        set_dst(d, absolute(&s, "destination"), &sys_shape);
-        set_dst_stride(d, &sys_stride);
+        fw_gdma_set_src(d, absolute(&l, "source"), &shape);
+        fw_gdma_set_src_stride(d, &stride);
+        fw_gdma_set_dst(d, absolute(&s, "destination"), &sys_shape);
+        fw_gdma_set_dst_stride(d, &sys_stride);
     }
     fw_emit_gdma(d);
 }

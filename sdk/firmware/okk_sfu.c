@@ -2,6 +2,7 @@
  * packed 8-bit integers.
  */
 #include "fw_bd.h"
+#include "fw_sequence.h"
 
 /* Tables in L2, as offsets there; what they hold is in firmware_sim/l2_tables.py. */
 #define TABLE_EXP 0x300400u     /* e^i, index an 8-bit integer */
@@ -110,7 +111,7 @@ static void check_sequence(operand dst, operand src, operand work, const dim4 *s
 }
 
 /* e^src = e^whole * e^rest: the whole part by table, the rest by its Taylor series less 1. */
-static void exponential(operand dst, operand src, operand work, const dim4 *shape, int num_series) {
+void fw_exponential(operand dst, operand src, operand work, const dim4 *shape, int num_series) {
     truncate(dst, src, shape);
     lookup(dst, dst, TABLE_INT_FP32, shape);
     fw_bd_md_scalar(BD_EU_SUB, false, work, src, dst, shape);
@@ -120,16 +121,16 @@ static void exponential(operand dst, operand src, operand work, const dim4 *shap
     fw_bd_md_scalar(BD_EU_MUL, true, dst, dst, work, shape);
 }
 
-static void sigmoid(operand dst, operand src, operand work, const dim4 *shape, int num_series) {
+void fw_sigmoid(operand dst, operand src, operand work, const dim4 *shape, int num_series) {
     fw_bd_md_scalar(BD_EU_SUB, false, work, number(0.0f), src, shape);
-    exponential(dst, work, work, shape, num_series);
+    fw_exponential(dst, work, work, shape, num_series);
     fw_bd_md_scalar(BD_EU_ADD, false, work, dst, number(1.0f), shape);
     fw_bd_md_scalar(BD_EU_DIV, false, dst, number(1.0f), work, shape);
 }
 
 /* With e = e^src: 1 - 2 * (1 / e) / (e + 1 / e). */
-static void hyperbolic(operand dst, operand src, operand work, const dim4 *shape, int num_series) {
-    exponential(dst, src, work, shape, num_series);
+void fw_tanh(operand dst, operand src, operand work, const dim4 *shape, int num_series) {
+    fw_exponential(dst, src, work, shape, num_series);
     fw_bd_md_scalar(BD_EU_DIV, false, work, number(1.0f), dst, shape);
     fw_bd_md_scalar(BD_EU_ADD, false, dst, dst, work, shape);
     fw_bd_md_scalar(BD_EU_DIV, false, work, work, dst, shape);
@@ -150,9 +151,9 @@ static void hyperbolic(operand dst, operand src, operand work, const dim4 *shape
         FUNCTION(at(dst_addr), at(src_addr), at(work_addr), shape, SERIES_DEFAULT);                          \
     }
 
-SEQUENCE(exp, exponential)
-SEQUENCE(sigmoid, sigmoid)
-SEQUENCE(tanh, hyperbolic)
+SEQUENCE(exp, fw_exponential)
+SEQUENCE(sigmoid, fw_sigmoid)
+SEQUENCE(tanh, fw_tanh)
 
 /* ---- 8-bit integers to fp32 ---- */
 

@@ -514,6 +514,41 @@ void okk_bdc_fixed_point_packed_s16_mul_u8_to_s16(local_addr_t dst_addr, local_a
                                                   const dim4 *work_high_stride,
                                                   const dim4 *work_low_stride, int rshift);
 
+/* ---- BDC: convolution, pools, matrix product on fp32 ----
+ * Output addresses are multiples of 128, in the aligned layout; h and w with pads are at most 2047, pads
+ * 0..15, stride and dilation 1..15; NULL means 0, 1 and 1. Convolution weights hold pairs of input
+ * channels, and kernel_stride counts pairs: [between pairs, between output-channel slots, h, w]. Bias is
+ * one word per channel; depthwise weights are kernel_h * kernel_w words per channel.
+ */
+void okk_bdc_conv2d(local_addr_t output_addr, local_addr_t input_addr, local_addr_t weight_addr,
+                    local_addr_t bias_addr, const dim4 *input_shape, int output_c, int kernel_h,
+                    int kernel_w, const dim4 *input_stride, const dim4 *kernel_stride,
+                    bool using_bias, bool result_add, const Padding *padding, const dim2 *stride,
+                    const dim2 *dilation);
+void okk_bdc_conv2d_kernel_const(local_addr_t output_addr, local_addr_t input_addr,
+                                 local_addr_t bias_addr, const dim4 *input_shape, int output_c,
+                                 int kernel_h, int kernel_w, const dim4 *input_stride,
+                                 bool using_bias, bool result_add, const Padding *padding,
+                                 const dim2 *stride, float kernel_val);
+void okk_bdc_npu_bcast(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
+                       const dim4 *src_stride);
+void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr,
+                         local_addr_t weight_addr, local_addr_t bias_addr, const dim4 *input_shape,
+                         int kernel_h, int kernel_w, bool using_bias, const Padding *padding,
+                         const dim2 *stride, const dim2 *dilation);
+void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
+                        int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
+void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr,
+                           const dim4 *input_shape, int kernel_h, int kernel_w,
+                           const Padding *padding, const dim2 *stride);
+void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
+                        int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
+/* Matrices hold cols_per_channel columns to a channel, rows on n; the bias is one row. */
+void okk_bdc_matmul(local_addr_t output_addr, local_addr_t left_addr, local_addr_t right_addr,
+                    local_addr_t bias_addr, int left_rows, int left_cols, int right_cols,
+                    int left_cols_per_channel, int right_cols_per_channel, bool using_bias,
+                    bool result_add);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,172 @@
+/* okk.h: convolution, pools and matrix products on fp32. */
+#include "fw_nn.h"
+
+#define SIDE_MAX 2047
+#define PAD_MAX 15
+#define STEP_MAX 15
+
+static void check_padded(int size, int before, int after, const char *axis) {
+    if (before < 0 || before > PAD_MAX || after < 0 || after > PAD_MAX)
+        fw_refuse("pads %d and %d along %s are outside 0..%d", before, after, axis, PAD_MAX);
+    if (size + before + after > SIDE_MAX)
+        fw_refuse("%d elements and pads %d and %d along %s are more than %d", size, before, after, axis, SIDE_MAX);
+}
+
+static void check_step(dim2 step, const char *what) {
+    if (step.h < 1 || step.h > STEP_MAX || step.w < 1 || step.w > STEP_MAX)
+        fw_refuse("%s [%d, %d] is outside 1..%d", what, step.h, step.w, STEP_MAX);
+}
+
+static void check_same_npu(local_addr_t addr, local_addr_t output, const char *which) {
+    fw_bd_check_tensor(tensor(addr, NULL), tensor(output, NULL), which);
+}
+
+static fw_window window_of(local_addr_t output, local_addr_t input, const dim4 *shape, int kernel_h, int kernel_w,
+                           const Padding *padding, const dim2 *stride, const dim2 *dilation) {
+    static const dim2 one = {1, 1};
+    fw_check_shape(shape);
+    fw_window w = {.output = output, .input = input, .shape = *shape, .output_c = shape->c};
+    w.kernel = (dim2){kernel_h, kernel_w};
+    w.stride = stride != NULL ? *stride : one;
+    w.dilation = dilation != NULL ? *dilation : one;
+    if (padding != NULL) w.pad = *padding;
+    check_padded(shape->h, w.pad.top, w.pad.bottom, "h");
+    check_padded(shape->w, w.pad.left, w.pad.right, "w");
+    check_step(w.stride, "stride");
+    check_step(w.dilation, "dilation");
+    if (output % 128 != 0) fw_refuse("output address 0x%x is not a multiple of 128", (unsigned)output);
+    return w;
+}
+
+/* ---- convolution ---- */
+
+static void convolution(fw_window w, int output_c, const dim4 *input_stride, fw_weight weight, bool using_bias,
+                        local_addr_t bias, bool result_add) {
+    w.output_c = output_c;
+    w.input_stride = input_stride;
+    if (!weight.constant) check_same_npu(weight.value, w.output, "weight");
+    if (using_bias) check_same_npu(bias, w.output, "bias");
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    fw_nn_begin(d, FW_CONVOLUTION, &w, NULL);
+    fw_nn_weight(d, &weight);
+    fw_nn_bias(d, using_bias, bias);
+    bd_set_opt_res_add(d, result_add);
+    fw_emit_bd(d);
+}
+
+void okk_bdc_conv2d(local_addr_t output_addr, local_addr_t input_addr, local_addr_t weight_addr,
+                    local_addr_t bias_addr, const dim4 *input_shape, int output_c, int kernel_h, int kernel_w,
+                    const dim4 *input_stride, const dim4 *kernel_stride, bool using_bias, bool result_add,
+                    const Padding *padding, const dim2 *stride, const dim2 *dilation) {
+    FW_ENTER();
+    if (kernel_stride == NULL) fw_refuse("kernel_stride is NULL; the layout of the weights has no default");
+    fw_weight weight = {false, weight_addr, kernel_stride};
+    convolution(window_of(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, dilation),
+                output_c, input_stride, weight, using_bias, bias_addr, result_add);
+}
+
+static const dim4 no_stride = {0, 0, 0, 0};
+
+void okk_bdc_conv2d_kernel_const(local_addr_t output_addr, local_addr_t input_addr, local_addr_t bias_addr,
+                                 const dim4 *input_shape, int output_c, int kernel_h, int kernel_w,
+                                 const dim4 *input_stride, bool using_bias, bool result_add,
+                                 const Padding *padding, const dim2 *stride, float kernel_val) {
+    FW_ENTER();
+    fw_weight weight = {true, float_bits(kernel_val), &no_stride};
+    convolution(window_of(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, NULL),
+                output_c, input_stride, weight, using_bias, bias_addr, result_add);
+}
+
+/* Channel 0 to every channel of the result: a 1 x 1 convolution of one input channel with 1. */
+void okk_bdc_npu_bcast(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape, const dim4 *src_stride) {
+    FW_ENTER();
+    static const dim4 unit = {1, 1, 1, 1};
+    fw_window w = window_of(dst_addr, src_addr, shape, 1, 1, NULL, NULL, NULL);
+    w.shape.c = 1;
+    fw_weight weight = {true, float_bits(1.0f), &unit};
+    convolution(w, shape->c, src_stride, weight, false, 0, false);
+}
+
+/* ---- one input channel to a result channel ---- */
+
+void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr, local_addr_t weight_addr,
+                         local_addr_t bias_addr, const dim4 *input_shape, int kernel_h, int kernel_w,
+                         bool using_bias, const Padding *padding, const dim2 *stride, const dim2 *dilation) {
+    FW_ENTER();
+    fw_window w = window_of(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, dilation);
+    check_same_npu(input_addr, output_addr, "input");
+    check_same_npu(weight_addr, output_addr, "weight");
+    if (using_bias) check_same_npu(bias_addr, output_addr, "bias");
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    fw_nn_begin(d, FW_DEPTHWISE, &w, NULL);
+    fw_nn_weight(d, &(fw_weight){false, weight_addr, NULL});
+    fw_nn_bias(d, using_bias, bias_addr);
+    fw_emit_bd(d);
+}
+
+static void average(local_addr_t output, local_addr_t input, const dim4 *shape, int kernel_h, int kernel_w,
+                    const Padding *padding, const dim2 *stride, uint32_t weight) {
+    fw_window w = window_of(output, input, shape, kernel_h, kernel_w, padding, stride, NULL);
+    check_same_npu(input, output, "input");
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    fw_nn_begin(d, FW_DEPTHWISE, &w, NULL);
+    fw_nn_weight(d, &(fw_weight){true, weight, NULL});
+    fw_emit_bd(d);
+}
+
+void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape, int kernel_h,
+                        int kernel_w, const Padding *padding, const dim2 *stride) {
+    FW_ENTER();
+    average(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride,
+            float_bits(1.0f / (float)(kernel_h * kernel_w)));
+}
+
+/* An undocumented export of the vendor's: its weight is the integer kernel_w, whose bits the unit takes as
+ * fp32 (a denormal: zero). Kept for the same bytes. */
+void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
+                           int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride) {
+    FW_ENTER();
+    average(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, (uint32_t)kernel_w);
+}
+
+void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape, int kernel_h,
+                        int kernel_w, const Padding *padding, const dim2 *stride) {
+    FW_ENTER();
+    fw_window w = window_of(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, NULL);
+    check_same_npu(input_addr, output_addr, "input");
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    fw_nn_begin(d, FW_MAX_POOL, &w, NULL);
+    fw_emit_bd(d);
+}
+
+/* ---- matrix product ---- */
+
+static int channels(int columns, int per_channel, const char *which) {
+    if (per_channel < 1 || per_channel > columns || per_channel > 128)
+        fw_refuse("%d columns of the %s matrix per channel; 1 to 128 and to its %d columns", per_channel, which,
+                  columns);
+    return (columns + per_channel - 1) / per_channel;
+}
+
+void okk_bdc_matmul(local_addr_t output_addr, local_addr_t left_addr, local_addr_t right_addr,
+                    local_addr_t bias_addr, int left_rows, int left_cols, int right_cols,
+                    int left_cols_per_channel, int right_cols_per_channel, bool using_bias, bool result_add) {
+    FW_ENTER();
+    fw_product p = {.output = output_addr, .left = left_addr, .right = right_addr, .bias = bias_addr};
+    p.left_rows = left_rows;
+    p.left_cols = left_cols;
+    p.left_w = left_cols_per_channel;
+    p.left_c = channels(left_cols, left_cols_per_channel, "left");
+    p.right_w = right_cols_per_channel;
+    p.right_c = channels(right_cols, right_cols_per_channel, "right");
+    p.using_bias = using_bias;
+    p.result_add = result_add;
+    check_same_npu(right_addr, output_addr, "right");
+    if (using_bias) check_same_npu(bias_addr, output_addr, "bias");
+    if (output_addr % 128 != 0 || left_addr % 128 != 0 || right_addr % 128 != 0)
+        fw_refuse("a matrix address is not a multiple of 128 (output 0x%x, left 0x%x, right 0x%x)",
+                  (unsigned)output_addr, (unsigned)left_addr, (unsigned)right_addr);
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    fw_nn_product(d, &p);
+    fw_emit_bd(d);
+}
