@@ -109,7 +109,11 @@ _SIZES = {"res0_n": 1, "res0_c": 64, "res0_h": 5, "res0_w": 7}
             {"tsk_typ": Task.ARITHMETIC, "tsk_eu_typ": Eu.COPY},
             "BD 0 after GDMA 0: ar.copy (illegal: res0: no memory at address 0x0)",
         ),
-        (Engine.BD, {"tsk_typ": 15}, "BD 0 after GDMA 0: unknown BD instruction: tsk_typ 15, tsk_eu_typ 0"),
+        (
+            Engine.BD,
+            {"tsk_typ": 15, "tsk_eu_typ": 9},
+            "BD 0 after GDMA 0: unknown BD instruction: tsk_typ 15, tsk_eu_typ 9",
+        ),
     ],
 )
 def test_disassembly(engine: Engine, fields: dict[str, int], text: str) -> None:

@@ -16,6 +16,7 @@ from firmware_sim.isa.layout import BD, GDMA, WORDS, Field, Layout
 _ENUMS: tuple[tuple[str, type[enum.IntEnum], str], ...] = (
     ("bd_task", codes.Task, "tsk_typ"),
     ("bd_eu", codes.Eu, "tsk_eu_typ"),
+    ("bd_other", codes.OtherEngine, "tsk_eu_typ"),
     ("bd_precision", codes.Precision, "opt_*_prec"),
     ("bd_stride", codes.Stride, "short_*_str"),
     ("gdma_direction", codes.Direction, "direction"),

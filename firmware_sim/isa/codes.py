@@ -27,6 +27,14 @@ class Task(enum.IntEnum):
     DECOMPRESS = 12
     MD_CMP = 13
     VECTOR_CORRELATION = 14
+    OTHER_ENGINE = 15  # not the chip's: sort and gather, see firmware_sim.instructions.other_engines
+
+
+class OtherEngine(enum.IntEnum):
+    """BD field tsk_eu_typ of Task.OTHER_ENGINE."""
+
+    SORT = 0
+    GATHER = 1
 
 
 class Eu(enum.IntEnum):

@@ -5,9 +5,6 @@
 
 /* ---- sort and gather: our own command form, see docs/isa.md ---- */
 
-#define TASK_OTHER_ENGINE 15u
-enum { EU_SORT = 0, EU_GATHER = 1 };
-
 static uint32_t high(uint64_t addr, const char *which) {
     if (addr >> 40) fw_refuse("%s address 0x%llx has more than 40 bits", which, (unsigned long long)addr);
     return (uint32_t)(addr >> 32);
@@ -27,8 +24,8 @@ void bm_atomic_sort(const SortParam *param) {
         fw_refuse("order %d does not exist", (int)param->order);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     bd_defaults(d);
-    bd_set_tsk_typ(d, TASK_OTHER_ENGINE);
-    bd_set_tsk_eu_typ(d, EU_SORT);
+    bd_set_tsk_typ(d, BD_TASK_OTHER_ENGINE);
+    bd_set_tsk_eu_typ(d, BD_OTHER_SORT);
     bd_set_opd0_addr(d, (uint32_t)param->input_data_addr);
     bd_set_opd0_n(d, high(param->input_data_addr, "input data"));
     bd_set_res0_addr(d, (uint32_t)param->output_data_addr);
@@ -57,8 +54,8 @@ void bm_atomic_gather_data(const GatherDataParam *param) {
         fw_refuse("type %d does not exist", (int)param->type);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     bd_defaults(d);
-    bd_set_tsk_typ(d, TASK_OTHER_ENGINE);
-    bd_set_tsk_eu_typ(d, EU_GATHER);
+    bd_set_tsk_typ(d, BD_TASK_OTHER_ENGINE);
+    bd_set_tsk_eu_typ(d, BD_OTHER_GATHER);
     bd_set_opt_res0_prec(d, (uint32_t)param->type);
     bd_set_opd0_addr(d, param->data_addr);
     bd_set_opd1_addr(d, param->index_addr);
