@@ -74,6 +74,13 @@ def _text(data: bytes) -> str:
     return data.split(b"\0", 1)[0].decode(errors="replace")
 
 
+def _launch(kernel: str, args: bytes) -> bytes:
+    name = kernel.encode()
+    if not name or len(name) > wire.NAME_BYTES or b"\0" in name:
+        raise UsageError(f"{kernel!r} is no kernel name: 1 to {wire.NAME_BYTES} bytes")
+    return _aligned([wire.LAUNCH.pack(name, len(args)), args])
+
+
 def _aligned(parts: Sequence[bytes]) -> bytes:
     """The payload of a message: each part at the next multiple of 8."""
     out = bytearray()
@@ -260,11 +267,11 @@ class Device:
 
     def launch(self, kernel: str, args: bytes = b"") -> None:
         """Run a free kernel, as okkernel_launch_sync does; args are the bytes of its argument struct."""
-        name = kernel.encode()
-        if not name or len(name) > wire.NAME_BYTES or b"\0" in name:
-            raise UsageError(f"{kernel!r} is no kernel name: 1 to {wire.NAME_BYTES} bytes")
-        payload = _aligned([wire.LAUNCH.pack(name, len(args)), args])
-        self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}")
+        self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}")
+
+    def record_launch(self, kernel: str, args: bytes = b"") -> list[CommandGroup]:
+        """Run a free kernel without executing what it issues; returns its descriptors."""
+        return self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}", record=True)[1]
 
     def infer_shape(
         self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int

@@ -60,6 +60,10 @@ class Processor(Protocol):
 
     cycles: float
 
+    @property
+    def filtered(self) -> int:
+        """How many words the newest masked copy kept."""
+
     def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
         """Execute one batch, uint32[n, 32] of each engine; ids count on from the batch before.
 
@@ -115,6 +119,10 @@ class Controller:
     def cycles(self) -> float:
         """Modelled time of everything executed so far."""
         return self._processor.cycles
+
+    @property
+    def filtered(self) -> int:
+        return self._processor.filtered
 
     def flush(self, bd_num: int, gdma_num: int, reason: int) -> None:
         if max(bd_num, gdma_num) > ARENA_CAPACITY:

@@ -48,6 +48,10 @@ class Engines(Protocol):
     def flush(self, bd_num: int, gdma_num: int, reason: int) -> None:
         """Take the descriptors in the arenas; FlushReason says why now."""
 
+    @property
+    def filtered(self) -> int:
+        """How many words the newest masked copy kept."""
+
     def run_group(self, group: StreamGroup) -> None:
         """Run both streams in DDR to their end."""
 

@@ -49,7 +49,7 @@ class Platform(ctypes.Structure):
         ("log", _LOG),
         ("activity", ctypes.c_void_p),
         ("activity_bytes", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("filtered", ctypes.c_uint32),
     )
 
 
@@ -154,7 +154,9 @@ class NativeFirmware:
         return 0
 
     def _on_flush(self, bd_num: int, gdma_num: int, reason: int) -> int:
-        return self._guarded(lambda: self._engines.flush(bd_num, gdma_num, reason))
+        status = self._guarded(lambda: self._engines.flush(bd_num, gdma_num, reason))
+        self._platform.filtered = self._engines.filtered
+        return status
 
     def _on_run_group(self, group: ctypes._Pointer[_Group]) -> int:
         g = group.contents

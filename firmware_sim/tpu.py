@@ -56,6 +56,11 @@ class Tpu:
         self.cycles = 0.0
         self._plans: dict[tuple[Engine, bytes], _Plan] = {}
 
+    @property
+    def filtered(self) -> int:
+        """How many words the newest masked copy kept."""
+        return self.memory.filtered
+
     def restart(self) -> None:
         """Both engines count from 1 again, as after okk_initialize."""
         self.bd_id = self.gdma_id = 0

@@ -21,6 +21,7 @@ class FakeProcessor:
     def __init__(self, memory: SharedMemory) -> None:
         self.ddr = memory.ddr
         self.cycles = 0.0
+        self.filtered = 0
         self.restarts = 0
 
     def restart(self) -> None:

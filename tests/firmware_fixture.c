@@ -1,6 +1,5 @@
-/* Compiled into the firmware that the tests run: a kernel that makes any calls it is sent, layers that
- * misbehave in chosen ways, and the entries that generated code has in a real image. The dispatcher
- * okk_dispatch is made from okk.h by firmware_harness.py.
+/* Compiled into the firmware that the tests run: kernels, layers that misbehave in chosen ways, and the
+ * entries that generated code has in a real image.
  */
 #include <string.h>
 
@@ -8,31 +7,7 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-typedef unsigned long long word;
-
-void okk_dispatch(word function, const word *arguments, const char *data);
-
 /* ---- free kernels ---- */
-
-/* The ids after each call of the newest call_okk: {bd, gdma, parallel}. */
-unsigned int test_trace[4096][3];
-unsigned int test_trace_count;
-
-/* {calls, bytes of them}, then per call {function, words, words...}; the data that pointers count in
- * follows. */
-void call_okk(const void *args) {
-    const word *w = args;
-    const char *data = (const char *)(w + 2) + w[1];
-    const word *at = w + 2;
-    test_trace_count = 0;
-    okk_initialize();
-    for (word i = 0; i < w[0]; i++) {
-        okk_dispatch(at[0], at + 2, data);
-        at += 2 + at[1];
-        okk_get_id_node(test_trace[test_trace_count++]);
-    }
-}
-OKKERNEL_FUNC_REGISTER(call_okk)
 
 /* {copies, adds, parallel, polls}: many small commands. */
 void many_commands(const void *args) {

@@ -1,15 +1,12 @@
 """The firmware in this process, on a platform that only collects what the firmware hands over.
 
-`Harness` boots a compiled firmware and sends it requests; `OkkCalls` turns lines of the golden files into
-calls of the kernel API.
+`Harness` boots a compiled firmware and sends it requests.
 """
 
 from __future__ import annotations
 
 import ctypes
-import re
 import shutil
-import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +22,7 @@ from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
+from user_layers.encode.prototypes import Calls, dispatcher_c
 
 ROOT = Path(__file__).resolve().parent.parent
 SDK = ROOT / "sdk"
@@ -52,100 +50,6 @@ def compilers() -> dict[str, list[str]]:
     return found
 
 
-# ---- calling any function of okk.h ----
-
-_PROTOTYPE = re.compile(r"^([\w ]+?\*?)\s*\b((?:okk|bm)_\w+)\(([^()]*)\);", re.M)
-
-
-@dataclass(frozen=True)
-class Function:
-    """One prototype: parameters as (type, name)."""
-
-    index: int
-    name: str
-    result: str
-    parameters: tuple[tuple[str, str], ...]
-
-
-def okk_functions() -> dict[str, Function]:
-    """What okk.h declares, but for kernel registration."""
-    text = re.sub(r"/\*.*?\*/", "", (SDK / "include" / "okk.h").read_text(), flags=re.S)
-    functions: dict[str, Function] = {}
-    for result, name, parameters in _PROTOTYPE.findall(text):
-        if name == "okk_register_kernel_func":
-            continue
-        given = [" ".join(p.split()) for p in parameters.split(",") if p.strip() != "void"]
-        split = tuple((p[: p.rindex(re.split(r"\W", p)[-1])].strip(), re.split(r"\W", p)[-1]) for p in given)
-        functions[name] = Function(len(functions), name, result.strip(), split)
-    return functions
-
-
-def dispatcher_c(functions: Mapping[str, Function]) -> str:
-    """C that calls function number f with one word per argument; pointers are 1 + an offset into data."""
-    out = ['#include "okk.h"', "#include <string.h>", "typedef unsigned long long word;"]
-    out += ["word okk_dispatch_result;"]
-    out += ["static const void *at(word w, const char *data) { return w == 0 ? NULL : data + (w - 1); }"]
-    out += ["void okk_dispatch(word f, const word *a, const char *data) {", "    (void)a, (void)data;"]
-    out += ["    switch (f) {"]
-    for fn in functions.values():
-        out.append(f"    case {fn.index}: {{")
-        names = []
-        for i, (ctype, _) in enumerate(fn.parameters):
-            names.append(f"p{i}")
-            if ctype.endswith("*"):
-                out.append(f"        {ctype}p{i} = ({ctype})(word)at(a[{i}], data);")
-            else:
-                out.append(f"        {ctype} p{i};")
-                out.append(f"        memcpy(&p{i}, &a[{i}], sizeof p{i});")
-        call = f"{fn.name}({', '.join(names)})"
-        out.append(
-            f"        {call};" if fn.result == "void" else f"        okk_dispatch_result = (word){call};"
-        )
-        out += ["        return;", "    }"]
-    out += ["    }", "}", ""]
-    return "\n".join(out)
-
-
-class OkkCalls:
-    """A launch of call_okk: the calls of one or more golden lines."""
-
-    def __init__(self, functions: Mapping[str, Function]) -> None:
-        self.functions = functions
-        self.words = b""
-        self.count = 0
-        self.data = bytearray()
-
-    def _pointer(self, blob: bytes) -> int:
-        self.data += b"\0" * (-len(self.data) % 8)
-        self.data += blob
-        return len(self.data) - len(blob) + 1
-
-    def _word(self, ctype: str, value: Any) -> int:
-        if value is None:
-            return 0
-        if isinstance(value, list):
-            return self._pointer(struct.pack(f"<{len(value)}i", *value))
-        if isinstance(value, dict):  # fp32_or_addr_t, x32_or_addr_t
-            return self._pointer(struct.pack("<B3xI", value["is_addr"], int(value["bits"], 16)))
-        if isinstance(value, str):  # x32, x16, x8
-            return int(value, 16)
-        if ctype == "float":
-            return int(struct.unpack("<I", struct.pack("<f", value))[0])
-        return int(value) & 0xFFFF_FFFF_FFFF_FFFF
-
-    def call(self, name: str, args: Mapping[str, Any] | None = None) -> OkkCalls:
-        fn = self.functions[name]
-        values = list((args or {}).values())
-        assert len(values) == len(fn.parameters), f"{name}: {args}"
-        words = [self._word(ctype, value) for (ctype, _), value in zip(fn.parameters, values, strict=True)]
-        self.words += struct.pack(f"<QQ{len(words)}Q", fn.index, len(words), *words)
-        self.count += 1
-        return self
-
-    def encode(self) -> bytes:
-        return struct.pack("<QQ", self.count, len(self.words)) + self.words + bytes(self.data)
-
-
 # ---- the platform ----
 
 _FLUSH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
@@ -154,6 +58,7 @@ _LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
 
 POLL, FULL, SPLIT, END = range(4)
 DDR = chip.DDR_BASE
+RESULTS = DDR + 0xC0000  # what call_api writes
 
 
 class _Platform(ctypes.Structure):
@@ -168,7 +73,7 @@ class _Platform(ctypes.Structure):
         ("log", _LOG),
         ("activity", ctypes.c_void_p),
         ("activity_bytes", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("filtered", ctypes.c_uint32),
     )
 
 
@@ -219,7 +124,6 @@ class Harness:
         self.dtcm = np.zeros(512 << 10, np.uint8)
         self.tpu = Tpu(Memory(self.ddr, self.local.reshape(64, -1), self.l2)) if self.executes else None
         self.activity = ctypes.create_string_buffer(128)
-        self.functions = okk_functions()
         self._callbacks = (_FLUSH(self._flush), _RUN_GROUP(self._run_group), _LOG(self._log))
         self.platform = _Platform(
             wire.ABI_VERSION,
@@ -297,17 +201,24 @@ class Harness:
 
     def okk(self, name: str, args: Mapping[str, Any] | None = None) -> Reply:
         """Launch a kernel that makes one call."""
-        return self.launch("call_okk", OkkCalls(self.functions).call(name, args).encode())
+        return self.call_api(Calls().call(name, args))
+
+    def call_api(self, calls: Calls) -> Reply:
+        """Launch a kernel that makes these calls."""
+        self.called = calls.count
+        return self.launch("call_api", calls.encode(RESULTS))
+
+    def _results(self) -> list[list[int]]:
+        rows: list[list[int]] = self.array(RESULTS, (self.called, 4), "uint64").tolist()
+        return rows
 
     def trace(self) -> list[tuple[int, int, bool]]:
-        """(bd, gdma, parallel) after each call of the newest call_okk."""
-        count = ctypes.c_uint32.in_dll(self.lib, "test_trace_count").value
-        rows = ((ctypes.c_uint32 * 3) * 4096).in_dll(self.lib, "test_trace")
-        return [(rows[i][0], rows[i][1], bool(rows[i][2])) for i in range(count)]
+        """(bd, gdma, parallel) after each call of the newest call_api."""
+        return [(bd, gdma, bool(parallel)) for bd, gdma, parallel, _ in self._results()]
 
     def result(self) -> int:
         """What the newest call returned, as 64 bits."""
-        return ctypes.c_uint64.in_dll(self.lib, "okk_dispatch_result").value
+        return self._results()[-1][3]
 
     @property
     def bd(self) -> list[bytes]:
@@ -336,12 +247,13 @@ class Harness:
 def build(directory: Path, fixture: Path = ROOT / "tests" / "firmware_fixture.c") -> Path:
     """Compile the firmware with its fixture into a shared library and return its path."""
     (directory / "bm1684_fields.h").write_text(c_header())
-    (directory / "dispatch.c").write_text(dispatcher_c(okk_functions()))
+    (directory / "dispatch.c").write_text(dispatcher_c())
     library = directory / "firmware.so"
     sources = [
         *FIRMWARE_C,
         *LAYERS_C,
         fixture,
+        SDK / "tools" / "call_api.c",
         directory / "dispatch.c",
     ]
     command = [

@@ -13,9 +13,10 @@ import pytest
 from firmware_sim import chip, wire
 from firmware_sim.isa.layout import BD, GDMA
 from tests import firmware_harness as fh
+from user_layers.encode.prototypes import Calls, functions
 
 GOLDEN = Path(__file__).parent / "golden" / "bm1684"
-FUNCTIONS = fh.okk_functions()
+FUNCTIONS = functions()
 
 
 def golden(name: str) -> list[dict[str, Any]]:
@@ -36,7 +37,8 @@ def test_every_declared_command_has_golden_encodings() -> None:
     known = {e["fn"] for e in golden("okk_encode")} | {e["fn"] for e in golden("okk_utils")}
     order = {"okk_initialize", "okk_poll", "okk_parallel_start", "okk_parallel_end"}
     ids = {name for name in FUNCTIONS if name.endswith("_id_node")}
-    unknown = set(FUNCTIONS) - known - order - ids
+    okk = {name for name in FUNCTIONS if name.startswith("okk_")}
+    unknown = okk - known - order - ids
     # Without a vector: the vendor's model hands out no DTCM pointer, and the listing only logs.
     assert unknown == {"okk_dtcm_addr", "okk_dump_registered_kernel_funcs"}
 
@@ -68,7 +70,7 @@ def test_sequences(firmware: fh.Harness) -> None:
     """Ids, waits and parallel sections."""
     compared = 0
     for sequence in golden("okk_sequences"):
-        launch = fh.OkkCalls(FUNCTIONS)
+        launch = Calls()
         after: list[int] = []  # how many calls were made when each golden call was complete
         known: dict[str, list[str]] = {"bd": [], "gdma": []}
         for c in sequence["seq"]:
@@ -76,7 +78,7 @@ def test_sequences(firmware: fh.Harness) -> None:
             after.append(launch.count)
             for engine, stream in known.items():
                 stream += c[engine]
-        reply = firmware.launch("call_okk", launch.encode())
+        reply = firmware.call_api(launch)
         assert reply.status == 0, reply.text
         for made, wanted in ((firmware.bd, known["bd"]), (firmware.gdma, known["gdma"])):
             assert hexes(made) == wanted
@@ -92,25 +94,9 @@ def _util(firmware: fh.Harness, e: dict[str, Any]) -> Any:
     fn = FUNCTIONS[e["fn"]]
     types = [ctype for ctype, _ in fn.parameters]
     if types and types[0] == "dim4 *":  # a stride that is written
-        launch = fh.OkkCalls(FUNCTIONS)
-        launch.call(e["fn"], {"stride": [0, 0, 0, 0], **e["args"]})
-        # The result is read back through a command that takes it as its stride.
-        shape = e["args"]["shape"]
-        stride_word = 1
-        launch.words += struct.pack(
-            "<QQ5Q",
-            FUNCTIONS["okk_gdma_32bit_cpy_S2S"].index,
-            5,
-            1 << 32,
-            1 << 32,
-            launch._word("", shape),
-            stride_word,
-            0,
-        )
-        launch.count += 1
-        assert firmware.launch("call_okk", launch.encode()).status == 0
-        d = GDMA.decode(firmware.gdma[0])
-        return [d[f"dst_{axis}stride"] for axis in "nchw"]
+        out = fh.RESULTS + 64
+        assert firmware.call_api(Calls().call(e["fn"], e["args"], out=out)).status == 0
+        return firmware.array(out, (4,), "int32").tolist()
     assert firmware.okk(e["fn"], e["args"]).status == 0, e
     value = firmware.result()
     if fn.result == "int":
@@ -252,8 +238,8 @@ def test_order_rules(firmware: fh.Harness) -> None:
         ("okk_poll", "not allowed inside a parallel section"),
         ("okk_initialize", "a parallel section is open"),
     ):
-        launch = fh.OkkCalls(FUNCTIONS).call("okk_parallel_start").call(second)
-        reply = firmware.launch("call_okk", launch.encode())
+        launch = Calls().call("okk_parallel_start").call(second)
+        reply = firmware.call_api(launch)
         assert reply.status == wire.Status.ASSERT
         assert reply.text.startswith(f"{second}: ")
         assert text in reply.text

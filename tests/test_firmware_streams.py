@@ -11,6 +11,7 @@ import pytest
 from firmware_sim import wire
 from firmware_sim.isa.layout import BD, GDMA
 from tests import firmware_harness as fh
+from user_layers.encode.prototypes import Calls
 
 ID_LIMIT = 0xFFF0
 
@@ -83,10 +84,10 @@ def test_full_arenas_are_handed_over(firmware_library: Path) -> None:
 def test_poll_hands_over_and_keeps_counting(firmware: fh.Harness) -> None:
     batches = many(firmware, 2, 2, parallel=False, poll=True)
     assert [(b.reason, len(b.bd)) for b in batches] == [(fh.POLL, 2), (fh.END, 0)]
-    calls = fh.OkkCalls(firmware.functions)
+    calls = Calls()
     add = {"dst": 0, "src": 0, "C": 1.0, "shape": [1, 1, 1, 1], "a": None, "b": None}
     calls.call("okk_bdc_add_C", add).call("okk_poll").call("okk_poll").call("okk_bdc_add_C", add)
-    assert firmware.launch("call_okk", calls.encode()).status == 0
+    assert firmware.call_api(calls).status == 0
     assert [(b.reason, ids(b.bd, "bd")) for b in firmware.batches] == [
         (fh.POLL, [(1, 0)]),  # and the second poll has nothing to wait for
         (fh.END, [(2, 0)]),
@@ -99,10 +100,10 @@ def test_recorded_poll_is_only_a_barrier(firmware: fh.Harness) -> None:
 
 
 def test_initialize_restarts_the_ids_of_a_free_kernel(firmware: fh.Harness) -> None:
-    calls = fh.OkkCalls(firmware.functions)
+    calls = Calls()
     add = {"dst": 0, "src": 0, "C": 1.0, "shape": [1, 1, 1, 1], "a": None, "b": None}
     calls.call("okk_bdc_add_C", add).call("okk_initialize").call("okk_bdc_add_C", add)
-    assert firmware.launch("call_okk", calls.encode()).status == 0
+    assert firmware.call_api(calls).status == 0
     assert [(b.reason, ids(b.bd, "bd")) for b in firmware.batches] == [
         (fh.FULL, [(1, 0)]),
         (fh.END, [(1, 0)]),
@@ -111,13 +112,13 @@ def test_initialize_restarts_the_ids_of_a_free_kernel(firmware: fh.Harness) -> N
 
 def test_id_nodes(firmware: fh.Harness) -> None:
     def set_after_add(*, check: bool, node: tuple[int, int]) -> fh.Reply:
-        calls = fh.OkkCalls(firmware.functions)
+        calls = Calls()
         add = {"dst": 0, "src": 0, "C": 1.0, "shape": [1, 1, 1, 1], "a": None, "b": None}
         calls.call("okk_bdc_add_C", add)
         if not check:
             calls.call("okk_disable_check_id_node")
         calls.call("okk_set_id_node", {"node": [*node, 0]}).call("okk_bdc_add_C", add)
-        return firmware.launch("call_okk", calls.encode())
+        return firmware.call_api(calls)
 
     assert set_after_add(check=True, node=(5, 7)).status == 0
     assert ids(firmware.bd, "bd") == [(1, 0), (6, 7)]

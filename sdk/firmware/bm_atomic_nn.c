@@ -39,6 +39,7 @@ void bm_atomic_conv(const ConvParam *param) {
     fw_emit_bd(d);
 }
 
+/* result_add does not count: the unit cannot, and the vendor's encoder leaves it out. */
 void bm_atomic_conv_quantized(const ConvQuantParam *param) {
     FW_ENTER();
     fw_window w = CONVOLUTION_WINDOW(param);
@@ -54,7 +55,6 @@ void bm_atomic_conv_quantized(const ConvQuantParam *param) {
     fw_nn_bias(d, param->using_bias, param->bias_addr);
     bd_set_short_opd2_str(d, BD_STRIDE_DEFAULT);
     bd_set_opt_kernel_rotate(d, param->kernel_flip);
-    bd_set_opt_res_add(d, param->result_add);
     fw_emit_bd(d);
 }
 

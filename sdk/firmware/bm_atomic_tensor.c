@@ -16,7 +16,6 @@ static void set_precision(uint32_t *d, BmAtomicOp op) {
     bd_set_opt_res0_prec(d, BD_PRECISION_INT32);
     bd_set_opt_opd0_prec(d, BD_PRECISION_INT32);
     bd_set_opt_opd1_prec(d, BD_PRECISION_INT32);
-    bd_set_opt_opd2_prec(d, BD_PRECISION_INT32);
 }
 
 /* ---- AR ---- */
@@ -26,6 +25,7 @@ static void begin_arithmetic(uint32_t *d, BmAtomicOp op, const dim4 *shape) {
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_ARITHMETIC);
     bd_set_tsk_eu_typ(d, (uint32_t)op);
+    if (op == BM_CPY) bd_set_tsk_opd_num(d, 1);
     set_result_size(d, shape);
 }
 
@@ -60,9 +60,10 @@ void bm_atomic_tensor_arithmetic(const ArithParam *param) {
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     begin_arithmetic(d, param->op, &shape);
     set_precision(d, param->op);
+    if (on_integers(param->op)) bd_set_opt_opd2_prec(d, BD_PRECISION_INT32);
     bool selects = param->op == BM_SG || param->op == BM_SE;
-    if (param->op == BM_CPY) bd_set_tsk_opd_num(d, 1);
-    bd_set_opt_shift_typ(d, param->op == BM_SHIFT ? (uint32_t)param->shift_type : param->op == BM_CPY);
+    if (selects) bd_set_tsk_opd_num(d, 3);
+    bd_set_opt_shift_typ(d, param->op == BM_SHIFT ? (uint32_t)param->shift_type : 0);
     bd_set_opt_opd0_const(d, param->input0_is_const);
     bd_set_opt_opd1_const(d, param->input1_is_const);
     bd_set_opt_opd2_const(d, selects);

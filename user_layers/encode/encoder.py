@@ -1,0 +1,168 @@
+"""The kernel API's encoder as an object: calls in, descriptors, ids and results out.
+
+It runs the real C functions, compiled into a firmware of their own, on a device process that records.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, L2_BASE
+from firmware_sim.device import Device
+from firmware_sim.errors import UsageError
+from firmware_sim.isa.c_header import c_header
+from firmware_sim.isa.instruction import Engine
+from firmware_sim.isa.layout import BD, GDMA
+from user_layers.build.builtin import FIRMWARE_DEFINES, builtin_artifacts
+from user_layers.build.cache import locked
+from user_layers.build.ninja_file import NinjaFile, Objects
+from user_layers.build.ninja_run import run_ninja
+from user_layers.build.report import Reporter
+from user_layers.build.toolchain import choose
+from user_layers.encode.prototypes import Calls, dispatcher_c, functions
+from user_layers.files import write_atomic
+from user_layers.workspace import sdk_dir
+
+_WORDS = 4
+_RESULT_BYTES = 8 * _WORDS
+_NAME = "calls.so"
+
+
+def calls_firmware(report: Reporter | None = None) -> Path:
+    """The firmware with the call_api kernel, built once per toolkit version and compiler."""
+    toolchain, report = choose(), report or Reporter()
+    builtin = builtin_artifacts(toolchain, report)
+    image = builtin.directory / _NAME
+    if image.exists():
+        return image
+    with locked(builtin.directory.with_suffix(".calls.lock")):
+        if image.exists():
+            return image
+        folder = builtin.directory.with_suffix(f".calls.{os.getpid()}.tmp")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            write_atomic(folder / "dispatch.c", dispatcher_c())
+            write_atomic(folder / "bm1684_fields.h", c_header())
+            ninja = NinjaFile(folder, folder)
+            sources = [sdk_dir() / "tools" / "call_api.c", folder / "dispatch.c"]
+            objects = Objects(
+                toolchain.c,
+                sources,
+                [folder, *(sdk_dir() / d for d in ("include", "firmware"))],
+                "calls",
+                FIRMWARE_DEFINES,
+            )
+            output = folder / _NAME
+            ninja.shared(toolchain.c, output, ninja.objects(objects), whole=[builtin.libtpufw])
+            write_atomic(ninja.identity_file, toolchain.identity)
+            write_atomic(folder / "build.ninja", ninja.text())
+            run_ninja(folder, folder / "build.ninja", [output], report, label="calls ")
+            os.replace(output, image)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return image
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What calls issued. after: (bd id, gdma id, parallel) after each; results: 64-bit return values."""
+
+    bd: tuple[bytes, ...]
+    gdma: tuple[bytes, ...]
+    after: tuple[tuple[int, int, bool], ...]
+    results: tuple[int, ...]
+
+    def order(self) -> list[str]:
+        """ "b" and "g" in the order of issue, for commands outside parallel sections."""
+        waits = {
+            Engine.BD: [BD.decode(d)["cmd_id_gdma"] for d in self.bd],
+            Engine.GDMA: [GDMA.decode(d)["eng0_sync_id"] for d in self.gdma],
+        }
+        out: list[str] = []
+        bd = gdma = 0
+        while bd < len(self.bd) or gdma < len(self.gdma):
+            if bd < len(self.bd) and waits[Engine.BD][bd] <= gdma:
+                out.append("b")
+                bd += 1
+            else:
+                out.append("g")
+                gdma += 1
+        return out
+
+
+class Encoder:
+    """Context manager around a device process that records."""
+
+    def __init__(self, report: Reporter | None = None) -> None:
+        self._device = Device(calls_firmware(report))
+        self._results = self._device.malloc(_RESULT_BYTES * 65536)
+
+    def __enter__(self) -> Encoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._device.close()
+
+    def run(self, calls: Sequence[tuple[str, Mapping[str, Any] | None]]) -> Encoded:
+        """Make the calls in one kernel. Raises DeviceError with the refused call's message, UsageError for
+        arguments that do not fit."""
+        block = Calls()
+        for name, args in calls:
+            block.call(name, args)
+        if block.count > 65536:
+            raise UsageError(f"{block.count} calls in one kernel: 65536 at most")
+        groups = self._device.record_launch("call_api", block.encode(self._results))
+        words = self._read_results(block.count)
+
+        def split(data: bytes) -> list[bytes]:
+            return [data[i : i + DESCRIPTOR_BYTES] for i in range(0, len(data), DESCRIPTOR_BYTES)]
+
+        return Encoded(
+            tuple(d for g in groups for d in split(g.bd)),
+            tuple(d for g in groups for d in split(g.gdma)),
+            tuple((bd, gdma, bool(parallel)) for bd, gdma, parallel, _ in words),
+            tuple(result for *_, result in words),
+        )
+
+    def utility(self, name: str, args: Mapping[str, Any]) -> int | list[int]:
+        """A function's result; strides come as the list that they are written to; pointers as offsets from
+        the beginning of their memory. Raises DeviceError when the call is refused."""
+        bases: dict[str, tuple[str, dict[str, int]]] = {
+            "okk_global_mem_addr": ("okk_global_mem_addr", {"addr": DDR_BASE}),
+            "okk_local_mem_addr": ("okk_local_mem_addr", {"idx": 0, "addr": 0}),
+            "okk_l2_sram_addr": ("okk_l2_sram_addr", {"addr": L2_BASE}),
+        }
+        if name in bases:
+            block = Calls().call(*bases[name]).call(name, args)
+            self._device.launch("call_api", block.encode(self._results))  # pointers: not while recording
+            (*_, base), (*_, result) = self._read_results(2)
+            return result - base
+        if name.endswith("_stride") or "_stride_for_" in name:
+            return self._stride(name, args)
+        value = self.run([(name, args)]).results[0]
+        kind = functions()[name].result
+        if kind == "int":
+            return value - (1 << 32) if value & 0xFFFF_FFFF >= 1 << 31 else value & 0xFFFF_FFFF
+        return value & 0xFF if kind == "bool" else value
+
+    def _read_results(self, count: int) -> list[list[int]]:
+        rows: list[list[int]] = self._device.read_array(self._results, (count, _WORDS), "uint64").tolist()
+        return rows
+
+    def _stride(self, name: str, args: Mapping[str, Any]) -> list[int]:
+        out = self._device.malloc(16)
+        try:
+            self._device.record_launch("call_api", Calls().call(name, args, out=out).encode(self._results))
+            found: list[int] = self._device.read_array(out, (4,), "int32").tolist()
+            return found
+        finally:
+            self._device.free(out)
