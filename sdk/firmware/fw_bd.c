@@ -17,6 +17,11 @@ void fw_bd_check_tensor(operand t, operand dst, const char *which) {
         fw_refuse("%s stride [%d, %d, %d, %d] has a negative entry", which, s->n, s->c, s->h, s->w);
 }
 
+void fw_bd_check_work(operand work, operand dst) {
+    if (work.value == dst.value)
+        fw_refuse("the work buffer at 0x%x is also the destination", (unsigned)work.value);
+}
+
 dim4 fw_bd_stride(operand t, const dim4 *shape) {
     dim4 stride;
     if (t.stride != NULL) return *t.stride;

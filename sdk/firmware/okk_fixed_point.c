@@ -5,13 +5,27 @@
 #define LEFT_SHIFT_MAX 14
 
 /* op_type_t and mul_type_t are made of these bits. */
-enum { SRC_8BIT = 1, SRC0_SIGNED = 2, SRC1_SIGNED = 4, DST_8BIT = 8 };
+enum { SRC_8BIT = 1, SRC0_SIGNED = 2, SRC1_SIGNED = 4, DST_8BIT = 8, DST_SIGNED = 16 };
 enum { MUL_SRC0_SIGNED = 1, MUL_SRC1_SIGNED = 2, MUL_DST_SIGNED = 4 };
 
-static fixed_point of_type(int eu, op_type_t op_type) {
+static void check_constant(operand t, int width, bool is_signed) {
+    if (!t.constant) return;
+    int32_t value = (int32_t)t.value, low = is_signed ? -(1 << (width - 1)) : 0;
+    int32_t high = (1 << (is_signed ? width - 1 : width)) - 1;
+    if (value < low || value > high)
+        fw_refuse("constant %d is outside %d..%d, the range of its %s %d-bit type", (int)value, (int)low,
+                  (int)high, is_signed ? "signed" : "unsigned", width);
+}
+
+/* What op_type says of an operation on these sources. */
+static fixed_point of_type(int eu, op_type_t op_type, operand src0, operand src1) {
     unsigned t = (unsigned)op_type;
-    if (t > 31) fw_refuse("op_type %u does not exist", t);
+    /* a result of signed sources is never called unsigned */
+    if (t > 31 || (!(t & DST_SIGNED) && (t & (SRC0_SIGNED | SRC1_SIGNED))))
+        fw_refuse("op_type %u does not exist", t);
     int source_bits = t & SRC_8BIT ? 8 : 16;
+    check_constant(src0, source_bits, (t & SRC0_SIGNED) != 0);
+    check_constant(src1, source_bits, (t & SRC1_SIGNED) != 0);
     return (fixed_point){.eu = eu,
                          .src0_bits = source_bits,
                          .src1_bits = source_bits,
@@ -35,11 +49,11 @@ static void run(fixed_point op, operand dst, operand src0, operand src1, const d
 
 static void sum(int eu, op_type_t op_type, int rshift, operand dst, operand src0, operand src1,
                 const dim4 *shape) {
-    run(shifted_right(of_type(eu, op_type), rshift), dst, src0, src1, shape);
+    run(shifted_right(of_type(eu, op_type, src0, src1), rshift), dst, src0, src1, shape);
 }
 
 static void product(op_type_t op_type, int rshift, operand dst, operand src0, operand src1, const dim4 *shape) {
-    fixed_point op = shifted_right(of_type(BD_EU_MUL, op_type), rshift);
+    fixed_point op = shifted_right(of_type(BD_EU_MUL, op_type, src0, src1), rshift);
     if (op.src0_bits != 8) fw_refuse("the sources of a product are 8-bit; op_type %u is not", (unsigned)op_type);
     run(op, dst, src0, src1, shape);
 }
@@ -91,7 +105,7 @@ void okk_bdc_fixed_point_packed_mul_C(local_addr_t dst_addr, local_addr_t src_ad
 
 static void accumulate(op_type_t op_type, bool old_signed, int lshift, int rshift, operand dst, operand src0,
                        operand src1, const dim4 *shape) {
-    fixed_point op = shifted_right(of_type(BD_EU_MAC, op_type), rshift);
+    fixed_point op = shifted_right(of_type(BD_EU_MAC, op_type, src0, src1), rshift);
     if (lshift < 0 || lshift > LEFT_SHIFT_MAX) fw_refuse("lshift %d is outside 0..%d", lshift, LEFT_SHIFT_MAX);
     op.dst_bits = 16;
     op.src0_bits = op.src1_bits = 8;
@@ -120,7 +134,7 @@ void okk_bdc_fixed_point_packed_mac_C(local_addr_t dst_addr, local_addr_t src_ad
 /* ---- max, min ---- */
 
 static void extremum(int eu, op_type_t op_type, operand dst, operand src0, operand src1, const dim4 *shape) {
-    fixed_point op = of_type(eu, op_type);
+    fixed_point op = of_type(eu, op_type, src0, src1);
     if (op.src0_signed != op.src1_signed)
         fw_refuse("both sources are signed or both unsigned here; op_type %u is not so", (unsigned)op_type);
     run(op, dst, src0, src1, shape);
@@ -195,7 +209,7 @@ SHIFT(logical_shift, false, unsigned short)
 
 static void word_op(int eu, operand dst, operand src0, operand src1, const dim4 *shape) {
     dim4 words = *shape;
-    words.n = (shape->n + 1) / 2;
+    words.n = shape->n / 2 + shape->n % 2;
     fw_bd_ar(with_eu(INT32, eu), dst, src0, &src1, &words);
 }
 
@@ -230,6 +244,7 @@ void okk_bdc_fixed_point_packed_16bit_split_low_8bit(local_addr_t dst_addr, loca
     operand work = tensor(work_addr, work_stride);
     fw_bd_check(dst, src, bits(0), shape);
     fw_bd_check_tensor(work, dst, "work");
+    fw_bd_check_work(work, dst);
     split_low(dst, src, work, shape);
 }
 

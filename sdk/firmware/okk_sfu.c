@@ -104,9 +104,8 @@ static void check_sequence(operand dst, operand src, operand work, const dim4 *s
     check_pair(dst, src, shape);
     fw_bd_check_tensor(work, dst, "work");
     check_aligned(work, "work");
-    if (work.value == dst.value || work.value == src.value)
-        fw_refuse("the work buffer at 0x%x is also the %s", (unsigned)work.value,
-                  work.value == dst.value ? "destination" : "source");
+    fw_bd_check_work(work, dst);
+    if (work.value == src.value) fw_refuse("the work buffer at 0x%x is also the source", (unsigned)work.value);
     check_series(num_series);
 }
 
@@ -210,6 +209,7 @@ static dim4 layout(local_addr_t addr, const dim4 *shape, bool is_aligned) {
 static void check_conversion(operand dst, operand src, operand work, const dim4 *shape) {
     fw_bd_check(dst, src, bits(0), shape);
     fw_bd_check_tensor(work, dst, "work");
+    fw_bd_check_work(work, dst);
 }
 
 void okk_bdc_4N_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
@@ -217,7 +217,7 @@ void okk_bdc_4N_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local
     FW_ENTER();
     check_conversion(at(dst_addr), at(src_addr), at(work_addr), shape);
     dim4 words = *shape;
-    words.n = (shape->n + 3) / 4;
+    words.n = shape->n / 4 + (shape->n % 4 != 0);
     dim4 stride = layout(dst_addr, shape, is_aligned_layout), every_fourth = stride;
     every_fourth.n *= 4;
     operand dst = tensor(dst_addr, &stride), work = tensor(work_addr, &stride);
@@ -236,6 +236,10 @@ void okk_bdc_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_ad
                           const dim4 *shape, bool is_signed, bool is_aligned_layout) {
     FW_ENTER();
     check_conversion(at(dst_addr), at(src_addr), at(work_addr), shape);
+    /* counted wide: every word of dst must fit an NPU's memory, and strides are made of this number */
+    if ((int64_t)shape->h * shape->w > FW_LOCAL_BYTES / 4)
+        fw_refuse("%d x %d pixels of a channel are over the %u bytes of an NPU's local memory", shape->h, shape->w,
+                  FW_LOCAL_BYTES);
     int pixels = shape->h * shape->w;
     dim4 words = {shape->n, shape->c, 1, (pixels + 3) / 4};
     dim4 from = layout(src_addr, &words, is_aligned_layout), to = layout(dst_addr, shape, is_aligned_layout);

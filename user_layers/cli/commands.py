@@ -58,6 +58,13 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
         ),
     ),
     (
+        "The chip",
+        (
+            Command("isa", "isa", "list the instructions, read descriptors, encode calls"),
+            Command("conformance", "isa", "run a folder of test vectors"),
+        ),
+    ),
+    (
         "This tool",
         (
             Command("doctor", "environment", "say what was found on this machine and what will be used"),

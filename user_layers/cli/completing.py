@@ -11,6 +11,7 @@ _VALUES = {
     ("add_layer", 1): ("0", "1"),
     ("test_tpu_layer", 0): ("0", "1"),
     ("completion", 0): ("bash", "zsh"),
+    ("isa", 0): ("list", "show", "decode", "encode"),
 }
 
 _BASH = """_tpulayer() {
@@ -38,8 +39,10 @@ def script(shell: str) -> str:
     return (_BASH if shell == "bash" else _ZSH).replace("NAMES", names)
 
 
+_WITHOUT_TOOL = {"init", "clean", "doctor", "completion", "isa", "conformance"}
+
 # What tool/ holds (scaffold.TOOLS; a test compares): those commands also exist under their bare names.
-COMMANDS_WITH_TOOL = tuple(name for name in COMMANDS if name not in ("init", "clean", "doctor", "completion"))
+COMMANDS_WITH_TOOL = tuple(name for name in COMMANDS if name not in _WITHOUT_TOOL)
 
 
 def candidates(words: Sequence[str]) -> list[str]:

@@ -1,0 +1,245 @@
+"""Running a folder of vectors: what passed, failed and was refused, per function and class."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firmware_sim import vectors
+from firmware_sim.errors import TpulayerError, UsageError
+from firmware_sim.isa.instruction import Engine
+from firmware_sim.isa.layout import BD, GDMA
+from firmware_sim.memory import Memory
+from firmware_sim.tpu import Tpu
+from user_layers.encode.encoder import Encoder
+
+_DDR_BYTES = 64 << 20
+_NONE = np.zeros((0, 32), np.uint32)
+_SHOWN = 3  # failures kept per function
+_PROGRESS_SECONDS = 2.0
+
+
+@dataclass
+class Tally:
+    """refused: this toolkit says that it does not do it; never counted as passed or failed."""
+
+    passed: int = 0
+    failed: int = 0
+    refused: int = 0
+    failures: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    def fail(self, text: str) -> None:
+        self.failed += 1
+        if len(self.failures) < _SHOWN:
+            self.failures.append(text)
+
+    def refuse(self, text: str) -> None:
+        self.refused += 1
+        if text not in self.refusals and len(self.refusals) < _SHOWN:
+            self.refusals.append(text)
+
+
+@dataclass
+class Report:
+    """Tallies by part of the folder, then by function or class."""
+
+    parts: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+
+    def tally(self, part: str, name: str) -> Tally:
+        return self.parts.setdefault(part, {}).setdefault(name, Tally())
+
+    def all(self) -> Iterator[Tally]:
+        for names in self.parts.values():
+            yield from names.values()
+
+    @property
+    def failed(self) -> int:
+        return sum(t.failed for t in self.all())
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "passed": sum(t.passed for t in self.all()),
+            "failed": self.failed,
+            "refused": sum(t.refused for t in self.all()),
+            "absent": self.absent,
+            "parts": {
+                part: {name: vars(tally) for name, tally in names.items()}
+                for part, names in self.parts.items()
+            },
+        }
+
+    def text(self) -> str:
+        out = [f"{'':44}{'passed':>8}{'failed':>8}{'refused':>8}"]
+        for part, names in self.parts.items():
+            total = Tally(*(sum(getattr(t, k) for t in names.values()) for k in _COUNTS))
+            out.append(f"{part:44}{total.passed:8}{total.failed:8}{total.refused:8}")
+            for name, t in names.items():
+                out.append(f"  {name:42}{t.passed:8}{t.failed:8}{t.refused:8}")
+                out += [f"      failed: {text}" for text in t.failures]
+                out += [f"      refused: {text}" for text in t.refusals]
+        if self.absent:
+            out.append(f"not in the folder: {', '.join(self.absent)}")
+        return "\n".join(out)
+
+
+_COUNTS = ("passed", "failed", "refused")
+Say = Callable[[str], None]
+
+
+class _Progress:
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+
+    def step(self, text: str) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _PROGRESS_SECONDS
+            self._say(text)
+
+
+def run(folder: Path, say: Say) -> Report:
+    """All vectors of the folder; progress goes to `say`. Raises UsageError when there are none."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"{folder} is not a folder", hint="give the folder that holds okk_encode.jsonl, exec/, ..."
+        )
+    report = Report()
+    files = vectors.execution_files(folder)
+    calls = [*vectors.ENCODINGS, *vectors.REJECTED, vectors.SEQUENCES, vectors.UTILITIES]
+    report.absent = [n for n in calls if not vectors.has(folder, n)] + ([] if files else ["exec/"])
+    if len(report.absent) == len(calls) + 1:
+        raise UsageError(
+            f"{folder} holds no vectors", hint="expected okk_encode.jsonl, bm_atomic.jsonl, exec/, ..."
+        )
+    progress = _Progress(say)
+    if any(vectors.has(folder, n) for n in calls):
+        with Encoder() as encoder:
+            for name in calls:
+                if vectors.has(folder, name):
+                    for number, line in enumerate(vectors.lines(folder, name), 1):
+                        progress.step(f"{name}: line {number}")
+                        _line(report, encoder, name, number, line)
+    if files:
+        tpu = Tpu(Memory.create(ddr_bytes=_DDR_BYTES))
+        for name in files:
+            for case in vectors.executions(folder, name):
+                progress.step(f"exec/{case.name}")
+                _execution(report.tally("executions", case.cls), tpu, case)
+    return report
+
+
+def _line(report: Report, encoder: Encoder, name: str, number: int, line: dict[str, Any]) -> None:
+    where = f"{name}.jsonl:{number}"
+    try:
+        if name in vectors.ENCODINGS:
+            _encoding(report.tally("encodings", line["fn"]), encoder, where, line)
+        elif name in vectors.REJECTED:
+            _rejected(report.tally("refused calls", line["fn"]), encoder, where, line)
+        elif name == vectors.SEQUENCES:
+            _sequence(report.tally("sequences", "sequences"), encoder, where, line)
+        else:
+            _utility(report.tally("utilities", line["fn"]), encoder, where, line)
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{where}: not a vector of this kind: {error!r}") from None
+
+
+def _encoding(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) -> None:
+    try:
+        made = encoder.run([(line["fn"], line["args"])])
+    except TpulayerError as error:
+        tally.fail(f"{where}: refused: {error.message}")
+        return
+    got = {"bd": [d.hex() for d in made.bd], "gdma": [d.hex() for d in made.gdma]}
+    wrong = [k for k in ("bd", "gdma") if got[k] != line[k]]
+    if "ids_after" in line and list(made.after[-1][:2]) != line["ids_after"]:
+        wrong.append("ids_after")
+    if "order" in line and made.order() != line["order"]:
+        wrong.append("order")
+    if wrong:
+        tally.fail(f"{where}: {', '.join(wrong)} differ")
+    else:
+        tally.passed += 1
+
+
+def _rejected(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) -> None:
+    try:
+        encoder.run([(line["fn"], line["args"])])
+    except TpulayerError:
+        tally.passed += 1
+        return
+    if line["fn"] in ("bm_atomic_sort", "bm_atomic_gather_data"):
+        tally.refuse(f"{where}: encoded here, in a form of this toolkit's own")
+    else:
+        tally.fail(f"{where}: accepted")
+
+
+def _sequence(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) -> None:
+    calls = line["seq"]
+    try:
+        made = encoder.run([(c["call"], c["args"]) for c in calls])
+    except TpulayerError as error:
+        tally.fail(f"{where}: refused: {error.message}")
+        return
+    for key, got in (("bd", made.bd), ("gdma", made.gdma)):
+        if [d.hex() for d in got] != [d for c in calls for d in c[key]]:
+            tally.fail(f"{where}: {key} differs")
+            return
+    if [list(a) for a in made.after] != [[*c["ids_after"], c["parallel"]] for c in calls]:
+        tally.fail(f"{where}: ids differ")
+        return
+    tally.passed += 1
+
+
+def _utility(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) -> None:
+    want = line["result"] if "result" in line else line["result_offset"]
+    try:
+        got = encoder.utility(line["fn"], line["args"])
+    except TpulayerError as error:
+        tally.refuse(f"{where}: {error.message}")
+        return
+    if got == want:
+        tally.passed += 1
+    else:
+        tally.fail(f"{where}: {got} instead of {want}")
+
+
+def _execution(tally: Tally, tpu: Tpu, case: vectors.Execution) -> None:
+    memory = tpu.memory
+    try:
+        for region in case.before:
+            memory.flat(region.space)[region.offset : region.offset + len(region.data)] = region.data
+        for engine, data in case.descriptors:
+            tpu.restart()
+            words = _numbered(engine, data)
+            tpu.execute(*((words, _NONE) if engine is Engine.BD else (_NONE, words)))
+        wrong = [
+            region.space.name
+            for region in case.after
+            if not vectors.same_bits(
+                memory.flat(region.space)[region.offset : region.offset + len(region.data)], region.data
+            )
+        ]
+        if wrong:
+            tally.fail(f"{case.name}: {wrong[0]} differs")
+        else:
+            tally.passed += 1
+    except TpulayerError as error:
+        tally.refuse(f"{case.name}: {error.message.splitlines()[0]}")
+    finally:
+        for region in (*case.before, *case.after):
+            memory.flat(region.space)[region.offset : region.offset + len(region.data)] = 0
+
+
+def _numbered(engine: Engine, data: bytes) -> Any:
+    """The descriptor as the first of its engine: the stored ids count over a whole capture."""
+    layout = BD if engine is Engine.BD else GDMA
+    ids = ("cmd_id_tpu", "cmd_id_gdma") if engine is Engine.BD else ("cmd_id", "eng0_sync_id")
+    fields = {**layout.decode(data), ids[0]: 1, ids[1]: 0}
+    return np.frombuffer(layout.encode(**fields), np.uint32).reshape(1, 32)
