@@ -40,12 +40,7 @@ ONE = {"dst": DST, "src": SRC0, "C": 1, "shape": [1, 64, 4, 5], "dst_stride": No
 SUM_C = {**ONE, "op_type": S8, "rshift": 0}
 MAC_C = {**ONE, "old_signed": True, "op_type": S8, "lshift": 0, "rshift": 0}
 EXTREMUM_C = {**ONE, "op_type": S8}
-SPLIT_LOW = {
-    **SEQUENCE,
-    "dst_stride": None,
-    "src_stride": None,
-    "work_stride": None,
-}
+SPLIT_LOW = {**SEQUENCE, "dst_stride": None, "src_stride": None, "work_stride": None}
 PARTS = {
     "dst": DST,
     "high": SRC0,
@@ -179,8 +174,9 @@ def pack(values: ints, dtype: str) -> npt.NDArray[np.uint32]:
 
 
 def unpack(words: ints, dtype: str, n: int) -> ints:
-    elements = np.ascontiguousarray(words)[..., None].view(dtype)
-    return elements.transpose(0, 3, 1, 2).reshape(-1, *words.shape[1:])[:n].astype(np.int64)
+    elements: ints = np.ascontiguousarray(words)[..., None].view(dtype)
+    batches: ints = elements.transpose(0, 3, 1, 2).reshape(-1, *words.shape[1:])
+    return batches[:n].astype(np.int64)
 
 
 def aligned(pixels: int) -> int:

@@ -381,7 +381,8 @@ void okk_bdc_tanh_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_ad
                           const dim4 *shape, int num_series);
 
 /* ---- BDC: 8-bit integers to fp32 and back ----
- * 4N: four batches share a word; otherwise four neighbouring pixels do. work is as large as src.
+ * 4N: four batches share a word; otherwise four neighbouring pixels do. work is as large as src and, on
+ * the way to fp32, not dst. fp32_to_4N_int8 truncates and saturates; its tensors are aligned.
  */
 void okk_bdc_4N_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
                              const dim4 *shape, bool is_signed, bool is_aligned_layout);
@@ -392,7 +393,11 @@ void okk_bdc_fp32_to_4N_int8(local_addr_t dst_addr, local_addr_t src_addr, local
 
 /* ---- BDC: packed 8-bit (4N) and 16-bit (2N) elements; strides count 32-bit words ----
  * Results are (x + half) >> rshift, saturated. The signs of the sources decide the result's: unsigned
- * only where both are, and never for a difference.
+ * only where both are, and never for a difference. A constant is in the range of its operand's type.
+ * Products and mac take 8-bit sources, mac adds to a 16-bit dst << lshift (0..14); max and min take
+ * sources of one signedness. 16-bit shift counts are -16..16, positive to the left. 16bit_mul_8bit takes the
+ * halves that the two split functions make and issues nothing for S16_MUL_U8_TO_S16 (the log says so):
+ * s16_mul_u8_to_s16 does that product from the whole element.
  */
 #define OP_TYPE(src_bit, src0_sign, src1_sign, dst_bit, dst_sign) \
     ((src_bit) | ((src0_sign) << 1) | ((src1_sign) << 2) | ((dst_bit) << 3) | ((dst_sign) << 4))
