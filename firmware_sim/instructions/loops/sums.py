@@ -13,10 +13,9 @@ BLOCK = 512  # results worked on at once: chains and inputs stay in the first-le
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _chain_two(x, w, base, first, r, s, out):  # type: ignore[no-untyped-def]
-    """out[0..1, :] += taps first, first + 2, ... of rows r and r + 1."""
+def _chain_two(x, w, base, first, r, s, out, m):  # type: ignore[no-untyped-def]
+    """out[0..1, :m] += taps first, first + 2, ... of rows r and r + 1."""
     taps = base.shape[0]
-    m = out.shape[1]
     a, b = out[0], out[1]
     t = first
     while t + 6 < taps:
@@ -41,10 +40,9 @@ def _chain_two(x, w, base, first, r, s, out):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _chain_one(x, w, base, first, r, s, out):  # type: ignore[no-untyped-def]
-    """out[:] += taps first, first + 2, ... of row r."""
+def _chain_one(x, w, base, first, r, s, out, m):  # type: ignore[no-untyped-def]
+    """out[:m] += taps first, first + 2, ... of row r."""
     taps = base.shape[0]
-    m = out.shape[0]
     t = first
     while t + 6 < taps:
         x0 = x[base[t] + s : base[t] + s + m]
@@ -78,12 +76,12 @@ def shared(xs, ws, base, out, r0, r1, s0, s1):  # type: ignore[no-untyped-def]
         for r in range(r0, r1, 2):
             two = r + 1 < r1
             for c in range(chains):
-                part = sums[c, :, :m]
+                part = sums[c]  # whole rows: a slice would lose that elements are neighbours
                 part[:] = np.float32(0)
                 if two:
-                    _chain_two(xs[c >> 1], ws[c >> 1], base, c & 1, r, s, part)
+                    _chain_two(xs[c >> 1], ws[c >> 1], base, c & 1, r, s, part, m)
                 else:
-                    _chain_one(xs[c >> 1], ws[c >> 1], base, c & 1, r, s, part[0])
+                    _chain_one(xs[c >> 1], ws[c >> 1], base, c & 1, r, s, part[0], m)
             for j in range(2 if two else 1):
                 for i in range(m):
                     total = sums[0, j, i] + sums[1, j, i]
@@ -104,7 +102,7 @@ def separate(x, w, base, out, r0, r1):  # type: ignore[no-untyped-def]
         for s in range(0, columns, BLOCK):
             m = min(BLOCK, columns - s)
             for c in range(2):
-                sums[c, :m] = np.float32(0)
-                _chain_one(x[r], w, base, c, r, s, sums[c, :m])
+                sums[c] = np.float32(0)
+                _chain_one(x[r], w, base, c, r, s, sums[c], m)
             for i in range(m):
                 out[r, s + i] = sums[0, i] + sums[1, i]
