@@ -21,6 +21,7 @@ from firmware_sim.isa.table import lookup
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests import isa_cases as cases
+from tests import isa_cases_fixed as cases_fixed
 from tests import isa_cases_nn as cases_nn
 from tests import reference_chip as ref
 
@@ -290,6 +291,9 @@ def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
         cases_nn.convolution(),
         cases_nn.depthwise(),
         cases_nn.product(),
+        cases_fixed.fixed(),
+        cases_fixed.special(),
+        cases_fixed.vector(),
     )
 )
 @settings(max_examples=200, deadline=None)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
-from tests import isa_cases, isa_cases_nn
+from tests import isa_cases, isa_cases_fixed, isa_cases_nn
 from tests.oracle.client import Oracle, Unavailable
 from tests.oracle.compare import compare
 
@@ -27,6 +27,9 @@ FAMILIES: dict[str, st.SearchStrategy[isa_cases.Case]] = {
     "convolution": isa_cases_nn.convolution(),
     "depthwise": isa_cases_nn.depthwise(),
     "product": isa_cases_nn.product(),
+    "fixed point": isa_cases_fixed.fixed(),
+    "special functions": isa_cases_fixed.special(),
+    "vector correlation": isa_cases_fixed.vector(),
 }
 
 

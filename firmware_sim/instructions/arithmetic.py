@@ -27,14 +27,21 @@ Words = npt.NDArray[np.uint32]
 WORD_PRECISIONS = frozenset({int(Precision.FP32), int(Precision.INT32)})
 
 
-def on_floats(function: Callable[..., npt.NDArray[np.float32]]) -> elementwise.Kernel:
-    """An fp32 function as one of raw words."""
+class _OnFloats:
+    """`ufunc`: the function where it is one of numpy's, which can write its result in place."""
 
-    def kernel(*arguments: Words) -> Words:
-        result: Words = function(*[a.view(np.float32) for a in arguments]).view(np.uint32)
+    def __init__(self, function: Callable[..., npt.NDArray[np.float32]]) -> None:
+        self._function = function
+        self.ufunc = function if isinstance(function, np.ufunc) else None
+
+    def __call__(self, *arguments: Words) -> Words:
+        result: Words = self._function(*[a.view(np.float32) for a in arguments]).view(np.uint32)
         return result
 
-    return kernel
+
+def on_floats(function: Callable[..., npt.NDArray[np.float32]]) -> elementwise.Kernel:
+    """An fp32 function as one of raw words."""
+    return _OnFloats(function)
 
 
 def _select(condition: npt.NDArray[np.bool_], value: Words) -> Words:
@@ -84,6 +91,7 @@ class Operation:
     old: bool = False  # the result's old value is the last argument
     value: bool = False  # the constant opd2 is the last argument
     factor: float = 2  # cycles per 16 pixels
+    loop: str | None = None  # the kernel's compiled twin
 
 
 OPERATIONS = (
@@ -93,8 +101,8 @@ OPERATIONS = (
     ),
     Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add)),
     Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub)),
-    Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum)),
-    Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum)),
+    Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum), loop="maximum"),
+    Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum), loop="minimum"),
     Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical),
     Operation(Eu.AND, "opd0 & opd1", np.bitwise_and),
     Operation(Eu.OR, "opd0 | opd1", np.bitwise_or),
@@ -164,7 +172,7 @@ def _semantics(op: Operation) -> Semantics:
         kernel = op.kernel
         if op.eu is Eu.SHIFT and row["opt_shift_typ"]:
             kernel = _shift_arithmetic
-        return elementwise.bind(memory, kernel, tuple(found), out)
+        return elementwise.bind(memory, kernel, tuple(found), out, op.loop)
 
     return Semantics(operands, cycles, bind)
 

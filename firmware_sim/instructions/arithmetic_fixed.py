@@ -187,6 +187,11 @@ def _semantics(op: _Operation) -> Semantics:
                 elementwise.check_aligned(operand.tensors()[0], _WORD)
                 elementwise.check_lanes(first, operand.tensors()[:1])
         sources = [_Source(row, memory, operand) for operand in inputs]
+        if op.eu in (Eu.MAX, Eu.MIN) and row["opt_opd0_sign"] != row["opt_opd1_sign"]:
+            raise DeviceError(
+                "opt_opd0_sign and opt_opd1_sign differ",
+                hint="a maximum or minimum compares two signed or two unsigned operands",
+            )
         unsigned = not any(row[f"opt_{name}_sign"] for name in op.inputs)
         finish = _Finish(_bits(row, "res0"), unsigned, row["opt_right_shift"])
         target = DensePacked(memory, out, np.dtype(f"u{out.itemsize}").type)

@@ -8,12 +8,14 @@ starts at the lowest number, which is also what padding holds, and passes over N
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import conv_operands as parts
-from firmware_sim.instructions import fp32, sums
+from firmware_sim.instructions import fp32, sums, workers
 from firmware_sim.instructions.conv import Fixed, bias_of, fixed_of, kernel_of
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.packed import DensePacked, Packed
@@ -27,6 +29,7 @@ from firmware_sim.memory import Memory
 
 _LOWEST = np.float32(np.finfo(np.float32).min)
 _MAXIMA = frozenset(range(32)) - {int(Eu.MAC)}
+_LARGE = 1 << 14  # elements from which on the compiled loop is worth loading
 _AVERAGE_TABLE = 256  # kernel sizes for which 8-bit average pools have a weight of their own
 _AVERAGE_KNOWN = 225  # beyond, up to the table's end, that weight is zero
 
@@ -70,6 +73,12 @@ def _cycles(row: Row) -> timing.Cycles:
 def _maximum(planes: Planes, laid: Array, lowest: Array) -> Array:
     """Maximum over all taps of planes [rows, plane] -> [rows, count]; NaN is never greater."""
     out = np.full((len(laid), planes.count), lowest, laid.dtype)
+    if laid.dtype == np.float32 and mode.HARDWARE and laid.size >= _LARGE:
+        from firmware_sim.instructions.loops import sums as loops
+
+        cuts = workers.cut(len(laid), 1, workers.threads())
+        workers.run([partial(loops.maxima, laid, planes.offsets, out, i, j) for i, j in cuts])
+        return fp32.flush(out)
     for at in planes.offsets.tolist():
         x = laid[:, at : at + planes.count]
         if x.dtype == np.float32:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
+from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import workers
 from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
 from firmware_sim.memory import Memory
 
@@ -22,6 +26,9 @@ Words = npt.NDArray[np.uint32]
 Kernel = Callable[..., Words]
 Run = Callable[[], None]
 
+Starts = npt.NDArray[np.int64]
+
+_LARGE = 1 << 14  # elements from which on a compiled loop is worth loading
 CHUNK = 1 << 16  # elements worked on at once: a few arrays of them stay in the cache
 
 
@@ -61,8 +68,17 @@ def check_aligned(tensor: Tensor, unit: int) -> None:
 class Bound:
     """An element-wise operation ready to run in a memory, any number of times."""
 
-    def __init__(self, memory: Memory, kernel: Kernel, inputs: tuple[Operand, ...], out: Tensor) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        kernel: Kernel,
+        inputs: tuple[Operand, ...],
+        out: Tensor,
+        loop: str | None = None,
+    ) -> None:
         """Prepare out = kernel(*inputs); all operands have out's shape (broadcast by stride 0).
+
+        loop: the kernel's compiled twin in loops.elementwise, for large tensors with contiguous rows.
 
         The kernel takes and gives uint32 arrays: [n, slots, lanes, h, w] pieces, or one element for
         a constant. Views are made here once, so running costs only the arithmetic. Raises
@@ -74,7 +90,9 @@ class Bound:
         self._kernel = kernel
         self._crossing = any(not t.same_place(out) and t.may_overlap(out) for t in tensors)
         self._gathered: _Gathered | None = None
+        self._rows: _Rows | None = None
         self._pieces: list[tuple[Words, list[Words]]] = []
+        self._in_place: list[Run] = []  # numpy writes where the result lies
         parts = out.parts()
         if gathered:
             for tensor in (out, *tensors):
@@ -82,6 +100,8 @@ class Bound:
                     memory.check(tensor, part, tensor.block(part))
             self._gathered = _Gathered(memory, inputs, out)
             return
+        if loop is not None and not self._crossing and math.prod(out.shape) >= _LARGE and mode.HARDWARE:
+            self._rows = _Rows.of(memory, loop, inputs, out)
         for part in parts:
             target = memory.view(out, part, np.uint32)
             sources = [
@@ -91,6 +111,12 @@ class Bound:
             for piece in slices(target.shape):
                 arguments = [s[piece] if v else s for s, v in zip(sources, varies, strict=True)]
                 self._pieces.append((target[piece], arguments))
+
+        ufunc = getattr(kernel, "ufunc", None)
+        if ufunc is not None and not self._crossing:
+            for target, arguments in self._pieces:
+                views = [a.view(np.float32) for a in (*arguments, target)]
+                self._in_place.append(partial(ufunc, *views))
 
     def compute(self) -> list[Words]:
         """The results, without writing them."""
@@ -107,11 +133,55 @@ class Bound:
             target[...] = result
 
     def run(self) -> None:
+        if self._rows is not None:
+            self._rows.run()
+            return
+        if self._in_place:
+            for one in self._in_place:
+                one()
+            return
         if self._gathered or (self._crossing and len(self._pieces) > 1):
             self.store(self.compute())
             return
         for target, arguments in self._pieces:
             target[...] = self._kernel(*arguments)
+
+
+class _Rows:
+    """Access by rows of neighbouring elements, for compiled loops."""
+
+    def __init__(self, memory: Memory, loop: str, starts: list[Starts], width: int) -> None:
+        self._words = memory.flat(Space.LOCAL).view(np.uint32)
+        self._floats = self._words.view(np.float32)
+        self._loop, self._starts, self._width = loop, starts, width
+
+    @classmethod
+    def of(cls, memory: Memory, loop: str, inputs: tuple[Operand, ...], out: Tensor) -> _Rows | None:
+        """None where an operand's planes are not contiguous, or there are other than one or two inputs."""
+        width = out.shape[2] * out.shape[3]
+        tensors = [t for t in (out, *inputs) if isinstance(t, Tensor)]
+        if len(inputs) > 2 or len(tensors) != len(inputs) + 1:
+            return None
+        if any(t.strides[2:] != (out.shape[3], 1) for t in tensors):
+            return None
+        for t in tensors:
+            for part in t.parts():
+                memory.check(t, part, t.block(part))
+        starts = [replace(t, shape=(*t.shape[:2], 1, 1)).indices().reshape(-1) for t in tensors]
+        return cls(memory, loop, [*starts, starts[-1]][:3], width)
+
+    def run(self) -> None:
+        from firmware_sim.instructions.loops import elementwise as loops
+
+        function = getattr(loops, self._loop)
+        out, a, b = self._starts
+        words, floats = self._words, self._floats
+        workers.run(
+            [
+                partial(function, words, floats, out[i:j], a[i:j], b[i:j], self._width)
+                for i, j in workers.cut(len(out), 1, workers.threads())
+            ]
+        )
 
 
 class _Gathered:
@@ -138,6 +208,12 @@ def _constant(constant: Constant) -> Words:
     return np.array([constant.bits], np.uint32)
 
 
-def bind(memory: Memory, kernel: Kernel, inputs: tuple[Operand, ...], out: Tensor) -> Run:
+def bind(
+    memory: Memory,
+    kernel: Kernel,
+    inputs: tuple[Operand, ...],
+    out: Tensor,
+    loop: str | None = None,
+) -> Run:
     """A function that performs out = kernel(*inputs); see Bound."""
-    return Bound(memory, kernel, inputs, out).run
+    return Bound(memory, kernel, inputs, out, loop).run

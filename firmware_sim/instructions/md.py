@@ -154,7 +154,7 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
         a, b = found[:2]
         choices = ([(a, b)] if maximum else []) + ([(found[2], found[3])] if select else [])
         if not select:  # alone, the maximum flushes denormals; beside a selection it keeps them
-            return elementwise.bind(memory, on_floats(fp32.maximum), (a, b), outs[0])
+            return elementwise.bind(memory, on_floats(fp32.maximum), (a, b), outs[0], "maximum")
         bound = [
             elementwise.Bound(memory, choose, (a, b, *choice), out)
             for out, choice in zip(outs, choices, strict=True)

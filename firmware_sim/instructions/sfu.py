@@ -80,11 +80,11 @@ def _check(operands: tuple[Tensor, ...]) -> None:
         elementwise.check_aligned(tensor, chip.ALIGN_BYTES)
 
 
-def _plain(function: Callable[[Words], Words], factor: float) -> Semantics:
+def _plain(function: Callable[[Words], Words], factor: float, loop: str | None = None) -> Semantics:
     def bind(row: Row, memory: Memory) -> Run:
         out, x = _input_and_result(row)
         _check((out, x))
-        return elementwise.bind(memory, function, (x,), out)
+        return elementwise.bind(memory, function, (x,), out, loop)
 
     def cycles(row: Row) -> timing.Cycles:
         out, _ = _input_and_result(row)
@@ -148,7 +148,10 @@ INSTRUCTIONS = (
         Semantics(_taylor_operands, _taylor_cycles, _taylor_bind),
     ),
     _instruction(
-        Eu.FP32_TO_INT, "fp32_to_int", "fp32 to int32, truncated and saturated", _plain(fp32_to_int, 1)
+        Eu.FP32_TO_INT,
+        "fp32_to_int",
+        "fp32 to int32, truncated and saturated",
+        _plain(fp32_to_int, 1, "fp32_to_int"),
     ),
     _instruction(
         Eu.INT_NORMALIZE, "int_normalize", "biased exponent of fp32, rounded", _plain(int_normalize, 1)

@@ -23,8 +23,6 @@ from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 
 _KERNEL, _TILE = 3, 4
-_INPUT = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.int32)
-_OUTPUT = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.int32)
 _GROWTH = 4  # the largest factor of B' d B
 
 
@@ -44,38 +42,47 @@ def _operands(row: Row) -> tuple[Operand, ...]:
     return conv.fixed_operands(row, 1).all()
 
 
+def _input_transform(d: Array, axis: int) -> Array:
+    """B' d along one axis of four."""
+    d0, d1, d2, d3 = (d.take(i, axis) for i in range(_TILE))
+    return np.stack([d0 - d2, d1 + d2, d2 - d1, d1 - d3], axis)
+
+
+def _output_transform(m: Array, axis: int) -> Array:
+    """A' m along one axis of four: two are left."""
+    m0, m1, m2, m3 = (m.take(i, axis) for i in range(_TILE))
+    return np.stack([m0 + m1 + m2, m1 - m2 - m3], axis)
+
+
 def _tiles(planes: Planes, x: Array) -> Array:
-    """Transformed input tiles of one batch: [4, 4, channels, tile rows, tile columns], fp32 integers."""
+    """Transformed input tiles of one batch: [4, 4, channels, tiles], fp32 integers."""
     rows, columns = -(-planes.rows.result // 2), -(-planes.columns.result // 2)
-    laid = planes.lay(x, 0, np.int32).reshape(len(x), planes.rows.padded, planes.columns.padded)
-    padded = np.zeros((len(x), 2 * rows + 2, 2 * columns + 2), np.int32)
+    laid = planes.lay(x, 0, np.float32).reshape(len(x), planes.rows.padded, planes.columns.padded)
+    padded = np.zeros((len(x), 2 * rows + 2, 2 * columns + 2), np.float32)
     padded[:, : laid.shape[1], : laid.shape[2]] = laid
     view = np.lib.stride_tricks.sliding_window_view(padded, (_TILE, _TILE), axis=(1, 2))[:, ::2, ::2]
-    tiles: Array = np.einsum("ai,cyxij,bj->abcyx", _INPUT, view, _INPUT).astype(np.float32)
-    return tiles
+    beside = np.ascontiguousarray(view.transpose(3, 4, 0, 1, 2)).reshape(_TILE, _TILE, len(x), -1)
+    return _input_transform(_input_transform(beside, 0), 1)
 
 
 def _sums(planes: Planes, x: Array, weights: Array, limit: int) -> Array:
     """One batch: x [channels, h, w], weights [output channels, channels, 4, 4] -> [.., h, w]."""
     tiles = _tiles(planes, x)
-    rows, columns = tiles.shape[3:]
+    rows, columns = -(-planes.rows.result // 2), -(-planes.columns.result // 2)
+    kernels = np.ascontiguousarray(weights.transpose(2, 3, 0, 1), dtype=np.float32)
     product = np.stack(
         [
             np.stack(
                 [
-                    sums.integer_product(
-                        weights[:, :, a, b].astype(np.float32),
-                        tiles[a, b].reshape(len(x), -1),
-                        limit * _GROWTH,
-                    )
+                    sums.integer_product(kernels[a, b], tiles[a, b], limit * _GROWTH).astype(np.int64)
                     for b in range(_TILE)
                 ]
             )
             for a in range(_TILE)
         ]
     )
-    pixels = np.einsum("ia,abot,jb->otij", _OUTPUT, product.astype(np.int64), _OUTPUT)
-    whole = pixels.reshape(len(weights), rows, columns, 2, 2).transpose(0, 1, 3, 2, 4)
+    pixels = _output_transform(_output_transform(product, 0), 1)  # [2, 2, output channels, tiles]
+    whole = pixels.reshape(2, 2, len(weights), rows, columns).transpose(2, 3, 0, 4, 1)
     cut: Array = whole.reshape(len(weights), 2 * rows, 2 * columns)
     cropped: Array = cut[:, : planes.rows.result, : planes.columns.result]
     return cropped

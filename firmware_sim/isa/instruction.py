@@ -18,6 +18,8 @@ class Engine(enum.Enum):
     BD = "BD"
     GDMA = "GDMA"
 
+    __hash__ = object.__hash__  # Enum's own is Python code: too slow for a key of every command
+
 
 class Status(enum.Enum):
     IMPLEMENTED = "implemented"

@@ -106,3 +106,18 @@ def separate(x, w, base, out, r0, r1):  # type: ignore[no-untyped-def]
                 _chain_one(x[r], w, base, c, r, s, sums[c], m)
             for i in range(m):
                 out[r, s + i] = sums[0, i] + sums[1, i]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def maxima(x, base, out, r0, r1):  # type: ignore[no-untyped-def]
+    """Rows [r0, r1) of out: the greatest of out and of x[row, base[t] + s] over taps; NaN is never greater.
+
+    A denormal that wins is left in `out`; the caller flushes.
+    """
+    columns = out.shape[1]
+    for r in range(r0, r1):
+        for t in range(base.shape[0]):
+            values, best = x[r, base[t] :], out[r]
+            for s in range(columns):
+                v = values[s]
+                best[s] = v if v > best[s] else best[s]
