@@ -10,6 +10,7 @@ from pathlib import Path
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware import Engines, StreamGroup
 from firmware_sim.shared_memory import ARENA_CAPACITY, SharedMemory
+from firmware_sim.source_lines import SourceLines
 from firmware_sim.wire import ABI_VERSION
 
 REPLY_CAPACITY = 4 << 20
@@ -85,6 +86,8 @@ class NativeFirmware:
 
     def __init__(self, path: Path, memory: SharedMemory, engines: Engines, activity: tuple[int, int]) -> None:
         self._engines = engines
+        self._path = path
+        self._source_lines: SourceLines | None = None
         self._error: Exception | None = None
         try:
             self._lib = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
@@ -134,10 +137,19 @@ class NativeFirmware:
             raise self._error
         return ctypes.string_at(self._reply, min(size, REPLY_CAPACITY))
 
+    def _lines(self) -> SourceLines:
+        """Read when the first message needs it."""
+        if self._source_lines is None:
+            self._source_lines = SourceLines(self._path)
+        return self._source_lines
+
     def site(self, address: int) -> str:
         info = _DlInfo()
         if not address or not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)):
             return ""
+        # a return address: the call is just before it
+        if line := self._lines().at(address - int(info.base or 0) - 1):
+            return str(line)
         if not info.symbol:
             return f"firmware.so+{address - int(info.base or 0):#x}"
         return f"{info.symbol.decode(errors='replace')}+{address - int(info.address or 0):#x}"

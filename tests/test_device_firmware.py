@@ -117,7 +117,7 @@ def test_unknown_kernel(device: Device) -> None:
 def test_assertion_and_broken_rule_name_the_place(device: Device) -> None:
     with pytest.raises(FirmwareError, match=r"device_kernels\.c:\d+: asserts: .*a->n > 1000"):
         device.launch("asserts", kernel_args(0, 0, (1, 1, 1, 1)))
-    with pytest.raises(FirmwareError, match=r"okk_parallel_end: .* \[called at breaks_a_rule\+0x"):
+    with pytest.raises(FirmwareError, match=r"okk_parallel_end: .* \[called at .*device_kernels.c:\d+ in breaks_a_rule\]"):
         device.launch("breaks_a_rule")
 
 
@@ -125,7 +125,7 @@ def test_illegal_instruction_names_kernel_and_operand(device: Device) -> None:
     a = device.malloc(64**4 * 4)
     with pytest.raises(DeviceError, match=r"^kernel leaves_local_memory: (?s:.)*0x80000") as caught:
         device.launch("leaves_local_memory", kernel_args(0, a, (0, 0, 0, 0)))
-    assert "leaves_local_memory+0x" in str(caught.value)
+    assert "device_kernels.c:120 in leaves_local_memory" in str(caught.value)
     assert not isinstance(caught.value, DeviceCrash)
     x = random(1, 4, 4, 4)
     assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
