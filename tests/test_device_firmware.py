@@ -117,7 +117,9 @@ def test_unknown_kernel(device: Device) -> None:
 def test_assertion_and_broken_rule_name_the_place(device: Device) -> None:
     with pytest.raises(FirmwareError, match=r"device_kernels\.c:\d+: asserts: .*a->n > 1000"):
         device.launch("asserts", kernel_args(0, 0, (1, 1, 1, 1)))
-    with pytest.raises(FirmwareError, match=r"okk_parallel_end: .* \[called at .*device_kernels.c:\d+ in breaks_a_rule\]"):
+    with pytest.raises(
+        FirmwareError, match=r"okk_parallel_end: .* \[called at .*device_kernels.c:\d+ in breaks_a_rule\]"
+    ):
         device.launch("breaks_a_rule")
 
 

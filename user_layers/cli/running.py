@@ -87,3 +87,26 @@ def tpu_model(
     from user_layers.bmodel.info import TpuModelOptions, run
 
     typer.echo(run(TpuModelOptions(info=info, as_json=json)))
+
+
+def run_kernel(
+    kernel: Annotated[list[Path], typer.Option("--kernel", help="C file; may be given several times.")],
+    name: Annotated[str, typer.Option("--name", help="The kernel's function.")],
+    arg: Annotated[
+        list[str] | None, typer.Option("--arg", help="MEMBER=NUMBER of the argument struct; lists: N=1,2,3.")
+    ] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--in", help="MEMBER=FILE.npy: an array for the kernel to read.")
+    ] = None,
+    wanted: Annotated[
+        list[str] | None,
+        typer.Option("--out", help="MEMBER=4x8:float32[:FILE.npy]: an array that the kernel writes."),
+    ] = None,
+    struct: Annotated[str | None, typer.Option("--struct", help="The argument struct's name.")] = None,
+    include: Annotated[list[Path] | None, typer.Option("--include", help="Folder with headers.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
+    from user_layers.runtime.kernel_words import run
+
+    typer.echo(run(kernel, name, arg or [], given or [], wanted or [], struct, include or [], as_json=json))

@@ -1,0 +1,134 @@
+"""Free kernels from C files: results, and what is said to words that do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from firmware_sim.errors import DeviceError, UsageError
+from user_layers.cli.main import run as cli
+from user_layers.runtime.run_kernel import Output, run_kernel
+
+AXPY = """
+#include "okk.h"
+typedef struct {
+    unsigned long long y_addr, x_addr;
+    int n;
+    float a[2];
+    struct { short first; unsigned char second; } nested;
+} __attribute__((packed)) axpy_args_t;
+
+void axpy(const void *args) {
+    const axpy_args_t *p = args;
+    okk_initialize();
+    dim4 shape = {1, 64, 1, p->n / 64};
+    okk_gdma_32bit_cpy_S2L(0, p->x_addr, &shape, NULL, NULL);
+    okk_bdc_mul_C(0x10000, 0, p->a[0], &shape, NULL, NULL);
+    okk_bdc_add_C(0x10000, 0x10000, p->a[1] + p->nested.first + p->nested.second, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->y_addr, 0x10000, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(axpy)
+void nothing(const void *args) { (void)args; }
+OKKERNEL_FUNC_REGISTER(nothing)
+"""
+VALUES = {"n": 256, "a": [0.5, 1.0], "nested.first": -3, "nested.second": 200}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("kernels") / "axpy.c"
+    path.write_text(AXPY)
+    return path
+
+
+def test_arrays_in_and_out(source: Path) -> None:
+    x = np.arange(256, dtype=np.float32)
+    result = run_kernel(source, "axpy", {"x_addr": x}, {"y_addr": Output((4, 64))}, VALUES)
+    assert np.array_equal(result.outputs["y_addr"], (x * 0.5 + 198).reshape(4, 64))
+    assert result.cycles > 0
+
+
+def test_one_array_may_be_input_and_output(source: Path) -> None:
+    x = np.arange(256, dtype=np.float32)
+    result = run_kernel(
+        source, "axpy", {"x_addr": x, "y_addr": x}, {"y_addr": Output((256,))}, {**VALUES, "n": 64}
+    )
+    assert np.array_equal(result.outputs["y_addr"][:64], x[:64] * 0.5 + 198)
+    assert np.array_equal(result.outputs["y_addr"][64:], x[64:])
+
+
+def test_a_kernel_without_arguments(source: Path) -> None:
+    assert run_kernel(source, "nothing").outputs == {}
+
+
+X = np.zeros(256, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({**VALUES, "m": 1}, "axpy_args_t has no member m"),
+        ({"n": 1}, "no value for a, nested.first, nested.second"),
+        ({**VALUES, "n": 1 << 31}, "n: 2147483648 does not fit into a signed integer of 32 bits"),
+        (
+            {**VALUES, "nested.second": 256},
+            "nested.second: 256 does not fit into an unsigned integer of 8 bits",
+        ),
+        ({**VALUES, "n": 0.5}, "n: 0.5 does not fit"),
+        ({**VALUES, "a": 1.0}, "a takes 2 values, not 1"),
+        ({**VALUES, "x_addr": 4}, "x_addr is given as an array and as a value"),
+    ],
+)
+def test_values_that_do_not_fit(source: Path, values: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        run_kernel(source, "axpy", {"x_addr": X}, {"y_addr": Output((4,))}, values)
+
+
+def test_names_that_do_not_fit(source: Path) -> None:
+    with pytest.raises(UsageError, match="n cannot hold a device address"):
+        run_kernel(source, "axpy", {"n": X}, {}, {})
+    with pytest.raises(UsageError, match="registers no kernel axp"):
+        run_kernel(source, "axp")
+    with pytest.raises(UsageError, match="there is no file"):
+        run_kernel(source.with_name("absent.c"), "axpy")
+    with pytest.raises(UsageError, match="larger than the input"):
+        run_kernel(source, "axpy", {"x_addr": X, "y_addr": X}, {"y_addr": Output((999,))}, VALUES)
+
+
+def test_a_refused_call_names_the_line(source: Path) -> None:
+    line = AXPY.splitlines().index("    okk_gdma_32bit_cpy_S2L(0, p->x_addr, &shape, NULL, NULL);") + 1
+    with pytest.raises(DeviceError, match=rf"over its limit 65535 \[called at .*axpy.c:{line} in axpy\]"):
+        run_kernel(source, "axpy", {"x_addr": X}, {"y_addr": Output((4,))}, {**VALUES, "n": 70_000 * 64})
+
+
+def test_the_command(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.arange(256, dtype=np.float32))
+    words = ["run_kernel", "--kernel", str(source), "--name", "axpy", "--in", "x_addr=x.npy"]
+    words += ["--arg", "n=256", "--arg", "a=2,1.5", "--arg", "nested.first=0", "--arg", "nested.second=0x0"]
+    assert cli([*words, "--out", "y_addr=256:float32:out/y.npy"]) == 0
+    assert "y_addr: [256] float32 -> out/y.npy" in capsys.readouterr().out
+    assert np.array_equal(np.load("out/y.npy"), np.arange(256, dtype=np.float32) * 2 + 1.5)
+    assert cli([*words, "--out", "y_addr=2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"] == {"y_addr": [1.5, 3.5]}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--arg", "n"], "--arg n: expected MEMBER=NUMBER"),
+        (["--arg", "n=many"], "'many' is not a number"),
+        (["--in", "x_addr=absent.npy"], "absent.npy is not a readable .npy file"),
+        (["--out", "y_addr=4xa"], "--out y_addr=4xa: expected"),
+        (["--out", "y_addr=4:float77"], "expected MEMBER=4x8:float32"),
+    ],
+)
+def test_bad_words(source: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["run_kernel", "--kernel", str(source), "--name", "axpy", *words]) == 2
+    assert message in capsys.readouterr().err

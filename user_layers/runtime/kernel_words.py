@@ -1,0 +1,106 @@
+"""The words of `tpulayer run_kernel` as arrays, numbers and text."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.chip import CLOCK_HZ
+from firmware_sim.errors import UsageError
+from user_layers.files import write_atomic
+from user_layers.runtime.run_kernel import Output, run_kernel
+
+
+def _split(text: str, option: str, form: str) -> tuple[str, str]:
+    member, sign, rest = text.partition("=")
+    if not sign or not member or not rest:
+        raise UsageError(f"{option} {text}: expected {form}")
+    return member, rest
+
+
+def _number(member: str, text: str) -> Any:
+    for kind in (lambda t: int(t, 0), float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if text in ("true", "false"):
+        return text == "true"
+    raise UsageError(f"--arg {member}={text}: {text!r} is not a number")
+
+
+def _value(text: str) -> tuple[str, Any]:
+    member, rest = _split(text, "--arg", "MEMBER=NUMBER")
+    numbers = [_number(member, one) for one in rest.split(",")]
+    return member, numbers if len(numbers) > 1 else numbers[0]
+
+
+def _input(text: str) -> tuple[str, Any]:
+    member, name = _split(text, "--in", "MEMBER=FILE.npy")
+    try:
+        array = np.load(name, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--in {text}: {name} is not a readable .npy file: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"--in {text}: {name} holds several arrays", hint="save one array per file")
+    return member, array
+
+
+def _output(text: str) -> tuple[str, Output, Path | None]:
+    form = "MEMBER=4x8:float32 or MEMBER=4x8:float32:FILE.npy"
+    member, rest = _split(text, "--out", form)
+    sizes, _, more = rest.partition(":")
+    dtype, _, name = more.partition(":")
+    try:
+        shape = tuple(int(size) for size in sizes.split("x"))
+        np.dtype(dtype or "float32")
+    except (ValueError, TypeError):
+        raise UsageError(f"--out {text}: expected {form}") from None
+    if any(size < 1 for size in shape):
+        raise UsageError(f"--out {text}: sizes start at 1")
+    return member, Output(shape, dtype or "float32"), Path(name) if name else None
+
+
+def run(
+    sources: Sequence[Path],
+    name: str,
+    args: Sequence[str],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    struct: str | None,
+    includes: Sequence[Path],
+    *,
+    as_json: bool,
+) -> str:
+    """Run and write the outputs' files; the text for the terminal."""
+    wanted = [_output(text) for text in outputs]
+    result = run_kernel(
+        list(sources),
+        name,
+        dict(map(_input, inputs)),
+        {member: out for member, out, _ in wanted},
+        dict(map(_value, args)),
+        struct=struct,
+        includes=includes,
+    )
+    lines = []
+    for member, out, path in wanted:
+        array = result.outputs[member]
+        if path is not None:
+            data = io.BytesIO()
+            np.save(data, array)
+            write_atomic(path, data.getvalue())
+            lines.append(f"{member}: {list(out.shape)} {out.dtype} -> {path}")
+        else:
+            lines.append(f"{member}: {list(out.shape)} {out.dtype}\n{array}")
+    seconds = result.cycles / CLOCK_HZ
+    if as_json:
+        found = {member: result.outputs[member].tolist() for member, _, path in wanted if path is None}
+        return json.dumps({"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found})
+    lines.append(f"{name}: {result.cycles:.0f} cycles modelled, {seconds * 1e6:.1f} us at 550 MHz")
+    return "\n".join(lines)

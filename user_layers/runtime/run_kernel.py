@@ -1,0 +1,89 @@
+"""Running a free kernel with numpy arrays: the shortest way from a C file to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.device import Device
+from firmware_sim.errors import UsageError
+from user_layers.build.kernel import kernel_firmware
+from user_layers.build.report import Reporter
+from user_layers.runtime.arguments import find_arguments
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Output:
+    """An array that the kernel writes: its shape and numpy dtype; it starts as zeros."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class Result:
+    """outputs by the name of the address member; cycles: modelled time at 550 MHz."""
+
+    outputs: dict[str, Array]
+    cycles: float
+
+
+def run_kernel(
+    source: Path | Sequence[Path],
+    name: str,
+    inputs: Mapping[str, Array] | None = None,
+    outputs: Mapping[str, Output] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    struct: str | None = None,
+    includes: Sequence[Path] = (),
+    report: Reporter | None = None,
+) -> Result:
+    """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
+
+    inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
+    the arrays; arguments name the other members. An array that is input and output is named in both.
+    Raises UsageError for names and values that do not fit, BuildError, DeviceError.
+    """
+    sources = [source] if isinstance(source, Path) else list(source)
+    given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
+    image = kernel_firmware(sources, includes, report)
+    layout = find_arguments(image, name, sources, struct)
+    if layout is None and (given or wanted or values):
+        raise UsageError(
+            f"{name} takes no argument struct, but values were given", hint="or say --struct NAME"
+        )
+    for member in (*given, *wanted):
+        if member in values:
+            raise UsageError(f"{member} is given as an array and as a value")
+        assert layout is not None
+        if layout.member(member).size != 8:
+            raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
+    with Device(image) as device:
+        if name not in device.query().kernels:
+            raise UsageError(
+                f"{', '.join(p.name for p in sources)} registers no kernel {name}",
+                hint=f"there are: {', '.join(device.query().kernels) or 'none'}; OKKERNEL_FUNC_REGISTER(name)",
+            )
+        places: dict[str, int] = {}
+        for member, array in given.items():
+            places[member] = device.malloc(max(array.nbytes, 1))
+            device.write(places[member], np.ascontiguousarray(array))
+        for member, out in wanted.items():
+            size = int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize
+            if member not in places:
+                places[member] = device.malloc(max(size, 1))
+                device.write(places[member], bytes(size))
+            elif given[member].nbytes < size:
+                raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")
+        packed = layout.pack({**values, **places}) if layout is not None else b""
+        device.launch(name, packed)
+        found = {m: device.read_array(places[m], o.shape, o.dtype).copy() for m, o in wanted.items()}
+        return Result(found, device.cycles)
