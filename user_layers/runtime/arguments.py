@@ -83,10 +83,10 @@ def _words(m: Member) -> str:
 
 
 def find_arguments(
-    image: Path, kernel: str, sources: list[Path], name: str | None = None
+    image: Path, kernel: str, sources: list[Path], name: str | None = None, *, guess: bool = True
 ) -> Arguments | None:
-    """The struct that `kernel` takes: the type of a local pointer of its function, else the only struct of its
-    source files, or the one called `name`; None when the kernel uses none.
+    """The struct that `kernel` takes: the type of a local pointer of its function, or the one called `name`;
+    else, to guess, the only struct of its source files; None when there is none.
 
     Raises UsageError when there are several, or none of that name.
     """
@@ -114,6 +114,8 @@ def find_arguments(
                 if found.offset == die.offset:
                     return _layout(label, found)
             return _layout("the argument struct", die)
+        if not guess:
+            return None
         own = {label: die for label, die in structs.items() if _own(die, files)}
         distinct = {die.offset: (label, die) for label, die in own.items()}
         if len(distinct) > 1:

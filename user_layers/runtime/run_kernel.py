@@ -55,8 +55,9 @@ def run_kernel(
     sources = [source] if isinstance(source, Path) else list(source)
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
     image = kernel_firmware(sources, includes, report)
-    layout = find_arguments(image, name, sources, struct)
-    if layout is None and (given or wanted or values):
+    some = bool(given or wanted or values)
+    layout = find_arguments(image, name, sources, struct, guess=some)
+    if layout is None and some:
         raise UsageError(
             f"{name} takes no argument struct, but values were given", hint="or say --struct NAME"
         )
@@ -70,7 +71,7 @@ def run_kernel(
         if name not in device.query().kernels:
             raise UsageError(
                 f"{', '.join(p.name for p in sources)} registers no kernel {name}",
-                hint=f"there are: {', '.join(device.query().kernels) or 'none'}; OKKERNEL_FUNC_REGISTER(name)",
+                hint=f"OKKERNEL_FUNC_REGISTER; there are: {', '.join(device.query().kernels) or 'none'}",
             )
         places: dict[str, int] = {}
         for member, array in given.items():
