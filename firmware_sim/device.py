@@ -30,6 +30,7 @@ from firmware_sim.chip import (
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
 from firmware_sim.firmware import FirmwareInfo, FirmwareLayer, StreamGroup, find_firmware
 from firmware_sim.heap import Heap
+from firmware_sim.launch_queue import LaunchQueue
 from firmware_sim.process import Child, Crash
 from firmware_sim.shared_memory import SharedMemory
 from firmware_sim.wire import CommandGroup, Program, TensorRecord
@@ -149,6 +150,7 @@ class Device:
         self._lock = threading.RLock()
         self._cycles = 0.0
         self._heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
+        self._queue = LaunchQueue()
         self._child: Child | None = None
         try:
             self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
@@ -173,6 +175,7 @@ class Device:
 
     def close(self) -> None:
         """End the device process and release the memories; views handed out stay valid."""
+        self._queue.close()
         with self._lock:
             if self._child is not None:
                 self._child.close()
@@ -180,6 +183,19 @@ class Device:
             if self._memory is not None:
                 self._memory.close()
                 self._memory = None
+
+    def load_firmware(self, firmware: str | Path) -> None:
+        """Boot another firmware (okkernel_load_firmware); the memories keep what they hold.
+
+        MissingError when there is none at that path, DeviceError when it does not boot.
+        """
+        with self._lock:
+            self._open()
+            self.firmware = find_firmware(firmware)
+            if self._child is not None:
+                self._child.close()
+                self._child = None
+            self._started()
 
     # ---- memory ----
 
@@ -267,7 +283,20 @@ class Device:
 
     def launch(self, kernel: str, args: bytes = b"") -> None:
         """Run a free kernel, as okkernel_launch_sync does; args are the bytes of its argument struct."""
+        self._queue.join()
         self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}")
+
+    def launch_async(self, kernel: str, args: bytes = b"") -> None:
+        """Start a free kernel after all that were started before (okkernel_launch_async); see sync."""
+        payload = _launch(kernel, args)
+        self._queue.add(lambda: self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}"))
+
+    def sync(self) -> None:
+        """Wait for all kernels that launch_async started (okkernel_sync).
+
+        Raises the first error of one of them; those after it have run.
+        """
+        self._queue.sync()
 
     def record_launch(self, kernel: str, args: bytes = b"") -> list[CommandGroup]:
         """Run a free kernel without executing what it issues; returns its descriptors."""

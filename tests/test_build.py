@@ -30,7 +30,10 @@ INSTALLED = (
     "plugin/libbmplugin_tpulayer.so",
     "include/bmtpu.h",
     "test/test_tpu_layer",
+    "include/bmlib_runtime.h",
+    "lib/libbmlib.so",
 )
+HOST = ("bmlib_runtime.h", "libbmlib.so")
 
 
 def build(ws: Workspace) -> BuildResult:
@@ -97,7 +100,7 @@ def test_one_kernel_changed(ws: Workspace) -> None:
         "compiling device/bm_device_double.c"
     ]
     assert names(result.installed) == {"firmware.so", "firmware_layer.a"}
-    assert names(result.kept) == {"libbmplugin_tpulayer.so", "bmtpu.h", "test_tpu_layer"}
+    assert names(result.kept) == {"libbmplugin_tpulayer.so", "bmtpu.h", "test_tpu_layer", *HOST}
     assert any(line.startswith("gen_entry: 1 layer;") for line in result.skipped)
     assert build(ws).nothing_to_do
 

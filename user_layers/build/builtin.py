@@ -7,8 +7,10 @@ stay small. The built-in layers take the same way as the user's: scan, generate,
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +53,11 @@ class Builtin:
         return self.directory / "libbmplugin_builtin.so"
 
     @property
+    def bmlib(self) -> Path:
+        """libbmlib.so: the host's C library."""
+        return self.directory / "libbmlib.so"
+
+    @property
     def header(self) -> Path:
         """bmbuiltin.h: op_types and parameter structs of the built-in layers."""
         return self.directory / "bmbuiltin.h"
@@ -61,7 +68,7 @@ class Builtin:
 
 def builtin_location(toolchain: Toolchain) -> Builtin:
     """Where the built-in part for these compilers and these toolkit sources is, or will be."""
-    digest = hashlib.sha256(f"{__version__}\n{toolchain.identity}\n".encode())
+    digest = hashlib.sha256(f"{__version__}\n{toolchain.identity}\n{sys.executable}\n".encode())
     for path in toolkit_files():
         data = path.read_bytes()
         digest.update(f"{path}\n{len(data)}\n".encode())
@@ -146,12 +153,15 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         [*includes, layers / "host"],
         "host",
     )
+    write_atomic(folder / "bmlib_python.h", f"#define TPULAYER_PYTHON {json.dumps(sys.executable)}\n")
+    library = Objects(toolchain.c, c_sources(sdk / "host"), includes, "bmlib")
     built = Builtin(folder)
     objects = [*ninja.objects(firmware), *ninja.objects(device)]
     outputs = [
         ninja.archive(toolchain.c, built.libtpufw, objects),
         ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
         ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
+        ninja.shared(toolchain.c, built.bmlib, ninja.objects(library)),
     ]
     return ninja, outputs
 

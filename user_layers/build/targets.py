@@ -286,6 +286,15 @@ def _same(source: Path, target: Path) -> bool:
     return (new.st_size, new.st_mtime_ns, new.st_mode) == (old.st_size, old.st_mtime_ns, old.st_mode)
 
 
+def _host_library(builtin: Builtin, install: Path) -> list[tuple[Path, Path]]:
+    """libbmlib.so and its header, for host programs in C and C++."""
+    header = sdk_dir() / "include" / "bmlib_runtime.h"
+    return [
+        (builtin.bmlib, install / "lib" / builtin.bmlib.name),
+        (header, install / "include" / header.name),
+    ]
+
+
 class _Plan:
     """The ninja file of a workspace, and what of it goes where."""
 
@@ -348,6 +357,7 @@ class _Plan:
             (plugin, ws.plugin),
             (ws.generated_dir / "bmtpu.h", ws.bmtpu_header),
             (self.launcher, ws.launcher),
+            *_host_library(builtin, ws.install_dir),
         ]
         self.sources = [*device.sources, *kernels.sources, *host_sources]
         self.folders = [ws.device_dir, ws.host_dir, ws.include_dir]
@@ -394,7 +404,7 @@ def _build_bmkernel(project: Path, toolchain: Toolchain, builtin: Builtin, repor
         if warnings:
             report.note(warnings.rstrip())
         result.commands += done
-        _install([(built, installed)], result)
+        _install([(built, installed), *_host_library(builtin, project / "install")], result)
         manifest.finish(
             state,
             started,

@@ -1,0 +1,123 @@
+/* The host side of the device in bmlib's words: memory, copies, and launching kernels. Link with
+ * -lbmlib; the library drives the emulated BM1684 in a process of its own. One device per handle.
+ */
+#ifndef BMLIB_RUNTIME_H_
+#define BMLIB_RUNTIME_H_
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    BM_SUCCESS = 0,
+    BM_ERR_DEVNOTREADY = 1,
+    BM_ERR_FAILURE = 2,
+    BM_ERR_TIMEOUT = 3,
+    BM_ERR_PARAM = 4,
+    BM_ERR_NOMEM = 5,
+    BM_ERR_DATA = 6,
+    BM_ERR_BUSY = 7,
+    BM_ERR_NOFEATURE = 8,
+    BM_NOT_SUPPORTED = 9
+} bm_status_t;
+
+typedef enum {
+    BM_MEM_TYPE_DEVICE = 0,
+    BM_MEM_TYPE_HOST = 1,
+    BM_MEM_TYPE_SYSTEM = 2,
+    BM_MEM_TYPE_INT8_DEVICE = 3,
+    BM_MEM_TYPE_INVALID = 4
+} bm_mem_type_t;
+
+typedef union {
+    struct {
+        bm_mem_type_t mem_type : 3;
+        unsigned int gmem_heapid : 3;
+        unsigned int reserved : 26;
+    } u;
+    unsigned int rawflags;
+} bm_mem_flags_t;
+
+/* A piece of device memory (or of the host's): address and size in bytes. */
+typedef struct bm_mem_desc {
+    union {
+        struct {
+            unsigned long device_addr;
+            unsigned int reserved;
+            int dmabuf_fd;
+        } device;
+        struct {
+            void *system_addr;
+            unsigned int reserved0;
+            int reserved1;
+        } system;
+    } u;
+    bm_mem_flags_t flags;
+    unsigned int size;
+} bm_mem_desc_t;
+
+typedef struct bm_mem_desc bm_device_mem_t;
+typedef struct bm_mem_desc bm_system_mem_t;
+typedef struct bm_context *bm_handle_t;
+
+#define BM_MEM_ADDR_NULL (0xfffffffff)
+
+/* ---- the device ---- */
+bm_status_t bm_dev_getcount(int *count);
+bm_status_t bm_dev_query(int devid);
+bm_status_t bm_dev_request(bm_handle_t *handle, int devid);
+void bm_dev_free(bm_handle_t handle);
+int bm_get_devid(bm_handle_t handle);
+bm_status_t bm_get_chipid(bm_handle_t handle, unsigned int *p_chipid); /* 0x1684 */
+
+/* ---- device memory ---- */
+bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size);
+bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count);
+void bm_free_device(bm_handle_t handle, bm_device_mem_t mem);
+unsigned long long bm_mem_get_device_addr(struct bm_mem_desc mem);
+void bm_mem_set_device_addr(struct bm_mem_desc *pmem, unsigned long long addr);
+unsigned int bm_mem_get_device_size(struct bm_mem_desc mem);
+void bm_mem_set_device_size(struct bm_mem_desc *pmem, unsigned int size);
+void bm_set_device_mem(bm_device_mem_t *pmem, unsigned int size, unsigned long long addr);
+bm_device_mem_t bm_mem_from_device(unsigned long long device_addr, unsigned int len);
+bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem);
+
+/* ---- copies: s system (host), d device; _partial: size bytes, _offset: from there on ---- */
+bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src);
+bm_status_t bm_memcpy_s2d_partial(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size);
+bm_status_t bm_memcpy_s2d_partial_offset(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size,
+                                         unsigned int offset);
+bm_status_t bm_memcpy_d2s(bm_handle_t handle, void *dst, bm_device_mem_t src);
+bm_status_t bm_memcpy_d2s_partial(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size);
+bm_status_t bm_memcpy_d2s_partial_offset(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size,
+                                         unsigned int offset);
+/* Counts and offsets in 32-bit words. */
+bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offset, bm_device_mem_t src,
+                          int src_offset, int len);
+bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset, bm_device_mem_t src,
+                               size_t src_offset, size_t size);
+/* Fills with a 32-bit word; the size is a multiple of 4. */
+bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem);
+
+/* ---- kernels ----
+ * load_firmware: here firmware_tcm is the firmware.so that build_bmkernel or build_layers made (or its
+ * folder), and firmware_ddr is not looked at. Without it $BMRUNTIME_FIRMWARE_PATH counts. Asynchronous
+ * launches run in the order given; okkernel_sync waits for all of them and gives the first error.
+ */
+#define bmkernel_load_firmware okkernel_load_firmware
+bm_status_t okkernel_load_firmware(bm_handle_t handle, const char *firmware_tcm, const char *firmware_ddr);
+bm_status_t okkernel_launch_async(bm_handle_t handle, const char *func_name, const void *args,
+                                  unsigned int size);
+bm_status_t okkernel_launch_sync(bm_handle_t handle, const char *func_name, const void *args,
+                                 unsigned int size);
+bm_status_t okkernel_sync(bm_handle_t handle);
+bm_status_t bm_device_sync(bm_handle_t handle);
+bm_status_t bm_handle_sync(bm_handle_t handle);
+bm_status_t bm_thread_sync(bm_handle_t handle);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
