@@ -232,7 +232,6 @@ def _golden(tpu: Any, oracle: Any) -> None:
             continue
         words = [(engine, _numbered(engine, data)) for engine, data in case.descriptors]
         try:
-
             streams = [(engine, _repeated(engine, w)) for engine, w in words]
 
             def run(streams: Any = streams) -> None:

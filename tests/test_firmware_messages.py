@@ -17,7 +17,7 @@ from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.wire import Op, Status, TensorRecord
 from tests import firmware_harness as fh
 
-KERNELS = ["call_okk", "many_commands", "leaves_parallel_open", "asserts", "reads_memory"]
+KERNELS = ["many_commands", "leaves_parallel_open", "asserts", "reads_memory", "call_api"]
 PROBE = 2
 
 
