@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import bisect
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+_FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
+_Place = tuple[str, int]
+
 
 @dataclass(frozen=True)
 class Line:
-    """function is empty where the debug information does not name one."""
+    """A line of a source file. function is the one that the line was written in, also where the compiler
+    put it inside another; it is empty where the debug information does not name one."""
 
     file: str
     line: int
@@ -27,57 +32,54 @@ def _short(file: str) -> str:
     """Relative to the working directory where that is shorter."""
     try:
         relative = os.path.relpath(file)
-    except ValueError:
+    except (ValueError, OSError):  # the working directory may be gone
         return file
     return relative if not relative.startswith("..") else file
 
 
 class SourceLines:
-    """The line table of one image; empty where it has no debug information."""
+    """The line table of one image; empty where it has no debug information, or a damaged one."""
 
     def __init__(self, path: Path) -> None:
         self._starts: list[int] = []
-        self._lines: list[tuple[str, int] | None] = []  # None: a gap begins
-        self._functions: list[tuple[int, int, str]] = []
+        self._rows: list[tuple[_Place, Any] | None] = []  # with the unit; None: a gap begins
+        self._info: Any = None
         self._read(path)
 
     def _read(self, path: Path) -> None:
-        from elftools.common.exceptions import ELFError
         from elftools.elf.elffile import ELFFile
 
-        rows: list[tuple[int, tuple[str, int] | None]] = []
+        rows: list[tuple[int, tuple[_Place, Any] | None]] = []
         try:
             with open(path, "rb") as stream:
                 image = ELFFile(stream)
                 if not image.has_dwarf_info():
                     return
-                info = image.get_dwarf_info()
-                for unit in info.iter_CUs():
-                    rows += _unit_rows(info, unit)
-                    self._functions += _unit_functions(unit)
-        except (OSError, ELFError, KeyError, IndexError, ValueError):
-            return  # damaged debug information is no reason to fail: addresses stay as they are
-        rows.sort(key=lambda row: row[0])
+                self._info = image.get_dwarf_info()
+            for unit in self._info.iter_CUs():
+                rows += [(at, place and (place, unit)) for at, place in _unit_rows(self._info, unit)]
+        except Exception:  # pyelftools raises nearly anything for damaged debug information, which
+            return  # is no reason to fail: addresses stay as they are
+        # one unit may begin where another ends
+        rows.sort(key=lambda row: (row[0], row[1] is not None))
         self._starts = [address for address, _ in rows]
-        self._lines = [line for _, line in rows]
-        self._functions.sort()
+        self._rows = [row for _, row in rows]
 
     def at(self, offset: int) -> Line | None:
         """The line of the code at this offset from the image's load address."""
         i = bisect.bisect_right(self._starts, offset) - 1
-        if i < 0 or self._lines[i] is None:
+        row = self._rows[i] if i >= 0 else None
+        if row is None:
             return None
-        file, line = self._lines[i] or ("", 0)
-        return Line(file, line, self._function(offset))
-
-    def _function(self, offset: int) -> str:
-        i = bisect.bisect_right(self._functions, (offset, 1 << 64, "")) - 1
-        if i >= 0 and offset < self._functions[i][1]:
-            return self._functions[i][2]
-        return ""
+        (file, line), unit = row
+        try:
+            function = _innermost(self._info, unit, offset)
+        except Exception:
+            function = ""
+        return Line(file, line, function)
 
 
-def _unit_rows(info: Any, unit: Any) -> list[tuple[int, tuple[str, int] | None]]:
+def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
     program = info.line_program_for_CU(unit)
     if program is None:
         return []
@@ -88,33 +90,55 @@ def _unit_rows(info: Any, unit: Any) -> list[tuple[int, tuple[str, int] | None]]
     @cache
     def name(index: int) -> str:
         entry = files[index if version5 else index - 1]
-        at = entry.dir_index
-        inside = (
-            (_bytes(folders[at]) if version5 else (_bytes(folders[at - 1]) if at else "")) if folders else ""
-        )
+        at = entry.dir_index if version5 else entry.dir_index - 1  # before version 5, 0 is the unit's own
+        inside = _bytes(folders[at]) if at >= 0 else ""
         return os.path.normpath(os.path.join(folder, inside, _bytes(entry.name)))
 
-    rows: list[tuple[int, tuple[str, int] | None]] = []
+    rows: list[tuple[int, _Place | None]] = []
     for entry in program.get_entries():
         state = entry.state
-        if state is None:
-            continue
-        rows.append((state.address, None if state.end_sequence else (name(state.file), state.line)))
+        if state is not None:
+            rows.append((state.address, None if state.end_sequence else (name(state.file), state.line)))
     return rows
 
 
-def _unit_functions(unit: Any) -> list[tuple[int, int, str]]:
-    found = []
-    for die in unit.get_top_DIE().iter_children():
-        if die.tag != "DW_TAG_subprogram" or "DW_AT_low_pc" not in die.attributes:
-            continue
-        low = die.attributes["DW_AT_low_pc"].value
-        high = die.attributes.get("DW_AT_high_pc")
-        if high is None:
-            continue
-        end = high.value if high.form == "DW_FORM_addr" else low + high.value
-        found.append((low, end, _text(die.attributes.get("DW_AT_name"))))
-    return found
+def _innermost(info: Any, unit: Any, offset: int) -> str:
+    """The name of the function whose text holds the address, inlined ones first."""
+    die, found = unit.get_top_DIE(), ""
+    while True:
+        for child in die.iter_children():
+            if any(low <= offset < high for low, high in _ranges(info, unit, child)):
+                if child.tag in _FUNCTIONS:
+                    found = _name(child)
+                die = child
+                break
+        else:
+            return found
+
+
+def _ranges(info: Any, unit: Any, die: Any) -> Iterator[tuple[int, int]]:
+    if die.tag not in (*_FUNCTIONS, "DW_TAG_lexical_block"):
+        return
+    if low := die.attributes.get("DW_AT_low_pc"):
+        if high := die.attributes.get("DW_AT_high_pc"):
+            yield low.value, high.value if high.form == "DW_FORM_addr" else low.value + high.value
+    elif pieces := die.attributes.get("DW_AT_ranges"):
+        base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+        start = base.value if base is not None else 0
+        for piece in info.range_lists().get_range_list_at_offset(pieces.value, unit):
+            if hasattr(piece, "base_address"):
+                start = piece.base_address
+            else:
+                shift = 0 if getattr(piece, "is_absolute", False) else start
+                yield piece.begin_offset + shift, piece.end_offset + shift
+
+
+def _name(die: Any) -> str:
+    for _ in range(4):  # an inlined function refers to its declaration, which may refer on
+        if "DW_AT_name" in die.attributes or "DW_AT_abstract_origin" not in die.attributes:
+            break
+        die = die.get_DIE_from_attribute("DW_AT_abstract_origin")
+    return _text(die.attributes.get("DW_AT_name"))
 
 
 def _bytes(value: Any) -> str:
