@@ -33,11 +33,13 @@ from firmware_sim.heap import Heap
 from firmware_sim.launch_queue import LaunchQueue
 from firmware_sim.process import Child, Crash
 from firmware_sim.shared_memory import SharedMemory
+from firmware_sim.source_lines import innermost_line
 from firmware_sim.wire import CommandGroup, Program, TensorRecord
 
 __all__ = ["Device", "FirmwareError", "FirmwareInfo", "StreamGroup"]
 
 WATCHDOG = 1.0  # s without progress of controller or engines
+SYNC_LIMIT = 600.0  # s for all asynchronous launches together
 BOOT_LIMIT = 30.0  # s: loading a library from a cold disk is no fault of the kernels
 MAX_INSTRUCTIONS = 1 << 22
 HEAP_OFFSET = STATIC_CONTEXT_OFFSET
@@ -185,17 +187,23 @@ class Device:
                 self._memory = None
 
     def load_firmware(self, firmware: str | Path) -> None:
-        """Boot another firmware (okkernel_load_firmware); the memories keep what they hold.
+        """Boot another firmware (okkernel_load_firmware) after what launch_async started.
 
-        MissingError when there is none at that path, DeviceError when it does not boot.
+        The memories keep what they hold. MissingError when there is none at that path, DeviceError when it
+        does not boot; the device goes on with the one it had.
         """
+        self._queue.join()
         with self._lock:
             self._open()
-            self.firmware = find_firmware(firmware)
+            before, self.firmware = self.firmware, find_firmware(firmware)
             if self._child is not None:
                 self._child.close()
                 self._child = None
-            self._started()
+            try:
+                self._started()
+            except BaseException:
+                self.firmware = before
+                raise
 
     # ---- memory ----
 
@@ -289,14 +297,15 @@ class Device:
     def launch_async(self, kernel: str, args: bytes = b"") -> None:
         """Start a free kernel after all that were started before (okkernel_launch_async); see sync."""
         payload = _launch(kernel, args)
+        self._open()
         self._queue.add(lambda: self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}"))
 
-    def sync(self) -> None:
-        """Wait for all kernels that launch_async started (okkernel_sync).
+    def sync(self, limit: float = SYNC_LIMIT) -> None:
+        """Wait for all kernels that launch_async started (okkernel_sync), at most `limit` seconds.
 
-        Raises the first error of one of them; those after it have run.
+        Raises the first error of one of them; those after it have run. DeviceError at the limit.
         """
-        self._queue.sync()
+        self._queue.sync(limit)
 
     def record_launch(self, kernel: str, args: bytes = b"") -> list[CommandGroup]:
         """Run a free kernel without executing what it issues; returns its descriptors."""
@@ -428,7 +437,11 @@ class Device:
             hint = _ENDLESS
         finding = re.search(r"^SUMMARY: (.*)$|^(.*runtime error: .*)$", crash.output, re.MULTILINE)
         detail = f": {finding[0].strip()}" if finding else ""
+        line = innermost_line(self.firmware, crash.frames)
+        place = f" at {line}" if line is not None else ""
         return DeviceCrash(
-            f"{crash.activity or 'the device process'} {crash.what}{detail}; device {self.dev_id} was reset",
+            f"{crash.activity or 'the device process'} {crash.what}{place}{detail}; "
+            f"device {self.dev_id} was reset",
             hint=hint,
+            timed_out=crash.timeout is not None,
         )

@@ -105,11 +105,13 @@ class Controller:
         self._float = FloatEnvironment()
         self._issued = 0
         self._groups = 0
+        self._request = ""
         self.firmware: Firmware | None = None
         self.recording: Recording | None = None
 
-    def begin(self, *, record: bool) -> None:
-        """Start of a request."""
+    def begin(self, request: str, *, record: bool) -> None:
+        """Start of a request; `request` begins the sentences about its commands."""
+        self._request = request
         self._issued = 0
         self._groups = 0
         self._processor.restart()
@@ -137,7 +139,8 @@ class Controller:
             if bd_num or gdma_num:
                 self._link.tick()
         elif bd_num or gdma_num:
-            self._execute(bd, gdma, self._issued_by)
+            # Not the activity: by now another layer may run than the one that issued the commands.
+            self._execute(bd, gdma, self._issued_by, self._request)
         if why in (FlushReason.FULL, FlushReason.SPLIT):
             self._processor.restart()
 
@@ -145,11 +148,11 @@ class Controller:
         if self.recording is not None:
             raise self._named("stored command streams were started while recording")
         self._groups += 1
-        self._link.activity = f"command group {self._groups}"
+        self._link.activity = f"{self._request}, command group {self._groups}"
         bd = self._stream(group.bd_addr, group.bd_num, "BD")
         gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
         self._processor.restart()
-        self._execute(bd, gdma, None)
+        self._execute(bd, gdma, None, self._link.activity)
 
     def log(self, text: str) -> None:
         self._link.log(text)
@@ -172,20 +175,23 @@ class Controller:
                 "max_instructions",
             )
 
-    def _execute(self, bd: U32, gdma: U32, where: Where | None) -> None:
+    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
         self._count(len(bd) + len(gdma))
         self._float.reset()
         try:
             with self._link.busy():
                 self._processor.execute(bd, gdma, where=where)
         except TpulayerError as error:
-            raise type(error)(f"{self._link.activity}: {error.message}", hint=error.hint) from None
+            raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
 
     def _issued_by(self, engine: Engine, index: int) -> str:
-        sites = self._memory.bd_site if engine is Engine.BD else self._memory.gdma_site
+        assert self.firmware is not None
+        m, bd = self._memory, engine is Engine.BD
+        sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
         address = int(sites[index])
-        text = self.firmware.site(address) if self.firmware is not None else ""
-        return text or f"code at {address:#x}"
+        text = self.firmware.site(address) or (f"code at {address:#x}" if address else "the firmware itself")
+        layer = self.firmware.layer(int(layers[index]))
+        return f"layer {layer}, {text}" if layer else text
 
     def _named(self, text: str, *, hint: str = "") -> DeviceError:
         return DeviceError(f"{self._link.activity}: {text}", hint=hint)
@@ -217,7 +223,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         link.activity = f"firmware {path}"
         controller = Controller(memory, processor, link, int(str(header["max_instructions"])))
         activity = (link.activity_address, ACTIVITY_BYTES)
-        controller.firmware = NativeFirmware(path, memory, controller, activity)
+        controller.firmware = NativeFirmware(path, memory, controller, activity, link.frames_address)
         controllers[:] = [controller]
         return {}, b""
 
@@ -229,7 +235,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         before = controller.cycles
-        controller.begin(record=bool(header["record"]))
+        controller.begin(link.activity, record=bool(header["record"]))
         reply = _with_sites(firmware.handle(payload), firmware)
         groups = controller.recording.groups if controller.recording is not None else []
         controller.recording = None

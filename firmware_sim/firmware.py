@@ -69,7 +69,13 @@ class Firmware(Protocol):
         """
 
     def site(self, address: int) -> str:
-        """The code address that issued a descriptor, as text: function and offset."""
+        """The code address that issued a descriptor, as text: source line and function, or what is known.
+
+        Empty for what the firmware issued by itself.
+        """
+
+    def layer(self, address: int) -> str:
+        """The label at an address of the arena of layers; empty for none."""
 
 
 def find_firmware(given: str | Path | None) -> Path:

@@ -51,6 +51,9 @@ class Platform(ctypes.Structure):
         ("activity", ctypes.c_void_p),
         ("activity_bytes", ctypes.c_uint32),
         ("filtered", ctypes.c_uint32),
+        ("bd_layer", ctypes.c_void_p),
+        ("gdma_layer", ctypes.c_void_p),
+        ("frames", ctypes.c_void_p),
     )
 
 
@@ -81,10 +84,13 @@ class FloatEnvironment:
 class NativeFirmware:
     """Loads and boots `path`; DeviceError when it cannot be loaded or refuses to boot.
 
-    activity: address and size of the text block in which the firmware notes what it runs.
+    activity: address and size of the text block in which the firmware notes what it runs; frames: address
+    of the numbers in which it notes where it crashes.
     """
 
-    def __init__(self, path: Path, memory: SharedMemory, engines: Engines, activity: tuple[int, int]) -> None:
+    def __init__(
+        self, path: Path, memory: SharedMemory, engines: Engines, activity: tuple[int, int], frames: int
+    ) -> None:
         self._engines = engines
         self._path = path
         self._source_lines: SourceLines | None = None
@@ -116,6 +122,9 @@ class NativeFirmware:
             log=_LOG(self._on_log),
             activity=activity[0],
             activity_bytes=activity[1],
+            bd_layer=memory.bd_layer.ctypes.data,
+            gdma_layer=memory.gdma_layer.ctypes.data,
+            frames=frames,
         )
         status = boot(ctypes.byref(self._platform))
         if status != 0:
@@ -153,6 +162,9 @@ class NativeFirmware:
         if not info.symbol:
             return f"firmware.so+{address - int(info.base or 0):#x}"
         return f"{info.symbol.decode(errors='replace')}+{address - int(info.address or 0):#x}"
+
+    def layer(self, address: int) -> str:
+        return ctypes.string_at(address).decode(errors="replace") if address else ""
 
     def _guarded(self, call: Callable[[], None]) -> int:
         """Run one engine call; ctypes would swallow its error, so keep it and refuse all that follow."""

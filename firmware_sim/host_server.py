@@ -1,106 +1,128 @@
 """The process behind libbmlib.so: holds one Device and answers the C library (sdk/host/bmlib.c).
 
-    python -m firmware_sim.host_server SOCKET_FD DEVICE_ID
-
-Requests and replies are fixed little-endian heads with a text and data behind them. Replies carry the
-bm_status_t codes; the text is the message of an error. The process ends when the socket closes.
+Started by it with a socket and the device's number. Requests and replies are fixed little-endian heads
+with a text and data behind them. Replies carry bm_status_t codes; the text is the message of an error. An
+asynchronous launch (_START) has no reply: its error waits for _SYNC. Requests are served in order, so the
+socket is the queue. The process ends when the socket closes.
 """
 
 from __future__ import annotations
 
-import re
+import signal
 import socket
 import struct
 import sys
 
-import numpy as np
-
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
+from firmware_sim.process_child import die_with_parent
 
+PROTOCOL = 2  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
 _REPLY = struct.Struct("<iIQQ")
-_MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH = range(1, 8)
-_FAILURE, _TIMEOUT, _PARAM, _NOMEM, _NOT_READY = 2, 3, 4, 5, 1
+_MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC = range(1, 10)
+_SUCCESS, _NOT_READY, _FAILURE, _TIMEOUT, _PARAM, _NOMEM = range(6)  # bm_status_t
 
 
 def _status(error: TpulayerError, op: int) -> int:
-    if isinstance(error, DeviceCrash):
-        return _TIMEOUT if re.search(r"\bs without|watchdog|did not", error.message) else _FAILURE
-    if isinstance(error, MissingError):
-        return _NOT_READY
+    if isinstance(error, DeviceCrash) and error.timed_out:
+        return _TIMEOUT
     if isinstance(error, DeviceError):
         return _NOMEM if op == _MALLOC else _FAILURE
+    if isinstance(error, MissingError) and op != _LOAD:
+        return _NOT_READY
     return _PARAM
 
 
 class _Host:
-    """The device is opened when it is first needed, so that a firmware may be named before."""
+    """Opens the device when it is first needed, so that a program may name the firmware before."""
 
     def __init__(self, dev_id: int) -> None:
         self._dev_id = dev_id
-        self._firmware: str | None = None
         self._device: Device | None = None
+        self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
 
-    def device(self) -> Device:
+    def _open(self, firmware: str | None = None) -> Device:
         if self._device is None:
-            self._device = Device(self._firmware, dev_id=self._dev_id)
+            self._device = Device(firmware, dev_id=self._dev_id)
+        elif firmware is not None:
+            self._device.load_firmware(firmware)
         return self._device
 
-    def load(self, firmware: str) -> None:
-        self._firmware = firmware
-        if self._device is not None:
-            self._device.load_firmware(firmware)
+    def _start(self, kernel: str, args: bytes) -> None:
+        try:
+            self._open().launch(kernel, args)
+        except TpulayerError as error:
+            self._failed.append(error)
 
-    def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes]:
-        """(value, data) of the reply."""
-        if op == _LOAD:
-            self.load(text)
-            return 0, b""
-        device = self.device()
-        if op == _MALLOC:
-            return device.malloc(a), b""
-        if op == _FREE:
-            device.free(a)
+    def _sync(self) -> None:
+        failed, self._failed = self._failed, []
+        if failed:
+            if len(failed) > 1:
+                failed[0].message += f" (the first of {len(failed)} launches that failed)"
+            raise failed[0]
+
+    def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
+        """(value, data) of the reply, or None when there is to be none."""
+        if op == _START:
+            self._start(text, data)
+            return None
+        if op == _SYNC:
+            self._sync()
+        elif op == _LOAD:
+            self._open(text)
+        elif op == _MALLOC:
+            return self._open().malloc(a), b""
+        elif op == _FREE:
+            self._open().free(a)
         elif op == _WRITE:
-            device.write(a, data)
+            self._open().write(a, data)
         elif op == _READ:
-            return 0, device.read(a, b)
+            return 0, self._open().read(a, b)
         elif op == _COPY:
-            device.write(a, np.frombuffer(device.read(b, c), np.uint8))
+            self._open().write(a, self._open().read(b, c))
         elif op == _LAUNCH:
-            device.launch(text, data)
+            self._open().launch(text, data)
         else:
-            raise DeviceError(f"unknown request {op}")
+            raise DeviceError(f"unknown request {op} from libbmlib.so")
         return 0, b""
 
 
 def _receive(sock: socket.socket, size: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < size:
-        part = sock.recv(min(size - len(data), 1 << 20))
-        if not part:
+    """None at the end of the stream."""
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        count = sock.recv_into(view[at:])
+        if count == 0:
             return None
-        data += part
+        at += count
     return bytes(data)
 
 
 def serve(sock: socket.socket, dev_id: int) -> None:
+    """Answer requests until the socket closes."""
     host = _Host(dev_id)
-    sock.sendall(_REPLY.pack(0, 0, 0, 0))
+    sock.sendall(_REPLY.pack(_SUCCESS, 0, PROTOCOL, 0))
     while (head := _receive(sock, _REQUEST.size)) is not None:
         op, text_bytes, a, b, c, data_bytes = _REQUEST.unpack(head)
         text, data = _receive(sock, text_bytes), _receive(sock, data_bytes)
         if text is None or data is None:
             return
-        status, message, value, out = 0, b"", 0, b""
+        status, message = _SUCCESS, b""
         try:
-            value, out = host.answer(op, text.decode(errors="replace"), a, b, c, data)
+            reply = host.answer(op, text.decode(errors="replace"), a, b, c, data)
         except TpulayerError as error:
-            status, message = _status(error, op), str(error).encode()
-        sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
+            status, message, reply = _status(error, op), str(error).encode(), (0, b"")
+        if reply is not None:
+            value, out = reply
+            sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
 
 
-if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as connection:
-        serve(connection, int(sys.argv[2]))
+def main() -> None:
+    """Arguments: the toolkit's folder (taken by the boot line), the socket's number, the device's."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the program
+    _, socket_fd, dev_id = sys.argv[1:]
+    die_with_parent(int(socket_fd))
+    with socket.socket(fileno=int(socket_fd)) as connection:
+        serve(connection, int(dev_id))

@@ -47,6 +47,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from types import TracebackType
 
 from firmware_sim import errors
@@ -55,6 +56,8 @@ from firmware_sim.process_child import (
     ACTIVITY_BYTES,
     ACTIVITY_OFFSET,
     ERROR,
+    FRAMES,
+    FRAMES_OFFSET,
     HELLO,
     INTERNAL,
     LOG,
@@ -71,6 +74,7 @@ __all__ = ["Child", "Crash", "Handler", "InternalError", "Link"]
 
 START_LIMIT = 60.0  # s for the child's start and its imports, on a cold and busy machine
 BUSY_LIMIT = 600.0  # s inside one Link.busy()
+_ABORT_LIMIT = 0.5  # s for a child to end by a signal that it can handle
 OUTPUT_TAIL = 16384  # bytes of the child's output kept for the report of a crash
 
 _BOOT = (
@@ -104,6 +108,8 @@ class Crash:
     timeout: seconds without progress after which it was killed, or None.
     output: the last of what it wrote to stdout and stderr (sanitizer reports are here).
     fault: text of Python's faulthandler.
+    frames: return addresses on the stack of the end, innermost first, where C code noted them
+    (Link.frames_address); what they count from is that code's matter.
     """
 
     activity: str
@@ -112,6 +118,7 @@ class Crash:
     timeout: float | None
     output: str
     fault: str
+    frames: tuple[int, ...] = ()
 
     @property
     def what(self) -> str:
@@ -392,6 +399,10 @@ class Child:
     def _end(self, timeout: float | None) -> TpulayerError:
         """Kill (timeout) or reap the child, and describe how it ended."""
         if timeout is not None:
+            # Its C code notes where it is when it gets this signal.
+            self._process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ABORT_LIMIT)
             self._process.kill()
         else:
             # The socket closed: the process is about to be gone, unless it closed the socket itself.
@@ -401,6 +412,7 @@ class Child:
         code = self._process.wait()
         self._drain_output()
         text = os.pread(self._pulse, ACTIVITY_BYTES, ACTIVITY_OFFSET).split(b"\0", 1)[0]
+        frames = struct.unpack(f"<{FRAMES}Q", os.pread(self._pulse, 8 * FRAMES, FRAMES_OFFSET))
         crash = Crash(
             activity=text.decode(errors="replace"),
             signal=_signal_name(-code) if code < 0 and timeout is None else None,
@@ -408,6 +420,7 @@ class Child:
             timeout=timeout,
             output=self._tail.decode(errors="replace"),
             fault=os.pread(self._pulse, 65536, PULSE_BYTES).decode(errors="replace"),
+            frames=tuple(takewhile(bool, frames)),
         )
         self.close()
         return self._crashed(crash)

@@ -36,6 +36,8 @@ PULSE_TICKS = 0  # u64: grows with every sign of progress
 PULSE_BUSY = 1  # u64: not 0 while something runs that the watchdog does not time
 ACTIVITY_OFFSET = 64
 ACTIVITY_BYTES = 512
+FRAMES_OFFSET = ACTIVITY_OFFSET + ACTIVITY_BYTES
+FRAMES = 16  # u64 each; FW_FRAMES of sdk/firmware/fw_message.h
 
 Handler = Callable[[dict[str, object], bytes], tuple[dict[str, object], bytes]]
 
@@ -86,6 +88,8 @@ class Link:
         self._anchor = ctypes.c_char.from_buffer(self._page, ACTIVITY_OFFSET)
         self.activity_address = ctypes.addressof(self._anchor)
         """Address of the activity text for C code: ACTIVITY_BYTES bytes, NUL-terminated."""
+        self.frames_address = self.activity_address + FRAMES_OFFSET - ACTIVITY_OFFSET
+        """Address for the FRAMES numbers that C code notes when it crashes, see Crash.frames."""
 
     def log(self, text: str) -> None:
         """Hand one piece of text to the parent's `on_log`."""
@@ -118,7 +122,7 @@ class Link:
         self._page[ACTIVITY_OFFSET : ACTIVITY_OFFSET + len(data) + 1] = data + b"\0"
 
 
-def _die_with_parent(fd: int) -> None:
+def die_with_parent(fd: int) -> None:
     """End this process when the other end of `fd` closes, whatever the main thread is doing.
 
     A thread, and not PR_SET_PDEATHSIG: that signal comes when the *thread* that started the child
@@ -165,7 +169,7 @@ def child_main(argv: Sequence[str]) -> None:
     sock = socket.socket(fileno=int(sock_fd))
     os.lseek(int(pulse_fd), PULSE_BYTES, os.SEEK_SET)  # the text of a fatal error goes behind the page
     faulthandler.enable(file=int(pulse_fd), all_threads=False)
-    _die_with_parent(int(sock_fd))
+    die_with_parent(int(sock_fd))
     libc = ctypes.CDLL(None)
     # C code's printf must come out even if a later line crashes: stdout by lines (_IOLBF is 1 on Linux).
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))

@@ -6,7 +6,8 @@
     +guard      512 KiB  DTCM
     +guard      8 MiB    arena of BD descriptors, 128 bytes each
     +guard      8 MiB    arena of GDMA descriptors
-    +guard      1 MiB    code addresses that issued the descriptors: BD, then GDMA
+    +guard      2 MiB    who issued the descriptors: code addresses and addresses of layer names, of each
+                         first BD, then GDMA
     +guard      12 GiB   DDR
     +guard
 
@@ -39,7 +40,7 @@ _SIZES = {
     "dtcm": DTCM_BYTES,
     "bd": ARENA_CAPACITY * DESCRIPTOR_BYTES,
     "gdma": ARENA_CAPACITY * DESCRIPTOR_BYTES,
-    "sites": 2 * ARENA_CAPACITY * _SITE_BYTES,
+    "sites": 4 * ARENA_CAPACITY * _SITE_BYTES,
     "ddr": DDR_BYTES,
 }
 
@@ -60,8 +61,8 @@ def _layout() -> tuple[dict[str, int], list[tuple[int, int]], int]:
 class SharedMemory:
     """All memories of one chip as flat uint8 arrays: ddr, local, l2, dtcm, and the arenas.
 
-    bd, gdma: uint32[ARENA_CAPACITY, 32]. bd_site, gdma_site: uint64[ARENA_CAPACITY]. The mapping lives
-    as long as any array made from it.
+    bd, gdma: uint32[ARENA_CAPACITY, 32]. bd_site, gdma_site, bd_layer, gdma_layer: uint64[ARENA_CAPACITY].
+    The mapping lives as long as any array made from it.
     """
 
     def __init__(self, fd: int) -> None:
@@ -81,7 +82,8 @@ class SharedMemory:
         self.ddr = part("ddr")
         self.bd = part("bd").view(np.uint32).reshape(ARENA_CAPACITY, -1)
         self.gdma = part("gdma").view(np.uint32).reshape(ARENA_CAPACITY, -1)
-        self.bd_site, self.gdma_site = part("sites").view(np.uint64).reshape(2, ARENA_CAPACITY)
+        sites = part("sites").view(np.uint64).reshape(4, ARENA_CAPACITY)
+        self.bd_site, self.gdma_site, self.bd_layer, self.gdma_layer = sites
         self._ddr_start = starts["ddr"]
         self._base = whole.ctypes.data
 

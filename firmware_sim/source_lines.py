@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -77,6 +77,17 @@ class SourceLines:
         except Exception:
             function = ""
         return Line(file, line, function)
+
+
+def innermost_line(image: Path, frames: Sequence[int]) -> Line | None:
+    """Where a stack of return addresses (offsets from the load address, innermost first) is in the user's
+    code; in the kernel API where there is none of it, None when nothing is known."""
+    if not frames:
+        return None
+    lines = SourceLines(image)
+    found = [line for address in frames if (line := lines.at(address - 1)) is not None]
+    own = [line for line in found if not os.path.dirname(line.file).endswith("sdk/firmware")]
+    return next(iter(own or found), None)
 
 
 def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:

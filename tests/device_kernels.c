@@ -1,5 +1,6 @@
 /* Kernels and one user layer for tests/test_device_firmware.py: good ones, and every way to go wrong. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
@@ -18,7 +19,7 @@ void plus_one(const void *args) {
     const args_t *a = args;
     dim4 shape = {a->n, a->c, a->h, a->w};
     okk_initialize();
-    okk_gdma_32bit_cpy_S2L(0, a->in, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_S2L(0, a->in, &shape, NULL, NULL); /* load of plus_one */
     add_one(a->n, 0, a);
     okk_gdma_32bit_cpy_L2S(a->out, 0, &shape, NULL, NULL);
     okk_poll();
@@ -70,7 +71,7 @@ static volatile int sink, zero;
 
 void never_returns(const void *args) {
     (void)args;
-    for (;;) sink++;
+    for (;;) sink++; /* never_returns */
 }
 OKKERNEL_FUNC_REGISTER(never_returns)
 
@@ -84,19 +85,52 @@ OKKERNEL_FUNC_REGISTER(never_stops_issuing)
 
 void null_pointer(const void *args) {
     (void)args;
-    *(volatile int *)0 = 1;
+    *(volatile int *)0 = 1; /* null_pointer */
 }
 OKKERNEL_FUNC_REGISTER(null_pointer)
 
+void wild_call(const void *args) {
+    (void)args;
+    void (*volatile nowhere)(void) = NULL;
+    nowhere(); /* wild_call */
+    sink++;
+}
+OKKERNEL_FUNC_REGISTER(wild_call)
+
+/* Crashes inside the C library. */
+void wild_string(const void *args) {
+    (void)args;
+    const char *volatile nowhere = NULL;
+    sink = (int)strlen(nowhere); /* wild_string */
+}
+OKKERNEL_FUNC_REGISTER(wild_string)
+
+/* Crashes inside the kernel API. */
+void wild_shape(const void *args) {
+    (void)args;
+    okk_initialize();
+    okk_bdc_add_C(0, 0, 1.0f, (const dim4 *)8, NULL, NULL); /* wild_shape */
+    sink++;
+}
+OKKERNEL_FUNC_REGISTER(wild_shape)
+
+void endless_recursion(const void *args) {
+    volatile char frame[4096];
+    frame[sink & 4095] = 1;                 /* endless_recursion */
+    endless_recursion((const void *)frame); /* endless_recursion */
+    sink += frame[sink & 4095];
+}
+OKKERNEL_FUNC_REGISTER(endless_recursion)
+
 void aborts(const void *args) {
     (void)args;
-    abort();
+    abort(); /* aborts */
 }
 OKKERNEL_FUNC_REGISTER(aborts)
 
 void divides(const void *args) {
     (void)args;
-    sink = sink / zero;
+    sink = sink / zero; /* divides */
 }
 OKKERNEL_FUNC_REGISTER(divides)
 
@@ -117,7 +151,7 @@ void leaves_local_memory(const void *args) {
     const args_t *a = args;
     dim4 shape = {64, 64, 64, 64}; /* 1 MiB per NPU */
     okk_initialize();
-    okk_gdma_32bit_cpy_S2L(0, a->in, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_S2L(0, a->in, &shape, NULL, NULL); /* leaves_local_memory */
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(leaves_local_memory)

@@ -74,6 +74,7 @@ class _Platform(ctypes.Structure):
         ("activity", ctypes.c_void_p),
         ("activity_bytes", ctypes.c_uint32),
         ("filtered", ctypes.c_uint32),
+        *((name, ctypes.c_void_p) for name in ("bd_layer", "gdma_layer", "frames")),
     )
 
 
@@ -118,6 +119,7 @@ class Harness:
         self.lib.fw_handle.restype = ctypes.c_uint32
         self.arenas = {e: np.zeros((self.capacity, 128), np.uint8) for e in ("bd", "gdma")}
         self.sites = {e: np.zeros(self.capacity, np.uint64) for e in ("bd", "gdma")}
+        self.layers = {e: np.zeros(self.capacity, np.uint64) for e in ("bd", "gdma")}
         self.ddr = np.zeros(self.ddr_bytes, np.uint8)
         self.local = np.zeros(64 << 19, np.uint8)
         self.l2 = np.zeros(4 << 20, np.uint8)
@@ -141,6 +143,9 @@ class Harness:
             ctypes.addressof(self.activity),
             len(self.activity),
             0,
+            self.layers["bd"].ctypes.data,
+            self.layers["gdma"].ctypes.data,
+            None,
         )
         assert self.boot() == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import shutil
 import struct
 import subprocess
@@ -20,6 +22,7 @@ from firmware_sim.isa.c_header import c_header
 from firmware_sim.wire import NONE, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord
 
 SDK = Path(__file__).parent.parent / "sdk"
+KERNELS = Path(__file__).parent / "device_kernels.c"
 F32 = npt.NDArray[np.float32]
 
 
@@ -41,7 +44,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"-I{out}",
     ]
     command += [str(p) for p in sorted((SDK / "firmware").glob("*.c"))]
-    command += [str(Path(__file__).parent / "device_kernels.c"), "-lm", "-o", str(out / "firmware.so")]
+    command += [str(KERNELS), "-lm", "-o", str(out / "firmware.so")]
     subprocess.run(command, check=True, timeout=300)
     return out / "firmware.so"
 
@@ -66,6 +69,11 @@ def run_kernel(device: Device, name: str, x: F32) -> F32:
     device.free(a)
     device.free(b)
     return out.astype(np.float32)
+
+
+def line_of(mark: str) -> int:
+    """The line of device_kernels.c that has this comment."""
+    return next(i for i, line in enumerate(KERNELS.read_text().splitlines(), 1) if f"/* {mark} */" in line)
 
 
 def random(*shape: int) -> F32:
@@ -98,7 +106,7 @@ def test_query_lists_layers_and_kernels(device: Device) -> None:
     info = device.query()
     assert info.layers == (FirmwareLayer("TPU_ADD", 0, 4, 0x1234), FirmwareLayer("TPU_BOOM", 1, 4, 0x1234))
     assert {"plus_one", "never_returns"} <= set(info.kernels)
-    assert len(info.kernels) == 13
+    assert len(info.kernels) == 17
 
 
 def test_log(image: Path) -> None:
@@ -127,7 +135,10 @@ def test_illegal_instruction_names_kernel_and_operand(device: Device) -> None:
     a = device.malloc(64**4 * 4)
     with pytest.raises(DeviceError, match=r"^kernel leaves_local_memory: (?s:.)*0x80000") as caught:
         device.launch("leaves_local_memory", kernel_args(0, a, (0, 0, 0, 0)))
-    assert "device_kernels.c:120 in leaves_local_memory" in str(caught.value)
+    assert (
+        f"device_kernels.c:{line_of('leaves_local_memory')} in leaves_local_memory: GDMA command 1 "
+        in str(caught.value)
+    )
     assert not isinstance(caught.value, DeviceCrash)
     x = random(1, 4, 4, 4)
     assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
@@ -136,16 +147,24 @@ def test_illegal_instruction_names_kernel_and_operand(device: Device) -> None:
 @pytest.mark.parametrize(
     ("kernel", "what"),
     [
-        ("never_returns", "gave no sign of progress for 0.3 s"),
-        ("null_pointer", "crashed: SIGSEGV"),
-        ("aborts", "crashed: SIGABRT"),
-        ("divides", "crashed: SIGFPE"),
+        ("never_returns", r"gave no sign of progress for 0\.3 s and was stopped"),
+        ("null_pointer", r"crashed: SIGSEGV \(invalid memory access\)"),
+        ("wild_call", r"crashed: SIGSEGV \(invalid memory access\)"),
+        ("wild_string", r"crashed: SIGSEGV \(invalid memory access\)"),
+        ("wild_shape", r"crashed: SIGSEGV \(invalid memory access\)"),
+        ("endless_recursion", r"crashed: SIGSEGV \(invalid memory access\)"),
+        ("aborts", r"crashed: SIGABRT \(abort or failed assertion\)"),
+        ("divides", r"crashed: SIGFPE \(integer division by zero\)"),
     ],
 )
 def test_crashes_name_the_kernel_and_leave_the_device_usable(image: Path, kernel: str, what: str) -> None:
     with Device(image, watchdog=0.3) as device:
-        with pytest.raises(DeviceCrash, match=f"^kernel {kernel} {what}"):
+        with pytest.raises(DeviceCrash) as caught:
             device.launch(kernel)
+        place = rf"{what} at \S*device_kernels\.c:(\d+) in {kernel}; device 0 was reset$"
+        found = re.match(f"^kernel {kernel} {place}", caught.value.message)
+        assert found, caught.value.message
+        assert f"/* {kernel} */" in KERNELS.read_text().splitlines()[int(found[1]) - 1]
         x = random(2, 3, 4, 5)
         assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
 
@@ -200,29 +219,35 @@ def test_damaged_stream_names_group_and_command(device: Device) -> None:
     device.write(streams, group.bd + group.gdma)
     good = StreamGroup(streams, streams + 128, 1, 2)
     device.write(streams + 4096, words)
-    with pytest.raises(DeviceError, match=r"^command group 2: BD command"):
+    with pytest.raises(DeviceError, match=r"^the static network, command group 2: BD command"):
         device.run_streams([good, StreamGroup(streams + 4096, streams + 128, 1, 2)])
     device.run_streams([good])
 
 
-def test_dynamic_program(device: Device) -> None:
-    x = random(2, 5, 6, 7)
-    program = layer_program((4, 5, 8, 8), 0, 0)
-    limit = 4 * 5 * 8 * 8 * 4
+def run_dynamic(device: Device, name: str, most: tuple[int, ...], x: F32) -> F32:
+    """Run a net of one layer, compiled for inputs up to `most`."""
+    program = layer_program(most, 0, 0, name=name)
+    limit = 4 * math.prod(most)
     program.tensors = [
         ProgramTensor(t.kind, t.tensor, last_step=0 if t.kind is TensorKind.INPUT else NONE, max_bytes=limit)
         for t in program.tensors
     ]
     data = program.encode()
-    at, a, b, heap = (
-        device.malloc(len(data)),
-        device.malloc(limit),
-        device.malloc(limit),
-        device.malloc(1 << 20),
-    )
+    at, a, b, heap = (device.malloc(n) for n in (len(data), limit, limit, 1 << 20))
     device.write(at, data)
     device.write(a, x)
-    ins, outs = [TensorRecord(x.shape, addr=a)], [TensorRecord((4, 5, 8, 8), addr=b)]
+    ins, outs = [TensorRecord(x.shape, addr=a)], [TensorRecord(most, addr=b)]
     [y] = device.run_program(at, len(data), ins, outs, heap, 1 << 20, 0)
     assert y.shape == x.shape
-    assert np.array_equal(device.read_array(b, x.shape, np.float32), x + np.float32(1))
+    return device.read_array(b, x.shape, np.float32).astype(np.float32)
+
+
+def test_dynamic_program(device: Device) -> None:
+    x = random(2, 5, 6, 7)
+    assert np.array_equal(run_dynamic(device, "add", (4, 5, 8, 8), x), x + np.float32(1))
+
+
+def test_illegal_instruction_of_a_net_names_layer_and_line(device: Device) -> None:
+    place = rf"layer big \(TPU_ADD\), \S*device_kernels.c:{line_of('load of plus_one')} in plus_one"
+    with pytest.raises(DeviceError, match=rf"^the dynamic network: {place}: GDMA command 1 \("):
+        run_dynamic(device, "big", (64, 64, 64, 64), np.zeros((64, 64, 64, 64), np.float32))

@@ -130,6 +130,7 @@ void fw_emit_bd(uint32_t *descriptor) {
     bd_set_cmd_id_tpu(descriptor, ++fw.bd_id);
     bd_set_cmd_id_gdma(descriptor, fw.parallel ? fw.gdma_start : fw.gdma_id);
     memcpy(fw.platform->bd + (size_t)fw.bd_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
+    fw.platform->bd_layer[fw.bd_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->bd_site[fw.bd_pending++] = (uint64_t)(uintptr_t)fw.site;
 }
 
@@ -139,6 +140,7 @@ void fw_emit_gdma(uint32_t *descriptor) {
     gdma_set_cmd_id(descriptor, ++fw.gdma_id);
     gdma_set_eng0_sync_id(descriptor, fw.parallel ? fw.bd_start : fw.bd_id);
     memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
+    fw.platform->gdma_layer[fw.gdma_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;
 }
 

@@ -46,7 +46,9 @@ typedef struct {
     const fw_platform *platform;
     bool recording;
     fw_scope scope;
-    const char *layer; /* the layer whose function runs, for messages; NULL outside layers */
+    /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
+     * request ends. */
+    const char *layer;
 
     /* Newest id of each engine, and in a parallel section the ids of its start (what the other engine
      * waits for). */
@@ -159,6 +161,8 @@ void fw_program_run(const uint8_t *program, uint32_t bytes, const fw_run *run, c
                     tpu_tensor_t *out);
 
 /* ---- the platform: fw_native.c on the host, another file on the controller ---- */
+/* Once fw.platform is there. */
+void fw_platform_boot(void);
 /* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
 bool fw_platform_try(void (*body)(void *), void *argument);
 void fw_platform_unwind(void) __attribute__((noreturn));

@@ -187,6 +187,8 @@ typedef struct {
 
 #define FW_DESCRIPTOR_BYTES 128
 
+#define FW_FRAMES 16
+
 enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3 };
 
 typedef struct {
@@ -217,6 +219,14 @@ typedef struct {
     char *activity;
     uint32_t activity_bytes;
     uint32_t filtered; /* words that the newest masked copy kept; the device sets it in flush */
+    /* Which layer of a net issued each descriptor: address of its NUL-terminated label, which lives until
+     * the request ends, or 0 outside layers. */
+    uint64_t *bd_layer;
+    uint64_t *gdma_layer;
+    /* FW_FRAMES numbers, all 0 until the image crashes: the return addresses on the stack then, innermost
+     * first, counted from where the image was loaded (those of other images are senseless). The first is
+     * that of the crash itself, plus 1. frames may be NULL. */
+    uint64_t *frames;
 } fw_platform;
 
 /* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply. */

@@ -1,9 +1,14 @@
 /* The platform below the firmware when it runs as a shared library in the device process. The
  * controller's own platform file gives the same functions without an operating system.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <execinfo.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <ucontext.h>
 
 #include "fw_internal.h"
 
@@ -44,4 +49,56 @@ void fw_platform_scratch_release(void) {
         free(blocks);
         blocks = next;
     }
+}
+
+/* ---- where a crash happens ---- */
+
+static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+enum { CRASHES = sizeof crashes / sizeof crashes[0], ABOVE = 8 /* frames of the handler itself */ };
+static struct sigaction before[CRASHES];
+static uintptr_t image;
+
+/* The code address of the crash, and the return address of a call that led nowhere. */
+static uintptr_t crashed_at(const ucontext_t *context, uintptr_t *caller) {
+#if defined __x86_64__
+    uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+    *caller = pc == 0 ? *(const uintptr_t *)context->uc_mcontext.gregs[REG_RSP] : 0;
+    return pc;
+#elif defined __aarch64__
+    *caller = (uintptr_t)context->uc_mcontext.regs[30];
+    return (uintptr_t)context->uc_mcontext.pc;
+#else
+    (void)context;
+    return *caller = 0;
+#endif
+}
+
+static void note_frames(uint64_t *frames, const ucontext_t *context) {
+    void *found[FW_FRAMES + ABOVE];
+    uintptr_t caller, pc = crashed_at(context, &caller);
+    int n = backtrace(found, FW_FRAMES + ABOVE), at = 0, count = 0;
+    while (at < n && (uintptr_t)found[at] != pc) at++;
+    if (pc != 0) frames[count++] = pc + 1 - image;
+    if (at == n && caller != 0) frames[count++] = caller - image;
+    for (at++; at < n && count < FW_FRAMES; at++) frames[count++] = (uintptr_t)found[at] - image;
+}
+
+/* Notes the stack and leaves the rest to whoever handled the signal before. */
+static void on_crash(int signal, siginfo_t *info, void *context) {
+    if (fw.platform->frames[0] == 0) note_frames(fw.platform->frames, context);
+    for (int i = 0; i < CRASHES; i++)
+        if (crashes[i] == signal) sigaction(signal, &before[i], NULL);
+    if (info->si_code <= 0) raise(signal); /* sent by somebody; a fault comes again by itself */
+}
+
+void fw_platform_boot(void) {
+    if (fw.platform->frames == NULL || image != 0) return;
+    Dl_info info;
+    if (dladdr((void *)(uintptr_t)crashes, &info) == 0) return;
+    image = (uintptr_t)info.dli_fbase;
+    void *once[1];
+    backtrace(once, 1); /* the first call loads a library, which a handler should not */
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
+    action.sa_sigaction = on_crash;
+    for (int i = 0; i < CRASHES; i++) sigaction(crashes[i], &action, &before[i]);
 }

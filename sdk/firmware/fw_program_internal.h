@@ -19,7 +19,7 @@ typedef struct {
     uint32_t index;
     const fw_step *record;
     const char *name;
-    char label[FW_LABEL_BYTES]; /* the name, of layer calls with the op */
+    const char *label; /* the name, of layer calls with the op; lives until the request ends */
     const void *param;
     uint32_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
 } step;

@@ -1,11 +1,13 @@
-/* bmlib's functions on the emulated device: a process `python -m firmware_sim.host_server` holds it, and
- * this library sends it requests over a socket. Messages on errors go to stderr, one line each.
+/* bmlib's functions on the emulated device: a process running firmware_sim/host_server.py holds it, and
+ * this library sends it requests over a socket, whose two sides must agree on the structures below.
+ * Asynchronous launches have no reply of their own, so neither side can wait for the other to read; their
+ * errors come with the reply to the next OP_SYNC. Messages on errors go to stderr.
  */
 #define _GNU_SOURCE
 #include "bmlib_runtime.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -17,11 +19,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bmlib_python.h" /* TPULAYER_PYTHON: the interpreter that this library was built for */
+#include "bmlib_python.h" /* TPULAYER_PYTHON, TPULAYER_PATH: the interpreter and toolkit this was built for */
+
+#define PROTOCOL 2 /* PROTOCOL of host_server.py */
+#define LIMIT 600  /* s without an answer; the device's own watchdog stops kernels long before */
 
 extern char **environ;
 
-enum { OP_MALLOC = 1, OP_FREE, OP_WRITE, OP_READ, OP_COPY, OP_LOAD, OP_LAUNCH };
+enum { OP_MALLOC = 1, OP_FREE, OP_WRITE, OP_READ, OP_COPY, OP_LOAD, OP_LAUNCH, OP_START, OP_SYNC };
 
 typedef struct {
     uint32_t op, text_bytes;
@@ -39,132 +44,234 @@ struct bm_context {
     int fd, devid;
     pid_t pid;
     pthread_mutex_t lock;
-    unsigned int outstanding; /* asynchronous launches whose replies were not read yet */
-    bm_status_t failed;       /* the first error of those */
+    unsigned int started; /* asynchronous launches since the last OP_SYNC */
+    int ended;            /* the process is gone, or was stopped */
+    bm_handle_t next;     /* in `live` */
 };
 
-static int write_all(int fd, const void *data, size_t size) {
-    const char *at = data;
-    while (size > 0) {
-        ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return -1;
-        at += n;
-        size -= (size_t)n;
-    }
-    return 0;
+/* ---- handles: a table of those in use, so that a freed or foreign one is an error and no crash ---- */
+
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static bm_handle_t live;
+
+static int is_live(bm_handle_t handle) {
+    pthread_mutex_lock(&live_lock);
+    bm_handle_t h = live;
+    while (h != NULL && h != handle) h = h->next;
+    pthread_mutex_unlock(&live_lock);
+    return h != NULL;
 }
 
-static int read_all(int fd, void *data, size_t size) {
-    char *at = data;
-    while (size > 0) {
-        ssize_t n = recv(fd, at, size, 0);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return -1;
-        at += n;
-        size -= (size_t)n;
+static int forget(bm_handle_t handle) {
+    pthread_mutex_lock(&live_lock);
+    bm_handle_t *at = &live;
+    while (*at != NULL && *at != handle) at = &(*at)->next;
+    int found = *at != NULL;
+    if (found) *at = handle->next;
+    pthread_mutex_unlock(&live_lock);
+    return found;
+}
+
+/* On BM_SUCCESS the caller holds the handle's lock. */
+static bm_status_t enter(bm_handle_t handle, const char *function) {
+    if (!is_live(handle)) {
+        fprintf(stderr, "bmlib: %s: this is no handle that bm_dev_request gave and bm_dev_free has not taken\n",
+                function);
+        return BM_ERR_PARAM;
     }
-    return 0;
+    pthread_mutex_lock(&handle->lock);
+    return BM_SUCCESS;
+}
+
+static bm_status_t leave(bm_handle_t handle, bm_status_t status) {
+    pthread_mutex_unlock(&handle->lock);
+    return status;
+}
+
+/* ---- the socket ---- */
+
+static long limit_seconds(void) {
+    const char *text = getenv("TPULAYER_HOST_LIMIT");
+    char *end;
+    if (text == NULL || *text == 0) return LIMIT;
+    long seconds = strtol(text, &end, 10);
+    return *end == 0 && seconds > 0 && seconds <= 1000000 ? seconds : LIMIT;
+}
+
+/* End the process, which holds nothing that needs tidying up. Only our own child: a program that ignores
+ * SIGCHLD has its children reaped, and the number may be another's then. */
+static void stop(bm_handle_t h) {
+    h->ended = 1;
+    if (waitpid(h->pid, NULL, WNOHANG) == 0) {
+        kill(h->pid, SIGKILL);
+        while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+/* Wait until the socket is ready. The limit starts anew for every piece that passes. */
+static bm_status_t ready(bm_handle_t h, short events) {
+    struct pollfd poller = {.fd = h->fd, .events = events};
+    long left = limit_seconds() * (1 + (long)h->started); /* all of these may lie before the answer */
+    for (; left > 0; left--) {
+        int n = poll(&poller, 1, 1000);
+        if (n > 0) return BM_SUCCESS;
+        if (n < 0 && errno != EINTR) break;
+    }
+    fprintf(stderr, "bmlib: device %d gave no answer for %ld s and was stopped; TPULAYER_HOST_LIMIT sets "
+                    "another limit\n", h->devid, limit_seconds());
+    stop(h);
+    return BM_ERR_TIMEOUT;
 }
 
 static bm_status_t gone(bm_handle_t h) {
-    fprintf(stderr, "bmlib: device %d is gone: its process ended\n", h->devid);
+    fprintf(stderr, "bmlib: device %d is gone: its process has ended\n", h->devid);
+    h->ended = 1;
     return BM_ERR_DEVNOTREADY;
 }
 
-static bm_status_t send_request(bm_handle_t h, request_head head, const char *text, const void *data) {
-    head.text_bytes = text == NULL ? 0 : (uint32_t)strlen(text);
-    if (write_all(h->fd, &head, sizeof head) != 0 || write_all(h->fd, text, head.text_bytes) != 0 ||
-        write_all(h->fd, data, head.data_bytes) != 0)
-        return gone(h);
+static bm_status_t write_all(bm_handle_t h, const void *data, size_t size) {
+    const char *at = data;
+    while (size > 0) {
+        bm_status_t status = ready(h, POLLOUT);
+        if (status != BM_SUCCESS) return status;
+        ssize_t n = send(h->fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return gone(h);
+        at += n;
+        size -= (size_t)n;
+    }
     return BM_SUCCESS;
+}
+
+static bm_status_t read_all(bm_handle_t h, void *data, size_t size) {
+    char *at = data;
+    while (size > 0) {
+        bm_status_t status = ready(h, POLLIN);
+        if (status != BM_SUCCESS) return status;
+        ssize_t n = recv(h->fd, at, size, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return gone(h);
+        at += n;
+        size -= (size_t)n;
+    }
+    return BM_SUCCESS;
+}
+
+static bm_status_t send_request(bm_handle_t h, request_head head, const char *text, const void *data) {
+    if (h->ended) return gone(h);
+    head.text_bytes = text == NULL ? 0 : (uint32_t)strlen(text);
+    bm_status_t status = write_all(h, &head, sizeof head);
+    if (status == BM_SUCCESS) status = write_all(h, text, head.text_bytes);
+    if (status == BM_SUCCESS) status = write_all(h, data, head.data_bytes);
+    return status;
 }
 
 /* data: room for `capacity` bytes, or NULL. */
 static bm_status_t read_reply(bm_handle_t h, uint64_t *value, void *data, size_t capacity) {
     reply_head head;
-    char text[1024];
-    if (read_all(h->fd, &head, sizeof head) != 0) return gone(h);
-    uint32_t left = head.text_bytes;
-    size_t kept = left < sizeof text - 1 ? left : sizeof text - 1;
-    if (read_all(h->fd, text, kept) != 0) return gone(h);
-    text[kept] = 0;
-    for (left -= (uint32_t)kept; left > 0;) {
-        char rest[256];
-        uint32_t n = left < sizeof rest ? left : (uint32_t)sizeof rest;
-        if (read_all(h->fd, rest, n) != 0) return gone(h);
-        left -= n;
-    }
-    if (head.data_bytes > capacity) return gone(h);
-    if (head.data_bytes > 0 && read_all(h->fd, data, head.data_bytes) != 0) return gone(h);
-    if (head.status != 0) fprintf(stderr, "bmlib: %s\n", text);
+    bm_status_t status = read_all(h, &head, sizeof head);
+    if (status != BM_SUCCESS) return status;
+    if (head.data_bytes > capacity) return gone(h); /* what comes is no reply */
+    char *text = calloc(1, (size_t)head.text_bytes + 1);
+    if (text == NULL) return gone(h);
+    status = read_all(h, text, head.text_bytes);
+    if (status == BM_SUCCESS) status = read_all(h, data, head.data_bytes);
+    if (status == BM_SUCCESS && head.text_bytes > 0) fprintf(stderr, "bmlib: %s\n", text);
+    free(text);
+    if (status != BM_SUCCESS) return status;
     if (value != NULL) *value = head.value;
     return (bm_status_t)head.status;
 }
 
-static void drain(bm_handle_t h) {
-    for (; h->outstanding > 0; h->outstanding--) {
-        bm_status_t status = read_reply(h, NULL, NULL, 0);
-        if (h->failed == BM_SUCCESS) h->failed = status;
-        if (status == BM_ERR_DEVNOTREADY) h->outstanding = 1;
-    }
+typedef struct {
+    const char *function;
+    request_head head;
+    const char *text;     /* or NULL */
+    const void *data;     /* head.data_bytes of it */
+    uint64_t *value;      /* of the reply, or NULL */
+    void *out;            /* room for the reply's data */
+    size_t capacity;
+} question;
+
+static bm_status_t ask_locked(bm_handle_t h, question q) {
+    bm_status_t status = send_request(h, q.head, q.text, q.data);
+    if (status == BM_SUCCESS) status = read_reply(h, q.value, q.out, q.capacity);
+    return status;
 }
 
-static bm_status_t ask(bm_handle_t h, request_head head, const char *text, const void *data, uint64_t *value,
-                       void *out, size_t capacity) {
-    if (h == NULL) return BM_ERR_PARAM;
-    pthread_mutex_lock(&h->lock);
-    drain(h);
-    bm_status_t status = send_request(h, head, text, data);
-    if (status == BM_SUCCESS) status = read_reply(h, value, out, capacity);
-    pthread_mutex_unlock(&h->lock);
-    return status;
+static bm_status_t ask(bm_handle_t h, question q) {
+    bm_status_t status = enter(h, q.function);
+    return status == BM_SUCCESS ? leave(h, ask_locked(h, q)) : status;
+}
+
+static bm_status_t refuse(const char *function, const char *why) {
+    fprintf(stderr, "bmlib: %s: %s\n", function, why);
+    return BM_ERR_PARAM;
 }
 
 /* ---- the device ---- */
 
 bm_status_t bm_dev_getcount(int *count) {
-    if (count == NULL) return BM_ERR_PARAM;
+    if (count == NULL) return refuse(__func__, "count is NULL");
     *count = 1;
     return BM_SUCCESS;
 }
 
 bm_status_t bm_dev_query(int devid) { return devid == 0 ? BM_SUCCESS : BM_ERR_FAILURE; }
 
+/* Start the process with its end of the socket; 0 or an errno value. */
+static int start(bm_handle_t h, const char *python, int their_fd) {
+    /* -c and not -m: that would look for the standard library in the current folder first */
+    const char *boot = "import sys; sys.path[:] = [p for p in sys.path if p] + [sys.argv[1]]; "
+                       "from firmware_sim.host_server import main; main()";
+    char fd_text[16], dev_text[16];
+    snprintf(fd_text, sizeof fd_text, "%d", their_fd);
+    snprintf(dev_text, sizeof dev_text, "%d", h->devid);
+    char *argv[] = {(char *)python, "-c", (char *)boot, TPULAYER_PATH, fd_text, dev_text, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, their_fd, their_fd); /* keeps it open over exec */
+    int error = posix_spawnp(&h->pid, python, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
 bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
-    if (handle == NULL || devid < 0) return BM_ERR_PARAM;
+    if (handle == NULL) return refuse(__func__, "handle is NULL");
     *handle = NULL;
+    if (devid != 0) return refuse(__func__, "the only device is number 0");
     const char *python = getenv("TPULAYER_PYTHON");
     if (python == NULL || *python == 0) python = TPULAYER_PYTHON;
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return BM_ERR_NOMEM;
     bm_handle_t h = calloc(1, sizeof *h);
-    if (h == NULL) {
-        close(fds[0]);
-        close(fds[1]);
-        return BM_ERR_NOMEM;
+    int error = ENOMEM;
+    if (h != NULL) {
+        h->fd = fds[0];
+        h->devid = devid;
+        error = start(h, python, fds[1]);
     }
-    char fd_text[16], dev_text[16];
-    snprintf(fd_text, sizeof fd_text, "%d", fds[1]);
-    snprintf(dev_text, sizeof dev_text, "%d", devid);
-    char *argv[] = {(char *)python, "-m", "firmware_sim.host_server", fd_text, dev_text, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fds[1], fds[1]); /* keeps it open over exec */
-    int error = posix_spawnp(&h->pid, python, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
     close(fds[1]);
     if (error != 0) {
         fprintf(stderr, "bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python\n", python,
                 strerror(error));
         close(fds[0]);
         free(h);
-        return BM_ERR_DEVNOTREADY;
+        return error == ENOMEM ? BM_ERR_NOMEM : BM_ERR_DEVNOTREADY;
     }
-    h->fd = fds[0];
-    h->devid = devid;
     pthread_mutex_init(&h->lock, NULL);
-    bm_status_t status = read_reply(h, NULL, NULL, 0); /* it is ready */
+    pthread_mutex_lock(&live_lock);
+    h->next = live;
+    live = h;
+    pthread_mutex_unlock(&live_lock);
+    uint64_t protocol = 0;
+    bm_status_t status = read_reply(h, &protocol, NULL, 0); /* it is ready */
+    if (status == BM_SUCCESS && protocol != PROTOCOL) {
+        fprintf(stderr, "bmlib: libbmlib.so and the toolkit of %s are of different versions; build_layers again\n",
+                python);
+        status = BM_ERR_DEVNOTREADY;
+    }
     if (status != BM_SUCCESS) {
         bm_dev_free(h);
         return status;
@@ -173,26 +280,36 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     return BM_SUCCESS;
 }
 
+static bm_status_t sync_locked(bm_handle_t h) {
+    bm_status_t status = ask_locked(h, (question){.head = {.op = OP_SYNC}});
+    h->started = 0;
+    return status;
+}
+
 void bm_dev_free(bm_handle_t handle) {
-    if (handle == NULL) return;
-    pthread_mutex_lock(&handle->lock);
-    drain(handle);
-    close(handle->fd); /* the process ends with it */
-    waitpid(handle->pid, NULL, 0);
-    pthread_mutex_unlock(&handle->lock);
+    if (enter(handle, __func__) != BM_SUCCESS) return;
+    if (handle->started > 0 && !handle->ended) (void)sync_locked(handle);
+    if (!forget(handle)) { /* another thread was here first, which is a mistake of the program */
+        leave(handle, BM_SUCCESS);
+        return;
+    }
+    close(handle->fd);
+    stop(handle);
+    leave(handle, BM_SUCCESS);
     pthread_mutex_destroy(&handle->lock);
     free(handle);
 }
 
-int bm_get_devid(bm_handle_t handle) { return handle == NULL ? -1 : handle->devid; }
+int bm_get_devid(bm_handle_t handle) { return is_live(handle) ? handle->devid : -1; }
 
 bm_status_t bm_get_chipid(bm_handle_t handle, unsigned int *p_chipid) {
-    if (handle == NULL || p_chipid == NULL) return BM_ERR_PARAM;
+    if (p_chipid == NULL) return refuse(__func__, "p_chipid is NULL");
+    if (!is_live(handle)) return refuse(__func__, "no such handle");
     *p_chipid = 0x1684;
     return BM_SUCCESS;
 }
 
-/* ---- device memory ---- */
+/* ---- descriptors of memory ---- */
 
 bm_device_mem_t bm_mem_from_device(unsigned long long device_addr, unsigned int len) {
     bm_device_mem_t mem;
@@ -203,100 +320,130 @@ bm_device_mem_t bm_mem_from_device(unsigned long long device_addr, unsigned int 
     return mem;
 }
 
+bm_device_mem_t bm_mem_null(void) { return bm_mem_from_device(BM_MEM_ADDR_NULL, 0); }
+
+bm_system_mem_t bm_mem_from_system(void *system_addr) {
+    bm_system_mem_t mem;
+    memset(&mem, 0, sizeof mem);
+    mem.u.system.system_addr = system_addr;
+    mem.flags.u.mem_type = BM_MEM_TYPE_SYSTEM;
+    return mem;
+}
+
 void bm_set_device_mem(bm_device_mem_t *pmem, unsigned int size, unsigned long long addr) {
     *pmem = bm_mem_from_device(addr, size);
 }
 
+bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem) { return mem.flags.u.mem_type; }
 unsigned long long bm_mem_get_device_addr(struct bm_mem_desc mem) { return mem.u.device.device_addr; }
 unsigned int bm_mem_get_device_size(struct bm_mem_desc mem) { return mem.size; }
-bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem) { return mem.flags.u.mem_type; }
+void *bm_mem_get_system_addr(struct bm_mem_desc mem) { return mem.u.system.system_addr; }
+void bm_mem_set_system_addr(struct bm_mem_desc *pmem, void *addr) { pmem->u.system.system_addr = addr; }
 void bm_mem_set_device_size(struct bm_mem_desc *pmem, unsigned int size) { pmem->size = size; }
 
 void bm_mem_set_device_addr(struct bm_mem_desc *pmem, unsigned long long addr) {
     pmem->u.device.device_addr = (unsigned long)addr;
 }
 
+/* ---- device memory ---- */
+
 bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size) {
-    if (pmem == NULL) return BM_ERR_PARAM;
+    if (pmem == NULL) return refuse(__func__, "pmem is NULL");
     uint64_t addr;
-    bm_status_t status = ask(handle, (request_head){.op = OP_MALLOC, .a = size}, NULL, NULL, &addr, NULL, 0);
+    bm_status_t status =
+        ask(handle, (question){.function = __func__, .head = {.op = OP_MALLOC, .a = size}, .value = &addr});
     if (status == BM_SUCCESS) *pmem = bm_mem_from_device(addr, size);
     return status;
 }
 
 bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count) {
-    if (count < 0 || (unsigned int)count > 0xFFFFFFFFu / 4) return BM_ERR_PARAM;
+    if (count < 0 || (unsigned int)count > UINT32_MAX / 4)
+        return refuse(__func__, "the size is not a number of bytes in 32 bits");
     return bm_malloc_device_byte(handle, pmem, (unsigned int)count * 4);
 }
 
 void bm_free_device(bm_handle_t handle, bm_device_mem_t mem) {
-    request_head head = {.op = OP_FREE, .a = bm_mem_get_device_addr(mem)};
-    (void)ask(handle, head, NULL, NULL, NULL, NULL, 0);
+    (void)ask(handle, (question){.function = __func__, .head = {.op = OP_FREE, .a = bm_mem_get_device_addr(mem)}});
 }
 
 /* ---- copies ---- */
 
-static int inside(bm_device_mem_t mem, uint64_t offset, uint64_t size, const char *what) {
-    if (offset + size <= mem.size) return 1;
-    fprintf(stderr, "bmlib: %s: %llu bytes at offset %llu of %u bytes\n", what, (unsigned long long)size,
+static int is_device(bm_device_mem_t mem, uint64_t offset, uint64_t size, const char *function) {
+    if (mem.flags.u.mem_type != BM_MEM_TYPE_DEVICE) {
+        fprintf(stderr, "bmlib: %s: the memory is not the device's\n", function);
+        return 0;
+    }
+    if (offset <= mem.size && size <= mem.size - offset) return 1;
+    fprintf(stderr, "bmlib: %s: %llu bytes at offset %llu of %u bytes\n", function, (unsigned long long)size,
             (unsigned long long)offset, mem.size);
     return 0;
 }
 
-bm_status_t bm_memcpy_s2d_partial_offset(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size,
-                                         unsigned int offset) {
-    if (src == NULL || !inside(dst, offset, size, "bm_memcpy_s2d")) return BM_ERR_PARAM;
+static bm_status_t write_device(bm_handle_t handle, bm_device_mem_t dst, const void *src, unsigned int size,
+                                unsigned int offset, const char *function) {
+    if (src == NULL) return refuse(function, "the host's address is NULL");
+    if (!is_device(dst, offset, size, function)) return BM_ERR_PARAM;
     request_head head = {.op = OP_WRITE, .a = bm_mem_get_device_addr(dst) + offset, .data_bytes = size};
-    return ask(handle, head, NULL, src, NULL, NULL, 0);
+    return ask(handle, (question){.function = function, .head = head, .data = src});
 }
 
-bm_status_t bm_memcpy_s2d_partial(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size) {
-    return bm_memcpy_s2d_partial_offset(handle, dst, src, size, 0);
+static bm_status_t read_device(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size,
+                               unsigned int offset, const char *function) {
+    if (dst == NULL) return refuse(function, "the host's address is NULL");
+    if (!is_device(src, offset, size, function)) return BM_ERR_PARAM;
+    request_head head = {.op = OP_READ, .a = bm_mem_get_device_addr(src) + offset, .b = size};
+    return ask(handle, (question){.function = function, .head = head, .out = dst, .capacity = size});
 }
 
 bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src) {
-    return bm_memcpy_s2d_partial(handle, dst, src, dst.size);
+    return write_device(handle, dst, src, dst.size, 0, __func__);
+}
+
+bm_status_t bm_memcpy_s2d_partial(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size) {
+    return write_device(handle, dst, src, size, 0, __func__);
+}
+
+bm_status_t bm_memcpy_s2d_partial_offset(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size,
+                                         unsigned int offset) {
+    return write_device(handle, dst, src, size, offset, __func__);
+}
+
+bm_status_t bm_memcpy_d2s(bm_handle_t handle, void *dst, bm_device_mem_t src) {
+    return read_device(handle, dst, src, src.size, 0, __func__);
+}
+
+bm_status_t bm_memcpy_d2s_partial(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size) {
+    return read_device(handle, dst, src, size, 0, __func__);
 }
 
 bm_status_t bm_memcpy_d2s_partial_offset(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size,
                                          unsigned int offset) {
-    if (dst == NULL || !inside(src, offset, size, "bm_memcpy_d2s")) return BM_ERR_PARAM;
-    request_head head = {.op = OP_READ, .a = bm_mem_get_device_addr(src) + offset, .b = size};
-    return ask(handle, head, NULL, NULL, NULL, dst, size);
-}
-
-bm_status_t bm_memcpy_d2s_partial(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size) {
-    return bm_memcpy_d2s_partial_offset(handle, dst, src, size, 0);
-}
-
-bm_status_t bm_memcpy_d2s(bm_handle_t handle, void *dst, bm_device_mem_t src) {
-    return bm_memcpy_d2s_partial(handle, dst, src, src.size);
+    return read_device(handle, dst, src, size, offset, __func__);
 }
 
 bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset, bm_device_mem_t src,
                                size_t src_offset, size_t size) {
-    if (!inside(dst, dst_offset, size, "bm_memcpy_d2d, destination") ||
-        !inside(src, src_offset, size, "bm_memcpy_d2d, source"))
+    if (!is_device(dst, dst_offset, size, __func__) || !is_device(src, src_offset, size, __func__))
         return BM_ERR_PARAM;
     request_head head = {.op = OP_COPY,
                          .a = bm_mem_get_device_addr(dst) + dst_offset,
                          .b = bm_mem_get_device_addr(src) + src_offset,
                          .c = size};
-    return ask(handle, head, NULL, NULL, NULL, NULL, 0);
+    return ask(handle, (question){.function = __func__, .head = head});
 }
 
 bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offset, bm_device_mem_t src,
                           int src_offset, int len) {
-    if (dst_offset < 0 || src_offset < 0 || len < 0) return BM_ERR_PARAM;
+    if (dst_offset < 0 || src_offset < 0 || len < 0) return refuse(__func__, "a negative offset or length");
     return bm_memcpy_d2d_byte(handle, dst, (size_t)dst_offset * 4, src, (size_t)src_offset * 4, (size_t)len * 4);
 }
 
 bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem) {
-    if (mem.size % 4 != 0) return BM_ERR_PARAM;
-    int *words = malloc(mem.size);
+    if (mem.size % 4 != 0) return refuse(__func__, "the size is not a multiple of 4");
+    int *words = malloc((size_t)mem.size + 1);
     if (words == NULL) return BM_ERR_NOMEM;
     for (unsigned int i = 0; i < mem.size / 4; i++) words[i] = value;
-    bm_status_t status = bm_memcpy_s2d(handle, mem, words);
+    bm_status_t status = write_device(handle, mem, words, mem.size, 0, __func__);
     free(words);
     return status;
 }
@@ -305,38 +452,43 @@ bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_
 
 bm_status_t okkernel_load_firmware(bm_handle_t handle, const char *firmware_tcm, const char *firmware_ddr) {
     (void)firmware_ddr;
-    if (firmware_tcm == NULL) return BM_ERR_PARAM;
-    return ask(handle, (request_head){.op = OP_LOAD}, firmware_tcm, NULL, NULL, NULL, 0);
+    if (firmware_tcm == NULL) return refuse(__func__, "firmware_tcm is NULL");
+    return ask(handle, (question){.function = __func__, .head = {.op = OP_LOAD}, .text = firmware_tcm});
 }
 
-bm_status_t okkernel_launch_async(bm_handle_t handle, const char *func_name, const void *args,
-                                  unsigned int size) {
-    if (handle == NULL || func_name == NULL || (args == NULL && size > 0)) return BM_ERR_PARAM;
-    pthread_mutex_lock(&handle->lock);
-    if (handle->outstanding >= 4096) drain(handle); /* the replies must not fill the socket */
-    bm_status_t status =
-        send_request(handle, (request_head){.op = OP_LAUNCH, .data_bytes = size}, func_name, args);
-    if (status == BM_SUCCESS) handle->outstanding++;
-    pthread_mutex_unlock(&handle->lock);
-    return status;
-}
-
-bm_status_t okkernel_sync(bm_handle_t handle) {
-    if (handle == NULL) return BM_ERR_PARAM;
-    pthread_mutex_lock(&handle->lock);
-    drain(handle);
-    bm_status_t status = handle->failed;
-    handle->failed = BM_SUCCESS;
-    pthread_mutex_unlock(&handle->lock);
-    return status;
+static bm_status_t check_launch(const char *func_name, const void *args, unsigned int size,
+                                const char *function) {
+    if (func_name == NULL) return refuse(function, "func_name is NULL");
+    if (args == NULL && size > 0) return refuse(function, "args is NULL");
+    return BM_SUCCESS;
 }
 
 bm_status_t okkernel_launch_sync(bm_handle_t handle, const char *func_name, const void *args,
                                  unsigned int size) {
-    bm_status_t status = okkernel_launch_async(handle, func_name, args, size);
-    return status == BM_SUCCESS ? okkernel_sync(handle) : status;
+    bm_status_t status = check_launch(func_name, args, size, __func__);
+    if (status != BM_SUCCESS) return status;
+    return ask(handle, (question){.function = __func__,
+                                  .head = {.op = OP_LAUNCH, .data_bytes = size},
+                                  .text = func_name,
+                                  .data = args});
 }
 
-bm_status_t bm_device_sync(bm_handle_t handle) { return okkernel_sync(handle); }
-bm_status_t bm_handle_sync(bm_handle_t handle) { return okkernel_sync(handle); }
-bm_status_t bm_thread_sync(bm_handle_t handle) { return okkernel_sync(handle); }
+bm_status_t okkernel_launch_async(bm_handle_t handle, const char *func_name, const void *args,
+                                  unsigned int size) {
+    bm_status_t status = check_launch(func_name, args, size, __func__);
+    if (status == BM_SUCCESS) status = enter(handle, __func__);
+    if (status != BM_SUCCESS) return status;
+    status = send_request(handle, (request_head){.op = OP_START, .data_bytes = size}, func_name, args);
+    if (status == BM_SUCCESS) handle->started++;
+    return leave(handle, status);
+}
+
+static bm_status_t sync_all(bm_handle_t handle, const char *function) {
+    bm_status_t status = enter(handle, function);
+    return status == BM_SUCCESS ? leave(handle, sync_locked(handle)) : status;
+}
+
+bm_status_t okkernel_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
+bm_status_t bm_device_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
+bm_status_t bm_handle_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
+bm_status_t bm_thread_sync(bm_handle_t handle) { return sync_all(handle, __func__); }

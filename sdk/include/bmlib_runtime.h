@@ -1,9 +1,13 @@
 /* The host side of the device in bmlib's words: memory, copies, and launching kernels. Link with
- * -lbmlib; the library drives the emulated BM1684 in a process of its own. One device per handle.
+ * -lbmlib; the library drives the emulated BM1684 in a process of its own, one for each handle.
+ * Functions may be called from several threads. A handle that is not in use is BM_ERR_PARAM. With every
+ * error status there is a message on stderr.
  */
 #ifndef BMLIB_RUNTIME_H_
 #define BMLIB_RUNTIME_H_
 
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -72,17 +76,24 @@ void bm_dev_free(bm_handle_t handle);
 int bm_get_devid(bm_handle_t handle);
 bm_status_t bm_get_chipid(bm_handle_t handle, unsigned int *p_chipid); /* 0x1684 */
 
-/* ---- device memory ---- */
-bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size);
-bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count);
-void bm_free_device(bm_handle_t handle, bm_device_mem_t mem);
+/* ---- descriptors of memory ---- */
+bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem);
 unsigned long long bm_mem_get_device_addr(struct bm_mem_desc mem);
 void bm_mem_set_device_addr(struct bm_mem_desc *pmem, unsigned long long addr);
 unsigned int bm_mem_get_device_size(struct bm_mem_desc mem);
 void bm_mem_set_device_size(struct bm_mem_desc *pmem, unsigned int size);
 void bm_set_device_mem(bm_device_mem_t *pmem, unsigned int size, unsigned long long addr);
 bm_device_mem_t bm_mem_from_device(unsigned long long device_addr, unsigned int len);
-bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem);
+void *bm_mem_get_system_addr(struct bm_mem_desc mem);
+void bm_mem_set_system_addr(struct bm_mem_desc *pmem, void *addr);
+bm_system_mem_t bm_mem_from_system(void *system_addr);
+bm_device_mem_t bm_mem_null(void);
+#define BM_MEM_NULL (bm_mem_null())
+
+/* ---- device memory ---- */
+bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size);
+bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count);
+void bm_free_device(bm_handle_t handle, bm_device_mem_t mem);
 
 /* ---- copies: s system (host), d device; _partial: size bytes, _offset: from there on ---- */
 bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src);
@@ -103,8 +114,10 @@ bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_
 
 /* ---- kernels ----
  * load_firmware: here firmware_tcm is the firmware.so that build_bmkernel or build_layers made (or its
- * folder), and firmware_ddr is not looked at. Without it $BMRUNTIME_FIRMWARE_PATH counts. Asynchronous
- * launches run in the order given; okkernel_sync waits for all of them and gives the first error.
+ * folder), and firmware_ddr is not looked at. Without it $BMRUNTIME_FIRMWARE_PATH counts. Launches run in the
+ * order given. okkernel_sync waits for the asynchronous ones and gives the first error among them; those
+ * after it have run all the same. A kernel that crashes is BM_ERR_FAILURE, one that never ends is stopped
+ * and BM_ERR_TIMEOUT; the device goes on with its memories.
  */
 #define bmkernel_load_firmware okkernel_load_firmware
 bm_status_t okkernel_load_firmware(bm_handle_t handle, const char *firmware_tcm, const char *firmware_ddr);
