@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import firmware_sim
 from firmware_sim.errors import BuildError
 from user_layers import __version__
 from user_layers.build.cache import cache_root, locked
@@ -153,7 +154,9 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         [*includes, layers / "host"],
         "host",
     )
-    write_atomic(folder / "bmlib_python.h", f"#define TPULAYER_PYTHON {json.dumps(sys.executable)}\n")
+    baked = {"TPULAYER_PYTHON": sys.executable, "TPULAYER_PATH": str(Path(firmware_sim.__file__).parents[1])}
+    lines = [f"#define {name} {json.dumps(text, ensure_ascii=False)}\n" for name, text in baked.items()]
+    write_atomic(folder / "bmlib_python.h", "".join(lines))
     library = Objects(toolchain.c, c_sources(sdk / "host"), includes, "bmlib")
     built = Builtin(folder)
     objects = [*ninja.objects(firmware), *ninja.objects(device)]

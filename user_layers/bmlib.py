@@ -1,0 +1,42 @@
+"""Launching free kernels in the words of bmlib_runtime.h; the handle is a Device.
+
+    with Device(firmware) as handle:
+        okkernel_launch_sync(handle, "scale", args)
+
+args: the argument struct as bytes, a ctypes structure, or anything else whose memory is the struct's. Where
+the C functions return a status, these raise: DeviceError, DeviceCrash, UsageError.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from firmware_sim.device import SYNC_LIMIT, Device
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["okkernel_launch_async", "okkernel_launch_sync", "okkernel_load_firmware", "okkernel_sync"]
+
+
+def okkernel_load_firmware(
+    handle: Device, firmware_tcm: str | PathLike[str], firmware_ddr: str | PathLike[str] = ""
+) -> None:
+    """Boot another firmware: firmware_tcm is a firmware.so or its folder, firmware_ddr is not looked at."""
+    handle.load_firmware(str(firmware_tcm))
+
+
+def okkernel_launch_sync(handle: Device, func_name: str, args: Buffer = b"") -> None:
+    """Run a kernel, after the asynchronous launches before it, and wait for its end."""
+    handle.launch(func_name, memoryview(args).tobytes())
+
+
+def okkernel_launch_async(handle: Device, func_name: str, args: Buffer = b"") -> None:
+    """Start a kernel; launches run in the order given. Its error is raised by the next okkernel_sync."""
+    handle.launch_async(func_name, memoryview(args).tobytes())
+
+
+def okkernel_sync(handle: Device, limit: float = SYNC_LIMIT) -> None:
+    """Wait for all asynchronous launches, at most `limit` seconds; raises the first error among them."""
+    handle.sync(limit)
