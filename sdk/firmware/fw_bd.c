@@ -66,7 +66,7 @@ static void set_opd1(uint32_t *d, operand t, const dim4 *shape, constant_form fo
     bd_set_opd1_w_str(d, (uint32_t)s.w);
 }
 
-void fw_bd_ar(arithmetic op, operand dst, operand src0, const operand *src1, const dim4 *shape) {
+static void one_ar(arithmetic op, operand dst, operand src0, const operand *src1, const dim4 *shape) {
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_ARITHMETIC);
@@ -86,6 +86,27 @@ void fw_bd_ar(arithmetic op, operand dst, operand src0, const operand *src1, con
         bd_set_opd2_addr(d, op.selected->value);
     }
     fw_emit_bd(d);
+}
+
+/* What the vendor's encoder puts into one instruction: channels in whole rounds of the NPUs, once there are
+ * more than the field holds, and the other extents a little below theirs. */
+enum { AR_MOST = 65519, AR_MOST_C = 4095, AR_PIECE_C = 63 * FW_NPU_NUM };
+
+static operand piece_of(operand t, const dim4 *stride, const dim4 *at, const char *which) {
+    if (t.constant) return t;
+    return tensor(fw_pieces_local(t.value, at, stride, which), stride);
+}
+
+void fw_bd_ar(arithmetic op, operand dst, operand src0, const operand *src1, const dim4 *shape) {
+    dim4 most = {AR_MOST, shape->c > AR_MOST_C ? AR_PIECE_C : AR_MOST_C, AR_MOST, AR_MOST};
+    dim4 to = fw_bd_stride(dst, shape), from0 = fw_bd_stride(src0, shape), from1 = from0;
+    if (src1 != NULL) from1 = fw_bd_stride(*src1, shape);
+    fw_pieces p = fw_pieces_of(shape, &most);
+    while (fw_pieces_next(&p)) {
+        operand second = src1 != NULL ? piece_of(*src1, &from1, &p.at, "source 1") : bits(0);
+        one_ar(op, piece_of(dst, &to, &p.at, "destination"), piece_of(src0, &from0, &p.at, "source 0"),
+               src1 != NULL ? &second : NULL, &p.size);
+    }
 }
 
 void fw_bd_check(operand dst, operand src0, operand src1, const dim4 *shape) {

@@ -103,6 +103,20 @@ void fw_aligned_stride(dim4 *stride, int start_npu, const dim4 *shape, int eleme
 void fw_compact_stride(dim4 *stride, int start_npu, const dim4 *shape);
 void fw_continuous_stride(dim4 *stride, const dim4 *shape);
 
+/* ---- tensors that are too large for one command ----
+ *     fw_pieces p = fw_pieces_of(shape, most);
+ *     while (fw_pieces_next(&p)) ... p.at is the piece's first element, p.size its extents
+ * Pieces come in the order of n, c, h, w, each at most `most`. */
+typedef struct {
+    dim4 whole, most, at, size;
+} fw_pieces;
+fw_pieces fw_pieces_of(const dim4 *shape, const dim4 *most);
+bool fw_pieces_next(fw_pieces *p);
+/* Elements from a tensor's first to element `at`; in local memory at.c counts whole rounds of all NPUs. */
+int64_t fw_pieces_offset(const dim4 *at, const dim4 *stride, bool local);
+/* The address of element `at` of a tensor of 32-bit words; refuses what lies outside local memory. */
+local_addr_t fw_pieces_local(local_addr_t addr, const dim4 *at, const dim4 *stride, const char *which);
+
 /* ---- kernels ---- */
 uint32_t fw_kernel_count(void);
 const char *fw_kernel_name(uint32_t index);

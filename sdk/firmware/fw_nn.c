@@ -32,23 +32,27 @@ static void set_quantization(uint32_t *d, const fw_quantization *q) {
     bd_set_opt_opd2_prec(d, BD_PRECISION_INT16);
 }
 
+dim2 fw_nn_result(fw_window_kind kind, const fw_window *w) {
+    dim2 insert = kind == FW_CONVOLUTION ? w->insert : (dim2){0, 0};
+    return (dim2){extent(w->shape.h, w->kernel.h, w->stride.h, insert.h, w->dilation.h, w->pad.top, w->pad.bottom, "h"),
+                  extent(w->shape.w, w->kernel.w, w->stride.w, insert.w, w->dilation.w, w->pad.left, w->pad.right,
+                         "w")};
+}
+
 void fw_nn_begin(uint32_t *d, fw_window_kind kind, const fw_window *w, const fw_quantization *q) {
     fw_check_shape(&w->shape);
     if (w->output_c < 1) fw_refuse("output_c is %d; sizes start at 1", w->output_c);
     bd_defaults(d);
     bool counted = kind == FW_CONVOLUTION;
-    int rows = extent(w->shape.h, w->kernel.h, w->stride.h, counted ? w->insert.h : 0, w->dilation.h, w->pad.top,
-                      w->pad.bottom, "h");
-    int columns = extent(w->shape.w, w->kernel.w, w->stride.w, counted ? w->insert.w : 0, w->dilation.w,
-                         w->pad.left, w->pad.right, "w");
+    dim2 result = fw_nn_result(kind, w);
     bd_set_tsk_typ(d, counted ? BD_TASK_CONV : BD_TASK_DEPTHWISE);
     if (!counted) bd_set_tsk_eu_typ(d, kind == FW_MAX_POOL ? BD_EU_MAX : BD_EU_MAC);
     if (kind == FW_MAX_POOL) bd_set_tsk_opd_num(d, 1);
     if (q != NULL) set_quantization(d, q);
     bd_set_res0_n(d, (uint32_t)w->shape.n);
     bd_set_res0_c(d, (uint32_t)w->output_c);
-    bd_set_res0_h(d, (uint32_t)rows);
-    bd_set_res0_w(d, (uint32_t)columns);
+    bd_set_res0_h(d, (uint32_t)result.h);
+    bd_set_res0_w(d, (uint32_t)result.w);
     if (counted) bd_set_opd0_c(d, (uint32_t)w->shape.c);
     bd_set_opd0_h(d, (uint32_t)w->shape.h);
     bd_set_opd0_w(d, (uint32_t)w->shape.w);

@@ -28,6 +28,8 @@ typedef struct {
 
 typedef enum { FW_CONVOLUTION, FW_DEPTHWISE, FW_MAX_POOL } fw_window_kind;
 
+/* Height and width of the result; refuses a window that does not fit. */
+dim2 fw_nn_result(fw_window_kind kind, const fw_window *w);
 /* Refuses addresses outside local memory and results that do not exist; fills all fields of the window and
  * the default precisions. q is NULL for fp32. */
 void fw_nn_begin(uint32_t *d, fw_window_kind kind, const fw_window *w, const fw_quantization *q);

@@ -98,24 +98,48 @@ static int direction_of(bool dst_local, bool src_local) {
     return dst_local ? GDMA_DIRECTION_S2L : GDMA_DIRECTION_S2S;
 }
 
+/* What one copy with strides holds; more is cut into several, as the vendor's encoder does. Pieces of local
+ * memory begin on the tensor's first NPU. Where there is no cut, the descriptor's field refuses the size. */
+enum { MOST = 65535, PIECE_C = 1023 * FW_NPU_NUM, NO_CUT = INT_MAX };
+
+static dim4 most_of(int direction) {
+    if (direction == GDMA_DIRECTION_S2S) return (dim4){MOST, MOST, MOST, MOST};
+    if (direction == GDMA_DIRECTION_L2L) return (dim4){MOST, NO_CUT, MOST, MOST};
+    return (dim4){MOST, PIECE_C, NO_CUT, NO_CUT};
+}
+
+static uint64_t piece_of(const side *s, const char *which, const dim4 *at, const dim4 *stride, int element) {
+    side piece = *s;
+    piece.addr += (uint64_t)fw_pieces_offset(at, stride, s->local) * (uint64_t)element;
+    return absolute(&piece, which);
+}
+
 static void copy(side dst, side src, const dim4 *shape, int element) {
     fw_check_shape(shape);
     int direction = direction_of(dst.local, src.local);
     fw_gdma_check_scope(direction, src.addr);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
-    begin(d, direction, element);
-    fw_gdma_set_src(d, absolute(&src, "source"), shape);
-    fw_gdma_set_dst(d, absolute(&dst, "destination"), shape);
     /* With both layouts the default ones, copies between the memories need no strides. */
-    if (dst.local == src.local || dst.stride != NULL || src.stride != NULL) {
-        dim4 stride;
-        gdma_set_stride_enable(d, 1);
-        resolve(&src, shape, element, "source", &stride);
-        fw_gdma_set_src_stride(d, &stride);
-        resolve(&dst, shape, element, "destination", &stride);
-        fw_gdma_set_dst_stride(d, &stride);
+    if (dst.local != src.local && dst.stride == NULL && src.stride == NULL) {
+        begin(d, direction, element);
+        fw_gdma_set_src(d, absolute(&src, "source"), shape);
+        fw_gdma_set_dst(d, absolute(&dst, "destination"), shape);
+        fw_emit_gdma(d);
+        return;
     }
-    fw_emit_gdma(d);
+    dim4 from, to, most = most_of(direction);
+    resolve(&src, shape, element, "source", &from);
+    resolve(&dst, shape, element, "destination", &to);
+    fw_pieces p = fw_pieces_of(shape, &most);
+    while (fw_pieces_next(&p)) {
+        begin(d, direction, element);
+        fw_gdma_set_src(d, piece_of(&src, "source", &p.at, &from, element), &p.size);
+        fw_gdma_set_dst(d, piece_of(&dst, "destination", &p.at, &to, element), &p.size);
+        gdma_set_stride_enable(d, 1);
+        fw_gdma_set_src_stride(d, &from);
+        fw_gdma_set_dst_stride(d, &to);
+        fw_emit_gdma(d);
+    }
 }
 
 static side local(local_addr_t addr, const dim4 *stride) { return (side){true, addr, stride}; }

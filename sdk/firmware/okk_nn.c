@@ -104,14 +104,43 @@ void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr, loca
     fw_emit_bd(d);
 }
 
+/* weight: the constant of an average pool, or NULL */
+static void one_pool(fw_window_kind kind, const fw_window *w, const uint32_t *weight) {
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    fw_nn_begin(d, kind, w, NULL);
+    if (weight != NULL) fw_nn_weight(d, &(fw_weight){true, *weight, NULL});
+    fw_emit_bd(d);
+}
+
+/* More channels than the field holds go in pieces, as in the vendor's encoder: batch by batch, because the
+ * layout that the instruction implies depends on its number of channels. */
+static void pool(fw_window_kind kind, const fw_window *w, const uint32_t *weight) {
+    enum { MOST_C = 4095, PIECE_C = 63 * FW_NPU_NUM };
+    check_same_npu(w->input, w->output, "input");
+    if (w->shape.c <= MOST_C) {
+        one_pool(kind, w, weight);
+        return;
+    }
+    dim2 side = fw_nn_result(kind, w);
+    dim4 result = {w->shape.n, w->shape.c, side.h, side.w}, from, to;
+    int npu = okk_start_npu_index(w->output);
+    fw_aligned_stride(&from, npu, &w->shape, 4);
+    fw_aligned_stride(&to, npu, &result, 4);
+    fw_pieces p = fw_pieces_of(&w->shape, &(dim4){1, PIECE_C, w->shape.h, w->shape.w});
+    while (fw_pieces_next(&p)) {
+        fw_window piece = *w;
+        piece.shape = p.size;
+        piece.output_c = p.size.c;
+        piece.input = fw_pieces_local(w->input, &p.at, &from, "input");
+        piece.output = fw_pieces_local(w->output, &p.at, &to, "output");
+        one_pool(kind, &piece, weight);
+    }
+}
+
 static void average(local_addr_t output, local_addr_t input, const dim4 *shape, int kernel_h, int kernel_w,
                     const Padding *padding, const dim2 *stride, uint32_t weight) {
     fw_window w = window_of(output, input, shape, kernel_h, kernel_w, padding, stride, NULL);
-    check_same_npu(input, output, "input");
-    uint32_t d[BM1684_DESCRIPTOR_WORDS];
-    fw_nn_begin(d, FW_DEPTHWISE, &w, NULL);
-    fw_nn_weight(d, &(fw_weight){true, weight, NULL});
-    fw_emit_bd(d);
+    pool(FW_DEPTHWISE, &w, &weight);
 }
 
 void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape, int kernel_h,
@@ -133,10 +162,7 @@ void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
                         int kernel_w, const Padding *padding, const dim2 *stride) {
     FW_ENTER();
     fw_window w = window_of(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, NULL);
-    check_same_npu(input_addr, output_addr, "input");
-    uint32_t d[BM1684_DESCRIPTOR_WORDS];
-    fw_nn_begin(d, FW_MAX_POOL, &w, NULL);
-    fw_emit_bd(d);
+    pool(FW_MAX_POOL, &w, NULL);
 }
 
 /* ---- matrix product ---- */

@@ -9,7 +9,10 @@
  *   in NPU s has channel c on NPU (s + c) % 64. The tensors of one BDC call start on one NPU.
  * - Strides are in elements. A NULL stride means the 128-byte aligned layout in local memory and the
  *   continuous layout in system memory. A stride of 0 repeats one element. GDMA moves w with stride 1.
- * - BDC sizes: n, h, w 1..65535, c 1..4095; 32-bit operands at multiples of 4 (128 is faster).
+ * - BDC sizes: n, h, w 1..65535, c 1..4095; 32-bit operands at multiples of 4 (128 is faster). The vendor's
+ *   encoder cuts larger tensors into several commands in a few places, and so does this one: tensor
+ *   arithmetic with strides (any extent), okk_bdc_avg_pool2d and okk_bdc_max_pool2d (c), GDMA copies S2S
+ *   (any extent), L2L (n, h, w), and S2L and L2S with strides (n, c).
  * - A call that breaks a rule, or a value that does not fit its descriptor field, ends the kernel
  *   with a message that names the function, the value and the limit. Nothing wraps.
  */
