@@ -228,8 +228,6 @@ def _golden(tpu: Any, oracle: Any) -> None:
     none = np.zeros((0, 32), np.uint32)
     ours: dict[str, list[float]] = defaultdict(list)
     for case in executions():
-        if case.cls in ("md_sum", "cc"):
-            continue
         words = [(engine, _numbered(engine, data)) for engine, data in case.descriptors]
         try:
             streams = [(engine, _repeated(engine, w)) for engine, w in words]
@@ -245,7 +243,7 @@ def _golden(tpu: Any, oracle: Any) -> None:
         except TpulayerError:
             continue
         regions = [(r.space, r.offset, r.data) for r in case.before]
-        answer = oracle.ask(case.descriptors, regions, [], repeat=5)
+        answer = oracle.ask(case.descriptors, regions, [], repeat=5, checks=case.cls != "md_sum")
         n = len(case.descriptors)
         theirs = sum(statistics.median(answer.seconds[5 * i + 1 : 5 * i + 5]) for i in range(n))
         ours[case.cls].append(theirs / mine)

@@ -1,4 +1,4 @@
-"""Random convolutions, pools and matrix products for property tests."""
+"""Random convolutions, pools, matrix products and sums for property tests."""
 
 from __future__ import annotations
 
@@ -155,3 +155,45 @@ def product(draw: st.DrawFn) -> Case:
     if draw(st.integers(0, 5)) == 0:
         fields.update(opt_opd0_const=1, opd0_addr=draw(st.integers(0, 2**32 - 1)))
     return Engine.BD, fields
+
+
+@st.composite
+def correlation(draw: st.DrawFn) -> Case:
+    fields: Fields = {"tsk_typ": Task.CORRELATION, "opt_res_add": draw(st.integers(0, 1))}
+    for axis in "hw":
+        more, result = _window(draw, axis, kernel=draw(st.sampled_from([1, 2, 3, 7])))
+        letter = "y" if axis == "h" else "x"
+        if more[f"opd0_{letter}_ins0"] or more[f"opd1_{letter}_ins0"]:
+            # these fields are not read: the smallest result that is certainly there
+            pads = sum(more[f"opd0_{p}_pad"] for p in (("up", "dn") if axis == "h" else ("lf", "rt")))
+            more[f"opd0_{axis}"] = max(more[f"opd0_{axis}"], more[f"opd1_{axis}"] - pads)
+            more[f"res0_{axis}"] = result = 1
+        if result > 1 and draw(st.integers(0, 4)) == 0:
+            more[f"res0_{axis}"] -= 1
+        fields.update(more)
+    lane = draw(lanes)
+    fields.update(
+        res0_n=draw(st.sampled_from([1, 1, 2, 3, 66])),
+        res0_c=draw(st.sampled_from([1, 2, 5, 63, 66])),
+        res0_addr=LOCAL + lane * LANE + _RESULT + 4 * draw(st.integers(0, 3)),
+        opd0_addr=LOCAL + draw(lanes) * LANE + _INPUT + 128 * draw(st.integers(0, 3)),
+        opd1_addr=LOCAL + lane * LANE + _WEIGHT + 128 * draw(st.integers(0, 3)),
+    )
+    if fields["res0_n"] * fields["res0_c"] > 100:  # the result must not reach the input
+        fields.update(res0_h=1, res0_w=1)
+    return Engine.BD, fields
+
+
+@st.composite
+def channel_sum(draw: st.DrawFn) -> Case:
+    lane = draw(lanes)
+    return Engine.BD, {
+        "tsk_typ": Task.MD_SUM,
+        "opt_res_add": draw(st.integers(0, 1)),
+        "opd0_n": draw(st.sampled_from([1, 1, 2, 3])),
+        "opd0_h": draw(st.integers(1, 9)),
+        "opd0_w": draw(st.sampled_from([1, 2, 5, 8, 31, 32, 33])),
+        "res0_c": draw(st.sampled_from([1, 2, 5, 63, 66, 130])),
+        "res0_addr": LOCAL + lane * LANE + _RESULT + 4 * draw(st.integers(0, 3)),
+        "opd0_addr": LOCAL + lane * LANE + _INPUT + 128 * draw(st.integers(0, 3)),
+    }

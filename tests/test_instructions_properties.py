@@ -291,6 +291,8 @@ def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
         cases_nn.convolution(),
         cases_nn.depthwise(),
         cases_nn.product(),
+        cases_nn.correlation(),
+        cases_nn.channel_sum(),
         cases_fixed.fixed(),
         cases_fixed.special(),
         cases_fixed.vector(),

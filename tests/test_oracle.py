@@ -27,6 +27,8 @@ FAMILIES: dict[str, st.SearchStrategy[isa_cases.Case]] = {
     "convolution": isa_cases_nn.convolution(),
     "depthwise": isa_cases_nn.depthwise(),
     "product": isa_cases_nn.product(),
+    "correlation": isa_cases_nn.correlation(),
+    "channel sum": isa_cases_nn.channel_sum(),
     "fixed point": isa_cases_fixed.fixed(),
     "special functions": isa_cases_fixed.special(),
     "vector correlation": isa_cases_fixed.vector(),

@@ -110,7 +110,9 @@ def test_commands_before_a_failing_one_are_done(tpu: Tpu) -> None:
     [
         ({"tsk_typ": 15}, "unknown BD instruction: tsk_typ 15"),
         ({"tsk_eu_typ": 31}, "unknown BD instruction: tsk_typ 3, tsk_eu_typ 31"),
-        ({"tsk_typ": Task.MD_SUM}, r"\(md_sum\): unverified"),
+        ({"tsk_typ": Task.LOCAL_ARRANGE}, r"\(local_arrange\): unverified"),
+        ({"tsk_typ": Task.MD_SUM, "opd0_w": 0}, r"\(md_sum\): opd0: shape \[1, 1, 1, 0\] has a size of zero"),
+        ({"tsk_typ": Task.CORRELATION, "opd1_addr": LOCAL + 0x80080}, "opd1 starts on lane 1, but res0 on"),
         ({"opt_res0_prec": 0}, r"\(ar.fixed.add\): opt_opd0_prec: 2"),
         ({"opt_res0_prec": 1}, "unknown BD instruction"),
         ({"res0_h": 0}, r"\(ar.add\): res0: shape \[1, 1, 0, 1\] has a size of zero"),

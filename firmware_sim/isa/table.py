@@ -7,12 +7,14 @@ from firmware_sim.instructions import (
     arithmetic,
     arithmetic_fixed,
     conv,
+    correlation,
     depthwise,
     dma,
     dma_special,
     matmul,
     matmul2,
     md,
+    md_sum,
     other_engines,
     sfu,
     table_lookup,
@@ -32,13 +34,6 @@ def _refused(name: str, task: Task, summary: str, reason: str) -> Instruction:
 
 
 _REFUSED = (
-    _refused(
-        "correlation",
-        Task.CORRELATION,
-        "convolution correlation",
-        "the order of its sums is not known",
-    ),
-    _refused("md_sum", Task.MD_SUM, "sum per channel", "the order of its sums is not known"),
     _refused("local_arrange", Task.LOCAL_ARRANGE, "rearranging local memory", "no source tells what it does"),
     _refused("decompress", Task.DECOMPRESS, "decompression", "no source tells what it does"),
 )
@@ -47,11 +42,13 @@ TABLE: tuple[Instruction, ...] = (
     *arithmetic.INSTRUCTIONS,
     *arithmetic_fixed.INSTRUCTIONS,
     *md.INSTRUCTIONS,
+    *md_sum.INSTRUCTIONS,
     *conv.INSTRUCTIONS,
     *winograd.INSTRUCTIONS,
     *depthwise.INSTRUCTIONS,
     *matmul.INSTRUCTIONS,
     *matmul2.INSTRUCTIONS,
+    *correlation.INSTRUCTIONS,
     *sfu.INSTRUCTIONS,
     *table_lookup.INSTRUCTIONS,
     *vector.INSTRUCTIONS,

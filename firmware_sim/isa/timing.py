@@ -40,6 +40,13 @@ def elementwise(shape: Dims4, lane: int, factor: float) -> Cycles:
     return Cycles(cycles, cycles)
 
 
+def adder_tree(shape: Dims4, lane: int, inputs: int) -> Cycles:
+    """Sums over the h * w elements of (n, c, h, w): `inputs` elements per cycle and lane."""
+    n, c, h, w = shape
+    cycles = float(n * _slots(c, lane) * math.ceil(h * w / inputs))
+    return Cycles(cycles, cycles)
+
+
 def system_to_local(nbytes: int, pieces: int) -> Cycles:
     return Cycles(
         _S2L_LATENCY + max(nbytes / _S2L_RATE, _PIECE_CYCLES * pieces), nbytes / _MODEL_RATE + _MODEL_S2L

@@ -79,6 +79,7 @@ class Oracle:
     def __init__(self) -> None:
         self._folder = fetch()
         self._child: subprocess.Popen[bytes] | None = None
+        self._folder_for_dumps = tempfile.TemporaryDirectory()  # the model leaves files where it runs
         # not a pipe: the model may say more than a pipe holds
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
 
@@ -88,6 +89,7 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self._stop()
         self._said.close()
+        self._folder_for_dumps.cleanup()
 
     def _stop(self) -> str:
         """End the child; what it printed last."""
@@ -111,8 +113,13 @@ class Oracle:
         read: Sequence[tuple[Space, int, int]],
         *,
         repeat: int = 1,
+        checks: bool = True,
     ) -> Answer:
-        """Execute; memory is zero but for `before` and the tables. Raises Refused, Unavailable."""
+        """Execute; memory is zero but for `before` and the tables. Raises Refused, Unavailable.
+
+        checks: false passes over the model's own checks. Sums per channel need it: the model has a check
+        there that always fails, though it computes them.
+        """
         if self._child is None:
             script = Path(__file__).with_name("model_child.py")
             self._child = subprocess.Popen(
@@ -120,6 +127,7 @@ class Oracle:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,
+                cwd=self._folder_for_dumps.name,
             )
         child = self._child
         assert child.stdin and child.stdout
@@ -128,6 +136,7 @@ class Oracle:
             "descriptors": [(_ENGINES[e], data) for e, data in descriptors],
             "read": [(_SPACES[s], offset, size) for s, offset, size in read],
             "repeat": repeat,
+            "checks": checks,
         }
         try:
             pickle.dump(request, child.stdin)

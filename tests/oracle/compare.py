@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import DeviceError
+from firmware_sim.isa.codes import Task
 from firmware_sim.isa.footprint import Space
 from firmware_sim.tpu import Tpu
 from tests.golden_vectors import same_bits
@@ -28,7 +29,8 @@ def compare(oracle: Oracle, tpu: Tpu, case: Case, seed: int) -> str | None:
     except DeviceError as error:
         mine = str(error)
     try:
-        answer = oracle.ask([(case[0], words_of(case).tobytes())], before, read)
+        checks = case[1].get("tsk_typ") != Task.MD_SUM
+        answer = oracle.ask([(case[0], words_of(case).tobytes())], before, read, checks=checks)
     except Refused as error:
         theirs = str(error)
     if mine or theirs:

@@ -56,6 +56,11 @@ class Model:
         local[:] = 0
         l2[: _TABLES.start] = 0
 
+    def check(self, whether: bool) -> None:
+        """Whether a failed check ends this process (as it does at first) or is passed over."""
+        name = "allow" if whether else "forbid"
+        getattr(self._library, f"{name}_atomic_cmodel_assert")()
+
     def execute(self, engine: int, descriptor: bytes) -> None:
         words = np.frombuffer(descriptor, np.uint8).copy()
         self._library.get_atomic_function(words.ctypes.data, engine)(0, words.ctypes.data)
@@ -67,6 +72,7 @@ def serve(model: Model, out: Any) -> None:
             request = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
+        model.check(request["checks"])
         written = []
         for space, offset, data in request["before"]:
             model.spaces[space][offset : offset + len(data)] = np.frombuffer(data, np.uint8)
