@@ -1,0 +1,82 @@
+/* stdio.h: formatting into memory, and text for the device log. */
+#include "include/stdio.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "libc_internal.h"
+
+void fw_log(int level, char *format, ...) __attribute__((visibility("default")));
+
+/* ---- into memory ---- */
+
+int vsnprintf(char *restrict text, size_t capacity, const char *restrict format, va_list arguments) {
+    return fw_format(text, capacity, format, arguments);
+}
+
+int vsprintf(char *restrict text, const char *restrict format, va_list arguments) {
+    return fw_format(text, INT_MAX, format, arguments);
+}
+
+int snprintf(char *restrict text, size_t capacity, const char *restrict format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = fw_format(text, capacity, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+int sprintf(char *restrict text, const char *restrict format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = fw_format(text, INT_MAX, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+/* ---- to the log, in pieces that it takes whole ---- */
+
+enum { PIECE = 256 };
+
+static void to_log(fw_sink *sink) {
+    size_t length = 0;
+    for (size_t i = 0; i < sink->used; i++)
+        if (sink->text[i] != '\0') sink->text[length++] = sink->text[i];
+    sink->text[length] = '\0';
+    if (length != 0) fw_log(0, (char *)"%s", sink->text);
+    sink->used = 0;
+}
+
+int vprintf(const char *restrict format, va_list arguments) {
+    char text[PIECE + 1];
+    fw_sink sink = {.text = text, .capacity = PIECE, .full = to_log};
+    _Bool fits = fw_format_to(&sink, format, arguments);
+    to_log(&sink);
+    return fits ? (int)sink.total : -1;
+}
+
+int printf(const char *restrict format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vprintf(format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+/* Not printf: a compiler may make puts and putchar of its calls. */
+static void print(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+}
+
+int puts(const char *text) {
+    print("%s\n", text);
+    return 0;
+}
+
+int putchar(int character) {
+    print("%c", character);
+    return (unsigned char)character;
+}
