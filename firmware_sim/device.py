@@ -56,6 +56,7 @@ _ADVICE = {
     "SIGABRT": "the lines printed before tell which assertion failed",
     "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
 }
+_EXITED = "a kernel returns when it is done; nothing in it may end the process"
 _ENDLESS = "does a loop in the kernel's C code never end? Otherwise open the device with a larger watchdog"
 
 
@@ -435,6 +436,8 @@ class Device:
         hint = _ADVICE.get(crash.signal or "", "")
         if crash.timeout is not None:
             hint = _ENDLESS
+        elif crash.exit_code is not None:
+            hint = _EXITED
         finding = re.search(r"^SUMMARY: (.*)$|^(.*runtime error: .*)$", crash.output, re.MULTILINE)
         detail = f": {finding[0].strip()}" if finding else ""
         line = innermost_line(self.firmware, crash.frames)

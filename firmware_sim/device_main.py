@@ -134,7 +134,7 @@ class Controller:
         why = FlushReason(reason)
         bd, gdma = self._memory.bd[:bd_num], self._memory.gdma[:gdma_num]
         if self.recording is not None:
-            self._count(bd_num + gdma_num)
+            self._count(bd_num, gdma_num, self._issued_by)
             self.recording.add(bd, gdma, why)
             if bd_num or gdma_num:
                 self._link.tick()
@@ -166,17 +166,19 @@ class Controller:
         # A copy: a command may write where the stream lies, and the engines fetch ahead.
         return ddr[offset : offset + size].view(np.uint32).reshape(count, -1).copy() if count else _EMPTY
 
-    def _count(self, number: int) -> None:
-        self._issued += number
+    def _count(self, bd_num: int, gdma_num: int, where: Where | None = None) -> None:
+        self._issued += bd_num + gdma_num
         if self._issued > self._limit:
+            newest = (Engine.BD, bd_num - 1) if bd_num else (Engine.GDMA, gdma_num - 1)
             raise self._named(
-                f"more than {self._limit} instructions in one request",
+                f"more than {self._limit} instructions in one request"
+                + (f", one of the newest from {where(*newest)}" if where is not None else ""),
                 hint="does a loop in the kernel never end? Otherwise open the device with a larger "
                 "max_instructions",
             )
 
     def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
-        self._count(len(bd) + len(gdma))
+        self._count(len(bd), len(gdma), where)
         self._float.reset()
         try:
             with self._link.busy():

@@ -152,7 +152,8 @@ def _first_id(columns: Columns, engine: Engine, last: int, where: Where | None) 
         command = _command(engine, columns.row(i), i, where)
         raise DeviceError(
             f"{command}: its id should be {expected + i}, ids of an engine count up by one",
-            hint="every command takes the next id of its engine",
+            hint="every command takes the next id of its engine; okk_initialize begins at 1, "
+            "okk_set_id_node anywhere",
         )
     return first - 1
 

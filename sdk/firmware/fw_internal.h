@@ -184,6 +184,8 @@ int fw_platform_format(char *text, size_t capacity, const char *format, va_list 
 /* Zeroed memory until the request ends, aligned to 16; NULL when there is no more. */
 void *fw_platform_scratch(size_t bytes);
 void fw_platform_scratch_release(void);
+/* Memory for a kernel's arguments until the next request; NULL where scratch memory is as good. */
+void *fw_platform_arguments(size_t bytes);
 /* Scratch memory; fails with FW_STATUS_NO_MEMORY. */
 void *fw_scratch(size_t bytes);
 /* DDR as the controller's pointers see it; NULL when [addr, +bytes) is not inside. */

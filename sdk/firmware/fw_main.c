@@ -74,12 +74,18 @@ static void op_launch(message *m) {
         fw_fail(FW_STATUS_NO_KERNEL,
                 "this firmware has no kernel %s; OKKERNEL_FUNC_REGISTER(%s) in a source that is built makes it known",
                 head.name, head.name);
-    void *args = fw_scratch(head.arg_bytes);
+    void *args = fw_platform_arguments(head.arg_bytes);
+    if (args == NULL) args = fw_scratch(head.arg_bytes);
     memcpy(args, sent, head.arg_bytes);
     fw.scope = FW_SCOPE_KERNEL;
     fw_set_activity("kernel %s", head.name);
     kernel(args);
     if (fw.parallel) fw_fail(FW_STATUS_ASSERT, "kernel %s returned inside a parallel section", head.name);
+    uint32_t unfinished = fw.bd_pending + fw.gdma_pending;
+    if (unfinished > 0 && !fw.recording)
+        OKKERNEL_LOG("warning: kernel %s returned without okk_poll after its last %u command%s; on the chip the host "
+                     "may read their results too early\n",
+                     head.name, (unsigned)unfinished, unfinished == 1 ? "" : "s");
     fw_flush(FW_FLUSH_END);
 }
 

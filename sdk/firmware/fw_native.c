@@ -8,7 +8,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "fw_internal.h"
 
@@ -51,6 +54,40 @@ void fw_platform_scratch_release(void) {
     }
 }
 
+/* ---- arguments ---- */
+
+/* They end where memory ends, but for the padding that a struct may have: a kernel whose struct is longer than
+ * the host's faults instead of reading what happens to lie there. */
+static struct {
+    uint8_t *end;
+    size_t page, sent;
+} arguments;
+
+void *fw_platform_arguments(size_t bytes) {
+    enum { ROOM = 0x10000, PADDING = 8 };
+    if (bytes > ROOM) return NULL;
+    if (arguments.end == NULL) {
+        arguments.page = (size_t)sysconf(_SC_PAGESIZE);
+        uint8_t *room = mmap(NULL, ROOM + arguments.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (room == MAP_FAILED) return NULL;
+        mprotect(room + ROOM, arguments.page, PROT_NONE);
+        arguments.end = room + ROOM;
+    }
+    arguments.sent = bytes;
+    size_t padded = (bytes + PADDING - 1) / PADDING * PADDING;
+    return memset(arguments.end - padded, 0, padded);
+}
+
+/* Tells it with what ran: "kernel scale, which ...". */
+static void note_arguments(const void *fault) {
+    uintptr_t end = (uintptr_t)arguments.end, at = (uintptr_t)fault;
+    char *activity = fw.platform->activity;
+    if (arguments.end == NULL || at < end || at >= end + arguments.page || activity == NULL) return;
+    size_t used = strlen(activity), room = fw.platform->activity_bytes;
+    if (used < room)
+        fw_text(activity + used, room - used, ", which was sent %zu bytes of arguments and uses more,", arguments.sent);
+}
+
 /* ---- where a crash happens ---- */
 
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
@@ -85,7 +122,10 @@ static void note_frames(uint64_t *frames, const ucontext_t *context) {
 
 /* Notes the stack and leaves the rest to whoever handled the signal before. */
 static void on_crash(int signal, siginfo_t *info, void *context) {
-    if (fw.platform->frames[0] == 0) note_frames(fw.platform->frames, context);
+    if (fw.platform->frames[0] == 0) {
+        note_frames(fw.platform->frames, context);
+        if (signal == SIGSEGV || signal == SIGBUS) note_arguments(info->si_addr);
+    }
     for (int i = 0; i < CRASHES; i++)
         if (crashes[i] == signal) sigaction(signal, &before[i], NULL);
     if (info->si_code <= 0) raise(signal); /* sent by somebody; a fault comes again by itself */

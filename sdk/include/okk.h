@@ -21,6 +21,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#ifdef USING_CMODEL /* kernels written with the vendor's model use these without including them */
+#include <assert.h>
+#include <stdio.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -43,5 +43,7 @@ def kernel_firmware(
         output = ninja.shared(toolchain.c, folder / "firmware.so", objects, whole=[builtin.libtpufw])
         write_if_changed(ninja.identity_file, toolchain.identity + "\n")
         write_if_changed(folder / "build.ninja", ninja.text())
-        run_ninja(folder, folder / "build.ninja", [output], report, label="kernel ")
+        _, warnings = run_ninja(folder, folder / "build.ninja", [output], report, label="kernel ")
+    if warnings:
+        report.note(warnings.rstrip())
     return output
