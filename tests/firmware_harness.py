@@ -22,7 +22,7 @@ from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
-from user_layers.encode.prototypes import Calls, dispatcher_c
+from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
 
 ROOT = Path(__file__).resolve().parent.parent
 SDK = ROOT / "sdk"
@@ -205,7 +205,10 @@ class Harness:
         return self.request(wire.Op.LAUNCH, [head, args], record=record)
 
     def okk(self, name: str, args: Mapping[str, Any] | None = None) -> Reply:
-        """Launch a kernel that makes one call."""
+        """Launch a kernel that makes one call; args in the order of the prototype, whatever their names."""
+        fn = functions()[name]
+        if args is not None and fn.struct is None:
+            args = dict(zip((p for _, p in fn.parameters), args.values(), strict=True))
         return self.call_api(Calls().call(name, args))
 
     def call_api(self, calls: Calls) -> Reply:
@@ -214,12 +217,12 @@ class Harness:
         return self.launch("call_api", calls.encode(RESULTS))
 
     def _results(self) -> list[list[int]]:
-        rows: list[list[int]] = self.array(RESULTS, (self.called, 4), "uint64").tolist()
+        rows: list[list[int]] = self.array(RESULTS, (self.called, RESULT_WORDS), "uint64").tolist()
         return rows
 
     def trace(self) -> list[tuple[int, int, bool]]:
         """(bd, gdma, parallel) after each call of the newest call_api."""
-        return [(bd, gdma, bool(parallel)) for bd, gdma, parallel, _ in self._results()]
+        return [(bd, gdma, bool(parallel)) for bd, gdma, parallel, *_ in self._results()]
 
     def result(self) -> int:
         """What the newest call returned, as 64 bits."""

@@ -85,7 +85,14 @@ def test_poll_hands_over_and_keeps_counting(firmware: fh.Harness) -> None:
     batches = many(firmware, 2, 2, parallel=False, poll=True)
     assert [(b.reason, len(b.bd)) for b in batches] == [(fh.POLL, 2), (fh.END, 0)]
     calls = Calls()
-    add = {"dst": 0, "src": 0, "C": 1.0, "shape": [1, 1, 1, 1], "a": None, "b": None}
+    add = {
+        "dst_addr": 0,
+        "src_addr": 0,
+        "C": 1.0,
+        "shape": [1, 1, 1, 1],
+        "dst_stride": None,
+        "src_stride": None,
+    }
     calls.call("okk_bdc_add_C", add).call("okk_poll").call("okk_poll").call("okk_bdc_add_C", add)
     assert firmware.call_api(calls).status == 0
     assert [(b.reason, ids(b.bd, "bd")) for b in firmware.batches] == [
@@ -101,7 +108,14 @@ def test_recorded_poll_is_only_a_barrier(firmware: fh.Harness) -> None:
 
 def test_initialize_restarts_the_ids_of_a_free_kernel(firmware: fh.Harness) -> None:
     calls = Calls()
-    add = {"dst": 0, "src": 0, "C": 1.0, "shape": [1, 1, 1, 1], "a": None, "b": None}
+    add = {
+        "dst_addr": 0,
+        "src_addr": 0,
+        "C": 1.0,
+        "shape": [1, 1, 1, 1],
+        "dst_stride": None,
+        "src_stride": None,
+    }
     calls.call("okk_bdc_add_C", add).call("okk_initialize").call("okk_bdc_add_C", add)
     assert firmware.call_api(calls).status == 0
     assert [(b.reason, ids(b.bd, "bd")) for b in firmware.batches] == [
@@ -113,7 +127,14 @@ def test_initialize_restarts_the_ids_of_a_free_kernel(firmware: fh.Harness) -> N
 def test_id_nodes(firmware: fh.Harness) -> None:
     def set_after_add(*, check: bool, node: tuple[int, int]) -> fh.Reply:
         calls = Calls()
-        add = {"dst": 0, "src": 0, "C": 1.0, "shape": [1, 1, 1, 1], "a": None, "b": None}
+        add = {
+            "dst_addr": 0,
+            "src_addr": 0,
+            "C": 1.0,
+            "shape": [1, 1, 1, 1],
+            "dst_stride": None,
+            "src_stride": None,
+        }
         calls.call("okk_bdc_add_C", add)
         if not check:
             calls.call("okk_disable_check_id_node")

@@ -21,7 +21,7 @@ def test_the_list_has_every_row_and_says_why_one_is_refused(capsys: pytest.Captu
     assert len(text.splitlines()) == len(TABLE)
     assert "local_arrange" in text and "[unverified: " in text
     assert cli(["isa", "list", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["instructions"]
     assert [r["name"] for r in rows] == [i.name for i in TABLE]
     assert all(r["reason"] for r in rows if r["status"] == "unverified")
 

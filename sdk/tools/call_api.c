@@ -11,13 +11,14 @@ typedef unsigned long long word;
 word call_api_dispatch(word f, const word *arguments, const char *data);
 
 /* {calls, bytes of them, DDR address for results or 0}, then per call {function, words, words...}; the
- * data that pointers count in follows. Per call four words come out: bd id, gdma id, parallel, result. */
+ * data that pointers count in follows. Per call six words come out: bd id, gdma id, parallel, result, and
+ * the newest numbers of BD and GDMA commands, which okk_get_id_node does not show in a parallel section. */
 void call_api(const void *args) {
     const word *w = args;
     const char *data = (const char *)(w + 3) + w[1];
     const word *at = w + 3;
     /* not okk_global_mem_addr, which refuses while commands are recorded */
-    word *out = (word *)(void *)fw_ddr_pointer(w[2], w[0] * 4 * sizeof(word));
+    word *out = (word *)(void *)fw_ddr_pointer(w[2], w[0] * 6 * sizeof(word));
     okk_initialize();
     for (word i = 0; i < w[0]; i++) {
         unsigned int node[3];
@@ -29,7 +30,9 @@ void call_api(const void *args) {
         out[1] = node[1];
         out[2] = node[2];
         out[3] = result;
-        out += 4;
+        out[4] = fw.bd_id;
+        out[5] = fw.gdma_id;
+        out += 6;
     }
 }
 OKKERNEL_FUNC_REGISTER(call_api)

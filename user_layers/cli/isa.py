@@ -35,8 +35,12 @@ def isa(
     from firmware_sim.errors import UsageError
     from user_layers.encode import isa as tool
 
+    if action is Action.LIST and what is not None:
+        raise UsageError(
+            f"isa list takes no further word, not {what!r}", hint="isa show NAME shows one instruction"
+        )
     if action is Action.LIST:
-        typer.echo(text.dumps(tool.listing()) if json else tool.listing_text())
+        typer.echo(text.dumps({"instructions": tool.listing()}) if json else tool.listing_text())
         return
     if what is None:
         raise UsageError(f"isa {action.value} needs one more word", hint="see tpulayer isa --help")
@@ -44,7 +48,7 @@ def isa(
         typer.echo(text.dumps(tool.shown(what)) if json else tool.shown_text(what))
     elif action is Action.DECODE:
         found = tool.decoded(what, engine)
-        typer.echo(text.dumps(found) if json else "\n".join(d["text"] for d in found))
+        typer.echo(text.dumps({"descriptors": found}) if json else "\n".join(d["text"] for d in found))
     else:
         lines = tool.encoded(Path(what))
         if out is None:

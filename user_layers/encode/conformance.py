@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from firmware_sim import vectors
-from firmware_sim.errors import TpulayerError, UsageError
+from firmware_sim.chip import L2_TABLE_OFFSET
+from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError, UsageError
+from firmware_sim.isa.footprint import Space
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.memory import Memory
@@ -90,6 +92,7 @@ class Report:
 
 
 _COUNTS = ("passed", "failed", "refused")
+_CALL_KEYS = ("bd", "gdma", "ids_after", "parallel")
 Say = Callable[[str], None]
 
 
@@ -128,11 +131,24 @@ def run(folder: Path, say: Say) -> Report:
                         _line(report, encoder, name, number, line)
     if files:
         tpu = Tpu(Memory.create(ddr_bytes=_DDR_BYTES))
+        tables = vectors.l2_tables(folder)
         for name in files:
             for case in vectors.executions(folder, name):
+                _check_regions(tpu.memory, case)
+                tpu.memory.flat(Space.L2)[L2_TABLE_OFFSET : L2_TABLE_OFFSET + len(tables)] = tables
                 progress.step(f"exec/{case.name}")
                 _execution(report.tally("executions", case.cls), tpu, case)
     return report
+
+
+def _check_regions(memory: Memory, case: vectors.Execution) -> None:
+    for region in (*case.before, *case.after):
+        size = len(memory.flat(region.space))
+        if not 0 <= region.offset <= size - len(region.data):
+            raise UsageError(
+                f"exec/{case.name}: a region of {len(region.data)} bytes at {region.offset} is outside the "
+                f"{size} bytes of {region.space.name}"
+            )
 
 
 def _line(report: Report, encoder: Encoder, name: str, number: int, line: dict[str, Any]) -> None:
@@ -151,18 +167,19 @@ def _line(report: Report, encoder: Encoder, name: str, number: int, line: dict[s
 
 
 def _encoding(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) -> None:
+    known = {key: line[key] for key in ("bd", "gdma")}
+    known |= {key: line[key] for key in ("order", "ids_after") if key in line}
+    start = line.get("ids_before", [0, 0])
+    calls = [(line["fn"], line["args"])]
+    if start != [0, 0]:
+        calls.insert(0, ("okk_set_id_node", {"node": [*start, 0]}))
     try:
-        made = encoder.run([(line["fn"], line["args"])])
+        made = encoder.run(calls)
     except TpulayerError as error:
         tally.fail(f"{where}: refused: {error.message}")
         return
-    got = {"bd": [d.hex() for d in made.bd], "gdma": [d.hex() for d in made.gdma]}
-    wrong = [k for k in ("bd", "gdma") if got[k] != line[k]]
-    if "ids_after" in line and list(made.after[-1][:2]) != line["ids_after"]:
-        wrong.append("ids_after")
-    if "order" in line and made.order() != line["order"]:
-        wrong.append("order")
-    if wrong:
+    got = {"bd": made.bd, "gdma": made.gdma, "order": made.order, "ids_after": made.ids}
+    if wrong := [key for key, value in known.items() if got[key] != value]:
         tally.fail(f"{where}: {', '.join(wrong)} differ")
     else:
         tally.passed += 1
@@ -171,7 +188,10 @@ def _encoding(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) 
 def _rejected(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) -> None:
     try:
         encoder.run([(line["fn"], line["args"])])
-    except TpulayerError:
+    except (UsageError, DeviceCrash) as error:  # no call that could be refused, or one that was not
+        tally.fail(f"{where}: {error.message}")
+        return
+    except DeviceError:
         tally.passed += 1
         return
     if line["fn"] in ("bm_atomic_sort", "bm_atomic_gather_data"):
@@ -181,19 +201,18 @@ def _rejected(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) 
 
 
 def _sequence(tally: Tally, encoder: Encoder, where: str, line: dict[str, Any]) -> None:
-    calls = line["seq"]
+    known = [(c["bd"], c["gdma"], c["ids_after"], c["parallel"]) for c in line["seq"]]
     try:
-        made = encoder.run([(c["call"], c["args"]) for c in calls])
+        made = encoder.run([(c["call"], c["args"]) for c in line["seq"]])
     except TpulayerError as error:
         tally.fail(f"{where}: refused: {error.message}")
         return
-    for key, got in (("bd", made.bd), ("gdma", made.gdma)):
-        if [d.hex() for d in got] != [d for c in calls for d in c[key]]:
-            tally.fail(f"{where}: {key} differs")
+    for number, (call, want, issued) in enumerate(zip(line["seq"], known, made.calls, strict=True), 1):
+        bd, gdma = ([d.hex() for d in stream] for stream in (issued.bd, issued.gdma))
+        got = (bd, gdma, list(issued.ids), issued.parallel)
+        if wrong := [key for key, a, b in zip(_CALL_KEYS, got, want, strict=True) if a != b]:
+            tally.fail(f"{where}: call {number}, {call['call']}: {', '.join(wrong)} differ")
             return
-    if [list(a) for a in made.after] != [[*c["ids_after"], c["parallel"]] for c in calls]:
-        tally.fail(f"{where}: ids differ")
-        return
     tally.passed += 1
 
 

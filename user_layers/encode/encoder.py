@@ -6,8 +6,9 @@ It runs the real C functions, compiled into a firmware of their own, on a device
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,22 +16,23 @@ from typing import Any
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, L2_BASE
 from firmware_sim.device import Device
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
 from firmware_sim.isa.c_header import c_header
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
+from firmware_sim.wire import CommandGroup
 from user_layers.build.builtin import FIRMWARE_DEFINES, builtin_artifacts
 from user_layers.build.cache import locked
 from user_layers.build.ninja_file import NinjaFile, Objects
 from user_layers.build.ninja_run import run_ninja
 from user_layers.build.report import Reporter
 from user_layers.build.toolchain import choose
-from user_layers.encode.prototypes import Calls, dispatcher_c, functions
+from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
 from user_layers.files import write_atomic
 from user_layers.workspace import sdk_dir
 
-_WORDS = 4
-_RESULT_BYTES = 8 * _WORDS
+_RESULT_BYTES = 8 * RESULT_WORDS
+_RENUMBERS = ("okk_initialize", "okk_set_id_node")  # and issue nothing
+_OWN_FRAME = re.compile(r"^kernel call_api: | \[called at [^\]]*\]$")
 _NAME = "calls.so"
 
 
@@ -71,30 +73,56 @@ def calls_firmware(report: Reporter | None = None) -> Path:
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """What calls issued. after: (bd id, gdma id, parallel) after each; results: 64-bit return values."""
+class Issued:
+    """What one call issued.
+
+    ids: the numbers of BD and GDMA after it, in a parallel section those of its start; result: the 64-bit
+    return value.
+    """
 
     bd: tuple[bytes, ...]
     gdma: tuple[bytes, ...]
-    after: tuple[tuple[int, int, bool], ...]
-    results: tuple[int, ...]
+    ids: tuple[int, int]
+    parallel: bool
+    result: int
 
     def order(self) -> list[str]:
-        """ "b" and "g" in the order of issue, for commands outside parallel sections."""
-        waits = {
-            Engine.BD: [BD.decode(d)["cmd_id_gdma"] for d in self.bd],
-            Engine.GDMA: [GDMA.decode(d)["eng0_sync_id"] for d in self.gdma],
-        }
+        """ "b" and "g" in the order of issue."""
+        waits = [BD.decode(d)["cmd_id_gdma"] for d in self.bd]
+        numbers = [GDMA.decode(d)["cmd_id"] for d in self.gdma]
         out: list[str] = []
-        bd = gdma = 0
-        while bd < len(self.bd) or gdma < len(self.gdma):
-            if bd < len(self.bd) and waits[Engine.BD][bd] <= gdma:
-                out.append("b")
-                bd += 1
-            else:
+        for wait in waits:  # a BD command waits for the GDMA commands that came before it
+            while numbers and numbers[0] <= wait:
                 out.append("g")
-                gdma += 1
-        return out
+                numbers.pop(0)
+            out.append("b")
+        return out + ["g"] * len(numbers)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What calls issued, one after the other."""
+
+    calls: tuple[Issued, ...]
+
+    @property
+    def bd(self) -> list[str]:
+        """BD descriptors as hex digits; gdma: the same of the GDMA."""
+        return [d.hex() for c in self.calls for d in c.bd]
+
+    @property
+    def gdma(self) -> list[str]:
+        return [d.hex() for c in self.calls for d in c.gdma]
+
+    @property
+    def order(self) -> list[str]:
+        """ "b" and "g" in the order of issue."""
+        return [letter for c in self.calls for letter in c.order()]
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids of BD and GDMA at the end."""
+        return list(self.calls[-1].ids) if self.calls else [0, 0]
 
 
 class Encoder:
@@ -120,18 +148,35 @@ class Encoder:
             block.call(name, args)
         if block.count > 65536:
             raise UsageError(f"{block.count} calls in one kernel: 65536 at most")
-        groups = self._device.record_launch("call_api", block.encode(self._results))
-        words = self._read_results(block.count)
+        groups = self._recorded(block)
+        rows = self._read_results(block.count)
 
-        def split(data: bytes) -> list[bytes]:
+        def split(streams: Iterable[bytes]) -> list[bytes]:
+            data = b"".join(streams)
             return [data[i : i + DESCRIPTOR_BYTES] for i in range(0, len(data), DESCRIPTOR_BYTES)]
 
-        return Encoded(
-            tuple(d for g in groups for d in split(g.bd)),
-            tuple(d for g in groups for d in split(g.gdma)),
-            tuple((bd, gdma, bool(parallel)) for bd, gdma, parallel, _ in words),
-            tuple(result for *_, result in words),
-        )
+        bd, gdma = split(g.bd for g in groups), split(g.gdma for g in groups)
+        made, before = [], (0, 0)
+        for (name, _), (bd_id, gdma_id, parallel, result, *newest) in zip(calls, rows, strict=True):
+            count = (0, 0) if name in _RENUMBERS else (newest[0] - before[0], newest[1] - before[1])
+            before = (newest[0], newest[1])
+            own, bd = tuple(bd[: count[0]]), bd[count[0] :]
+            other, gdma = tuple(gdma[: count[1]]), gdma[count[1] :]
+            made.append(Issued(own, other, (bd_id, gdma_id), bool(parallel), result))
+        if bd or gdma:
+            raise UsageError(
+                "the calls issue more commands than one numbering holds", hint="make fewer calls"
+            )
+        return Encoded(tuple(made))
+
+    def _recorded(self, block: Calls) -> list[CommandGroup]:
+        """Raises DeviceError: the call's message, without the place in this kernel, which nobody wrote."""
+        try:
+            return self._device.record_launch("call_api", block.encode(self._results))
+        except DeviceCrash:
+            raise
+        except DeviceError as error:
+            raise DeviceError(_OWN_FRAME.sub("", error.message), hint=error.hint) from None
 
     def utility(self, name: str, args: Mapping[str, Any]) -> int | list[int]:
         """A function's result; strides come as the list that they are written to; pointers as offsets from
@@ -144,24 +189,26 @@ class Encoder:
         if name in bases:
             block = Calls().call(*bases[name]).call(name, args)
             self._device.launch("call_api", block.encode(self._results))  # pointers: not while recording
-            (*_, base), (*_, result) = self._read_results(2)
+            base, result = (row[3] for row in self._read_results(2))
             return result - base
         if name.endswith("_stride") or "_stride_for_" in name:
             return self._stride(name, args)
-        value = self.run([(name, args)]).results[0]
+        value = self.run([(name, args)]).calls[0].result
         kind = functions()[name].result
         if kind == "int":
             return value - (1 << 32) if value & 0xFFFF_FFFF >= 1 << 31 else value & 0xFFFF_FFFF
         return value & 0xFF if kind == "bool" else value
 
     def _read_results(self, count: int) -> list[list[int]]:
-        rows: list[list[int]] = self._device.read_array(self._results, (count, _WORDS), "uint64").tolist()
+        rows: list[list[int]] = self._device.read_array(
+            self._results, (count, RESULT_WORDS), "uint64"
+        ).tolist()
         return rows
 
     def _stride(self, name: str, args: Mapping[str, Any]) -> list[int]:
         out = self._device.malloc(16)
         try:
-            self._device.record_launch("call_api", Calls().call(name, args, out=out).encode(self._results))
+            self._recorded(Calls().call(name, args, out=out))
             found: list[int] = self._device.read_array(out, (4,), "int32").tolist()
             return found
         finally:

@@ -88,6 +88,12 @@ def shown_text(name: str) -> str:
     return "\n".join([*out, line.rstrip()])
 
 
+_FORM = 'a line is {"fn": NAME, "args": {...}} or {"seq": [{"call": NAME, "args": {...}}]}'
+
+
+_HEX_TEXT = frozenset(b"0123456789abcdefABCDEF \t\r\n")
+
+
 def _descriptors(source: str) -> list[bytes]:
     """Hex text, a file of raw descriptors, or a file with one hex text per line."""
     text = "".join(source.split())
@@ -99,23 +105,28 @@ def _descriptors(source: str) -> list[bytes]:
             f"{source[:60]} is neither a file nor {2 * DESCRIPTOR_BYTES} hex digits",
             hint="a descriptor has 128 bytes",
         )
-    data = path.read_bytes()
     try:
-        return [_one(line) for line in data.decode("ascii").split()]
-    except (UnicodeDecodeError, ValueError):
-        pass
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from None
+    if data.strip() and set(data) <= _HEX_TEXT:
+        return [
+            _one(text, f"{path}:{number}")
+            for number, line in enumerate(data.decode().splitlines(), 1)
+            for text in line.split()
+        ]
     if not data or len(data) % DESCRIPTOR_BYTES:
         raise UsageError(
-            f"{path}: {len(data)} bytes are not a number of descriptors of {DESCRIPTOR_BYTES} bytes"
+            f"{path}: {len(data)} bytes are not a number of descriptors of {DESCRIPTOR_BYTES} bytes",
+            hint=f"a file holds raw descriptors, or lines of {2 * DESCRIPTOR_BYTES} hex digits",
         )
     return [data[i : i + DESCRIPTOR_BYTES] for i in range(0, len(data), DESCRIPTOR_BYTES)]
 
 
-def _one(text: str) -> bytes:
-    data = bytes.fromhex(text)
-    if len(data) != DESCRIPTOR_BYTES:
-        raise ValueError(text)
-    return data
+def _one(text: str, where: str) -> bytes:
+    if len(text) != 2 * DESCRIPTOR_BYTES:
+        raise UsageError(f"{where}: {len(text)} hex digits; a descriptor has {2 * DESCRIPTOR_BYTES}")
+    return bytes.fromhex(text)
 
 
 def decoded(source: str, engine: str) -> list[dict[str, Any]]:
@@ -144,22 +155,42 @@ def encoded(path: Path) -> Iterator[str]:
         raise UsageError(f"{path}: not a .jsonl file")
     with Encoder() as encoder:
         for number, line in enumerate(vectors.lines(folder, name), 1):
+            calls = _calls(line, f"{path}:{number}")
             try:
-                calls = [(c["call"], c["args"]) for c in line["seq"]] if "seq" in line else None
-                one = None if calls else (line["fn"], line["args"])
-            except (KeyError, TypeError) as error:
-                raise UsageError(f"{path}:{number}: neither a call nor a sequence: {error!r}") from None
-            try:
-                made = encoder.run(calls or [one] if one else calls or [])
+                made = encoder.run(calls)
             except TpulayerError as error:
                 yield json.dumps({**line, "refused": error.message})
                 continue
-            out = {
-                **line,
-                "gdma": [d.hex() for d in made.gdma],
-                "bd": [d.hex() for d in made.bd],
-                "order": made.order(),
-                "ids_before": [0, 0],
-                "ids_after": list(made.after[-1][:2]) if made.after else [0, 0],
-            }
+            out = {**line, "gdma": made.gdma, "bd": made.bd, "order": made.order}
+            out |= {"ids_before": [0, 0], "ids_after": made.ids}
+            if "seq" in line:
+                out["seq"] = [
+                    {
+                        **call,
+                        "gdma": [d.hex() for d in issued.gdma],
+                        "bd": [d.hex() for d in issued.bd],
+                        "ids_after": list(issued.ids),
+                        "parallel": issued.parallel,
+                    }
+                    for call, issued in zip(line["seq"], made.calls, strict=True)
+                ]
             yield json.dumps(out)
+
+
+def _calls(line: dict[str, Any], where: str) -> list[tuple[str, Any]]:
+    """The calls of one line. Raises UsageError naming what it lacks."""
+    if "seq" not in line:
+        name, calls = "fn", [line]
+    elif isinstance(line["seq"], list):
+        name, calls = "call", line["seq"]
+    else:
+        raise UsageError(f"{where}: seq is not a list of calls")
+    for i, call in enumerate(calls):
+        part = f"{where}: call {i + 1} of the sequence" if "seq" in line else where
+        if not isinstance(call, dict):
+            raise UsageError(f"{part} is not an object", hint=_FORM)
+        if lacks := [key for key in (name, "args") if key not in call]:
+            raise UsageError(f"{part} has no {' and no '.join(lacks)}", hint=_FORM)
+        if not isinstance(call[name], str):
+            raise UsageError(f"{part}: {name} is {call[name]!r}, not the name of a function", hint=_FORM)
+    return [(call[name], call["args"]) for call in calls]
