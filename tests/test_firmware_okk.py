@@ -265,3 +265,27 @@ def test_matrix_rows_over_64_channels(firmware: fh.Harness, rows: int, cols: int
     assert firmware.okk("okk_gdma_32bit_matrix_S2L", args).status == 0
     d = GDMA.decode(firmware.gdma[0])
     assert (d["dst_nstride"], d["dst_csize"]) == (128, -(-cols // per_channel))
+
+
+@pytest.mark.parametrize(
+    ("function", "changes"),
+    [
+        ("okk_bdc_conv2d", {"input_addr": 4, "input_stride": None}),
+        ("okk_bdc_conv2d_kernel_const", {"input_addr": 4, "input_stride": None}),
+        ("okk_bdc_depthwise2d", {"input_addr": 4}),
+        ("okk_bdc_avg_pool2d", {"input_addr": 4}),
+        ("okk_bdc_max_pool2d", {"input_addr": 4}),
+        ("okk_bdc_matmul", {"bias_addr": 4, "using_bias": True}),
+    ],
+)
+def test_aligned_layouts_start_at_multiples_of_128(
+    firmware: fh.Harness, function: str, changes: dict[str, Any]
+) -> None:
+    args = next(e["args"] for e in golden("okk_encode") if e["fn"] == function)
+    moved = {**args, **changes}
+    for name in ("input_addr", "bias_addr"):
+        if name in changes:
+            moved[name] += args[name]
+    reply = firmware.okk(function, moved)
+    assert reply.status == wire.Status.ASSERT
+    assert "is not a multiple of 128" in reply.text

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import wire
+from firmware_sim.isa.layout import BD
 from tests import firmware_harness as fh
 
 DST, SRC0, SRC1, WORK, WORK_HIGH, WORK_LOW = (k * 0x10000 for k in range(6))  # a bank each
@@ -316,3 +317,12 @@ def test_sequences_approximate_their_functions(
     np.testing.assert_allclose(
         got, reference(x.astype(np.float64)), rtol=1e-5, atol=1e-6 if name == "tanh" else 0
     )
+
+
+def test_a_single_pixel_takes_no_mask(firmware: fh.Harness) -> None:
+    """The first byte of a word is masked as it is taken; what comes of the others is masked at the end."""
+    args = {"dst": 0, "src": 0x4000, "work": 0x8000, "shape": [1, 3, 1, 1], "signed": False, "aligned": True}
+    assert firmware.okk("okk_bdc_int8_to_fp32", args).status == 0
+    assert [BD.decode(d)["tsk_eu_typ"] for d in firmware.bd] == [19, 7, 8, 3, 0]
+    assert firmware.okk("okk_bdc_int8_to_fp32", {**args, "shape": [1, 3, 1, 2]}).status == 0
+    assert [BD.decode(d)["tsk_eu_typ"] for d in firmware.bd] == [19, 7, 6, 7, 8, 3, 0]

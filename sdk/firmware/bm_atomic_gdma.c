@@ -76,6 +76,8 @@ void bm_atomic_memcpy_2D(const MemCpy2DParam *param) {
     if (param->row < 1 || param->col < 1 || param->sec_size < 1)
         fw_refuse("%u rows, %u columns, %u to a channel; sizes start at 1", param->row, param->col,
                   param->sec_size);
+    if (param->result_add && param->format != BM_GDMA_FORMAT_FLOAT32)
+        fw_refuse("only fp32 is added to the old result, not format %d", (int)param->format);
     bool to_local = param->direction == BM_GDMA_DIR_S2L;
     unsigned int n = param->transpose ? param->col : param->row, spread = param->transpose ? param->row : param->col;
     unsigned int w = param->sec_size;
@@ -99,6 +101,12 @@ void bm_atomic_memcpy_2D(const MemCpy2DParam *param) {
     fw_emit_gdma(d);
 }
 
+/* GDMA moves w with stride 1. */
+static void check_w_stride(const dim4 *stride, const dim4 *shape, const char *which) {
+    if (shape->w > 1 && stride->w != 1)
+        fw_refuse("%s w-stride is %d; GDMA moves w with stride 1", which, stride->w);
+}
+
 static int64_t elements(const unsigned int *shape) {
     return (int64_t)shape[0] * shape[1] * (int64_t)shape[2] * shape[3];
 }
@@ -112,6 +120,15 @@ void bm_atomic_memcpy_4D(const MemCpy4DParam *param) {
     if (elements(param->src_shape) != elements(param->dst_shape))
         fw_refuse("the source has %lld elements and the destination %lld", (long long)elements(param->src_shape),
                   (long long)elements(param->dst_shape));
+    check_w_stride(&src_stride, &src_shape, "source");
+    check_w_stride(&dst_stride, &dst_shape, "destination");
+    if (param->src_format != param->dst_format) {
+        if (param->transpose)
+            fw_refuse("n and c are exchanged in one format, not from %d to %d", (int)param->src_format,
+                      (int)param->dst_format);
+        if (param->src_format == BM_GDMA_FORMAT_INT16 || param->dst_format == BM_GDMA_FORMAT_INT16)
+            fw_refuse("int16 is not converted (format %d to %d)", (int)param->src_format, (int)param->dst_format);
+    }
     check_direction(param->direction);
     uint64_t src = place(source_is_local(param->direction), param->src_addr, param->src_local_idx, "source");
     uint64_t dst = place(target_is_local(param->direction), param->dst_addr, param->dst_local_idx, "destination");
@@ -133,6 +150,7 @@ void bm_atomic_memset_4D(const MemSet4DParam *param) {
     if (param->const_val == NULL) fw_refuse("const_val is NULL");
     dim4 shape = dims(param->shape), stride = dims(param->stride);
     fw_check_shape(&shape);
+    check_w_stride(&stride, &shape, "destination");
     uint32_t value = 0;
     memcpy(&value, param->const_val, (size_t)bytes_of(param->format));
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
@@ -169,6 +187,9 @@ void bm_atomic_mask_memcpy_4D(const MaskMemCpy4DPram *param) {
     fw_check_shape(&shape);
     if (param->dst_global_mem_addr % 512 != 0)
         fw_refuse("destination address 0x%llx is not a multiple of 512", param->dst_global_mem_addr);
+    if (param->data_local_mem_addr % 128 != 0 || param->mask_local_mem_addr % 128 != 0)
+        fw_refuse("data address 0x%llx or mask address 0x%llx is not a multiple of 128",
+                  (unsigned long long)param->data_local_mem_addr, (unsigned long long)param->mask_local_mem_addr);
     uint64_t src = place(true, param->data_local_mem_addr, param->local_mem_idx, "data");
     uint64_t mask = place(true, param->mask_local_mem_addr, param->local_mem_idx, "mask");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];

@@ -30,6 +30,7 @@ void bm_atomic_conv(const ConvParam *param) {
     w.input_stride = &input;
     fw_weight weight = {param->kernel_is_const, param->weight_addr, &kernel};
     if (param->kernel_is_const) weight.value = float_bits(param->kernel_val);
+    else fw_nn_check_same_npu(param->weight_addr, param->output_addr, "weight");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_CONVOLUTION, &w, NULL);
     fw_nn_weight(d, &weight);
@@ -39,7 +40,8 @@ void bm_atomic_conv(const ConvParam *param) {
     fw_emit_bd(d);
 }
 
-/* result_add does not count: the unit cannot, and the vendor's encoder leaves it out. */
+/* The addresses are checked where nothing is read from them, too, as by the vendor's encoder.
+ * result_add does not count: the unit cannot, and the vendor's encoder leaves it out. */
 void bm_atomic_conv_quantized(const ConvQuantParam *param) {
     FW_ENTER();
     fw_window w = CONVOLUTION_WINDOW(param);
@@ -47,6 +49,8 @@ void bm_atomic_conv_quantized(const ConvQuantParam *param) {
     w.input_stride = &input;
     fw_weight weight = {param->kernel_is_const, param->weight_addr, &kernel};
     if (param->kernel_is_const) weight.value = (uint32_t)(int32_t)param->kernel_val;
+    fw_nn_check_same_npu(param->weight_addr, param->output_addr, "weight");
+    fw_nn_check_multiple(param->bias_addr, 2, "bias");
     fw_quantization q = {(int)param->rshift_bit, param->if_relu, param->input_sign, param->weight_sign,
                          param->bias_sign};
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
@@ -74,6 +78,7 @@ void bm_atomic_winograd_quantized(const WinoQuantParam *param) {
                    .input_stride = &input};
     fw_quantization q = {(int)param->rshift_bit, param->if_relu, param->input_sign, true, param->bias_sign};
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    fw_nn_check_multiple(param->weight_addr, 128, "weight");
     fw_nn_begin(d, FW_CONVOLUTION, &w, &q);
     fw_nn_weight(d, &(fw_weight){false, param->weight_addr, NULL});
     fw_nn_bias(d, param->using_bias, param->bias_addr);
@@ -152,6 +157,9 @@ void bm_atomic_max_pool_quantized(const PoolQuantParam *param) {
 void bm_atomic_depthwise(const DepthwiseParam *param) {
     FW_ENTER();
     fw_window w = POOL_WINDOW(param, pair(param->dilate_h, param->dilate_w));
+    fw_nn_check_same_npu(param->input_addr, param->output_addr, "input");
+    fw_nn_check_same_npu(param->weight_addr, param->output_addr, "weight");
+    if (param->using_bias) fw_nn_check_same_npu(param->bias_addr, param->output_addr, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_DEPTHWISE, &w, NULL);
     fw_nn_weight(d, &(fw_weight){false, param->weight_addr, NULL});
@@ -194,6 +202,7 @@ void bm_atomic_matmul(const MatmulParam *param) {
 void bm_atomic_matmul_quantized(const MatmulQuantParam *param) {
     FW_ENTER();
     fw_product p = PRODUCT(param);
+    if (p.right_w > 128) fw_refuse("%d columns of the right matrix per channel; 128 at most", p.right_w);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_product(d, &p);
     bd_set_opt_right_shift(d, param->rshift_bit);

@@ -6,6 +6,16 @@
 
 static dim4 dims(const unsigned int *v) { return (dim4){(int)v[0], (int)v[1], (int)v[2], (int)v[3]}; }
 
+/* Refuses what is not one of the operations in the set, a bit mask of BmAtomicOp. */
+static void check_op(BmAtomicOp op, uint32_t set) {
+    if ((unsigned)op >= 32 || !(set >> op & 1)) fw_refuse("this function has no operation %d", (int)op);
+}
+
+#define OP(name) (1u << BM_##name)
+#define PAIRS_OPS (OP(MUL) | OP(ADD) | OP(SUB) | OP(MAX) | OP(MIN) | OP(AND) | OP(OR) | OP(XOR) | OP(DIV))
+#define FIXED_OPS                                                                                            \
+    (OP(MUL) | OP(MAC) | OP(ADD) | OP(SUB) | OP(MAX) | OP(MIN) | OP(SHIFT) | OP(AND) | OP(OR) | OP(XOR) | OP(CPY))
+
 /* Bitwise operations and shifts work on integers. */
 static bool on_integers(BmAtomicOp op) {
     return op == BM_SHIFT || op == BM_AND || op == BM_OR || op == BM_XOR;
@@ -56,6 +66,7 @@ static void set_opd1_stride(uint32_t *d, const unsigned int *stride) {
 
 void bm_atomic_tensor_arithmetic(const ArithParam *param) {
     FW_ENTER();
+    check_op(param->op, FIXED_OPS | OP(SG) | OP(SE) | OP(DIV));
     dim4 shape = dims(param->shape);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     begin_arithmetic(d, param->op, &shape);
@@ -80,13 +91,28 @@ void bm_atomic_tensor_arithmetic(const ArithParam *param) {
 
 static uint32_t width(bool is_8bit) { return is_8bit ? BD_PRECISION_INT8 : BD_PRECISION_INT16; }
 
+/* Widths and signs that an operation on packed elements takes. */
+static void check_packed(const ArithQuantParam *p) {
+    check_op(p->op, FIXED_OPS);
+    if ((p->op == BM_MUL || p->op == BM_MAC) && !(p->input0_8bit && p->input1_8bit))
+        fw_refuse("the sources of a product are 8-bit");
+    if (p->op == BM_MAC && p->output_8bit) fw_refuse("products are added to a 16-bit output");
+    if (p->op == BM_SHIFT && (p->input0_8bit || p->input1_8bit || p->output_8bit))
+        fw_refuse("shifts are on 16-bit elements");
+    if (p->op == BM_SHIFT && (!p->input1_sign || (p->shift_type != 0) != p->input0_sign))
+        fw_refuse("a shift's counts are signed, and it is arithmetic (shift_type 1) where its source is signed");
+    if (p->op != BM_CPY && p->input0_8bit != p->input1_8bit)
+        fw_refuse("one source is 8-bit and the other 16-bit; they have one width");
+    if ((p->op == BM_AND || p->op == BM_OR || p->op == BM_XOR) && p->input0_8bit != p->output_8bit)
+        fw_refuse("bitwise operations have an output of their sources' width");
+    if ((p->op == BM_MAX || p->op == BM_MIN) && p->input0_sign != p->input1_sign)
+        fw_refuse("both sources of a maximum or minimum are signed or both unsigned");
+}
+
 /* A constant is given in the address: the memory's base is added to it, and its low bits count. */
 void bm_atomic_tensor_arithmetic_quantized(const ArithQuantParam *param) {
     FW_ENTER();
-    if (param->op == BM_MUL && !(param->input0_8bit && param->input1_8bit))
-        fw_refuse("the sources of a product are 8-bit");
-    if ((param->op == BM_MAX || param->op == BM_MIN) && param->input0_sign != param->input1_sign)
-        fw_refuse("both sources of a maximum or minimum are signed or both unsigned");
+    check_packed(param);
     dim4 shape = dims(param->shape);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     begin_arithmetic(d, param->op, &shape);
@@ -111,6 +137,7 @@ void bm_atomic_tensor_arithmetic_quantized(const ArithQuantParam *param) {
     if (param->input1_h_is1) stride[2] = 0;
     if (param->input1_w_is1) stride[3] = 0;
     set_opd1_stride(d, stride);
+    bd_set_opd0_neq1(d, param->input0_stride[0] == 0);
     bd_set_opd1_neq1(d, param->input1_n_is1);
     fw_emit_bd(d);
 }
@@ -134,7 +161,8 @@ void bm_atomic_md_scalar(const MDScalarParam *param) {
     FW_ENTER();
     dim4 shape = dims(param->shape);
     fw_check_shape(&shape);
-    if (param->op == BM_DIV && param->result_add) fw_refuse("a quotient cannot be added to the old result");
+    check_op(param->op, OP(MUL) | OP(ADD) | OP(SUB) | OP(DIV));
+    if (param->op != BM_MUL && param->result_add) fw_refuse("only a product is added to the old result");
     operand dst = of(false, 0, param->output_addr, "output");
     operand a = of(param->input0_is_const, param->input0_const, param->input0_addr, "input 0");
     operand b = of(param->input1_is_const, param->input1_const, param->input1_addr, "input 1");
@@ -143,6 +171,7 @@ void bm_atomic_md_scalar(const MDScalarParam *param) {
 
 void bm_atomic_md_linear(const MDLinearParam *param) {
     FW_ENTER();
+    check_op(param->op, OP(MAC) | OP(SQR_SUM) | OP(SQR_DIFF));
     dim4 shape = dims(param->shape);
     fw_check_shape(&shape);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
@@ -196,6 +225,7 @@ void bm_atomic_md_sfu(const MDSFUParam *param) {
     FW_ENTER();
     dim4 shape = dims(param->shape);
     fw_check_shape(&shape);
+    check_op(param->op, OP(TAYLOR) | OP(FP32_INT32) | OP(NORMALIZE_INT32) | OP(NORMALIZE_FP32) | OP(RSQRT));
     int eu = (int)param->op;
     if (param->op == BM_NORMALIZE_INT32) eu = BD_EU_FP32_NORMALIZE;
     if (param->op == BM_NORMALIZE_FP32) eu = BD_EU_INT_NORMALIZE;
@@ -217,6 +247,7 @@ void bm_atomic_table_lookup(const TableLookupParam *param) {
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_TABLE_LOOKUP);
+    if (param->index_prec > 1) fw_refuse("index_prec %u is neither 0 (8-bit) nor 1", (unsigned)param->index_prec);
     if (param->index_prec == 0) bd_set_opt_opd0_prec(d, BD_PRECISION_INT8);
     set_result_size(d, &shape);
     bd_set_res0_addr(d, aligned_local(param->output_addr, "output"));
@@ -228,6 +259,7 @@ void bm_atomic_table_lookup(const TableLookupParam *param) {
 
 void bm_atomic_vec_correlation(const VecParam *param) {
     FW_ENTER();
+    check_op(param->op, PAIRS_OPS);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_VECTOR_CORRELATION);

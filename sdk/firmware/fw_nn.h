@@ -30,11 +30,16 @@ typedef enum { FW_CONVOLUTION, FW_DEPTHWISE, FW_MAX_POOL } fw_window_kind;
 
 /* Height and width of the result; refuses a window that does not fit. */
 dim2 fw_nn_result(fw_window_kind kind, const fw_window *w);
-/* Refuses addresses outside local memory and results that do not exist; fills all fields of the window and
- * the default precisions. q is NULL for fp32. */
+/* Refuses addresses outside local memory or not aligned as the layout asks, and results that do not exist;
+ * fills all fields of the window and the default precisions. q is NULL for fp32. */
 void fw_nn_begin(uint32_t *d, fw_window_kind kind, const fw_window *w, const fw_quantization *q);
 void fw_nn_weight(uint32_t *d, const fw_weight *weight);
 void fw_nn_bias(uint32_t *d, bool used, local_addr_t bias);
+
+/* Refuses an address that is no multiple of `unit` bytes. */
+void fw_nn_check_multiple(local_addr_t addr, unsigned unit, const char *which);
+/* Refuses a tensor of words that does not start on the NPU where the output does. */
+void fw_nn_check_same_npu(local_addr_t addr, local_addr_t output, const char *which);
 
 /* An address field from an address of the kernel API; refuses what is not local memory. */
 uint32_t fw_nn_local(local_addr_t addr, const char *which);

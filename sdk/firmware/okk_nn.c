@@ -17,10 +17,6 @@ static void check_step(dim2 step, const char *what) {
         fw_refuse("%s [%d, %d] is outside 1..%d", what, step.h, step.w, STEP_MAX);
 }
 
-static void check_same_npu(local_addr_t addr, local_addr_t output, const char *which) {
-    fw_bd_check_tensor(tensor(addr, NULL), tensor(output, NULL), which);
-}
-
 static fw_window window_of(local_addr_t output, local_addr_t input, const dim4 *shape, int kernel_h, int kernel_w,
                            const Padding *padding, const dim2 *stride, const dim2 *dilation) {
     static const dim2 one = {1, 1};
@@ -34,7 +30,6 @@ static fw_window window_of(local_addr_t output, local_addr_t input, const dim4 *
     check_padded(shape->w, w.pad.left, w.pad.right, "w");
     check_step(w.stride, "stride");
     check_step(w.dilation, "dilation");
-    if (output % 128 != 0) fw_refuse("output address 0x%x is not a multiple of 128", (unsigned)output);
     return w;
 }
 
@@ -44,8 +39,8 @@ static void convolution(fw_window w, int output_c, const dim4 *input_stride, fw_
                         local_addr_t bias, bool result_add) {
     w.output_c = output_c;
     w.input_stride = input_stride;
-    if (!weight.constant) check_same_npu(weight.value, w.output, "weight");
-    if (using_bias) check_same_npu(bias, w.output, "bias");
+    if (!weight.constant) fw_nn_check_same_npu(weight.value, w.output, "weight");
+    if (using_bias) fw_nn_check_same_npu(bias, w.output, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_CONVOLUTION, &w, NULL);
     fw_nn_weight(d, &weight);
@@ -94,9 +89,9 @@ void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr, loca
                          bool using_bias, const Padding *padding, const dim2 *stride, const dim2 *dilation) {
     FW_ENTER();
     fw_window w = window_of(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, dilation);
-    check_same_npu(input_addr, output_addr, "input");
-    check_same_npu(weight_addr, output_addr, "weight");
-    if (using_bias) check_same_npu(bias_addr, output_addr, "bias");
+    fw_nn_check_same_npu(input_addr, output_addr, "input");
+    fw_nn_check_same_npu(weight_addr, output_addr, "weight");
+    if (using_bias) fw_nn_check_same_npu(bias_addr, output_addr, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_DEPTHWISE, &w, NULL);
     fw_nn_weight(d, &(fw_weight){false, weight_addr, NULL});
@@ -116,7 +111,7 @@ static void one_pool(fw_window_kind kind, const fw_window *w, const uint32_t *we
  * layout that the instruction implies depends on its number of channels. */
 static void pool(fw_window_kind kind, const fw_window *w, const uint32_t *weight) {
     enum { MOST_C = 4095, PIECE_C = 63 * FW_NPU_NUM };
-    check_same_npu(w->input, w->output, "input");
+    fw_nn_check_same_npu(w->input, w->output, "input");
     if (w->shape.c <= MOST_C) {
         one_pool(kind, w, weight);
         return;
@@ -187,11 +182,8 @@ void okk_bdc_matmul(local_addr_t output_addr, local_addr_t left_addr, local_addr
     p.right_c = channels(right_cols, right_cols_per_channel, "right");
     p.using_bias = using_bias;
     p.result_add = result_add;
-    check_same_npu(right_addr, output_addr, "right");
-    if (using_bias) check_same_npu(bias_addr, output_addr, "bias");
-    if (output_addr % 128 != 0 || left_addr % 128 != 0 || right_addr % 128 != 0)
-        fw_refuse("a matrix address is not a multiple of 128 (output 0x%x, left 0x%x, right 0x%x)",
-                  (unsigned)output_addr, (unsigned)left_addr, (unsigned)right_addr);
+    fw_nn_check_same_npu(right_addr, output_addr, "right");
+    if (using_bias) fw_nn_check_same_npu(bias_addr, output_addr, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_product(d, &p);
     fw_emit_bd(d);

@@ -252,7 +252,7 @@ void okk_bdc_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_ad
         part.w = (pixels - k + 3) / 4;
         take_byte(k, tensor(dst_addr + 4 * (local_addr_t)k, &spread), work, &part);
     }
-    word_op(BD_EU_AND, dst, dst, 0xFF, shape);
+    if (pixels > 1) word_op(BD_EU_AND, dst, dst, 0xFF, shape);
     bytes_to_numbers(dst, shape, is_signed);
 }
 
