@@ -82,7 +82,11 @@ class Tpu:
             with np.errstate(all="ignore"), flushing():
                 for engine, index in order:
                     plan = self._plan(engine, plans[engine][index], columns[engine], index, where)
-                    plan.run()
+                    try:
+                        plan.run()
+                    except DeviceError as error:  # what only the data shows
+                        row = columns[engine].row(index)
+                        raise _located(error, engine, row, index, lookup(engine, row), where) from None
                     done[engine] += 1
                     clock.advance(engine, index, plan.cycles)
         finally:

@@ -68,6 +68,9 @@ void bm_atomic_gather_data(const GatherDataParam *param) {
 
 #define SERIES 32
 #define EXP_LEAST -103.0f
+/* Beyond these a sigmoid is 0 or 1, a tanh -1 or 1; the table of powers of e ends a little further out. */
+#define SIGMOID_MOST 88.0f
+#define TANH_MOST 20.0f
 
 static dim4 dims(const unsigned int *v) { return (dim4){(int)v[0], (int)v[1], (int)v[2], (int)v[3]}; }
 
@@ -94,6 +97,12 @@ void bm_local_exp(const ExpParam *param) {
     fw_bd_ar(copy, src, imm, NULL, &shape);
 }
 
+static void clamp(operand dst, operand src, float most, const dim4 *shape) {
+    operand limit = number(most);
+    fw_bd_md_max(dst, src, number(-most), shape);
+    fw_bd_ar(with_eu(FP32, BD_EU_MIN), dst, dst, &limit, shape);
+}
+
 void bm_local_act(const ActParam *param) {
     FW_ENTER();
     dim4 shape = dims(param->shape);
@@ -114,8 +123,14 @@ void bm_local_act(const ActParam *param) {
         fw_bd_md_scalar(BD_EU_SUB, false, dst, dst, number(1.0f), &shape);
         fw_bd_md_select(dst, src, number(0.0f), src, dst, &shape);
         return;
-    case BM_TANH: fw_tanh(dst, src, imm, &shape, SERIES); return;
-    case BM_SIGMOID: fw_sigmoid(dst, src, imm, &shape, SERIES); return;
+    case BM_TANH:
+        clamp(imm, src, TANH_MOST, &shape);
+        fw_tanh(dst, imm, imm, &shape, SERIES);
+        return;
+    case BM_SIGMOID:
+        clamp(imm, src, SIGMOID_MOST, &shape);
+        fw_sigmoid(dst, imm, imm, &shape, SERIES);
+        return;
     case BM_PRELU: fw_refuse("prelu needs a slope, which ActParam does not hold");
     default: fw_refuse("activation %d does not exist", (int)param->act_type);
     }
