@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.flush import flushing
+from firmware_sim.instructions.workers import threads
 from firmware_sim.isa.disasm import LAYOUTS, operand_text
 from firmware_sim.isa.instruction import Engine, Instruction, Run
 from firmware_sim.isa.layout import Columns, Row
@@ -50,6 +51,7 @@ class Tpu:
     """
 
     def __init__(self, memory: Memory) -> None:
+        threads()  # a wrong TPULAYER_THREADS is said here, not when the first instruction is large
         self.memory = memory
         self.bd_id = 0
         self.gdma_id = 0

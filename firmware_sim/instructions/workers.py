@@ -24,7 +24,8 @@ def threads() -> int:
         return len(os.sched_getaffinity(0))
     if not text.isdecimal() or int(text) == 0:
         raise UsageError(
-            f"TPULAYER_THREADS is {text!r}", hint="set it to the number of threads, 1 or more, or unset it"
+            f"TPULAYER_THREADS is {text!r}, which is no number of threads",
+            hint="set it to 1 or more, or unset it to use all processors",
         )
     return int(text)
 

@@ -1,0 +1,60 @@
+"""Cutting one instruction's work for threads, and TPULAYER_THREADS."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmware_sim.device import Device
+from firmware_sim.errors import UsageError
+from firmware_sim.instructions import workers
+from user_layers.build.kernel import kernel_firmware
+
+
+@pytest.fixture
+def asked() -> Iterator[pytest.MonkeyPatch]:
+    """The number of threads is looked up anew, and not kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        workers.threads.cache_clear()
+        yield patch
+    workers.threads.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", " 2", "1e3", "²"])
+def test_a_wrong_number_of_threads(asked: pytest.MonkeyPatch, text: str) -> None:
+    asked.setenv("TPULAYER_THREADS", text)
+    with pytest.raises(UsageError) as caught:
+        workers.threads()
+    assert caught.value.message == f"TPULAYER_THREADS is {text!r}, which is no number of threads"
+    assert "1 or more" in caught.value.hint
+
+
+def test_the_number_of_threads(asked: pytest.MonkeyPatch) -> None:
+    asked.setenv("TPULAYER_THREADS", "3")
+    assert workers.threads() == 3
+    workers.threads.cache_clear()
+    asked.setenv("TPULAYER_THREADS", "")
+    assert workers.threads() == len(os.sched_getaffinity(0))
+
+
+def test_a_device_says_it_when_it_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And not later, in the middle of the first kernel with a large instruction."""
+    source = tmp_path / "nothing.c"
+    source.write_text('#include "okk.h"\nvoid k(const void *args) {}\nOKKERNEL_FUNC_REGISTER(k)\n')
+    image = kernel_firmware([source])
+    monkeypatch.setenv("TPULAYER_THREADS", "many")
+    with pytest.raises(UsageError, match="TPULAYER_THREADS is 'many', which is no number of threads"):
+        Device(image)
+
+
+@given(st.integers(1, 10_000), st.integers(1, 300), st.integers(1, 70))
+def test_cuts_are_the_whole_in_order(size: int, unit: int, pieces: int) -> None:
+    cuts = workers.cut(size, unit, pieces)
+    assert [i for a, b in cuts for i in range(a, b)] == list(range(size))
+    assert len(cuts) <= pieces
+    assert all(a < b and a % unit == 0 for a, b in cuts)
