@@ -51,7 +51,7 @@ def _batches(draw: st.DrawFn) -> int:
 @st.composite
 def convolution(draw: st.DrawFn) -> Case:
     precision = draw(st.sampled_from(_PRECISIONS))
-    winograd = precision is Precision.INT8 and draw(st.integers(0, 2)) == 0
+    winograd = draw(st.integers(0, 2)) == 0
     fixed = precision is not Precision.FP32
     fields: Fields = {"tsk_typ": Task.CONV, "opt_res0_prec": precision, "opt_winograd": int(winograd)}
     for axis in "hw":

@@ -65,6 +65,16 @@ def add(a: int, b: int) -> int:
     return rounded(value(a) + value(b), SIGN if both_negative_zero else 0)
 
 
+def tree(numbers: list[int]) -> int:
+    """One step of the adder tree: each number cut to whole steps of the largest, added exactly."""
+    numbers = [flush(b) for b in numbers]
+    special = {b for b in numbers if b & INF == INF}
+    if special:
+        return special.pop() if len(special) == 1 else NAN
+    unit = Fraction(2) ** (max(b >> 23 & 255 for b in numbers) - 127 - 24)  # a bit below the largest's last
+    return rounded(sum((int(value(b) / unit) * unit for b in numbers), Fraction(0)), 0)
+
+
 def sub(a: int, b: int) -> int:
     return add(a, b if is_nan(b) else b ^ SIGN)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,21 +21,10 @@ _EDGES = [0, 1, 0x7FFFFF, 0x800000, 0x800001, 0x1000000, 0x3F800000, 0x4B000001,
 _SPECIAL = [ref.INF, ref.INF | ref.SIGN, ref.NAN]
 
 
-def step(numbers: list[int]) -> int:
-    """One step of the tree on fp32 bits: each number cut to whole steps of the largest, added exactly."""
-    numbers = [ref.flush(b) for b in numbers]
-    if any((b & ref.INF) == ref.INF for b in numbers):
-        special = {b for b in numbers if (b & ref.INF) == ref.INF}
-        return special.pop() if len(special) == 1 else ref.NAN
-    top = max(b >> 23 & 255 for b in numbers)
-    unit = Fraction(2) ** (top - 127 - 24)  # one bit below the last one of the largest
-    return ref.rounded(sum((int(ref.value(b) / unit) * unit for b in numbers), Fraction(0)), 0)
-
-
 def total(numbers: list[int]) -> int:
     result = 0
     for at in range(0, len(numbers), adder_tree.INPUTS):
-        result = step([result, *numbers[at : at + adder_tree.INPUTS]])
+        result = ref.tree([result, *numbers[at : at + adder_tree.INPUTS]])
     return result
 
 

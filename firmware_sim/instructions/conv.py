@@ -34,7 +34,7 @@ def _planes(row: Row) -> Planes:
     return Planes(window_of(row, "h"), window_of(row, "w"), whole=True)
 
 
-def _channels(row: Row) -> int:
+def channels_of(row: Row) -> int:
     channels = row["opd0_c"]
     if channels == 0:
         raise DeviceError("opd0: no channels", hint="sizes start at 1")
@@ -45,7 +45,7 @@ def _weight(row: Row, group: int, itemsize: int, kernel: tuple[int, int]) -> Ope
     if row["opt_opd1_const"]:
         return Constant("opd1", row["opd1_addr"])
     h, w = kernel
-    channels, out = -(-_channels(row) // group), row["res0_c"]
+    channels, out = -(-channels_of(row) // group), row["res0_c"]
     slots = -(-(parts.lane_of(row) + out) // chip.NPU_NUM)  # weights start on the result's lane
     return parts.weight(row, (channels, out, h, w), itemsize, default=(h * w * slots, h * w, w, 1))
 
@@ -67,7 +67,7 @@ def _fp32_operands(row: Row) -> tuple[Operand, ...]:
     access = Access.UPDATE if row["opt_res_add"] else Access.WRITE
     return (
         parts.result(row, access),
-        parts.neuron(row, _channels(row), explicit=True),
+        parts.neuron(row, channels_of(row), explicit=True),
         _weight(row, 2, parts.PAIR, kernel_of(row)),
         *parts.bias(row, parts.WORD),
     )
@@ -215,7 +215,7 @@ class FixedOperands:
 def fixed_operands(row: Row, itemsize: int) -> FixedOperands:
     return FixedOperands(
         parts.packed_result(row, itemsize),
-        parts.packed_neuron(row, _channels(row), explicit=True),
+        parts.packed_neuron(row, channels_of(row), explicit=True),
         _weight(row, 4, parts.WORD, kernel_of(row)),
         parts.bias(row, 2),
     )
