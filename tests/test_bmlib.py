@@ -179,6 +179,78 @@ def test_the_firmware_may_come_from_the_environment(firmware: Path, tmp_path: Pa
     assert done.stdout == "ok\n", done.stdout + done.stderr
 
 
+MORE_MEMORY = r"""
+static bm_status_t checked(bm_status_t status, int *reached) {
+    BM_CHECK_RET(status);
+    *reached += 1;
+    BM_CHECK_RET(BM_SUCCESS);
+    return BM_SUCCESS;
+}
+
+int main(void) {
+    bm_handle_t h;
+    bm_device_mem_t a, b;
+    int reached = 0;
+    unsigned char bytes[12], three[4] = {1, 2, 3, 4};
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[6];
+    CHECK(checked(BM_ERR_BUSY, &reached) == BM_ERR_BUSY && reached == 0);
+    CHECK(checked(bm_dev_request(&h, 0), &reached) == BM_SUCCESS && reached == 1);
+    CHECK(bm_malloc_neuron_device(h, &a, 1, 2, 1, 3) == BM_SUCCESS && bm_mem_get_device_size(a) == 24);
+    CHECK(bm_malloc_neuron_device(h, &b, 1, 0, 1, 3) == BM_ERR_PARAM);
+    CHECK(bm_malloc_neuron_device(h, &b, 1024, 1024, 1024, 1) == BM_ERR_PARAM); /* 4 GiB */
+    CHECK(bm_malloc_device_byte_heap(h, &b, 2, 12) == BM_SUCCESS && bm_mem_get_device_size(b) == 12);
+    CHECK(bm_memset_device_ext(h, three, 3, b) == BM_SUCCESS && bm_memcpy_d2s(h, bytes, b) == BM_SUCCESS);
+    for (int i = 0; i < 12; i++) CHECK(bytes[i] == i % 3 + 1);
+    CHECK(bm_memset_device_ext(h, three, 1, b) == BM_SUCCESS && bm_memcpy_d2s(h, bytes, b) == BM_SUCCESS);
+    for (int i = 0; i < 12; i++) CHECK(bytes[i] == 1);
+    CHECK(bm_memset_device_ext(h, three, 5, b) == BM_ERR_PARAM);
+    bm_mem_set_device_size(&b, 10);
+    CHECK(bm_memset_device_ext(h, three, 4, b) == BM_ERR_PARAM && bm_memset_device(h, 0, b) == BM_ERR_PARAM);
+    bm_free_device(h, b);
+    CHECK(bm_malloc_device_byte_heap(h, &b, 3, 12) == BM_ERR_PARAM);
+    CHECK(bm_malloc_device_byte_heap_mask(h, &b, 8, 12) == BM_ERR_PARAM);
+    CHECK(bm_malloc_device_byte_heap_mask(h, &b, 6, 12) == BM_SUCCESS);
+    bm_free_device(h, b);
+    bm_free_device(h, a);
+    bm_system_mem_t host = bm_mem_from_system(x);
+    CHECK(bm_mem_convert_system_to_device_neuron(h, &a, host, true, 1, 1, 2, 3) == BM_SUCCESS);
+    CHECK(bm_memcpy_d2s(h, y, a) == BM_SUCCESS && memcmp(x, y, sizeof x) == 0);
+    bm_free_device(h, a);
+    CHECK(bm_mem_convert_system_to_device_coeff_byte(h, &a, host, true, 24) == BM_SUCCESS);
+    CHECK(bm_memcpy_d2s(h, y, a) == BM_SUCCESS && memcmp(x, y, sizeof x) == 0);
+    CHECK(bm_mem_convert_system_to_device_coeff(h, &b, bm_mem_null(), true, 6) == BM_ERR_PARAM);
+    CHECK(bm_mem_convert_system_to_device_coeff(h, &b, bm_mem_null(), false, 6) == BM_SUCCESS);
+    CHECK(bm_mem_get_device_size(b) == 24);
+    bm_free_device(h, b);
+    CHECK(bm_mem_convert_system_to_device_neuron_byte(h, &b, bm_mem_null(), false, 2, 3, 1, 1) == BM_SUCCESS);
+    CHECK(bm_mem_get_device_size(b) == 6);
+    CHECK(okkernel_launch_async(h, "minus", NULL, 0) == BM_SUCCESS);
+    bm_flush(h); /* says what went wrong, and has no status */
+    CHECK(okkernel_sync(h) == BM_SUCCESS);
+    bm_dev_free(h);
+    printf("ok\n");
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_more_ways_to_device_memory(language: str, firmware: Path, tmp_path: Path) -> None:
+    program = build(tmp_path, MORE_MEMORY, language=language)
+    done = run(program, BMRUNTIME_FIRMWARE_PATH=str(firmware))
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+    for text in (
+        "bm_malloc_neuron_device: extents are 1 or more",
+        "bm_malloc_neuron_device: the size is not a number of bytes in 32 bits",
+        "bm_memset_device_ext: mode is 1 to 4 bytes",
+        "bm_memset_device_ext: the size 10 is not a multiple of 4",
+        "bm_malloc_device_byte_heap: heap_id is 0, 1 or 2",
+        "sys_mem is no memory of the host",
+        "no kernel minus",
+    ):
+        assert text in done.stderr
+
+
 MALLOC = r"""
 int main(void) {
     bm_handle_t h;

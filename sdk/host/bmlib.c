@@ -362,6 +362,73 @@ bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, in
     return bm_malloc_device_byte(handle, pmem, (unsigned int)count * 4);
 }
 
+enum { HEAPS = 3 };
+
+typedef struct {
+    int extents[4];
+} shape;
+
+static bm_status_t malloc_elements(bm_handle_t handle, bm_device_mem_t *pmem, shape s, unsigned int width,
+                                   const char *function) {
+    uint64_t size = width;
+    for (int i = 0; i < 4; i++) {
+        if (s.extents[i] < 1) return refuse(function, "extents are 1 or more");
+        size *= (uint64_t)s.extents[i];
+        if (size > UINT32_MAX) return refuse(function, "the size is not a number of bytes in 32 bits");
+    }
+    return bm_malloc_device_byte(handle, pmem, (unsigned int)size);
+}
+
+bm_status_t bm_malloc_neuron_device(bm_handle_t handle, bm_device_mem_t *pmem, int n, int c, int h, int w) {
+    return malloc_elements(handle, pmem, (shape){{n, c, h, w}}, 4, __func__);
+}
+
+bm_status_t bm_malloc_device_byte_heap(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id, unsigned int size) {
+    if (heap_id < 0 || heap_id >= HEAPS) return refuse(__func__, "heap_id is 0, 1 or 2");
+    return bm_malloc_device_byte(handle, pmem, size);
+}
+
+bm_status_t bm_malloc_device_byte_heap_mask(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id_mask,
+                                            unsigned int size) {
+    if ((heap_id_mask & ((1 << HEAPS) - 1)) == 0)
+        return refuse(__func__, "heap_id_mask has none of bits 0, 1 and 2");
+    return bm_malloc_device_byte(handle, pmem, size);
+}
+
+static bm_status_t convert(bm_handle_t handle, bm_device_mem_t *dev_mem, bm_system_mem_t sys_mem, bool need_copy,
+                           shape s, unsigned int width, const char *function) {
+    if (need_copy && (sys_mem.flags.u.mem_type != BM_MEM_TYPE_SYSTEM || sys_mem.u.system.system_addr == NULL))
+        return refuse(function, "there is nothing to copy: sys_mem is no memory of the host");
+    bm_status_t status = malloc_elements(handle, dev_mem, s, width, function);
+    if (status != BM_SUCCESS || !need_copy) return status;
+    status = bm_memcpy_s2d(handle, *dev_mem, sys_mem.u.system.system_addr);
+    if (status != BM_SUCCESS) bm_free_device(handle, *dev_mem);
+    return status;
+}
+
+bm_status_t bm_mem_convert_system_to_device_neuron(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                   struct bm_mem_desc sys_mem, bool need_copy, int n, int c, int h,
+                                                   int w) {
+    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{n, c, h, w}}, 4, __func__);
+}
+
+bm_status_t bm_mem_convert_system_to_device_neuron_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                        struct bm_mem_desc sys_mem, bool need_copy, int n, int c,
+                                                        int h, int w) {
+    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{n, c, h, w}}, 1, __func__);
+}
+
+bm_status_t bm_mem_convert_system_to_device_coeff(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                  struct bm_mem_desc sys_mem, bool need_copy, int coeff_count) {
+    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{1, 1, 1, coeff_count}}, 4, __func__);
+}
+
+bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                       struct bm_mem_desc sys_mem, bool need_copy,
+                                                       int coeff_count) {
+    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{1, 1, 1, coeff_count}}, 1, __func__);
+}
+
 void bm_free_device(bm_handle_t handle, bm_device_mem_t mem) {
     (void)ask(handle, (question){.function = __func__, .head = {.op = OP_FREE, .a = bm_mem_get_device_addr(mem)}});
 }
@@ -438,14 +505,28 @@ bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offse
     return bm_memcpy_d2d_byte(handle, dst, (size_t)dst_offset * 4, src, (size_t)src_offset * 4, (size_t)len * 4);
 }
 
-bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem) {
-    if (mem.size % 4 != 0) return refuse(__func__, "the size is not a multiple of 4");
-    int *words = malloc((size_t)mem.size + 1);
-    if (words == NULL) return BM_ERR_NOMEM;
-    for (unsigned int i = 0; i < mem.size / 4; i++) words[i] = value;
-    bm_status_t status = write_device(handle, mem, words, mem.size, 0, __func__);
-    free(words);
+static bm_status_t fill(bm_handle_t handle, const void *value, unsigned int width, bm_device_mem_t mem,
+                        const char *function) {
+    if (mem.size % width != 0) {
+        fprintf(stderr, "bmlib: %s: the size %u is not a multiple of %u\n", function, mem.size, width);
+        return BM_ERR_PARAM;
+    }
+    char *bytes = malloc((size_t)mem.size + 1);
+    if (bytes == NULL) return BM_ERR_NOMEM;
+    for (size_t i = 0; i < mem.size; i += width) memcpy(bytes + i, value, width);
+    bm_status_t status = write_device(handle, mem, bytes, mem.size, 0, function);
+    free(bytes);
     return status;
+}
+
+bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem) {
+    return fill(handle, &value, 4, mem, __func__);
+}
+
+bm_status_t bm_memset_device_ext(bm_handle_t handle, void *value, int mode, bm_device_mem_t mem) {
+    if (value == NULL) return refuse(__func__, "value is NULL");
+    if (mode < 1 || mode > 4) return refuse(__func__, "mode is 1 to 4 bytes");
+    return fill(handle, value, (unsigned int)mode, mem, __func__);
 }
 
 /* ---- kernels ---- */
@@ -492,3 +573,4 @@ bm_status_t okkernel_sync(bm_handle_t handle) { return sync_all(handle, __func__
 bm_status_t bm_device_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
 bm_status_t bm_handle_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
 bm_status_t bm_thread_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
+void bm_flush(bm_handle_t handle) { (void)sync_all(handle, __func__); }

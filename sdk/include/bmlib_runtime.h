@@ -68,6 +68,13 @@ typedef struct bm_context *bm_handle_t;
 
 #define BM_MEM_ADDR_NULL (0xfffffffff)
 
+/* In a function that returns bm_status_t: leaves it with the call's status unless that is BM_SUCCESS. */
+#define BM_CHECK_RET(call)                                                       \
+    do {                                                                         \
+        bm_status_t bm_check_ret_status = (call);                                \
+        if (bm_check_ret_status != BM_SUCCESS) return bm_check_ret_status;       \
+    } while (0)
+
 /* ---- the device ---- */
 bm_status_t bm_dev_getcount(int *count);
 bm_status_t bm_dev_query(int devid);
@@ -94,6 +101,24 @@ bm_device_mem_t bm_mem_null(void);
 bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size);
 bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count);
 void bm_free_device(bm_handle_t handle, bm_device_mem_t mem);
+/* n * c * h * w elements of 32 bits. */
+bm_status_t bm_malloc_neuron_device(bm_handle_t handle, bm_device_mem_t *pmem, int n, int c, int h, int w);
+/* The card has heaps 0, 1 and 2; here they are one, all of DDR. */
+bm_status_t bm_malloc_device_byte_heap(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id, unsigned int size);
+bm_status_t bm_malloc_device_byte_heap_mask(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id_mask,
+                                            unsigned int size);
+/* Allocates n * c * h * w or coeff_count elements, of 32 bits or (_byte) of 8, and with need_copy fills them from
+ * sys_mem. */
+bm_status_t bm_mem_convert_system_to_device_neuron(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                   struct bm_mem_desc sys_mem, bool need_copy, int n, int c, int h,
+                                                   int w);
+bm_status_t bm_mem_convert_system_to_device_neuron_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                        struct bm_mem_desc sys_mem, bool need_copy, int n, int c,
+                                                        int h, int w);
+bm_status_t bm_mem_convert_system_to_device_coeff(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                  struct bm_mem_desc sys_mem, bool need_copy, int coeff_count);
+bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
+                                                       struct bm_mem_desc sys_mem, bool need_copy, int coeff_count);
 
 /* ---- copies: s system (host), d device; _partial: size bytes, _offset: from there on ---- */
 bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src);
@@ -111,6 +136,8 @@ bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst, size_t d
                                size_t src_offset, size_t size);
 /* Fills with a 32-bit word; the size is a multiple of 4. */
 bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem);
+/* Fills with the first `mode` bytes at value (1 to 4); the size is a multiple of mode. */
+bm_status_t bm_memset_device_ext(bm_handle_t handle, void *value, int mode, bm_device_mem_t mem);
 
 /* ---- kernels ----
  * load_firmware: here firmware_tcm is the firmware.so that build_bmkernel or build_layers made (or its
@@ -129,6 +156,7 @@ bm_status_t okkernel_sync(bm_handle_t handle);
 bm_status_t bm_device_sync(bm_handle_t handle);
 bm_status_t bm_handle_sync(bm_handle_t handle);
 bm_status_t bm_thread_sync(bm_handle_t handle);
+void bm_flush(bm_handle_t handle); /* bm_thread_sync without a status */
 
 #ifdef __cplusplus
 }
