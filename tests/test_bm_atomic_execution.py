@@ -101,6 +101,24 @@ void gather(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(gather)
+
+/* {address}: what the device says of itself, and a byte by way of each memory's pointer */
+void facts(const void *args) {
+    unsigned *out = (unsigned *)bm_global_mem_addr(*(const unsigned long long *)args);
+    const unsigned found[] = {
+        (unsigned)(bm_global_mem_start_addr() >> 32), bm_local_mem_start_addr(), bm_local_mem_size_per_npu(),
+        bm_local_mem_bank_per_npu(), bm_l2_sram_start_addr(), bm_l2_sram_size(), bm_dtcm_start_addr(),
+        bm_dtcm_size(), bm_lookup_table_start_addr(), bm_lookup_table_size(), (unsigned)bm_npu_num(),
+        bm_eu_num(),
+    };
+    unsigned char *memories[] = {
+        bm_local_mem_addr(5, 64), bm_l2_sram_addr(bm_l2_sram_start_addr()),
+        bm_dtcm_addr(bm_dtcm_start_addr())};
+    for (unsigned i = 0; i < sizeof found / sizeof *found; i++) out[i] = found[i];
+    for (unsigned i = 0; i < 3; i++) *memories[i] = (unsigned char)(i + 7);
+    for (unsigned i = 0; i < 3; i++) out[12 + i] = *memories[i];
+}
+OKKERNEL_FUNC_REGISTER(facts)
 """
 ROOM = 1 << 18  # bytes of each buffer
 
@@ -346,3 +364,15 @@ def test_an_index_beyond_l2_is_refused(bench: Bench, size: int) -> None:
     why = rf"opd1: index {elements} reaches beyond L2, which holds {elements} elements from opd0 on"
     with pytest.raises(DeviceError, match=f"in gather: BD command 1 .*{why}"):
         run_gather(bench, rows, np.array([0, elements], np.uint32), size)
+
+
+# ---- what the device says of itself ----
+
+
+def test_device_facts_in_the_bm_spelling(bench: Bench) -> None:
+    bench.device.launch("facts", struct.pack("<Q", bench.buffers[0]))
+    l2, dtcm = chip.L2_BASE + chip.L2_USER_OFFSET, 0x0202_0000
+    assert bench.get(0, 15, "uint32").tolist() == [
+        *(1, chip.LOCAL_BASE, chip.LOCAL_BYTES, 8, l2, chip.L2_USER_BYTES, dtcm, 0x5_F400),
+        *(0x32_3C00, 0xD_C400, chip.NPU_NUM, 32, 7, 8, 9),
+    ]

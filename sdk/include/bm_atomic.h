@@ -340,9 +340,25 @@ void bm_atomic_mask_memcpy_4D(const MaskMemCpy4DPram *param);
 /* Waits for everything, then says how many words the newest mask_memcpy_4D kept. */
 unsigned int bm_get_mask_memcpy_res_num(void);
 
-/* ---- the bm_ spelling of okk.h's order functions ---- */
+/* ---- the bm_ spelling of okk.h's functions ---- */
 void bm_initialize(void);
 void bm_poll(void);
+#define bm_global_mem_start_addr okk_global_mem_start_addr
+#define bm_local_mem_start_addr okk_local_mem_start_addr
+#define bm_local_mem_size_per_npu okk_local_mem_size_per_npu
+#define bm_local_mem_bank_per_npu okk_local_mem_bank_per_npu
+#define bm_l2_sram_start_addr okk_l2_sram_start_addr
+#define bm_l2_sram_size okk_l2_sram_size
+#define bm_dtcm_start_addr okk_dtcm_start_addr
+#define bm_dtcm_size okk_dtcm_size
+#define bm_lookup_table_start_addr okk_lookup_table_start_addr
+#define bm_lookup_table_size okk_lookup_table_size
+#define bm_npu_num okk_npu_num
+#define bm_eu_num okk_eu_num
+#define bm_global_mem_addr okk_global_mem_addr
+#define bm_local_mem_addr okk_local_mem_addr
+#define bm_l2_sram_addr okk_l2_sram_addr
+#define bm_dtcm_addr okk_dtcm_addr
 
 #ifdef __cplusplus
 }
