@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from firmware_sim.isa.codes import Eu, Format, Special, Task
+from firmware_sim.isa.codes import Direction, Eu, Format, Special, Task
 from firmware_sim.isa.footprint import Block, Space
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA, U32
@@ -157,6 +157,27 @@ _CONVERSIONS = [
     for b in Format
     if a != b and Format.INT16 not in (a, b) and {a, b} != {Format.INT8, Format.UINT8}
 ]
+
+
+@st.composite
+def lrn_shift(draw: st.DrawFn) -> Case:
+    shape = draw(shapes)
+    fields: Fields = {"special_func": Special.LRN_SHIFT, "direction": Direction.L2L}
+    fields.update(lrn_shift_num=draw(st.integers(0, 15)), lrn_shift_dir=draw(st.integers(0, 1)))
+    data_format = draw(st.sampled_from([Format.FP32, Format.INT16, Format.INT8, Format.FP16]))
+    fields.update(src_data_format=data_format, dst_data_format=data_format)
+    if draw(st.booleans()):  # else batches may overlap on dst's lanes, which is settled without a mask only
+        steps = draw(strides(shape, False))
+        fields.update(stride_enable=1, **{f"src_{a}stride": s for a, s in zip(_AXES, steps, strict=True)})
+        if draw(st.integers(0, 2)) == 0:
+            mask = st.integers(0, 2**32 - 1)
+            fields.update(localmem_mask_l32=draw(mask), localmem_mask_h32=draw(mask))
+    for side, base in (("src", 0x1000), ("dst", 0x5000)):  # room for a channel before the first
+        fields.update((f"{side}_{a}size", s) for a, s in zip(_AXES, shape, strict=True))
+        fields[f"{side}_start_addr_l32"] = (
+            LOCAL + draw(lanes) * LANE + base + draw(st.integers(0, 9)) * data_format.itemsize
+        )
+    return Engine.GDMA, fields
 
 
 @st.composite

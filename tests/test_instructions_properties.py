@@ -288,6 +288,7 @@ def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
         cases.arithmetic(),
         cases.md(),
         cases.dma(),
+        cases.lrn_shift(),
         cases_nn.convolution(),
         cases_nn.depthwise(),
         cases_nn.product(),

@@ -24,6 +24,7 @@ FAMILIES: dict[str, st.SearchStrategy[isa_cases.Case]] = {
     "arithmetic": isa_cases.arithmetic(),
     "md": isa_cases.md(),
     "dma": isa_cases.dma(),
+    "shift over channels": isa_cases.lrn_shift(),
     "convolution": isa_cases_nn.convolution(),
     "depthwise": isa_cases_nn.depthwise(),
     "product": isa_cases_nn.product(),

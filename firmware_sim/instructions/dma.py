@@ -60,7 +60,7 @@ def place(row: Row, side: str, itemsize: int) -> tuple[Space, int]:
     return space, offset
 
 
-def _refuse_unverified(row: Row) -> None:
+def refuse_unverified(row: Row) -> None:
     for name in ("src_hshift", "src_wshift", "dst_hshift", "dst_wshift"):
         if row[name]:
             raise DeviceError(f"{name} = {row[name]}: unverified, no source tells what it does exactly")
@@ -169,7 +169,7 @@ def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
 
 def _moves(row: Row) -> tuple[Move, ...]:
     """What a copy, transposing copy or conversion moves."""
-    _refuse_unverified(row)
+    refuse_unverified(row)
     if row["common_mode"]:
         return _linear(row)
     special = Special(row["special_func"])
@@ -244,7 +244,7 @@ class _Fill:
 
 
 def _fill(row: Row) -> _Fill:
-    _refuse_unverified(row)
+    refuse_unverified(row)
     dst_format = data_format(row, "dst")
     direction = Direction(row["direction"])
     if direction not in (Direction.S2S, Direction.L2L):
@@ -325,6 +325,5 @@ INSTRUCTIONS = (
         "write a constant",
         _FILL,
     ),
-    _refused("lrn_shift", Special.LRN_SHIFT, "shift over channels"),
     _refused("winograd", Special.WINOGRAD, "winograd rearrangement"),
 )

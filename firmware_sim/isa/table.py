@@ -10,6 +10,7 @@ from firmware_sim.instructions import (
     correlation,
     depthwise,
     dma,
+    dma_lrn,
     dma_special,
     matmul,
     matmul2,
@@ -55,6 +56,7 @@ TABLE: tuple[Instruction, ...] = (
     *other_engines.INSTRUCTIONS,
     *dma.INSTRUCTIONS,
     *dma_special.INSTRUCTIONS,
+    *dma_lrn.INSTRUCTIONS,
     *_REFUSED,
 )
 """In order of preference: the first row that matches a descriptor is its instruction."""
