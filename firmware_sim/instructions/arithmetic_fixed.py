@@ -114,11 +114,22 @@ def _wrapped(values: Array, bits: int) -> Array:
 
 
 def _shifted(a: Array, count: Array) -> Array:
-    """a << count or a >> -count; `a` holds its sign, so the shift to the right is arithmetic where signed."""
+    """a << count or a >> -count by the low 8 bits of the count, signed.
+
+    `a` holds its sign, so the shift to the right is arithmetic where signed.
+    """
+    count = ((count & 0xFF) ^ 0x80) - 0x80
     left = np.left_shift(a, np.clip(count, 0, 31))
     right = np.right_shift(a, np.clip(-count, 0, 31))
     out: Array = np.where(count > 0, left, right)
     return out
+
+
+Widths = frozenset[tuple[int, ...]]
+
+# bits of the inputs and of the result that an operation takes; with others nobody tells what it does
+_ALIKE: Widths = frozenset({(8, 8, 8), (16, 16, 16)})
+_PRODUCT: Widths = frozenset({(8, 8, 8), (8, 8, 16)})
 
 
 @dataclass(frozen=True)
@@ -129,16 +140,18 @@ class _Operation:
     inputs: tuple[str, ...] = ("opd0", "opd1")
     old: bool = False
     factor: float = 2
+    widths: Widths | None = None  # None: all
 
 
 _OPERATIONS = (
-    _Operation(Eu.MUL, "opd0 * opd1", lambda a, b, old, finish, row: finish(a * b)),
+    _Operation(Eu.MUL, "opd0 * opd1", lambda a, b, old, finish, row: finish(a * b), widths=_PRODUCT),
     _Operation(
         Eu.MAC,
         "opd0 * opd1 + (old << opt_left_shift), old 16-bit",
         lambda a, b, old, finish, row: finish(a * b + (old << row["opt_left_shift"])),
         old=True,
         factor=5,
+        widths=frozenset({(8, 8, 16)}),
     ),
     _Operation(Eu.ADD, "opd0 + opd1", lambda a, b, old, finish, row: finish(a + b)),
     _Operation(Eu.SUB, "opd0 - opd1", lambda a, b, old, finish, row: finish(a - b, signed=True)),
@@ -146,21 +159,36 @@ _OPERATIONS = (
         Eu.MAX,
         "the greater of opd0 and opd1",
         lambda a, b, old, finish, row: _wrapped(np.maximum(a, b), finish.bits),
+        widths=_ALIKE,
     ),
     _Operation(
         Eu.MIN,
         "the smaller of opd0 and opd1",
         lambda a, b, old, finish, row: _wrapped(np.minimum(a, b), finish.bits),
+        widths=_ALIKE,
     ),
     _Operation(
         Eu.SHIFT,
         "opd0 shifted by opd1, left when positive",
         lambda a, b, old, finish, row: _wrapped(_shifted(a, b), finish.bits),
+        widths=frozenset({(16, 16, 16)}),
     ),
-    _Operation(Eu.AND, "opd0 & opd1", lambda a, b, old, finish, row: _wrapped(a & b, finish.bits)),
-    _Operation(Eu.OR, "opd0 | opd1", lambda a, b, old, finish, row: _wrapped(a | b, finish.bits)),
-    _Operation(Eu.XOR, "opd0 ^ opd1", lambda a, b, old, finish, row: _wrapped(a ^ b, finish.bits)),
-    _Operation(Eu.COPY, "opd0", lambda a, b, old, finish, row: _wrapped(a, finish.bits), inputs=("opd0",)),
+    _Operation(
+        Eu.AND, "opd0 & opd1", lambda a, b, old, finish, row: _wrapped(a & b, finish.bits), widths=_ALIKE
+    ),
+    _Operation(
+        Eu.OR, "opd0 | opd1", lambda a, b, old, finish, row: _wrapped(a | b, finish.bits), widths=_ALIKE
+    ),
+    _Operation(
+        Eu.XOR, "opd0 ^ opd1", lambda a, b, old, finish, row: _wrapped(a ^ b, finish.bits), widths=_ALIKE
+    ),
+    _Operation(
+        Eu.COPY,
+        "opd0",
+        lambda a, b, old, finish, row: _wrapped(a, finish.bits),
+        inputs=("opd0",),
+        widths=frozenset({(8, 8), (16, 16)}),
+    ),
 )
 
 
@@ -178,7 +206,19 @@ def _semantics(op: _Operation) -> Semantics:
             found += (operand,) if isinstance(operand, Constant) else operand.tensors()
         return tuple(found)
 
+    def check_widths(row: Row) -> None:
+        names = (*op.inputs, "res0")
+        bits = tuple(_bits(row, name) for name in names)
+        if op.widths is not None and bits not in op.widths:
+            given = ", ".join(f"{name} {b}-bit" for name, b in zip(names, bits, strict=True))
+            known = " or ".join("/".join(map(str, widths)) for widths in sorted(op.widths))
+            raise DeviceError(
+                f"{given}: unverified, no source tells what it does with these widths",
+                hint=f"{'/'.join(names)} are {known} bits wide here (opt_*_prec)",
+            )
+
     def bind(row: Row, memory: Memory) -> Run:
+        check_widths(row)
         out, inputs = packed(row)
         first = out.tensors()[0]
         elementwise.check_aligned(first, _WORD)

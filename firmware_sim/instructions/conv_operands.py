@@ -44,11 +44,21 @@ def _neuron_shape(row: Row, channels: int) -> Dims4:
     return row["res0_n"], channels, row["opd0_h"], row["opd0_w"]
 
 
+def _has_strides(row: Row) -> bool:
+    """Whether opd0's strides are in their fields, not implied."""
+    if row["short_opd0_str"] not in (Stride.ALIGNED, Stride.EXPLICIT):
+        raise DeviceError(
+            f"short_opd0_str {row['short_opd0_str']}: unverified, no source tells what it does here",
+            hint="0: the aligned layout, 3: strides in their fields",
+        )
+    return not is_aligned(row, "opd0")
+
+
 def neuron(row: Row, channels: int, *, explicit: bool) -> Tensor:
     """opd0 of 32-bit elements with the result's batches."""
     shape = _neuron_shape(row, channels)
     offset = local_offset(row["opd0_addr"], "opd0")
-    if explicit and not is_aligned(row, "opd0"):
+    if explicit and _has_strides(row):
         strides = explicit_strides(row, "opd0")
     else:
         strides = aligned_strides(offset // chip.LOCAL_BYTES, shape, WORD)
@@ -59,7 +69,7 @@ def packed_neuron(row: Row, channels: int, *, explicit: bool) -> Packed:
     """opd0 of 8-bit elements (4N) with the result's batches."""
     shape = _neuron_shape(row, channels)
     offset = local_offset(row["opd0_addr"], "opd0")
-    if explicit and not is_aligned(row, "opd0"):
+    if explicit and _has_strides(row):
         strides = explicit_strides(row, "opd0")
     else:
         strides = group_strides(offset, shape, BATCHES)

@@ -60,7 +60,10 @@ def place(row: Row, side: str, itemsize: int) -> tuple[Space, int]:
     return space, offset
 
 
-def refuse_unverified(row: Row) -> None:
+def check_row(row: Row) -> None:
+    """What every command of the engine asks of its fields."""
+    if not row["pio_gdma_enable"]:
+        raise DeviceError("pio_gdma_enable is 0: the engine does not start", hint="set it to 1")
     for name in ("src_hshift", "src_wshift", "dst_hshift", "dst_wshift"):
         if row[name]:
             raise DeviceError(f"{name} = {row[name]}: unverified, no source tells what it does exactly")
@@ -115,6 +118,15 @@ def _linear(row: Row) -> tuple[Move, ...]:
     return (Move(src, dst),)
 
 
+def check_w_strides(row: Row) -> None:
+    for side in ("src", "dst"):
+        if row[f"{side}_wstride"] != 1:
+            raise DeviceError(
+                f"{side}_wstride {row[f'{side}_wstride']}: unverified, no source tells what it does here",
+                hint="the w-stride is 1",
+            )
+
+
 def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
     """Two moves: the full channels, and the short last one."""
     direction = Direction(row["direction"])
@@ -136,6 +148,12 @@ def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
         )
     system_space, offset = place(row, system, size)
     row_stride, item_stride = row[f"{system}_hstride"], row[f"{system}_wstride"]
+    check_w_strides(row)
+    if direction is Direction.L2S and not transpose and rows > 1 and row_stride < columns:
+        raise DeviceError(
+            f"dst: rows of {columns} columns lie {row_stride} elements apart and overlap",
+            hint="dst_hstride is at least the number of columns",
+        )
     n_str, w_str = (item_stride, row_stride) if transpose else (row_stride, item_stride)
     local_space, local_start = place(row, local, size)
     local_strides = _strides(row, local)
@@ -169,7 +187,7 @@ def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
 
 def _moves(row: Row) -> tuple[Move, ...]:
     """What a copy, transposing copy or conversion moves."""
-    refuse_unverified(row)
+    check_row(row)
     if row["common_mode"]:
         return _linear(row)
     special = Special(row["special_func"])
@@ -178,6 +196,10 @@ def _moves(row: Row) -> tuple[Move, ...]:
         raise DeviceError(
             f"src and dst formats differ ({src_format.name} and {dst_format.name})",
             hint="conversion is special_func 3",
+        )
+    if special is Special.FORMAT and src_format == dst_format:
+        raise DeviceError(
+            f"a conversion from {src_format.name} to itself does not exist", hint="use a plain copy"
         )
     transpose = special is Special.TRANSPOSE_NC
     if row["sys_mem_type"]:
@@ -244,7 +266,7 @@ class _Fill:
 
 
 def _fill(row: Row) -> _Fill:
-    refuse_unverified(row)
+    check_row(row)
     dst_format = data_format(row, "dst")
     direction = Direction(row["direction"])
     if direction not in (Direction.S2S, Direction.L2L):

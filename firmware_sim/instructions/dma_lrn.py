@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions.dma import data_format, lane_mask, place, refuse_unverified, side_tensor
+from firmware_sim.instructions.dma import check_row, data_format, lane_mask, place, side_tensor
 from firmware_sim.instructions.dma_move import Move, bind_fill, bind_moves
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Special
@@ -26,7 +26,7 @@ _RIGHT = 1
 
 def _tensors(row: Row) -> tuple[Tensor, Tensor]:
     """dst, src."""
-    refuse_unverified(row)
+    check_row(row)
     for name in ("acc_write_enable", "common_mode", "sys_mem_type"):
         if row[name]:
             raise DeviceError(f"a shift over channels with {name}: unverified, no source tells what it does")

@@ -9,7 +9,15 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.instructions.dma import data_format, lane_mask, place, side_tensor, sizes
+from firmware_sim.instructions.dma import (
+    check_row,
+    check_w_strides,
+    data_format,
+    lane_mask,
+    place,
+    side_tensor,
+    sizes,
+)
 from firmware_sim.instructions.dma_move import ALL_LANES
 from firmware_sim.instructions.elementwise import check_aligned
 from firmware_sim.instructions.local_operand import local_offset
@@ -34,6 +42,8 @@ def _no_mask(row: Row) -> None:
 
 
 def _exchange_operands(row: Row) -> tuple[Tensor, Tensor]:
+    check_row(row)
+    check_w_strides(row)
     src_format, dst_format = data_format(row, "src"), data_format(row, "dst")
     if src_format is not dst_format:
         raise DeviceError(f"src has format {src_format.name}, dst {dst_format.name}: no conversion here")
@@ -60,6 +70,7 @@ def _exchange_bind(row: Row, memory: Memory) -> Run:
 
 def _filter_operands(row: Row) -> tuple[Tensor, Tensor, Tensor]:
     """dst (all it can hold: how much is written the mask decides), src, mask."""
+    check_row(row)
     space, offset = place(row, "src", 4)
     shape = n, c, h, w = sizes(row, "src")
     src = Tensor(

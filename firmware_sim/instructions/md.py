@@ -49,6 +49,17 @@ def _check(operands: tuple[Operand, ...]) -> None:
             elementwise.check_aligned(operand, WORD if per_channel else chip.ALIGN_BYTES)
 
 
+def _check_lanes(row: Row, out: Tensor) -> None:
+    """md_scalar heeds the lanes that are switched off, alone among the instructions."""
+    lanes = {(out.lane + c) % chip.NPU_NUM for c in range(min(out.shape[1], chip.NPU_NUM))}
+    off = sorted(lane for lane in lanes if not row["tsk_lane_num"] >> lane & 1)
+    if off:
+        raise DeviceError(
+            f"tsk_lane_num switches off lane {off[0]}, which has channels of res0: unverified here",
+            hint="set all its bits",
+        )
+
+
 def _one_result(
     inputs: Callable[[Row], tuple[Operand, ...]], function: Callable[..., F32], factor: float, *, add: bool
 ) -> Semantics:
@@ -81,6 +92,7 @@ def _one_result(
 
 def _scalar_inputs(row: Row) -> tuple[Operand, ...]:
     shape = result_shape(row)
+    _check_lanes(row, _result(row, "res0"))
     return tuple(word_operand(row, name, shape, aligned=True) for name in ("opd0", "opd1"))
 
 

@@ -32,6 +32,11 @@ def _parts(row: Row) -> tuple[Tensor, Tensor, Tensor]:
     shape = result_shape(row)
     out = word_tensor(row, "res0", shape, Access.WRITE, aligned=True)
     index = word_tensor(row, "opd0", shape, Access.READ, aligned=True)
+    if row["opt_opd0_prec"] not in (Precision.INT8, Precision.FP32):
+        raise DeviceError(
+            f"opt_opd0_prec {row['opt_opd0_prec']}: unverified, no source tells what it reads as an index",
+            hint="0: bytes (4N), 2: 32-bit words",
+        )
     if row["opt_opd0_prec"] == Precision.INT8:
         strides = aligned_strides(index.lane, shape, 1)
         index = replace(index, strides=strides, itemsize=1)

@@ -17,7 +17,7 @@ from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.local_operand import WORD, local_offset
 from firmware_sim.isa import timing
-from firmware_sim.isa.codes import Eu, Task
+from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, aligned_strides
 from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
@@ -79,6 +79,8 @@ def _semantics(kernel: Callable[..., arithmetic.Words], factor: float) -> Semant
     return Semantics(operands, cycles, bind)
 
 
+_ON_BITS = {Eu.AND, Eu.OR, Eu.XOR}
+
 INSTRUCTIONS = tuple(
     Instruction(
         f"vector_correlation.{op.eu.name.lower()}",
@@ -86,7 +88,7 @@ INSTRUCTIONS = tuple(
         {
             "tsk_typ": frozenset({int(Task.VECTOR_CORRELATION)}),
             "tsk_eu_typ": frozenset({int(op.eu)}),
-            "opt_res0_prec": arithmetic.WORD_PRECISIONS,
+            "opt_res0_prec": frozenset({int(Precision.INT32 if op.eu in _ON_BITS else Precision.FP32)}),
         },
         f"{op.summary} for all pairs of elements of two vectors",
         _semantics(op.kernel, op.factor),
