@@ -52,6 +52,41 @@ def test_arrays_in_and_out(source: Path) -> None:
     assert result.cycles > 0
 
 
+OTHER_STRUCTS = """
+#include "okk.h"
+#include "shared.h"
+#include <stdio.h>
+static void fill(const fill_t *p) {
+    const dim4 shape = {1, 1, 1, p->n};
+    okk_gdma_32bit_set_C_system(p->out_addr, (x32){.fp32 = p->value}, &shape, NULL);
+    fprintf(stderr, "%d words\\n", p->n);
+}
+void fill_all(const void *args) { /* hands its arguments on: nothing in it has their type */
+    dim4 spare = {0, 0, 0, 0};
+    okk_initialize();
+    fill(args);
+    okk_poll();
+    OKKERNEL_LOG("%p\\n", (void *)&spare);
+}
+OKKERNEL_FUNC_REGISTER(fill_all)
+"""
+SHARED = "typedef struct { unsigned long long out_addr; int n; float value; } __attribute__((packed)) fill_t;"
+
+
+@pytest.mark.parametrize("compiler", ["", "zig"])
+def test_structs_of_the_c_library_and_the_api_are_no_arguments(
+    tmp_path: Path, compiler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FILE, dim4 and x32 are there too; the struct of a header beside the source is the one."""
+    monkeypatch.setenv("TPULAYER_CC", compiler)
+    (tmp_path / "shared.h").write_text(SHARED)
+    (tmp_path / "fill.c").write_text(OTHER_STRUCTS)
+    result = run_kernel(
+        tmp_path / "fill.c", "fill_all", {}, {"out_addr": Output((10,))}, {"n": 10, "value": 2.5}
+    )
+    assert (result.outputs["out_addr"] == 2.5).all()
+
+
 def test_one_array_may_be_input_and_output(source: Path) -> None:
     x = np.arange(256, dtype=np.float32)
     result = run_kernel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -104,7 +105,7 @@ def find_arguments(
             for die in top.iter_children():
                 structs.update(_named(die))
                 if die.tag == "DW_TAG_subprogram" and _text(die, "DW_AT_name") == kernel:
-                    used += _locals(die)
+                    used += [found for found in _locals(die) if _own(found, files)]
         if name is not None:
             if name not in structs:
                 raise UsageError(f"there is no struct {name}", hint=f"there are {', '.join(sorted(structs))}")
@@ -134,8 +135,6 @@ def _text(die: Any, attribute: str) -> str:
 
 
 def _path(top: Any) -> str:
-    import os
-
     return os.path.normpath(os.path.join(_text(top, "DW_AT_comp_dir"), _text(top, "DW_AT_name")))
 
 
@@ -174,23 +173,34 @@ def _locals(function: Any) -> list[Any]:
     return found
 
 
-_API = {"dim4", "dim2", "Padding", "fp32_or_addr_t", "x32_or_addr_t"}
+_API = ("okk.h", "bm_atomic.h")
 
 
 def _own(die: Any, files: set[str]) -> bool:
-    """Whether a struct is the user's: not one of the kernel API."""
-    return _text(die, "DW_AT_name") not in _API and not _is_api(die)
-
-
-def _is_api(die: Any) -> bool:
-    line_program = die.dwarfinfo.line_program_for_CU(die.cu)
-    index = die.attributes.get("DW_AT_decl_file")
-    if line_program is None or index is None:
+    """Whether a struct is the user's: not one of the kernel API or of the C library."""
+    path = _declared_in(die)
+    if path is None:
+        return True
+    if path.name in _API:
         return False
-    entries = line_program["file_entry"]
-    at = index.value if line_program["version"] >= 5 else index.value - 1
-    name = entries[at].name
-    return bool(name in (b"okk.h", b"bm_atomic.h"))
+    if any(path.is_relative_to(Path(file).parent) for file in files):
+        return True
+    return not path.is_relative_to("/usr") and "ziglang" not in path.parts
+
+
+def _declared_in(die: Any) -> Path | None:
+    """The file that declares a struct, where the debug information tells it."""
+    program = die.dwarfinfo.line_program_for_CU(die.cu)
+    index = die.attributes.get("DW_AT_decl_file")
+    if program is None or index is None:
+        return None
+    first = 0 if program["version"] >= 5 else 1  # of files and folders; before that version 0 is the unit's
+    entry = program["file_entry"][index.value - first]
+    folders = program["include_directory"]
+    at = entry.dir_index - first
+    folder = folders[at].decode(errors="replace") if 0 <= at < len(folders) else ""
+    base = _text(die.cu.get_top_DIE(), "DW_AT_comp_dir")
+    return Path(os.path.normpath(os.path.join(base, folder, entry.name.decode(errors="replace"))))
 
 
 def _layout(name: str, die: Any) -> Arguments:
