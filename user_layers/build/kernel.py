@@ -35,7 +35,7 @@ def kernel_firmware(
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
     # -g describes types too: the argument structs are read from there
-    compiler = replace(toolchain.c, flags=(*toolchain.c.flags, "-g"))
+    compiler = replace(toolchain.c, flags=(*toolchain.c.flags, "-g2"))
     with locked(folder.with_suffix(".lock")):
         ninja = NinjaFile(folder, folder)
         search = [*dict.fromkeys(path.parent for path in paths), *includes, sdk_dir() / "include"]
