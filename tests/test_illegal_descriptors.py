@@ -58,6 +58,12 @@ def _run(chip: Tpu, cls: str, changes: dict[str, int]) -> None:
         ("okk/bdc_conv2d", {"short_opd0_str": 4}, "short_opd0_str 4: unverified"),
         ("bm/winograd_quantized", {"opt_opd1_const": 1}, "constant weights do not exist here"),
         ("bm/md_scalar/op2", {"tsk_lane_num": 0}, "tsk_lane_num switches off lane"),
+        ("okk/bdc_max", {"opd0_h_str": 0, "res0_h": 2}, "opd0_h_str is 0 with h > 1: unverified"),
+        (
+            "bm/ar_int/op2",
+            {"short_opd1_str": 0, "opd1_w_str": 0, "opt_opd1_const": 0},
+            "beside implied strides",
+        ),
         ("bm/vc/op2", {"opt_res0_prec": 4}, "unknown BD instruction"),
         ("bm/vc/op8", {"opt_res0_prec": 2}, "unknown BD instruction"),
     ],

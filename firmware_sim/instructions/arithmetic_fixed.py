@@ -50,15 +50,14 @@ def _packed(row: Row, name: str, access: Access, shape: Dims4, bits: int) -> Pac
         shape = (1, *shape[1:])  # one batch for all
     strides = explicit_strides(row, name)
     if is_aligned(row, name):
-        sizes = [-(-shape[0] // per_word), *shape[1:]]
-        fields, keep = strides, [True] * 4
-        if name == "opd1":  # a field of 0 broadcasts, as for 32-bit elements
-            keep = [fields[0] != 0, True, fields[2] != 0, fields[3] != 0]
-            sizes = [size if k else 1 for size, k in zip(sizes, keep, strict=True)]
-        n, c, h, w = sizes
-        steps = aligned_strides(offset // chip.LOCAL_BYTES, (n, c, h, w), _WORD)
-        n_str, c_str, h_str, w_str = (s if k else 0 for s, k in zip(steps, keep, strict=True))
-        strides = (n_str, c_str, h_str, w_str)
+        for axis, stride in zip("nchw", strides, strict=True):
+            if name == "opd1" and axis != "c" and not stride:
+                raise DeviceError(
+                    f"opd1_{axis}_str is 0 beside implied strides: unverified, what is repeated is not known",
+                    hint="to repeat opd1, write its strides out (short_opd1_str 3)",
+                )
+        n, c, h, w = shape
+        strides = aligned_strides(offset // chip.LOCAL_BYTES, (-(-n // per_word), c, h, w), _WORD)
     return Packed(
         name,
         access,

@@ -154,10 +154,10 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
         return np.where(fp32.greater(a.view(np.float32), b.view(np.float32)), c, d)
 
     def bind(row: Row, memory: Memory) -> Run:
-        for axis in "nhw" if select else "":
+        for axis in "nhw":
             if row[f"opd0_{axis}_str"] == 0 and row[f"res0_{axis}"] > 1:
                 raise DeviceError(
-                    f"opd0_{axis}_str is 0 with {axis} > 1: unverified, what is selected then is undefined",
+                    f"opd0_{axis}_str is 0 with {axis} > 1: unverified, what is compared then is undefined",
                     hint="write the stride, or leave the field at 1",
                 )
         found = inputs(row)
