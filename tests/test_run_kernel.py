@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,11 +160,40 @@ def test_the_command(
     [
         (["--arg", "n"], "--arg n: expected MEMBER=NUMBER"),
         (["--arg", "n=many"], "'many' is not a number"),
-        (["--in", "x_addr=absent.npy"], "absent.npy is not a readable .npy file"),
+        (["--in", "x_addr=absent.npy"], "absent.npy cannot be read: No such file"),
+        (["--in", "x_addr=."], ". cannot be read: Is a directory"),
+        (["--arg", "n=1", "--arg", "n=2"], "--arg n is given twice"),
+        (["--out", "y_addr=4:float32", "--out", "y_addr=5:float32"], "--out y_addr is given twice"),
         (["--out", "y_addr=4xa"], "--out y_addr=4xa: expected"),
         (["--out", "y_addr=4:float77"], "expected MEMBER=4x8:float32"),
     ],
 )
 def test_bad_words(source: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["run_kernel", "--kernel", str(source), "--name", "axpy", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no .npy file of numbers"),
+        (b"text", "is no .npy file of numbers"),
+        (b"PK\x03\x04 cut short", "holds several arrays (.npz)"),
+        (np.array(["a"]), "holds <U1 [1], not numbers for a device"),
+        (np.zeros(0, np.float32), "holds float32 [0], not numbers for a device"),
+        (np.zeros(2, complex), "holds complex128 [2]"),
+        (np.array([{}], object), "is no .npy file of numbers: Object arrays"),
+    ],
+    ids=str,
+)
+def test_files_that_are_no_arrays(
+    source: Path, content: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "some.npy"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        np.save(path, content, allow_pickle=True)
+    words = ["run_kernel", "--kernel", str(source), "--name", "axpy", "--in", f"x_addr={path}"]
+    assert cli(words) == 2
     assert message in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,32 @@ def _value(text: str) -> tuple[str, Any]:
 def _input(text: str) -> tuple[str, Any]:
     member, name = _split(text, "--in", "MEMBER=FILE.npy")
     try:
-        array = np.load(name, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--in {text}: {name} is not a readable .npy file: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise UsageError(f"--in {text}: {name} holds several arrays", hint="save one array per file")
+        data = Path(name).read_bytes()
+    except OSError as error:
+        raise UsageError(f"--in {text}: {name} cannot be read: {error.strerror or error}") from None
+    if data.startswith(b"PK"):
+        raise UsageError(
+            f"--in {text}: {name} holds several arrays (.npz)", hint="save one array per .npy file"
+        )
+    try:
+        array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, MemoryError) as error:
+        raise UsageError(f"--in {text}: {name} is no .npy file of numbers: {error}") from None
+    if array.dtype.kind not in "biuf" or not array.size:
+        raise UsageError(
+            f"--in {text}: {name} holds {array.dtype} {list(array.shape)}, not numbers for a device",
+            hint="integers, floats or bools, at least one",
+        )
     return member, array
+
+
+def _by_member(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for member, value in pairs:
+        if member in found:
+            raise UsageError(f"{option} {member} is given twice")
+        found[member] = value
+    return found
 
 
 def _output(text: str) -> tuple[str, Output, Path | None]:
@@ -82,9 +102,9 @@ def run(
     result = run_kernel(
         list(sources),
         name,
-        dict(map(_input, inputs)),
-        {member: out for member, out, _ in wanted},
-        dict(map(_value, args)),
+        _by_member("--in", map(_input, inputs)),
+        _by_member("--out", ((member, out) for member, out, _ in wanted)),
+        _by_member("--arg", map(_value, args)),
         struct=struct,
         includes=includes,
     )
