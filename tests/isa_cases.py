@@ -181,6 +181,30 @@ def lrn_shift(draw: st.DrawFn) -> Case:
 
 
 @st.composite
+def dma_winograd(draw: st.DrawFn) -> Case:
+    kernels, channels = draw(st.integers(1, 6)), draw(st.sampled_from([1, 2, 5, 64, 66, 130]))
+    fields: Fields = {"special_func": Special.WINOGRAD, "direction": Direction.S2L}
+    fields.update(
+        src_data_format=Format.INT8, dst_data_format=Format.INT8, stride_enable=draw(st.integers(0, 1))
+    )
+    sides = (("src", 9 * kernels, DDR), ("dst", 16 * kernels, LOCAL + draw(lanes) * LANE))
+    for side, width, base in sides:
+        sizes, row = (1, channels, 1, width), width + draw(st.integers(0, 5))
+        fields.update((f"{side}_{a}size", s) for a, s in zip(_AXES, sizes, strict=True))
+        fields.update((f"{side}_{a}stride", s) for a, s in zip(_AXES, (0, row, row, 1), strict=True))
+        address = base + draw(st.integers(0, 130))
+        fields.update(
+            {f"{side}_start_addr_l32": address & 0xFFFF_FFFF, f"{side}_start_addr_h8": address >> 32}
+        )
+    word, byte = st.integers(0, 2**32 - 1), st.integers(0, 255)
+    fields.update(src_hshift=draw(word) & 0xFFFFFF, constant_value=draw(word), dst_wshift=draw(byte))
+    fields.update(src_wshift=draw(byte), dst_hshift=draw(byte))
+    if draw(st.integers(0, 4)) == 0:
+        fields.update(localmem_mask_l32=draw(word), localmem_mask_h32=draw(word))
+    return Engine.GDMA, fields
+
+
+@st.composite
 def dma(draw: st.DrawFn) -> Case:
     """Copies, transposes, conversions and fills in all directions; src and dst lie apart."""
     special = draw(st.sampled_from([Special.COPY, Special.TRANSPOSE_NC, Special.FORMAT, Special.CONSTANT]))

@@ -289,6 +289,7 @@ def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
         cases.md(),
         cases.dma(),
         cases.lrn_shift(),
+        cases.dma_winograd(),
         cases_nn.convolution(),
         cases_nn.depthwise(),
         cases_nn.product(),

@@ -25,6 +25,7 @@ FAMILIES: dict[str, st.SearchStrategy[isa_cases.Case]] = {
     "md": isa_cases.md(),
     "dma": isa_cases.dma(),
     "shift over channels": isa_cases.lrn_shift(),
+    "winograd transform": isa_cases.dma_winograd(),
     "convolution": isa_cases_nn.convolution(),
     "depthwise": isa_cases_nn.depthwise(),
     "product": isa_cases_nn.product(),

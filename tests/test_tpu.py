@@ -152,7 +152,7 @@ def copy(**fields: int) -> bytes:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"special_func": Special.WINOGRAD}, r"GDMA command 1 \(gdma.winograd\): unverified"),
+        ({"special_func": Special.WINOGRAD}, r"GDMA command 1 \(gdma.winograd\): src: format FP32"),
         (
             {"src_start_addr_h8": 0, "src_start_addr_l32": LOCAL},
             "src: address 0x8000000 is in LOCAL, but a copy S2L",

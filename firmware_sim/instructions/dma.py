@@ -28,7 +28,7 @@ from firmware_sim.isa.footprint import (
     continuous_strides,
     locate,
 )
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics, Status
+from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 
@@ -311,12 +311,6 @@ def _instruction(name: str, special: Special, directions: frozenset[int], summar
     return Instruction(f"gdma.{name}", Engine.GDMA, match, summary, _COPY)
 
 
-def _refused(name: str, special: Special, summary: str) -> Instruction:
-    match = {"special_func": frozenset({int(special)}), "direction": _DIRECTIONS}
-    reason = "no source tells what it does"
-    return Instruction(f"gdma.{name}", Engine.GDMA, match, summary, status=Status.UNVERIFIED, reason=reason)
-
-
 INSTRUCTIONS = (
     *(
         _instruction(f"copy.{d.name.lower()}", Special.COPY, frozenset({int(d)}), f"strided copy, {d.name}")
@@ -347,5 +341,4 @@ INSTRUCTIONS = (
         "write a constant",
         _FILL,
     ),
-    _refused("winograd", Special.WINOGRAD, "winograd rearrangement"),
 )

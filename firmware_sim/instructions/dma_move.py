@@ -161,8 +161,8 @@ def _bind_in_order(memory: Memory, src: Tensor, dst: Tensor) -> Run:
 
 def _bind_through_buffer(memory: Memory, move: Move, convert: Convert | None, mask: int, *, add: bool) -> Run:
     """Gather all of src, rearrange, scatter into dst."""
-    load = _gather(memory, move.src)
-    store = _scatter(memory, move.dst, mask, add=add)
+    load = gather(memory, move.src)
+    store = scatter(memory, move.dst, mask, add=add)
 
     def run() -> None:
         values = load()
@@ -175,7 +175,8 @@ def _bind_through_buffer(memory: Memory, move: Move, convert: Convert | None, ma
     return run
 
 
-def _gather(memory: Memory, tensor: Tensor) -> Callable[[], Array]:
+def gather(memory: Memory, tensor: Tensor) -> Callable[[], Array]:
+    """A function that gives a copy of a tensor, [n, c, h, w]."""
     dtype = RAW[tensor.itemsize]
     views = [(part, memory.view(tensor, part, dtype)) for part in tensor.parts()]
 
@@ -188,7 +189,8 @@ def _gather(memory: Memory, tensor: Tensor) -> Callable[[], Array]:
     return load
 
 
-def _scatter(memory: Memory, tensor: Tensor, mask: int, *, add: bool) -> Callable[[Array], None]:
+def scatter(memory: Memory, tensor: Tensor, mask: int, *, add: bool) -> Callable[[Array], None]:
+    """A function that writes [n, c, h, w] to a tensor in the lanes of `mask`; `add`: fp32 sums into it."""
     dtype = RAW[tensor.itemsize]
     targets = [
         (part, memory.view(tensor, part, dtype), lanes)

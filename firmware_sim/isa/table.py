@@ -12,6 +12,7 @@ from firmware_sim.instructions import (
     dma,
     dma_lrn,
     dma_special,
+    dma_winograd,
     matmul,
     matmul2,
     md,
@@ -57,6 +58,7 @@ TABLE: tuple[Instruction, ...] = (
     *dma.INSTRUCTIONS,
     *dma_special.INSTRUCTIONS,
     *dma_lrn.INSTRUCTIONS,
+    *dma_winograd.INSTRUCTIONS,
     *_REFUSED,
 )
 """In order of preference: the first row that matches a descriptor is its instruction."""
