@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+double fw_divide(double a, double b);
+float fw_divide_float(float a, float b);
+
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT void sweep_1(double (*f)(double), const double *x, double *y, size_t n) {
@@ -73,6 +76,28 @@ static int classified_float(const float *x) {
            (isunordered(f, NAN) != 0) << 10 | (f == INFINITY) << 11;
 }
 
+/* What the compiler makes of operators and conversions: instructions, or calls of its run-time library. */
+#define OPERATOR(name, operator)                                     \
+    static double name(double a, double b) { return a operator b; }  \
+    static float name##f(float a, float b) { return a operator b; }
+OPERATOR(plus, +)
+OPERATOR(minus, -)
+OPERATOR(times, *)
+OPERATOR(over, /)
+#define CONVERSION(name, type)                                     \
+    static double name(double x) { return (double)(type)x; }       \
+    static float name##f(float x) { return (float)(type)(double)x; }
+CONVERSION(through_float, float)
+CONVERSION(through_i32, int32_t)
+CONVERSION(through_u32, uint32_t)
+CONVERSION(through_i64, int64_t)
+CONVERSION(through_u64, uint64_t)
+static double ordered(double x) {
+    float f = (float)x;
+    return (x < 1.5) | (x <= 1.5) << 1 | (x == 1.5) << 2 | (x >= 1.5) << 3 | (x > 1.5) << 4 | (x != x) << 5 |
+           (f < 1.5f) << 6 | (f <= 1.5f) << 7 | (f == 1.5f) << 8 | (f >= 1.5f) << 9 | (f > 1.5f) << 10;
+}
+
 /* The constants, in the order of the test. */
 static double constant(double number) {
     static const double all[] = {M_E,  M_LOG2E, M_LOG10E, M_LN2,      M_LN10,  M_PI,    M_PI_2,
@@ -96,5 +121,7 @@ EXPORT const entry functions[] = {
     BOTH(remainder), BOTH(fmin), BOTH(fmax),   BOTH(fdim),     BOTH(copysign), BOTH(nextafter), BOTH(fma),
     BOTH(ldexp), BOTH(scalbn), BOTH(scalbln),  BOTH(frexp),    BOTH(modf),   BOTH(ilogb),     BOTH(lround),
     BOTH(lrint), BOTH(llround), BOTH(llrint),  BOTH(nan),      E(classified), E(classified_float), E(constant),
+    BOTH(plus), BOTH(minus), BOTH(times), BOTH(over), BOTH(through_float), BOTH(through_i32),
+    BOTH(through_u32), BOTH(through_i64), BOTH(through_u64), E(ordered), E(fw_divide), E(fw_divide_float),
     {NULL, NULL},
 };

@@ -21,7 +21,7 @@ ONE = (
     *("floor", "ceil", "trunc", "round", "rint", "nearbyint", "logb"),
 )
 TWO = (*("pow", "atan2", "hypot", "fmod", "remainder", "fmin", "fmax", "fdim", "copysign", "nextafter"),)
-SOURCES = [path for path in lh.SOURCES if path.name.startswith("math_")]
+SOURCES = [path for path in lh.SOURCES if path.name.startswith("math_") or path.name == "divide.c"]
 TINY, MOST = 5e-324, 1.7976931348623157e308
 _SIZES = (
     *(0, 1, 2, 3, 0.5, 1.5, 2.5, 0.25, np.inf, np.nan, TINY, 2.0**-1022, 2.0**-1022 - TINY, MOST, MOST / 2),
@@ -145,6 +145,29 @@ def pairs(name: str, count: int) -> list[tuple[Doubles, Doubles]]:
         one = (1 + powers(-30, -2), powers(0, 40))
         return [spread, one, whole, (np.abs(powers(-1074, 1023)), rng.uniform(-2, 2, count))]
     return [near, wide, small, whole, (powers(-1, 1), powers(-60, 0))]
+
+
+def operands(count: int) -> list[tuple[Doubles, Doubles]]:
+    """Doubles for arithmetic: any bits, quotients and products near the smallest numbers, special ones."""
+    rng = np.random.default_rng(count)
+
+    def powers(low: float, high: float) -> Doubles:
+        size: Doubles = np.exp2(rng.uniform(low, high, count))
+        signed: Doubles = size * rng.choice([-1.0, 1.0], count)
+        return signed
+
+    bits = rng.integers(0, 1 << 64, (2, count), dtype=np.uint64).view(np.float64)
+    special = [a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL)]
+    return [
+        (bits[0], bits[1]),
+        (powers(-1074, -1000), powers(-70, 70)),
+        (powers(-600, -500), powers(-600, -400)),
+        (powers(-600, -500), powers(450, 600)),
+        (powers(-149, -120), powers(-20, 20)),
+        (powers(-80, -70), powers(-80, 80)),
+        (powers(0, 3), powers(0, 3)),
+        (special[0], special[1]),
+    ]
 
 
 def any_floats(count: int, seed: int) -> npt.NDArray[np.float32]:

@@ -86,7 +86,7 @@ def test_exact_powers_and_logarithms(library: mh.Math) -> None:
 # ---- functions without an error ----
 
 
-def _same(got: mh.Array, want: mh.Array) -> None:
+def same(got: mh.Array, want: mh.Array) -> None:
     """Bit for bit, but for the sign and payload of NaNs."""
     got, want = (np.where(np.isnan(a), np.nan, a) for a in (got, want))
     different = np.flatnonzero((got != want) & ~np.isnan(want) | (np.signbit(got) != np.signbit(want)))
@@ -115,7 +115,7 @@ def test_exact_functions(library: mh.Math, name: str) -> None:
             mh.any_floats(FLOATS, 6),
             mh.SPECIAL.astype("f"),
         ]:
-            _same(library(name, x), ROUNDINGS[name](x))
+            same(library(name, x), ROUNDINGS[name](x))
 
 
 def _rounded(x: mh.Array) -> mh.Array:
@@ -134,7 +134,7 @@ def test_rounding_halves_away(library: mh.Math) -> None:
         np.arange(-5000, 5000) / 4,
         mh.any_floats(FLOATS, 7),
     ]:
-        _same(library("round", x), _rounded(x))
+        same(library("round", x), _rounded(x))
 
 
 @pytest.mark.parametrize(
@@ -192,20 +192,20 @@ def test_exact_functions_of_two(library: mh.Math, name: str) -> None:
     with np.errstate(all="ignore"):
         float_special = [a.astype(np.float32) for a in special]
         for x, y in [*mh.pairs(name, 1 << 14), special, floats, quotients, float_special]:
-            _same(library(name, x, y), PAIRS[name](x, y))
+            same(library(name, x, y), PAIRS[name](x, y))
 
 
 def test_taking_numbers_apart(library: mh.Math) -> None:
     x = np.concatenate([*mh.samples("frexp", DOUBLES), mh.SPECIAL])
     with np.errstate(all="ignore"):
         mantissa, exponent = library.sweep("sweep_frexp", "frexp", [x], np.float64, np.int32)
-        _same(mantissa, np.frexp(x)[0])
+        same(mantissa, np.frexp(x)[0])
         finite = np.isfinite(x)
         assert np.array_equal(exponent[finite], np.frexp(x)[1][finite])
         rest, whole = library.sweep("sweep_modf", "modf", [x], np.float64, np.float64)
-        _same(rest, np.modf(x)[0])
-        _same(whole, np.modf(x)[1])
-        _same(library("logb", x), np.array([library.exact("logb", x)], np.float64)[0])
+        same(rest, np.modf(x)[0])
+        same(whole, np.modf(x)[1])
+        same(library("logb", x), np.array([library.exact("logb", x)], np.float64)[0])
     ilogb = library.sweep("sweep_ilogb", "ilogb", [x], np.int64)[0]
     plain = finite & (x != 0)
     assert np.array_equal(ilogb[plain], np.frexp(x)[1][plain] - 1)
@@ -219,10 +219,10 @@ def test_scaling(library: mh.Math) -> None:
     e = rng.integers(-2300, 2300, len(x)).astype(np.int32)
     e[:1000] = rng.choice([-(1 << 31), (1 << 31) - 1, 0], 1000)
     with np.errstate(all="ignore"):
-        _same(library.sweep("sweep_scale", "ldexp", [x, e], np.float64)[0], np.ldexp(x, e))
-        _same(library.sweep("sweep_scale", "scalbn", [x, e], np.float64)[0], np.ldexp(x, e))
+        same(library.sweep("sweep_scale", "ldexp", [x, e], np.float64)[0], np.ldexp(x, e))
+        same(library.sweep("sweep_scale", "scalbn", [x, e], np.float64)[0], np.ldexp(x, e))
         f, e = mh.any_floats(1 << 16, 10), np.resize(e, 1 << 16) // 5
-        _same(library.sweep("sweep_scalef", "ldexpf", [f, e], np.float32)[0], np.ldexp(f, e))
+        same(library.sweep("sweep_scalef", "ldexpf", [f, e], np.float32)[0], np.ldexp(f, e))
 
 
 def _nearest(value: Fraction, digits: int, least: int, top: float) -> float:
@@ -267,7 +267,7 @@ def test_fma(library: mh.Math, x: float, y: float, z: float, back: float | None)
     if not math.isfinite(z):
         z = 1.0
     got = library("fma", *(np.array([v]) for v in (x, y, z)))
-    _same(got, np.array([_expected_fma(x, y, z, *DOUBLE)]))
+    same(got, np.array([_expected_fma(x, y, z, *DOUBLE)]))
 
 
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -280,7 +280,7 @@ def test_fmaf(library: mh.Math, x: float, y: float, z: float, cancels: bool) -> 
         if cancels and np.isfinite(np.float32(x * y)):
             z = float(-np.float32(x * y))
         got = library("fma", *(np.array([v], np.float32) for v in (x, y, z)))
-        _same(got, np.array([_expected_fma(x, y, z, *FLOAT)], np.float32))
+        same(got, np.array([_expected_fma(x, y, z, *FLOAT)], np.float32))
 
 
 def test_fma_of_special_values(library: mh.Math) -> None:
@@ -292,7 +292,17 @@ def test_fma_of_special_values(library: mh.Math) -> None:
         ]
         got = library("fma", *(a.astype(dtype) for a in (x, y, z)))
         with np.errstate(invalid="ignore"):
-            _same(got, np.array(want, dtype))
+            same(got, np.array(want, dtype))
+
+
+def test_the_controllers_division(library: mh.Math) -> None:
+    with np.errstate(all="ignore"):
+        for x, y in mh.operands(1 << 17):
+            same(library.sweep("sweep_2", "fw_divide", [x, y], np.float64)[0], x / y)
+            f, g = x.astype(np.float32), y.astype(np.float32)
+            same(library.sweep("sweep_2f", "fw_divide_float", [f, g], np.float32)[0], f / g)
+        f, g = mh.any_floats(FLOATS, 12), mh.any_floats(FLOATS, 13)
+        same(library.sweep("sweep_2f", "fw_divide_float", [f, g], np.float32)[0], f / g)
 
 
 # ---- special values ----
@@ -355,16 +365,16 @@ def test_macros_and_constants(library: mh.Math) -> None:
 # ---- the same bits ----
 
 
-def _everything(library: mh.Math) -> dict[str, bytes]:
-    """Results of all functions on a few thousand arguments."""
+def everything(library: mh.Math, count: int) -> dict[str, bytes]:
+    """Results of all functions, on a few times `count` arguments each."""
     results = {}
     with np.errstate(all="ignore"):
         for name in mh.ONE:
-            x = np.concatenate([*mh.samples(name, 2000), mh.SPECIAL])
+            x = np.concatenate([*mh.samples(name, count), mh.SPECIAL])
             results[name] = library(name, x).tobytes() + library(name, x.astype(np.float32)).tobytes()
         for name in mh.TWO:
             special = [a.ravel() for a in np.meshgrid(mh.SPECIAL, mh.SPECIAL)]
-            for i, (x, y) in enumerate([*mh.pairs(name, 2000), special]):
+            for i, (x, y) in enumerate([*mh.pairs(name, count), special]):
                 f = library(name, x.astype(np.float32), y.astype(np.float32))
                 results[f"{name} {i}"] = library(name, x, y).tobytes() + f.tobytes()
     return results
@@ -378,7 +388,7 @@ def test_every_compiler_and_level_gives_the_same_bits(tmp_path: Path) -> None:
             folder.mkdir()
             built = lh.build(compiler, folder, "libc_math_fixture.c", mh.SOURCES, *level)
             libraries.append(mh.Math(built))
-    first, *rest = map(_everything, libraries)
+    first, *rest = (everything(library, 2000) for library in libraries)
     assert len(first) > 80
     for other in rest:
         assert [name for name in first if first[name] != other[name]] == []
@@ -390,7 +400,7 @@ def test_no_undefined_behaviour(tmp_path: Path) -> None:
     trap = {"gcc": "-fsanitize-undefined-trap-on-error"}.get(compiler, "-fsanitize-trap=undefined")
     flags = ("-fsanitize=undefined", "-fno-sanitize=float-divide-by-zero", trap, "-fno-wrapv")
     library = mh.Math(lh.build(compiler, tmp_path, "libc_math_fixture.c", mh.SOURCES, *flags))
-    assert len(_everything(library)) > 80
+    assert len(everything(library, 2000)) > 80
 
 
 def test_it_compiles_for_the_controller(tmp_path: Path) -> None:

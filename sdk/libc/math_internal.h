@@ -67,6 +67,19 @@ static inline int exponent_of(double x) { return (int)(bits_of(x) >> 52 & 0x7FF)
 /* 2**exponent, of a normal number. */
 static inline double power_of_2(int exponent) { return from_bits((uint64_t)(exponent + 1023) << 52); }
 
+/* size = m * 2**e with 53 bits of m, for size > 0 and finite. */
+static inline uint64_t taken_apart(double size, int *e) {
+    uint64_t m = bits_of(size) & FRACTION;
+    int exponent = exponent_of(size);
+    if (exponent != 0) {
+        *e = exponent - 1075;
+        return m | (FRACTION + 1);
+    }
+    int shift = __builtin_clzll(m) - 11;
+    *e = -1074 - shift;
+    return m << shift;
+}
+
 /* x * 2**n, rounded once. */
 double fw_scale(double x, int n);
 

@@ -1,19 +1,6 @@
 /* fmod, remainder and fma: exact, on integers. */
 #include "math_internal.h"
 
-/* size = m * 2**e with 52 < m's bits <= 53, for size > 0 and finite. */
-static uint64_t taken_apart(double size, int *e) {
-    uint64_t m = bits_of(size) & FRACTION;
-    int exponent = exponent_of(size);
-    if (exponent != 0) {
-        *e = exponent - 1075;
-        return m | (FRACTION + 1);
-    }
-    int shift = __builtin_clzll(m) - 11;
-    *e = -1074 - shift;
-    return m << shift;
-}
-
 /* m * 2**e, where that is a double. */
 static double put_together(uint64_t m, int e) {
     if (m == 0) return 0;
