@@ -48,12 +48,12 @@ def _bind(row: Row, memory: Memory) -> Run:
     check_aligned(x, chip.ALIGN_BYTES)
     source, target = Dense(memory, x, np.float32), Dense(memory, out, np.float32)
     n, c, h, w = x.shape
-    steps = -(-h * w // adder_tree.INPUTS)
+    missing = -h * w % adder_tree.INPUTS
 
     def run() -> None:
-        # +0 beside other numbers changes nothing, so the last step of a batch may be filled up with it
-        numbers = np.zeros((c, n, steps * adder_tree.INPUTS), np.float32)
-        numbers[:, :, : h * w] = source.load().reshape(n, c, h * w).transpose(1, 0, 2)
+        numbers = source.load().reshape(n, c, h * w).transpose(1, 0, 2)
+        if n > 1 and missing:  # fills up the last step of a batch: +0 changes nothing
+            numbers = np.pad(numbers, ((0, 0), (0, 0), (0, missing)))
         results = adder_tree.total(numbers.reshape(c, -1)).reshape(out.shape)
         if Access.READ in out.access:
             results = fp32.add(results, target.load())
