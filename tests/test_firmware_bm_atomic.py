@@ -68,6 +68,12 @@ _BROKEN: list[tuple[str, dict[str, object], dict[str, int], str]] = [
     ("bm_atomic_matmul", {"using_bias": True}, {"bias_addr": 4}, "bias address .* is not a multiple of 128"),
     ("bm_atomic_matmul_quantized", {"r_tensor_w": 129}, {}, "129 columns of the right matrix per channel"),
     ("bm_atomic_tensor_arithmetic", {"op": 14}, {}, "this function has no operation 14"),
+    (
+        "bm_atomic_md_scalar",
+        {"input0_is_const": True},
+        {"input0_addr": 4},
+        "input 0 address .* is not a mult",
+    ),
     ("bm_atomic_md_scalar", {"op": 1}, {}, "this function has no operation 1$"),
     ("bm_atomic_md_scalar", {"op": 2, "result_add": True}, {}, "only a product is added to the old result"),
     ("bm_atomic_md_linear", {"op": 3}, {}, "this function has no operation 3$"),

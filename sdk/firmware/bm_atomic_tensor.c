@@ -163,6 +163,9 @@ void bm_atomic_md_scalar(const MDScalarParam *param) {
     fw_check_shape(&shape);
     check_op(param->op, OP(MUL) | OP(ADD) | OP(SUB) | OP(DIV));
     if (param->op != BM_MUL && param->result_add) fw_refuse("only a product is added to the old result");
+    /* the address beside a constant is not read, but the vendor's encoder checks it, too */
+    (void)aligned_local(param->input0_addr, "input 0");
+    (void)aligned_local(param->input1_addr, "input 1");
     operand dst = of(false, 0, param->output_addr, "output");
     operand a = of(param->input0_is_const, param->input0_const, param->input0_addr, "input 0");
     operand b = of(param->input1_is_const, param->input1_const, param->input1_addr, "input 1");
