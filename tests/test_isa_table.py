@@ -7,7 +7,7 @@ import pytest
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.codes import Direction, Eu, Special, Task
-from firmware_sim.isa.disasm import disassemble
+from firmware_sim.isa.disasm import disassemble, option_fields
 from firmware_sim.isa.instruction import Engine, Status
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.isa.table import BY_NAME, TABLE, lookup
@@ -97,7 +97,7 @@ _SIZES = {"res0_n": 1, "res0_c": 64, "res0_h": 5, "res0_w": 7}
                 **{f"{s}_wstride": 1 for s in ("src", "dst")},
             },
             "GDMA 1 after BD 0: gdma.copy.l2s dst=l2 +0x20 [2,2,2,2] strides [64,64,2,1] x2B "
-            "src=lane 1 +0x10 [2,2,2,2] strides [64,64,2,1] x2B",
+            "src=lane 1 +0x10 [2,2,2,2] strides [64,64,2,1] x2B; dst_data_format 1, src_data_format 1",
         ),
         (
             Engine.BD,
@@ -118,6 +118,23 @@ _SIZES = {"res0_n": 1, "res0_c": 64, "res0_h": 5, "res0_w": 7}
 )
 def test_disassembly(engine: Engine, fields: dict[str, int], text: str) -> None:
     assert line(engine, **fields) == text
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_a_line_says_every_option(engine: Engine) -> None:
+    """Two golden descriptors that differ in an option have different lines."""
+    layout, seen = _LAYOUTS[engine], set()
+    for found, data in encoded_descriptors():
+        fields = layout.decode(data) if found is engine else None
+        kind = fields and (fields.get("tsk_typ"), fields.get("tsk_eu_typ"), fields.get("special_func"))
+        if fields is None or kind in seen:
+            continue
+        seen.add(kind)
+        plain = line(engine, **fields)
+        for name, usual in option_fields(engine):
+            changed = usual if fields[name] != usual else fields[name] ^ 1
+            assert line(engine, **{**fields, name: changed}) != plain, (plain, name)
+    assert len(seen) > 4
 
 
 def test_the_model_estimates_of_the_documentation() -> None:

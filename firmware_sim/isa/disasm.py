@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from functools import cache
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.footprint import Constant, Operand, address_text
@@ -33,15 +35,43 @@ def _ids(engine: Engine, row: Row) -> str:
     return f"GDMA {row['cmd_id']} after BD {row['eng0_sync_id']}"
 
 
+# Fields that the name, the ids and the operands say; all others are said where they differ from the default.
+_SAID = {
+    Engine.BD: re.compile(
+        r"cmd_id_tpu|cmd_id_gdma|tsk_typ|tsk_eu_typ|\w+_addr|(res0|opd[012])_[nchw](_str)?|\w+_[hw]_shift"
+        r"|opt_opd\d_const|short_\w+"
+    ),
+    Engine.GDMA: re.compile(
+        r"cmd_id|eng0_sync_id|direction|special_func|constant_value|stride_enable|(src|dst)_([nchw](stride|size)|start_addr_\w+)"
+    ),
+}
+
+
+@cache
+def option_fields(engine: Engine) -> tuple[tuple[str, int], ...]:
+    """The fields that a line says by their names, with the values that it leaves out."""
+    layout, said = LAYOUTS[engine], _SAID[engine]
+    return tuple(
+        (f.name, layout.defaults.get(f.name, 0)) for f in layout.fields if not said.fullmatch(f.name)
+    )
+
+
+def _options(engine: Engine, row: Row) -> str:
+    """`; opt_right_shift 8, opd0_up_pad 1`, or nothing."""
+    found = [f"{name} {row[name]}" for name, usual in option_fields(engine) if row[name] != usual]
+    return f"; {', '.join(found)}" if found else ""
+
+
 def instruction_text(instruction: Instruction, row: Row) -> str:
-    """The line without ids: name and operands, results first."""
+    """The line without ids: name and operands, results first, then options that differ from the default."""
+    options = _options(instruction.engine, row)
     if instruction.semantics is None:
-        return f"{instruction.name} ({instruction.status.value}: {instruction.reason})"
+        return f"{instruction.name} ({instruction.status.value}: {instruction.reason}){options}"
     try:
         operands = instruction.semantics.operands(row)
     except DeviceError as error:
-        return f"{instruction.name} (illegal: {error.message})"
-    return " ".join([instruction.name, *map(operand_text, operands)])
+        return f"{instruction.name} (illegal: {error.message}){options}"
+    return " ".join([instruction.name, *map(operand_text, operands)]) + options
 
 
 def disassemble_row(engine: Engine, row: Row) -> str:
@@ -49,7 +79,7 @@ def disassemble_row(engine: Engine, row: Row) -> str:
     try:
         text = instruction_text(lookup(engine, row), row)
     except DeviceError as error:
-        text = error.message
+        text = error.message + _options(engine, row)
     return f"{_ids(engine, row)}: {text}"
 
 
