@@ -27,6 +27,7 @@ L2_USER_OFFSET = 0xA_2000
 L2_USER_BYTES = L2_TABLE_OFFSET - L2_USER_OFFSET
 DDR_BASE = 0x1_0000_0000
 DDR_BYTES = 12 << 30
+DDR_WINDOW_BYTES = 2 << 30  # what the controller's pointers reach, from DDR's start
 STATIC_CONTEXT_OFFSET = 0x510_0000  # DDR offset where static bmodels put their context
 STATIC_CONTEXT_START = DDR_BASE + STATIC_CONTEXT_OFFSET
 

@@ -28,7 +28,14 @@ from firmware_sim.chip import (
     STATIC_CONTEXT_OFFSET,
 )
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
-from firmware_sim.firmware import FirmwareInfo, FirmwareLayer, StreamGroup, find_firmware
+from firmware_sim.firmware import (
+    FirmwareImage,
+    FirmwareInfo,
+    FirmwareLayer,
+    Kind,
+    StreamGroup,
+    find_firmware,
+)
 from firmware_sim.heap import Heap
 from firmware_sim.launch_queue import LaunchQueue
 from firmware_sim.process import Child, Crash
@@ -120,7 +127,7 @@ def _decode(payload: bytes, count: int) -> list[TensorRecord]:
 class Device:
     """An emulated chip; a context manager.
 
-    firmware: image or folder, else $BMRUNTIME_FIRMWARE_PATH (MissingError when there is none). watchdog:
+    firmware, kind: see `find_firmware` (MissingError when there is none). watchdog:
     seconds without progress after which a kernel is stopped. The controller's own computing is timed by
     it; each batch that the engines execute may take up to 10 minutes and counts as progress when it ends.
     max_instructions: of one launch. on_log: gets each piece of the firmware's log, in the thread of the
@@ -134,8 +141,9 @@ class Device:
 
     def __init__(
         self,
-        firmware: str | Path | None = None,
+        firmware: str | Path | FirmwareImage | None = None,
         *,
+        kind: Kind | None = None,
         dev_id: int = 0,
         watchdog: float = WATCHDOG,
         max_instructions: int = MAX_INSTRUCTIONS,
@@ -144,7 +152,7 @@ class Device:
     ) -> None:
         if not (math.isfinite(watchdog) and watchdog > 0):
             raise UsageError(f"watchdog {watchdog}: give a positive number of seconds")
-        self.firmware = find_firmware(firmware)
+        self.firmware = find_firmware(firmware, kind, dev_id)
         self.dev_id = dev_id
         self._watchdog = watchdog
         self._max_instructions = max_instructions
@@ -152,6 +160,7 @@ class Device:
         self._processor = processor
         self._lock = threading.RLock()
         self._cycles = 0.0
+        self._instructions = 0
         self._heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._queue = LaunchQueue()
         self._child: Child | None = None
@@ -187,7 +196,7 @@ class Device:
                 self._memory.close()
                 self._memory = None
 
-    def load_firmware(self, firmware: str | Path) -> None:
+    def load_firmware(self, firmware: str | Path | FirmwareImage) -> None:
         """Boot another firmware (okkernel_load_firmware) after what launch_async started.
 
         The memories keep what they hold. MissingError when there is none at that path, DeviceError when it
@@ -269,6 +278,11 @@ class Device:
     def cycles(self) -> float:
         """Modelled time, in cycles of chip.CLOCK_HZ, of everything executed since the device was opened."""
         return self._cycles
+
+    @property
+    def instructions(self) -> int:
+        """What the controller has run since the device was opened; 0 with a native firmware."""
+        return self._instructions
 
     # ---- what the firmware does ----
 
@@ -384,7 +398,9 @@ class Device:
             )
             boot = {
                 "op": "boot",
-                "firmware": str(self.firmware),
+                "firmware": str(self.firmware.path),
+                "ddr": str(self.firmware.ddr or ""),
+                "dev_id": self.dev_id,
                 "max_instructions": self._max_instructions,
             }
             try:
@@ -404,6 +420,7 @@ class Device:
         with self._lock:
             answer, data = self._started().request(header, head + payload)
             self._cycles += float(str(answer["cycles"]))
+            self._instructions += int(str(answer["instructions"]))
         end = int(str(answer["reply"]))
         if end < wire.REPLY.size:
             raise DeviceError(f"{activity}: the firmware gave no reply")
@@ -440,7 +457,7 @@ class Device:
             hint = _EXITED
         finding = re.search(r"^SUMMARY: (.*)$|^(.*runtime error: .*)$", crash.output, re.MULTILINE)
         detail = f": {finding[0].strip()}" if finding else ""
-        line = innermost_line(self.firmware, crash.frames)
+        line = innermost_line(self.firmware.debug, crash.frames)
         place = f" at {line}" if line is not None else ""
         return DeviceCrash(
             f"{crash.activity or 'the device process'} {crash.what}{place}{detail}; "

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM
 from firmware_sim.errors import DeviceError, TpulayerError
-from firmware_sim.firmware import Firmware, StreamGroup
+from firmware_sim.firmware import Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware_native import FloatEnvironment, NativeFirmware
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.process_child import ACTIVITY_BYTES, Handler, Link
@@ -221,11 +221,18 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
     controllers: list[Controller] = []
 
     def boot(header: dict[str, object]) -> tuple[dict[str, object], bytes]:
-        path = Path(str(header["firmware"]))
+        path, ddr = Path(str(header["firmware"])), str(header["ddr"])
         link.activity = f"firmware {path}"
         controller = Controller(memory, processor, link, int(str(header["max_instructions"])))
-        activity = (link.activity_address, ACTIVITY_BYTES)
-        controller.firmware = NativeFirmware(path, memory, controller, activity, link.frames_address)
+        if ddr:
+            from firmware_sim.arm.firmware_arm import ArmFirmware  # and with it the ARM emulator
+
+            image = FirmwareImage(path, Path(ddr))
+            name = f"device {header['dev_id']}"
+            controller.firmware = ArmFirmware(image, memory, controller, link, name)
+        else:
+            activity = (link.activity_address, ACTIVITY_BYTES)
+            controller.firmware = NativeFirmware(path, memory, controller, activity, link.frames_address)
         controllers[:] = [controller]
         return {}, b""
 
@@ -236,7 +243,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         firmware = controller.firmware
         assert firmware is not None
         link.activity = str(header["activity"])
-        before = controller.cycles
+        before, run = controller.cycles, firmware.instructions
         controller.begin(link.activity, record=bool(header["record"]))
         reply = _with_sites(firmware.handle(payload), firmware)
         groups = controller.recording.groups if controller.recording is not None else []
@@ -244,6 +251,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         sizes = [[len(g.bd), len(g.gdma)] for g in groups]
         parts = [reply, *(part for g in groups for part in (g.bd, g.gdma))]
         cycles = controller.cycles - before
-        return {"reply": len(reply), "groups": sizes, "cycles": cycles}, b"".join(parts)
+        instructions = firmware.instructions - run
+        answer = {"reply": len(reply), "groups": sizes, "cycles": cycles, "instructions": instructions}
+        return answer, b"".join(parts)
 
     return handle

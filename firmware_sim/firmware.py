@@ -5,12 +5,37 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
-from firmware_sim.errors import MissingError
+from firmware_sim import recorded
+from firmware_sim.errors import MissingError, UsageError
 
 FIRMWARE_VARIABLE = "BMRUNTIME_FIRMWARE_PATH"
 FIRMWARE_NAME = "firmware.so"
+TCM_NAME, DDR_NAME, DEBUG_NAME = "firmware_tcm.bin", "firmware_ddr.bin", "firmware.elf"
+
+Kind = Literal["native", "arm"]
+KINDS: tuple[Kind, ...] = ("native", "arm")
+
+
+@dataclass(frozen=True)
+class FirmwareImage:
+    """What boots: a shared library for this machine (ddr is None), or the two images for the controller."""
+
+    path: Path
+    ddr: Path | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return "native" if self.ddr is None else "arm"
+
+    @property
+    def debug(self) -> Path:
+        """The file with the line tables."""
+        return self.path if self.ddr is None else self.path.with_name(DEBUG_NAME)
+
+    def __str__(self) -> str:
+        return str(self.path)
 
 
 @dataclass(frozen=True)
@@ -62,6 +87,10 @@ class Engines(Protocol):
 class Firmware(Protocol):
     """A booted firmware."""
 
+    @property
+    def instructions(self) -> int:
+        """How many the controller has run; 0 where nobody counts."""
+
     def handle(self, request: bytes) -> bytes:
         """Run one request (fw_request, payload) and return the reply (fw_reply, payload).
 
@@ -78,20 +107,49 @@ class Firmware(Protocol):
         """The label at an address of the arena of layers; empty for none."""
 
 
-def find_firmware(given: str | Path | None) -> Path:
-    """The image to boot: `given` or $BMRUNTIME_FIRMWARE_PATH, a file or the folder of firmware.so.
+def find_firmware(
+    given: str | Path | FirmwareImage | None = None, kind: Kind | None = None, dev_id: int = 0
+) -> FirmwareImage:
+    """The firmware to boot: `given`, else $BMRUNTIME_FIRMWARE_PATH, else the pair recorded by load_firmware.
 
-    MissingError when there is none.
+    A path is a file (firmware.so, or firmware_tcm.bin with firmware_ddr.bin beside it) or their folder. kind
+    chooses where both are there, the library otherwise. MissingError when there is none.
     """
-    text = given if given is not None else os.environ.get(FIRMWARE_VARIABLE)
-    if not text:
-        raise MissingError(
-            f"no firmware: none was given and {FIRMWARE_VARIABLE} is not set", hint="run build_layers"
-        )
-    path = Path(text)
-    if path.is_dir():
-        path = path / FIRMWARE_NAME
-    if not path.is_file():
+    if isinstance(given, FirmwareImage):
+        return given
+    named = given if given is not None else os.environ.get(FIRMWARE_VARIABLE)
+    if named:
         source = "" if given is not None else f" ({FIRMWARE_VARIABLE})"
+        return _in_path(Path(named).expanduser(), kind, source)
+    if kind != "native" and (folder := recorded.folder_of(dev_id)) is not None:
+        return FirmwareImage(folder / TCM_NAME, folder / DDR_NAME)
+    raise MissingError(
+        f"no firmware: none was given and {FIRMWARE_VARIABLE} is not set", hint="run build_layers"
+    )
+
+
+def _in_path(path: Path, kind: Kind | None, source: str) -> FirmwareImage:
+    if path.is_dir():
+        native, tcm = path / FIRMWARE_NAME, path / TCM_NAME
+        if kind != "arm" and native.is_file():
+            return FirmwareImage(native.resolve())
+        if kind != "native" and tcm.is_file():
+            return _pair(tcm)
+        wanted = native if kind != "arm" else tcm
+        raise MissingError(f"no firmware at {wanted}{source}", hint="run build_layers")
+    if not path.is_file():
         raise MissingError(f"no firmware at {path}{source}", hint="run build_layers")
-    return path.resolve()
+    image = _pair(path) if path.suffix == ".bin" else FirmwareImage(path.resolve())
+    if kind is not None and image.kind != kind:
+        raise UsageError(
+            f"{path}{source} is a firmware of kind {image.kind}, but {kind} is asked for",
+            hint="give its folder, or leave the kind out",
+        )
+    return image
+
+
+def _pair(tcm: Path) -> FirmwareImage:
+    ddr = tcm.with_name(DDR_NAME)
+    if not ddr.is_file():
+        raise MissingError(f"{tcm} has no {DDR_NAME} beside it", hint="both images of a build are needed")
+    return FirmwareImage(tcm.resolve(), ddr.resolve())

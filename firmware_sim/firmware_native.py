@@ -54,6 +54,7 @@ class Platform(ctypes.Structure):
         ("bd_layer", ctypes.c_void_p),
         ("gdma_layer", ctypes.c_void_p),
         ("frames", ctypes.c_void_p),
+        ("progress", ctypes.c_void_p),
     )
 
 
@@ -104,6 +105,7 @@ class NativeFirmware:
             ) from None
         self._handle.restype = ctypes.c_uint32
         self._reply = ctypes.create_string_buffer(REPLY_CAPACITY)
+        self._window = memory.controller_window()
         # The callbacks must live as long as the library may call them.
         self._platform = Platform(
             abi_version=ABI_VERSION,
@@ -112,8 +114,8 @@ class NativeFirmware:
             gdma=memory.gdma.ctypes.data,
             bd_site=memory.bd_site.ctypes.data,
             gdma_site=memory.gdma_site.ctypes.data,
-            ddr=memory.ddr.ctypes.data,
-            ddr_bytes=memory.ddr.size,
+            ddr=self._window.ctypes.data,
+            ddr_bytes=self._window.size,
             local=memory.local.ctypes.data,
             l2=memory.l2.ctypes.data,
             dtcm=memory.dtcm.ctypes.data,
@@ -132,6 +134,10 @@ class NativeFirmware:
                 f"{path} refused to boot (code {status}); this device speaks firmware ABI {ABI_VERSION}",
                 hint="build it again with rebuild_layers",
             )
+
+    @property
+    def instructions(self) -> int:
+        return 0
 
     def handle(self, request: bytes) -> bytes:
         self._error = None

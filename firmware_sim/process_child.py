@@ -85,10 +85,12 @@ class Link:
         self._sock = sock
         self._page = mmap.mmap(pulse_fd, PULSE_BYTES)
         self._words = memoryview(self._page)[:16].cast("Q")
-        self._anchor = ctypes.c_char.from_buffer(self._page, ACTIVITY_OFFSET)
-        self.activity_address = ctypes.addressof(self._anchor)
+        self._anchor = ctypes.c_char.from_buffer(self._page)
+        self.page_address = ctypes.addressof(self._anchor)
+        """Address of the page, PULSE_BYTES; what follows the frames is free for the handler's use."""
+        self.activity_address = self.page_address + ACTIVITY_OFFSET
         """Address of the activity text for C code: ACTIVITY_BYTES bytes, NUL-terminated."""
-        self.frames_address = self.activity_address + FRAMES_OFFSET - ACTIVITY_OFFSET
+        self.frames_address = self.page_address + FRAMES_OFFSET
         """Address for the FRAMES numbers that C code notes when it crashes, see Crash.frames."""
 
     def log(self, text: str) -> None:

@@ -25,7 +25,15 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.chip import DDR_BYTES, DESCRIPTOR_BYTES, DTCM_BYTES, L2_BYTES, LOCAL_BYTES, NPU_NUM
+from firmware_sim.chip import (
+    DDR_BYTES,
+    DDR_WINDOW_BYTES,
+    DESCRIPTOR_BYTES,
+    DTCM_BYTES,
+    L2_BYTES,
+    LOCAL_BYTES,
+    NPU_NUM,
+)
 
 U8 = npt.NDArray[np.uint8]
 
@@ -56,6 +64,12 @@ def _layout() -> tuple[dict[str, int], list[tuple[int, int]], int]:
         at = -(-end // _GUARD) * _GUARD + _GUARD
         guards.append((end, at - end))
     return starts, guards, at
+
+
+def _protect(address: int, size: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(0)) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect of a guard area")
 
 
 class SharedMemory:
@@ -100,11 +114,17 @@ class SharedMemory:
 
     def protect_guards(self) -> None:
         """Make the space between the memories inaccessible in this process."""
-        libc = ctypes.CDLL(None, use_errno=True)
         for start, size in self._guards:
-            address = ctypes.c_void_p(self._base + start)
-            if libc.mprotect(address, ctypes.c_size_t(size), ctypes.c_int(0)) != 0:
-                raise OSError(ctypes.get_errno(), "mprotect of a guard area")
+            _protect(self._base + start, size)
+
+    def controller_window(self) -> U8:
+        """DDR as the controller's pointers reach it: its first DDR_WINDOW_BYTES, mapped again with a guard
+        behind them, so that a pointer beyond faults although there is more DDR."""
+        window = mmap.mmap(self.fd, DDR_WINDOW_BYTES + _GUARD, offset=self._ddr_start)
+        window.madvise(mmap.MADV_DONTDUMP)
+        view: U8 = np.frombuffer(window, np.uint8)[:DDR_WINDOW_BYTES]
+        _protect(view.ctypes.data + DDR_WINDOW_BYTES, _GUARD)
+        return view
 
     def discard_ddr(self, offset: int, size: int) -> None:
         """Give whole pages of DDR back to the system; they read as zero afterwards."""

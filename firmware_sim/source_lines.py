@@ -12,6 +12,7 @@ from typing import Any
 
 _FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 _Place = tuple[str, int]
+_OURS = ("sdk/firmware", "sdk/arm", "sdk/libc")
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,14 @@ def _short(file: str) -> str:
 
 
 class SourceLines:
-    """The line table of one image; empty where it has no debug information, or a damaged one."""
+    """The line table of one image; empty for None and where there is no sound debug information."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._starts: list[int] = []
         self._rows: list[tuple[_Place, Any] | None] = []  # with the unit; None: a gap begins
         self._info: Any = None
-        self._read(path)
+        if path is not None:
+            self._read(path)
 
     def _read(self, path: Path) -> None:
         from elftools.elf.elffile import ELFFile
@@ -82,19 +84,24 @@ class SourceLines:
 def innermost_line(image: Path, frames: Sequence[int]) -> Line | None:
     """Where a stack of return addresses (offsets from the load address, innermost first) is in the user's
     code; in the kernel API where there is none of it, None when nothing is known."""
-    if not frames:
-        return None
-    lines = SourceLines(image)
+    return own_line(SourceLines(image), frames) if frames else None
+
+
+def own_line(lines: SourceLines, frames: Sequence[int]) -> Line | None:
+    """innermost_line for an image whose lines are read already."""
     found = [line for address in frames if (line := lines.at(address - 1)) is not None]
-    own = [line for line in found if not os.path.dirname(line.file).endswith("sdk/firmware")]
+    own = [line for line in found if not os.path.dirname(line.file).endswith(_OURS)]
     return next(iter(own or found), None)
 
 
 def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
+    about = unit.get_top_DIE().attributes
+    if _text(about.get("DW_AT_producer")).startswith("zig"):
+        return []  # its run-time library, which is large and nobody's code here
     program = info.line_program_for_CU(unit)
     if program is None:
         return []
-    folder = _text(unit.get_top_DIE().attributes.get("DW_AT_comp_dir"))
+    folder = _text(about.get("DW_AT_comp_dir"))
     version5 = program["version"] >= 5
     files, folders = program["file_entry"], program["include_directory"]
 
@@ -106,10 +113,16 @@ def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
         return os.path.normpath(os.path.join(folder, inside, _bytes(entry.name)))
 
     rows: list[tuple[int, _Place | None]] = []
+    sequence: list[tuple[int, _Place | None]] = []
     for entry in program.get_entries():
         state = entry.state
-        if state is not None:
-            rows.append((state.address, None if state.end_sequence else (name(state.file), state.line)))
+        if state is None:
+            continue
+        sequence.append((state.address, None if state.end_sequence else (name(state.file), state.line)))
+        if state.end_sequence:
+            if sequence[0][0] != 0:  # linkers put the lines of code that they dropped at 0
+                rows += sequence
+            sequence = []
     return rows
 
 
@@ -130,7 +143,7 @@ def _innermost(info: Any, unit: Any, offset: int) -> str:
 def _ranges(info: Any, unit: Any, die: Any) -> Iterator[tuple[int, int]]:
     if die.tag not in (*_FUNCTIONS, "DW_TAG_lexical_block"):
         return
-    if low := die.attributes.get("DW_AT_low_pc"):
+    if (low := die.attributes.get("DW_AT_low_pc")) and low.value:
         if high := die.attributes.get("DW_AT_high_pc"):
             yield low.value, high.value if high.form == "DW_FORM_addr" else low.value + high.value
     elif pieces := die.attributes.get("DW_AT_ranges"):

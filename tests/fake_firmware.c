@@ -13,7 +13,8 @@ const uint32_t platform_layout[] = {
     AT(abi_version), AT(capacity), AT(bd),        AT(gdma), AT(bd_site),  AT(gdma_site),
     AT(ddr),         AT(ddr_bytes), AT(local),    AT(l2),   AT(dtcm),     AT(flush),
     AT(run_group),   AT(log),      AT(activity),  AT(activity_bytes), AT(filtered),
-    AT(bd_layer),    AT(gdma_layer), AT(frames),  sizeof(fw_platform),
+    AT(bd_layer),    AT(gdma_layer), AT(frames),  AT(progress),
+    sizeof(fw_platform),
 };
 
 static const fw_platform *P;

@@ -26,7 +26,7 @@ from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, fun
 
 ROOT = Path(__file__).resolve().parent.parent
 SDK = ROOT / "sdk"
-FIRMWARE_C = sorted((SDK / "firmware").glob("*.c"))
+FIRMWARE_C = sorted([*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c")])
 LAYERS_C = sorted([*(SDK / "layers" / "device").glob("*.c"), *(ROOT / "device").glob("*.c")])
 USER_LAYERS = (  # those of firmware_fixture.c
     FirmwareLayer("TPU_CROP", 0, 64, 0x1122_3344_5566_7788),
@@ -74,7 +74,7 @@ class _Platform(ctypes.Structure):
         ("activity", ctypes.c_void_p),
         ("activity_bytes", ctypes.c_uint32),
         ("filtered", ctypes.c_uint32),
-        *((name, ctypes.c_void_p) for name in ("bd_layer", "gdma_layer", "frames")),
+        *((name, ctypes.c_void_p) for name in ("bd_layer", "gdma_layer", "frames", "progress")),
     )
 
 
@@ -145,6 +145,7 @@ class Harness:
             0,
             self.layers["bd"].ctypes.data,
             self.layers["gdma"].ctypes.data,
+            None,
             None,
         )
         assert self.boot() == 0
@@ -274,6 +275,6 @@ def build(directory: Path, fixture: Path = ROOT / "tests" / "firmware_fixture.c"
         "-o",
         str(library),
     ]
-    command += [f"-I{d}" for d in (SDK / "include", SDK / "firmware", directory)]
+    command += [f"-I{d}" for d in (SDK / "include", SDK / "firmware", SDK / "libc", directory)]
     subprocess.run([*command, *map(str, sources)], check=True, timeout=240)
     return library

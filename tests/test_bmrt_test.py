@@ -40,7 +40,7 @@ class Tool:
         self.devids: list[int] = []
 
     def __call__(self, options: BmrtTestOptions) -> int:
-        def open_device(devid: int) -> FakeDevice:
+        def open_device(devid: int, firmware: str | None) -> FakeDevice:
             self.devids.append(devid)
             return self.device
 
@@ -142,7 +142,7 @@ def test_launches_must_agree(tmp_path: Path) -> None:
     save(tmp_path / "a.bmodel", dynamic_net())
     lines: list[str] = []
     options = BmrtTestOptions(bmodel=tmp_path / "a.bmodel", calculate_times=2)
-    assert run(options, device=lambda _: FakeDevice(drifting), say=lines.append) == 1
+    assert run(options, device=lambda _, __: FakeDevice(drifting), say=lines.append) == 1
     assert "[BMRT][bmrt_test] WRONG:output y: launch 1 gives other bits than launch 0" in lines
 
 

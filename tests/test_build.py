@@ -16,7 +16,7 @@ import pytest
 
 from firmware_sim.errors import BuildError, MissingError, UsageError
 from tests.workspaces import ROOT, add_repository_layer, environment, make_workspace, tpulayer
-from user_layers.build import builtin_artifacts, firmware_path, targets
+from user_layers.build import builtin_artifacts, firmware_image, targets
 from user_layers.build.builtin import builtin_location
 from user_layers.build.cache import locked
 from user_layers.build.report import Reporter
@@ -26,6 +26,9 @@ from user_layers.workspace import Workspace
 
 INSTALLED = (
     "firmware/firmware.so",
+    "firmware/firmware_tcm.bin",
+    "firmware/firmware_ddr.bin",
+    "firmware/firmware.elf",
     "firmware/firmware_layer.a",
     "plugin/libbmplugin_tpulayer.so",
     "include/bmtpu.h",
@@ -33,6 +36,7 @@ INSTALLED = (
     "include/bmlib_runtime.h",
     "lib/libbmlib.so",
 )
+IMAGES = ("firmware_tcm.bin", "firmware_ddr.bin", "firmware.elf")
 HOST = ("bmlib_runtime.h", "libbmlib.so")
 
 
@@ -82,7 +86,7 @@ def test_everything_is_installed(ws: Workspace) -> None:
     assert ws.firmware_layer.read_bytes().startswith(b"!<arch>\n")
     assert b"fw_handle" not in ws.firmware_layer.read_bytes()  # the user's objects only
     assert os.access(ws.launcher, os.X_OK)
-    assert firmware_path(ws) == ws.firmware
+    assert firmware_image(ws).path == ws.firmware
 
 
 def test_nothing_changed_does_nothing(ws: Workspace) -> None:
@@ -97,9 +101,10 @@ def test_one_kernel_changed(ws: Workspace) -> None:
     edit(ws.device_dir / "bm_device_double.c", "2.0f", "2.0f + 0.0f")
     result = build(ws)
     assert [step for step in result.commands if step.startswith("compiling")] == [
-        "compiling device/bm_device_double.c"
+        "compiling device/bm_device_double.c",
+        "compiling device/bm_device_double.c for the controller",
     ]
-    assert names(result.installed) == {"firmware.so", "firmware_layer.a"}
+    assert names(result.installed) == {"firmware.so", "firmware_layer.a", *IMAGES}
     assert names(result.kept) == {"libbmplugin_tpulayer.so", "bmtpu.h", "test_tpu_layer", *HOST}
     assert any(line.startswith("gen_entry: 1 layer;") for line in result.skipped)
     assert build(ws).nothing_to_do
@@ -290,13 +295,16 @@ def test_dry_runs_write_nothing(ws: Workspace) -> None:
     assert {path: path.stat().st_mtime_ns for path in ws.root.rglob("*")} == before
 
 
-def test_the_architectures_are_told(ws: Workspace) -> None:
-    ws.config_file.write_text("FIRMWARE_ARCH = pcie\n")
-    done = tpulayer("build_layers", cwd=ws.root)
-    assert "not firmware_tcm.bin and firmware_ddr.bin" in done.stderr
-    assert ws.firmware.is_file()
+@pytest.mark.parametrize("arch", ["pcie", "soc"])
+def test_the_images_are_the_same_for_card_and_chip(ws: Workspace, arch: str) -> None:
+    images = [ws.firmware.with_name(name) for name in IMAGES[:2]]
+    before = [path.read_bytes() for path in images]
+    ws.config_file.write_text(f"FIRMWARE_ARCH = {arch}\n")
+    done = tpulayer("rebuild_layers", cwd=ws.root)
+    assert f"gen_config: x86, {arch}" in done.stdout + done.stderr
+    assert [path.read_bytes() for path in images] == before
     config = json.loads((ws.generated_dir / "build_config.json").read_text())
-    assert config["firmware_arch"] == "pcie"
+    assert config["firmware_arch"] == arch
 
 
 def test_the_plugin_for_another_machine(ws: Workspace) -> None:
@@ -314,16 +322,16 @@ def test_the_plugin_for_another_machine(ws: Workspace) -> None:
 
 def test_firmware_of_the_environment(ws: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BMRUNTIME_FIRMWARE_PATH", str(ws.firmware.parent))
-    assert firmware_path(None) == ws.firmware
+    assert firmware_image(None).path == ws.firmware
     monkeypatch.setenv("BMRUNTIME_FIRMWARE_PATH", str(ws.firmware))
-    assert firmware_path(None) == ws.firmware
+    assert firmware_image(None).path == ws.firmware
     monkeypatch.setenv("BMRUNTIME_FIRMWARE_PATH", str(tmp_path))
-    with pytest.raises(MissingError, match="BMRUNTIME_FIRMWARE_PATH is"):
-        firmware_path(ws)
+    with pytest.raises(MissingError, match=r"no firmware at .* \(BMRUNTIME_FIRMWARE_PATH\)"):
+        firmware_image(ws)
     monkeypatch.delenv("BMRUNTIME_FIRMWARE_PATH")
     ws.firmware.unlink()
     with pytest.raises(MissingError, match="is not built"):
-        firmware_path(ws)
+        firmware_image(ws)
 
 
 def test_the_builtin_part_is_built_once_and_whole() -> None:

@@ -476,11 +476,11 @@ def test_where_the_firmware_comes_from(
         open_device(firmware=None)
     assert caught.value.hint == "run build_layers"
     monkeypatch.setenv("BMRUNTIME_FIRMWARE_PATH", str(image.parent))
-    assert open_device(firmware=None).firmware == image
+    assert open_device(firmware=None).firmware.path == image
     monkeypatch.setenv("BMRUNTIME_FIRMWARE_PATH", str(tmp_path))
     with pytest.raises(MissingError, match=r"no firmware at .*firmware\.so \(BMRUNTIME_FIRMWARE_PATH\)"):
         open_device(firmware=None)
-    assert open_device(firmware=image).firmware == image
+    assert open_device(firmware=image).firmware.path == image
 
 
 def test_bad_watchdog(open_device: Open) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,40 +14,23 @@ import pytest
 
 from firmware_sim.device import Device, FirmwareError, StreamGroup
 from firmware_sim.errors import DeviceCrash, DeviceError
-from firmware_sim.firmware import FirmwareLayer
-from firmware_sim.isa.c_header import c_header
+from firmware_sim.firmware import FirmwareImage, FirmwareLayer, Kind, find_firmware
 from firmware_sim.wire import NONE, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord
+from user_layers.build.kernel import kernel_firmware
 
-SDK = Path(__file__).parent.parent / "sdk"
 KERNELS = Path(__file__).parent / "device_kernels.c"
 F32 = npt.NDArray[np.float32]
 
 
-@pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """libtpufw's sources and device_kernels.c in one library, by the system's compiler or by zig."""
-    out = tmp_path_factory.mktemp("firmware")
-    (out / "bm1684_fields.h").write_text(c_header())
-    cc = shutil.which("cc")
-    command = [cc] if cc else [sys.executable, "-m", "ziglang", "cc"]
-    command += ["-O2", "-g", "-shared", "-fPIC", "-ffp-contract=off", "-fsigned-char", "-fno-short-enums"]
-    # A call in tail position would leave no return address in the kernel for messages to name.
-    command += [
-        "-fno-optimize-sibling-calls",
-        "-fno-sanitize=undefined",
-        "-w",
-        f"-I{SDK}/include",
-        f"-I{SDK}/firmware",
-        f"-I{out}",
-    ]
-    command += [str(p) for p in sorted((SDK / "firmware").glob("*.c"))]
-    command += [str(KERNELS), "-lm", "-o", str(out / "firmware.so")]
-    subprocess.run(command, check=True, timeout=300)
-    return out / "firmware.so"
+@pytest.fixture(scope="module", params=["native", "arm"])
+def image(request: pytest.FixtureRequest) -> FirmwareImage:
+    """device_kernels.c with the kernel API: a library for this machine, and images for the controller."""
+    kind: Kind = request.param
+    return find_firmware(kernel_firmware([KERNELS], kind=kind))
 
 
 @pytest.fixture
-def device(image: Path) -> Iterator[Device]:
+def device(image: FirmwareImage) -> Iterator[Device]:
     with Device(image) as d:
         yield d
 
@@ -109,7 +89,7 @@ def test_query_lists_layers_and_kernels(device: Device) -> None:
     assert len(info.kernels) == 17
 
 
-def test_log(image: Path) -> None:
+def test_log(image: FirmwareImage) -> None:
     lines: list[str] = []
     with Device(image, on_log=lines.append) as device:
         device.launch("says")
@@ -144,20 +124,26 @@ def test_illegal_instruction_names_kernel_and_operand(device: Device) -> None:
     assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
 
 
+_SEGV = r"crashed: SIGSEGV \(invalid memory access\)"
+
+
 @pytest.mark.parametrize(
-    ("kernel", "what"),
+    ("kernel", "native", "arm"),
     [
-        ("never_returns", r"gave no sign of progress for 0\.3 s and was stopped"),
-        ("null_pointer", r"crashed: SIGSEGV \(invalid memory access\)"),
-        ("wild_call", r"crashed: SIGSEGV \(invalid memory access\)"),
-        ("wild_string", r"crashed: SIGSEGV \(invalid memory access\)"),
-        ("wild_shape", r"crashed: SIGSEGV \(invalid memory access\)"),
-        ("endless_recursion", r"crashed: SIGSEGV \(invalid memory access\)"),
-        ("aborts", r"crashed: SIGABRT \(abort or failed assertion\)"),
-        ("divides", r"crashed: SIGFPE \(integer division by zero\)"),
+        ("never_returns", r"gave no sign of progress for 0\.3 s and was stopped", ""),
+        ("null_pointer", _SEGV, "data abort: write to 0x0, a NULL pointer"),
+        ("wild_call", _SEGV, "prefetch abort: jump to 0x0"),
+        ("wild_string", _SEGV, "data abort: read of 0x0, a NULL pointer"),
+        ("wild_shape", _SEGV, "data abort: read of 0x8, a NULL pointer"),
+        ("endless_recursion", _SEGV, r"data abort: write to 0x1\w+, below the stack: stack overflow"),
+        ("aborts", r"crashed: SIGABRT \(abort or failed assertion\)", "abort or failed assertion"),
+        ("divides", r"crashed: SIGFPE \(integer division by zero\)", "integer division by zero"),
     ],
 )
-def test_crashes_name_the_kernel_and_leave_the_device_usable(image: Path, kernel: str, what: str) -> None:
+def test_crashes_name_the_kernel_and_leave_the_device_usable(
+    image: FirmwareImage, kernel: str, native: str, arm: str
+) -> None:
+    what = f"crashed: {arm}" if arm and image.kind == "arm" else native
     with Device(image, watchdog=0.3) as device:
         with pytest.raises(DeviceCrash) as caught:
             device.launch(kernel)
@@ -169,7 +155,7 @@ def test_crashes_name_the_kernel_and_leave_the_device_usable(image: Path, kernel
         assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
 
 
-def test_endless_stream_is_refused_at_its_limit(image: Path) -> None:
+def test_endless_stream_is_refused_at_its_limit(image: FirmwareImage) -> None:
     with Device(image, max_instructions=100_000) as device:
         with pytest.raises(DeviceError, match="kernel never_stops_issuing: more than 100000 instructions"):
             device.launch("never_stops_issuing")
@@ -178,10 +164,13 @@ def test_endless_stream_is_refused_at_its_limit(image: Path) -> None:
 
 def test_crash_in_a_layer_names_the_layer(device: Device) -> None:
     shape = TensorRecord((1, 2, 3, 4))
-    with pytest.raises(DeviceCrash, match="layer TPU_BOOM, shape function crashed: SIGSEGV"):
+    arm = device.firmware.kind == "arm"
+    how = "data abort: write to 0x0" if arm else "SIGSEGV"
+    with pytest.raises(DeviceCrash, match=f"layer TPU_BOOM, shape function crashed: {how}"):
         device.infer_shape(1, b"", [shape], 1)
     assert device.infer_shape(0, b"\1", [shape], 1)[0].shape == (1, 2, 3, 4)
-    with pytest.raises(DeviceCrash, match=r"layer boom \(TPU_BOOM\), global function crashed: SIGABRT"):
+    how = "abort" if arm else "SIGABRT"
+    with pytest.raises(DeviceCrash, match=rf"layer boom \(TPU_BOOM\), global function crashed: {how}"):
         device.record(layer_program((1, 2, 3, 4), 0, 0, op_type=1, name="boom"))
 
 

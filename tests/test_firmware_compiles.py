@@ -11,23 +11,11 @@ import pytest
 from firmware_sim.isa.c_header import c_header
 from tests import firmware_harness as fh
 
-# The controller has no C library: this is all of string.h that the firmware may use.
-STRING_H = """
-#include <stddef.h>
-void *memcpy(void *, const void *, size_t);
-void *memmove(void *, const void *, size_t);
-void *memset(void *, int, size_t);
-void *memchr(const void *, int, size_t);
-int memcmp(const void *, const void *, size_t);
-int strcmp(const char *, const char *);
-size_t strlen(const char *);
-"""
-
 
 @pytest.mark.parametrize("compiler", fh.compilers())
 def test_no_warnings(compiler: str, tmp_path: Path) -> None:
     (tmp_path / "bm1684_fields.h").write_text(c_header())
-    includes = [f"-I{d}" for d in (fh.SDK / "include", fh.SDK / "firmware", tmp_path)]
+    includes = [f"-I{d}" for d in (fh.SDK / "include", fh.SDK / "firmware", fh.SDK / "libc", tmp_path)]
     command = [*fh.compilers()[compiler], *fh.WARNINGS, "-Wshadow", "-O1", "-fPIC", *includes, "-c"]
     subprocess.run(
         [*command, *map(str, [*fh.FIRMWARE_C, *fh.LAYERS_C])], cwd=tmp_path, check=True, timeout=240
@@ -36,12 +24,12 @@ def test_no_warnings(compiler: str, tmp_path: Path) -> None:
 
 def test_everything_but_the_native_platform_compiles_for_the_controller(tmp_path: Path) -> None:
     (tmp_path / "bm1684_fields.h").write_text(c_header())
-    (tmp_path / "string.h").write_text(STRING_H)
-    includes = [f"-I{d}" for d in (fh.SDK / "include", fh.SDK / "firmware", tmp_path)]
+    folders = [*(fh.SDK / name for name in ("include", "firmware", "libc", "libc/include", "arm")), tmp_path]
+    includes = [f"-I{d}" for d in folders]
     target = ["-target", "arm-freestanding-eabi", "-mcpu=arm926ej_s", "-ffreestanding"]
     command = [sys.executable, "-m", "ziglang", "cc", *target, *fh.WARNINGS, "-O1", *includes, "-c"]
-    portable = [p for p in fh.FIRMWARE_C if p.name != "fw_native.c"]
-    assert len(portable) == len(fh.FIRMWARE_C) - 1
+    portable = [p for p in fh.FIRMWARE_C if p.name != "fw_native.c"] + [fh.SDK / "arm" / "fw_arm.c"]
+    assert len(portable) == len(fh.FIRMWARE_C)
     subprocess.run([*command, *map(str, [*portable, *fh.LAYERS_C])], cwd=tmp_path, check=True, timeout=240)
 
 

@@ -212,7 +212,7 @@ def _with(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
             "local address 0x40 is not a multiple of 128",
         ),
         ("okk_parallel_end", {}, "no parallel section is open"),
-        ("okk_global_mem_addr", {"addr": 0xFFFF_FFFF}, "0xffffffff is not in DDR"),
+        ("okk_global_mem_addr", {"addr": 0xFFFF_FFFF}, "0xffffffff is not in the 1 MiB of DDR that"),
         ("okk_local_mem_addr", {"idx": 64, "addr": 0}, "NPU 64 does not exist; there are 64"),
         ("okk_dtcm_addr", {"addr": 0x0200_0000}, "0x2000000 is not in the kernels' part of DTCM"),
         ("okk_set_id_node", {"node": [0xFFF1, 0, 0]}, "ids 65521 and 0 are over the limit 65520"),

@@ -79,7 +79,8 @@ def test_bmrt_test_of_a_compiled_folder(tmp_path: Path, dynamic: bool) -> None:
     lines: list[str] = []
     options = BmrtTestOptions(context_dir=tmp_path, accuracy_f=0, calculate_times=2, thread_num=2)
     assert (
-        run(options, device=lambda n: Device(builtin_artifacts().firmware, dev_id=n), say=lines.append) == 0
+        run(options, device=lambda n, _: Device(builtin_artifacts().firmware, dev_id=n), say=lines.append)
+        == 0
     )
     assert "[BMRT][bmrt_test] INFO:+++ The network[scaled] stage[0] cmp success +++" in lines
 

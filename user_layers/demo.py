@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from firmware_sim.firmware import FirmwareImage
     from user_layers.graph import Graph
     from user_layers.workspace import Workspace
 
@@ -28,12 +29,12 @@ COMPILED_SHAPE = (64, 40, 40)  # what the static net takes, and the maximum of t
 OTHER_SHAPES = ((64, 33, 21), (20, 40, 17), (17, 9, 9))
 
 
-def build_graph(ws: Workspace) -> Graph:
+def build_graph(ws: Workspace, firmware: str | None = None) -> Graph:
     """The demo graph; its only input is "x" [64, 40, 40] float32, its output "y" [1, 48, 32, 32]."""
     from user_layers.graph import BINARY_MUL, Graph
     from user_layers.toolkit import Toolkit
 
-    graph = Graph("BM1684", name="tpulayer", toolkit=Toolkit(ws))
+    graph = Graph("BM1684", name="tpulayer", toolkit=Toolkit(ws, firmware=firmware))
     graph.add_input("x", COMPILED_SHAPE)
     graph.add_tpu_layer("TPU_CROP", ["x"], {"before": BEFORE, "after": AFTER}, ["cropped"])
     graph.add_expand_dims_layer("cropped", 0, "expanded")
@@ -66,15 +67,20 @@ def check_demo_layers(ws: Workspace) -> None:
         )
 
 
-def run(ws: Workspace, mode: int, say: Callable[[str], None] = print) -> bool:
-    """Compile and run the demo graph: mode 0 static, 1 dynamic. True when every output equals numpy's."""
+def run(ws: Workspace, mode: int, say: Callable[[str], None] = print, firmware: str | None = None) -> bool:
+    """Compile and run the demo graph: mode 0 static, 1 dynamic. True when every output equals numpy's.
+
+    firmware: see `firmware_image`; it records the commands of a static net, too.
+    """
     import numpy as np
+
+    from user_layers.build import firmware_image
 
     check_demo_layers(ws)
     rng = np.random.default_rng(1684)
     x = rng.standard_normal(COMPILED_SHAPE).astype(np.float32)
     directory = Path(STATIC_DIR if mode == 0 else DYNAMIC_DIR)
-    with build_graph(ws) as graph:
+    with build_graph(ws, firmware) as graph:
         say(f"compiling the {'dynamic' if mode else 'static'} net into {directory}")
         graph.compile(
             dynamic=bool(mode),
@@ -84,11 +90,11 @@ def run(ws: Workspace, mode: int, say: Callable[[str], None] = print) -> bool:
             log=lambda line: say("  " + line),
         )
     shapes = (COMPILED_SHAPE, *(OTHER_SHAPES if mode else ()))
-    return _run_compiled(ws, directory / "compilation.bmodel", shapes, x, say)
+    return _run_compiled(firmware_image(ws, firmware), directory / "compilation.bmodel", shapes, x, say)
 
 
 def _run_compiled(
-    ws: Workspace,
+    image: FirmwareImage,
     bmodel: Path,
     shapes: Sequence[tuple[int, ...]],
     first: NDArray[np.float32],
@@ -97,12 +103,11 @@ def _run_compiled(
     import numpy as np
 
     from firmware_sim.device import Device
-    from user_layers.build import firmware_path
     from user_layers.runtime import BModelRuntime
 
     rng = np.random.default_rng(4861)
     good = True
-    with Device(firmware_path(ws)) as device, BModelRuntime(device) as runtime:
+    with Device(image) as device, BModelRuntime(device) as runtime:
         runtime.load(bmodel)
         for i, shape in enumerate(shapes):
             x = first if i == 0 else rng.standard_normal(shape).astype(np.float32)

@@ -99,7 +99,8 @@ class Toolkit:
     """The environment of a graph; a context manager.
 
     workspace: a Workspace, a folder inside one, or None for the one around the current folder (without
-    one there are only the built-in layers). device, plugins, params (of the user's ops) and
+    one there are only the built-in layers). firmware: what records and infers shapes, see
+    `firmware_image`. device, plugins, params (of the user's ops) and
     builtin_params replace what would be opened.
     """
 
@@ -107,12 +108,14 @@ class Toolkit:
         self,
         workspace: Workspace | str | Path | None = None,
         *,
+        firmware: str | None = None,
         device: Compute | None = None,
         plugins: Plugins | None = None,
         params: Params | None = None,
         builtin_params: Params | None = None,
     ) -> None:
         self._workspace_given = workspace
+        self._firmware = firmware
         self._workspace: Workspace | None = None
         self._workspace_known = False
         self._device = device
@@ -155,9 +158,9 @@ class Toolkit:
         if self._device is None:
             self._check_open()
             from firmware_sim.device import Device
-            from user_layers.build import firmware_path
+            from user_layers.build import firmware_image
 
-            self._device = Device(firmware_path(self.workspace))
+            self._device = Device(firmware_image(self.workspace, self._firmware))
         return self._device
 
     @property

@@ -132,6 +132,7 @@ void fw_emit_bd(uint32_t *descriptor) {
     memcpy(fw.platform->bd + (size_t)fw.bd_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
     fw.platform->bd_layer[fw.bd_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->bd_site[fw.bd_pending++] = (uint64_t)(uintptr_t)fw.site;
+    if (fw.platform->progress != NULL) ++*fw.platform->progress;
 }
 
 void fw_emit_gdma(uint32_t *descriptor) {
@@ -142,6 +143,7 @@ void fw_emit_gdma(uint32_t *descriptor) {
     memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
     fw.platform->gdma_layer[fw.gdma_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;
+    if (fw.platform->progress != NULL) ++*fw.platform->progress;
 }
 
 void fw_parallel_start(void) {

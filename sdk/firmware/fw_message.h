@@ -227,6 +227,9 @@ typedef struct {
      * first, counted from where the image was loaded (those of other images are senseless). The first is
      * that of the crash itself, plus 1. frames may be NULL. */
     uint64_t *frames;
+    /* Counted up with every descriptor: a sign of progress for a watchdog that cannot see the arenas. NULL
+     * where nobody looks. */
+    volatile uint32_t *progress;
 } fw_platform;
 
 /* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply. */

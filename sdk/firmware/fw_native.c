@@ -6,13 +6,13 @@
 #include <execinfo.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "fw_format.h"
 #include "fw_internal.h"
 
 static jmp_buf unwind_to;
@@ -26,7 +26,7 @@ bool fw_platform_try(void (*body)(void *), void *argument) {
 void fw_platform_unwind(void) { longjmp(unwind_to, 1); }
 
 int fw_platform_format(char *text, size_t capacity, const char *format, va_list arguments) {
-    return vsnprintf(text, capacity, format, arguments);
+    return fw_format(text, capacity, format, arguments);
 }
 
 /* Blocks of one request, newest first. */

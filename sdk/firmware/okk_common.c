@@ -132,8 +132,8 @@ unsigned char *okk_global_mem_addr(unsigned long long addr) {
     needs_execution();
     unsigned char *p = fw_ddr_pointer(addr, 1);
     if (p == NULL)
-        fw_refuse("0x%llx is not in DDR, 0x%llx..0x%llx", addr, FW_DDR_BASE,
-                  (unsigned long long)(FW_DDR_BASE + fw.platform->ddr_bytes - 1));
+        fw_refuse("0x%llx is not in the %u MiB of DDR that the controller's pointers reach, from 0x%llx", addr,
+                  (unsigned)(fw.platform->ddr_bytes >> 20), FW_DDR_BASE);
     return p;
 }
 

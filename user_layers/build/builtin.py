@@ -11,19 +11,21 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import firmware_sim
 from firmware_sim.errors import BuildError
+from firmware_sim.firmware import DEBUG_NAME
 from user_layers import __version__
+from user_layers.build.arm import arm_compiler, link_arm, write_images
 from user_layers.build.cache import cache_root, locked
 from user_layers.build.config import c_sources, cxx_sources
 from user_layers.build.manifest import toolkit_files
 from user_layers.build.ninja_file import NinjaFile, Objects
 from user_layers.build.ninja_run import run_ninja
 from user_layers.build.report import Reporter
-from user_layers.build.toolchain import Toolchain, choose
+from user_layers.build.toolchain import Compiler, Toolchain, choose
 from user_layers.files import write_atomic
 from user_layers.workspace import sdk_dir
 
@@ -31,6 +33,7 @@ FIRMWARE_DEFINES = (
     "USING_CMODEL=1",
 )  # kernels ask for it to tell a build for the model from one for the chip
 FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
+_BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
 _KEEP = 6  # builds of the built-in part in the cache; older ones are removed
 
 
@@ -47,6 +50,16 @@ class Builtin:
     @property
     def firmware(self) -> Path:
         return self.directory / "firmware.so"
+
+    @property
+    def libtpufw_arm(self) -> Path:
+        """The same for the chip's controller."""
+        return self.directory / "libtpufw_arm.a"
+
+    @property
+    def arm_program(self) -> Path:
+        """The linked program of the images in this folder, which have no user layers."""
+        return self.directory / DEBUG_NAME
 
     @property
     def plugin(self) -> Path:
@@ -69,7 +82,8 @@ class Builtin:
 
 def builtin_location(toolchain: Toolchain) -> Builtin:
     """Where the built-in part for these compilers and these toolkit sources is, or will be."""
-    digest = hashlib.sha256(f"{__version__}\n{toolchain.identity}\n{sys.executable}\n".encode())
+    who = f"{__version__}\n{toolchain.identity}\n{arm_compiler().identity}\n{sys.executable}\n"
+    digest = hashlib.sha256(who.encode())
     for path in toolkit_files():
         data = path.read_bytes()
         digest.update(f"{path}\n{len(data)}\n".encode())
@@ -109,6 +123,7 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
         _, warnings = run_ninja(temporary, file, outputs, report, label="built-in part ")
         if warnings:
             report.note(warnings.rstrip())
+        write_images(Builtin(temporary).arm_program, temporary)
         if builtin_location(toolchain) != builtin:
             raise BuildError("the sources of the toolkit changed while they were built", hint="build again")
         shutil.rmtree(temporary / "obj")
@@ -138,9 +153,10 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     write_atomic(folder / "bm1684_fields.h", c_header())
 
     ninja = NinjaFile(folder, folder)
-    firmware = Objects(
-        toolchain.c, c_sources(sdk / "firmware"), [*includes, sdk / "firmware"], "firmware", FIRMWARE_DEFINES
-    )
+    own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
+    libc = c_sources(sdk / "libc")
+    shared = [path for path in libc if path.name.startswith(_BOTH)]
+    firmware = Objects(toolchain.c, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)
     device = Objects(
         toolchain.c,
         [*c_sources(layers / "device"), folder / "bmbuiltin_device_entry.c"],
@@ -148,6 +164,13 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         "device",
         FIRMWARE_DEFINES,
     )
+    portable = [path for path in c_sources(sdk / "firmware") if path.name != "fw_native.c"]
+    controller = [*portable, *c_sources(sdk / "arm"), sdk / "arm" / "crt.S"]
+    arm = [
+        *ninja.objects(Objects(arm_compiler(), controller, own, "arm")),
+        *ninja.objects(Objects(_plain(arm_compiler()), libc, own, "arm-libc")),
+        *ninja.objects(replace(device, compiler=arm_compiler(), defines=(), folder="arm-device")),
+    ]
     host = Objects(
         toolchain.cxx,
         [*cxx_sources(layers / "host"), folder / "bmbuiltin_host_entry.cpp"],
@@ -159,14 +182,22 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     write_atomic(folder / "bmlib_python.h", "".join(lines))
     library = Objects(toolchain.c, c_sources(sdk / "host"), includes, "bmlib")
     built = Builtin(folder)
-    objects = [*ninja.objects(firmware), *ninja.objects(device)]
+    own_libc = ninja.objects(Objects(_plain(toolchain.c), shared, own, "libc"))
+    objects = [*ninja.objects(firmware), *own_libc, *ninja.objects(device)]
     outputs = [
         ninja.archive(toolchain.c, built.libtpufw, objects),
         ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
+        ninja.archive(arm_compiler(), built.libtpufw_arm, arm),
+        link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
         ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
         ninja.shared(toolchain.c, built.bmlib, ninja.objects(library)),
     ]
     return ninja, outputs
+
+
+def _plain(compiler: Compiler) -> Compiler:
+    """For the C library itself: no function is what its name says until this code makes it so."""
+    return replace(compiler, flags=(*compiler.flags, "-fno-builtin"))
 
 
 def _remove_old(folder: Path) -> None:

@@ -11,10 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from firmware_sim.errors import TpulayerError
+from firmware_sim.firmware import FIRMWARE_VARIABLE
 from user_layers import __version__
 from user_layers.build.builtin import builtin_location
 from user_layers.build.cache import cache_root
-from user_layers.build.firmware import FIRMWARE_VARIABLE
 from user_layers.build.ninja_run import ninja_binary
 from user_layers.build.targets import manifest_path
 from user_layers.build.toolchain import choose, zig

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from firmware_sim import recorded
 from firmware_sim.errors import MissingError
+from firmware_sim.firmware import FIRMWARE_VARIABLE, KINDS, FirmwareImage, Kind, find_firmware
 from user_layers.workspace import Workspace
 
-FIRMWARE_VARIABLE = "BMRUNTIME_FIRMWARE_PATH"
+__all__ = ["FIRMWARE_VARIABLE", "firmware_image"]
 
 
-def firmware_path(ws: Workspace | None = None) -> Path:
-    """The firmware.so to run: of BMRUNTIME_FIRMWARE_PATH (its folder, or the file), else the workspace's.
+def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id: int = 0) -> FirmwareImage:
+    """The firmware to run on a device.
 
-    Without a workspace: one that holds the built-in layers only. MissingError when it is not built.
+    asked: `native`, `arm`, or a path (a file, or a folder with either kind). Without a path: what
+    BMRUNTIME_FIRMWARE_PATH names, else the pair that load_firmware recorded for the device, else the
+    workspace's; without a workspace one that holds the built-in layers only. Where both kinds are there,
+    the library for this machine. MissingError when there is none.
     """
-    named = os.environ.get(FIRMWARE_VARIABLE)
-    if named:
-        path = Path(named).expanduser()
-        path = path / "firmware.so" if path.is_dir() else path
-        if not path.is_file():
-            raise MissingError(
-                f"{FIRMWARE_VARIABLE} is {named}, but there is no {path}",
-                hint=f"set it to the folder that holds firmware.so, or unset {FIRMWARE_VARIABLE}",
-            )
-        return path.absolute()
-    if ws is None:
-        from user_layers.build.builtin import builtin_artifacts
+    kind: Kind | None = next((name for name in KINDS if name == asked), None)
+    if asked is not None and kind is None:
+        return find_firmware(asked)
+    if os.environ.get(FIRMWARE_VARIABLE) or (kind != "native" and recorded.folder_of(dev_id) is not None):
+        return find_firmware(kind=kind, dev_id=dev_id)
+    if ws is not None:
+        if not ws.firmware.is_file():
+            raise MissingError(f"{ws.firmware} is not built", hint="run `build_layers`")
+        return find_firmware(ws.firmware.parent, kind)
+    from user_layers.build.builtin import builtin_artifacts
 
-        return builtin_artifacts().firmware
-    if not ws.firmware.is_file():
-        raise MissingError(f"{ws.firmware} is not built", hint="run `build_layers`")
-    return ws.firmware
+    return find_firmware(builtin_artifacts().directory, kind)

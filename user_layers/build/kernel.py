@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import BuildError, UsageError
+from firmware_sim.firmware import DEBUG_NAME, TCM_NAME, Kind
+from user_layers.build.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.build.builtin import FIRMWARE_DEFINES, builtin_artifacts
 from user_layers.build.cache import cache_root, locked
 from user_layers.build.ninja_file import NinjaFile, Objects
@@ -19,9 +21,14 @@ from user_layers.workspace import sdk_dir
 
 
 def kernel_firmware(
-    sources: Sequence[Path], includes: Sequence[Path] = (), report: Reporter | None = None
+    sources: Sequence[Path],
+    includes: Sequence[Path] = (),
+    report: Reporter | None = None,
+    *,
+    kind: Kind = "native",
 ) -> Path:
-    """The image with these sources and the kernel API, with full debug information.
+    """The firmware.so with these sources and the kernel API, with full debug information; or, of kind arm,
+    firmware_tcm.bin with its other half beside it.
 
     Headers may also lie beside a source. UsageError for a missing file, BuildError with the compiler's text.
     """
@@ -34,16 +41,25 @@ def kernel_firmware(
     key = hashlib.sha256("\n".join([str(builtin.directory), *map(str, paths), *map(str, includes)]).encode())
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
-    # -g describes types too: the argument structs are read from there
+    # -g2 describes types too: the argument structs are read there. (After a -g1 zig does not look at -g.)
     compiler = replace(toolchain.c, flags=(*toolchain.c.flags, "-g2"))
     with locked(folder.with_suffix(".lock")):
         ninja = NinjaFile(folder, folder)
         search = [*dict.fromkeys(path.parent for path in paths), *includes, sdk_dir() / "include"]
         objects = ninja.objects(Objects(compiler, paths, search, "kernels", FIRMWARE_DEFINES))
-        output = ninja.shared(toolchain.c, folder / "firmware.so", objects, whole=[builtin.libtpufw])
-        write_if_changed(ninja.identity_file, toolchain.identity + "\n")
+        native = ninja.shared(toolchain.c, folder / "firmware.so", objects, whole=[builtin.libtpufw])
+        arm = Objects(arm_compiler(), paths, search, "arm-kernels", after="kernels")
+        arm_objects = ninja.objects(arm)
+        program = link_arm(ninja, folder / "arm" / DEBUG_NAME, arm_objects, [builtin.libtpufw_arm])
+        write_if_changed(ninja.identity_file, f"{toolchain.identity} {arm.compiler.identity}\n")
         write_if_changed(folder / "build.ninja", ninja.text())
-        _, warnings = run_ninja(folder, folder / "build.ninja", [output], report, label="kernel ")
+        wanted = [native] if kind == "native" else [native, program]
+        try:
+            _, warnings = run_ninja(folder, folder / "build.ninja", wanted, report, label="kernel ")
+        except BuildError as error:
+            raise explain_overflow(error, arm_objects) from None
+        if kind == "arm":
+            write_images(program, folder)
     if warnings:
         report.note(warnings.rstrip())
-    return output
+    return native if kind == "native" else folder / TCM_NAME

@@ -21,13 +21,18 @@ def relative(path: Path, root: Path) -> str:
 
 @dataclass(frozen=True)
 class Objects:
-    """Sources that are compiled alike; `folder`, inside the build folder, is for their objects only."""
+    """Sources that are compiled alike; `folder`, inside the build folder, is for their objects only.
+
+    after: folder of the same sources' objects for another machine. They are compiled first, so that a mistake
+    is reported once; those here get no more than the compiler's own warnings.
+    """
 
     compiler: Compiler
     sources: Sequence[Path]
     includes: Sequence[Path]
     folder: str
     defines: Sequence[str] = ()
+    after: str | None = None
 
 
 @dataclass
@@ -43,12 +48,14 @@ class NinjaFile:
         """Statements for each source; the objects."""
         flags = [
             *group.compiler.flags,
-            *WARNINGS,
+            *(WARNINGS if group.after is None else ()),
             *(f"-D{name}" for name in group.defines),
             *(f"-I{relative(folder, self.root)}" for folder in group.includes),
         ]
         command = f"{_shell(*group.compiler.argv, *flags)} -MMD -MF $out.d -c $in -o $out"
-        rule = self._rule("compile", command, "compiling $in", "depfile = $out.d\n  deps = gcc")
+        rule = self._rule(
+            "compile", command, f"compiling $in{group.compiler.note}", "depfile = $out.d\n  deps = gcc"
+        )
         outputs = []
         names: set[str] = set()
         for source in group.sources:
@@ -57,7 +64,8 @@ class NinjaFile:
                 name = "_" + name
             names.add(name)
             output = self.build_dir / "obj" / group.folder / f"{name}.o"
-            self._build(output, rule, [source], [self.identity_file])
+            first = [output.parents[1] / group.after / output.name] if group.after is not None else []
+            self._build(output, rule, [source], [self.identity_file], first)
             outputs.append(output)
         return outputs
 
@@ -84,6 +92,22 @@ class NinjaFile:
         self._build(output, rule, objects, whole)
         return output
 
+    def program(
+        self,
+        compiler: Compiler,
+        output: Path,
+        objects: Sequence[Path],
+        whole: Sequence[Path],
+        options: Sequence[str],
+        needs: Sequence[Path],
+    ) -> Path:
+        """A program without an operating system; `needs` are further files that it is made from."""
+        archives = _shell("-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive")
+        command = f"{_shell(*compiler.argv, *options)} $in {archives} -o $out"
+        rule = self._rule("link", command, f"linking {output.name}{compiler.note}")
+        self._build(output, rule, objects, [*whole, *needs])
+        return output
+
     @property
     def identity_file(self) -> Path:
         """Every object depends on this file, which changes when the compiler does."""
@@ -102,10 +126,18 @@ class NinjaFile:
         self.rules[name] = f"rule {name}\n{body}"
         return name
 
-    def _build(self, output: Path, rule: str, inputs: Iterable[Path], implicit: Iterable[Path]) -> None:
+    def _build(
+        self,
+        output: Path,
+        rule: str,
+        inputs: Iterable[Path],
+        implicit: Iterable[Path],
+        order: Iterable[Path] = (),
+    ) -> None:
         needs = " ".join(_path(self._name(path)) for path in inputs)
         more = " ".join(_path(self._name(path)) for path in implicit)
         tail = f" | {more}" if more else ""
+        tail += "".join(f" || {_path(self._name(path))}" for path in order)
         self.statements.append(f"build {_path(self._name(output))}: {rule} {needs}{tail}\n")
 
     def _name(self, path: Path) -> str:

@@ -12,13 +12,15 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import BuildError, UsageError
+from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME
 from user_layers.build import manifest
+from user_layers.build.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.build.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts, builtin_location
 from user_layers.build.cache import cache_root, locked
 from user_layers.build.config import BuildConfig, c_sources, cxx_sources, gen_config
@@ -162,11 +164,6 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
     _say_generated(
         report, result, "gen_config", config_changed, ws, f"{config.host_arch}, {config.firmware_arch}"
     )
-    if config.firmware_arch != "cmodel":
-        report.note(
-            f"FIRMWARE_ARCH = {config.firmware_arch}: this version builds firmware.so for the emulator only, "
-            "not firmware_tcm.bin and firmware_ddr.bin for the chip"
-        )
     table, changed = gen_entry(ws)
     count = len(table.layers)
     _say_generated(report, result, "gen_entry", changed, ws, f"{count} layer{'' if count == 1 else 's'}")
@@ -189,6 +186,7 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
         result.skipped += part.skipped
         result.installed += part.installed
         result.kept += part.kept
+    write_images(plan.program, plan.program.parents[1])
     _install(plan.installs, result)
     outputs = [target for _, target in plan.installs] + [ws.generated_dir / name for name in _generated(ws)]
     inputs = [ws.config_file, *plan.sources, *_headers(ws.root, plan.file)]
@@ -259,7 +257,10 @@ def _first_build(plan: _Plan, toolchain: Toolchain, report: Reporter, result: Bu
 
 
 def _run(plan: _Plan, targets: Sequence[Path], report: Reporter, result: BuildResult) -> None:
-    done, warnings = run_ninja(plan.ws.root, plan.file, targets, report)
+    try:
+        done, warnings = run_ninja(plan.ws.root, plan.file, targets, report)
+    except BuildError as error:
+        raise explain_overflow(error, plan.arm_objects) from None
     if warnings:
         report.note(warnings.rstrip())
     result.commands += done
@@ -333,13 +334,20 @@ class _Plan:
         host_sources = [*own, ws.generated_dir / "bmtpu_host_entry.cpp"]
         host_includes = [ws.root / name for name in config.host_includes]
         objects = [*ninja.objects(device), *ninja.objects(kernels)]
-        layer = ninja.archive(toolchain.c, out / ws.firmware_layer.name, objects)
+        arm = arm_compiler()
+        self.arm_objects = [
+            *ninja.objects(replace(device, compiler=arm, defines=(), folder="arm-device", after="device")),
+            *ninja.objects(
+                replace(kernels, compiler=arm, defines=(), folder="arm-bmkernel", after="bmkernel")
+            ),
+        ]
+        layer = ninja.archive(arm, out / ws.firmware_layer.name, self.arm_objects)
         plugin = ninja.shared(
             cross.cxx,
             out / ws.plugin.name,
             ninja.objects(Objects(cross.cxx, host_sources, host_includes, "host")),
         )
-        self.early = [layer, plugin]
+        self.early = [layer, plugin, *objects]
         if cross is not toolchain:  # the compiler on this machine asks the descriptors too
             self.early.append(
                 ninja.shared(
@@ -349,10 +357,12 @@ class _Plan:
                 )
             )
         firmware = ninja.shared(toolchain.c, out / ws.firmware.name, objects, whole=[builtin.libtpufw])
-        self.outputs = [*self.early, firmware]
+        self.program = link_arm(ninja, out / "arm" / DEBUG_NAME, self.arm_objects, [builtin.libtpufw_arm])
+        self.outputs = [*self.early, firmware, self.program]
         self.launcher = out / ws.launcher.name
         self.installs = [
             (firmware, ws.firmware),
+            *((out / name, ws.firmware.parent / name) for name in (TCM_NAME, DDR_NAME, DEBUG_NAME)),
             (layer, ws.firmware_layer),
             (plugin, ws.plugin),
             (ws.generated_dir / "bmtpu.h", ws.bmtpu_header),
@@ -367,7 +377,7 @@ class _Plan:
 
     def write(self) -> None:
         """Write the ninja file and what the statements in it need; unchanged files keep their time."""
-        identity = f"{self.toolchain.identity} {self.cross.identity}\n"
+        identity = f"{self.toolchain.identity} {self.cross.identity} {arm_compiler().identity}\n"
         write_if_changed(self._ninja.identity_file, identity)
         write_if_changed(self.file, self._ninja.text())
         if write_if_changed(self.launcher, _LAUNCHER) or not os.access(self.launcher, os.X_OK):
@@ -393,23 +403,29 @@ def _build_bmkernel(project: Path, toolchain: Toolchain, builtin: Builtin, repor
             "device",
             FIRMWARE_DEFINES,
         )
-        built = ninja.shared(
-            toolchain.c, build_dir / "out" / "firmware.so", ninja.objects(group), whole=[builtin.libtpufw]
-        )
+        out = build_dir / "out"
+        built = ninja.shared(toolchain.c, out / "firmware.so", ninja.objects(group), whole=[builtin.libtpufw])
+        arm = replace(group, compiler=arm_compiler(), defines=(), folder="arm-device", after="device")
+        arm_objects = ninja.objects(arm)
+        program = link_arm(ninja, out / "arm" / DEBUG_NAME, arm_objects, [builtin.libtpufw_arm])
         file = build_dir / "build.ninja"
-        write_if_changed(ninja.identity_file, toolchain.identity + "\n")
+        write_if_changed(ninja.identity_file, f"{toolchain.identity} {arm.compiler.identity}\n")
         write_if_changed(file, ninja.text())
         _forget_changed(state, project, file)
-        done, warnings = run_ninja(project, file, [built], report)
+        try:
+            done, warnings = run_ninja(project, file, [built, program], report)
+        except BuildError as error:
+            raise explain_overflow(error, arm_objects) from None
         if warnings:
             report.note(warnings.rstrip())
         result.commands += done
-        _install([(built, installed), *_host_library(builtin, project / "install")], result)
+        images = [(path, installed.parent / path.name) for path in write_images(program, out)]
+        _install([(built, installed), *images, *_host_library(builtin, project / "install")], result)
         manifest.finish(
             state,
             started,
             [*group.sources, *_headers(project, file)],
             [project / "device", project / "include"],
-            [installed, builtin.libtpufw],
+            [installed, *(target for _, target in images), builtin.libtpufw],
         )
     return result

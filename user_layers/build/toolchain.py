@@ -111,7 +111,7 @@ class Compiler:
     """One compiler, ready to be called.
 
     argv: how it starts, target switches included; ar: the archiver that goes with it;
-    identity: a text that changes when the compiler does; flags: for every compilation.
+    identity: a text that changes when the compiler does; flags: for every compilation; note: for progress.
     """
 
     family: Literal["gcc", "clang", "zig"]
@@ -121,6 +121,7 @@ class Compiler:
     flags: tuple[str, ...]
     link_flags: tuple[str, ...]
     identity: str
+    note: str = ""
 
     @property
     def title(self) -> str:

@@ -7,9 +7,15 @@ from typing import Annotated
 
 import typer
 
+_Firmware = Annotated[
+    str | None,
+    typer.Option("--firmware", help="native, arm, or the path of a firmware; see docs/firmware.md."),
+]
+
 
 def test_tpu_layer(
     mode: Annotated[int, typer.Argument(min=0, max=1, help="0: static, 1: dynamic, with several shapes.")],
+    firmware: _Firmware = None,
 ) -> int:
     """Compile crop -> expand_dims -> const_binary -> double, run it, and compare with numpy bit for bit.
 
@@ -18,7 +24,7 @@ def test_tpu_layer(
     from user_layers.demo import run
     from user_layers.workspace import Workspace
 
-    return 0 if run(Workspace.find(), mode, typer.echo) else 1
+    return 0 if run(Workspace.find(), mode, typer.echo, firmware) else 1
 
 
 def bmrt_test(
@@ -51,6 +57,7 @@ def bmrt_test(
     test_case: Annotated[str, typer.Option("--test_case", help="Which interface is tested.")] = "",
     input: Annotated[Path | None, typer.Option("--input", help="Inputs by name, an .npz file.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Write outputs to an .npz file.")] = None,
+    firmware: _Firmware = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
     from user_layers.runtime.bmrt_test import BmrtTestOptions, run
@@ -75,6 +82,7 @@ def bmrt_test(
         test_case=test_case,
         input=input,
         output=output,
+        firmware=firmware,
     )
     return run(options, say=typer.echo)
 
@@ -104,9 +112,36 @@ def run_kernel(
     ] = None,
     struct: Annotated[str | None, typer.Option("--struct", help="The argument struct's name.")] = None,
     include: Annotated[list[Path] | None, typer.Option("--include", help="Folder with headers.")] = None,
+    firmware: Annotated[str, typer.Option("--firmware", help="native or arm.")] = "native",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from user_layers.runtime.kernel_words import run
 
-    typer.echo(run(kernel, name, arg or [], given or [], wanted or [], struct, include or [], as_json=json))
+    words = (arg or [], given or [], wanted or [])
+    typer.echo(run(kernel, name, *words, struct, include or [], as_json=json, kind=firmware))
+
+
+def load_firmware(
+    tcm: Annotated[Path | None, typer.Argument(help="firmware_tcm.bin", show_default=False)] = None,
+    ddr: Annotated[Path | None, typer.Argument(help="firmware_ddr.bin", show_default=False)] = None,
+    dev_id: Annotated[int, typer.Argument(help="Number of the emulated device.")] = 0,
+    forget: Annotated[
+        int | None, typer.Option("--forget", help="Remove the record of this device instead.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Load two firmware images into a device, say what is in them, and keep them for later processes."""
+    from firmware_sim.errors import UsageError
+    from user_layers.runtime import load_firmware as work
+
+    if forget is not None:
+        if tcm is not None:
+            raise UsageError("--forget and images together", hint="load_firmware --forget DEV_ID")
+        typer.echo(work.forget(forget))
+        return
+    if tcm is None or ddr is None:
+        raise UsageError(
+            "both images are needed", hint="load_firmware firmware_tcm.bin firmware_ddr.bin [DEV_ID]"
+        )
+    typer.echo(work.run(tcm, ddr, dev_id, as_json=json))

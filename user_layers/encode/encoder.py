@@ -5,11 +5,12 @@ It runs the real C functions, compiled into a firmware of their own, on a device
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,15 +18,17 @@ from typing import Any
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, L2_BASE
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
+from firmware_sim.firmware import DEBUG_NAME, FirmwareImage, Kind, find_firmware
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup
-from user_layers.build.builtin import FIRMWARE_DEFINES, builtin_artifacts
+from user_layers.build.arm import arm_compiler, link_arm, write_images
+from user_layers.build.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts
 from user_layers.build.cache import locked
 from user_layers.build.ninja_file import NinjaFile, Objects
 from user_layers.build.ninja_run import run_ninja
 from user_layers.build.report import Reporter
-from user_layers.build.toolchain import choose
+from user_layers.build.toolchain import Toolchain, choose
 from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
 from user_layers.files import write_atomic
 from user_layers.workspace import sdk_dir
@@ -33,24 +36,31 @@ from user_layers.workspace import sdk_dir
 _RESULT_BYTES = 8 * RESULT_WORDS
 _RENUMBERS = ("okk_initialize", "okk_set_id_node")  # and issue nothing
 _OWN_FRAME = re.compile(r"^kernel call_api: | \[called at [^\]]*\]$")
-_NAME = "calls.so"
 
 
-def calls_firmware(report: Reporter | None = None) -> Path:
+def calls_firmware(report: Reporter | None = None, kind: Kind = "native") -> FirmwareImage:
     """The firmware with the call_api kernel, built once per toolkit version and compiler."""
     toolchain, report = choose(), report or Reporter()
     builtin = builtin_artifacts(toolchain, report)
-    image = builtin.directory / _NAME
-    if image.exists():
-        return image
+    text = dispatcher_c()
+    version = hashlib.sha256(text.encode()).hexdigest()[:8]
+    image = builtin.directory / (f"calls-{version}.so" if kind == "native" else f"calls-{version}")
+    if not image.exists():
+        _build(image, kind, text, toolchain, builtin, report)
+    return find_firmware(image, kind)
+
+
+def _build(
+    image: Path, kind: Kind, dispatcher: str, toolchain: Toolchain, builtin: Builtin, report: Reporter
+) -> None:
     with locked(builtin.directory.with_suffix(".calls.lock")):
         if image.exists():
-            return image
+            return
         folder = builtin.directory.with_suffix(f".calls.{os.getpid()}.tmp")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            write_atomic(folder / "dispatch.c", dispatcher_c())
+            write_atomic(folder / "dispatch.c", dispatcher)
             write_atomic(folder / "bm1684_fields.h", c_header())
             ninja = NinjaFile(folder, folder)
             sources = [sdk_dir() / "tools" / "call_api.c", folder / "dispatch.c"]
@@ -61,15 +71,22 @@ def calls_firmware(report: Reporter | None = None) -> Path:
                 "calls",
                 FIRMWARE_DEFINES,
             )
-            output = folder / _NAME
-            ninja.shared(toolchain.c, output, ninja.objects(objects), whole=[builtin.libtpufw])
-            write_atomic(ninja.identity_file, toolchain.identity)
+            if kind == "arm":
+                objects = replace(objects, compiler=arm_compiler(), defines=())
+                made = ninja.objects(objects)
+                output = link_arm(ninja, folder / "program" / DEBUG_NAME, made, [builtin.libtpufw_arm])
+            else:
+                output = folder / image.name
+                ninja.shared(toolchain.c, output, ninja.objects(objects), whole=[builtin.libtpufw])
+            write_atomic(ninja.identity_file, f"{toolchain.identity} {kind}")
             write_atomic(folder / "build.ninja", ninja.text())
             run_ninja(folder, folder / "build.ninja", [output], report, label="calls ")
+            if kind == "arm":
+                write_images(output, output.parent)
+                output = output.parent
             os.replace(output, image)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    return image
 
 
 @dataclass(frozen=True)
@@ -126,10 +143,10 @@ class Encoded:
 
 
 class Encoder:
-    """Context manager around a device process that records."""
+    """Context manager around a device process that records. kind: arm runs the controller's images."""
 
-    def __init__(self, report: Reporter | None = None) -> None:
-        self._device = Device(calls_firmware(report))
+    def __init__(self, report: Reporter | None = None, kind: Kind = "native") -> None:
+        self._device = Device(calls_firmware(report, kind))
         self._results = self._device.malloc(_RESULT_BYTES * 65536)
 
     def __enter__(self) -> Encoder:

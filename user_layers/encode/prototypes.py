@@ -80,8 +80,13 @@ def _ffi() -> Any:
     import cffi
 
     ffi = cffi.FFI()
-    ffi.cdef("\n".join(_STRUCT_OR_ENUM.findall(_text("bm_atomic.h"))))
+    ffi.cdef(_sent("\n".join(_STRUCT_OR_ENUM.findall(_text("bm_atomic.h")))))
     return ffi
+
+
+def _sent(text: str) -> str:
+    """Structs as they are sent, the same for the controller's 32 bits: the one pointer is a 64-bit number."""
+    return text.replace("const void *const_val;", "unsigned long long const_val;")
 
 
 def dispatcher_c() -> str:
@@ -96,6 +101,8 @@ def dispatcher_c() -> str:
     ]
     out += ["word call_api_dispatch(word f, const word *a, const char *data) {", "    (void)a, (void)data;"]
     out += ["    switch (f) {"]
+    memset_sent = next(t for t in _STRUCT_OR_ENUM.findall(_text("bm_atomic.h")) if "MemSet4DParam" in t)
+    out[3:3] = [_sent(memset_sent).replace("MemSet4DParam;", "sent_memset;")]
     for fn in functions().values():
         out.append(f"    case {fn.index}: {{")
         names = [f"p{i}" for i in range(len(fn.parameters))]
@@ -106,8 +113,12 @@ def dispatcher_c() -> str:
                 out += [f"        {ctype} p{i};", f"        memcpy(&p{i}, &a[{i}], sizeof p{i});"]
         if fn.struct == "MemSet4DParam":  # the one struct that holds a pointer
             out += [
-                "        MemSet4DParam filled = *p0;",
-                "        filled.const_val = at((word)filled.const_val, data);",
+                "        const sent_memset *sent = (const sent_memset *)(const void *)p0;",
+                "        MemSet4DParam filled = {.start_addr = sent->start_addr, .format = sent->format,",
+                "            .is_local_mem = sent->is_local_mem, .local_idx = sent->local_idx,",
+                "            .const_val = at(sent->const_val, data)};",
+                "        memcpy(filled.shape, sent->shape, sizeof filled.shape);",
+                "        memcpy(filled.stride, sent->stride, sizeof filled.stride);",
                 "        p0 = &filled;",
             ]
         call = f"{fn.name}({', '.join(names)})"
@@ -177,7 +188,7 @@ class Calls:
         for field, value in fields.items():
             try:
                 if field == "const_val":
-                    value = ffi.cast("void *", self._pointer(struct.pack("<I", int(value, 16))))
+                    value = self._pointer(struct.pack("<I", int(value, 16)))
                 elif isinstance(value, list) and len(value) != len(getattr(packed, field)):
                     raise ValueError(f"{value!r} is not a list of {len(getattr(packed, field))} numbers")
                 setattr(packed, field, value)

@@ -93,22 +93,23 @@ class BmrtTestOptions:
     test_case: str = ""
     input: Path | None = None
     output: Path | None = None
+    firmware: str | None = None
 
 
-OpenDevice = Callable[[int], AbstractContextManager[DeviceApi]]
+OpenDevice = Callable[[int, str | None], AbstractContextManager[DeviceApi]]
 
 
-def open_device(devid: int) -> AbstractContextManager[DeviceApi]:
-    """The emulator with the firmware of BMRUNTIME_FIRMWARE_PATH or of the workspace."""
+def open_device(devid: int, firmware: str | None = None) -> AbstractContextManager[DeviceApi]:
+    """The emulator with the firmware that is asked for; see `firmware_image`."""
     from firmware_sim.device import Device
-    from user_layers.build import firmware_path
+    from user_layers.build import firmware_image
     from user_layers.workspace import Workspace
 
     try:
         workspace: Workspace | None = Workspace.find()
     except UsageError:  # outside a workspace: a firmware without user layers
         workspace = None
-    return Device(firmware_path(workspace), dev_id=devid)
+    return Device(firmware_image(workspace, firmware, devid), dev_id=devid)
 
 
 def run(
@@ -120,7 +121,7 @@ def run(
     path = options.bmodel if folder is None else folder / BMODEL
     assert path is not None  # _check
     compare = folder is not None and options.input is None and options.compare is not False
-    with device(options.devid) as chip, BModelRuntime(chip) as runtime:
+    with device(options.devid, options.firmware) as chip, BModelRuntime(chip) as runtime:
         if options.test_case == "bmrt_load_bmodel_data":
             runtime.load(_read(path))
         else:

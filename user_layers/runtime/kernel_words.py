@@ -12,6 +12,7 @@ import numpy as np
 
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.errors import UsageError
+from firmware_sim.firmware import KINDS, Kind
 from user_layers.files import write_atomic
 from user_layers.runtime.run_kernel import Output, run_kernel
 
@@ -96,8 +97,12 @@ def run(
     includes: Sequence[Path],
     *,
     as_json: bool,
+    kind: str = "native",
 ) -> str:
     """Run and write the outputs' files; the text for the terminal."""
+    known: Kind | None = next((one for one in KINDS if one == kind), None)
+    if known is None:
+        raise UsageError(f"--firmware {kind}: a free kernel runs in a firmware of its own, native or arm")
     wanted = [_output(text) for text in outputs]
     result = run_kernel(
         list(sources),
@@ -107,6 +112,7 @@ def run(
         _by_member("--arg", map(_value, args)),
         struct=struct,
         includes=includes,
+        kind=known,
     )
     lines = []
     for member, out, path in wanted:
@@ -121,6 +127,8 @@ def run(
     seconds = result.cycles / CLOCK_HZ
     if as_json:
         found = {member: result.outputs[member].tolist() for member, _, path in wanted if path is None}
-        return json.dumps({"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found})
-    lines.append(f"{name}: {result.cycles:.0f} cycles modelled, {seconds * 1e6:.1f} us at 550 MHz")
+        answer = {"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found}
+        return json.dumps({**answer, "controller_instructions": result.instructions})
+    counted = f"; the controller ran {result.instructions} instructions" if result.instructions else ""
+    lines.append(f"{name}: {result.cycles:.0f} cycles modelled, {seconds * 1e6:.1f} us at 550 MHz{counted}")
     return "\n".join(lines)

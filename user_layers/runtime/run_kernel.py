@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from firmware_sim.device import Device
 from firmware_sim.errors import UsageError
+from firmware_sim.firmware import Kind
 from user_layers.build.kernel import kernel_firmware
 from user_layers.build.report import Reporter
 from user_layers.runtime.arguments import find_arguments
@@ -29,10 +30,12 @@ class Output:
 
 @dataclass(frozen=True)
 class Result:
-    """outputs by the name of the address member; cycles: modelled time at 550 MHz."""
+    """outputs by the name of the address member; cycles: modelled time of the engines at 550 MHz;
+    instructions: what the controller ran (0: a native firmware, where nobody counts)."""
 
     outputs: dict[str, Array]
     cycles: float
+    instructions: int
 
 
 def run_kernel(
@@ -45,11 +48,13 @@ def run_kernel(
     struct: str | None = None,
     includes: Sequence[Path] = (),
     report: Reporter | None = None,
+    kind: Kind = "native",
 ) -> Result:
     """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
 
     inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
-    the arrays; arguments name the other members. An array that is input and output is named in both.
+    the arrays; arguments name the other members. An array that is input and output is named in both. kind:
+    arm runs the images for the chip's controller.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
     sources = [source] if isinstance(source, Path) else list(source)
@@ -67,6 +72,8 @@ def run_kernel(
         assert layout is not None
         if layout.member(member).size != 8:
             raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
+    if kind == "arm":
+        image = kernel_firmware(sources, includes, report, kind="arm")
     with Device(image) as device:
         if name not in device.query().kernels:
             raise UsageError(
@@ -85,6 +92,7 @@ def run_kernel(
             elif given[member].nbytes < size:
                 raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")
         packed = layout.pack({**values, **places}) if layout is not None else b""
+        asked = device.instructions
         device.launch(name, packed)
         found = {m: device.read_array(places[m], o.shape, o.dtype).copy() for m, o in wanted.items()}
-        return Result(found, device.cycles)
+        return Result(found, device.cycles, device.instructions - asked)

@@ -23,6 +23,7 @@ TOOLS = (
     "rebuild_layers",
     "test_tpu_layer",
     "bmrt_test",
+    "load_firmware",
     "tpu_model",
 )
 _FOLDERS = ("device", "host", "include")

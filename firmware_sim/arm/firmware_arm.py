@@ -1,0 +1,191 @@
+"""The firmware as it goes onto the chip: two images, booted and asked through the message ring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from firmware_sim.arm import layout
+from firmware_sim.arm.images import Images, from_elf, load_pair
+from firmware_sim.arm.machine import Fault, Machine
+from firmware_sim.chip import DDR_BASE
+from firmware_sim.errors import DeviceCrash, DeviceError
+from firmware_sim.firmware import Engines, FirmwareImage, StreamGroup
+from firmware_sim.process_child import Link
+from firmware_sim.shared_memory import ARENA_CAPACITY, SharedMemory
+from firmware_sim.source_lines import SourceLines, own_line
+
+REPLY_BYTES = 4 << 20
+_REQUEST_BYTES = layout.MESSAGES_BYTES - REPLY_BYTES
+
+
+class ArmFirmware:
+    """Loads and boots a pair of images; DeviceError when they do not fit together or refuse to boot.
+
+    The link block of the controller lies in the page that the link shares with the parent process, which so
+    learns what ran, and where, also of a controller that never comes back. name: the device's, for messages.
+    """
+
+    def __init__(
+        self,
+        image: FirmwareImage,
+        memory: SharedMemory,
+        engines: Engines,
+        link: Link,
+        name: str,
+    ) -> None:
+        assert image.ddr is not None
+        self._image = image
+        self._memory = memory
+        self._engines = engines
+        self._link = link
+        self._name = name
+        self._images = load_pair(image.path, image.ddr)
+        self._source_lines: SourceLines | None = None
+        self._error: Exception | None = None
+        self._machine = Machine(memory, link.page_address, link.frames_address)
+        self._booted = False
+        self._boot()
+
+    @property
+    def images(self) -> Images:
+        return self._images
+
+    @property
+    def instructions(self) -> int:
+        """How many the controller has run."""
+        return self._machine.instructions
+
+    def _boot(self) -> None:
+        machine = self._machine
+        machine.load(self._images)
+        self._run()
+        status = int(machine.ring["boot_status"])
+        if int(machine.ring["magic"]) != layout.RING_MAGIC or status != 0:
+            raise DeviceError(
+                f"{self._image} refused to boot (code {status})", hint="build it again with rebuild_layers"
+            )
+        machine.forbid_page_zero()
+        self._booted = True
+
+    def handle(self, request: bytes) -> bytes:
+        if not self._booted:  # after a fault
+            self._boot()
+        if len(request) > _REQUEST_BYTES:
+            raise DeviceError(f"a request of {len(request)} bytes; the ring takes {_REQUEST_BYTES}")
+        self._error = None
+        ring, at = self._machine.ring, layout.MESSAGES - layout.WINDOW
+        self._machine.window[at : at + len(request)] = np.frombuffer(request, np.uint8)
+        number = int(ring["head"])
+        slot = ring["slot"][number % layout.RING_SLOTS]
+        slot["request"], slot["request_bytes"] = layout.MESSAGES, len(request)
+        reply = layout.MESSAGES + _REQUEST_BYTES
+        slot["reply"], slot["reply_capacity"], slot["reply_bytes"] = reply, REPLY_BYTES, 0
+        ring["head"] = (number + 1) & 0xFFFF_FFFF
+        self._run()
+        if self._error is not None:
+            raise self._error
+        if int(ring["tail"]) != int(ring["head"]):
+            raise DeviceError(f"the firmware {self._image} left a message unanswered")
+        start, size = reply - layout.WINDOW, min(int(slot["reply_bytes"]), REPLY_BYTES)
+        return self._machine.window[start : start + size].tobytes()
+
+    def _run(self) -> None:
+        """Let the controller run, serving the engines and the log, until it waits for a message."""
+        machine = self._machine
+        while True:
+            try:
+                command = machine.run()
+            except Fault as fault:
+                self._booted = False
+                raise self._crash(fault) from None
+            if command == layout.LINK_LOG:
+                self._on_log()
+            elif command == layout.LINK_RUN:
+                self._on_run()
+            elif command != layout.LINK_IDLE:
+                self._booted = False
+                raise DeviceError(f"{self._image} asks the host for {command}, which does not exist")
+            machine.link["command"] = layout.LINK_NONE
+            if command == layout.LINK_IDLE:
+                return
+
+    def _crash(self, fault: Fault) -> DeviceCrash:
+        with self._link.busy():  # reading the line table takes a moment
+            line = own_line(self._lines(), fault.frames)
+        place = f" at {line}" if line is not None else ""
+        if line is None and fault.frames:
+            place = f" at {fault.frames[0] - 1:#x}"
+        return DeviceCrash(
+            f"{self._link.activity or 'the firmware'} crashed: {fault.cause}{place}; {self._name} was reset"
+        )
+
+    def _guarded(self, call: Callable[[], None]) -> bool:
+        """Run one engine call; its error waits until the firmware has answered and refuses what follows."""
+        if self._error is None:
+            try:
+                call()
+            except Exception as error:
+                self._error = error
+        return self._error is None
+
+    def _on_log(self) -> None:
+        start = layout.LOG - layout.WINDOW
+        size = min(int(self._machine.link["log_bytes"]), layout.MESSAGES - layout.LOG)
+        text = self._machine.window[start : start + size].tobytes().decode(errors="replace")
+        self._machine.link["log_bytes"] = 0
+        self._guarded(lambda: self._engines.log(text))
+
+    def _on_run(self) -> None:
+        machine = self._machine
+        bd, gdma = machine.bd, machine.gdma
+        where = [(int(r["addr_h8"]) << 32) + int(r["addr_l32"]) for r in (bd, gdma)]
+        counts = [int(bd["count"]), int(gdma["count"])]
+        reason = int(machine.link["reason"])
+        if reason == layout.RUN_GROUP:
+            group = StreamGroup(where[0], where[1], counts[0], counts[1])
+            done = self._guarded(lambda: self._engines.run_group(group))
+        else:
+            done = self._guarded(lambda: self._flush(where, counts, reason))
+        machine.link["filtered"] = self._engines.filtered
+        for engine, count in zip((bd, gdma), counts, strict=True):
+            engine["start"] = 0
+            engine["status"] = 0 if done else 1
+            engine["done_id"] = count
+
+    def _flush(self, where: Sequence[int], counts: Sequence[int], reason: int) -> None:
+        """Hand the streams over, with who issued each descriptor."""
+        m, window = self._memory, self._machine.window
+        sites = window[layout.SITES - layout.WINDOW :][: 4 * ARENA_CAPACITY * 8].view(np.uint64)
+        for i, (stream, site, layer) in enumerate(
+            ((m.bd, m.bd_site, m.bd_layer), (m.gdma, m.gdma_site, m.gdma_layer))
+        ):
+            n, start = counts[i], where[i] - DDR_BASE
+            if n > ARENA_CAPACITY or start < 0 or start % 4 or start + n * 128 > window.size:
+                raise DeviceError(f"{n} descriptors at {where[i]:#x} do not lie in the controller's DDR")
+            stream[:n] = window[start : start + n * 128].view(np.uint32).reshape(n, 32)
+            site[:n] = sites[i * ARENA_CAPACITY :][:n]
+            layer[:n] = sites[(2 + i) * ARENA_CAPACITY :][:n]
+        self._engines.flush(counts[0], counts[1], reason)
+
+    # ---- for messages ----
+
+    def _lines(self) -> SourceLines:
+        """Of the linked program beside the images, if it is the one that they were made from."""
+        if self._source_lines is None:
+            path = self._image.debug
+            known = False
+            if path.is_file():
+                known = from_elf(path, self._images.version).build == self._images.build
+            self._source_lines = SourceLines(path if known else None)
+        return self._source_lines
+
+    def site(self, address: int) -> str:
+        if not address:
+            return ""
+        line = self._lines().at(address - 1)
+        return str(line) if line else f"firmware+{address:#x}"
+
+    def layer(self, address: int) -> str:
+        return self._machine.text(address) if address else ""

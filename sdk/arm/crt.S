@@ -1,0 +1,135 @@
+/* Vectors, reset, stack switches and exceptions of the ARM926EJ-S controller. */
+#include "fw_arm.h"
+
+    .syntax unified
+    .arm
+
+    /* Page 0 is readable by nobody (a NULL pointer faults), so there are branches here and no loads. */
+    .section .vectors, "ax", %progbits
+    .global _vectors
+_vectors:
+    b   _reset
+    b   _undefined
+    b   _software
+    b   _prefetch
+    b   _data
+    b   .
+    b   _irq
+    b   _fiq
+
+    /* Filled in when the image is made; see firmware_sim/arm/images.py. */
+    .section .header_tcm, "a", %progbits
+    .space FW_ARM_HEADER_BYTES
+    .section .header_ddr, "a", %progbits
+    .space FW_ARM_HEADER_BYTES
+
+    .section .text.reset, "ax", %progbits
+_reset:
+    /* a stack for aborts and one for undefined instructions, interrupts off; then supervisor mode */
+    ldr r0, =__stack_faults
+    msr cpsr_c, #0xD7
+    mov sp, r0
+    msr cpsr_c, #0xDB
+    mov sp, r0
+    msr cpsr_c, #0xD3
+    ldr sp, =__stack_top
+    mov r0, #0
+    ldr r1, =__dtcm_bss_start
+    ldr r2, =__dtcm_bss_end
+1:  cmp r1, r2
+    strlo r0, [r1], #4
+    blo 1b
+    ldr r1, =__ddr_bss_start
+    ldr r2, =__ddr_bss_end
+2:  cmp r1, r2
+    strlo r0, [r1], #4
+    blo 2b
+    mov r11, #0
+    mov lr, #0
+    bl  fw_arm_main
+    b   .
+    .ltorg
+
+    /* ---- exceptions: note what happened and wait for the reset ---- */
+    .macro exception name, number, back
+\name:
+    sub lr, lr, #\back
+    push {r0-r3, r12, lr}
+    mov r0, #\number
+    mov r1, lr
+    b   fault
+    .endm
+    exception _undefined, 1, 4
+    exception _software, 2, 4
+    exception _prefetch, 3, 4
+    exception _data, 4, 8
+    exception _irq, 6, 4
+    exception _fiq, 7, 4
+fault:
+    /* the registers of the interrupted mode, which is supervisor */
+    mrs r2, cpsr
+    msr cpsr_c, #0xD3
+    mov r3, lr
+    mov r12, sp
+    msr cpsr_c, r2
+    push {r12}
+    mov r2, r3
+    pop {r3}
+    b   fw_arm_fault /* (number, pc, lr, sp) */
+
+    /* ---- void fw_arm_wait(void): until the next interrupt ---- */
+    .section .text.fw_arm_wait, "ax", %progbits
+    .global fw_arm_wait
+    .type fw_arm_wait, %function
+fw_arm_wait:
+    mov r0, #0
+    mcr p15, 0, r0, c7, c0, 4
+    bx  lr
+
+    /* ---- int fw_arm_save(fw_arm_context *), void fw_arm_restore(fw_arm_context *) ---- */
+    .section .text.fw_arm_save, "ax", %progbits
+    .global fw_arm_save
+    .type fw_arm_save, %function
+fw_arm_save:
+    stmia r0, {r4-r11, sp, lr}
+    mov r0, #0
+    bx  lr
+
+    .section .text.fw_arm_restore, "ax", %progbits
+    .global fw_arm_restore
+    .type fw_arm_restore, %function
+fw_arm_restore:
+    ldmia r0, {r4-r11, sp, lr}
+    mov r0, #1
+    bx  lr
+
+    /* ---- integer division: by zero it is a fault, as on the host ---- */
+    .macro checked name
+    .section .text.__wrap_\name, "ax", %progbits
+    .global __wrap_\name
+    .type __wrap_\name, %function
+__wrap_\name:
+    cmp r1, #0
+    bne __real_\name
+    b   fw_arm_divided_by_zero
+    .endm
+    checked __aeabi_idiv
+    checked __aeabi_uidiv
+    checked __aeabi_idivmod
+    checked __aeabi_uidivmod
+
+    .macro checked64 name
+    .section .text.__wrap_\name, "ax", %progbits
+    .global __wrap_\name
+    .type __wrap_\name, %function
+__wrap_\name:
+    orrs r12, r2, r3
+    bne __real_\name
+    b   fw_arm_divided_by_zero
+    .endm
+    checked64 __aeabi_ldivmod
+    checked64 __aeabi_uldivmod
+
+    .section .text.fw_arm_divided_by_zero, "ax", %progbits
+fw_arm_divided_by_zero:
+    .word 0xE7F0DBF0 /* an undefined instruction; firmware_sim/arm/machine.py knows it */
