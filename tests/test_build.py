@@ -98,7 +98,7 @@ def test_nothing_changed_does_nothing(ws: Workspace) -> None:
 
 
 def test_one_kernel_changed(ws: Workspace) -> None:
-    edit(ws.device_dir / "bm_device_double.c", "2.0f", "2.0f + 0.0f")
+    edit(ws.device_dir / "bm_device_double.c", "2.0f", "3.0f")
     result = build(ws)
     assert [step for step in result.commands if step.startswith("compiling")] == [
         "compiling device/bm_device_double.c",
