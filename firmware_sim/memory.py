@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy.typing as npt
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.isa.footprint import Block, Part, Space, Tensor, address_text
+from firmware_sim.isa.footprint import Access, Block, Part, Space, Tensor, address_text
 from firmware_sim.l2_tables import l2_tables
 
 U8 = npt.NDArray[np.uint8]
 _MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux; older Pythons do not name it
+
+_MOST_SHARED = 1 << 25  # elements of a result that share bytes: as many as local memory has bytes
 
 View = npt.NDArray[Any]
 
@@ -58,7 +61,18 @@ class Memory:
         return self._flat[space]
 
     def check(self, tensor: Tensor, part: Part, block: Block) -> None:
-        """Raise DeviceError naming the operand and the limit unless the block lies in its memory."""
+        """Raise DeviceError naming the operand and the limit unless the block lies in its memory.
+
+        Results whose elements share bytes are limited in number, too: no memory limits them.
+        """
+        count = math.prod(tensor.shape)
+        if count > _MOST_SHARED and tensor.access is not Access.READ and tensor.may_overlap_itself():
+            raise DeviceError(
+                f"{tensor.name} at {address_text(tensor.space, tensor.offset)}: "
+                f"shape {list(tensor.shape)} with strides {list(tensor.strides)} "
+                f"writes {count} elements over one another; {_MOST_SHARED} at most",
+                hint="give the result strides of its own elements",
+            )
         limit = self._limit[block.space]
         first = block.start - part.lane * chip.LOCAL_BYTES if block.space is Space.LOCAL else block.start
         end = first + block.span()

@@ -139,3 +139,34 @@ def test_the_low_8_bits_of_a_packed_shifts_count_count(
     fields |= {"res0_addr": 0x800_0000, "opd0_addr": 0x800_1000, "opd1_addr": 0x800_2000}
     chip.execute(np.frombuffer(BD.encode(**fields), np.uint32).reshape(1, 32), _NONE)
     assert local[:2].view(np.uint16)[0] == result
+
+
+_SPREAD = {f"{name}_{axis}_str": 0 for name in ("res0", "opd0", "opd1") for axis in "nchw"}
+_ADD = {"tsk_typ": 3, "tsk_eu_typ": 2, "res0_n": 60000, "res0_c": 4000, "res0_h": 60000, "res0_w": 60000}
+_ADD |= {"res0_addr": 0x800_0000, "opd0_addr": 0x800_1000, "opd1_addr": 0x800_2000}
+_ADD |= {f"short_{name}_str": 3 for name in ("res0", "opd0", "opd1")}
+_SIZES = {f"{side}_{axis}size": 60000 for side in ("src", "dst") for axis in "nchw"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "fields"),
+    [
+        (Engine.BD, {**_ADD, **_SPREAD, "cmd_id_tpu": 1}),
+        (Engine.BD, {**_ADD, **_SPREAD, "cmd_id_tpu": 1, "res0_w": 100, "res0_h": 100, "res0_n": 60}),
+        (
+            Engine.BD,
+            {**_ADD, **_SPREAD, "cmd_id_tpu": 1}
+            | {f"opt_{name}_prec": 0 for name in ("res0", "opd0", "opd1")},
+        ),
+        (Engine.GDMA, {**_SIZES, "cmd_id": 1, "stride_enable": 1, "src_start_addr_h8": 1}),
+        (Engine.GDMA, {**_SIZES, "cmd_id": 1, "stride_enable": 1, "special_func": 4, "direction": 3}),
+    ],
+)
+def test_results_without_end_are_refused(chip: Tpu, engine: Engine, fields: dict[str, int]) -> None:
+    """Strides of 0 let a result of any size fit into memory."""
+    layout = BD if engine is Engine.BD else GDMA
+    if engine is Engine.GDMA:
+        fields = {**fields, "dst_start_addr_l32": 0x800_0000}
+    words = np.frombuffer(layout.encode(**{**layout.defaults, **fields}), np.uint32).reshape(1, 32)
+    with pytest.raises(DeviceError, match="elements over one another; 33554432 at most"):
+        chip.execute(*((words, _NONE) if engine is Engine.BD else (_NONE, words)))
