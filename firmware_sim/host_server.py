@@ -12,12 +12,14 @@ import signal
 import socket
 import struct
 import sys
+from pathlib import Path
 
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
+from firmware_sim.firmware import FirmwareImage
 from firmware_sim.process_child import die_with_parent
 
-PROTOCOL = 2  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
+PROTOCOL = 3  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
 _REPLY = struct.Struct("<iIQQ")
 _MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC = range(1, 10)
@@ -42,12 +44,23 @@ class _Host:
         self._device: Device | None = None
         self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
 
-    def _open(self, firmware: str | None = None) -> Device:
+    def _open(self, firmware: str | FirmwareImage | None = None) -> Device:
         if self._device is None:
             self._device = Device(firmware, dev_id=self._dev_id)
         elif firmware is not None:
             self._device.load_firmware(firmware)
         return self._device
+
+    def _load(self, tcm: str, ddr: str) -> None:
+        """One path: a firmware.so or a folder. Two images also stay for later processes, as on a card."""
+        if not ddr or not tcm.endswith(".bin"):
+            self._open(tcm)
+            return
+        from firmware_sim.arm.images import keep
+
+        image = FirmwareImage(Path(tcm).resolve(), Path(ddr).resolve())
+        self._open(image)
+        keep(image, self._dev_id)
 
     def _start(self, kernel: str, args: bytes) -> None:
         try:
@@ -70,7 +83,7 @@ class _Host:
         if op == _SYNC:
             self._sync()
         elif op == _LOAD:
-            self._open(text)
+            self._load(text, data.decode(errors="replace"))
         elif op == _MALLOC:
             return self._open().malloc(a), b""
         elif op == _FREE:

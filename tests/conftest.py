@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,6 +31,12 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(), f"{path} differs: if that is meant, use --update-golden and review"
 
     return check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_recorded_firmware(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What the tester's own load_firmware recorded is not what the tests run."""
+    os.environ["TPULAYER_STATE"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from firmware_sim.arm.images import from_elf, load_pair
 from firmware_sim.device import Device
 from firmware_sim.errors import BuildError, DeviceError, MissingError, UsageError
 from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage, find_firmware
-from tests.workspaces import make_workspace, tpulayer
+from tests.workspaces import environment, make_workspace, tpulayer
 from user_layers.build.arm import arm_compiler, link_arm
 from user_layers.build.builtin import builtin_artifacts
 from user_layers.build.firmware import firmware_image
@@ -212,6 +213,29 @@ def test_load_firmware_reports_and_records(workspace: Workspace, state: Path) ->
     assert list((state / "devices").iterdir()) == []
     with pytest.raises(MissingError, match="no firmware: none was given"):
         Device(dev_id=3)
+
+
+def test_the_program_in_c_loads_too(workspace: Workspace, state: Path) -> None:
+    program = workspace.install_dir / "bin" / "load_firmware"
+    env = environment(TPULAYER_STATE=str(state), TPULAYER_PYTHON=sys.executable)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(program), *words]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+    tcm, ddr = files(workspace)
+    done = run(tcm, ddr, "2")
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("device 2: loaded ")
+    with Device(dev_id=2) as device:
+        assert device.firmware.kind == "arm" and device.query().layers[0].op == "TPU_DOUBLE"
+    for words, code, message in (
+        ((ddr, tcm, "2"), 1, "is the DDR image, not that for ITCM"),
+        ((tcm,), 2, "usage: load_firmware"),
+        ((tcm, ddr, "two"), 2, "two is no device number"),
+        ((tcm, ddr, "64"), 3, "device 64 cannot be opened"),
+    ):
+        done = run(*words)
+        assert done.returncode == code and message in done.stderr
 
 
 def test_load_firmware_refuses_and_keeps_the_record(workspace: Workspace, state: Path) -> None:

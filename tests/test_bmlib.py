@@ -392,7 +392,7 @@ int main(void) {
             bm_dev_free(h);
         }
     }
-    CHECK(bm_dev_request(&h, 1) == BM_ERR_PARAM && h == NULL);
+    CHECK(bm_dev_request(&h, 64) == BM_ERR_PARAM && h == NULL);
     CHECK(bm_dev_request(NULL, 0) == BM_ERR_PARAM);
     printf("ok\n");
     return 0;

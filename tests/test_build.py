@@ -35,9 +35,10 @@ INSTALLED = (
     "test/test_tpu_layer",
     "include/bmlib_runtime.h",
     "lib/libbmlib.so",
+    "bin/load_firmware",
 )
 IMAGES = ("firmware_tcm.bin", "firmware_ddr.bin", "firmware.elf")
-HOST = ("bmlib_runtime.h", "libbmlib.so")
+HOST = ("bmlib_runtime.h", "libbmlib.so", "load_firmware")
 
 
 def build(ws: Workspace) -> BuildResult:
@@ -315,6 +316,8 @@ def test_the_plugin_for_another_machine(ws: Workspace) -> None:
     assert crossed.local_plugin != crossed.plugin
     machine = [int.from_bytes(path.read_bytes()[18:20], "little") for path in (ws.plugin, ws.firmware)]
     assert machine[0] == number
+    for name in ("bin/load_firmware", "lib/libbmlib.so"):
+        assert int.from_bytes((ws.install_dir / name).read_bytes()[18:20], "little") == number
     assert machine[1] != number  # the firmware runs here
     assert crossed.local_plugin.read_bytes()[18:20] == ws.firmware.read_bytes()[18:20]
     assert build(ws).nothing_to_do

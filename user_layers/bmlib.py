@@ -10,9 +10,11 @@ the C functions return a status, these raise: DeviceError, DeviceCrash, UsageErr
 from __future__ import annotations
 
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.device import SYNC_LIMIT, Device
+from firmware_sim.firmware import FirmwareImage
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -23,8 +25,18 @@ __all__ = ["okkernel_launch_async", "okkernel_launch_sync", "okkernel_load_firmw
 def okkernel_load_firmware(
     handle: Device, firmware_tcm: str | PathLike[str], firmware_ddr: str | PathLike[str] = ""
 ) -> None:
-    """Boot another firmware: firmware_tcm is a firmware.so or its folder, firmware_ddr is not looked at."""
-    handle.load_firmware(str(firmware_tcm))
+    """Boot another firmware: the two images for the controller, or a firmware.so or folder alone.
+
+    Images also stay for later processes that open the device, as on a card (see `recorded`).
+    """
+    if not str(firmware_ddr) or Path(firmware_tcm).suffix != ".bin":
+        handle.load_firmware(str(firmware_tcm))
+        return
+    from firmware_sim.arm.images import keep
+
+    image = FirmwareImage(Path(firmware_tcm).resolve(), Path(firmware_ddr).resolve())
+    handle.load_firmware(image)
+    keep(image, handle.dev_id)
 
 
 def okkernel_launch_sync(handle: Device, func_name: str, args: Buffer = b"") -> None:

@@ -14,10 +14,11 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from firmware_sim import recorded
 from firmware_sim.arm.layout import CODE_BYTES, HEADER_BYTES, HEADER_TCM, WINDOW
 from firmware_sim.chip import ITCM_BASE, ITCM_BYTES
 from firmware_sim.errors import DeviceError, MissingError
-from firmware_sim.firmware import DDR_NAME, TCM_NAME
+from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME, FirmwareImage
 from firmware_sim.wire import ABI_VERSION
 
 _MAGIC = b"TPULAYFW"
@@ -93,6 +94,16 @@ def load_pair(tcm: Path, ddr: Path) -> Images:
             hint="give the two files that one build_layers wrote",
         )
     return Images(data[1], data[2], version, build)
+
+
+def keep(image: FirmwareImage, dev_id: int) -> None:
+    """Record a pair for a device, with the line tables beside it: what later processes boot there."""
+    assert image.ddr is not None
+    images = load_pair(image.path, image.ddr)
+    files = {TCM_NAME: images.tcm, DDR_NAME: images.ddr}
+    if image.debug.is_file():
+        files[DEBUG_NAME] = image.debug.read_bytes()
+    recorded.record(dev_id, files)
 
 
 def _read(path: Path, what: str) -> bytes:

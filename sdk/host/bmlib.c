@@ -21,7 +21,8 @@
 
 #include "bmlib_python.h" /* TPULAYER_PYTHON, TPULAYER_PATH: the interpreter and toolkit this was built for */
 
-#define PROTOCOL 2 /* PROTOCOL of host_server.py */
+#define PROTOCOL 3 /* PROTOCOL of host_server.py */
+#define DEVICES 64 /* numbers that may be asked for; every handle is a device of its own */
 #define LIMIT 600  /* s without an answer; the device's own watchdog stops kernels long before */
 
 extern char **environ;
@@ -218,7 +219,7 @@ bm_status_t bm_dev_getcount(int *count) {
     return BM_SUCCESS;
 }
 
-bm_status_t bm_dev_query(int devid) { return devid == 0 ? BM_SUCCESS : BM_ERR_FAILURE; }
+bm_status_t bm_dev_query(int devid) { return devid >= 0 && devid < DEVICES ? BM_SUCCESS : BM_ERR_FAILURE; }
 
 /* Start the process with its end of the socket; 0 or an errno value. */
 static int start(bm_handle_t h, const char *python, int their_fd) {
@@ -240,7 +241,7 @@ static int start(bm_handle_t h, const char *python, int their_fd) {
 bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     if (handle == NULL) return refuse(__func__, "handle is NULL");
     *handle = NULL;
-    if (devid != 0) return refuse(__func__, "the only device is number 0");
+    if (devid < 0 || devid >= DEVICES) return refuse(__func__, "devices are numbered 0 to 63");
     const char *python = getenv("TPULAYER_PYTHON");
     if (python == NULL || *python == 0) python = TPULAYER_PYTHON;
     int fds[2];
@@ -532,9 +533,12 @@ bm_status_t bm_memset_device_ext(bm_handle_t handle, void *value, int mode, bm_d
 /* ---- kernels ---- */
 
 bm_status_t okkernel_load_firmware(bm_handle_t handle, const char *firmware_tcm, const char *firmware_ddr) {
-    (void)firmware_ddr;
     if (firmware_tcm == NULL) return refuse(__func__, "firmware_tcm is NULL");
-    return ask(handle, (question){.function = __func__, .head = {.op = OP_LOAD}, .text = firmware_tcm});
+    uint64_t bytes = firmware_ddr == NULL ? 0 : strlen(firmware_ddr);
+    return ask(handle, (question){.function = __func__,
+                                  .head = {.op = OP_LOAD, .data_bytes = bytes},
+                                  .text = firmware_tcm,
+                                  .data = firmware_ddr});
 }
 
 static bm_status_t check_launch(const char *func_name, const void *args, unsigned int size,

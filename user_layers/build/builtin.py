@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,6 +71,11 @@ class Builtin:
     def bmlib(self) -> Path:
         """libbmlib.so: the host's C library."""
         return self.directory / "libbmlib.so"
+
+    @property
+    def load_firmware(self) -> Path:
+        """The program load_firmware, which uses libbmlib.so."""
+        return self.directory / "load_firmware"
 
     @property
     def header(self) -> Path:
@@ -180,7 +186,6 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     baked = {"TPULAYER_PYTHON": sys.executable, "TPULAYER_PATH": str(Path(firmware_sim.__file__).parents[1])}
     lines = [f"#define {name} {json.dumps(text, ensure_ascii=False)}\n" for name, text in baked.items()]
     write_atomic(folder / "bmlib_python.h", "".join(lines))
-    library = Objects(toolchain.c, c_sources(sdk / "host"), includes, "bmlib")
     built = Builtin(folder)
     own_libc = ninja.objects(Objects(_plain(toolchain.c), shared, own, "libc"))
     objects = [*ninja.objects(firmware), *own_libc, *ninja.objects(device)]
@@ -190,9 +195,21 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         ninja.archive(arm_compiler(), built.libtpufw_arm, arm),
         link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
         ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
-        ninja.shared(toolchain.c, built.bmlib, ninja.objects(library)),
+        *host_programs(ninja, toolchain.c, built, includes),
     ]
     return ninja, outputs
+
+
+def host_programs(
+    ninja: NinjaFile, compiler: Compiler, place: Builtin, includes: Sequence[Path]
+) -> list[Path]:
+    """Statements for libbmlib.so and load_firmware in the folder of `place`."""
+    sdk = sdk_dir()
+    library = Objects(compiler, c_sources(sdk / "host"), includes, "bmlib")
+    ninja.shared(compiler, place.bmlib, ninja.objects(library))
+    tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
+    ninja.executable(compiler, place.load_firmware, tools, place.bmlib, "$ORIGIN/../lib")
+    return [place.bmlib, place.load_firmware]
 
 
 def _plain(compiler: Compiler) -> Compiler:

@@ -108,6 +108,16 @@ class NinjaFile:
         self._build(output, rule, objects, [*whole, *needs])
         return output
 
+    def executable(
+        self, compiler: Compiler, output: Path, objects: Sequence[Path], library: Path, search: str
+    ) -> Path:
+        """A program for the host that uses one shared library, found at run time by the path `search`."""
+        tail = _shell(relative(library, self.root), f"-Wl,-rpath,{search}")
+        command = f"{_shell(*compiler.argv, '-O2')} $in {tail} -o $out"
+        rule = self._rule("link", command, f"linking {output.name}{compiler.note}")
+        self._build(output, rule, objects, [library])
+        return output
+
     @property
     def identity_file(self) -> Path:
         """Every object depends on this file, which changes when the compiler does."""

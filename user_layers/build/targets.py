@@ -21,7 +21,13 @@ from firmware_sim.errors import BuildError, UsageError
 from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME
 from user_layers.build import manifest
 from user_layers.build.arm import arm_compiler, explain_overflow, link_arm, write_images
-from user_layers.build.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts, builtin_location
+from user_layers.build.builtin import (
+    FIRMWARE_DEFINES,
+    Builtin,
+    builtin_artifacts,
+    builtin_location,
+    host_programs,
+)
 from user_layers.build.cache import cache_root, locked
 from user_layers.build.config import BuildConfig, c_sources, cxx_sources, gen_config
 from user_layers.build.ninja_file import NinjaFile, Objects, relative
@@ -287,11 +293,12 @@ def _same(source: Path, target: Path) -> bool:
     return (new.st_size, new.st_mtime_ns, new.st_mode) == (old.st_size, old.st_mtime_ns, old.st_mode)
 
 
-def _host_library(builtin: Builtin, install: Path) -> list[tuple[Path, Path]]:
-    """libbmlib.so and its header, for host programs in C and C++."""
+def _host_library(host: Builtin, install: Path) -> list[tuple[Path, Path]]:
+    """libbmlib.so and its header, for host programs in C and C++, and one that uses it."""
     header = sdk_dir() / "include" / "bmlib_runtime.h"
     return [
-        (builtin.bmlib, install / "lib" / builtin.bmlib.name),
+        (host.bmlib, install / "lib" / host.bmlib.name),
+        (host.load_firmware, install / "bin" / host.load_firmware.name),
         (header, install / "include" / header.name),
     ]
 
@@ -348,7 +355,12 @@ class _Plan:
             ninja.objects(Objects(cross.cxx, host_sources, host_includes, "host")),
         )
         self.early = [layer, plugin, *objects]
-        if cross is not toolchain:  # the compiler on this machine asks the descriptors too
+        host, programs = builtin, list[Path]()
+        if cross is not toolchain:
+            host = Builtin(out / "host")
+            includes = [builtin.directory, sdk_dir() / "include"]
+            programs = host_programs(ninja, cross.c, host, includes)
+            # the compiler on this machine asks the descriptors too
             self.early.append(
                 ninja.shared(
                     toolchain.cxx,
@@ -358,7 +370,7 @@ class _Plan:
             )
         firmware = ninja.shared(toolchain.c, out / ws.firmware.name, objects, whole=[builtin.libtpufw])
         self.program = link_arm(ninja, out / "arm" / DEBUG_NAME, self.arm_objects, [builtin.libtpufw_arm])
-        self.outputs = [*self.early, firmware, self.program]
+        self.outputs = [*self.early, firmware, self.program, *programs]
         self.launcher = out / ws.launcher.name
         self.installs = [
             (firmware, ws.firmware),
@@ -367,7 +379,7 @@ class _Plan:
             (plugin, ws.plugin),
             (ws.generated_dir / "bmtpu.h", ws.bmtpu_header),
             (self.launcher, ws.launcher),
-            *_host_library(builtin, ws.install_dir),
+            *_host_library(host, ws.install_dir),
         ]
         self.sources = [*device.sources, *kernels.sources, *host_sources]
         self.folders = [ws.device_dir, ws.host_dir, ws.include_dir]

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from firmware_sim import recorded
-from firmware_sim.arm.images import load_pair
+from firmware_sim.arm.images import keep, load_pair
 from firmware_sim.device import Device
 from firmware_sim.errors import UsageError
-from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME, FirmwareImage
+from firmware_sim.firmware import FirmwareImage
 
 DEVICES = 64
 
@@ -27,10 +27,7 @@ def run(tcm: Path, ddr: Path, dev_id: int, *, as_json: bool) -> str:
     with Device(image, dev_id=dev_id) as device:
         info = device.query()
         boot = device.instructions
-    files = {TCM_NAME: images.tcm, DDR_NAME: images.ddr}
-    if image.debug.is_file():  # for file and line in messages
-        files[DEBUG_NAME] = image.debug.read_bytes()
-    recorded.record(dev_id, files)
+    keep(image, dev_id)
     answer = {
         "device": dev_id,
         "version": images.version,
