@@ -52,12 +52,18 @@ def _run(chip: Tpu, cls: str, changes: dict[str, int]) -> None:
         ("gdma/okk_gdma_32bit_matrix_L2S", {"dst_wstride": 0}, "dst_wstride 0: unverified"),
         ("gdma/okk_gdma_32bit_matrix_L2S", {"dst_hstride": 1}, "lie 1 elements apart and overlap"),
         ("gdma/cwtrans f0", {"dst_wstride": 2}, "dst_wstride 2: unverified"),
+        ("gdma/cwtrans f0", {"dst_cstride": 1}, "lie 1 elements apart"),
         ("bm/table_lookup", {"opt_opd0_prec": 4}, "opt_opd0_prec 4: unverified"),
         ("bm/conv_quantized", {"short_opd0_str": 1}, "short_opd0_str 1: unverified"),
         ("bm/winograd_quantized", {"short_opd0_str": 2}, "short_opd0_str 2: unverified"),
         ("okk/bdc_conv2d", {"short_opd0_str": 4}, "short_opd0_str 4: unverified"),
         ("bm/winograd_quantized", {"opt_opd1_const": 1}, "constant weights do not exist here"),
         ("bm/md_scalar/op2", {"tsk_lane_num": 0}, "tsk_lane_num switches off lane"),
+        (
+            "bm/ar_int/op2",
+            {"opt_opd0_prec": 0, "res0_n": 5, "opd0_n_str": 524287},
+            "its last batches begin at",
+        ),
         ("okk/bdc_max", {"opd0_h_str": 0, "res0_h": 2}, "opd0_h_str is 0 with h > 1: unverified"),
         (
             "bm/ar_int/op2",

@@ -54,6 +54,11 @@ def _exchange_operands(row: Row) -> tuple[Tensor, Tensor]:
         )
     if dst.shape != (1, src.shape[3], 1, src.shape[1]):
         raise DeviceError(f"dst: shape {list(dst.shape)} is not that of src with c and w exchanged")
+    if dst.shape[1] > 1 and dst.strides[1] < dst.shape[3]:
+        raise DeviceError(
+            f"dst: channels of {dst.shape[3]} columns lie {dst.strides[1]} elements apart",
+            hint="dst_cstride is at least dst_wsize",
+        )
     return dst, src
 
 

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
+from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.isa.footprint import Access, Dims4, Space, Tensor, aligned_strides
+from firmware_sim.isa.footprint import Access, Dims4, Space, Tensor, address_text, aligned_strides
 from firmware_sim.memory import Memory
 
 Array = npt.NDArray[Any]
@@ -59,13 +60,21 @@ class Packed:
 
     def tensors(self) -> tuple[Tensor, ...]:
         """The exact bytes: full groups as words, the batches of a last group as elements. Shifts count
-        words, so with shifts the last group is stated whole."""
+        words, so with shifts the last group is stated whole. Raises DeviceError when that group begins beyond
+        the lane's memory, where another lane's is."""
         full, rest = divmod(self.shape[0], self.per_word)
         if self.shifted:
             return (self.words(full + bool(rest)),)
         found = [self.words(full)] if full else []
         if rest:
             n_str, c_str, h_str, w_str = (s * self.per_word for s in self.strides)
+            behind = self.offset % chip.LOCAL_BYTES + full * n_str * self.itemsize
+            if behind >= chip.LOCAL_BYTES:
+                raise DeviceError(
+                    f"{self.name} at {address_text(Space.LOCAL, self.offset)}: its last batches begin at "
+                    f"offset 0x{behind:x}, but each lane's memory ends at 0x{chip.LOCAL_BYTES:x}",
+                    hint="make the tensor smaller or split it, or place it at a lower address",
+                )
             last = replace(
                 self.words(rest),
                 offset=self.offset + full * n_str * self.itemsize,
