@@ -38,6 +38,10 @@ class FakeDevice:
         self.launches = 0
         self.calls: list[tuple[int, ...]] = []
 
+    @property
+    def instructions(self) -> int:
+        return 1000 * self.launches
+
     def __enter__(self) -> FakeDevice:
         return self
 

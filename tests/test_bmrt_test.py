@@ -83,6 +83,7 @@ def test_context_dir_runs_and_compares_everything(tool: Tool, tmp_path: Path) ->
             rf"INFO:net\[{name}\] stage\[{stage}\], launch total time is \d+ us \(npu \d+ us, cpu \d+ us\)$"
         )
         assert re.search(time, tool.text, re.MULTILINE)
+        assert f"net[{name}] stage[{stage}], the controller ran 1000 instructions per launch" in tool.text
     for label in ("load input time(s)", "calculate  time(s)", "get output time(s)", "compare    time(s)"):
         assert len(re.findall(re.escape(label) + r": \d+\.\d{6}$", tool.text, re.MULTILINE)) == 3
     assert tool.device.launches == 3 and tool.devids == [0]

@@ -111,12 +111,15 @@ def _run_compiled(
         runtime.load(bmodel)
         for i, shape in enumerate(shapes):
             x = first if i == 0 else rng.standard_normal(shape).astype(np.float32)
+            before = device.instructions
             y = runtime.launch("tpulayer", {"x": x})[0].astype(np.float32, copy=False)
+            counted = device.instructions - before
             want = expected(x)
             same = y.shape == want.shape and bool(np.array_equal(y, want))
             good &= same
             verdict = "equals numpy bit for bit" if same else _difference(y, want)
-            say(f"x {list(shape)} -> y {list(y.shape)}: {verdict}")
+            by = f"; the controller ran {counted} instructions" if counted else ""
+            say(f"x {list(shape)} -> y {list(y.shape)}: {verdict}{by}")
     return good
 
 

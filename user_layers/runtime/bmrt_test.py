@@ -126,7 +126,7 @@ def run(
             runtime.load(_read(path))
         else:
             runtime.load(path)
-        return _Test(options, runtime, folder if compare else None, say).run()
+        return _Test(options, runtime, chip, folder if compare else None, say).run()
 
 
 def _check(options: BmrtTestOptions) -> None:
@@ -173,11 +173,13 @@ class _Test:
         self,
         options: BmrtTestOptions,
         runtime: BModelRuntime,
+        chip: DeviceApi,
         folder: Path | None,
         say: Callable[[str], None],
     ) -> None:
         self.options = options
         self.runtime = runtime
+        self.chip = chip
         self.nets = runtime.networks
         self._say = say
         self.shapes = parse_shapes(options.shapes, "--shapes") if options.shapes else None
@@ -260,9 +262,13 @@ class _Test:
         for i, array in enumerate(arrays):
             self.info(f"reading input #{i}, bytesize={array.nbytes}")
         reading = time.perf_counter() - start
+        before = self.chip.instructions
         results = self._launch(info, stage, arrays)
         outputs = results[0].outputs
         self._say_times(info, stage, results)
+        if counted := self.chip.instructions - before:
+            mean = round(counted / len(results))
+            self.info(f"net[{info.name}] stage[{stage}], the controller ran {mean} instructions per launch")
         self.info(f"+++ The network[{info.name}] stage[{stage}] output_data +++")
         for i, array in enumerate(outputs):
             self.info(_summary(f"output data #{i}", array))

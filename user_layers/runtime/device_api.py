@@ -17,6 +17,10 @@ Array = npt.NDArray[np.generic]
 class DeviceApi(Protocol):
     """DDR memory, and the two requests that run a net. Addresses are absolute, sizes in bytes."""
 
+    @property
+    def instructions(self) -> int:
+        """What the controller has run; 0 where nobody counts."""
+
     def malloc(self, nbytes: int) -> int: ...
 
     def free(self, addr: int) -> None: ...
