@@ -38,7 +38,7 @@ from firmware_sim.firmware import (
 )
 from firmware_sim.heap import Heap
 from firmware_sim.launch_queue import LaunchQueue
-from firmware_sim.process import Child, Crash
+from firmware_sim.process import BUSY_LIMIT, Child, Crash
 from firmware_sim.shared_memory import SharedMemory
 from firmware_sim.source_lines import innermost_line
 from firmware_sim.wire import CommandGroup, Program, TensorRecord
@@ -129,7 +129,8 @@ class Device:
 
     firmware, kind: see `find_firmware` (MissingError when there is none). watchdog:
     seconds without progress after which a kernel is stopped. The controller's own computing is timed by
-    it; each batch that the engines execute may take up to 10 minutes and counts as progress when it ends.
+    it; each batch that the engines execute may take up to engine_limit seconds and counts as progress when
+    it ends.
     max_instructions: of one launch. on_log: gets each piece of the firmware's log, in the thread of the
     call that caused it; it must not call the device. processor: "module:function" that makes what
     executes descriptors (see device_main.Processor).
@@ -146,15 +147,18 @@ class Device:
         kind: Kind | None = None,
         dev_id: int = 0,
         watchdog: float = WATCHDOG,
+        engine_limit: float = BUSY_LIMIT,
         max_instructions: int = MAX_INSTRUCTIONS,
         on_log: Callable[[str], None] = _to_stderr,
         processor: str = _BM1684,
     ) -> None:
-        if not (math.isfinite(watchdog) and watchdog > 0):
-            raise UsageError(f"watchdog {watchdog}: give a positive number of seconds")
+        for name, limit in (("watchdog", watchdog), ("engine_limit", engine_limit)):
+            if not (math.isfinite(limit) and limit > 0):
+                raise UsageError(f"{name} {limit}: give a positive number of seconds")
         self.firmware = find_firmware(firmware, kind, dev_id)
         self.dev_id = dev_id
         self._watchdog = watchdog
+        self._engine_limit = engine_limit
         self._max_instructions = max_instructions
         self._on_log = on_log
         self._processor = processor
@@ -390,6 +394,7 @@ class Device:
                 [self._processor],
                 fds=[memory.fd],
                 watchdog=self._watchdog,
+                busy_limit=self._engine_limit,
                 name=f"device {self.dev_id}",
                 crashed=self._describe,
                 on_log=self._on_log,

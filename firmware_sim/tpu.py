@@ -86,9 +86,10 @@ class Tpu:
                     plan = self._plan(engine, plans[engine][index], columns[engine], index, where)
                     try:
                         plan.run()
-                    except DeviceError as error:  # what only the data shows
+                    except (DeviceError, MemoryError) as error:  # what only the data shows
                         row = columns[engine].row(index)
-                        raise _located(error, engine, row, index, lookup(engine, row), where) from None
+                        known = _known(error)
+                        raise _located(known, engine, row, index, lookup(engine, row), where) from None
                     done[engine] += 1
                     clock.advance(engine, index, plan.cycles)
         finally:
@@ -111,8 +112,8 @@ class Tpu:
                     raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
                 run = instruction.semantics.bind(row, self.memory)
                 cycles = instruction.semantics.cycles(row).chip
-            except DeviceError as error:
-                raise _located(error, engine, row, index, instruction, where) from None
+            except (DeviceError, MemoryError) as error:
+                raise _located(_known(error), engine, row, index, instruction, where) from None
             plan = _Plan(run, cycles)
             if len(self._plans) >= _PLANS_MAX:
                 self._plans.clear()
@@ -123,6 +124,16 @@ class Tpu:
 def _command(engine: Engine, row: Row, index: int, where: Where | None) -> str:
     text = f"{engine.value} command {row[_ID_FIELDS[engine][0]]}"
     return f"{where(engine, index)}: {text}" if where else text
+
+
+def _known(error: DeviceError | MemoryError) -> DeviceError:
+    """The emulator may need more memory for a command than the machine has."""
+    if isinstance(error, DeviceError):
+        return error
+    return DeviceError(
+        f"the emulator has not enough memory for it: {error}",
+        hint="give the command smaller tensors, or run it on a machine with more memory",
+    )
 
 
 def _located(
