@@ -47,7 +47,7 @@ __all__ = ["Device", "FirmwareError", "FirmwareInfo", "StreamGroup"]
 
 WATCHDOG = 1.0  # s without progress of controller or engines
 SYNC_LIMIT = 600.0  # s for all asynchronous launches together
-BOOT_LIMIT = 30.0  # s: loading a library from a cold disk is no fault of the kernels
+BOOT_LIMIT = 10.0  # s: loading a library from a cold disk is no fault of the kernels
 MAX_INSTRUCTIONS = 1 << 22
 HEAP_OFFSET = STATIC_CONTEXT_OFFSET
 HEAP_ALIGN = 4096
@@ -75,9 +75,20 @@ class FirmwareError(DeviceError):
         self.status = status
 
 
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(text if text.endswith("\n") else text + "\n")
-    sys.stderr.flush()
+class _ToStderr:
+    """The firmware's log, which comes in pieces of lines; the last line of a request is ended."""
+
+    def __init__(self) -> None:
+        self._inside = False
+
+    def __call__(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        self._inside = not text.endswith("\n")
+
+    def end(self) -> None:
+        if self._inside:
+            self("\n")
 
 
 def _text(data: bytes) -> str:
@@ -110,7 +121,7 @@ def _encode(tensors: Sequence[TensorRecord], what: str) -> tuple[bytes, bytes]:
         offset = wire.NONE if t.host_data is None else len(host)
         records += t.encode(offset)
         if t.host_data is not None:
-            host += np.asarray(t.host_data, "<i4").tobytes()
+            host += wire.packed(f"<{len(t.host_data)}i", *t.host_data)
     return bytes(records), bytes(host)
 
 
@@ -149,7 +160,7 @@ class Device:
         watchdog: float = WATCHDOG,
         engine_limit: float = BUSY_LIMIT,
         max_instructions: int = MAX_INSTRUCTIONS,
-        on_log: Callable[[str], None] = _to_stderr,
+        on_log: Callable[[str], None] | None = None,
         processor: str = _BM1684,
     ) -> None:
         for name, limit in (("watchdog", watchdog), ("engine_limit", engine_limit)):
@@ -160,7 +171,8 @@ class Device:
         self._watchdog = watchdog
         self._engine_limit = engine_limit
         self._max_instructions = max_instructions
-        self._on_log = on_log
+        self._to_stderr = _ToStderr()
+        self._on_log = on_log or self._to_stderr
         self._processor = processor
         self._lock = threading.RLock()
         self._cycles = 0.0
@@ -337,7 +349,7 @@ class Device:
         if not 0 <= out_num <= MAX_TENSORS:
             raise UsageError(f"{out_num} outputs: a layer has at most {MAX_TENSORS}")
         records, host = _encode(inputs, "inputs")
-        head = wire.LAYER_CALL.pack(op_type, len(param), len(inputs), out_num, len(host), 0)
+        head = wire.packed(wire.LAYER_CALL, op_type, len(param), len(inputs), out_num, len(host), 0)
         payload = _aligned([head, records, param, host])
         reply, _ = self._call(wire.Op.SHAPE, payload, f"the shape function of op_type {op_type}")
         return _decode(reply, out_num)
@@ -345,13 +357,13 @@ class Device:
     def record(self, program: Program) -> list[CommandGroup]:
         """Run a program with fixed addresses without executing anything; returns its descriptors."""
         data = program.encode()
-        head = wire.RUN.pack(wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
+        head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
         return self._call(wire.Op.PROGRAM, _aligned([head, data]), "the program", record=True)[1]
 
     def run_streams(self, groups: Sequence[StreamGroup]) -> None:
         """Run command groups whose descriptor streams lie in DDR, one after the other."""
-        parts = [wire.GROUP.pack(g.bd_addr, g.gdma_addr, g.bd_num, g.gdma_num) for g in groups]
-        payload = _aligned([wire.STREAMS.pack(len(groups), 0), *parts])
+        parts = [wire.packed(wire.GROUP, g.bd_addr, g.gdma_addr, g.bd_num, g.gdma_num) for g in groups]
+        payload = _aligned([wire.packed(wire.STREAMS, len(groups), 0), *parts])
         self._call(wire.Op.STREAMS, payload, "the static network")
 
     def run_program(
@@ -371,7 +383,8 @@ class Device:
         """
         ins, _ = _encode(inputs, "inputs")
         outs, _ = _encode(outputs, "outputs")
-        head = wire.RUN.pack(
+        head = wire.packed(
+            wire.RUN,
             wire.RunMode.DYNAMIC,
             len(inputs),
             len(outputs),
@@ -423,7 +436,10 @@ class Device:
         head = wire.REQUEST.pack(op, len(payload), wire.FLAG_RECORD if record else 0, 0)
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record}
         with self._lock:
-            answer, data = self._started().request(header, head + payload)
+            try:
+                answer, data = self._started().request(header, head + payload)
+            finally:
+                self._to_stderr.end()
             self._cycles += float(str(answer["cycles"]))
             self._instructions += int(str(answer["instructions"]))
         end = int(str(answer["reply"]))

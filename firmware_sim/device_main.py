@@ -131,6 +131,8 @@ class Controller:
             raise self._named(
                 f"the firmware hands over {bd_num} + {gdma_num} descriptors: {ARENA_CAPACITY} fit"
             )
+        if reason not in FlushReason.__members__.values():
+            raise self._named(f"the firmware hands over descriptors for the unknown reason {reason}")
         why = FlushReason(reason)
         bd, gdma = self._memory.bd[:bd_num], self._memory.gdma[:gdma_num]
         if self.recording is not None:
@@ -139,6 +141,7 @@ class Controller:
             if bd_num or gdma_num:
                 self._link.tick()
         elif bd_num or gdma_num:
+            self._count(bd_num, gdma_num, self._issued_by)
             # Not the activity: by now another layer may run than the one that issued the commands.
             self._execute(bd, gdma, self._issued_by, self._request)
         if why in (FlushReason.FULL, FlushReason.SPLIT):
@@ -149,6 +152,8 @@ class Controller:
             raise self._named("stored command streams were started while recording")
         self._groups += 1
         self._link.activity = f"{self._request}, command group {self._groups}"
+        # Before they are copied, and of empty groups: a firmware may start one after the other forever.
+        self._count(max(1, group.bd_num), group.gdma_num)
         bd = self._stream(group.bd_addr, group.bd_num, "BD")
         gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
         self._processor.restart()
@@ -178,7 +183,6 @@ class Controller:
             )
 
     def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
-        self._count(len(bd), len(gdma), where)
         self._float.reset()
         try:
             with self._link.busy():

@@ -61,6 +61,7 @@ from firmware_sim.process_child import (
     HELLO,
     INTERNAL,
     LOG,
+    PROGRESS_OFFSET,
     PULSE_BYTES,
     REPLY,
     REQUEST,
@@ -160,7 +161,7 @@ class _Watchdog:
         self._limits = (limit, busy_limit)
         self._limit = limit
         self._idle = 0.0
-        self._state = (-1, -1)
+        self._state = (-1, -1, -1)
         self._delay = -1.0
         self._checked = time.monotonic()
 
@@ -169,13 +170,13 @@ class _Watchdog:
         """Seconds until the next check."""
         return max(0.001, min(self._limit / 4, 0.25, self._limit - self._idle))
 
-    def expired(self, ticks: int, busy: int) -> float | None:
-        """The limit that has passed, or None."""
+    def expired(self, ticks: int, busy: int, progress: int) -> float | None:
+        """The limit that has passed, or None; any of the three shows progress when it changes."""
         step = self.step
         now = time.monotonic()
         delay = _run_delay(self._pid)
-        if (ticks, busy) != self._state:
-            self._state = (ticks, busy)
+        if (ticks, busy, progress) != self._state:
+            self._state = (ticks, busy, progress)
             self._limit = self._limits[busy != 0]
             self._idle = 0.0
         else:
@@ -380,9 +381,10 @@ class Child:
             return kind(message, hint=hint)
         return InternalError(f"internal error in the process of {self.name}:\n{message}")
 
-    def _pulse_words(self) -> tuple[int, int]:
+    def _pulse_words(self) -> tuple[int, int, int]:
         ticks, busy = struct.unpack("<QQ", os.pread(self._pulse, 16, 0))
-        return ticks, busy
+        (progress,) = struct.unpack("<I", os.pread(self._pulse, 4, PROGRESS_OFFSET))
+        return ticks, busy, progress
 
     def _drain_output(self) -> bool:
         """Pass on what the child printed; False at the end of its output."""

@@ -31,10 +31,15 @@ MAX_PAYLOAD = 1 << 30
 HELLO, REQUEST, REPLY, ERROR, LOG = b"HELO", b"REQ ", b"REPL", b"ERR ", b"LOG "
 INTERNAL = "InternalError"
 
-PULSE_BYTES = 4096
+# The file that parent and child share: a page for the watchdog; a page that C code, also of an emulated
+# controller, may write, and whatever it writes there can at most end its own process; text of a fatal error.
 PULSE_TICKS = 0  # u64: grows with every sign of progress
 PULSE_BUSY = 1  # u64: not 0 while something runs that the watchdog does not time
-ACTIVITY_OFFSET = 64
+CODE_PAGE = 4096
+PAGE_BYTES = 4096
+PULSE_BYTES = CODE_PAGE + PAGE_BYTES
+PROGRESS_OFFSET = CODE_PAGE  # u32: C code counts it up as a sign of progress
+ACTIVITY_OFFSET = CODE_PAGE + 64
 ACTIVITY_BYTES = 512
 FRAMES_OFFSET = ACTIVITY_OFFSET + ACTIVITY_BYTES
 FRAMES = 16  # u64 each; FW_FRAMES of sdk/firmware/fw_message.h
@@ -86,11 +91,12 @@ class Link:
         self._page = mmap.mmap(pulse_fd, PULSE_BYTES)
         self._words = memoryview(self._page)[:16].cast("Q")
         self._anchor = ctypes.c_char.from_buffer(self._page)
-        self.page_address = ctypes.addressof(self._anchor)
-        """Address of the page, PULSE_BYTES; what follows the frames is free for the handler's use."""
-        self.activity_address = self.page_address + ACTIVITY_OFFSET
+        start = ctypes.addressof(self._anchor)
+        self.page_address = start + CODE_PAGE
+        """The page for C code, PAGE_BYTES; what follows the frames is free for the handler's use."""
+        self.activity_address = start + ACTIVITY_OFFSET
         """Address of the activity text for C code: ACTIVITY_BYTES bytes, NUL-terminated."""
-        self.frames_address = self.page_address + FRAMES_OFFSET
+        self.frames_address = start + FRAMES_OFFSET
         """Address for the FRAMES numbers that C code notes when it crashes, see Crash.frames."""
 
     def log(self, text: str) -> None:
@@ -169,7 +175,7 @@ def child_main(argv: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the parent, which ends us
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the report is the parent's; no 12 GB core files
     sock = socket.socket(fileno=int(sock_fd))
-    os.lseek(int(pulse_fd), PULSE_BYTES, os.SEEK_SET)  # the text of a fatal error goes behind the page
+    os.lseek(int(pulse_fd), PULSE_BYTES, os.SEEK_SET)  # the text of a fatal error goes behind the pages
     faulthandler.enable(file=int(pulse_fd), all_threads=False)
     die_with_parent(int(sock_fd))
     libc = ctypes.CDLL(None)

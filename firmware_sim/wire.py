@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from firmware_sim.chip import MAX_SHAPE_DIMS
-from firmware_sim.errors import ModelError
+from firmware_sim.errors import ModelError, UsageError
 
 ABI_VERSION = 1
 PROGRAM_MAGIC = 0x52505446
@@ -140,9 +140,18 @@ STEP = struct.Struct("<Ii8IQQ")
 _ZEROS = (0,) * MAX_SHAPE_DIMS
 
 
+def packed(form: struct.Struct | str, *values: int | bytes) -> bytes:
+    """The bytes of a record. UsageError for a number that it has no room for."""
+    try:
+        return (form if isinstance(form, struct.Struct) else struct.Struct(form)).pack(*values)
+    except struct.error as error:
+        numbers = ", ".join(str(v) for v in values if isinstance(v, int))
+        raise UsageError(f"a number of a request is out of range ({error}): {numbers}") from None
+
+
 def _pad(values: Sequence[int], fill: int) -> tuple[int, ...]:
     if len(values) > MAX_SHAPE_DIMS:
-        raise ValueError(f"{len(values)} dimensions; at most {MAX_SHAPE_DIMS}")
+        raise UsageError(f"{len(values)} dimensions; at most {MAX_SHAPE_DIMS}")
     return (*values, *([fill] * (MAX_SHAPE_DIMS - len(values))))
 
 
@@ -181,7 +190,8 @@ class TensorRecord:
         return replace(self, addr=addr)
 
     def encode(self, host_offset: int = NONE) -> bytes:
-        return TENSOR.pack(
+        return packed(
+            TENSOR,
             self.addr,
             len(self.shape),
             self.elem_num,
@@ -204,7 +214,16 @@ class TensorRecord:
         if not 0 <= dims <= MAX_SHAPE_DIMS:
             raise ModelError(f"tensor record with {dims} dimensions; at most {MAX_SHAPE_DIMS}")
         cut = [tuple(v[3 + 8 * i : 3 + 8 * i + dims]) for i in range(4)]
+        if min(cut[0], default=0) < 0:
+            raise ModelError(f"tensor record with the shape {list(cut[0])}")
         host_offset, ttype, dtype, mode = v[35:39]
+        for what, value, known in (
+            ("type", ttype, TType),
+            ("data type", dtype, DType),
+            ("store mode", mode, StoreMode),
+        ):
+            if value not in known.__members__.values():
+                raise ModelError(f"tensor record with the unknown {what} {value}")
         values: tuple[int, ...] | None = None
         if host_offset != NONE:
             count = v[2]
@@ -281,14 +300,15 @@ class Program:
         tensors = bytearray()
         for t in self.tensors:
             values = t.tensor.host_data
-            host = NONE if values is None else put(struct.pack(f"<{len(values)}i", *values))
-            tensors += PROGRAM_TENSOR.pack(t.kind, t.index, t.last_step, t.alias_of, t.max_bytes)
+            host = NONE if values is None else put(packed(f"<{len(values)}i", *values))
+            tensors += packed(PROGRAM_TENSOR, t.kind, t.index, t.last_step, t.alias_of, t.max_bytes)
             tensors += t.tensor.encode(host)
         steps = bytearray()
         for s in self.steps:
-            ins = put(struct.pack(f"<{len(s.inputs)}I", *s.inputs))
-            outs = put(struct.pack(f"<{len(s.outputs)}I", *s.outputs))
-            steps += STEP.pack(
+            ins = put(packed(f"<{len(s.inputs)}I", *s.inputs))
+            outs = put(packed(f"<{len(s.outputs)}I", *s.outputs))
+            steps += packed(
+                STEP,
                 s.opcode,
                 s.op_type,
                 put(s.name.encode() + b"\0"),
@@ -305,7 +325,8 @@ class Program:
         tensor_offset = PROGRAM.size
         step_offset = tensor_offset + len(tensors)
         data_offset = step_offset + len(steps)
-        head = PROGRAM.pack(
+        head = packed(
+            PROGRAM,
             PROGRAM_MAGIC,
             PROGRAM_VERSION,
             len(self.tensors),

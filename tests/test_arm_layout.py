@@ -13,7 +13,15 @@ import pytest
 
 from firmware_sim import chip
 from firmware_sim.arm import layout
-from firmware_sim.process_child import ACTIVITY_BYTES, ACTIVITY_OFFSET, FRAMES, FRAMES_OFFSET, PULSE_BYTES
+from firmware_sim.process_child import (
+    ACTIVITY_BYTES,
+    ACTIVITY_OFFSET,
+    CODE_PAGE,
+    FRAMES,
+    FRAMES_OFFSET,
+    PAGE_BYTES,
+    PROGRESS_OFFSET,
+)
 from firmware_sim.shared_memory import ARENA_CAPACITY
 from tests.firmware_harness import SDK, compilers
 
@@ -47,9 +55,11 @@ def test_numbers_are_those_of_the_chip() -> None:
     assert found["ARENA_DESCRIPTORS"] == ARENA_CAPACITY
     page = found["LINK"] & ~0xFFF
     assert found["PROGRESS"] == page  # the watchdog's first word
-    assert found["ACTIVITY"] - page == ACTIVITY_OFFSET and found["ACTIVITY_BYTES"] == ACTIVITY_BYTES
-    assert found["LINK"] - page >= FRAMES_OFFSET + 8 * FRAMES
-    assert found["LINK"] - page + layout.LINK_DTYPE.itemsize <= PULSE_BYTES
+    assert (
+        found["ACTIVITY"] - page == ACTIVITY_OFFSET - CODE_PAGE and found["ACTIVITY_BYTES"] == ACTIVITY_BYTES
+    )
+    assert found["LINK"] - page >= FRAMES_OFFSET - CODE_PAGE + 8 * FRAMES
+    assert found["LINK"] - page + layout.LINK_DTYPE.itemsize <= PAGE_BYTES
 
 
 def test_areas_in_ddr_follow_one_another_below_the_runtimes() -> None:

@@ -15,6 +15,7 @@ from firmware_sim.firmware import Engines, FirmwareImage, StreamGroup
 from firmware_sim.process_child import Link
 from firmware_sim.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.source_lines import SourceLines, own_line
+from firmware_sim.wire import REPLY
 
 REPLY_BYTES = 4 << 20
 _REQUEST_BYTES = layout.MESSAGES_BYTES - REPLY_BYTES
@@ -70,10 +71,11 @@ class ArmFirmware:
         self._booted = True
 
     def handle(self, request: bytes) -> bytes:
-        if not self._booted:  # after a fault
-            self._boot()
         if len(request) > _REQUEST_BYTES:
             raise DeviceError(f"a request of {len(request)} bytes; the ring takes {_REQUEST_BYTES}")
+        if not self._booted:  # after a fault
+            self._boot()
+        self._booted = False  # until it has answered as it should
         self._error = None
         ring, at = self._machine.ring, layout.MESSAGES - layout.WINDOW
         self._machine.window[at : at + len(request)] = np.frombuffer(request, np.uint8)
@@ -84,11 +86,16 @@ class ArmFirmware:
         slot["reply"], slot["reply_capacity"], slot["reply_bytes"] = reply, REPLY_BYTES, 0
         ring["head"] = (number + 1) & 0xFFFF_FFFF
         self._run()
+        size = int(slot["reply_bytes"])
+        answered = [int(ring[name]) for name in ("head", "tail")] == [number + 1 & 0xFFFF_FFFF] * 2
+        self._booted = answered and REPLY.size <= size <= REPLY_BYTES
         if self._error is not None:
             raise self._error
-        if int(ring["tail"]) != int(ring["head"]):
-            raise DeviceError(f"the firmware {self._image} left a message unanswered")
-        start, size = reply - layout.WINDOW, min(int(slot["reply_bytes"]), REPLY_BYTES)
+        if not self._booted:
+            why = f"answered with {size} bytes" if answered else "left a message unanswered"
+            hint = "does something in it write where the firmware's message ring lies?"
+            raise DeviceError(f"{self._link.activity}: the firmware {why}; {self._name} was reset", hint=hint)
+        start = reply - layout.WINDOW
         return self._machine.window[start : start + size].tobytes()
 
     def _run(self) -> None:
@@ -98,15 +105,16 @@ class ArmFirmware:
             try:
                 command = machine.run()
             except Fault as fault:
-                self._booted = False
                 raise self._crash(fault) from None
             if command == layout.LINK_LOG:
                 self._on_log()
             elif command == layout.LINK_RUN:
                 self._on_run()
             elif command != layout.LINK_IDLE:
-                self._booted = False
-                raise DeviceError(f"{self._image} asks the host for {command}, which does not exist")
+                raise DeviceError(
+                    f"{self._link.activity}: the controller asks for {command}, which does not exist; "
+                    f"{self._name} was reset"
+                )
             machine.link["command"] = layout.LINK_NONE
             if command == layout.LINK_IDLE:
                 return

@@ -235,8 +235,9 @@ def _bind(row: Row, memory: Memory) -> Run:
     src_format = data_format(row, "src")
     dst_format = src_format if row["common_mode"] else data_format(row, "dst")
     moves = _moves(row)
-    if row["acc_write_enable"] and src_format is not Format.FP32:
-        raise DeviceError(f"acc_write_enable with {src_format.name}: unverified, only FP32 is known")
+    for kind in (src_format, dst_format):
+        if row["acc_write_enable"] and kind is not Format.FP32:
+            raise DeviceError(f"acc_write_enable with {kind.name}: unverified, only FP32 is known")
     return bind_moves(
         memory, moves, src_format, dst_format, lane_mask(row), add=bool(row["acc_write_enable"])
     )

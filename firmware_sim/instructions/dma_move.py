@@ -18,6 +18,7 @@ from firmware_sim.isa.footprint import Part, Space, Tensor
 from firmware_sim.memory import Memory
 
 ALL_LANES = (1 << chip.NPU_NUM) - 1
+_PYTHON_NUMBERS = 1 << 20  # so many indices at once become numbers of Python, 36 bytes each
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,10 @@ def _bind_in_order(memory: Memory, src: Tensor, dst: Tensor) -> Run:
     from_, to = src.indices().reshape(-1), dst.indices().reshape(-1)
 
     def run() -> None:
-        for i, j in zip(from_.tolist(), to.tolist(), strict=True):
-            target[j] = source[i]
+        for start in range(0, from_.size, _PYTHON_NUMBERS):
+            some = slice(start, start + _PYTHON_NUMBERS)
+            for i, j in zip(from_[some].tolist(), to[some].tolist(), strict=True):
+                target[j] = source[i]
 
     return run
 

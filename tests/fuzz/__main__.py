@@ -1,4 +1,4 @@
-"""Fuzz by hand: `python -m tests.fuzz --what all --seconds 600 --seed 1`; `--replay FILE` runs a saved case."""
+"""Fuzz by hand: `python -m tests.fuzz --what all --seconds 600 --seed 1`; --replay runs saved cases."""
 
 from __future__ import annotations
 

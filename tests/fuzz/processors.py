@@ -1,4 +1,4 @@
-"""The emulated chip as the fuzzers run it: with less memory, so that a wild command cannot fill the machine."""
+"""The emulated chip as the fuzzers run it: with less memory, so that no command can fill the machine."""
 
 from __future__ import annotations
 
