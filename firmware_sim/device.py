@@ -18,7 +18,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim import wire
+from firmware_sim import sanitized, wire
 from firmware_sim.chip import (
     DDR_BASE,
     DDR_BYTES,
@@ -64,6 +64,7 @@ _ADVICE = {
     "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
 }
 _EXITED = "a kernel returns when it is done; nothing in it may end the process"
+_CHECKED = "AddressSanitizer's full report is in the device's output above"
 _ENDLESS = "does a loop in the kernel's C code never end? Otherwise open the device with a larger watchdog"
 
 
@@ -412,7 +413,7 @@ class Device:
                 crashed=self._describe,
                 on_log=self._on_log,
                 # The emulator's arithmetic is not BLAS's; its threads would only slow the start.
-                env={"OPENBLAS_NUM_THREADS": "1"},
+                env={"OPENBLAS_NUM_THREADS": "1", **sanitized.environment(self.firmware.path)},
             )
             boot = {
                 "op": "boot",
@@ -476,8 +477,10 @@ class Device:
             hint = _ENDLESS
         elif crash.exit_code is not None:
             hint = _EXITED
-        finding = re.search(r"^SUMMARY: (.*)$|^(.*runtime error: .*)$", crash.output, re.MULTILINE)
-        detail = f": {finding[0].strip()}" if finding else ""
+        finding = sanitized.finding(crash.output)
+        detail = f": {finding}" if finding else ""
+        if finding:
+            hint = _CHECKED
         line = innermost_line(self.firmware.debug, crash.frames)
         place = f" at {line}" if line is not None else ""
         return DeviceCrash(

@@ -1,4 +1,5 @@
 /* Kernels and one user layer for tests/test_device_firmware.py: good ones, and every way to go wrong. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +67,19 @@ void says(const void *args) {
     OKKERNEL_LOG("I am kernel %d\n", 7);
 }
 OKKERNEL_FUNC_REGISTER(says)
+
+void prints(const void *args) {
+    const args_t *a = args;
+    printf("n is %d\n", a->n);
+    fprintf(stderr, "%.2f of ", 1.5);
+    fputs("text", stdout);
+    fflush(stdout);
+    fputs("text", stderr);
+    fputc('!', stderr);
+    fputc('\n', stderr);
+    fflush(NULL);
+}
+OKKERNEL_FUNC_REGISTER(prints)
 
 static volatile int sink, zero;
 

@@ -443,7 +443,7 @@ def test_log_callback_and_printf(open_device: Open, capfd: pytest.CaptureFixture
 
 def test_log_goes_to_stderr_by_default(device: Device, capfd: pytest.CaptureFixture[str]) -> None:
     device.launch("log")
-    assert capfd.readouterr() == ("", "first\nsec\nond\n")
+    assert capfd.readouterr() == ("", "firstsec\nond\n")
 
 
 # ---- start and end ----

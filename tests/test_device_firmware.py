@@ -86,7 +86,7 @@ def test_query_lists_layers_and_kernels(device: Device) -> None:
     info = device.query()
     assert info.layers == (FirmwareLayer("TPU_ADD", 0, 4, 0x1234), FirmwareLayer("TPU_BOOM", 1, 4, 0x1234))
     assert {"plus_one", "never_returns"} <= set(info.kernels)
-    assert len(info.kernels) == 17
+    assert len(info.kernels) == 18
 
 
 def test_log(image: FirmwareImage) -> None:
@@ -94,6 +94,14 @@ def test_log(image: FirmwareImage) -> None:
     with Device(image, on_log=lines.append) as device:
         device.launch("says")
     assert lines == ["I am kernel 7\n"]
+
+
+def test_what_c_prints_comes_out(image: FirmwareImage, capfd: pytest.CaptureFixture[str]) -> None:
+    """Through the log from the controller, which has no streams; as it is from a library."""
+    with Device(image) as device:
+        device.launch("prints", kernel_args(0, 0, (3, 0, 0, 0)))
+    out = capfd.readouterr()
+    assert "n is 3\n1.50 of texttext!\n" in out.err
 
 
 def test_unknown_kernel(device: Device) -> None:

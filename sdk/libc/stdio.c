@@ -80,3 +80,41 @@ int putchar(int character) {
     print("%c", character);
     return (unsigned char)character;
 }
+
+/* ---- streams ---- */
+
+struct fw_file {
+    char unused;
+};
+
+static FILE log_stream;
+FILE *const fw_stdout = &log_stream, *const fw_stderr = &log_stream;
+
+int vfprintf(FILE *restrict stream, const char *restrict format, va_list arguments) {
+    (void)stream;
+    return vprintf(format, arguments);
+}
+
+int fprintf(FILE *restrict stream, const char *restrict format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vfprintf(stream, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+int fputs(const char *restrict text, FILE *restrict stream) {
+    (void)stream;
+    print("%s", text);
+    return 0;
+}
+
+int fputc(int character, FILE *stream) {
+    (void)stream;
+    return putchar(character);
+}
+
+int fflush(FILE *stream) {
+    (void)stream;
+    return 0;
+}

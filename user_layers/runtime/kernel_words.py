@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,15 @@ def _output(text: str) -> tuple[str, Output, Path | None]:
     return member, Output(shape, dtype or "float32"), Path(name) if name else None
 
 
+def _plain(value: Any) -> Any:
+    """What JSON can say: NaN and infinities become the texts "nan", "inf" and "-inf"."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def run(
     sources: Sequence[Path],
     name: str,
@@ -98,6 +108,7 @@ def run(
     *,
     as_json: bool,
     kind: str = "native",
+    sanitize: bool = False,
 ) -> str:
     """Run and write the outputs' files; the text for the terminal."""
     known: Kind | None = next((one for one in KINDS if one == kind), None)
@@ -113,6 +124,7 @@ def run(
         struct=struct,
         includes=includes,
         kind=known,
+        sanitize=sanitize,
     )
     lines = []
     for member, out, path in wanted:
@@ -128,7 +140,7 @@ def run(
     if as_json:
         found = {member: result.outputs[member].tolist() for member, _, path in wanted if path is None}
         answer = {"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found}
-        return json.dumps({**answer, "controller_instructions": result.instructions})
+        return json.dumps(_plain({**answer, "controller_instructions": result.instructions}))
     counted = f"; the controller ran {result.instructions} instructions" if result.instructions else ""
     lines.append(f"{name}: {result.cycles:.0f} cycles modelled, {seconds * 1e6:.1f} us at 550 MHz{counted}")
     return "\n".join(lines)

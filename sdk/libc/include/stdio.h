@@ -22,4 +22,17 @@ int vprintf(const char *restrict format, va_list arguments) __attribute__((forma
 int puts(const char *text);
 int putchar(int character);
 
+/* There are two streams, and both are the device log; nothing is kept back, so there is nothing to flush. */
+typedef struct fw_file FILE;
+extern FILE *const fw_stdout, *const fw_stderr;
+#define stdout fw_stdout
+#define stderr fw_stderr
+int fprintf(FILE *restrict stream, const char *restrict format, ...) __attribute__((format(printf, 2, 3)));
+int vfprintf(FILE *restrict stream, const char *restrict format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+int fputs(const char *restrict text, FILE *restrict stream);
+int fputc(int character, FILE *stream);
+#define putc fputc
+int fflush(FILE *stream);
+
 #endif
