@@ -479,7 +479,7 @@ class Device:
             hint = _EXITED
         finding = sanitized.finding(crash.output)
         detail = f": {finding}" if finding else ""
-        if finding:
+        if "AddressSanitizer" in finding:
             hint = _CHECKED
         line = innermost_line(self.firmware.debug, crash.frames)
         place = f" at {line}" if line is not None else ""

@@ -116,8 +116,8 @@ def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
     sequence: list[tuple[int, _Place | None]] = []
     for entry in program.get_entries():
         state = entry.state
-        if state is None:
-            continue
+        if state is None or (state.line == 0 and not state.end_sequence):
+            continue  # line 0: code of no line in particular; it belongs to what is before it
         sequence.append((state.address, None if state.end_sequence else (name(state.file), state.line)))
         if state.end_sequence:
             if sequence[0][0] != 0:  # linkers put the lines of code that they dropped at 0

@@ -6,6 +6,7 @@
 #include <execinfo.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,14 +17,25 @@
 #include "fw_internal.h"
 
 static jmp_buf unwind_to;
+static bool trying;
 
 bool fw_platform_try(void (*body)(void *), void *argument) {
-    if (setjmp(unwind_to) != 0) return false;
-    body(argument);
-    return true;
+    bool ended = false;
+    trying = true;
+    if (setjmp(unwind_to) == 0) {
+        body(argument);
+        ended = true;
+    }
+    trying = false;
+    return ended;
 }
 
-void fw_platform_unwind(void) { longjmp(unwind_to, 1); }
+void fw_platform_unwind(void) {
+    if (trying) longjmp(unwind_to, 1);
+    /* in a constructor, before there are requests */
+    fprintf(stderr, "%s\n", fw.error);
+    abort();
+}
 
 int fw_platform_format(char *text, size_t capacity, const char *format, va_list arguments) {
     return fw_format(text, capacity, format, arguments);

@@ -161,15 +161,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     ninja = NinjaFile(folder, folder)
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
     libc = c_sources(sdk / "libc")
-    shared = [path for path in libc if path.name.startswith(_BOTH)]
-    firmware = Objects(toolchain.c, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)
-    device = Objects(
-        toolchain.c,
-        [*c_sources(layers / "device"), folder / "bmbuiltin_device_entry.c"],
-        [*includes, layers / "device"],
-        "device",
-        FIRMWARE_DEFINES,
-    )
+    device = _layers(folder, toolchain.c)
     portable = [path for path in c_sources(sdk / "firmware") if path.name != "fw_native.c"]
     controller = [*portable, *c_sources(sdk / "arm"), sdk / "arm" / "crt.S"]
     arm = [
@@ -187,8 +179,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     lines = [f"#define {name} {json.dumps(text, ensure_ascii=False)}\n" for name, text in baked.items()]
     write_atomic(folder / "bmlib_python.h", "".join(lines))
     built = Builtin(folder)
-    own_libc = ninja.objects(Objects(_plain(toolchain.c), shared, own, "libc"))
-    objects = [*ninja.objects(firmware), *own_libc, *ninja.objects(device)]
+    objects = library_objects(ninja, folder, toolchain.c)
     outputs = [
         ninja.archive(toolchain.c, built.libtpufw, objects),
         ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
@@ -198,6 +189,26 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         *host_programs(ninja, toolchain.c, built, includes),
     ]
     return ninja, outputs
+
+
+def _layers(folder: Path, compiler: Compiler) -> Objects:
+    """The built-in layers, whose generated files are in `folder`."""
+    sdk = sdk_dir()
+    device = sdk / "layers" / "device"
+    sources = [*c_sources(device), folder / "bmbuiltin_device_entry.c"]
+    return Objects(compiler, sources, [folder, sdk / "include", device], "device", FIRMWARE_DEFINES)
+
+
+def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path]:
+    """Statements for all of libtpufw.a; `folder` has the generated files."""
+    sdk = sdk_dir()
+    own = [folder, *(sdk / name for name in ("include", "firmware", "libc", "arm"))]
+    libc = [path for path in c_sources(sdk / "libc") if path.name.startswith(_BOTH)]
+    return [
+        *ninja.objects(Objects(compiler, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),
+        *ninja.objects(Objects(_plain(compiler), libc, own, "libc")),
+        *ninja.objects(_layers(folder, compiler)),
+    ]
 
 
 def host_programs(

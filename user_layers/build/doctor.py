@@ -12,6 +12,7 @@ from pathlib import Path
 
 from firmware_sim.errors import TpulayerError
 from firmware_sim.firmware import FIRMWARE_VARIABLE
+from firmware_sim.sanitized import sanitized
 from user_layers import __version__
 from user_layers.build.builtin import builtin_location
 from user_layers.build.cache import cache_root
@@ -110,15 +111,16 @@ def _workspace() -> list[Check]:
         if named:
             checks.append(Check(name, "ok", f"{named} ({variable})"))
         elif path.is_file():
-            checks.append(Check(name, "ok", str(path)))
+            found = sanitized(path)
+            checks.append(Check(name, "ok", f"{path}, sanitized: {found}" if found else str(path)))
         else:
             checks.append(Check(name, "note", f"{path} is not built", "run `build_layers`"))
-    if ws.firmware.is_file() and not _current(ws):
+    if ws.firmware.is_file() and not _current(ws, sanitized(ws.firmware) is not None):
         checks.append(Check("build", "note", "something changed since the last build", "run `build_layers`"))
     return checks
 
 
-def _current(ws: Workspace) -> bool:
+def _current(ws: Workspace, sanitize: bool) -> bool:
     from user_layers.build import manifest
 
-    return manifest.is_current(manifest_path(ws))
+    return manifest.is_current(manifest_path(ws, sanitize))

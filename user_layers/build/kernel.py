@@ -15,6 +15,7 @@ from user_layers.build.cache import cache_root, locked
 from user_layers.build.ninja_file import NinjaFile, Objects
 from user_layers.build.ninja_run import run_ninja
 from user_layers.build.report import Reporter
+from user_layers.build.sanitize import sanitized_firmware
 from user_layers.build.toolchain import choose
 from user_layers.files import write_if_changed
 from user_layers.workspace import sdk_dir
@@ -26,9 +27,10 @@ def kernel_firmware(
     report: Reporter | None = None,
     *,
     kind: Kind = "native",
+    sanitize: bool = False,
 ) -> Path:
     """The firmware.so with these sources and the kernel API, with full debug information; or, of kind arm,
-    firmware_tcm.bin with its other half beside it.
+    firmware_tcm.bin with its other half beside it. sanitize: a firmware.so with checks (build/sanitize.py).
 
     Headers may also lie beside a source. UsageError for a missing file, BuildError with the compiler's text.
     """
@@ -46,7 +48,8 @@ def kernel_firmware(
     with locked(folder.with_suffix(".lock")):
         ninja = NinjaFile(folder, folder)
         search = [*dict.fromkeys(path.parent for path in paths), *includes, sdk_dir() / "include"]
-        objects = ninja.objects(Objects(compiler, paths, search, "kernels", FIRMWARE_DEFINES))
+        group = Objects(compiler, paths, search, "kernels", FIRMWARE_DEFINES)
+        objects = ninja.objects(group)
         native = ninja.shared(toolchain.c, folder / "firmware.so", objects, whole=[builtin.libtpufw])
         arm = Objects(arm_compiler(), paths, search, "arm-kernels", after="kernels")
         arm_objects = ninja.objects(arm)
@@ -60,6 +63,8 @@ def kernel_firmware(
             raise explain_overflow(error, arm_objects) from None
         if kind == "arm":
             write_images(program, folder)
-    if warnings:
-        report.note(warnings.rstrip())
+        if warnings:
+            report.note(warnings.rstrip())
+        if sanitize:
+            return sanitized_firmware(folder, folder, [group], builtin, toolchain.c, report, "kernel ")[0]
     return native if kind == "native" else folder / TCM_NAME

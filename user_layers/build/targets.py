@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import BuildError, UsageError
-from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME
+from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, FIRMWARE_NAME, TCM_NAME
+from firmware_sim.sanitized import sanitized
 from user_layers.build import manifest
 from user_layers.build.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.build.builtin import (
@@ -33,6 +34,7 @@ from user_layers.build.config import BuildConfig, c_sources, cxx_sources, gen_co
 from user_layers.build.ninja_file import NinjaFile, Objects, relative
 from user_layers.build.ninja_run import dependencies, run_ninja
 from user_layers.build.report import Reporter
+from user_layers.build.sanitize import sanitized_firmware
 from user_layers.build.toolchain import Toolchain, choose, zig_environment
 from user_layers.files import replace_copy, write_if_changed
 from user_layers.workspace import Workspace, machine_arch, sdk_dir
@@ -64,14 +66,21 @@ class BuildResult:
     commands: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  # "what: why"
     seconds: float = 0.0
+    sanitized: str = ""  # the checks in the installed firmware.so
 
     @property
     def nothing_to_do(self) -> bool:
         return not self.installed and not self.commands
 
 
-def manifest_path(ws: Workspace) -> Path:
-    return ws.build_dir / "manifest.json"
+def manifest_path(ws: Workspace, sanitize: bool = False) -> Path:
+    """The record of the last build of each kind. Both list the installed firmware.so, so that the one is not
+    up to date after the other."""
+    return _manifest(ws.build_dir, sanitize)
+
+
+def _manifest(build_dir: Path, sanitize: bool) -> Path:
+    return build_dir / ("manifest-sanitized.json" if sanitize else "manifest.json")
 
 
 def gen_entry(ws: Workspace, *, dry_run: bool = False) -> tuple[LayerTable, list[Path]]:
@@ -101,30 +110,32 @@ def gen_entry(ws: Workspace, *, dry_run: bool = False) -> tuple[LayerTable, list
         return table, [old for new, old in pairs if not old.exists() or old.read_bytes() != new.read_bytes()]
 
 
-def build_layers(ws: Workspace, report: Reporter | None = None) -> BuildResult:
-    """Build and install everything of the workspace that is not up to date.
+def build_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: bool = False) -> BuildResult:
+    """Build and install everything of the workspace that is not up to date. sanitize: the firmware.so that is
+    installed is one with checks of its C (build/sanitize.py); the plain one is built beside it.
 
     Errors: SourceError, BuildError (the compiler's own text), MissingError (no compiler).
     """
     report = report or Reporter()
     begin = time.monotonic()
     with _lock(ws.root, report):
-        if manifest.is_current(manifest_path(ws)):
+        if manifest.is_current(manifest_path(ws, sanitize)):
             result = BuildResult(skipped=["everything: no input or output changed since the last build"])
         else:
-            result = _build_layers(ws, report)
+            result = _build_layers(ws, report, sanitize)
     report.close()
+    result.sanitized = _checks(ws.firmware)
     result.seconds = time.monotonic() - begin
     return result
 
 
-def rebuild_layers(ws: Workspace, report: Reporter | None = None) -> BuildResult:
+def rebuild_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: bool = False) -> BuildResult:
     """Remove what was built and build it again."""
     clean(ws)
-    return build_layers(ws, report)
+    return build_layers(ws, report, sanitize=sanitize)
 
 
-def build_bmkernel(ws: Workspace, report: Reporter | None = None) -> BuildResult:
+def build_bmkernel(ws: Workspace, report: Reporter | None = None, *, sanitize: bool = False) -> BuildResult:
     """Build the bmkernel project by itself: a firmware with its kernels and no user layers.
 
     Errors: UsageError when the workspace names no bmkernel project; BuildError.
@@ -137,8 +148,9 @@ def build_bmkernel(ws: Workspace, report: Reporter | None = None) -> BuildResult
     report = report or Reporter()
     begin = time.monotonic()
     toolchain = choose()
-    result = _build_bmkernel(project, toolchain, builtin_artifacts(toolchain, report), report)
+    result = _build_bmkernel(project, toolchain, builtin_artifacts(toolchain, report), report, sanitize)
     report.close()
+    result.sanitized = _checks(project / "install" / "firmware" / FIRMWARE_NAME)
     result.seconds = time.monotonic() - begin
     return result
 
@@ -163,7 +175,12 @@ def _lock(root: Path, report: Reporter) -> AbstractContextManager[None]:
     )
 
 
-def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
+def _checks(image: Path) -> str:
+    found = sanitized(image)
+    return "" if found is None else str(found)
+
+
+def _build_layers(ws: Workspace, report: Reporter, sanitize: bool) -> BuildResult:
     started = time.time_ns()
     config, config_changed = gen_config(ws)
     result = BuildResult()
@@ -179,7 +196,8 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
     builtin = builtin_location(toolchain)
     plan = _Plan(ws, config, toolchain, cross, builtin, table.included_sources)
     plan.write()
-    _forget_changed(manifest_path(ws), ws.root, plan.file)
+    state = manifest_path(ws, sanitize)
+    _forget_changed(state, ws.root, plan.file)
     _announce_zig(toolchain, cross, report)
     if builtin.exists():
         builtin_artifacts(toolchain, report)
@@ -187,19 +205,26 @@ def _build_layers(ws: Workspace, report: Reporter) -> BuildResult:
     else:
         _first_build(plan, toolchain, report, result)
     if config.bmkernel is not None:
-        part = _build_bmkernel(Path(config.bmkernel), toolchain, builtin, report)
+        part = _build_bmkernel(Path(config.bmkernel), toolchain, builtin, report, sanitize)
         result.commands += part.commands
         result.skipped += part.skipped
         result.installed += part.installed
         result.kept += part.kept
     write_images(plan.program, plan.program.parents[1])
-    _install(plan.installs, result)
+    installs = plan.installs
+    if sanitize:
+        image, commands = sanitized_firmware(ws.root, ws.build_dir, plan.groups, builtin, toolchain.c, report)
+        result.commands += commands
+        installs = [
+            (image, target) if target == ws.firmware else (source, target) for source, target in installs
+        ]
+    _install(installs, result)
     outputs = [target for _, target in plan.installs] + [ws.generated_dir / name for name in _generated(ws)]
     inputs = [ws.config_file, *plan.sources, *_headers(ws.root, plan.file)]
     outputs += [path for path in (ws.op_lock,) if path.exists()]  # new layers get their number in a build
     own = set(outputs) | {builtin.libtpufw}
     manifest.finish(
-        manifest_path(ws),
+        state,
         started,
         [path for path in inputs if path not in own],
         plan.folders,
@@ -216,9 +241,10 @@ def _forget_changed(state: Path, root: Path, ninja_file: Path) -> None:
     """
     changed = manifest.changed_files(state)
     if changed:
-        for output, sources in dependencies(root, ninja_file).items():
-            if not changed.isdisjoint(sources):
-                output.unlink(missing_ok=True)
+        for file in (ninja_file, ninja_file.parent / "sanitized" / ninja_file.name):
+            for output, sources in dependencies(root, file).items() if file.exists() else ():
+                if not changed.isdisjoint(sources):
+                    output.unlink(missing_ok=True)
     manifest.begin(state)
 
 
@@ -340,7 +366,8 @@ class _Plan:
         own = [path for path in cxx_sources(ws.host_dir) if path not in included]
         host_sources = [*own, ws.generated_dir / "bmtpu_host_entry.cpp"]
         host_includes = [ws.root / name for name in config.host_includes]
-        objects = [*ninja.objects(device), *ninja.objects(kernels)]
+        self.groups = [device, kernels]
+        objects = [path for group in self.groups for path in ninja.objects(group)]
         arm = arm_compiler()
         self.arm_objects = [
             *ninja.objects(replace(device, compiler=arm, defines=(), folder="arm-device", after="device")),
@@ -396,10 +423,12 @@ class _Plan:
             self.launcher.chmod(0o755)
 
 
-def _build_bmkernel(project: Path, toolchain: Toolchain, builtin: Builtin, report: Reporter) -> BuildResult:
+def _build_bmkernel(
+    project: Path, toolchain: Toolchain, builtin: Builtin, report: Reporter, sanitize: bool
+) -> BuildResult:
     build_dir = project / "build"
-    installed = project / "install" / "firmware" / "firmware.so"
-    state = build_dir / "manifest.json"
+    installed = project / "install" / "firmware" / FIRMWARE_NAME
+    state = _manifest(build_dir, sanitize)
     result = BuildResult()
     with _lock(project, report):
         if manifest.is_current(state):
@@ -416,7 +445,7 @@ def _build_bmkernel(project: Path, toolchain: Toolchain, builtin: Builtin, repor
             FIRMWARE_DEFINES,
         )
         out = build_dir / "out"
-        built = ninja.shared(toolchain.c, out / "firmware.so", ninja.objects(group), whole=[builtin.libtpufw])
+        built = ninja.shared(toolchain.c, out / FIRMWARE_NAME, ninja.objects(group), whole=[builtin.libtpufw])
         arm = replace(group, compiler=arm_compiler(), defines=(), folder="arm-device", after="device")
         arm_objects = ninja.objects(arm)
         program = link_arm(ninja, out / "arm" / DEBUG_NAME, arm_objects, [builtin.libtpufw_arm])
@@ -431,6 +460,9 @@ def _build_bmkernel(project: Path, toolchain: Toolchain, builtin: Builtin, repor
         if warnings:
             report.note(warnings.rstrip())
         result.commands += done
+        if sanitize:
+            built, done = sanitized_firmware(project, build_dir, [group], builtin, toolchain.c, report)
+            result.commands += done
         images = [(path, installed.parent / path.name) for path in write_images(program, out)]
         _install([(built, installed), *images, *_host_library(builtin, project / "install")], result)
         manifest.finish(

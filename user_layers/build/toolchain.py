@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -176,7 +177,7 @@ def zig(language: Language, machine: str) -> Compiler:
         )
     target = f"{ {'x86': 'x86_64'}.get(machine, machine) }-linux-gnu.{GLIBC}"
     command = "cc" if language == "c" else "c++"
-    known = _remembered(binary, ("version",), _zig_version)
+    known = remembered(binary, ("version",), _zig_version)
     # With optimization zig switches assert() off, which no other compiler does unasked.
     flags = (*BASE_FLAGS, "-fno-sanitize=all", "-UNDEBUG", *(C_FLAGS if language == "c" else CXX_FLAGS))
     return Compiler(
@@ -198,7 +199,7 @@ def _choose(language: Language) -> Compiler:
         path = shutil.which(asked)
         if path is None:
             raise MissingError(f"{_VARIABLES[language]} names {asked}, which is not an executable file")
-        known = _remembered(Path(path), (language,), lambda file: _try(file, language))
+        known = remembered(Path(path), (language,), lambda file: _try(file, language))
         if known["error"]:
             raise MissingError(f"{_VARIABLES[language]} names {asked}, which does not work: {known['error']}")
         return _system(Path(path), language, known)
@@ -206,7 +207,7 @@ def _choose(language: Language) -> Compiler:
         path = shutil.which(name)
         if path is None:
             continue
-        known = _remembered(Path(path), (language,), lambda file: _try(file, language))
+        known = remembered(Path(path), (language,), lambda file: _try(file, language))
         if not known["error"]:
             return _system(Path(path), language, known)
     return zig(language, machine_arch())
@@ -251,9 +252,8 @@ def _fingerprint(path: Path) -> str:
     return f"{path} {real} {stat.st_size} {stat.st_mtime_ns}"
 
 
-def _remembered(path: Path, what: tuple[str, ...], find: object) -> dict[str, str]:
+def remembered(path: Path, what: tuple[str, ...], find: Callable[[Path], dict[str, str]]) -> dict[str, str]:
     """What `find(path)` says, asked once per version of that file and kept in the cache folder."""
-    assert callable(find)
     store = cache_root() / "compilers.json"
     key = " ".join((_fingerprint(path), *what))
     try:
@@ -269,17 +269,17 @@ def _remembered(path: Path, what: tuple[str, ...], find: object) -> dict[str, st
 
 
 def _zig_version(binary: Path) -> dict[str, str]:
-    done = _run((str(binary), "version"))
+    done = run_compiler((str(binary), "version"))
     if done.returncode != 0:
         raise MissingError(
-            f"zig does not start: {_first_line(done.stderr)}", hint="pip install --force-reinstall ziglang"
+            f"zig does not start: {first_line(done.stderr)}", hint="pip install --force-reinstall ziglang"
         )
     return {"version": done.stdout.strip()}
 
 
 def _try(path: Path, language: Language) -> dict[str, str]:
     """Compile, link and load a small shared library; `error` is empty when all of it worked."""
-    banner = _run((str(path), "--version"))
+    banner = run_compiler((str(path), "--version"))
     text = banner.stdout
     family = "clang" if "clang" in text.lower() else "gcc"
     numbers = re.search(
@@ -287,24 +287,27 @@ def _try(path: Path, language: Language) -> dict[str, str]:
     )
     result = {"family": family, "version": numbers[1] if numbers else "?", "error": ""}
     if banner.returncode != 0:
-        return result | {"error": _first_line(banner.stderr) or f"--version ended with {banner.returncode}"}
+        return result | {"error": first_line(banner.stderr) or f"--version ended with {banner.returncode}"}
     flags = (*BASE_FLAGS, *(C_FLAGS if language == "c" else CXX_FLAGS))
     with tempfile.TemporaryDirectory(prefix="tpulayer-probe-") as folder:
         source = Path(folder) / ("probe.c" if language == "c" else "probe.cpp")
         library = Path(folder) / "probe.so"
         source.write_text(_PROBES[language])
-        built = _run((str(path), *flags, *LINK_FLAGS, str(source), "-o", str(library), "-lm"))
+        built = run_compiler((str(path), *flags, *LINK_FLAGS, str(source), "-o", str(library), "-lm"))
         if built.returncode != 0 or not library.exists():
-            return result | {"error": _first_line(built.stderr) or "it produced no file"}
+            return result | {"error": first_line(built.stderr) or "it produced no file"}
         load = "import ctypes, sys; ctypes.CDLL(sys.argv[1]).tpulayer_probe"
-        loaded = _run((sys.executable, "-c", load, str(library)))
+        loaded = run_compiler((sys.executable, "-c", load, str(library)))
         if loaded.returncode != 0:
             last = loaded.stderr.strip().splitlines()[-1:]
             return result | {"error": f"what it builds does not load: {' '.join(last)}"}
     return result
 
 
-def _run(argv: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+def run_compiler(
+    argv: tuple[str, ...], env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a compiler, or what it made, for a limited time; `env` is added. Never raises: code -1 then."""
     try:
         return subprocess.run(
             argv,
@@ -313,7 +316,7 @@ def _run(argv: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
             errors="replace",
             timeout=PROBE_LIMIT,
             stdin=subprocess.DEVNULL,
-            env={**zig_environment(), "LC_ALL": "C"},
+            env={**zig_environment(), "LC_ALL": "C", **(env or {})},
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -324,7 +327,8 @@ def _run(argv: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(argv, -1, "", str(error))
 
 
-def _first_line(text: str) -> str:
+def first_line(text: str) -> str:
+    """The first line that is not empty."""
     for line in text.splitlines():
         if line.strip():
             return line.strip()

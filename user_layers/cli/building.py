@@ -14,21 +14,24 @@ if TYPE_CHECKING:
     from user_layers.build.targets import BuildResult
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Sanitize = Annotated[
+    bool, typer.Option("--sanitize", help="A native firmware that checks its C while it runs.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
 
 
-def build_layers(json: Json = False, dry_run: DryRun = False) -> None:
+def build_layers(sanitize: Sanitize = False, json: Json = False, dry_run: DryRun = False) -> None:
     """Build and install what is not up to date: build_bmkernel, gen_config, gen_entry, then all else."""
     ws = Workspace.find()
     if dry_run:
-        _say_changes(ws, json)
+        _say_changes(ws, json, sanitize)
         return
     from user_layers.build import targets
 
-    _say_result("build_layers", targets.build_layers(ws), ws.root, json)
+    _say_result("build_layers", targets.build_layers(ws, sanitize=sanitize), ws.root, json)
 
 
-def rebuild_layers(json: Json = False, dry_run: DryRun = False) -> None:
+def rebuild_layers(sanitize: Sanitize = False, json: Json = False, dry_run: DryRun = False) -> None:
     """Remove what was built and build it again. op_type numbers stay as they are."""
     ws = Workspace.find()
     if dry_run:
@@ -36,7 +39,7 @@ def rebuild_layers(json: Json = False, dry_run: DryRun = False) -> None:
         return
     from user_layers.build import targets
 
-    _say_result("rebuild_layers", targets.rebuild_layers(ws), ws.root, json)
+    _say_result("rebuild_layers", targets.rebuild_layers(ws, sanitize=sanitize), ws.root, json)
 
 
 def clean(dry_run: DryRun = False) -> None:
@@ -52,12 +55,13 @@ def clean(dry_run: DryRun = False) -> None:
         typer.echo("clean: nothing was built")
 
 
-def build_bmkernel(json: Json = False) -> None:
+def build_bmkernel(sanitize: Sanitize = False, json: Json = False) -> None:
     """Build the bmkernel project by itself, into a firmware without user layers."""
     from user_layers.build import targets
 
     ws = Workspace.find()
-    _say_result("build_bmkernel", targets.build_bmkernel(ws), ws.bmkernel or ws.root, json)
+    result = targets.build_bmkernel(ws, sanitize=sanitize)
+    _say_result("build_bmkernel", result, ws.bmkernel or ws.root, json)
 
 
 def gen_config(dry_run: DryRun = False) -> None:
@@ -112,10 +116,10 @@ def _say_files(changed: Sequence[Path], root: Path, dry_run: bool) -> None:
         typer.echo("  nothing changed, no file written")
 
 
-def _say_changes(ws: Workspace, json: bool) -> None:
+def _say_changes(ws: Workspace, json: bool, sanitize: bool) -> None:
     from user_layers.build import manifest, targets
 
-    changes = manifest.changes(targets.manifest_path(ws))
+    changes = manifest.changes(targets.manifest_path(ws, sanitize))
     if json:
         from json import dumps
 
@@ -143,6 +147,7 @@ def _say_result(command: str, result: BuildResult, root: Path, json: bool) -> No
             "installed": installed,
             "unchanged": kept,
             "skipped": result.skipped,
+            "sanitized": result.sanitized,
         }
         typer.echo(dumps(answer, indent=2))
         return
@@ -153,4 +158,7 @@ def _say_result(command: str, result: BuildResult, root: Path, json: bool) -> No
     for name in kept:
         typer.echo(f"unchanged {name}")
     count = len(result.commands)
-    typer.echo(f"{command}: {count or 'no'} command{'' if count == 1 else 's'} run in {result.seconds:.2f} s")
+    checks = f"; firmware.so is sanitized: {result.sanitized}" if result.sanitized else ""
+    typer.echo(
+        f"{command}: {count or 'no'} command{'' if count == 1 else 's'} run in {result.seconds:.2f} s{checks}"
+    )

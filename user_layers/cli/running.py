@@ -113,13 +113,16 @@ def run_kernel(
     struct: Annotated[str | None, typer.Option("--struct", help="The argument struct's name.")] = None,
     include: Annotated[list[Path] | None, typer.Option("--include", help="Folder with headers.")] = None,
     firmware: Annotated[str, typer.Option("--firmware", help="native or arm.")] = "native",
+    sanitize: Annotated[bool, typer.Option("--sanitize", help="Check the kernel's C while it runs.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from user_layers.runtime.kernel_words import run
 
     words = (arg or [], given or [], wanted or [])
-    typer.echo(run(kernel, name, *words, struct, include or [], as_json=json, kind=firmware))
+    typer.echo(
+        run(kernel, name, *words, struct, include or [], as_json=json, kind=firmware, sanitize=sanitize)
+    )
 
 
 def load_firmware(

@@ -49,17 +49,22 @@ def run_kernel(
     includes: Sequence[Path] = (),
     report: Reporter | None = None,
     kind: Kind = "native",
+    sanitize: bool = False,
 ) -> Result:
     """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
 
     inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
     the arrays; arguments name the other members. An array that is input and output is named in both. kind:
-    arm runs the images for the chip's controller.
+    arm runs the images for the chip's controller. sanitize: with checks of the C, see docs/free-kernels.md.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
     sources = [source] if isinstance(source, Path) else list(source)
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
-    image = kernel_firmware(sources, includes, report)
+    if sanitize and kind == "arm":
+        raise UsageError(
+            "the firmware for the controller has no checks", hint="leave --firmware or --sanitize out"
+        )
+    image = kernel_firmware(sources, includes, report, sanitize=sanitize)
     some = bool(given or wanted or values)
     layout = find_arguments(image, name, sources, struct, guess=some)
     if layout is None and some:
