@@ -16,6 +16,21 @@ TCM_NAME, DDR_NAME, DEBUG_NAME = "firmware_tcm.bin", "firmware_ddr.bin", "firmwa
 
 Kind = Literal["native", "arm"]
 KINDS: tuple[Kind, ...] = ("native", "arm")
+KIND_VARIABLE = "TPULAYER_FIRMWARE"
+
+
+def kind_named(text: str, where: str) -> Kind:
+    """`native` or `arm`. UsageError for anything else."""
+    for kind in KINDS:
+        if text == kind:
+            return kind
+    raise UsageError(f"{where} {text}: a firmware is native or arm")
+
+
+def usual_kind() -> Kind | None:
+    """What $TPULAYER_FIRMWARE says is to run where both kinds are there."""
+    named = os.environ.get(KIND_VARIABLE)
+    return kind_named(named, KIND_VARIABLE) if named else None
 
 
 @dataclass(frozen=True)
@@ -112,8 +127,9 @@ def find_firmware(
 ) -> FirmwareImage:
     """The firmware to boot: `given`, else $BMRUNTIME_FIRMWARE_PATH, else the pair recorded by load_firmware.
 
-    A path is a file (firmware.so, or firmware_tcm.bin with firmware_ddr.bin beside it) or their folder. kind
-    chooses where both are there, the library otherwise. MissingError when there is none.
+    A path is a file (firmware.so, or firmware_tcm.bin with firmware_ddr.bin beside it) or their folder. kind,
+    else $TPULAYER_FIRMWARE, chooses where both are there, the library otherwise. MissingError when there is
+    none.
     """
     if isinstance(given, FirmwareImage):
         return given
@@ -121,7 +137,7 @@ def find_firmware(
     if named:
         source = "" if given is not None else f" ({FIRMWARE_VARIABLE})"
         return _in_path(Path(named).expanduser(), kind, source)
-    if kind != "native" and (folder := recorded.folder_of(dev_id)) is not None:
+    if (kind or usual_kind()) != "native" and (folder := recorded.folder_of(dev_id)) is not None:
         return FirmwareImage(folder / TCM_NAME, folder / DDR_NAME)
     raise MissingError(
         f"no firmware: none was given and {FIRMWARE_VARIABLE} is not set", hint="run build_layers"
@@ -130,6 +146,7 @@ def find_firmware(
 
 def _in_path(path: Path, kind: Kind | None, source: str) -> FirmwareImage:
     if path.is_dir():
+        kind = kind or usual_kind()
         native, tcm = path / FIRMWARE_NAME, path / TCM_NAME
         if kind != "arm" and native.is_file():
             return FirmwareImage(native.resolve())

@@ -108,16 +108,25 @@ def test_a_firmware_that_does_not_boot_is_told(tmp_path: Path) -> None:
     assert any("kernel f is registered twice" in line for line in lines)
 
 
-def test_a_full_region_is_named_with_what_fills_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("region", "text", "largest"),
+    [
+        ("DDR", "static volatile unsigned char huge[24 << 20];", "25165824 bytes  huge in big.c"),
+        ("ITCM", "static const volatile int huge[150000] = {1, 2};", "600000 bytes  huge in big.c"),
+    ],
+)
+def test_a_full_region_is_named_with_what_fills_it(
+    tmp_path: Path, region: str, text: str, largest: str
+) -> None:
     (tmp_path / "big.c").write_text(
-        '#include "okk.h"\nstatic volatile unsigned char huge[24 << 20];\n'
-        "static const int table[1000] = {1, 2};\n"
-        "void f(const void *args) { huge[*(const int *)args] = (unsigned char)table[*(const int *)args]; }\n"
+        f'#include "okk.h"\n{text}\n'
+        "volatile int found;\n"
+        "void f(const void *args) { found = huge[*(const int *)args]; }\n"
         "OKKERNEL_FUNC_REGISTER(f)\n"
     )
-    with pytest.raises(BuildError, match=r"the firmware does not fit: DDR is \d+ bytes too small") as caught:
+    with pytest.raises(BuildError, match=rf"the firmware does not fit: {region} is \d+ bytes too") as caught:
         kernel_firmware([tmp_path / "big.c"], kind="arm")
-    assert "25165824 bytes  huge in big.c" in caught.value.message
+    assert largest in caught.value.message
 
 
 # ---- linking the user's part into another firmware ----
@@ -270,3 +279,17 @@ def test_the_order_of_choice(workspace: Workspace, state: Path, monkeypatch: pyt
     with pytest.raises(MissingError, match=r"no firmware at .*firmware_tcm\.bin"):
         find_firmware(workspace.root, "arm")
     assert struct.unpack("<8s", (own / DDR_NAME).read_bytes()[:8]) == (b"TPULAYFW",)
+
+
+def test_the_environment_says_what_is_usual(
+    workspace: Workspace, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = workspace.firmware.parent
+    monkeypatch.setenv("TPULAYER_FIRMWARE", "arm")
+    assert firmware_image(workspace).path == own / TCM_NAME
+    assert find_firmware(own).path == own / TCM_NAME
+    assert find_firmware(own / "firmware.so").kind == "native"  # a file is a file
+    assert firmware_image(workspace, "native").path == own / "firmware.so"
+    monkeypatch.setenv("TPULAYER_FIRMWARE", "both")
+    with pytest.raises(UsageError, match="TPULAYER_FIRMWARE both: a firmware is native or arm"):
+        firmware_image(workspace)

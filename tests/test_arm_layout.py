@@ -20,7 +20,6 @@ from firmware_sim.process_child import (
     FRAMES,
     FRAMES_OFFSET,
     PAGE_BYTES,
-    PROGRESS_OFFSET,
 )
 from firmware_sim.shared_memory import ARENA_CAPACITY
 from tests.firmware_harness import SDK, compilers

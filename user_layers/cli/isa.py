@@ -27,12 +27,14 @@ def isa(
     ] = None,
     engine: Annotated[str, typer.Option("--engine", help="decode: bd or gdma.")] = "bd",
     out: Annotated[Path | None, typer.Option("--out", help="encode: write to this file.")] = None,
+    firmware: Annotated[str | None, typer.Option("--firmware", help="encode: native or arm.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """The instructions of the chip: list them, show one, read descriptors, or encode calls."""
     import json as text
 
     from firmware_sim.errors import UsageError
+    from firmware_sim.firmware import kind_named
     from user_layers.encode import isa as tool
 
     if action is Action.LIST and what is not None:
@@ -50,7 +52,8 @@ def isa(
         found = tool.decoded(what, engine)
         typer.echo(text.dumps({"descriptors": found}) if json else "\n".join(d["text"] for d in found))
     else:
-        lines = tool.encoded(Path(what))
+        kind = kind_named(firmware, "--firmware") if firmware is not None else None
+        lines = tool.encoded(Path(what), kind)
         if out is None:
             for line in lines:
                 typer.echo(line)
@@ -62,13 +65,16 @@ def isa(
 
 def conformance(
     folder: Annotated[Path, typer.Argument(help="A folder of vectors: okk_encode.jsonl, exec/, ...")],
+    firmware: Annotated[str | None, typer.Option("--firmware", help="What encodes: native or arm.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Run a folder of test vectors; exit code 1 when any fails."""
     import json as text
 
+    from firmware_sim.firmware import kind_named
     from user_layers.encode.conformance import run
 
-    report = run(folder, lambda line: print(line, file=sys.stderr))
+    kind = kind_named(firmware, "--firmware") if firmware is not None else None
+    report = run(folder, lambda line: print(line, file=sys.stderr), kind)
     typer.echo(text.dumps(report.as_json()) if json else report.text())
     return 1 if report.failed else 0

@@ -13,6 +13,7 @@ import numpy as np
 from firmware_sim import vectors
 from firmware_sim.chip import L2_TABLE_OFFSET
 from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError, UsageError
+from firmware_sim.firmware import Kind
 from firmware_sim.isa.footprint import Space
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
@@ -107,8 +108,11 @@ class _Progress:
             self._say(text)
 
 
-def run(folder: Path, say: Say) -> Report:
-    """All vectors of the folder; progress goes to `say`. Raises UsageError when there are none."""
+def run(folder: Path, say: Say, kind: Kind | None = None) -> Report:
+    """All vectors of the folder; progress goes to `say`; kind: of the firmware that encodes.
+
+    Raises UsageError when there are none.
+    """
     if not folder.is_dir():
         raise UsageError(
             f"{folder} is not a folder", hint="give the folder that holds okk_encode.jsonl, exec/, ..."
@@ -123,7 +127,7 @@ def run(folder: Path, say: Say) -> Report:
         )
     progress = _Progress(say)
     if any(vectors.has(folder, n) for n in calls):
-        with Encoder() as encoder:
+        with Encoder(kind=kind) as encoder:
             for name in calls:
                 if vectors.has(folder, name):
                     for number, line in enumerate(vectors.lines(folder, name), 1):

@@ -18,7 +18,7 @@ from typing import Any
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, L2_BASE
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
-from firmware_sim.firmware import DEBUG_NAME, FirmwareImage, Kind, find_firmware
+from firmware_sim.firmware import DEBUG_NAME, FirmwareImage, Kind, find_firmware, usual_kind
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup
@@ -38,8 +38,9 @@ _RENUMBERS = ("okk_initialize", "okk_set_id_node")  # and issue nothing
 _OWN_FRAME = re.compile(r"^kernel call_api: | \[called at [^\]]*\]$")
 
 
-def calls_firmware(report: Reporter | None = None, kind: Kind = "native") -> FirmwareImage:
+def calls_firmware(report: Reporter | None = None, kind: Kind | None = None) -> FirmwareImage:
     """The firmware with the call_api kernel, built once per toolkit version and compiler."""
+    kind = kind or usual_kind() or "native"
     toolchain, report = choose(), report or Reporter()
     builtin = builtin_artifacts(toolchain, report)
     text = dispatcher_c()
@@ -145,7 +146,7 @@ class Encoded:
 class Encoder:
     """Context manager around a device process that records. kind: arm runs the controller's images."""
 
-    def __init__(self, report: Reporter | None = None, kind: Kind = "native") -> None:
+    def __init__(self, report: Reporter | None = None, kind: Kind | None = None) -> None:
         self._device = Device(calls_firmware(report, kind))
         self._results = self._device.malloc(_RESULT_BYTES * 65536)
 

@@ -12,6 +12,7 @@ import numpy as np
 from firmware_sim import vectors
 from firmware_sim.chip import DESCRIPTOR_BYTES
 from firmware_sim.errors import TpulayerError, UsageError
+from firmware_sim.firmware import Kind
 from firmware_sim.isa.disasm import LAYOUTS, disassemble
 from firmware_sim.isa.instruction import Engine, Instruction
 from firmware_sim.isa.table import BY_NAME, TABLE
@@ -143,7 +144,7 @@ def decoded(source: str, engine: str) -> list[dict[str, Any]]:
     ]
 
 
-def encoded(path: Path) -> Iterator[str]:
+def encoded(path: Path, kind: Kind | None = None) -> Iterator[str]:
     """Lines {"fn", "args"} or {"seq": [...]} with what the kernel API makes of them added, as JSON texts.
 
     Refused calls get "refused": the message. Raises UsageError for lines of another form.
@@ -153,7 +154,7 @@ def encoded(path: Path) -> Iterator[str]:
     folder, name = path.parent, path.name.removesuffix(".jsonl")
     if path.suffix != ".jsonl":
         raise UsageError(f"{path}: not a .jsonl file")
-    with Encoder() as encoder:
+    with Encoder(kind=kind) as encoder:
         for number, line in enumerate(vectors.lines(folder, name), 1):
             calls = _calls(line, f"{path}:{number}")
             try:

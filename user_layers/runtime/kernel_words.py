@@ -13,7 +13,7 @@ import numpy as np
 
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.errors import UsageError
-from firmware_sim.firmware import KINDS, Kind
+from firmware_sim.firmware import kind_named, usual_kind
 from user_layers.files import write_atomic
 from user_layers.runtime.run_kernel import Output, run_kernel
 
@@ -107,13 +107,11 @@ def run(
     includes: Sequence[Path],
     *,
     as_json: bool,
-    kind: str = "native",
+    kind: str | None = None,
     sanitize: bool = False,
 ) -> str:
     """Run and write the outputs' files; the text for the terminal."""
-    known: Kind | None = next((one for one in KINDS if one == kind), None)
-    if known is None:
-        raise UsageError(f"--firmware {kind}: a free kernel runs in a firmware of its own, native or arm")
+    known = kind_named(kind, "--firmware") if kind is not None else usual_kind()
     wanted = [_output(text) for text in outputs]
     result = run_kernel(
         list(sources),
@@ -123,7 +121,7 @@ def run(
         _by_member("--arg", map(_value, args)),
         struct=struct,
         includes=includes,
-        kind=known,
+        kind=known or "native",
         sanitize=sanitize,
     )
     lines = []
