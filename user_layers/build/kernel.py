@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from firmware_sim.errors import BuildError, UsageError
-from firmware_sim.firmware import DEBUG_NAME, TCM_NAME, Kind
+from firmware_sim.firmware import DEBUG_NAME, TCM_NAME, Kind, usual_kind
 from user_layers.build.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.build.builtin import FIRMWARE_DEFINES, builtin_artifacts
 from user_layers.build.cache import cache_root, locked
@@ -26,14 +26,17 @@ def kernel_firmware(
     includes: Sequence[Path] = (),
     report: Reporter | None = None,
     *,
-    kind: Kind = "native",
+    kind: Kind | None = None,
     sanitize: bool = False,
 ) -> Path:
-    """The firmware.so with these sources and the kernel API, with full debug information; or, of kind arm,
-    firmware_tcm.bin with its other half beside it. sanitize: a firmware.so with checks (build/sanitize.py).
+    """The firmware.so with these sources and the kernel API, with full debug information.
+
+    Of kind arm (else $TPULAYER_FIRMWARE says which): firmware_tcm.bin, with its other half beside it.
+    sanitize: a firmware.so with checks (build/sanitize.py).
 
     Headers may also lie beside a source. UsageError for a missing file, BuildError with the compiler's text.
     """
+    kind = kind or usual_kind() or "native"
     paths = [path.resolve() for path in sources]
     for path in paths:
         if not path.is_file():

@@ -64,7 +64,7 @@ def run_kernel(
         raise UsageError(
             "the firmware for the controller has no checks", hint="leave --firmware or --sanitize out"
         )
-    image = kernel_firmware(sources, includes, report, sanitize=sanitize)
+    image = kernel_firmware(sources, includes, report, kind="native", sanitize=sanitize)
     some = bool(given or wanted or values)
     layout = find_arguments(image, name, sources, struct, guess=some)
     if layout is None and some:
