@@ -142,6 +142,12 @@ void aborts(const void *args) {
 }
 OKKERNEL_FUNC_REGISTER(aborts)
 
+void leaves(const void *args) {
+    (void)args;
+    exit(3); /* leaves */
+}
+OKKERNEL_FUNC_REGISTER(leaves)
+
 void divides(const void *args) {
     (void)args;
     sink = sink / zero; /* divides */

@@ -38,7 +38,16 @@ def defined() -> dict[str, int]:
     "name",
     [
         *("GDMA_REGS", "BD_REGS", "LINK", "PROGRESS", "ACTIVITY", "WINDOW", "CODE_BYTES", "RING", "LOG"),
-        *("MESSAGES", "MESSAGES_BYTES", "BD_ARENA", "GDMA_ARENA", "SITES"),
+        *(
+            "MESSAGES",
+            "MESSAGES_BYTES",
+            "BD_ARENA",
+            "GDMA_ARENA",
+            "SITES",
+            "ARGUMENTS",
+            "ARGUMENTS_BYTES",
+            "GUARD_BYTES",
+        ),
         *("RING_MAGIC", "RING_SLOTS", "HEADER_TCM", "HEADER_BYTES", "RUN_GROUP"),
     ],
 )
@@ -74,6 +83,7 @@ def test_areas_in_ddr_follow_one_another_below_the_runtimes() -> None:
         (found["SITES"], 4 * 8 * ARENA_CAPACITY),
         (found["SCRATCH"], found["SCRATCH_BYTES"]),
         (found["HEAP"], found["HEAP_BYTES"]),
+        (found["ARGUMENTS"], found["ARGUMENTS_BYTES"] + found["GUARD_BYTES"]),
         (found["WINDOW"] + chip.STATIC_CONTEXT_OFFSET, 0),
     ]
     for (start, size), (following, _) in itertools.pairwise(areas):

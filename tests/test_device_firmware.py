@@ -86,7 +86,7 @@ def test_query_lists_layers_and_kernels(device: Device) -> None:
     info = device.query()
     assert info.layers == (FirmwareLayer("TPU_ADD", 0, 4, 0x1234), FirmwareLayer("TPU_BOOM", 1, 4, 0x1234))
     assert {"plus_one", "never_returns"} <= set(info.kernels)
-    assert len(info.kernels) == 18
+    assert len(info.kernels) == 19
 
 
 def test_log(image: FirmwareImage) -> None:
@@ -161,6 +161,22 @@ def test_crashes_name_the_kernel_and_leave_the_device_usable(
         assert f"/* {kernel} */" in KERNELS.read_text().splitlines()[int(found[1]) - 1]
         x = random(2, 3, 4, 5)
         assert np.array_equal(run_kernel(device, "plus_one", x), x + np.float32(1))
+
+
+def test_a_kernel_that_leaves(device: Device) -> None:
+    arm = device.firmware.kind == "arm"
+    with pytest.raises(DeviceCrash) as caught:
+        device.launch("leaves")
+    place = rf"\S*device_kernels\.c:{line_of('leaves')} in leaves"
+    said = rf"crashed: exit was called, .* at {place}" if arm else "ended its process with exit code 3"
+    assert re.match(f"kernel leaves {said}; device 0 was reset$", caught.value.message)
+
+
+def test_arguments_that_are_shorter_than_the_kernels_struct(device: Device) -> None:
+    with pytest.raises(DeviceCrash, match=r"device_kernels\.c:\d+ in plus_one") as caught:
+        device.launch("plus_one", b"\0" * 16)
+    said = "behind the arguments that were sent" if device.firmware.kind == "arm" else "sent 16 bytes of"
+    assert said in caught.value.message
 
 
 def test_endless_stream_is_refused_at_its_limit(image: FirmwareImage) -> None:

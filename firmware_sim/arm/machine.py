@@ -47,7 +47,11 @@ _PAGE = 0x1000
 _STACK_TOP = DTCM_BASE + 0x1_7C00  # __stack_top of sdk/arm/firmware.ld
 _NEVER = 0xFFFF_FFFF  # emu_start's end: no instruction starts there
 # undefined instructions of sdk/arm/crt.S and sdk/libc/stdlib.c
-_MARKED = {0xE7F0DBF0: "integer division by zero", 0xE7F0ABF0: "abort or failed assertion"}
+_MARKED = {
+    0xE7F0DBF0: "integer division by zero",
+    0xE7F0ABF0: "abort or failed assertion",
+    0xE7F0EBF0: "exit was called, and the controller has nothing to return to",
+}
 _CODE_START = 0x1000  # in ITCM: before it there are only the vectors
 _SCANNED = 512  # words of the stack that are looked at for return addresses
 _FRAMES = 16
@@ -144,6 +148,8 @@ class Machine:
         registers = np.frombuffer(self._registers, np.uint8).ctypes.data
         window = self.window.ctypes.data
         code = layout.CODE_BYTES
+        guard = layout.ARGUMENTS + layout.ARGUMENTS_BYTES - layout.WINDOW
+        behind = guard + layout.GUARD_BYTES
         for base, size, rights, address in (
             (ITCM_BASE, _PAGE, UC_PROT_EXEC, itcm),
             (ITCM_BASE + _PAGE, ITCM_BYTES - _PAGE, UC_PROT_READ | UC_PROT_EXEC, itcm + _PAGE),
@@ -153,7 +159,8 @@ class Machine:
             (layout.GDMA_REGS, 2 * _PAGE, data, registers),
             (layout.LINK // _PAGE * _PAGE, _PAGE, data, self._page),
             (layout.WINDOW, code, UC_PROT_ALL, window),
-            (layout.WINDOW + code, DDR_WINDOW_BYTES - code, data, window + code),
+            (layout.WINDOW + code, guard - code, data, window + code),
+            (layout.WINDOW + behind, DDR_WINDOW_BYTES - behind, data, window + behind),
         ):
             uc.mem_map_ptr(base, size, rights, address)
         on_block, on_access = hooks.addresses(hooks.address_of(uclib.uc_emu_stop))
@@ -227,6 +234,8 @@ class Machine:
                 cause, pc = f"prefetch abort: {cause}", 0
             elif address < _PAGE:
                 cause = f"data abort: {cause}, a NULL pointer"
+            elif 0 <= address - layout.ARGUMENTS - layout.ARGUMENTS_BYTES < layout.GUARD_BYTES:
+                cause = f"data abort: {cause}, behind the arguments that were sent"
             elif DTCM_BASE - 0x10_0000 <= address < DTCM_BASE:
                 cause = f"data abort: {cause}, below the stack: stack overflow"
             else:

@@ -52,10 +52,11 @@ void *fw_platform_scratch(size_t bytes) {
 
 void fw_platform_scratch_release(void) { scratch_used = 0; }
 
-/* Nothing guards memory here. */
+/* So that a kernel whose struct is longer than what was sent runs into the page behind. */
 void *fw_platform_arguments(size_t bytes) {
-    (void)bytes;
-    return NULL;
+    if (bytes > FW_ARM_ARGUMENTS_BYTES) return NULL;
+    uint32_t padded = ((uint32_t)bytes + 7u) & ~7u;
+    return memset((uint8_t *)(uintptr_t)FW_ARM_ARGUMENTS + FW_ARM_ARGUMENTS_BYTES - padded, 0, padded);
 }
 
 void fw_platform_boot(void) {}

@@ -33,7 +33,10 @@
 #define FW_ARM_SCRATCH 0x83200000 /* memory of one request */
 #define FW_ARM_SCRATCH_BYTES 0x1000000
 #define FW_ARM_HEAP 0x84200000 /* malloc */
-#define FW_ARM_HEAP_BYTES 0xF00000
+#define FW_ARM_HEAP_BYTES 0xE00000
+#define FW_ARM_ARGUMENTS 0x85000000 /* a kernel's arguments, at its end: a page that is not there follows */
+#define FW_ARM_ARGUMENTS_BYTES 0xFF000
+#define FW_ARM_GUARD_BYTES 0x1000
 
 #define FW_ARM_RING_MAGIC 0x474E5246 /* "FRNG" */
 #define FW_ARM_RING_SLOTS 16

@@ -19,12 +19,10 @@
 #ifndef OKK_H
 #define OKK_H
 
+#include <assert.h> /* kernels written with the vendor's model use these without including them */
 #include <stdbool.h>
 #include <stddef.h>
-#ifdef USING_CMODEL /* kernels written with the vendor's model use these without including them */
-#include <assert.h>
 #include <stdio.h>
-#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -27,6 +27,7 @@ _FLAGS = (
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
     "-fno-sanitize=all",
+    "-UNDEBUG",
     "-fno-stack-protector",
     "-ffunction-sections",
     "-fdata-sections",

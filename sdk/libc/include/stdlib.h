@@ -44,6 +44,7 @@ int rand(void); /* 0..RAND_MAX; the same numbers after the same srand */
 void srand(unsigned seed);
 
 void abort(void) __attribute__((noreturn)); /* ends the request */
+void exit(int status) __attribute__((noreturn)); /* also that: there is nothing to return to */
 
 /* Blocks are aligned to 16 bytes; NULL when the heap has no room. malloc(0) gives a block too. */
 void *malloc(size_t bytes);
