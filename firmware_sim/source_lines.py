@@ -18,14 +18,15 @@ _OURS = ("sdk/firmware", "sdk/arm", "sdk/libc")
 @dataclass(frozen=True)
 class Line:
     """A line of a source file. function is the one that the line was written in, also where the compiler
-    put it inside another; it is empty where the debug information does not name one."""
+    put it inside another; it is empty where the debug information does not name one. line is 0 for code that
+    belongs to several lines."""
 
     file: str
     line: int
     function: str
 
     def __str__(self) -> str:
-        place = f"{_short(self.file)}:{self.line}"
+        place = f"{_short(self.file)}:{self.line}" if self.line else _short(self.file)
         return f"{place} in {self.function}" if self.function else place
 
 
@@ -116,8 +117,8 @@ def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
     sequence: list[tuple[int, _Place | None]] = []
     for entry in program.get_entries():
         state = entry.state
-        if state is None or (state.line == 0 and not state.end_sequence):
-            continue  # line 0: code of no line in particular; it belongs to what is before it
+        if state is None:
+            continue
         sequence.append((state.address, None if state.end_sequence else (name(state.file), state.line)))
         if state.end_sequence:
             if sequence[0][0] != 0:  # linkers put the lines of code that they dropped at 0

@@ -125,9 +125,10 @@ static uintptr_t crashed_at(const ucontext_t *context, uintptr_t *caller) {
 static void note_frames(uint64_t *frames, const ucontext_t *context) {
     void *found[FW_FRAMES + ABOVE];
     uintptr_t caller, pc = crashed_at(context, &caller);
-    int n = backtrace(found, FW_FRAMES + ABOVE), at = 0, count = 0;
+    int at = 0, count = 0;
+    if (pc != 0) frames[count++] = pc + 1 - image; /* before the walk, which a damaged stack may end */
+    int n = backtrace(found, FW_FRAMES + ABOVE);
     while (at < n && (uintptr_t)found[at] != pc) at++;
-    if (pc != 0) frames[count++] = pc + 1 - image;
     if (at == n && caller != 0) frames[count++] = caller - image;
     for (at++; at < n && count < FW_FRAMES; at++) frames[count++] = (uintptr_t)found[at] - image;
 }
