@@ -75,6 +75,7 @@ __all__ = ["Child", "Crash", "Handler", "InternalError", "Link"]
 
 START_LIMIT = 60.0  # s for the child's start and its imports, on a cold and busy machine
 BUSY_LIMIT = 600.0  # s inside one Link.busy()
+MOST_STEPS = 1 << 18  # of C code's own count of progress from one sign of Python code to the next
 _ABORT_LIMIT = 0.5  # s for a child to end by a signal that it can handle
 OUTPUT_TAIL = 16384  # bytes of the child's output kept for the report of a crash
 
@@ -161,7 +162,8 @@ class _Watchdog:
         self._limits = (limit, busy_limit)
         self._limit = limit
         self._idle = 0.0
-        self._state = (-1, -1, -1)
+        self._state = (-1, -1)
+        self._first = self._last = 0  # progress, when the state changed and at the newest check
         self._delay = -1.0
         self._checked = time.monotonic()
 
@@ -171,13 +173,18 @@ class _Watchdog:
         return max(0.001, min(self._limit / 4, 0.25, self._limit - self._idle))
 
     def expired(self, ticks: int, busy: int, progress: int) -> float | None:
-        """The limit that has passed, or None; any of the three shows progress when it changes."""
+        """The limit that has passed, or None. Each of the three shows progress when it changes; `progress`,
+        which is the child's C code's, only for so many steps: that code may be what never ends."""
         step = self.step
         now = time.monotonic()
         delay = _run_delay(self._pid)
-        if (ticks, busy, progress) != self._state:
-            self._state = (ticks, busy, progress)
+        moved = progress != self._last and (progress - self._first) % (1 << 32) <= MOST_STEPS
+        self._last = progress
+        if (ticks, busy) != self._state:
+            self._state, self._first = (ticks, busy), progress
             self._limit = self._limits[busy != 0]
+            moved = True
+        if moved:
             self._idle = 0.0
         else:
             # More than twice the step: this process itself was stopped or starved.

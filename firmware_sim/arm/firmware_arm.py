@@ -18,6 +18,7 @@ from firmware_sim.source_lines import SourceLines, own_line
 from firmware_sim.wire import REPLY
 
 REPLY_BYTES = 4 << 20
+_OVERWRITTEN = "does something in it write where the firmware's memory is?"
 _REQUEST_BYTES = layout.MESSAGES_BYTES - REPLY_BYTES
 
 
@@ -84,28 +85,39 @@ class ArmFirmware:
         slot["request"], slot["request_bytes"] = layout.MESSAGES, len(request)
         reply = layout.MESSAGES + _REQUEST_BYTES
         slot["reply"], slot["reply_capacity"], slot["reply_bytes"] = reply, REPLY_BYTES, 0
-        ring["head"] = (number + 1) & 0xFFFF_FFFF
-        self._run()
+        ring["head"] = number + 1
+        self._run(number + 1)
         size = int(slot["reply_bytes"])
-        answered = [int(ring[name]) for name in ("head", "tail")] == [number + 1 & 0xFFFF_FFFF] * 2
+        answered = int(ring["tail"]) == number + 1 and int(ring["boot_status"]) == 0
         self._booted = answered and REPLY.size <= size <= REPLY_BYTES
         if self._error is not None:
             raise self._error
         if not self._booted:
             why = f"answered with {size} bytes" if answered else "left a message unanswered"
-            hint = "does something in it write where the firmware's message ring lies?"
-            raise DeviceError(f"{self._link.activity}: the firmware {why}; {self._name} was reset", hint=hint)
+            raise DeviceError(
+                f"{self._link.activity}: the firmware {why}; {self._name} was reset", hint=_OVERWRITTEN
+            )
         start = reply - layout.WINDOW
         return self._machine.window[start : start + size].tobytes()
 
-    def _run(self) -> None:
-        """Let the controller run, serving the engines and the log, until it waits for a message."""
+    def _run(self, messages: int = 0) -> None:
+        """Let the controller run, serving the engines and the log, until it waits for a message.
+
+        messages: how many the ring got since the firmware booted.
+        """
         machine = self._machine
         while True:
             try:
                 command = machine.run()
             except Fault as fault:
                 raise self._crash(fault) from None
+            ring, working = machine.ring, command in (layout.LINK_RUN, layout.LINK_LOG)
+            if int(ring["head"]) != messages or (working and int(ring["tail"]) != max(0, messages - 1)):
+                # It would work on old messages, perhaps for hours.
+                raise DeviceError(
+                    f"{self._link.activity}: the message ring was overwritten; {self._name} was reset",
+                    hint=_OVERWRITTEN,
+                )
             if command == layout.LINK_LOG:
                 self._on_log()
             elif command == layout.LINK_RUN:
