@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim.flush import flushing
-from firmware_sim.instructions import fp32, sfu
+from firmware_sim.instructions import arithmetic, fp32, md, sfu
+from firmware_sim.instructions.arithmetic import on_floats
 from firmware_sim.instructions.loops import elementwise as loops
 from firmware_sim.instructions.loops import sums
+from firmware_sim.instructions.rows import rows_of
 from firmware_sim.isa.codes import Task
+from firmware_sim.isa.footprint import Access, Space, Tensor, aligned_strides
 from firmware_sim.isa.layout import BD
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
@@ -30,33 +37,77 @@ def noise(seed: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     return np.where(rng.integers(0, 3, size) == 0, special, bits)
 
 
-_BINARY = {"maximum": fp32.maximum, "minimum": fp32.minimum}
+_WITH_LOOPS: dict[str, tuple[Callable[..., Any], int]] = {
+    **{op.loop: (op.kernel, len(op.inputs) + op.old + op.value) for op in arithmetic.OPERATIONS if op.loop},
+    "shift_arithmetic": (partial(arithmetic.shift, arithmetic=True), 2),
+    "divide_add": (on_floats(lambda a, b, old: fp32.add(fp32.div(a, b), old)), 3),
+    "scale_bias": (on_floats(md.scale_bias), 3),
+    "square_sum": (on_floats(md.square_sum), 2),
+    "square_diff": (on_floats(md.square_diff), 2),
+    "choose": (md.choose, 4),
+    "fp32_to_int": (sfu.fp32_to_int, 1),
+    "int_normalize": (sfu.int_normalize, 1),
+    "fp32_normalize": (sfu.fp32_normalize, 1),
+    "rsqrt": (on_floats(fp32.rsqrt), 1),
+}
 
 
-@pytest.mark.parametrize("name", _BINARY)
+def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
+    """Bit for bit, NaN payloads aside."""
+    nan = np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32))
+    return bool(np.all((got == want) | nan))
+
+
+@pytest.mark.parametrize("name", _WITH_LOOPS)
 @given(seed=st.integers(0, 999), rows=st.integers(1, 4), width=st.sampled_from([1, 7, 64, 1000]))
 @settings(max_examples=25, deadline=None)
-def test_two_operands(name: str, seed: int, rows: int, width: int) -> None:
-    words = noise(seed, 3 * rows * width)
-    out, a, b = (np.arange(rows) * width + i * rows * width for i in range(3))
-    x, y = (words[i * rows * width : (i + 1) * rows * width].view(np.float32).copy() for i in (1, 2))
+def test_each_loop_equals_its_reference(name: str, seed: int, rows: int, width: int) -> None:
+    reference, inputs = _WITH_LOOPS[name]
+    words = noise(seed, (1 + inputs) * rows * width)
+    at = np.arange((1 + inputs) * rows).reshape(1 + inputs, rows) * width
+    values = words.reshape(1 + inputs, -1)[1:].copy()
     with np.errstate(all="ignore"), flushing():
-        want = _BINARY[name](x, y).view(np.uint32)
-        getattr(loops, name)(words, words.view(np.float32), out, a, b, width)
-    got = words[: rows * width]
-    nan = np.isnan(got.view(np.float32)) & np.isnan(want.view(np.float32))
-    assert np.all((got == want) | nan)
+        want = reference(*values)
+        getattr(loops, name)(words, *[words] * inputs, at, width)
+    assert same(words[: rows * width], want)
 
 
-@given(seed=st.integers(0, 999), width=st.sampled_from([1, 9, 1000]))
+@given(seed=st.integers(0, 999), terms=st.integers(1, 9), width=st.sampled_from([1, 9, 1000]))
 @settings(max_examples=25, deadline=None)
-def test_fp32_to_int(seed: int, width: int) -> None:
-    words = noise(seed, 2 * width)
+def test_taylor(seed: int, terms: int, width: int) -> None:
+    """In place, as kernels use it."""
+    words, coefficients = noise(seed, width), noise(seed + 1, terms).view(np.float32)
     with np.errstate(all="ignore"), flushing():
-        want = sfu.fp32_to_int(words[width:].copy())
-        at = np.array([0]), np.array([width])
-        loops.fp32_to_int(words, words.view(np.float32), at[0], at[1], at[1], width)
-    assert np.array_equal(words[:width], want)
+        want = sfu.taylor(words.view(np.float32).copy(), coefficients).view(np.uint32)
+        loops.taylor(words, words, coefficients, np.zeros((2, 1), np.int64), width)
+    assert same(words, want)
+
+
+_tensors = st.tuples(
+    st.tuples(*[st.integers(1, n) for n in (3, 70, 3, 5)]),
+    st.lists(
+        st.tuples(st.integers(0, 9), st.tuples(*[st.integers(0, 40)] * 4), st.integers(0, 2)),
+        min_size=1,
+        max_size=3,
+    ),
+)
+
+
+@given(_tensors, st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_rows_are_the_tensors_elements_in_order(given: Any, aligned: bool) -> None:
+    shape, places = given
+    tensors = []
+    for lane, strides, shift in places:
+        if aligned:
+            strides, shift = aligned_strides(lane, shape, 4), 0
+        at = lane * 0x80000 + 128
+        tensors.append(Tensor("x", Access.READ, Space.LOCAL, at, shape, strides, 4, w_shift=shift))
+    rows = rows_of(tensors)
+    assert rows is not None and (not aligned or rows.width % shape[3] == 0)
+    for at, tensor in zip(rows.at, tensors, strict=True):
+        every = at[:, None] + np.arange(rows.width)
+        assert np.array_equal(every.reshape(-1), tensor.indices().reshape(-1))
 
 
 @pytest.mark.parametrize("opd0", [0x10000, 0])

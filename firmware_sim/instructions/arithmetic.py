@@ -57,7 +57,7 @@ def _select_equal(a: Words, b: Words, value: Words) -> Words:
     return _select(np.equal(a, b), value)
 
 
-def _shift(a: Words, count: Words, *, arithmetic: bool) -> Words:
+def shift(a: Words, count: Words, *, arithmetic: bool) -> Words:
     """The low 6 bits of the count, signed: positive is left; bits shifted out are lost, 32 moves nothing."""
     signed = (count & np.uint32(63)).view(np.int32)
     signed = np.where(signed >= 32, signed - np.int32(64), signed)
@@ -71,11 +71,11 @@ def _shift(a: Words, count: Words, *, arithmetic: bool) -> Words:
 
 
 def _shift_arithmetic(a: Words, count: Words) -> Words:
-    return _shift(a, count, arithmetic=True)
+    return shift(a, count, arithmetic=True)
 
 
 def _shift_logical(a: Words, count: Words) -> Words:
-    return _shift(a, count, arithmetic=False)
+    return shift(a, count, arithmetic=False)
 
 
 def _copy(a: Words) -> Words:
@@ -97,19 +97,30 @@ class Operation:
 OPERATIONS = (
     Operation(Eu.MUL, "opd0 * opd1, fp32", on_floats(fp32.mul)),
     Operation(
-        Eu.MAC, "old + opd0 * opd1, fp32, the product rounded first", on_floats(fp32.mac), old=True, factor=5
+        Eu.MAC,
+        "old + opd0 * opd1, fp32, the product rounded first",
+        on_floats(fp32.mac),
+        old=True,
+        factor=5,
+        loop="multiply_add",
     ),
     Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add)),
     Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub)),
     Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum), loop="maximum"),
     Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum), loop="minimum"),
-    Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical),
+    Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical, loop="shift_logical"),
     Operation(Eu.AND, "opd0 & opd1", np.bitwise_and),
     Operation(Eu.OR, "opd0 | opd1", np.bitwise_or),
     Operation(Eu.XOR, "opd0 ^ opd1", np.bitwise_xor),
-    Operation(Eu.SELECT_GT, "opd0 > opd1 ? opd2 : 0, fp32", _select_greater, value=True),
-    Operation(Eu.SELECT_EQ, "opd0 == opd1 ? opd2 : 0, on bits", _select_equal, value=True),
-    Operation(Eu.DIV, "opd0 / opd1, fp32, by reciprocal square root", on_floats(fp32.div), factor=30),
+    Operation(
+        Eu.SELECT_GT, "opd0 > opd1 ? opd2 : 0, fp32", _select_greater, value=True, loop="select_greater"
+    ),
+    Operation(
+        Eu.SELECT_EQ, "opd0 == opd1 ? opd2 : 0, on bits", _select_equal, value=True, loop="select_equal"
+    ),
+    Operation(
+        Eu.DIV, "opd0 / opd1, fp32, by reciprocal square root", on_floats(fp32.div), factor=30, loop="divide"
+    ),
     Operation(Eu.COPY, "opd0", _copy, inputs=("opd0",)),
 )
 
@@ -169,10 +180,10 @@ def _semantics(op: Operation) -> Semantics:
                 elementwise.check_aligned(operand, WORD)
         if op.old:
             found.append(out)
-        kernel = op.kernel
+        kernel, loop = op.kernel, op.loop
         if op.eu is Eu.SHIFT and row["opt_shift_typ"]:
-            kernel = _shift_arithmetic
-        return elementwise.bind(memory, kernel, tuple(found), out, op.loop)
+            kernel, loop = _shift_arithmetic, "shift_arithmetic"
+        return elementwise.bind(memory, kernel, tuple(found), out, loop)
 
     return Semantics(operands, cycles, bind)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from firmware_sim import chip
 from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import workers
+from firmware_sim.instructions.rows import Rows, rows_of
 from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
 from firmware_sim.memory import Memory
 
@@ -26,9 +28,6 @@ Words = npt.NDArray[np.uint32]
 Kernel = Callable[..., Words]
 Run = Callable[[], None]
 
-Starts = npt.NDArray[np.int64]
-
-_LARGE = 1 << 14  # elements from which on a compiled loop is worth loading
 CHUNK = 1 << 16  # elements worked on at once: a few arrays of them stay in the cache
 
 
@@ -75,10 +74,12 @@ class Bound:
         inputs: tuple[Operand, ...],
         out: Tensor,
         loop: str | None = None,
+        tables: tuple[npt.NDArray[Any], ...] = (),
     ) -> None:
         """Prepare out = kernel(*inputs); all operands have out's shape (broadcast by stride 0).
 
-        loop: the kernel's compiled twin in loops.elementwise, for large tensors with contiguous rows.
+        loop: the kernel's compiled twin in loops.elementwise, which then does it wherever it can;
+        tables: what the loop reads besides, after the inputs.
 
         The kernel takes and gives uint32 arrays: [n, slots, lanes, h, w] pieces, or one element for
         a constant. Views are made here once, so running costs only the arithmetic. Raises
@@ -90,18 +91,22 @@ class Bound:
         self._kernel = kernel
         self._crossing = any(not t.same_place(out) and t.may_overlap(out) for t in tensors)
         self._gathered: _Gathered | None = None
-        self._rows: _Rows | None = None
+        self._rows: Run | None = None
         self._pieces: list[tuple[Words, list[Words]]] = []
         self._in_place: list[Run] = []  # numpy writes where the result lies
         parts = out.parts()
-        if gathered:
+        apart = not self._crossing and not (gathered and any(t.may_overlap(out) for t in tensors))
+        if gathered or (loop is not None and apart):
             for tensor in (out, *tensors):
-                for part in parts:
+                for part in tensor.parts():
                     memory.check(tensor, part, tensor.block(part))
+        if loop is not None and apart:
+            self._rows = _bind_rows(memory, loop, inputs, out, tables)
+        if self._rows is not None:
+            return
+        if gathered:
             self._gathered = _Gathered(memory, inputs, out)
             return
-        if loop is not None and not self._crossing and math.prod(out.shape) >= _LARGE and mode.HARDWARE:
-            self._rows = _Rows.of(memory, loop, inputs, out)
         for part in parts:
             target = memory.view(out, part, np.uint32)
             sources = [
@@ -119,7 +124,7 @@ class Bound:
                 self._in_place.append(partial(ufunc, *views))
 
     def compute(self) -> list[Words]:
-        """The results, without writing them."""
+        """The results, without writing them; only where no compiled loop was given."""
         if self._gathered:
             return [self._kernel(*self._gathered.arguments())]
         # np.array: a kernel may return a view of memory
@@ -132,10 +137,13 @@ class Bound:
         for (target, _), result in zip(self._pieces, results, strict=True):
             target[...] = result
 
-    def run(self) -> None:
+    def plan(self) -> Run:
+        """The function that performs the operation: as few calls as it takes."""
         if self._rows is not None:
-            self._rows.run()
-            return
+            return self._rows
+        return self._in_place[0] if len(self._in_place) == 1 else self._run
+
+    def _run(self) -> None:
         if self._in_place:
             for one in self._in_place:
                 one()
@@ -147,41 +155,39 @@ class Bound:
             target[...] = self._kernel(*arguments)
 
 
-class _Rows:
-    """Access by rows of neighbouring elements, for compiled loops."""
+def _bind_rows(
+    memory: Memory,
+    loop: str,
+    inputs: tuple[Operand, ...],
+    out: Tensor,
+    tables: tuple[npt.NDArray[Any], ...],
+) -> Run | None:
+    """A function that performs the operation in a compiled loop; None where the rows are too short, or
+    where the processor does not flush as the chip does. The operands must lie in their memories."""
+    tensors = [out, *(t for t in inputs if isinstance(t, Tensor))]
+    rows = rows_of(tensors) if mode.HARDWARE else None
+    if rows is None:
+        return None
+    words = memory.flat(Space.LOCAL).view(np.uint32)
+    first, *found = rows.at
+    starts, arguments = [first], [words]
+    for operand in inputs:
+        if isinstance(operand, Constant):  # a row of its own, where every row begins
+            starts.append(np.zeros_like(first))
+            arguments.append(np.full(rows.width, operand.bits, np.uint32))
+        else:
+            starts.append(found.pop(0))
+            arguments.append(words)
+    return run_rows(loop, [*arguments, *tables], replace(rows, at=np.stack(starts)))
 
-    def __init__(self, memory: Memory, loop: str, starts: list[Starts], width: int) -> None:
-        self._words = memory.flat(Space.LOCAL).view(np.uint32)
-        self._floats = self._words.view(np.float32)
-        self._loop, self._starts, self._width = loop, starts, width
 
-    @classmethod
-    def of(cls, memory: Memory, loop: str, inputs: tuple[Operand, ...], out: Tensor) -> _Rows | None:
-        """None where an operand's planes are not contiguous, or there are other than one or two inputs."""
-        width = out.shape[2] * out.shape[3]
-        tensors = [t for t in (out, *inputs) if isinstance(t, Tensor)]
-        if len(inputs) > 2 or len(tensors) != len(inputs) + 1:
-            return None
-        if any(t.strides[2:] != (out.shape[3], 1) for t in tensors):
-            return None
-        for t in tensors:
-            for part in t.parts():
-                memory.check(t, part, t.block(part))
-        starts = [replace(t, shape=(*t.shape[:2], 1, 1)).indices().reshape(-1) for t in tensors]
-        return cls(memory, loop, [*starts, starts[-1]][:3], width)
+def run_rows(loop: str, arguments: list[npt.NDArray[Any]], rows: Rows) -> Run:
+    """A function that runs a loop of loops.elementwise over rows, in threads where they are many."""
+    from firmware_sim.instructions.loops import elementwise as loops
 
-    def run(self) -> None:
-        from firmware_sim.instructions.loops import elementwise as loops
-
-        function = getattr(loops, self._loop)
-        out, a, b = self._starts
-        words, floats = self._words, self._floats
-        workers.run(
-            [
-                partial(function, words, floats, out[i:j], a[i:j], b[i:j], self._width)
-                for i, j in workers.cut(len(out), 1, workers.threads())
-            ]
-        )
+    function = getattr(loops, loop)
+    pieces: list[Run] = [partial(function, *arguments, at, rows.width) for at in rows.pieces()]
+    return pieces[0] if len(pieces) == 1 else partial(workers.run, pieces)
 
 
 class _Gathered:
@@ -214,6 +220,7 @@ def bind(
     inputs: tuple[Operand, ...],
     out: Tensor,
     loop: str | None = None,
+    tables: tuple[npt.NDArray[Any], ...] = (),
 ) -> Run:
     """A function that performs out = kernel(*inputs); see Bound."""
-    return Bound(memory, kernel, inputs, out, loop).run
+    return Bound(memory, kernel, inputs, out, loop, tables).plan()

@@ -61,9 +61,18 @@ def _check_lanes(row: Row, out: Tensor) -> None:
 
 
 def _one_result(
-    inputs: Callable[[Row], tuple[Operand, ...]], function: Callable[..., F32], factor: float, *, add: bool
+    inputs: Callable[[Row], tuple[Operand, ...]],
+    function: Callable[..., F32],
+    factor: float,
+    *,
+    add: bool,
+    loop: str | None = None,
+    loop_adding: str | None = None,
 ) -> Semantics:
-    """res0 = function(*inputs), plus the old res0 where opt_res_add is set and `add` says it counts."""
+    """res0 = function(*inputs), plus the old res0 where opt_res_add is set and `add` says it counts.
+
+    loop, loop_adding: the compiled twins without and with that addition.
+    """
 
     def adds(row: Row) -> bool:
         return add and bool(row["opt_res_add"])
@@ -84,8 +93,8 @@ def _one_result(
         assert isinstance(out, Tensor)
         _check(every)
         if adds(row):
-            return elementwise.bind(memory, on_floats(function_and_add), (*found, out), out)
-        return elementwise.bind(memory, on_floats(function), tuple(found), out)
+            return elementwise.bind(memory, on_floats(function_and_add), (*found, out), out, loop_adding)
+        return elementwise.bind(memory, on_floats(function), tuple(found), out, loop)
 
     return Semantics(operands, cycles, bind)
 
@@ -113,18 +122,31 @@ def _square_inputs(row: Row) -> tuple[Operand, ...]:
     return _linear_inputs(row)[:2]
 
 
-def _scale_bias(a: F32, bias: F32, scale: F32) -> F32:
+def scale_bias(a: F32, bias: F32, scale: F32) -> F32:
     return fp32.add(fp32.mul(a, scale), bias)
 
 
-def _square_sum(a: F32, b: F32) -> F32:
+def square_sum(a: F32, b: F32) -> F32:
     s = fp32.add(a, b)
     return fp32.mul(s, s)
 
 
-def _square_diff(a: F32, b: F32) -> F32:
+def square_diff(a: F32, b: F32) -> F32:
     s = fp32.sub(a, b)
     return fp32.mul(s, s)
+
+
+def choose(a: Words, b: Words, c: Words, d: Words) -> Words:
+    """a > b ? c : d, compared in fp32."""
+    return np.where(fp32.greater(a.view(np.float32), b.view(np.float32)), c, d)
+
+
+def _in_turn(first: Run, second: Run) -> Run:
+    def run() -> None:
+        first()
+        second()
+
+    return run
 
 
 # --- md_cmp: two results -------------------------------------------------------------------------
@@ -150,9 +172,6 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
         out = outputs(row)[0]
         return timing.elementwise(out.shape, out.lane, int(maximum) + int(select))
 
-    def choose(a: Words, b: Words, c: Words, d: Words) -> Words:
-        return np.where(fp32.greater(a.view(np.float32), b.view(np.float32)), c, d)
-
     def bind(row: Row, memory: Memory) -> Run:
         for axis in "nhw":
             if row[f"opd0_{axis}_str"] == 0 and row[f"res0_{axis}"] > 1:
@@ -167,12 +186,15 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
         choices = ([(a, b)] if maximum else []) + ([(found[2], found[3])] if select else [])
         if not select:  # alone, the maximum flushes denormals; beside a selection it keeps them
             return elementwise.bind(memory, on_floats(fp32.maximum), (a, b), outs[0], "maximum")
-        bound = [
-            elementwise.Bound(memory, choose, (a, b, *choice), out)
-            for out, choice in zip(outs, choices, strict=True)
-        ]
-        if len(bound) == 1:
-            return bound[0].run
+        whole = [(a, b, *choice) for choice in choices]
+        later = [t for every in whole[1:] for t in every if isinstance(t, Tensor)]
+        if not any(t.may_overlap(outs[0]) for t in later):
+            first, *more = (
+                elementwise.bind(memory, choose, every, out, "choose")
+                for out, every in zip(outs, whole, strict=True)
+            )
+            return _in_turn(first, more[0]) if more else first
+        bound = [elementwise.Bound(memory, choose, e, out) for out, e in zip(outs, whole, strict=True)]
 
         def run() -> None:
             results = [one.compute() for one in bound]
@@ -184,11 +206,18 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
     return Semantics(operands, cycles, bind)
 
 
-_SCALAR = (
-    (Eu.MUL, "opd0 * opd1 (+ old with opt_res_add)", fp32.mul, 1.0),
-    (Eu.ADD, "opd0 + opd1 (+ old with opt_res_add)", fp32.add, 1.0),
-    (Eu.SUB, "opd0 - opd1 (+ old with opt_res_add)", fp32.sub, 1.0),
-    (Eu.DIV, "opd0 / opd1 (+ old with opt_res_add), by reciprocal square root", fp32.div, 30.0),
+_SCALAR = (  # the last two: compiled twins, without and with the old result; numpy has the others
+    (Eu.MUL, "opd0 * opd1 (+ old with opt_res_add)", fp32.mul, 1.0, None, "multiply_add"),
+    (Eu.ADD, "opd0 + opd1 (+ old with opt_res_add)", fp32.add, 1.0, None, None),
+    (Eu.SUB, "opd0 - opd1 (+ old with opt_res_add)", fp32.sub, 1.0, None, None),
+    (
+        Eu.DIV,
+        "opd0 / opd1 (+ old with opt_res_add), by reciprocal square root",
+        fp32.div,
+        30.0,
+        "divide",
+        "divide_add",
+    ),
 )
 
 INSTRUCTIONS = (
@@ -198,30 +227,30 @@ INSTRUCTIONS = (
             Engine.BD,
             _match(Task.MD_SCALAR, eu),
             f"{summary}, fp32, aligned",
-            _one_result(_scalar_inputs, function, factor, add=True),
+            _one_result(_scalar_inputs, function, factor, add=True, loop=loop, loop_adding=adding),
         )
-        for eu, summary, function, factor in _SCALAR
+        for eu, summary, function, factor, loop, adding in _SCALAR
     ),
     Instruction(
         "md_linear.mac",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.MAC),
         "opd0 * opd2 + opd1 (+ old with opt_res_add), opd1 and opd2 per channel, fp32, aligned",
-        _one_result(_linear_inputs, _scale_bias, 4, add=True),
+        _one_result(_linear_inputs, scale_bias, 4, add=True, loop="scale_bias"),
     ),
     Instruction(
         "md_linear.square_sum",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.SQUARE_SUM),
         "(opd0 + opd1)**2, opd1 per channel, fp32, aligned",
-        _one_result(_square_inputs, _square_sum, 4, add=False),
+        _one_result(_square_inputs, square_sum, 4, add=False, loop="square_sum"),
     ),
     Instruction(
         "md_linear.square_diff",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.SQUARE_DIFF),
         "(opd0 - opd1)**2, opd1 per channel, fp32, aligned",
-        _one_result(_square_inputs, _square_diff, 4, add=False),
+        _one_result(_square_inputs, square_diff, 4, add=False, loop="square_diff"),
     ),
     Instruction(
         "md_cmp.max",

@@ -127,7 +127,7 @@ def _taylor_bind(row: Row, memory: Memory) -> Run:
         result: Words = taylor(words.view(np.float32), coefficients).view(np.uint32)
         return result
 
-    return elementwise.bind(memory, kernel, (x,), out)
+    return elementwise.bind(memory, kernel, (x,), out, "taylor", (coefficients,))
 
 
 def _taylor_cycles(row: Row) -> timing.Cycles:
@@ -154,10 +154,18 @@ INSTRUCTIONS = (
         _plain(fp32_to_int, 1, "fp32_to_int"),
     ),
     _instruction(
-        Eu.INT_NORMALIZE, "int_normalize", "biased exponent of fp32, rounded", _plain(int_normalize, 1)
+        Eu.INT_NORMALIZE,
+        "int_normalize",
+        "biased exponent of fp32, rounded",
+        _plain(int_normalize, 1, "int_normalize"),
     ),
     _instruction(
-        Eu.FP32_NORMALIZE, "fp32_normalize", "power of two of fp32, with its sign", _plain(fp32_normalize, 1)
+        Eu.FP32_NORMALIZE,
+        "fp32_normalize",
+        "power of two of fp32, with its sign",
+        _plain(fp32_normalize, 1, "fp32_normalize"),
     ),
-    _instruction(Eu.RSQRT, "rsqrt", "1 / sqrt(opd0) in three Newton steps, fp32", _plain(_rsqrt, 27)),
+    _instruction(
+        Eu.RSQRT, "rsqrt", "1 / sqrt(opd0) in three Newton steps, fp32", _plain(_rsqrt, 27, "rsqrt")
+    ),
 )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import workers
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.instructions.elementwise import check_aligned, check_lanes
+from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
+from firmware_sim.instructions.rows import rows_of
 from firmware_sim.instructions.sfu import l2_table
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
@@ -23,7 +21,6 @@ from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 
 _INDICES = 256  # with as many entries no index is beyond the table
-_LARGE = 1 << 14  # elements from which on the compiled loop is worth loading
 _BLOCK = 32  # words of the table that one unit of opd1_h loads
 
 
@@ -57,22 +54,10 @@ def _bind(row: Row, memory: Memory) -> Run:
     target = Dense(memory, out, np.uint32)
     apart = out.same_place(index) or not out.may_overlap(index)
     whole = len(entries) >= _INDICES and index.itemsize == WORD
-    if apart and whole and math.prod(out.shape) >= _LARGE:
-        width = out.shape[2] * out.shape[3]
+    rows = rows_of([out, index]) if apart and whole else None
+    if rows is not None:
         words = memory.flat(Space.LOCAL).view(np.uint32)
-        to, at = (replace(t, shape=(*t.shape[:2], 1, 1)).indices().reshape(-1) for t in (out, index))
-
-        def run_rows() -> None:
-            from firmware_sim.instructions.loops import elementwise as loops
-
-            workers.run(
-                [
-                    partial(loops.lookup, words, entries, to[i:j], at[i:j], width)
-                    for i, j in workers.cut(len(to), 1, workers.threads())
-                ]
-            )
-
-        return run_rows
+        return run_rows("lookup", [words, words, entries], rows)
 
     def run() -> None:
         at = source.load() & 0xFF

@@ -1,8 +1,9 @@
 """Element-wise operations that numpy needs several passes for, in one pass each.
 
-Operands are rows of `width` neighbouring 32-bit elements of one flat memory, given by the index of each
-row's first element. The reference of each is the numpy function of the same name in fp32 or sfu. Choices
-are made with masks: branches would keep the loops from using vector instructions.
+Operands are rows of `width` neighbouring 32-bit elements (firmware_sim.instructions.rows): `at` holds
+the index of each row's first element in the result and in each input. The reference of each is the numpy
+function that it stands for in fp32, sfu, arithmetic or md. Choices are made with masks: branches would
+keep the loops from using vector instructions.
 """
 
 from __future__ import annotations
@@ -12,53 +13,242 @@ from numba import njit
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
+_EXPONENT = np.uint32(0x7F800000)
 _SMALLEST = np.uint32(0x00800000)  # the least magnitude that is not denormal
+_ROUND = np.uint32(0x00555554)
+_MAGIC = np.uint32(0x5F3759DF)
 _ZERO = np.uint32(0)
 _TOO_LARGE = np.float32(2147483648.0)
+_BLOCK = 512  # elements of a row that taylor works on at once
+
+_loop = njit(nogil=True, cache=True, error_model="numpy")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def maximum(words, floats, out, a, b, width):  # type: ignore[no-untyped-def]
-    for row in range(out.shape[0]):
-        r = words[out[row] : out[row] + width]
-        x, xs = floats[a[row] : a[row] + width], words[a[row] : a[row] + width]
-        y, ys = floats[b[row] : b[row] + width], words[b[row] : b[row] + width]
+@_loop
+def _row(memory, at, width):  # type: ignore[no-untyped-def]
+    return memory[at : at + width]
+
+
+@_loop
+def _mask(condition):  # type: ignore[no-untyped-def]
+    return np.uint32(_ZERO - np.uint32(condition))
+
+
+@_loop
+def _float(bits):  # type: ignore[no-untyped-def]
+    return np.uint32(bits).view(np.float32)
+
+
+@_loop
+def _bits(value):  # type: ignore[no-untyped-def]
+    return np.float32(value).view(np.uint32)
+
+
+@_loop
+def _reciprocal_root(bits):  # type: ignore[no-untyped-def]
+    x = _float(bits)
+    r = _float(_MAGIC - np.uint32(np.int32(bits) >> np.int32(1)))
+    h = x * np.float32(0.5)
+    r = r * (np.float32(1.5) - (h * r) * r)
+    r = r * (np.float32(1.5) - (h * r) * r)
+    return r * (np.float32(1.5) - (h * r) * r)
+
+
+@_loop
+def _quotient(a, b):  # type: ignore[no-untyped-def]
+    r = _reciprocal_root(np.uint32(b & _MAGNITUDE))
+    return (r * r) * _float((a & _MAGNITUDE) | ((a ^ b) & _SIGN))
+
+
+@_loop
+def _shifted(a, count, arithmetic):  # type: ignore[no-untyped-def]
+    signed = np.int32(np.uint32(count << np.uint32(26))) >> np.int32(26)
+    amount = np.uint32(abs(signed)) & np.uint32(31)
+    filled = np.uint32(np.int32(a) >> np.int32(amount)) if arithmetic else np.uint32(a >> amount)
+    return np.uint32(a << amount) if signed > 0 else filled
+
+
+@_loop
+def maximum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
         for i in range(width):
-            first = _ZERO - np.uint32(x[i] > y[i])
-            v = (xs[i] & first) | (ys[i] & ~first)
-            normal = _ZERO - np.uint32((v & _MAGNITUDE) >= _SMALLEST)
-            r[i] = v & (normal | _SIGN)
+            first = _mask(_float(a[i]) > _float(b[i]))
+            v = (a[i] & first) | (b[i] & ~first)
+            r[i] = v & (_mask((v & _MAGNITUDE) >= _SMALLEST) | _SIGN)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def minimum(words, floats, out, a, b, width):  # type: ignore[no-untyped-def]
-    for row in range(out.shape[0]):
-        r = words[out[row] : out[row] + width]
-        x, xs = floats[a[row] : a[row] + width], words[a[row] : a[row] + width]
-        y, ys = floats[b[row] : b[row] + width], words[b[row] : b[row] + width]
+@_loop
+def minimum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
         for i in range(width):
-            first = _ZERO - np.uint32(x[i] <= y[i])
-            r[i] = (xs[i] & first) | (ys[i] & ~first)
+            first = _mask(_float(a[i]) <= _float(b[i]))
+            r[i] = (a[i] & first) | (b[i] & ~first)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def fp32_to_int(words, floats, out, a, b, width):  # type: ignore[no-untyped-def]
-    """b is not used."""
-    for row in range(out.shape[0]):
-        r = words[out[row] : out[row] + width]
-        x, xs = floats[a[row] : a[row] + width], words[a[row] : a[row] + width]
+@_loop
+def divide(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
         for i in range(width):
-            v = x[i]
+            r[i] = _bits(_quotient(a[i], b[i]))
+
+
+@_loop
+def divide_add(out, x, y, old, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        c = _row(old, at[3, row], width)
+        for i in range(width):
+            r[i] = _bits(_quotient(a[i], b[i]) + _float(c[i]))
+
+
+@_loop
+def multiply_add(out, x, y, added, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        c = _row(added, at[3, row], width)
+        for i in range(width):
+            product = _float(a[i]) * _float(b[i])
+            r[i] = _bits(product + _float(c[i]))
+
+
+@_loop
+def scale_bias(out, x, bias, scale, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(bias, at[2, row], width)
+        c = _row(scale, at[3, row], width)
+        for i in range(width):
+            product = _float(a[i]) * _float(c[i])
+            r[i] = _bits(product + _float(b[i]))
+
+
+@_loop
+def square_sum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            s = _float(a[i]) + _float(b[i])
+            r[i] = _bits(s * s)
+
+
+@_loop
+def square_diff(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            s = _float(a[i]) - _float(b[i])
+            r[i] = _bits(s * s)
+
+
+@_loop
+def shift_logical(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = _shifted(a[i], b[i], False)
+
+
+@_loop
+def shift_arithmetic(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = _shifted(a[i], b[i], True)
+
+
+@_loop
+def select_greater(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        c = _row(value, at[3, row], width)
+        for i in range(width):
+            r[i] = c[i] & _mask(_float(a[i]) > _float(b[i]))
+
+
+@_loop
+def select_equal(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        c = _row(value, at[3, row], width)
+        for i in range(width):
+            r[i] = c[i] & _mask(a[i] == b[i])
+
+
+@_loop
+def choose(out, x, y, then, other, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        c, d = _row(then, at[3, row], width), _row(other, at[4, row], width)
+        for i in range(width):
+            first = _mask(_float(a[i]) > _float(b[i]))
+            r[i] = (c[i] & first) | (d[i] & ~first)
+
+
+@_loop
+def fp32_to_int(out, x, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
+        for i in range(width):
+            v = _float(a[i])
             inside = (v < _TOO_LARGE) & (v > -_TOO_LARGE)
             kept = v if inside else np.float32(0)
-            limit = _SIGN if xs[i] & _SIGN else _MAGNITUDE
+            limit = _SIGN if a[i] & _SIGN else _MAGNITUDE
             r[i] = np.uint32(np.int32(kept)) if inside else limit
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def lookup(words, table, out, a, width):  # type: ignore[no-untyped-def]
-    """Each result the entry at the low byte of an index; the table has all 256 entries."""
-    for row in range(out.shape[0]):
-        r, x = words[out[row] : out[row] + width], words[a[row] : a[row] + width]
+@_loop
+def int_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
         for i in range(width):
-            r[i] = table[x[i] & np.uint32(255)]
+            v = a[i]
+            rounded = np.uint32(v & _MAGNITUDE) if v & _SIGN else np.uint32(v + _ROUND)
+            r[i] = rounded >> np.uint32(23)
+
+
+@_loop
+def fp32_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
+        for i in range(width):
+            v = a[i]
+            rounded = v if v & _SIGN else np.uint32(v + _ROUND)
+            r[i] = (rounded & _EXPONENT) | (v & _SIGN)
+
+
+@_loop
+def rsqrt(out, x, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
+        for i in range(width):
+            r[i] = _bits(_reciprocal_root(a[i]))
+
+
+@_loop
+def taylor(out, x, coefficients, at, width):  # type: ignore[no-untyped-def]
+    """coefficients: f32[terms], all in use."""
+    total, values = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, np.float32)
+    for row in range(at.shape[1]):
+        for first in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - first)
+            r, a = _row(out, at[0, row] + first, m), _row(x, at[1, row] + first, m)
+            for i in range(m):
+                total[i] = 0
+                values[i] = _float(a[i])
+            for k in range(coefficients.shape[0] - 1, -1, -1):
+                c = coefficients[k]
+                for i in range(m):
+                    total[i] = (total[i] + c) * values[i]
+            for i in range(m):
+                r[i] = _bits(total[i])
+
+
+@_loop
+def lookup(out, x, table, at, width):  # type: ignore[no-untyped-def]
+    """Each result the entry at the low byte of an index; the table has all 256 entries."""
+    for row in range(at.shape[1]):
+        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
+        for i in range(width):
+            r[i] = table[a[i] & np.uint32(255)]
