@@ -42,6 +42,7 @@ _WITH_LOOPS: dict[str, tuple[Callable[..., Any], int]] = {
     "shift_arithmetic": (partial(arithmetic.shift, arithmetic=True), 2),
     "divide_add": (on_floats(lambda a, b, old: fp32.add(fp32.div(a, b), old)), 3),
     "scale_bias": (on_floats(md.scale_bias), 3),
+    "scale_bias_add": (on_floats(lambda *a: fp32.add(md.scale_bias(*a[:3]), a[3])), 4),
     "square_sum": (on_floats(md.square_sum), 2),
     "square_diff": (on_floats(md.square_diff), 2),
     "choose": (md.choose, 4),

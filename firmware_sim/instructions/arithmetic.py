@@ -95,7 +95,7 @@ class Operation:
 
 
 OPERATIONS = (
-    Operation(Eu.MUL, "opd0 * opd1, fp32", on_floats(fp32.mul)),
+    Operation(Eu.MUL, "opd0 * opd1, fp32", on_floats(fp32.mul), loop="multiply"),
     Operation(
         Eu.MAC,
         "old + opd0 * opd1, fp32, the product rounded first",
@@ -104,14 +104,14 @@ OPERATIONS = (
         factor=5,
         loop="multiply_add",
     ),
-    Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add)),
-    Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub)),
+    Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add), loop="add"),
+    Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub), loop="subtract"),
     Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum), loop="maximum"),
     Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum), loop="minimum"),
     Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical, loop="shift_logical"),
-    Operation(Eu.AND, "opd0 & opd1", np.bitwise_and),
-    Operation(Eu.OR, "opd0 | opd1", np.bitwise_or),
-    Operation(Eu.XOR, "opd0 ^ opd1", np.bitwise_xor),
+    Operation(Eu.AND, "opd0 & opd1", np.bitwise_and, loop="bit_and"),
+    Operation(Eu.OR, "opd0 | opd1", np.bitwise_or, loop="bit_or"),
+    Operation(Eu.XOR, "opd0 ^ opd1", np.bitwise_xor, loop="bit_xor"),
     Operation(
         Eu.SELECT_GT, "opd0 > opd1 ? opd2 : 0, fp32", _select_greater, value=True, loop="select_greater"
     ),
@@ -121,7 +121,7 @@ OPERATIONS = (
     Operation(
         Eu.DIV, "opd0 / opd1, fp32, by reciprocal square root", on_floats(fp32.div), factor=30, loop="divide"
     ),
-    Operation(Eu.COPY, "opd0", _copy, inputs=("opd0",)),
+    Operation(Eu.COPY, "opd0", _copy, inputs=("opd0",), loop="copy"),
 )
 
 

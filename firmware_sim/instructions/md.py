@@ -206,10 +206,10 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
     return Semantics(operands, cycles, bind)
 
 
-_SCALAR = (  # the last two: compiled twins, without and with the old result; numpy has the others
-    (Eu.MUL, "opd0 * opd1 (+ old with opt_res_add)", fp32.mul, 1.0, None, "multiply_add"),
-    (Eu.ADD, "opd0 + opd1 (+ old with opt_res_add)", fp32.add, 1.0, None, None),
-    (Eu.SUB, "opd0 - opd1 (+ old with opt_res_add)", fp32.sub, 1.0, None, None),
+_SCALAR = (  # the last two: compiled twins, without and with the old result
+    (Eu.MUL, "opd0 * opd1 (+ old with opt_res_add)", fp32.mul, 1.0, "multiply", "multiply_add"),
+    (Eu.ADD, "opd0 + opd1 (+ old with opt_res_add)", fp32.add, 1.0, "add", None),
+    (Eu.SUB, "opd0 - opd1 (+ old with opt_res_add)", fp32.sub, 1.0, "subtract", None),
     (
         Eu.DIV,
         "opd0 / opd1 (+ old with opt_res_add), by reciprocal square root",
@@ -236,7 +236,7 @@ INSTRUCTIONS = (
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.MAC),
         "opd0 * opd2 + opd1 (+ old with opt_res_add), opd1 and opd2 per channel, fp32, aligned",
-        _one_result(_linear_inputs, scale_bias, 4, add=True, loop="scale_bias"),
+        _one_result(_linear_inputs, scale_bias, 4, add=True, loop="scale_bias", loop_adding="scale_bias_add"),
     ),
     Instruction(
         "md_linear.square_sum",

@@ -69,6 +69,62 @@ def _shifted(a, count, arithmetic):  # type: ignore[no-untyped-def]
 
 
 @_loop
+def add(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = _bits(_float(a[i]) + _float(b[i]))
+
+
+@_loop
+def subtract(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = _bits(_float(a[i]) - _float(b[i]))
+
+
+@_loop
+def multiply(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = _bits(_float(a[i]) * _float(b[i]))
+
+
+@_loop
+def bit_and(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = a[i] & b[i]
+
+
+@_loop
+def bit_or(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = a[i] | b[i]
+
+
+@_loop
+def bit_xor(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
+        for i in range(width):
+            r[i] = a[i] ^ b[i]
+
+
+@_loop
+def copy(out, x, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
+        for i in range(width):
+            r[i] = a[i]
+
+
+@_loop
 def maximum(out, x, y, at, width):  # type: ignore[no-untyped-def]
     for row in range(at.shape[1]):
         r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
@@ -122,6 +178,15 @@ def scale_bias(out, x, bias, scale, at, width):  # type: ignore[no-untyped-def]
         for i in range(width):
             product = _float(a[i]) * _float(c[i])
             r[i] = _bits(product + _float(b[i]))
+
+
+@_loop
+def scale_bias_add(out, x, bias, scale, old, at, width):  # type: ignore[no-untyped-def]
+    for row in range(at.shape[1]):
+        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(bias, at[2, row], width)
+        c, d = _row(scale, at[3, row], width), _row(old, at[4, row], width)
+        for i in range(width):
+            r[i] = _bits((_float(a[i]) * _float(c[i]) + _float(b[i])) + _float(d[i]))
 
 
 @_loop
