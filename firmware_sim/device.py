@@ -466,8 +466,8 @@ class Device:
             known = status in wire.Status.__members__.values()
             text = f"{activity} failed with code {wire.Status(status).name if known else status}"
         subject, _, kernel = activity.partition(" ")
-        # Of a layer, the firmware's text tells the name.
-        if subject == "kernel" and not re.search(rf"\b{re.escape(kernel)}\b", text):
+        # Of a layer, the firmware's text tells the name; of a kernel it may (a file of that name does not).
+        if subject == "kernel" and not re.search(rf"(^|kernel | in |: ){re.escape(kernel)}\b(?!\.)", text):
             text = f"{activity}: {text}"
         return FirmwareError(text, status=status)
 

@@ -97,8 +97,11 @@ def finding(output: str) -> str:
     if variable := _VARIABLE.search(report):
         low, high, name, at = variable.groups()
         parts.append(f"byte {int(at) - int(low)} of variable {name}, which has {int(high) - int(low)}")
-    elif item := _OBJECT.search(report):
-        parts.append(f"{item[1]} of variable {item[2]}, which has {item[3]} bytes")
+    elif items := _OBJECT.findall(report):
+        where, name, size = min(
+            items, key=lambda item: int(re.sub(r"\D.*", "", item[0]))
+        )  # of its neighbours
+        parts.append(f"{where} of variable {name}, which has {size} bytes")
     elif block := _BLOCK.search(report):
         parts.append(block[1])
     return ", ".join(parts)

@@ -132,7 +132,7 @@ CHECK(out_of_bounds, (const two_types *d, value index), char text[TEXT];
       found(&d->at, "index %s is out of bounds for type %s", text_of(text, d->right, index), d->left->name);)
 
 CHECK(vla_bound_not_positive, (const typed *d, value bound), char text[TEXT];
-      found(&d->at, "an array of %s elements", text_of(text, d->type, bound));)
+      found(&d->at, "a variable-length array of %s elements", text_of(text, d->type, bound));)
 
 CHECK(float_cast_overflow, (const two_types *d, value from), char text[TEXT];
       found(&d->at, "%s is outside the range of type %s", text_of(text, d->left, from), d->right->name);)
