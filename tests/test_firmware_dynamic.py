@@ -232,6 +232,15 @@ def test_programs_that_make_no_sense(firmware: fh.Harness) -> None:
     for _ in range(5):
         twice.layer(DOUBLE, [x], [a])
     assert status(twice)[1] == "step 1 (layer_1) makes tensor 1, which is in use"
+    doubled = Net()
+    x, a, y = doubled.tensor(INPUT, (8,)), doubled.tensor(NEURON, (8,), last=0), doubled.tensor(OUTPUT, (8,))
+    for _ in range(5):  # each would allocate two blocks and give back one
+        doubled.layer(DOUBLE, [x], [a, a])
+    assert status(doubled) == (Status.BAD_MESSAGE, "step 0 makes tensor 1 twice")
+    endless = Net()
+    x, y = endless.tensor(INPUT, (8,)), endless.tensor(OUTPUT, (8,))
+    endless.layer(DOUBLE, [x], [y], buffer=(1 << 64) - 64)
+    assert status(endless)[0] == Status.NO_MEMORY
     into = Net()
     x, y = into.tensor(INPUT, (8,)), into.tensor(OUTPUT, (8,))
     into.layer(DOUBLE, [x], [into.tensor(COEFF, (8,))])

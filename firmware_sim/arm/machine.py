@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import re
 import struct
@@ -44,6 +45,7 @@ from firmware_sim.chip import (
 from firmware_sim.shared_memory import SharedMemory
 
 _PAGE = 0x1000
+_TRANSLATIONS = 64 << 20  # bytes for translated code; it begins anew when they are full
 _STACK_TOP = DTCM_BASE + 0x1_7C00  # __stack_top of sdk/arm/firmware.ld
 _NEVER = 0xFFFF_FFFF  # emu_start's end: no instruction starts there
 # undefined instructions of sdk/arm/crt.S and sdk/libc/stdlib.c
@@ -136,11 +138,16 @@ class Machine:
                 block[name] = 0
         self._code = [(_CODE_START, len(images.tcm)), (layout.WINDOW, layout.WINDOW + len(images.ddr))]
         # A new machine: the translations of the one before may be of another program.
+        if self._uc is not None:
+            # Its hooks hold it and it holds them: its memory would stay until Python looks for such cycles.
+            self._uc = None
+            gc.collect()
         self._uc = self._new()
         self._pc = ITCM_BASE
 
     def _new(self) -> Uc:
         uc = Uc(UC_ARCH_ARM, UC_MODE_ARM)
+        uc.ctl_set_tcg_buffer_size(_TRANSLATIONS)
         uc.ctl_set_cpu_model(arm.UC_CPU_ARM_926)
         m = self._memory
         data = UC_PROT_READ | UC_PROT_WRITE

@@ -20,7 +20,7 @@ typedef struct {
 typedef struct {
     uint64_t addr, bytes;
     block *blocks; /* in use, by address */
-    uint32_t count;
+    uint32_t count, room;
 } pool;
 
 static block *pool_find(pool *m, uint64_t addr) {
@@ -30,11 +30,12 @@ static block *pool_find(pool *m, uint64_t addr) {
 }
 
 static uint64_t pool_allocate(pool *m, uint64_t bytes, const char *layer) {
-    uint64_t need = (bytes + NEURON_ALIGN - 1) / NEURON_ALIGN * NEURON_ALIGN;
+    uint64_t need = bytes / NEURON_ALIGN * NEURON_ALIGN; /* rounded up without running over */
+    if (need != bytes) need = need > UINT64_MAX - NEURON_ALIGN ? UINT64_MAX : need + NEURON_ALIGN;
     uint64_t at = m->addr, end = m->addr + m->bytes;
     uint32_t i = 0;
     for (; i < m->count && m->blocks[i].addr - at < need; i++) at = m->blocks[i].addr + m->blocks[i].bytes;
-    if (need > end - at)
+    if (need > end - at || m->count == m->room)
         fw_fail(FW_STATUS_NO_MEMORY, "layer %s needs %llu bytes more than the %llu bytes of the net's neuron memory hold",
                 layer, (unsigned long long)need, (unsigned long long)m->bytes);
     memmove(&m->blocks[i + 1], &m->blocks[i], (m->count - i) * sizeof(block));
@@ -164,7 +165,7 @@ static void gather_inputs(const state *d, const step *s, tpu_tensor_t *in) {
 
 static void run_layer(state *d, const step *s) {
     const fw_step *r = s->record;
-    tpu_tensor_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
+    tpu_tensor_t in[FW_MAX_TENSORS] = {{0}}, out[FW_MAX_TENSORS] = {{0}}; /* a layer may look at more than it got */
     uint64_t inferred[FW_MAX_TENSORS];
     gather_inputs(d, s, in);
     fw_tensor_prepare(out, r->out_num);
@@ -211,7 +212,8 @@ void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out) {
         fw_fail(FW_STATUS_BAD_MESSAGE, "the neuron memory ends behind the address space");
     uint32_t tensors = p->head->tensor_count;
     d.ready = fw_scratch(tensors * sizeof *d.ready + 1);
-    d.memory.blocks = fw_scratch(((size_t)tensors + 2) * sizeof(block)); /* and a buffer, and room to shift */
+    d.memory.room = tensors + 1; /* and a buffer */
+    d.memory.blocks = fw_scratch(((size_t)d.memory.room + 1) * sizeof(block)); /* and room to shift */
     d.memory.addr = (p->run->neuron_addr + NEURON_ALIGN - 1) / NEURON_ALIGN * NEURON_ALIGN;
     uint64_t lost = d.memory.addr - p->run->neuron_addr;
     d.memory.bytes = p->run->neuron_bytes > lost ? p->run->neuron_bytes - lost : 0;

@@ -102,7 +102,7 @@ static void op_shape(message *m) {
     void *param = fw_scratch(head.param_bytes);
     memcpy(param, sent, head.param_bytes);
 
-    tpu_tensor_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
+    tpu_tensor_t in[FW_MAX_TENSORS] = {{0}}, out[FW_MAX_TENSORS]; /* a layer may look at more than it got */
     for (uint32_t i = 0; i < head.in_num; i++) {
         fw_tensor t;
         memcpy(&t, tensors + i * sizeof t, sizeof t);

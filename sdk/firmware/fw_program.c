@@ -98,6 +98,10 @@ static void check_step(const program *p, uint32_t index) {
     if (is_layer(r->opcode) && r->op_type < FW_BUILTIN_OP_BASE)
         fw_layer_check(s.label, r->op_type, r->param_bytes, r->param_check);
     check_places(p, &s);
+    for (uint32_t i = 1; i < r->out_num; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (s.out[i] == s.out[k])
+                fw_fail(FW_STATUS_BAD_MESSAGE, "step %u makes tensor %u twice", (unsigned)index, (unsigned)s.out[i]);
 }
 
 static void check_tensor(const program *p, uint32_t index) {
@@ -219,7 +223,7 @@ static void check_forward(const step *s, const tpu_tensor_t *in, const tpu_tenso
 static void call_layer(program *p, const step *s) {
     const fw_step *r = s->record;
     bool local = r->opcode == FW_STEP_LOCAL;
-    tpu_tensor_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
+    tpu_tensor_t in[FW_MAX_TENSORS] = {{0}}, out[FW_MAX_TENSORS] = {{0}}; /* a layer may look at more than it got */
     for (uint32_t i = 0; i < r->in_num; i++) in[i] = p->tensors[s->in[i]];
     for (uint32_t i = 0; i < r->out_num; i++) out[i] = p->tensors[s->out[i]];
     if (local) {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.fuzz.driver import Finding, Target, attempt, fuzz, load
 
-WHAT = {"images": 1, "bmodels": 1, "messages": 1, "descriptors": 50, "programs": 10}
+WHAT = {"images": 10, "bmodels": 1, "messages": 1, "descriptors": 50, "programs": 10}
 """The fuzzers, and after how many cases the device is looked at."""
 
 
