@@ -7,21 +7,24 @@ unsigned range when both inputs are unsigned; differences always to the signed o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
+from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise
 from firmware_sim.instructions.local_operand import explicit_strides, is_aligned, local_offset, result_shape
-from firmware_sim.instructions.packed import DensePacked, Packed
+from firmware_sim.instructions.packed import DensePacked, Packed, packed_rows
 from firmware_sim.instructions.saturate import saturate, shift_half_up
+from firmware_sim.instructions.workers import in_threads
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
-from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, aligned_strides
+from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, Space, aligned_strides
 from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
@@ -191,6 +194,60 @@ _OPERATIONS = (
 )
 
 
+def _bind_rows(
+    row: Row,
+    memory: Memory,
+    op: _Operation,
+    out: Packed,
+    inputs: list[Packed | Constant],
+    *,
+    signed: bool,
+    old_signed: bool,
+) -> Run | None:
+    """The operation as a compiled loop; None where operands overlap in other ways than in place."""
+    packed = [operand for operand in inputs if isinstance(operand, Packed)]
+    written = out.tensors()
+    if not mode.HARDWARE or (op.old and any(t.may_overlap_itself() for t in written)):
+        return None
+    for each in packed:
+        alike = (each.offset, each.shape, each.strides, each.itemsize, each.h_shift)
+        same = alike == (out.offset, out.shape, out.strides, out.itemsize, out.h_shift)
+        if same and each.w_shift == out.w_shift and not any(t.may_overlap_itself() for t in written):
+            continue
+        if any(t.may_overlap(o) for t in each.tensors() for o in written):
+            return None
+    prepared = packed_rows([out, *packed])
+    if prepared is None:
+        return None
+    rows, (out_step, *steps) = prepared
+    local = memory.flat(Space.LOCAL)
+    first, *found = rows.at
+    starts, arguments, how = [first], [local], [int(op.eu)]
+    for operand in inputs:
+        step = 0 if isinstance(operand, Constant) else steps.pop(0)
+        if isinstance(operand, Constant):
+            starts.append(np.zeros_like(first))
+            arguments.append(np.array([operand.bits], np.uint32).view(np.uint8))
+        else:
+            starts.append(found.pop(0))
+            arguments.append(local)
+        how += [_bits(row, operand.name), row[f"opt_{operand.name}_sign"], step]
+    if len(inputs) == 1:
+        starts.append(starts[1])
+        arguments.append(arguments[1])
+        how += how[1:4]
+    how += [_bits(row, "res0"), signed, out_step, row["opt_right_shift"], row["opt_left_shift"], old_signed]
+    from firmware_sim.instructions.loops import fixed as loops
+
+    parameters = np.array(how, np.int64)
+    return in_threads(
+        [
+            partial(loops.arithmetic, *arguments, at, rows.width, parameters)
+            for at in replace(rows, at=np.stack(starts)).pieces()
+        ]
+    )
+
+
 def _semantics(op: _Operation) -> Semantics:
     def packed(row: Row) -> tuple[Packed, list[Packed | Constant]]:
         shape = result_shape(row)
@@ -236,6 +293,10 @@ def _semantics(op: _Operation) -> Semantics:
         target = DensePacked(memory, out, np.dtype(f"u{out.itemsize}").type)
         old_kind = np.uint16 if unsigned else np.int16  # opt_res_add_sign does not count
         none = np.zeros((1, 1, 1, 1), np.int32)
+        signed = op.eu == Eu.SUB or not unsigned
+        compiled = _bind_rows(row, memory, op, out, inputs, signed=signed, old_signed=not unsigned)
+        if compiled is not None:
+            return compiled
 
         def run() -> None:
             a, *more = [source.load() for source in sources]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import fp32
 from firmware_sim.instructions.elementwise import Run, slices
 from firmware_sim.instructions.formats import RAW, Array, Convert, conversion
+from firmware_sim.instructions.rows import EACH, Rows, rows_of, runs
+from firmware_sim.instructions.workers import in_threads
 from firmware_sim.isa.codes import Format
 from firmware_sim.isa.footprint import Part, Space, Tensor
 from firmware_sim.memory import Memory
@@ -81,12 +85,13 @@ def bind_moves(
 
     Raises DeviceError on limits, impossible conversions and overlaps that are not settled.
     """
-    convert: Convert | None = None
+    change: Change | None = None
     if src_format != dst_format:
         convert = conversion(src_format, dst_format)
         if convert is None:
             raise DeviceError(f"the chip does not convert {src_format.name} to {dst_format.name}")
-    runs = [_bind_move(memory, move, convert, mask, add=add) for move in moves]
+        change = Change(src_format, dst_format, convert)
+    runs = [_bind_move(memory, move, change, mask, add=add) for move in moves]
     if len(runs) == 1:
         return runs[0]
 
@@ -97,23 +102,73 @@ def bind_moves(
     return run
 
 
-def _bind_move(memory: Memory, move: Move, convert: Convert | None, mask: int, *, add: bool) -> Run:
+@dataclass(frozen=True)
+class Change:
+    """A conversion: between which formats, and the function from raw elements to raw elements."""
+
+    src: Format
+    dst: Format
+    convert: Convert
+
+
+def _bind_move(memory: Memory, move: Move, change: Change | None, mask: int, *, add: bool) -> Run:
     src, dst = move.src, move.dst
     for tensor in (src, dst):
         for part in tensor.parts():
             memory.check(tensor, part, tensor.block(part))
     overlap = src.may_overlap(dst) and not (src.same_place(dst) and src.shape == dst.shape)
     if overlap or dst.may_overlap_itself():
-        if convert or add or move.transpose or mask != ALL_LANES:
+        if change or add or move.transpose or mask != ALL_LANES:
             raise DeviceError(
                 "src and dst overlap, or dst itself: only a plain copy between overlapping places is settled",
                 hint="copy through another place",
             )
         return _bind_in_order(memory, src, dst)
+    compiled = _bind_rows(memory, move, change, mask, add=add)
+    if compiled is not None:
+        return compiled
+    convert = change.convert if change else None
     both_local = src.space is Space.LOCAL and dst.space is Space.LOCAL
     if move.transpose or src.shape != dst.shape or (both_local and src.lane != dst.lane) or mask != ALL_LANES:
         return _bind_through_buffer(memory, move, convert, mask, add=add)
     return _bind_direct(memory, src, dst, convert, add=add)
+
+
+def _move_rows(move: Move, mask: int) -> Rows | None:
+    """Rows of dst and src in the order of dst's elements, those of lanes that are off left out."""
+    src, dst = move.src, move.dst
+    masked = mask != ALL_LANES and dst.space is Space.LOCAL
+    if not masked and not move.transpose and src.shape == dst.shape:
+        return rows_of([dst, src])
+    if math.prod(dst.shape) > EACH:
+        return None
+    to, from_ = dst.indices(), src.indices()
+    from_ = (from_.swapaxes(0, 1) if move.transpose else from_).reshape(dst.shape)
+    if masked:
+        lanes = (dst.lane + np.arange(dst.shape[1])) % chip.NPU_NUM
+        on = [bool(mask >> lane & 1) for lane in lanes.tolist()]
+        to, from_ = to[:, on], from_[:, on]
+    return runs([to, from_])
+
+
+def _bind_rows(memory: Memory, move: Move, change: Change | None, mask: int, *, add: bool) -> Run | None:
+    """The move as a compiled loop, where rows are long enough and a processor that flushes is needed."""
+    plain = not (change or add or move.transpose) and mask == ALL_LANES and move.src.shape == move.dst.shape
+    if not mode.HARDWARE or (plain and move.src.lane == move.dst.lane):  # views of memory are as fast
+        return None
+    if (change or move.transpose) and move.src.may_overlap(move.dst):
+        return None  # in place: all is read before anything is written
+    rows = _move_rows(move, mask)
+    if rows is None:
+        return None
+    memories = [memory.flat(t.space).view(RAW[t.itemsize]) for t in (move.dst, move.src)]
+    from firmware_sim.instructions.loops import moves as loops
+
+    if change:
+        codes = int(change.src), int(change.dst)
+        return in_threads([partial(loops.convert, *memories, at, rows.width, *codes) for at in rows.pieces()])
+    loop = loops.accumulate if add else loops.copy
+    return in_threads([partial(loop, *memories, at, rows.width) for at in rows.pieces()])
 
 
 def _combine(target: Array, values: Array) -> None:

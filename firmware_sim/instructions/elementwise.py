@@ -186,8 +186,7 @@ def run_rows(loop: str, arguments: list[npt.NDArray[Any]], rows: Rows) -> Run:
     from firmware_sim.instructions.loops import elementwise as loops
 
     function = getattr(loops, loop)
-    pieces: list[Run] = [partial(function, *arguments, at, rows.width) for at in rows.pieces()]
-    return pieces[0] if len(pieces) == 1 else partial(workers.run, pieces)
+    return workers.in_threads([partial(function, *arguments, at, rows.width) for at in rows.pieces()])
 
 
 class _Gathered:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
+from firmware_sim.instructions.rows import ROWS_MAX, Rows
 from firmware_sim.isa.footprint import Access, Dims4, Space, Tensor, address_text, aligned_strides
 from firmware_sim.memory import Memory
 
@@ -89,6 +90,37 @@ def group_strides(offset: int, shape: Dims4, per_word: int, word: int = 4) -> Di
     """The aligned layout, in words, of a packed tensor of this shape (in batches)."""
     n, c, h, w = shape
     return aligned_strides(offset // chip.LOCAL_BYTES, (-(-n // per_word), c, h, w), word)
+
+
+def _steps(operands: list[Packed]) -> tuple[tuple[int, int], list[int]]:
+    """(h, w) of the first elements of rows, and the words from one element of a row to the next."""
+    _, _, h, w = operands[0].shape
+    if any(operand.shifted for operand in operands):
+        return (h, w), [0] * len(operands)
+    strides = [operand.strides[2:] for operand in operands]
+    if w == 1:
+        return (1, 1), [rows for rows, _ in strides]
+    if h == 1 or all(rows == w * columns for rows, columns in strides):
+        return (1, 1), [columns for _, columns in strides]
+    return (h, 1), [columns for _, columns in strides]
+
+
+def packed_rows(operands: list[Packed]) -> tuple[Rows, list[int]] | None:
+    """Rows of elements and each operand's step from one to the next, both in bytes. The operands have one
+    shape, or a single batch for all. None where there are too many rows."""
+    n, channels, height, width = operands[0].shape
+    (h, w), steps = _steps(operands)
+    if n * channels * h * w > ROWS_MAX:
+        return None
+    starts = []
+    for operand in operands:
+        batch = np.arange(n) if operand.shape[0] == n else np.zeros(n, np.int64)
+        words = operand.words(-(-operand.shape[0] // operand.per_word))
+        at = replace(words, shape=(words.shape[0], channels, h, w)).indices() * operand.word
+        beside = batch % operand.per_word * operand.itemsize
+        starts.append((at[batch // operand.per_word] + beside[:, None, None, None]).reshape(-1))
+    rows = Rows(np.stack(starts), height * width // (h * w))
+    return rows, [step * operand.word for step, operand in zip(steps, operands, strict=True)]
 
 
 class DensePacked:

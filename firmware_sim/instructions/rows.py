@@ -17,8 +17,8 @@ from firmware_sim.isa.footprint import Dims4, Tensor
 
 Indices = npt.NDArray[np.int64]
 
-_EACH = 1 << 12  # elements up to which every one is looked at to find rows
-_ROWS_MAX = 1 << 17
+EACH = 1 << 12  # elements up to which every one is looked at to find rows
+ROWS_MAX = 1 << 17
 LARGE = 1 << 14  # elements from which on threads share the rows
 
 
@@ -52,6 +52,8 @@ def _cut(tensors: list[Tensor]) -> Dims4 | None:
 def runs(indices: list[Indices]) -> Rows:
     """Rows of tensors whose elements, in order, have these indices."""
     every = np.stack([i.reshape(-1) for i in indices])
+    if not every.size:
+        return Rows(every, 1)
     breaks = np.nonzero((np.diff(every) != 1).any(axis=0))[0] + 1
     width = math.gcd(*breaks.tolist(), every.shape[1])
     return Rows(np.ascontiguousarray(every[:, ::width]), width)
@@ -60,9 +62,9 @@ def runs(indices: list[Indices]) -> Rows:
 def rows_of(tensors: list[Tensor]) -> Rows | None:
     """Rows of tensors of one shape; None where they are too short for their number."""
     cut = _cut(tensors)
-    if cut is not None and math.prod(cut) <= _ROWS_MAX:
+    if cut is not None and math.prod(cut) <= ROWS_MAX:
         at = np.stack([replace(t, shape=cut).indices().reshape(-1) for t in tensors])
         return Rows(at, math.prod(tensors[0].shape) // math.prod(cut))
-    if math.prod(tensors[0].shape) > _EACH:
+    if math.prod(tensors[0].shape) > EACH:
         return None
     return runs([t.indices() for t in tensors])

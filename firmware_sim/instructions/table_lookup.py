@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
@@ -54,7 +55,7 @@ def _bind(row: Row, memory: Memory) -> Run:
     target = Dense(memory, out, np.uint32)
     apart = out.same_place(index) or not out.may_overlap(index)
     whole = len(entries) >= _INDICES and index.itemsize == WORD
-    rows = rows_of([out, index]) if apart and whole else None
+    rows = rows_of([out, index]) if apart and whole and mode.HARDWARE else None
     if rows is not None:
         words = memory.flat(Space.LOCAL).view(np.uint32)
         return run_rows("lookup", [words, words, entries], rows)
