@@ -7,7 +7,7 @@ mean the same here, the operation decides how the bits are read; the operands' p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -91,7 +91,7 @@ class Operation:
     old: bool = False  # the result's old value is the last argument
     value: bool = False  # the constant opd2 is the last argument
     factor: float = 2  # cycles per 16 pixels
-    loop: str | None = None  # the kernel's compiled twin
+    loop: str = field(kw_only=True)  # the kernel's compiled twin
 
 
 OPERATIONS = (

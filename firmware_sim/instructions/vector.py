@@ -6,16 +6,19 @@ elements; opd1 and the rows of the result lie over res0_c channels of res0_w ele
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import arithmetic
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.instructions.elementwise import check_aligned, check_lanes
+from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
 from firmware_sim.instructions.local_operand import WORD, local_offset
+from firmware_sim.instructions.rows import EACH, Rows
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, aligned_strides
@@ -53,7 +56,16 @@ def _operands(row: Row) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-def _semantics(kernel: Callable[..., arithmetic.Words], factor: float) -> Semantics:
+def _rows(a: Tensor, b: Tensor, out: Tensor, length: int) -> Rows | None:
+    """One row for each element of opd0 and each channel of opd1; None when they are many, or in the way."""
+    if not mode.HARDWARE or math.prod(out.shape) > EACH or any(t.may_overlap(out) for t in (a, b)):
+        return None
+    left = np.broadcast_to(a.indices().reshape(-1)[:length, None, None, None], out.shape)
+    right = np.broadcast_to(b.indices(), out.shape)
+    return Rows(np.stack([i.reshape(-1) for i in (out.indices(), left, right)]), 1)
+
+
+def _semantics(kernel: Callable[..., arithmetic.Words], factor: float, loop: str) -> Semantics:
     def operands(row: Row) -> tuple[Operand, ...]:
         return _operands(row)
 
@@ -63,7 +75,11 @@ def _semantics(kernel: Callable[..., arithmetic.Words], factor: float) -> Semant
         for tensor in (out, a, b):
             check_aligned(tensor, chip.ALIGN_BYTES)
         length = _length(row)
+        rows = _rows(a, b, out, length)
         first, second, target = (Dense(memory, t, np.uint32) for t in (a, b, out))
+        if rows is not None:
+            words = memory.flat(Space.LOCAL).view(np.uint32)
+            return run_rows(loop, [words] * 3, rows)
 
         def run() -> None:
             left = first.load().reshape(-1)[:length]
@@ -91,7 +107,7 @@ INSTRUCTIONS = tuple(
             "opt_res0_prec": frozenset({int(Precision.INT32 if op.eu in _ON_BITS else Precision.FP32)}),
         },
         f"{op.summary} for all pairs of elements of two vectors",
-        _semantics(op.kernel, op.factor),
+        _semantics(op.kernel, op.factor, op.loop),
     )
     for op in arithmetic.OPERATIONS
     if op.eu in {Eu.MUL, Eu.ADD, Eu.SUB, Eu.MAX, Eu.MIN, Eu.AND, Eu.OR, Eu.XOR, Eu.DIV}

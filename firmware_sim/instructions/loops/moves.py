@@ -70,6 +70,19 @@ def accumulate(out, x, at, width):  # type: ignore[no-untyped-def]
 
 
 @_loop
+def keep(out, words, at, width):  # type: ignore[no-untyped-def]
+    """The source's words (rows at[0]) whose mask (rows at[1]) is not zero, one after the other; how many."""
+    kept = 0
+    for row in range(at.shape[1]):
+        a, mask = words[at[0, row] : at[0, row] + width], words[at[1, row] : at[1, row] + width]
+        for i in range(width):
+            if mask[i]:
+                out[kept] = a[i]
+                kept += 1
+    return kept
+
+
+@_loop
 def copy(out, x, at, width):  # type: ignore[no-untyped-def]
     """Each element sees what was written before it."""
     for row in range(at.shape[1]):
