@@ -129,6 +129,21 @@ def test_a_full_region_is_named_with_what_fills_it(
     assert largest in caught.value.message
 
 
+def test_what_lies_where(workspace: Workspace) -> None:
+    """Layers and dispatch in DDR, the kernel API in ITCM, the firmware's state in DTCM below the kernels'."""
+    from elftools.elf.elffile import ELFFile
+
+    with open(workspace.firmware.with_name("firmware.elf"), "rb") as stream:
+        table = ELFFile(stream).get_section_by_name(".symtab")
+        place = {s.name: int(s["st_value"]) for s in table.iter_symbols()}
+    for name in ("double_global", "double_local", "tpu_global_calculate_entry"):
+        assert 0x8000_0000 <= place[name] < 0x8100_0000, name
+    for name in ("okk_initialize", "fw_handle", "fw_arm_main", "memcpy"):
+        assert 0x1000 <= place[name] < 0x8_0000, name
+    for name in ("platform", "unwind_to"):
+        assert 0x0201_8000 <= place[name] < 0x0202_0000, name
+
+
 # ---- linking the user's part into another firmware ----
 
 PLATFORM = (
