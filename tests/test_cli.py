@@ -326,7 +326,7 @@ def test_the_launcher_runs_the_demo_of_its_workspace(tmp_path: Path) -> None:
         (["tpulayer", ""], [*COMMANDS, "--help", "--version"]),
         (["tpulayer", "test_tpu_layer", ""], ["0", "1"]),
         (["/some/tool/add_layer", "x", ""], ["0", "1"]),
-        (["build_layers", "--"], ["--dry-run", "--help", "--json"]),
+        (["build_layers", "--"], ["--dry-run", "--help", "--json", "--sanitize"]),
         (["bmrt_test", "--context_dir", ""], []),
         (["unheard_of", ""], []),
         ([], []),

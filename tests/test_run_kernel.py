@@ -74,17 +74,17 @@ OKKERNEL_FUNC_REGISTER(fill_all)
 SHARED = "typedef struct { unsigned long long out_addr; int n; float value; } __attribute__((packed)) fill_t;"
 
 
+@pytest.mark.parametrize("sanitize", [False, True])
 @pytest.mark.parametrize("compiler", ["", "zig"])
 def test_structs_of_the_c_library_and_the_api_are_no_arguments(
-    tmp_path: Path, compiler: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, compiler: str, sanitize: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FILE, dim4 and x32 are there too; the struct of a header beside the source is the one."""
     monkeypatch.setenv("TPULAYER_CC", compiler)
     (tmp_path / "shared.h").write_text(SHARED)
     (tmp_path / "fill.c").write_text(OTHER_STRUCTS)
-    result = run_kernel(
-        tmp_path / "fill.c", "fill_all", {}, {"out_addr": Output((10,))}, {"n": 10, "value": 2.5}
-    )
+    outputs, values = {"out_addr": Output((10,))}, {"n": 10, "value": 2.5}
+    result = run_kernel(tmp_path / "fill.c", "fill_all", {}, outputs, values, sanitize=sanitize)
     assert (result.outputs["out_addr"] == 2.5).all()
 
 

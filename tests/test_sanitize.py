@@ -16,7 +16,7 @@ from firmware_sim import sanitized
 from firmware_sim.device import Device, FirmwareError
 from firmware_sim.errors import BuildError, DeviceCrash, UsageError
 from firmware_sim.wire import TensorRecord
-from tests.workspaces import environment, make_workspace, tpulayer
+from tests.workspaces import ROOT, environment, make_workspace, tpulayer
 from user_layers.build.kernel import kernel_firmware
 from user_layers.build.report import Reporter
 from user_layers.build.sanitize import sanitizers
@@ -284,7 +284,7 @@ def test_which_checks_an_image_has(image: Path, source: Path, monkeypatch: pytes
         env = sanitized.environment(image)
         assert env["LD_PRELOAD"] == f"{found.runtime}:mine.so"
         assert env["ASAN_OPTIONS"].endswith(":detect_stack_use_after_return=1")
-    plain = kernel_firmware([source])
+    plain = kernel_firmware([source], kind="native")
     assert sanitized.sanitized(plain) is None
     assert sanitized.environment(plain) == {}
     assert sanitized.sanitized(source.with_name("none.so")) is None
@@ -320,7 +320,7 @@ def test_reason_where_address_sanitizer_is_not_there(
 
 def test_streams_are_those_of_the_plain_build(image: Path, source: Path) -> None:
     args = struct.pack("<Qiif", 0, 64, 0, 0)
-    with Device(image) as checked, Device(kernel_firmware([source])) as plain:
+    with Device(image) as checked, Device(kernel_firmware([source], kind="native")) as plain:
         assert checked.record_launch("many_ones", args) == plain.record_launch("many_ones", args)
 
 
@@ -413,3 +413,29 @@ def test_a_layer_s_finding_names_the_layer(ws: Workspace) -> None:
             device.infer_shape(layer.op_type, bytes(layer.param_bytes), [TensorRecord((2, 3))], 1)
     said = rf"TPU_DOUBLE: device/bm_device_double\.c:{line}:\d+: signed integer overflow: 2147483647 \+ 1 "
     assert re.match(said, caught.value.message), caught.value.message
+
+
+def test_the_bmkernel_project(tmp_path: Path) -> None:
+    project = tmp_path / "kernels"
+    shutil.copytree(ROOT / "bmkernel_demo" / "device", project / "device")
+    shutil.copytree(ROOT / "bmkernel_demo" / "include", project / "include")
+    ws = make_workspace(tmp_path / "w", layers=(), config=f"BMKERNEL_PATH = {project}\n")
+    image = project / "install" / "firmware" / "firmware.so"
+    for words, checked in ((("--sanitize",), True), ((), False), (("--sanitize",), True)):
+        out = tpulayer("build_bmkernel", *words, cwd=ws.root).stdout
+        assert (sanitized.sanitized(image) is not None) == checked
+        assert ("firmware.so is sanitized" in out.splitlines()[-1]) == checked
+    with Device(image) as device:
+        assert device.query().kernels
+
+
+def test_the_command_runs_the_native_firmware(source: Path) -> None:
+    """Also where the other one is usual."""
+    words = ("--kernel", str(source), "--name", "adds", "--struct", "args_t", "--sanitize")
+    values = ("--arg", "a=2147483647", "--arg", "b=1", "--arg", "f=0", "--arg", "addr=0")
+    env = environment(TPULAYER_FIRMWARE="arm")
+    done = tpulayer("run_kernel", *words, *values, cwd=source.parent, env=env, code=1)
+    assert "checked.c:16:" in done.stderr
+    assert "signed integer overflow: 2147483647 + 1" in done.stderr
+    done = tpulayer("run_kernel", *words, *values, "--firmware", "arm", cwd=source.parent, code=2)
+    assert "the firmware for the controller has no checks" in done.stderr

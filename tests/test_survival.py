@@ -103,7 +103,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def image(source: Path, request: pytest.FixtureRequest) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TPULAYER_CC", request.param)
-        return kernel_firmware([source])
+        return kernel_firmware([source], kind="native")
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ def examine() -> list[Check]:
         _try("C compiler", lambda: f"{choose().c.title}, for the firmware"),
         _try("C++ compiler", lambda: f"{choose().cxx.title}, for the plugin"),
         _try("zig", lambda: f"{zig('c', machine_arch()).version}, for what no other compiler does"),
+        _try("--sanitize", _checks),
         _try("ninja", _ninja),
         _try("cache", lambda: str(cache_root())),
     ]
@@ -80,6 +81,14 @@ def _ninja() -> str:
     binary = ninja_binary()
     done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
     return f"{done.stdout.strip()} ({binary})"
+
+
+def _checks() -> str:
+    from user_layers.build.sanitize import sanitizers
+
+    found = sanitizers(choose().c)
+    only = f"UndefinedBehaviorSanitizer only: {found.lacking}"
+    return only if found.lacking else f"UndefinedBehaviorSanitizer and AddressSanitizer ({found.runtime})"
 
 
 def _builtin() -> str:

@@ -36,7 +36,11 @@ def kernel_firmware(
 
     Headers may also lie beside a source. UsageError for a missing file, BuildError with the compiler's text.
     """
-    kind = kind or usual_kind() or "native"
+    kind = kind or ("native" if sanitize else usual_kind() or "native")
+    if sanitize and kind == "arm":
+        raise UsageError(
+            "the firmware for the controller has no checks", hint="leave --firmware or --sanitize out"
+        )
     paths = [path.resolve() for path in sources]
     for path in paths:
         if not path.is_file():

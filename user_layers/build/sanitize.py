@@ -171,7 +171,8 @@ def _find_address(compiler: Compiler) -> dict[str, str]:
         if not needed:
             return {"error": "what it builds names no library of it"}
         answer = run_compiler((*compiler.argv, f"-print-file-name={needed}")).stdout.strip()
-        runtime = answer if os.path.isabs(answer) else needed  # else where the loader looks by itself
+        # where the compiler has it, else where the loader looks by itself
+        runtime = os.path.realpath(answer) if os.path.isabs(answer) else needed
         load = (sys.executable, "-c", _LOAD, str(library))
         sound = run_compiler((*load, "3"), preloaded(runtime))
         if sound.returncode != 0 or sound.stdout.strip() != "1":

@@ -117,7 +117,11 @@ def find_arguments(
             return _layout("the argument struct", die)
         if not guess:
             return None
-        own = {label: die for label, die in structs.items() if _own(die, files)}
+        own = {
+            label: die
+            for label, die in structs.items()
+            if _own(die, files) and not label.startswith("__")  # such names are the compiler's
+        }
         distinct = {die.offset: (label, die) for label, die in own.items()}
         if len(distinct) > 1:
             raise UsageError(

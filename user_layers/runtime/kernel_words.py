@@ -111,7 +111,8 @@ def run(
     sanitize: bool = False,
 ) -> str:
     """Run and write the outputs' files; the text for the terminal."""
-    known = kind_named(kind, "--firmware") if kind is not None else usual_kind()
+    usual = None if sanitize else usual_kind()
+    known = kind_named(kind, "--firmware") if kind is not None else usual
     wanted = [_output(text) for text in outputs]
     result = run_kernel(
         list(sources),

@@ -60,10 +60,6 @@ def run_kernel(
     """
     sources = [source] if isinstance(source, Path) else list(source)
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
-    if sanitize and kind == "arm":
-        raise UsageError(
-            "the firmware for the controller has no checks", hint="leave --firmware or --sanitize out"
-        )
     image = kernel_firmware(sources, includes, report, kind="native", sanitize=sanitize)
     some = bool(given or wanted or values)
     layout = find_arguments(image, name, sources, struct, guess=some)
@@ -78,7 +74,7 @@ def run_kernel(
         if layout.member(member).size != 8:
             raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
     if kind == "arm":
-        image = kernel_firmware(sources, includes, report, kind="arm")
+        image = kernel_firmware(sources, includes, report, kind="arm", sanitize=sanitize)
     with Device(image) as device:
         if name not in device.query().kernels:
             raise UsageError(
