@@ -53,6 +53,11 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             for _ in range(8):
                 time.sleep(amount)
                 link.tick()
+        elif op == "steps":  # as C code counts its progress, `amount` at once
+            word = ctypes.c_uint32.from_address(link.page_address)
+            for _ in range(8):
+                time.sleep(0.1)
+                word.value += int(amount)
         elif op == "busy":
             with link.busy():
                 time.sleep(amount)

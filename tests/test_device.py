@@ -261,6 +261,30 @@ def test_streams_outside_ddr_are_refused(device: Device) -> None:
             device.run_streams([group])
 
 
+def test_numbers_that_no_request_holds(device: Device) -> None:
+    tensor = TensorRecord((1,))
+    for call in (
+        lambda: device.run_streams([StreamGroup(-1, 0, 0, 0)]),
+        lambda: device.run_streams([StreamGroup(0, 0, 1 << 32, 0)]),
+        lambda: device.infer_shape(1 << 31, b"", [tensor], 1),
+        lambda: device.infer_shape(0, b"", [TensorRecord((1 << 31,))], 1),
+        lambda: device.infer_shape(0, b"", [TensorRecord((1,), host_data=(1 << 31,))], 1),
+        lambda: device.infer_shape(0, b"", [TensorRecord((1,) * 9)], 1),
+        lambda: device.run_program(1 << 64, 1, [tensor], [tensor], 0, 0, 0),
+        lambda: device.record(Program([], [Step(StepOp.COPY, (-1,))])),
+    ):
+        with pytest.raises(UsageError, match=r"out of range|9 dimensions"):
+            call()
+
+
+def test_streams_that_never_end_are_refused(open_device: Open) -> None:
+    device = open_device(max_instructions=1000)
+    with pytest.raises(DeviceError, match="more than 1000 instructions in one request"):
+        device.run_streams([StreamGroup(0, 0, 0, 0)] * 1001)  # also of empty groups
+    with pytest.raises(DeviceError, match="more than 1000 instructions in one request"):
+        device.run_streams([StreamGroup(DDR_BASE, 0, 1 << 26, 0)])  # 8 GiB are not copied first
+
+
 def test_run_program(device: Device) -> None:
     out = device.run_program(1000, 20, [TensorRecord((1,))], [TensorRecord((9, 3))], 300, 4, 5000)
     assert out[0].shape == (4, 3)
@@ -486,6 +510,14 @@ def test_where_the_firmware_comes_from(
 def test_bad_watchdog(open_device: Open) -> None:
     with pytest.raises(UsageError, match="watchdog 0"):
         open_device(watchdog=0)
+    with pytest.raises(UsageError, match="engine_limit nan"):
+        open_device(engine_limit=float("nan"))
+
+
+def test_engines_have_a_limit_of_their_own(open_device: Open) -> None:
+    device = open_device(watchdog=5, engine_limit=0.3)
+    with pytest.raises(DeviceCrash, match=r"gave no sign of progress for 0\.3 s"):
+        device.launch("engine_time", args(3000))
 
 
 def test_close_leaves_nothing(open_device: Open) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from firmware_sim.errors import CompileError, DeviceCrash, MissingError
-from firmware_sim.process import Child, Crash, InternalError
+from firmware_sim.process import MOST_STEPS, Child, Crash, InternalError
 
 ROOT = Path(__file__).parent.parent
 
@@ -166,6 +166,12 @@ def test_watchdog_stops_what_makes_no_progress(child: Child) -> None:
 
 def test_progress_restarts_the_watchdog(child: Child) -> None:
     child.request({"op": "ticks", "amount": 0.1}, watchdog=0.4)  # 0.8 s in all
+
+
+def test_c_codes_count_of_progress_restarts_it_for_a_while(child: Child) -> None:
+    child.request({"op": "steps", "amount": 1}, watchdog=0.4)
+    with pytest.raises(CrashedError, match=r"operation steps gave no sign of progress for 0\.4 s"):
+        child.request({"op": "steps", "amount": MOST_STEPS // 2 + 1}, watchdog=0.4)
 
 
 def test_busy_time_has_its_own_limit() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.codes import Direction, Eu, Special, Task
-from firmware_sim.isa.instruction import Engine
-from firmware_sim.isa.layout import BD, GDMA, U32
+from firmware_sim.isa.instruction import Engine, Run
+from firmware_sim.isa.layout import BD, GDMA, U32, Row
+from firmware_sim.isa.table import TABLE
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 
@@ -196,6 +199,20 @@ def test_messages_tell_where_and_show_the_operands(tpu: Tpu) -> None:
     assert text.startswith("device/crop.c:12: BD command 2 (ar.add): opd0 at lane 0 +0x7fffc")
     assert "\n  res0=lane 0 +0x0 [1,1,1,9]" in text
     assert "opd1=0x3f800000 (1)" in text
+
+
+def test_an_emulator_without_memory_is_an_error_of_the_command(
+    tpu: Tpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(row: Row, memory: Memory) -> Run:
+        raise MemoryError("Unable to allocate 948 MiB")
+
+    [found] = [i for i in TABLE if i.name == "ar.add"]
+    assert found.semantics is not None
+    broken = replace(found, semantics=replace(found.semantics, bind=out_of_memory))
+    monkeypatch.setattr("firmware_sim.tpu.lookup", lambda engine, row: broken)
+    with pytest.raises(DeviceError, match=r"BD command 1 .*not enough memory for it: Unable to allocate 948"):
+        tpu.execute(stream(add_one(1, 0)), NONE)
 
 
 def test_where_is_not_asked_when_all_is_well(tpu: Tpu) -> None:
