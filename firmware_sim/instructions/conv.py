@@ -7,6 +7,7 @@ parity of the input channel two chains by the parity of the tap, then bias, then
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import conv_operands as parts
-from firmware_sim.instructions import fp32, sums
+from firmware_sim.instructions import fp32, small, sums
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.packed import DensePacked, Packed
 from firmware_sim.instructions.saturate import saturate, shift_half_up
@@ -111,6 +112,38 @@ def _fp32_sums(planes: Planes, x: Array, weights: Array) -> Array:
     return planes.crop(numbers)
 
 
+def _fp32_small(
+    row: Row, memory: Memory, planes: Planes, operands: tuple[Operand, ...], adds_old: bool
+) -> Run | None:
+    """The convolution through tables of indices, or None when it is not small."""
+    out, x, weight, *bias = operands
+    assert isinstance(out, Tensor) and isinstance(x, Tensor)
+    n, channels = x.shape[:2]
+    pairs, (h, w), oc = -(-channels // 2), kernel_of(row), row["res0_c"]
+    if not small.wanted(math.prod(out.shape) * 2 * pairs * h * w):
+        return None
+    at = np.full((n, 2 * pairs, *x.shape[2:]), small.NOTHING)
+    at[:, :channels] = x.indices()
+    x_at = small.seen(planes, at).reshape(n, pairs, 2, -1, h * w).transpose(0, 2, 4, 1, 3)
+    constant = weight.bits if isinstance(weight, Constant) else None
+    if isinstance(weight, Constant):
+        w_at = np.zeros((2, oc, h * w, pairs), np.int64)
+    else:
+        both = _turned(row, weight.indices())[..., None] * 2 + np.arange(2)
+        w_at = both.transpose(4, 1, 2, 3, 0).reshape(2, oc, h * w, pairs)
+    if channels % 2:
+        w_at[1, :, :, -1] = small.NOTHING
+    added = [b.indices() for b in bias if isinstance(b, Tensor)] + ([out.indices()] if adds_old else [])
+    return small.bind_products(
+        memory,
+        x_at.reshape(n, 2, h * w * pairs, -1),
+        w_at.reshape(2, oc, -1),
+        constant,
+        out,
+        added,
+    )
+
+
 def _fp32_bind(row: Row, memory: Memory) -> Run:
     operands = out, x, weight, *bias = _fp32_operands(row)
     assert isinstance(out, Tensor) and isinstance(x, Tensor)
@@ -122,6 +155,9 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     added = [Dense(memory, b, np.float32) for b in bias if isinstance(b, Tensor)]
     target = Dense(memory, out, np.float32)
     adds_old = Access.READ in out.access
+    quick = _fp32_small(row, memory, planes, operands, adds_old)
+    if quick is not None:
+        return quick
 
     def run() -> None:
         values = source.load()
@@ -166,6 +202,9 @@ class Fixed:
     def limit(self) -> int:
         """The largest |input * weight|."""
         return (128 if self.input_signed else 255) * (128 if self.weight_signed else 255)
+
+    def small(self) -> small.Finish:
+        return small.Finish(self.bits, self.signed, self.shift, self.bias_signed)
 
     def finish(self, total: Array, bias: Array | None) -> Array:
         """Sums (+ bias, broadcast) rounded, clamped by relu and saturated: uint8 or uint16."""
@@ -281,6 +320,36 @@ def fixed_run(
     return run
 
 
+def _fixed_small(
+    row: Row, memory: Memory, planes: Planes, operands: FixedOperands, fixed: Fixed
+) -> Run | None:
+    """The convolution through tables of indices, or None when it is not small."""
+    (n, channels), (h, w), oc = operands.x.shape[:2], kernel_of(row), row["res0_c"]
+    if not small.wanted(math.prod(operands.out.shape) * channels * h * w):
+        return None
+    x_at = small.seen(planes, small.element_bytes(operands.x)).transpose(0, 2, 1, 3)
+    constant = operands.weight.bits if isinstance(operands.weight, Constant) else None
+    return small.bind_fixed_products(
+        memory,
+        (x_at.reshape(n, -1, channels * h * w), fixed.input_signed),
+        (fixed_weights_at(row, operands.weight, channels).reshape(1, oc, -1), fixed.weight_signed),
+        constant,
+        operands.out,
+        operands.bias[0] if operands.bias else None,
+        fixed.small(),
+    )
+
+
+def fixed_weights_at(row: Row, weight: Operand, channels: int) -> Array:
+    """Where each weight lies, bytes, [output channel, input channel, h, w]; 0 for a constant."""
+    shape = row["res0_c"], -1, *kernel_of(row)
+    if isinstance(weight, Constant):
+        return np.zeros((shape[0], channels, *shape[2:]), np.int64)
+    four = _turned(row, weight.indices())[..., None] * parts.WORD + np.arange(parts.WORD)
+    at: Array = four.transpose(1, 0, 4, 2, 3).reshape(shape)[:, :channels]
+    return at
+
+
 def _fixed_semantics(bits: int) -> Semantics:
     def operands(row: Row) -> tuple[Operand, ...]:
         return fixed_operands(row, bits // 8).all()
@@ -288,13 +357,15 @@ def _fixed_semantics(bits: int) -> Semantics:
     def bind(row: Row, memory: Memory) -> Run:
         parts.no_result_add(row)
         planes, fixed = _planes(row), fixed_of(row, bits)
-        return fixed_run(
+        found = fixed_operands(row, bits // 8)
+        general = fixed_run(
             row,
             memory,
-            fixed_operands(row, bits // 8),
+            found,
             fixed,
             lambda x, w: integer_sums(planes, x, w, fixed.limit),
         )
+        return _fixed_small(row, memory, planes, found, fixed) or general
 
     def cycles(row: Row) -> timing.Cycles:
         return timing.convolution_fixed(

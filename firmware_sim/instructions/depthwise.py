@@ -7,6 +7,7 @@ starts at the lowest number, which is also what padding holds, and passes over N
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +16,7 @@ import numpy as np
 from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import conv_operands as parts
-from firmware_sim.instructions import fp32, sums, workers
+from firmware_sim.instructions import fp32, small, sums, workers
 from firmware_sim.instructions.conv import Fixed, bias_of, fixed_of, kernel_of
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.packed import DensePacked, Packed
@@ -116,6 +117,12 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     source, target = Dense(memory, x, np.float32), Dense(memory, out, np.float32)
     n, c = out.shape[:2]
 
+    x_at = None
+    if small.wanted(math.prod(out.shape) * len(planes.offsets)):
+        x_at = small.seen(planes, x.indices())
+        if len(operands) == 2:
+            return small.bind_maxima(memory, x_at, out)
+
     def laid(fill: float) -> Array:
         values = planes.lay(source.load(), fill, np.float32)
         return values.reshape(n * c, planes.plane)
@@ -130,6 +137,17 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     weights = Dense(memory, weight, np.float32) if isinstance(weight, Tensor) else None
     constant = np.array([weight.bits if isinstance(weight, Constant) else 0], np.uint32).view(np.float32)
     added = [Dense(memory, b, np.float32) for b in operands[3:] if isinstance(b, Tensor)]
+
+    if x_at is not None:
+        w_at = weight.indices() if isinstance(weight, Tensor) else np.zeros((1, taps), np.int64)
+        return small.bind_products(
+            memory,
+            x_at.reshape(n * c, -1, taps).swapaxes(1, 2),
+            np.tile(np.broadcast_to(w_at.reshape(-1, taps), (c, taps)), (n, 1)),
+            weight.bits if isinstance(weight, Constant) else None,
+            out,
+            [b.indices() for b in operands[3:] if isinstance(b, Tensor)],
+        )
 
     def run() -> None:
         one = weights.load().reshape(c, taps) if weights else np.broadcast_to(constant, (c, taps))
@@ -189,6 +207,11 @@ def average_weight(size: int, constant: int) -> int:
     return value
 
 
+def _average(row: Row) -> int:
+    h, w = kernel_of(row)
+    return average_weight(h * w, row["opd1_addr"])
+
+
 def _fixed_sums(planes: Planes, laid: Array, weights: Array) -> Array:
     """laid int32 [rows, plane], weights int32 [rows, taps] -> int32 [rows, count]."""
     out = np.zeros((len(laid), planes.count), np.int32)
@@ -201,8 +224,7 @@ def _fixed_weights(load: Dense | None, row: Row, fixed: Fixed, channels: int, ta
     kind = np.int8 if fixed.weight_signed else np.uint8
     if load is not None:
         return load.load().view(kind).reshape(channels, taps).astype(np.int32)
-    h, w = kernel_of(row)
-    value = np.array([average_weight(h * w, row["opd1_addr"])], np.uint8).view(kind)
+    value = np.array([_average(row)], np.uint8).view(kind)
     return np.broadcast_to(value.astype(np.int32), (channels, taps))
 
 
@@ -231,15 +253,33 @@ def _fixed_bind(row: Row, memory: Memory, bits: int) -> Run:
             results = np.maximum(results.view(np.int8), np.int8(0))
         target.store(results.view(np.uint8))
 
+    x_at = None
+    if small.wanted(math.prod(operands.out.shape) * len(planes.offsets)):
+        x_at = small.seen(planes, small.element_bytes(operands.x))
     if weight is None:
         if row["opt_right_shift"]:
             raise DeviceError(
                 f"opt_right_shift: {row['opt_right_shift']}", hint="a maximum is not shifted: set it to 0"
             )
-        return run_maximum
+        if x_at is None:
+            return run_maximum
+        signed = fixed.input_signed
+        return small.bind_fixed_maxima(memory, x_at, operands.out, signed=signed, relu=fixed.relu)
     taps = len(planes.offsets)
     weights = Dense(memory, weight, np.uint8) if isinstance(weight, Tensor) else None
     added = Dense(memory, operands.bias[0], np.uint16) if operands.bias else None
+    if x_at is not None:
+        constant = None if isinstance(weight, Tensor) else _average(row)
+        w_at = weight.indices() if isinstance(weight, Tensor) else np.zeros((1, taps), np.int64)
+        return small.bind_fixed_products(
+            memory,
+            (x_at.reshape(n * c, -1, taps), fixed.input_signed),
+            (w_at.reshape(-1, 1, taps), fixed.weight_signed),
+            constant,
+            operands.out,
+            operands.bias[0] if operands.bias else None,
+            fixed.small(),
+        )
 
     def run() -> None:
         laid = planes.lay(source.load(), 0, np.int32).reshape(n * c, planes.plane)

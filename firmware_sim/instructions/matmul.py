@@ -14,7 +14,7 @@ import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import fp32, sums
+from firmware_sim.instructions import fp32, small, sums
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.local_operand import local_offset
@@ -105,6 +105,20 @@ class _Left:
         return turned
 
 
+def _constant(left: tuple[Operand, ...]) -> int | None:
+    return left[0].bits if isinstance(left[0], Constant) else None
+
+
+def _left_at(row: Row, p: Product, left: tuple[Operand, ...]) -> Array:
+    """Where the elements of the left matrix lie, [m, k]; 0 for a constant."""
+    tensors = [t for t in left if isinstance(t, Tensor)]
+    if not tensors:
+        return np.zeros((p.m, p.k), np.int64)
+    stored = np.concatenate([t.indices().reshape(p.rows, -1) for t in tensors], axis=1)
+    turned: Array = stored.T if row["opt_left_tran"] else stored
+    return turned
+
+
 def _check(operands: tuple[Operand, ...]) -> None:
     tensors = [o for o in operands if isinstance(o, Tensor)]
     for t in tensors:
@@ -150,6 +164,16 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     added = [Dense(memory, b, np.float32) for b in bias]
     target = Dense(memory, out, np.float32)
     adds_old = Access.READ in out.access
+
+    if small.wanted(p.m * p.k * p.channels * p.width):
+        return small.bind_products(
+            memory,
+            second.indices().reshape(1, 1, p.k, -1),
+            _left_at(row, p, first)[None],
+            _constant(first),
+            out,
+            [t.indices() for t in (*bias, *([out] if adds_old else []))],
+        )
 
     def run() -> None:
         left, right = source.load(), other.load().reshape(p.k, -1)
@@ -225,6 +249,18 @@ def _fixed_bind(row: Row, memory: Memory) -> Run:
     target = Dense(memory, parts.out, np.uint8 if bits == 8 else np.uint16)
     left_shift, right_shift = row["opt_left_shift"], row["opt_right_shift"]
     to_signed = signed and not row["opt_relu"]
+
+    if small.wanted(p.m * p.k * p.channels * p.width):
+        return small.bind_fixed_products(
+            memory,
+            (parts.right.indices().reshape(p.k, -1).T[None], right_signed),
+            (_left_at(row, p, parts.left)[None], left_signed),
+            _constant(parts.left),
+            parts.out,
+            parts.bias[0] if parts.bias else None,
+            small.Finish(bits, to_signed, right_shift, bias_signed, old_signed, left_shift),
+            old=parts.old[0] if parts.old else None,
+        )
 
     def run() -> None:
         total = sums.integer_product(source.load(), other.load().reshape(p.k, -1), limit).astype(np.int64)

@@ -59,6 +59,13 @@ class Packed:
             self.w_shift,
         )
 
+    def indices(self) -> npt.NDArray[np.int64]:
+        """The index of every element, [n, c, h, w], in local memory counted in elements."""
+        batch = np.arange(self.shape[0])
+        words = self.words(-(-self.shape[0] // self.per_word)).indices()[batch // self.per_word]
+        at: npt.NDArray[np.int64] = words * self.per_word + (batch % self.per_word)[:, None, None, None]
+        return at
+
     def tensors(self) -> tuple[Tensor, ...]:
         """The exact bytes: full groups as words, the batches of a last group as elements. Shifts count
         words, so with shifts the last group is stated whole. Raises DeviceError when that group begins beyond
@@ -138,10 +145,7 @@ class DensePacked:
             Dense(memory, t, self._word.type if t.itemsize == operand.word else dtype) for t in parts
         ]
         if operand.shifted or (Access.WRITE in operand.access and any(t.may_overlap_itself() for t in parts)):
-            groups = -(-operand.shape[0] // operand.per_word)
-            batch = np.arange(operand.shape[0])
-            words = operand.words(groups).indices()[batch // operand.per_word]
-            self._at = words * operand.per_word + (batch % operand.per_word)[:, None, None, None]
+            self._at = operand.indices()
             self._flat = memory.flat(Space.LOCAL).view(dtype)
 
     def load(self) -> Array:

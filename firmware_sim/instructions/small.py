@@ -1,0 +1,143 @@
+"""Small convolutions, pools and matrix products: tables of indices made once, one compiled loop per command.
+
+For few products the copies and rearrangements of the general way cost more than the products. Here every
+operand is found through a table of indices into local memory, made when the command is bound by the same
+rearrangements applied to indices instead of numbers. References: the general way, which also takes over
+above the limits below, and where the processor does not flush as the chip does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from firmware_sim import flush as mode
+from firmware_sim.instructions.packed import Packed
+from firmware_sim.instructions.rows import Indices
+from firmware_sim.instructions.window import Planes
+from firmware_sim.isa.footprint import Space, Tensor
+from firmware_sim.isa.instruction import Run
+from firmware_sim.memory import Memory
+
+PRODUCTS_MAX = 1 << 14  # the general way is faster from about here on
+NOTHING = -1
+
+
+def wanted(products: int) -> bool:
+    """Whether a command with so many products is worked on here."""
+    return mode.HARDWARE and products <= PRODUCTS_MAX
+
+
+def seen(planes: Planes, at: Indices) -> Indices:
+    """[lead, h, w], where the elements lie -> [lead, pixels, taps], what each result's taps see."""
+    laid = planes.lay(at, NOTHING, np.int64)
+    rows, columns = np.arange(planes.rows.result), np.arange(planes.columns.result)
+    pixels = (rows[:, None] * planes.pitch + columns[None, :]).reshape(-1)
+    found: Indices = laid[..., pixels[:, None] + planes.offsets[None, :]]
+    return found
+
+
+def element_bytes(operand: Packed | Tensor) -> Indices:
+    """The first byte of each element of a tensor, [n, c, h, w]."""
+    return operand.indices() * operand.itemsize
+
+
+def _fresh(at: Indices) -> Indices:
+    return np.ascontiguousarray(at, np.int64)
+
+
+def bind_products(
+    memory: Memory,
+    x_at: Indices,
+    w_at: Indices,
+    constant: int | None,
+    out: Tensor,
+    added: list[Indices],
+) -> Run:
+    """See loops.small.products and, for weights [groups, taps], separate_products. constant: bits of all
+    weights, their indices then being 0 or -1; added: indices that broadcast to out's shape."""
+    from firmware_sim.instructions.loops import small as loops
+
+    local = memory.flat(Space.LOCAL).view(np.float32)
+    constants = local if constant is None else np.array([constant], np.uint32).view(np.float32)
+    to = out.indices()
+    more = [np.broadcast_to(a, out.shape).reshape(-1) for a in added]
+    return partial(
+        loops.separate_products if w_at.ndim == 2 else loops.products,
+        local,
+        constants,
+        _fresh(x_at),
+        _fresh(w_at),
+        _fresh(to.reshape(-1)),
+        np.stack(more) if more else np.zeros((0, to.size), np.int64),
+    )
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How sums of bytes become results."""
+
+    bits: int
+    signed: bool
+    shift: int
+    bias_signed: bool = False
+    old_signed: bool = False
+    left_shift: int = 0
+
+
+def bind_fixed_products(
+    memory: Memory,
+    x: tuple[Indices, bool],
+    w: tuple[Indices, bool],
+    constant: int | None,
+    out: Packed | Tensor,
+    bias: Tensor | None,
+    finish: Finish,
+    *,
+    old: Tensor | None = None,
+) -> Run:
+    """See loops.small.fixed_products. x, w: byte indices and sign; constant: the byte of all weights."""
+    from firmware_sim.instructions.loops import small as loops
+
+    local = memory.flat(Space.LOCAL)
+    constants = local if constant is None else np.array([constant & 0xFF], np.uint8)
+    f = finish
+    how = [x[1], w[1], f.bits, f.signed, f.shift, f.bias_signed, f.old_signed, f.left_shift]
+    return partial(
+        loops.fixed_products,
+        local,
+        constants,
+        _fresh(x[0]),
+        _fresh(w[0]),
+        _fresh(element_bytes(out).reshape(-1)),
+        _added(out, bias, old),
+        np.array(how, np.int64),
+    )
+
+
+def _added(out: Packed | Tensor, *tensors: Tensor | None) -> Indices:
+    """Where what is added to each of out's elements lies: bytes, [tensors, elements]."""
+    every = [np.array(NOTHING) if t is None else element_bytes(t) for t in tensors]
+    return np.stack([np.broadcast_to(at, out.shape).reshape(-1) for at in every])
+
+
+def bind_maxima(memory: Memory, x_at: Indices, out: Tensor) -> Run:
+    """See loops.small.maxima. x_at: [n, c, pixels, taps]."""
+    from firmware_sim.instructions.loops import small as loops
+
+    local = memory.flat(Space.LOCAL).view(np.float32)
+    return partial(loops.maxima, local, _rows(x_at), _fresh(out.indices().reshape(-1)))
+
+
+def bind_fixed_maxima(memory: Memory, x_at: Indices, out: Packed, *, signed: bool, relu: bool) -> Run:
+    """See loops.small.fixed_maxima. x_at: bytes, [n, c, pixels, taps]."""
+    from firmware_sim.instructions.loops import small as loops
+
+    to = _fresh(element_bytes(out).reshape(-1))
+    return partial(loops.fixed_maxima, memory.flat(Space.LOCAL), _rows(x_at), to, signed, relu)
+
+
+def _rows(x_at: Indices) -> Indices:
+    return _fresh(x_at.reshape(-1, x_at.shape[-1]))
