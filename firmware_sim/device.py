@@ -477,7 +477,7 @@ class Device:
             hint = _ENDLESS
         elif crash.exit_code is not None:
             hint = _EXITED
-        finding = sanitized.finding(crash.output)
+        finding = sanitized.finding(crash.output) if crash.signal == "SIGABRT" else ""
         detail = f": {finding}" if finding else ""
         if "AddressSanitizer" in finding:
             hint = _CHECKED

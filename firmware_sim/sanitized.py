@@ -66,9 +66,10 @@ def environment(image: Path) -> dict[str, str]:
 
 
 _ERROR = re.compile(r"ERROR: AddressSanitizer: (.+?)(?: on (?:unknown )?address|:| \(|$)", re.MULTILINE)
+_NO_ROOM = re.compile(r"ERROR: (AddressSanitizer failed to allocate \w+)")
 _ABORT = re.compile(
-    r"^(\*\*\* .+|(?:free|malloc|realloc|munmap_chunk|corrupted|double free|.*: Assertion `.*' failed).*)$",
-    re.MULTILINE,
+    r"\*\*\* .+ detected \*\*\*.*|(?:free|malloc|realloc|munmap_chunk)\(\).*|corrupted .*|double free .*"
+    r"|.*: Assertion `.*' failed\."
 )
 _ACCESS = re.compile(r"^((?:READ|WRITE) of size \d+)", re.MULTILINE)
 _BLOCK = re.compile(r"^0x[0-9a-f]+ is located (.+? \d+-byte region)", re.MULTILINE)
@@ -81,15 +82,17 @@ _VARIABLE = re.compile(
 
 
 def finding(output: str) -> str:
-    """Why a process was aborted, from what it printed, as one line; empty when it printed no such thing.
+    """Why a process aborted itself, from what it printed last, as one line; empty when it did not say.
 
     Of AddressSanitizer's report: "AddressSanitizer: heap-buffer-overflow, WRITE of size 4, 0 bytes to the
     right of 16-byte region". Of the C library's own checks and of assert() the line itself.
     """
     errors = list(_ERROR.finditer(output))
     if not errors:
-        said = _ABORT.findall(output)
-        return said[-1].strip() if said else ""
+        if room := _NO_ROOM.search(output):
+            return f"{room[1]} bytes of address space; a limit (ulimit -v) is too low for it"
+        last = output.rstrip().rpartition("\n")[2]
+        return last if _ABORT.fullmatch(last) else ""
     report = output[errors[-1].start() :]
     parts = [f"AddressSanitizer: {errors[-1][1].strip()}"]
     if access := _ACCESS.search(report):

@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -270,6 +272,22 @@ def test_signals_and_the_watchdog_are_as_ever(device: Device, source: Path, kern
     pattern = rf"kernel {kernel} {said}; device 0 was reset".replace("PLACE", place(source, kernel))
     assert re.fullmatch(pattern, caught.value.message), caught.value.message
     check_usable(device)
+
+
+def test_too_little_address_space(image: Path) -> None:
+    """AddressSanitizer reserves terabytes, of which it uses little."""
+    _needs_address(image)
+    script = (
+        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36))\n"
+        "from firmware_sim.device import Device\n"
+        f"Device({str(image)!r})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    said = r"DeviceCrash: .*AddressSanitizer failed to allocate 0x\w+ bytes of address space; a limit"
+    assert re.search(said, done.stderr), done.stderr
 
 
 def test_which_checks_an_image_has(image: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,15 @@ KERNEL(large_frame) {
 static int deeper(int n) { volatile char a[999]; a[0] = 1; return n ? deeper(n) + a[0] : 0; } /* recursion */
 KERNEL(recursion) { sink = deeper(1); }
 KERNEL(plain_assert) { assert(args == NULL); /* plain_assert */ }
-KERNEL(aborts) { abort(); /* aborts */ }
+KERNEL(aborts) {
+    fputs("*** overflow detected *** is only a text\n", stderr);
+    fputs("and this the last\n", stderr);
+    abort(); /* aborts */
+}
+KERNEL(says_it_and_crashes) {
+    fputs("free(): a text of the kernel\n", stderr);
+    *(volatile int *)0 = 1; /* says_it_and_crashes */
+}
 KERNEL(frees_twice) {
     void *volatile block = malloc(100);
     free(block);
@@ -143,6 +151,7 @@ _ABORT = r"SIGABRT \(abort or failed assertion\)"
             rf"crashed: {_ABORT} at PLACE in plain_assert: .*Assertion `args == NULL' failed\.;",
         ),
         ("aborts", f"crashed: {_ABORT} at PLACE in aborts;"),
+        ("says_it_and_crashes", f"crashed: {_SEGV} at PLACE in says_it_and_crashes;"),
         ("frees_twice", rf"crashed: {_ABORT} at PLACE in frees_twice: .*double free.*;"),
         ("heap", rf"crashed: {_ABORT} at PLACE in heap: (free\(\)|double free|corrupted|munmap|malloc).*;"),
         ("raises", r"crashed: SIGTERM \(ended from outside\);"),
