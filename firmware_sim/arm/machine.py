@@ -48,10 +48,11 @@ _PAGE = 0x1000
 _TRANSLATIONS = 64 << 20  # bytes for translated code; it begins anew when they are full
 _STACK_TOP = DTCM_BASE + 0x1_7C00  # __stack_top of sdk/arm/firmware.ld
 _NEVER = 0xFFFF_FFFF  # emu_start's end: no instruction starts there
-# undefined instructions of sdk/arm/crt.S and sdk/libc/stdlib.c
+# undefined instructions of sdk/arm/crt.S, sdk/libc/stdlib.c and heap.c
 _MARKED = {
     0xE7F0DBF0: "integer division by zero",
     0xE7F0ABF0: "abort or failed assertion",
+    0xE7F0CBF0: "memory was written beyond the end of what malloc gave",
     0xE7F0EBF0: "exit was called, and the controller has nothing to return to",
 }
 _CODE_START = 0x1000  # in ITCM: before it there are only the vectors
