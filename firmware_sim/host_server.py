@@ -12,7 +12,6 @@ import signal
 import socket
 import struct
 import sys
-from pathlib import Path
 
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
@@ -52,15 +51,12 @@ class _Host:
         return self._device
 
     def _load(self, tcm: str, ddr: str) -> None:
-        """One path: a firmware.so or a folder. Two images also stay for later processes, as on a card."""
-        if not ddr or not tcm.endswith(".bin"):
-            self._open(tcm)
-            return
-        from firmware_sim.arm.images import keep
+        from firmware_sim.arm.images import keep, named
 
-        image = FirmwareImage(Path(tcm).resolve(), Path(ddr).resolve())
-        self._open(image)
-        keep(image, self._dev_id)
+        firmware = named(tcm, ddr)
+        self._open(firmware)
+        if isinstance(firmware, FirmwareImage):
+            keep(firmware, self._dev_id)
 
     def _start(self, kernel: str, args: bytes) -> None:
         try:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+from firmware_sim.errors import MissingError
 
 STATE_VARIABLE = "TPULAYER_STATE"
 
@@ -32,37 +35,59 @@ def folder_of(dev_id: int) -> Path | None:
     return place.resolve() if place.is_dir() else None
 
 
-def record(dev_id: int, files: Mapping[str, bytes]) -> Path:
-    """Keep these files for a device, in place of those recorded before; other processes see all or none."""
-    place = _place(dev_id)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    fresh = place.parent / f".{dev_id}.{os.getpid()}"
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
+def way_out(path: Path) -> str:
+    """For hints: what helps when this file, of a recorded pair, is of no use. Empty for any other file."""
+    folder = path.parent
+    if folder.parent != _place(0).parent.resolve():
+        return ""
+    dev_id = folder.name.partition("-")[0]
+    return f"load_firmware recorded it: load a pair again, or forget it with load_firmware --forget {dev_id}"
+
+
+@contextmanager
+def _explained(doing: str) -> Iterator[None]:
     try:
-        for name, data in files.items():
-            (fresh / name).write_bytes(data)
-        # A folder cannot be replaced by another: a link to it can.
-        kept = place.parent / f"{dev_id}-{os.getpid()}-{os.urandom(4).hex()}"
-        os.replace(fresh, kept)
+        yield
+    except OSError as error:
+        raise MissingError(
+            f"{doing} in {_root()}: {error.strerror}",
+            hint=f"set {STATE_VARIABLE} to a folder that can be written",
+        ) from None
+
+
+def record(dev_id: int, files: Mapping[str, bytes]) -> Path:
+    """Keep these files for a device, in place of those recorded before; other processes see all or none.
+
+    MissingError when they cannot be written: then what was recorded before stays.
+    """
+    place = _place(dev_id)
+    kept = place.parent / f"{dev_id}-{os.getpid()}-{os.urandom(4).hex()}"
+    link = place.parent / f".link.{kept.name}"
+    with _explained(f"the firmware of device {dev_id} cannot be recorded"):
         old = place.resolve() if place.is_symlink() else None
-        link = place.parent / f".link.{dev_id}.{os.getpid()}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(kept.name)
-        os.replace(link, place)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        try:
+            kept.mkdir(parents=True)
+            for name, data in files.items():
+                (kept / name).write_bytes(data)
+            # A folder cannot be replaced by another: a link to it can.
+            link.symlink_to(kept.name)
+            os.replace(link, place)
+        except BaseException:
+            link.unlink(missing_ok=True)
+            shutil.rmtree(kept, ignore_errors=True)
+            raise
     if old is not None:
         shutil.rmtree(old, ignore_errors=True)
     return place
 
 
 def forget(dev_id: int) -> bool:
-    """Remove what is recorded for a device; False when nothing was."""
+    """Remove what is recorded for a device; False when nothing was. MissingError when it cannot be."""
     place = _place(dev_id)
     if not place.is_symlink():
         return False
     target = place.resolve()
-    place.unlink()
+    with _explained(f"what is recorded for device {dev_id} cannot be removed"):
+        place.unlink()
     shutil.rmtree(target, ignore_errors=True)
     return True

@@ -10,7 +10,6 @@ the C functions return a status, these raise: DeviceError, DeviceCrash, UsageErr
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.device import SYNC_LIMIT, Device
@@ -29,14 +28,12 @@ def okkernel_load_firmware(
 
     Images also stay for later processes that open the device, as on a card (see `recorded`).
     """
-    if not str(firmware_ddr) or Path(firmware_tcm).suffix != ".bin":
-        handle.load_firmware(str(firmware_tcm))
-        return
-    from firmware_sim.arm.images import keep
+    from firmware_sim.arm.images import keep, named
 
-    image = FirmwareImage(Path(firmware_tcm).resolve(), Path(firmware_ddr).resolve())
-    handle.load_firmware(image)
-    keep(image, handle.dev_id)
+    firmware = named(firmware_tcm, firmware_ddr)
+    handle.load_firmware(firmware)
+    if isinstance(firmware, FirmwareImage):
+        keep(firmware, handle.dev_id)
 
 
 def okkernel_launch_sync(handle: Device, func_name: str, args: Buffer = b"") -> None:

@@ -12,12 +12,13 @@ import hashlib
 import struct
 import zlib
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 
 from firmware_sim import recorded
 from firmware_sim.arm.layout import CODE_BYTES, HEADER_BYTES, HEADER_TCM, WINDOW
 from firmware_sim.chip import ITCM_BASE, ITCM_BYTES
-from firmware_sim.errors import DeviceError, MissingError
+from firmware_sim.errors import DeviceError, MissingError, UsageError
 from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME, FirmwareImage
 from firmware_sim.wire import ABI_VERSION
 
@@ -106,12 +107,27 @@ def keep(image: FirmwareImage, dev_id: int) -> None:
     recorded.record(dev_id, files)
 
 
+def named(tcm: str | PathLike[str], ddr: str | PathLike[str]) -> str | FirmwareImage:
+    """What okkernel_load_firmware is given: two images, which the caller is to `keep` once they have booted.
+
+    Or one path, a firmware.so or a folder with a firmware; then the second name says nothing. UsageError when
+    there is none.
+    """
+    if not fspath(tcm):
+        raise UsageError("okkernel_load_firmware: the path of the firmware is empty")
+    path = Path(tcm)
+    if not fspath(ddr) or path.suffix == ".so" or path.is_dir():
+        return str(path)
+    return FirmwareImage(path.resolve(), Path(ddr).resolve())
+
+
 def _read(path: Path, what: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise MissingError(
-            f"the {what} image {path} cannot be read: {error.strerror}", hint="run build_layers"
+            f"the {what} image {path} cannot be read: {error.strerror}",
+            hint=recorded.way_out(path) or "run build_layers",
         ) from None
 
 
@@ -131,7 +147,8 @@ def _check(path: Path, data: bytes, part: int) -> tuple[int, str]:
         raise DeviceError(f"{path}: a header of format {form}, part {kind}", hint=hint)
     if abi != ABI_VERSION:
         raise DeviceError(
-            f"{path} is of firmware ABI {abi}; this device speaks {ABI_VERSION}", hint="run build_layers"
+            f"{path} is of firmware ABI {abi}; this device speaks {ABI_VERSION}",
+            hint=recorded.way_out(path) or "run build_layers",
         )
     if size != len(data):
         state = "cut off" if size > len(data) else "too long"

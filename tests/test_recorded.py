@@ -1,0 +1,91 @@
+"""What load_firmware recorded: written whole or not at all, and no dead end when it is of no use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from firmware_sim import recorded
+from firmware_sim.arm.images import keep, named
+from firmware_sim.device import Device
+from firmware_sim.errors import DeviceError, MissingError, TpulayerError, UsageError
+from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage
+from user_layers.build.builtin import builtin_artifacts
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "state"
+    monkeypatch.setenv("TPULAYER_STATE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def pair() -> FirmwareImage:
+    folder = builtin_artifacts().directory
+    return FirmwareImage(folder / TCM_NAME, folder / DDR_NAME)
+
+
+def test_a_state_folder_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: FirmwareImage
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TPULAYER_STATE", str(tmp_path / "file"))
+    with pytest.raises(MissingError, match=r"firmware of device 3 cannot be recorded in .*file: ") as caught:
+        keep(pair, 3)
+    assert "TPULAYER_STATE" in caught.value.hint
+    assert recorded.folder_of(3) is None and not recorded.forget(3)
+
+
+def test_a_record_that_fails_leaves_the_one_before(
+    state: Path, monkeypatch: pytest.MonkeyPatch, pair: FirmwareImage
+) -> None:
+    recorded.record(1, {"a": b"1"})
+    before = recorded.folder_of(1)
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(MissingError, match="No space left on device"):
+        recorded.record(1, {"a": b"2"})
+    assert before is not None and recorded.folder_of(1) == before
+    assert (before / "a").read_bytes() == b"1"
+    assert len(list((state / "devices").iterdir())) == 2
+
+
+def cut(folder: Path) -> None:
+    (folder / DDR_NAME).unlink()
+
+
+def other_version(folder: Path) -> None:
+    data = bytearray((folder / TCM_NAME).read_bytes())
+    data[0x40 + 16] ^= 0xFF
+    (folder / TCM_NAME).write_bytes(data)
+
+
+@pytest.mark.parametrize(("change", "error"), [(cut, MissingError), (other_version, DeviceError)])
+def test_a_record_of_no_use_says_how_to_get_rid_of_it(
+    state: Path, pair: FirmwareImage, change: Callable[[Path], None], error: type[TpulayerError]
+) -> None:
+    keep(pair, 5)
+    folder = recorded.folder_of(5)
+    assert folder is not None
+    change(folder)
+    with pytest.raises(error) as caught:
+        Device(dev_id=5)
+    assert "--forget 5" in caught.value.hint
+    with pytest.raises(MissingError) as caught:
+        Device(FirmwareImage(state / "absent.bin", pair.ddr))
+    assert caught.value.hint == "run build_layers"
+
+
+def test_what_okkernel_load_firmware_names(tmp_path: Path) -> None:
+    assert named("a.img", "b.img") == FirmwareImage(Path("a.img").resolve(), Path("b.img").resolve())
+    assert named("a/firmware.so", "") == named("a/firmware.so", "firmware_ddr.bin") == "a/firmware.so"
+    assert named(tmp_path, "firmware_ddr.bin") == str(tmp_path)
+    with pytest.raises(UsageError, match="path of the firmware is empty"):
+        named("", "")
