@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,7 +76,13 @@ class SourceLines:
             return None
         (file, line), unit = row
         try:
-            function = _innermost(self._info, unit, offset)
+            functions = _functions(self._info, unit, offset)
+            # A function of the C library that a header defines: the line that calls it says more.
+            while _of_the_system(file) and functions and "DW_AT_call_line" in functions[-1].attributes:
+                call = functions.pop().attributes
+                line = call["DW_AT_call_line"].value
+                file = _names(self._info, unit)(call["DW_AT_call_file"].value)
+            function = _name(functions[-1]) if functions else ""
         except Exception:
             function = ""
         return Line(file, line, function)
@@ -102,17 +108,7 @@ def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
     program = info.line_program_for_CU(unit)
     if program is None:
         return []
-    folder = _text(about.get("DW_AT_comp_dir"))
-    version5 = program["version"] >= 5
-    files, folders = program["file_entry"], program["include_directory"]
-
-    @cache
-    def name(index: int) -> str:
-        entry = files[index if version5 else index - 1]
-        at = entry.dir_index if version5 else entry.dir_index - 1  # before version 5, 0 is the unit's own
-        inside = _bytes(folders[at]) if at >= 0 else ""
-        return os.path.normpath(os.path.join(folder, inside, _bytes(entry.name)))
-
+    name = _names(info, unit)
     rows: list[tuple[int, _Place | None]] = []
     sequence: list[tuple[int, _Place | None]] = []
     for entry in program.get_entries():
@@ -127,14 +123,35 @@ def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
     return rows
 
 
-def _innermost(info: Any, unit: Any, offset: int) -> str:
-    """The name of the function whose text holds the address, inlined ones first."""
-    die, found = unit.get_top_DIE(), ""
+def _names(info: Any, unit: Any) -> Callable[[int], str]:
+    """What gives the path of a unit's file with a number."""
+    program = info.line_program_for_CU(unit)
+    folder = _text(unit.get_top_DIE().attributes.get("DW_AT_comp_dir"))
+    version5 = program["version"] >= 5
+    files, folders = program["file_entry"], program["include_directory"]
+
+    @cache
+    def name(index: int) -> str:
+        entry = files[index if version5 else index - 1]
+        at = entry.dir_index if version5 else entry.dir_index - 1  # before version 5, 0 is the unit's own
+        inside = _bytes(folders[at]) if at >= 0 else ""
+        return os.path.normpath(os.path.join(folder, inside, _bytes(entry.name)))
+
+    return name
+
+
+def _of_the_system(file: str) -> bool:
+    return file.startswith("/usr/") or "/ziglang/" in file
+
+
+def _functions(info: Any, unit: Any, offset: int) -> list[Any]:
+    """The functions whose text holds the address; behind each those that the compiler put inside it."""
+    die, found = unit.get_top_DIE(), list[Any]()
     while True:
         for child in die.iter_children():
             if any(low <= offset < high for low, high in _ranges(info, unit, child)):
                 if child.tag in _FUNCTIONS:
-                    found = _name(child)
+                    found.append(child)
                 die = child
                 break
         else:

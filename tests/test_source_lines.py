@@ -96,6 +96,27 @@ def test_lines_and_functions(compiler: str, dwarf: str, tmp_path: Path) -> None:
     assert [lines.at(at) for at in offsets(image)] == want
 
 
+@pytest.mark.parametrize("dwarf", ["-gdwarf-4", "-gdwarf-5"])
+@pytest.mark.parametrize("compiler", compilers())
+def test_functions_of_system_headers_are_their_callers(compiler: str, dwarf: str, tmp_path: Path) -> None:
+    """As memset is with -D_FORTIFY_SOURCE: the header's line says nothing about the kernel's."""
+    (tmp_path / "ziglang").mkdir()
+    header = tmp_path / "ziglang" / "string.h"
+    start = SOURCE.index("static inline")
+    header.write_text(SOURCE[start : SOURCE.index("void kernel")])
+    (tmp_path / "k.c").write_text(
+        SOURCE[:start] + '#include "ziglang/string.h"\n'
+        "void neighbour(void) {}\n"
+        "void kernel(int n) {\n    issue();\n    count += 0;\n    outer(n); /* call */\n    count += 2;\n}\n"
+    )
+    image = tmp_path / "image.so"
+    command = [*compilers()[compiler], *FLAGS, dwarf, "k.c", "-o", str(image)]
+    subprocess.run(command, check=True, cwd=tmp_path, timeout=120)
+    call = Line(str(tmp_path / "k.c"), line_of((tmp_path / "k.c").read_text(), "call"), "kernel")
+    lines = SourceLines(image)
+    assert [lines.at(at) for at in offsets(image)[1:]] == [call, call]
+
+
 def test_a_file_below_the_working_directory_is_named_shortly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
