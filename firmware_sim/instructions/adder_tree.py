@@ -23,7 +23,7 @@ _LARGE = 1 << 14  # numbers from which on the compiled loop is worth loading
 _SMALLEST = 2.0**-126
 _EXPONENT, _FRACTION, _HIDDEN = np.uint32(255), np.int32(0x7F_FFFF), np.int32(0x80_0000)
 _INFINITE = 255
-_STEPS: npt.NDArray[np.float64] = np.ldexp(1.0, np.arange(256) - 151)
+STEPS: npt.NDArray[np.float64] = np.ldexp(1.0, np.arange(256) - 151)
 """By largest exponent: what the last bit of the integers is worth."""
 
 
@@ -40,7 +40,7 @@ def _at_once(x: F32) -> F32:
     mantissas[exponents == 0] = 0  # denormals are zero
     mantissas >>= np.minimum(top[:, None] - exponents, 31)
     total = np.where(bits < 0, -mantissas, mantissas).sum(axis=1, dtype=np.int32)
-    values = total.astype(np.float32).astype(np.float64) * _STEPS[top]  # the first cast rounds
+    values = total.astype(np.float32).astype(np.float64) * STEPS[top]  # the first cast rounds
     values = np.where(np.abs(values) < _SMALLEST, np.copysign(0.0, values), values)
     out: F32 = values.astype(np.float32)
     special = top == _INFINITE
@@ -66,5 +66,5 @@ def total(x: npt.NDArray[Any]) -> F32:
 
     bits = x.view(np.uint32)
     cuts = workers.cut(len(x), 1, workers.threads())
-    workers.run([partial(loops.total, bits, x, _STEPS, out, i, j) for i, j in cuts])
+    workers.run([partial(loops.total, bits, x, STEPS, out, i, j) for i, j in cuts])
     return out

@@ -7,12 +7,14 @@ go through the tree row by row, those in the padding as zeros.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
-from firmware_sim.instructions import adder_tree, fp32
+from firmware_sim.instructions import adder_tree, fp32, small
 from firmware_sim.instructions.conv import kernel_of
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
@@ -77,6 +79,13 @@ def _bind(row: Row, memory: Memory) -> Run:
     n, c, h, w = out.shape
     pixels = (np.arange(h)[:, None] * planes.pitch + np.arange(w)[None, :]).reshape(-1)
     at = pixels[:, None] + planes.offsets[None, :]
+    if small.wanted(math.prod(out.shape) * len(planes.offsets)):
+        from firmware_sim.instructions.loops import adder_tree as loops
+
+        x_at = np.ascontiguousarray(small.seen(planes, x.indices()[0]))
+        w_at = weight.indices().reshape(c, -1)
+        local, to = memory.flat(Space.LOCAL).view(np.float32), out.indices().reshape(n, c, h * w)
+        return partial(loops.correlated, local, adder_tree.STEPS, x_at, w_at, to)
 
     def run() -> None:
         laid = planes.lay(source.load()[0], 0, np.float32)

@@ -6,13 +6,15 @@ a new step of the tree. The old result is added at the end.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import adder_tree, fp32
+from firmware_sim.instructions import adder_tree, fp32, small
 from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
@@ -49,6 +51,16 @@ def _bind(row: Row, memory: Memory) -> Run:
     source, target = Dense(memory, x, np.float32), Dense(memory, out, np.float32)
     n, c, h, w = x.shape
     missing = -h * w % adder_tree.INPUTS
+
+    if small.wanted(math.prod(x.shape)):
+        from firmware_sim.instructions.loops import adder_tree as loops
+
+        at = x.indices().reshape(n, c, h * w).transpose(1, 0, 2)
+        if n > 1:
+            at = np.pad(at, ((0, 0), (0, 0), (0, missing)), constant_values=small.NOTHING)
+        local, adds_old = memory.flat(Space.LOCAL).view(np.float32), Access.READ in out.access
+        to, rows = out.indices().reshape(-1), np.ascontiguousarray(at.reshape(c, -1))
+        return partial(loops.gathered, local, adder_tree.STEPS, rows, to, adds_old)
 
     def run() -> None:
         numbers = source.load().reshape(n, c, h * w).transpose(1, 0, 2)

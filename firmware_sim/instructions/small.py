@@ -21,8 +21,9 @@ from firmware_sim.isa.footprint import Space, Tensor
 from firmware_sim.isa.instruction import Run
 from firmware_sim.memory import Memory
 
-PRODUCTS_MAX = 1 << 14  # the general way is faster from about here on
+PRODUCTS_MAX = 1 << 16  # the general way is faster from about here on
 NOTHING = -1
+_FEW = 16  # with fewer columns than this, and than rows, rows lie side by side
 
 
 def wanted(products: int) -> bool:
@@ -56,23 +57,28 @@ def bind_products(
     out: Tensor,
     added: list[Indices],
 ) -> Run:
-    """See loops.small.products and, for weights [groups, taps], separate_products. constant: bits of all
-    weights, their indices then being 0 or -1; added: indices that broadcast to out's shape."""
+    """See loops.small.products, w_at being [halves, rows, taps]; for [groups, taps], separate_products.
+
+    constant: bits of all weights, their indices then being 0 or -1; added: indices that broadcast to out's
+    shape.
+    """
     from firmware_sim.instructions.loops import small as loops
 
     local = memory.flat(Space.LOCAL).view(np.float32)
     constants = local if constant is None else np.array([constant], np.uint32).view(np.float32)
-    to = out.indices()
+    to = out.indices().reshape(-1)
     more = [np.broadcast_to(a, out.shape).reshape(-1) for a in added]
-    return partial(
-        loops.separate_products if w_at.ndim == 2 else loops.products,
-        local,
-        constants,
-        _fresh(x_at),
-        _fresh(w_at),
-        _fresh(to.reshape(-1)),
-        np.stack(more) if more else np.zeros((0, to.size), np.int64),
-    )
+    adding = np.stack(more) if more else np.zeros((0, to.size), np.int64)
+    if w_at.ndim == 2:
+        where = _fresh(x_at), _fresh(w_at), _fresh(to), adding
+        return partial(loops.separate_products, local, constants, *where)
+    w_at = w_at[None]
+    if x_at.shape[3] >= min(_FEW, w_at.shape[2]):
+        where = _fresh(x_at), _fresh(w_at), _fresh(to), adding
+        return partial(loops.products, local, local, constants, *where)
+    turned = np.arange(to.size).reshape(len(x_at), w_at.shape[2], -1).swapaxes(1, 2).reshape(-1)
+    where = _fresh(w_at.swapaxes(2, 3)), _fresh(x_at.swapaxes(2, 3)), to[turned], _fresh(adding[:, turned])
+    return partial(loops.products, local, constants, local, *where)
 
 
 @dataclass(frozen=True)

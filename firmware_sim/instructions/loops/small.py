@@ -34,21 +34,25 @@ def _store(memory, out_at, results, added_at):  # type: ignore[no-untyped-def]
 
 
 @_loop
-def products(memory, constants, x_at, w_at, out_at, added_at):  # type: ignore[no-untyped-def]
-    """out[g, r, s] = sum over halves and taps of x[g, half, t, s] * w[half, r, t].
+def products(memory, x_memory, w_memory, x_at, w_at, out_at, added_at):  # type: ignore[no-untyped-def]
+    """out[g, r, s] = sum over halves and taps of x[g, half, t, s] * w[g, half, r, t].
 
-    memory: f32; constants: f32, where weights lie (it may be memory). x_at: i64[groups, halves, taps,
-    columns]; w_at: i64[halves, rows, taps]; out_at: i64[results]; added_at: i64[k, results]: what is added
-    one after the other. A single tap of a single half is a product, not a sum.
+    memory, x_memory, w_memory: f32, where results, x and w lie. x_at: i64[groups, halves, taps, columns];
+    w_at: i64[groups, halves, rows, taps]; one group may stand for all. out_at: i64[results]; added_at:
+    i64[k, results]: what is added one after the other. A single tap of a single half is a product, not a
+    sum.
     """
-    groups, halves, taps, columns = x_at.shape
-    rows = w_at.shape[1]
-    xs, ws = np.empty((halves, taps * columns), np.float32), np.empty(w_at.shape, np.float32)
+    groups = max(x_at.shape[0], w_at.shape[0])
+    halves, rows, taps = w_at.shape[1:]
+    columns = x_at.shape[3]
+    xs, ws = np.empty((halves, taps * columns), np.float32), np.empty((halves, rows, taps), np.float32)
     base = np.arange(taps) * columns
     results = np.empty((groups, rows, columns), np.float32)
-    _gather(ws.reshape(-1), constants, w_at.reshape(-1))
     for g in range(groups):
-        _gather(xs.reshape(-1), memory, x_at[g].reshape(-1))
+        if g < x_at.shape[0]:
+            _gather(xs.reshape(-1), x_memory, x_at[g].reshape(-1))
+        if g < w_at.shape[0]:
+            _gather(ws.reshape(-1), w_memory, w_at[g].reshape(-1))
         if halves == 1 and taps == 1:
             for r in range(rows):
                 for s in range(columns):
@@ -62,7 +66,8 @@ def products(memory, constants, x_at, w_at, out_at, added_at):  # type: ignore[n
 def separate_products(memory, constants, x_at, w_at, out_at, added_at):  # type: ignore[no-untyped-def]
     """out[g, s] = sum over taps of x[g, t, s] * w[g, t]; with a single tap the product itself.
 
-    x_at: i64[groups, taps, columns]; w_at: i64[groups, taps]; the rest as for products.
+    constants: where weights lie (it may be memory). x_at: i64[groups, taps, columns]; w_at: i64[groups,
+    taps]; the rest as for products.
     """
     groups, taps, columns = x_at.shape
     x, w = np.empty((groups, taps * columns), np.float32), np.empty(w_at.shape, np.float32)

@@ -77,7 +77,9 @@ def shared(xs, ws, base, out, r0, r1, s0, s1):  # type: ignore[no-untyped-def]
             two = r + 1 < r1
             for c in range(chains):
                 part = sums[c]  # whole rows: a slice would lose that elements are neighbours
-                part[:] = np.float32(0)
+                for j in range(2):
+                    for i in range(m):
+                        part[j, i] = np.float32(0)
                 if two:
                     _chain_two(xs[c >> 1], ws[c >> 1], base, c & 1, r, s, part, m)
                 else:
