@@ -25,7 +25,7 @@ def test_growth_is_noticed() -> None:
     """The check itself: one more file, one more child, a bigger process."""
     before, warm = Usage(5, 1, 0, 0, 1 << 25, []), Usage(9, 2, 1, 1, 1 << 25, [1 << 25])
     result = Result(usages={"before": before, "closed": Usage(6, 1, 1, 0, 1 << 25, [])})
-    _compare(result, warm, Usage(9, 2, 2, 1, 1 << 27, [1 << 27, 1]), 1)
+    _compare(result, warm, Usage(9, 2, 2, 1, 1 << 28, [1 << 28, 1]), 1)
     told = "\n".join(result.problems)
     for text in ("children 1 and 2", "files 5 and 6", "2 children with 1", "memory grew", "processes grew"):
         assert text in told
