@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+from firmware_sim import flush
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.memory import Memory
@@ -30,9 +32,11 @@ def run(tpu: Tpu, case: Execution) -> None:
         tpu.execute(*((words, none) if engine is Engine.BD else (none, words)))
 
 
-@pytest.fixture(scope="module")
-def chip() -> Iterator[Tpu]:
-    yield Tpu(Memory.create(ddr_bytes=2 << 20))
+@pytest.fixture(scope="module", params=["compiled", "plain"])
+def chip(request: pytest.FixtureRequest) -> Iterator[Tpu]:
+    """As it is, and by the references that stand beside the compiled loops."""
+    with patch.object(flush, "HARDWARE", new=flush.HARDWARE and request.param == "compiled"):
+        yield Tpu(Memory.create(ddr_bytes=2 << 20))
 
 
 def test_the_golden_set_is_whole() -> None:

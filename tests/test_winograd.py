@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from unittest.mock import patch
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firmware_sim import flush
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.isa.layout import BD
@@ -23,9 +27,11 @@ _KERNEL = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 _RESULT, _X, _WEIGHT, _BIAS = 0, 0x1000, 0x2000, 0x3000
 
 
-@pytest.fixture(scope="module")
-def chip() -> Tpu:
-    return Tpu(Memory.create(ddr_bytes=1 << 20))
+@pytest.fixture(scope="module", params=["compiled", "plain"])
+def chip(request: pytest.FixtureRequest) -> Iterator[Tpu]:
+    """Small commands run in compiled loops; the plain way is that of large ones, and of other processors."""
+    with patch.object(flush, "HARDWARE", new=flush.HARDWARE and request.param == "compiled"):
+        yield Tpu(Memory.create(ddr_bytes=1 << 20))
 
 
 def run(chip: Tpu, x: F32, tiles: F32, bias: float | None, old: float | None, **more: int) -> F32:

@@ -92,6 +92,11 @@ class Finish:
     old_signed: bool = False
     left_shift: int = 0
 
+    def how(self, x_signed: bool, w_signed: bool) -> Indices:
+        """The parameters of the compiled loops, see loops.small.fixed_products."""
+        given = (x_signed, w_signed, self.bits, self.signed, self.shift)
+        return np.array([*given, self.bias_signed, self.old_signed, self.left_shift], np.int64)
+
 
 def bind_fixed_products(
     memory: Memory,
@@ -109,8 +114,6 @@ def bind_fixed_products(
 
     local = memory.flat(Space.LOCAL)
     constants = local if constant is None else np.array([constant & 0xFF], np.uint8)
-    f = finish
-    how = [x[1], w[1], f.bits, f.signed, f.shift, f.bias_signed, f.old_signed, f.left_shift]
     return partial(
         loops.fixed_products,
         local,
@@ -119,7 +122,7 @@ def bind_fixed_products(
         _fresh(w[0]),
         _fresh(element_bytes(out).reshape(-1)),
         _added(out, bias, old),
-        np.array(how, np.int64),
+        finish.how(x[1], w[1]),
     )
 
 

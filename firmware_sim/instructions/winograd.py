@@ -10,19 +10,21 @@ a pixel go through the adder tree at once; then bias, then the old result.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import adder_tree, conv, fp32, sums
+from firmware_sim.instructions import adder_tree, conv, fp32, small, sums
 from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.window import Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
-from firmware_sim.isa.footprint import Access, Operand, Tensor
+from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
 from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
@@ -55,16 +57,25 @@ def _operands(row: Row) -> tuple[Operand, ...]:
     return conv.fixed_operands(row, 1).all()
 
 
+_Row = tuple[int, int, fp32.Binary]
+
+
+def _terms(d: Array, above: _Row, beside: _Row) -> tuple[tuple[Any, ...], fp32.Binary]:
+    """Of an element of B' d B: four elements of d, and whether the first two and the last two are added or
+    subtracted; the first two are added to each other, and so are the last two."""
+    (p, q, rows), (r, s, columns) = above, beside
+    if columns is fp32.add:
+        return (d[p, r], d[p, s], d[q, r], d[q, s]), rows
+    if rows is fp32.add:
+        return (d[p, r], d[q, r], d[p, s], d[q, s]), columns
+    return (d[p, r], d[q, s], d[p, s], d[q, r]), columns
+
+
 def _input_transform(d: Array) -> Array:
     """B' d B of fp32 [4, 4, ...]."""
     out = np.empty_like(d)
     for (a, (p, q, rows)), (b, (r, s, columns)) in product(enumerate(_INPUT_ROWS), repeat=2):
-        if columns is fp32.add:
-            terms, last = (d[p, r], d[p, s], d[q, r], d[q, s]), rows
-        elif rows is fp32.add:
-            terms, last = (d[p, r], d[q, r], d[p, s], d[q, s]), columns
-        else:
-            terms, last = (d[p, r], d[q, s], d[p, s], d[q, r]), columns
+        terms, last = _terms(d, (p, q, rows), (r, s, columns))
         out[a, b] = last(fp32.add(*terms[:2]), fp32.add(*terms[2:]))
     return out
 
@@ -119,6 +130,48 @@ def _sums(planes: Planes, x: Array, weights: Array, limit: int) -> Array:
     return _whole(planes, pixels)
 
 
+def _transforms() -> tuple[Array, Array, Array, Array]:
+    """For the compiled loops: of which elements of a tile each transformed one consists, whether the
+    second two are subtracted; of which products a pixel consists, and their factors."""
+    number = np.arange(_TILE * _TILE).reshape(_TILE, _TILE)
+    terms, minus, places, factors = [], [], [], []
+    for (p, q, rows), (r, s, columns) in product(_INPUT_ROWS, repeat=2):
+        chosen, last = _terms(number, (p, q, rows), (r, s, columns))
+        terms.append(chosen)
+        minus.append(last is fp32.sub)
+    for above, beside in product(_OUTPUT_ROWS, repeat=2):
+        outer = np.outer(above, beside)
+        places.append(number[outer != 0])
+        factors.append(outer[outer != 0])
+    return np.array(terms), np.array(minus), np.array(places), np.array(factors)
+
+
+def _tiles_at(planes: Planes, at: Array) -> Array:
+    """[n, channels, h, w], where elements lie -> [n, tiles, channels, 16]."""
+    rows, columns = _tile_counts(planes)
+    laid = planes.lay(at, small.NOTHING, np.int64)
+    laid = laid.reshape(*at.shape[:2], planes.rows.padded, planes.columns.padded)
+    padded = np.full((*at.shape[:2], 2 * rows + 2, 2 * columns + 2), small.NOTHING)
+    padded[:, :, : laid.shape[2], : laid.shape[3]] = laid
+    view = np.lib.stride_tricks.sliding_window_view(padded, (_TILE, _TILE), axis=(2, 3))[:, :, ::2, ::2]
+    moved = view.transpose(0, 2, 3, 1, 4, 5)
+    return np.ascontiguousarray(moved).reshape(len(at), rows * columns, at.shape[1], _TILE * _TILE)
+
+
+def _pixels_at(planes: Planes, at: Array) -> Array:
+    """[n, output channels, h, w], where results lie -> [n, output channels, tiles, 4]."""
+    rows, columns = _tile_counts(planes)
+    padded = np.full((*at.shape[:2], 2 * rows, 2 * columns), small.NOTHING)
+    padded[:, :, : at.shape[2], : at.shape[3]] = at
+    moved = padded.reshape(*at.shape[:2], rows, 2, columns, 2).transpose(0, 1, 2, 4, 3, 5)
+    return np.ascontiguousarray(moved).reshape(*at.shape[:2], rows * columns, 4)
+
+
+def _is_small(row: Row, planes: Planes) -> bool:
+    rows, columns = _tile_counts(planes)
+    return small.wanted(row["res0_n"] * rows * columns * row["opd0_c"] * row["res0_c"] * _TILE * _TILE)
+
+
 def _planes(row: Row) -> Planes:
     return Planes(_window(row, "h"), _window(row, "w"), whole=True)
 
@@ -136,8 +189,32 @@ def _bind(row: Row, memory: Memory) -> Run:
     # the weights' sign field is not read: they are signed, and so is the result but for relu
     fixed = conv.fixed_of(row)
     fixed = replace(fixed, weight_signed=True, signed=not fixed.relu)
-    return conv.fixed_run(
-        row, memory, conv.fixed_operands(row, 1), fixed, lambda x, w: _sums(planes, x, w, fixed.limit)
+    operands = conv.fixed_operands(row, 1)
+    run = conv.fixed_run(row, memory, operands, fixed, lambda x, w: _sums(planes, x, w, fixed.limit))
+    return _fixed_small(row, memory, planes, operands, fixed) if _is_small(row, planes) else run
+
+
+def _fixed_small(
+    row: Row, memory: Memory, planes: Planes, operands: conv.FixedOperands, fixed: conv.Fixed
+) -> Run:
+    from firmware_sim.instructions.loops import winograd as loops
+
+    channels = operands.x.shape[1]
+    oc, finish = row["res0_c"], fixed.small()
+    to = _pixels_at(planes, small.element_bytes(operands.out))
+    added = np.full((2, *to.shape), small.NOTHING)
+    if operands.bias:
+        added[0] = small.element_bytes(operands.bias[0]).reshape(1, oc, 1, 1)
+    weights = conv.fixed_weights_at(row, operands.weight, channels).reshape(oc, channels, -1)
+    return partial(
+        loops.fixed,
+        memory.flat(Space.LOCAL),
+        _tiles_at(planes, small.element_bytes(operands.x)),
+        np.ascontiguousarray(weights),
+        to.reshape(-1),
+        added.reshape(2, -1),
+        finish.how(fixed.input_signed, fixed.weight_signed),
+        *_transforms(),
     )
 
 
@@ -198,6 +275,24 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     weights = Dense(memory, weight, np.float32)
     added = Dense(memory, bias[0], np.float32) if bias else None
     adds_old = Access.READ in out.access
+    if _is_small(row, planes):
+        from firmware_sim.instructions.loops import winograd as loops
+
+        terms, minus, places, factors = _transforms()
+        return partial(
+            loops.fp32,
+            memory.flat(Space.LOCAL).view(np.float32),
+            adder_tree.STEPS,
+            _tiles_at(planes, x.indices()),
+            np.ascontiguousarray(weight.indices().swapaxes(0, 1)).reshape(row["res0_c"], x.shape[1], -1),
+            _pixels_at(planes, out.indices()),
+            bias[0].indices().reshape(-1) if bias else np.zeros(0, np.int64),
+            terms,
+            minus,
+            places,
+            factors.astype(np.float32),
+            adds_old,
+        )
 
     def run() -> None:
         w = np.ascontiguousarray(weights.load().transpose(2, 3, 1, 0))

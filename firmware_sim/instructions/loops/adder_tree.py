@@ -9,7 +9,7 @@ _INPUTS = 32
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _row(bits, x, steps):  # type: ignore[no-untyped-def]
+def row(bits, x, steps):  # type: ignore[no-untyped-def]
     """The sum of one row. bits: x as uint32. steps: f64[256], see STEPS there.
 
     Integers only, apart from one rounding and one scaling, so the processor's mode does not matter.
@@ -48,7 +48,7 @@ def _row(bits, x, steps):  # type: ignore[no-untyped-def]
 def total(bits, x, steps, out, r0, r1):  # type: ignore[no-untyped-def]
     """out[r] = sum of x[r] for rows [r0, r1). bits: x as uint32. steps: f64[256], see STEPS there."""
     for r in range(r0, r1):
-        out[r] = _row(bits[r], x[r], steps)
+        out[r] = row(bits[r], x[r], steps)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -60,7 +60,7 @@ def gathered(memory, steps, at, out_at, add):  # type: ignore[no-untyped-def]
     for r in range(at.shape[0]):
         for i in range(at.shape[1]):
             x[i] = memory[at[r, i]] if at[r, i] >= 0 else np.float32(0)
-        results[r] = _row(bits, x, steps)
+        results[r] = row(bits, x, steps)
         if add:
             results[r] += memory[out_at[r]]
     for r in range(at.shape[0]):
@@ -85,7 +85,7 @@ def correlated(memory, steps, x_at, w_at, out_at):  # type: ignore[no-untyped-de
             for r in range(w_at.shape[0]):
                 for t in range(taps):
                     terms[t] = w[r, t] * x[t]
-                results[g, r, s] = _row(bits, terms, steps)
+                results[g, r, s] = row(bits, terms, steps)
     to, values = out_at.reshape(-1), results.reshape(-1)
     for i in range(to.shape[0]):
         memory[to[i]] = values[i]

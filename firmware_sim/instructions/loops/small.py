@@ -19,7 +19,7 @@ _LOWEST = np.float32(np.finfo(np.float32).min)
 
 
 @_loop
-def _gather(values, memory, at):  # type: ignore[no-untyped-def]
+def gather(values, memory, at):  # type: ignore[no-untyped-def]
     for i in range(at.shape[0]):
         values[i] = memory[at[i]] if at[i] >= 0 else 0
 
@@ -50,9 +50,9 @@ def products(memory, x_memory, w_memory, x_at, w_at, out_at, added_at):  # type:
     results = np.empty((groups, rows, columns), np.float32)
     for g in range(groups):
         if g < x_at.shape[0]:
-            _gather(xs.reshape(-1), x_memory, x_at[g].reshape(-1))
+            gather(xs.reshape(-1), x_memory, x_at[g].reshape(-1))
         if g < w_at.shape[0]:
-            _gather(ws.reshape(-1), w_memory, w_at[g].reshape(-1))
+            gather(ws.reshape(-1), w_memory, w_at[g].reshape(-1))
         if halves == 1 and taps == 1:
             for r in range(rows):
                 for s in range(columns):
@@ -72,8 +72,8 @@ def separate_products(memory, constants, x_at, w_at, out_at, added_at):  # type:
     groups, taps, columns = x_at.shape
     x, w = np.empty((groups, taps * columns), np.float32), np.empty(w_at.shape, np.float32)
     results = np.empty((groups, columns), np.float32)
-    _gather(w.reshape(-1), constants, w_at.reshape(-1))
-    _gather(x.reshape(-1), memory, x_at.reshape(-1))
+    gather(w.reshape(-1), constants, w_at.reshape(-1))
+    gather(x.reshape(-1), memory, x_at.reshape(-1))
     if taps == 1:
         for g in range(groups):
             for s in range(columns):
@@ -125,8 +125,8 @@ def _wide(memory, at, signed):  # type: ignore[no-untyped-def]
 
 
 @_loop
-def _bytes(values, memory, at, signed):  # type: ignore[no-untyped-def]
-    _gather(values, memory, at)
+def gather_bytes(values, memory, at, signed):  # type: ignore[no-untyped-def]
+    gather(values, memory, at)
     if signed:
         for i in range(values.shape[0]):
             values[i] = np.int8(values[i])
@@ -165,11 +165,11 @@ def fixed_products(memory, constants, x_at, w_at, out_at, added_at, how):  # typ
     rows = w_at.shape[1]
     x, w = np.empty(taps, np.int32), np.empty(w_at.size, np.int32)
     results = np.empty(out_at.shape[0], np.int64)
-    _bytes(w, constants, w_at.reshape(-1), how[1])
+    gather_bytes(w, constants, w_at.reshape(-1), how[1])
     for g in range(groups):
         first = g % w_at.shape[0] * rows
         for s in range(columns):
-            _bytes(x, memory, x_at[g, s], how[0])
+            gather_bytes(x, memory, x_at[g, s], how[0])
             for r in range(rows):
                 v = w[(first + r) * taps : (first + r + 1) * taps]
                 total = np.int32(0)
