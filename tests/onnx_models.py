@@ -1,0 +1,32 @@
+"""Small ONNX models for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT = TensorProto.FLOAT
+
+
+def make_model(
+    nodes: Sequence[Any],
+    inputs: Mapping[str, Sequence[int | str]],
+    outputs: Sequence[str],
+    constants: Mapping[str, Any] | None = None,
+    opset: int = 17,
+) -> Any:
+    """A ModelProto whose inputs and outputs are float32; the outputs' shapes are left to inference."""
+    graph = helper.make_graph(
+        list(nodes),
+        "model",
+        [helper.make_tensor_value_info(name, FLOAT, list(shape)) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("tpulayer", 1)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = 8
+    return model
