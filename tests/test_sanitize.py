@@ -318,11 +318,12 @@ def test_reason_where_address_sanitizer_is_not_there(
     real = shutil.which("gcc") or shutil.which("clang")
     if real is None:
         pytest.skip("no gcc or clang on this machine")
-    script = tmp_path / Path(real).name
+    script, lacking = tmp_path / Path(real).name, tmp_path / "lacking"
     script.write_text(
-        '#!/bin/sh\ncase " $* " in *" -fsanitize=address "*) echo "ld: no libasan" >&2; exit 1;; esac\n'
-        f'exec {real} "$@"\n'
+        f'#!/bin/sh\nif [ -e {lacking} ]; then case " $* " in *" -fsanitize=address "*)\n'
+        f'echo "ld: no libasan" >&2; exit 1;; esac; fi\nexec {real} "$@"\n'
     )
+    lacking.touch()
     script.chmod(0o755)
     monkeypatch.setenv("TPULAYER_CC", str(script))
     monkeypatch.setenv("TPULAYER_CXX", shutil.which("g++") or "zig")
@@ -334,6 +335,11 @@ def test_reason_where_address_sanitizer_is_not_there(
         pytest.raises(FirmwareError, match="signed integer overflow"),
     ):
         device.launch("adds", struct.pack("<Qiif", 0, 2**31 - 1, 1, 0))
+    lacking.unlink()  # now it is installed: the same compiler is asked again
+    monkeypatch.setenv("TPULAYER_CC", real)
+    usual = sanitizers(choose().c)
+    monkeypatch.setenv("TPULAYER_CC", str(script))
+    assert sanitizers(choose().c).runtime == usual.runtime
 
 
 def test_streams_are_those_of_the_plain_build(image: Path, source: Path) -> None:

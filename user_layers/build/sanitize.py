@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from firmware_sim.errors import MissingError
 from firmware_sim.sanitized import preloaded
 from user_layers.build.builtin import Builtin, library_objects
 from user_layers.build.cache import locked
@@ -72,15 +73,14 @@ def sanitizers(compiler: Compiler) -> Sanitizers:
     checked = replace(compiler, flags=(*flags, *_CHECKS, *own), note=" with checks")
     if compiler.family == "zig":
         return Sanitizers(checked, "", "zig comes without AddressSanitizer, gcc and clang have it")
-    found = remembered(Path(compiler.argv[0]), ("address",), lambda path: _find_address(compiler))
-    if found["error"]:
+    try:
+        runtime = _address(compiler)
+    except MissingError as error:
         return Sanitizers(
-            checked, "", f"{compiler.title} has no AddressSanitizer that works: {found['error']}"
+            checked, "", f"{compiler.title} has no AddressSanitizer that works: {error.message}"
         )
     link = (*checked.link_flags, *_address_link(compiler))
-    return Sanitizers(
-        replace(checked, flags=(*checked.flags, _ADDRESS), link_flags=link), found["runtime"], ""
-    )
+    return Sanitizers(replace(checked, flags=(*checked.flags, _ADDRESS), link_flags=link), runtime, "")
 
 
 def sanitized_firmware(
@@ -156,20 +156,27 @@ def _address_link(compiler: Compiler) -> tuple[str, ...]:
     return (_ADDRESS, "-shared-libasan") if compiler.family == "clang" else (_ADDRESS,)
 
 
-def _find_address(compiler: Compiler) -> dict[str, str]:
+def _address(compiler: Compiler) -> str:
+    """The library that AddressSanitizer needs. MissingError says why it does not work; that is asked anew
+    each time, because installing the library changes no compiler."""
+    path = Path(compiler.argv[0])
+    found = remembered(path, ("address",), lambda _: {"runtime": _find_address(compiler)})["runtime"]
+    return found if not os.path.isabs(found) or os.path.exists(found) else _find_address(compiler)
+
+
+def _find_address(compiler: Compiler) -> str:
     """Build a library with AddressSanitizer, find what it needs, and see it find something in a process."""
     with tempfile.TemporaryDirectory(prefix="tpulayer-probe-") as name:
         source, library = Path(name) / "probe.c", Path(name) / "probe.so"
         source.write_text(_PROBE)
         link = (*compiler.link_flags, *_address_link(compiler))
-        built = run_compiler(
-            (*compiler.argv, "-O1", "-fPIC", _ADDRESS, *link, str(source), "-o", str(library))
-        )
+        flags = ("-O1", "-fPIC", _ADDRESS, *link)
+        built = run_compiler((*compiler.argv, *flags, str(source), "-o", str(library)))
         if built.returncode != 0 or not library.exists():
-            return {"error": first_line(built.stderr) or "it produced no file"}
+            raise MissingError(first_line(built.stderr) or "it produced no file")
         needed = _needed(library)
         if not needed:
-            return {"error": "what it builds names no library of it"}
+            raise MissingError("what it builds names no library of it")
         answer = run_compiler((*compiler.argv, f"-print-file-name={needed}")).stdout.strip()
         # where the compiler has it, else where the loader looks by itself
         runtime = os.path.realpath(answer) if os.path.isabs(answer) else needed
@@ -177,10 +184,10 @@ def _find_address(compiler: Compiler) -> dict[str, str]:
         sound = run_compiler((*load, "3"), preloaded(runtime))
         if sound.returncode != 0 or sound.stdout.strip() != "1":
             said = first_line(sound.stderr) or f"a process with {runtime} ended with {sound.returncode}"
-            return {"error": said}
+            raise MissingError(said)
         if "heap-buffer-overflow" not in run_compiler((*load, "4"), preloaded(runtime)).stderr:
-            return {"error": f"{runtime} does not see a write past the end"}
-    return {"error": "", "runtime": runtime}
+            raise MissingError(f"{runtime} does not see a write past the end")
+    return runtime
 
 
 def _needed(library: Path) -> str:
