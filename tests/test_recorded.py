@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +15,10 @@ import pytest
 from firmware_sim import recorded
 from firmware_sim.arm.images import keep, named
 from firmware_sim.device import Device
-from firmware_sim.errors import DeviceError, MissingError, TpulayerError, UsageError
+from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError, UsageError
 from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage
 from user_layers.build.builtin import builtin_artifacts
+from user_layers.build.kernel import kernel_firmware
 
 
 @pytest.fixture
@@ -40,14 +45,18 @@ def test_a_state_folder_that_cannot_be_written(
     assert recorded.folder_of(3) is None and not recorded.forget(3)
 
 
+@pytest.mark.parametrize("step", [1, 2])
 def test_a_record_that_fails_leaves_the_one_before(
-    state: Path, monkeypatch: pytest.MonkeyPatch, pair: FirmwareImage
+    state: Path, monkeypatch: pytest.MonkeyPatch, pair: FirmwareImage, step: int
 ) -> None:
     recorded.record(1, {"a": b"1"})
     before = recorded.folder_of(1)
+    replace, steps = os.replace, itertools.count(1)
 
-    def full(*args: object) -> None:
-        raise OSError(28, "No space left on device")
+    def full(source: Path, target: Path) -> None:
+        if next(steps) == step:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(MissingError, match="No space left on device"):
@@ -89,3 +98,38 @@ def test_what_okkernel_load_firmware_names(tmp_path: Path) -> None:
     assert named(tmp_path, "firmware_ddr.bin") == str(tmp_path)
     with pytest.raises(UsageError, match="path of the firmware is empty"):
         named("", "")
+
+
+LOOP = r"""
+#include "okk.h"
+void loops(const void *args) {
+    for (volatile int i = *(const int *)args; i != 0;) { /* here */
+    }
+}
+OKKERNEL_FUNC_REGISTER(loops)
+"""
+
+
+def test_a_device_that_runs_keeps_the_pair_it_booted(
+    state: Path, tmp_path: Path, pair: FirmwareImage
+) -> None:
+    """load_firmware and --forget meanwhile: after a reset it boots the same, and knows the source lines."""
+    (tmp_path / "loop.c").write_text(LOOP)
+    tcm = kernel_firmware([tmp_path / "loop.c"], kind="arm")
+    keep(FirmwareImage(tcm, tcm.with_name(DDR_NAME)), 2)
+    with Device(dev_id=2) as device:
+        keep(pair, 2)
+        assert recorded.folder_of(2) != device.firmware.path.parent
+        with pytest.raises(DeviceCrash, match=r"was stopped at .*loop\.c:4 in loops"):
+            device.launch("loops", struct.pack("<i", 1))
+        recorded.forget(2)
+        device.launch("loops", struct.pack("<i", 0))
+    assert recorded.folder_of(2) is None
+    assert len(list((state / "devices").iterdir())) == 2  # in use: this process has opened both
+    # once nobody uses them they go
+    use = "from firmware_sim.recorded import *; record(2, {}); folder_of(2); record(2, {})"
+    subprocess.run([sys.executable, "-c", use], check=True, timeout=60)
+    assert len(list((state / "devices").iterdir())) == 5
+    end = "from firmware_sim.recorded import *; forget(2)"
+    subprocess.run([sys.executable, "-c", end], check=True, timeout=60)
+    assert len(list((state / "devices").iterdir())) == 2
