@@ -30,7 +30,11 @@ _QUEUE_FIELDS = {
     Engine.BD: (*_ID_FIELDS[Engine.BD], "cmd_end", "cmd_intr_en", "cmd_keep"),
     Engine.GDMA: (*_ID_FIELDS[Engine.GDMA], "chain_end", "intr_en", "barrier_enable"),
 }
+_KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELDS.items()}
 _PLANS_MAX = 20_000
+
+Segment = tuple[Engine, int, int]
+"""Commands [first, last) of one engine, done one after the other."""
 
 
 class _Plan:
@@ -56,7 +60,7 @@ class Tpu:
         self.bd_id = 0
         self.gdma_id = 0
         self.cycles = 0.0
-        self._plans: dict[tuple[Engine, bytes], _Plan] = {}
+        self._plans: dict[Engine, dict[bytes, _Plan]] = {engine: {} for engine in Engine}
 
     @property
     def filtered(self) -> int:
@@ -76,49 +80,70 @@ class Tpu:
         columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
         bd_first = _first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
         gdma_first = _first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
-        order = _replay_order(columns, bd_first, gdma_first, where)
-        plans = {e: self._plan_keys(e, c) for e, c in columns.items()}
-        done = {Engine.BD: bd_first, Engine.GDMA: gdma_first}
-        clock = _Clock(columns, bd_first, gdma_first, self.cycles)
+        waits = {e: _waits(c, e) for e, c in columns.items()}
+        segments = _replay_order(columns, waits, bd_first, gdma_first, where)
+        keys = {e: _plan_keys(e, c) for e, c in columns.items()}
+        # both engines' time: when each command ended, after the batch's begin
+        ends = {e: [self.cycles] for e in Engine}
+        # the place in the other engine's ends of what each command waits for
+        waited = {
+            Engine.BD: np.maximum(waits[Engine.BD] - gdma_first, 0).tolist(),
+            Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
+        }
         try:
             with np.errstate(all="ignore"), flushing():
-                for engine, index in order:
-                    plan = self._plan(engine, plans[engine][index], columns[engine], index, where)
-                    try:
-                        plan.run()
-                    except (DeviceError, MemoryError) as error:  # what only the data shows
-                        row = columns[engine].row(index)
-                        known = _known(error)
-                        raise _located(known, engine, row, index, lookup(engine, row), where) from None
-                    done[engine] += 1
-                    clock.advance(engine, index, plan.cycles)
+                for engine, first, last in segments:
+                    known, own, to_do, places = (
+                        self._plans[engine],
+                        ends[engine],
+                        keys[engine],
+                        waited[engine],
+                    )
+                    other = ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
+                    end = own[-1]
+                    for index in range(first, last):
+                        plan = known.get(to_do[index])
+                        if plan is None:
+                            plan = self._new_plan(engine, to_do[index], columns[engine], index, where)
+                        try:
+                            plan.run()
+                        except (DeviceError, MemoryError) as error:  # what only the data shows
+                            row = columns[engine].row(index)
+                            told = _known(error)
+                            raise _located(told, engine, row, index, lookup(engine, row), where) from None
+                        # it starts when its engine is free and the id it waits for is done
+                        start = other[places[index]]
+                        end = (start if start > end else end) + plan.cycles
+                        own.append(end)
         finally:
-            self.bd_id, self.gdma_id = done[Engine.BD], done[Engine.GDMA]
-            self.cycles = clock.end()
+            self.bd_id = bd_first + len(ends[Engine.BD]) - 1
+            self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
+            self.cycles = max(one[-1] for one in ends.values())
 
-    def _plan_keys(self, engine: Engine, columns: Columns) -> list[bytes]:
-        words = columns.words & ~LAYOUTS[engine].mask(*_QUEUE_FIELDS[engine])
-        data = words.tobytes()
-        return [data[i : i + 128] for i in range(0, len(data), 128)]
-
-    def _plan(self, engine: Engine, key: bytes, columns: Columns, index: int, where: Where | None) -> _Plan:
-        plan = self._plans.get((engine, key))
-        if plan is None:
-            row = columns.row(index)
-            instruction: Instruction | None = None
-            try:
-                instruction = lookup(engine, row)
-                if instruction.semantics is None:
-                    raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
-                run = instruction.semantics.bind(row, self.memory)
-                cycles = instruction.semantics.cycles(row).chip
-            except (DeviceError, MemoryError) as error:
-                raise _located(_known(error), engine, row, index, instruction, where) from None
-            plan = _Plan(run, cycles)
-            if len(self._plans) >= _PLANS_MAX:
-                self._plans.clear()
-            self._plans[engine, key] = plan
+    def _new_plan(
+        self, engine: Engine, key: bytes, columns: Columns, index: int, where: Where | None
+    ) -> _Plan:
+        row = columns.row(index)
+        instruction: Instruction | None = None
+        try:
+            instruction = lookup(engine, row)
+            if instruction.semantics is None:
+                raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
+            run = instruction.semantics.bind(row, self.memory)
+            cycles = instruction.semantics.cycles(row).chip
+        except (DeviceError, MemoryError) as error:
+            raise _located(_known(error), engine, row, index, instruction, where) from None
+        plan = _Plan(run, cycles)
+        if sum(map(len, self._plans.values())) >= _PLANS_MAX:
+            for plans in self._plans.values():
+                plans.clear()
+        self._plans[engine][key] = plan
         return plan
+
+
+def _plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
+    data = (columns.words & _KEPT[engine]).tobytes()
+    return [data[i : i + 128] for i in range(0, len(data), 128)]
 
 
 def _command(engine: Engine, row: Row, index: int, where: Where | None) -> str:
@@ -195,50 +220,33 @@ def _never(
 
 
 def _replay_order(
-    columns: dict[Engine, Columns], bd_first: int, gdma_first: int, where: Where | None
-) -> list[tuple[Engine, int]]:
+    columns: dict[Engine, Columns],
+    waits: dict[Engine, npt.NDArray[np.int64]],
+    bd_first: int,
+    gdma_first: int,
+    where: Where | None,
+) -> list[Segment]:
     """A valid order: GDMA commands by id, after each the BD commands that wait for it.
 
     Raises DeviceError for a wait on an id that never comes (also: two commands waiting for each other).
     """
-    bd_waits, gdma_waits = (_waits(columns[e], e) for e in (Engine.BD, Engine.GDMA))
+    bd_waits, gdma_waits = waits[Engine.BD], waits[Engine.GDMA]
     n, m = len(bd_waits), len(gdma_waits)
-    late = np.nonzero(bd_waits > gdma_first + m)[0]
-    if len(late):
+    if n and bd_waits[-1] > gdma_first + m:
+        late = np.nonzero(bd_waits > gdma_first + m)[0]
         raise _never(columns, Engine.BD, int(late[0]), gdma_first + m, where)
+    if not m:
+        return [(Engine.BD, 0, n)]
     # BD commands done before GDMA command i: those that wait for an earlier id
     before = np.searchsorted(bd_waits, gdma_first + 1 + np.arange(m), side="left")
     late = np.nonzero(gdma_waits > bd_first + before)[0]
     if len(late):
         i = int(late[0])
         raise _never(columns, Engine.GDMA, i, bd_first + int(before[i]), where)
-    order: list[tuple[Engine, int]] = []
-    done = 0
+    segments: list[Segment] = []
+    done = begun = 0
     for i, b in enumerate(before.tolist()):
-        order += [(Engine.BD, k) for k in range(done, b)]
-        order.append((Engine.GDMA, i))
-        done = b
-    order += [(Engine.BD, k) for k in range(done, n)]
-    return order
-
-
-class _Clock:
-    """Both engines' time: a command starts when its engine is free and the id it waits for is done."""
-
-    def __init__(self, columns: dict[Engine, Columns], bd_first: int, gdma_first: int, start: float) -> None:
-        self._start = start
-        self._waits = {e: _waits(columns[e], e).tolist() for e in columns}
-        self._first = {Engine.BD: gdma_first, Engine.GDMA: bd_first}  # of the engine waited for
-        self._ends: dict[Engine, list[float]] = {Engine.BD: [], Engine.GDMA: []}
-        self._other = {Engine.BD: self._ends[Engine.GDMA], Engine.GDMA: self._ends[Engine.BD]}
-
-    def advance(self, engine: Engine, index: int, cycles: float) -> None:
-        ends = self._ends[engine]
-        start = ends[-1] if ends else self._start
-        waited = self._waits[engine][index] - self._first[engine] - 1
-        if waited >= 0:
-            start = max(start, self._other[engine][waited])
-        ends.append(start + cycles)
-
-    def end(self) -> float:
-        return max([self._start, *(e[-1] for e in self._ends.values() if e)])
+        if b > done:
+            segments += [(Engine.GDMA, begun, i), (Engine.BD, done, b)]
+            done, begun = b, i
+    return [*segments, (Engine.GDMA, begun, m), (Engine.BD, done, n)]
