@@ -229,7 +229,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         link.activity = f"firmware {path}"
         controller = Controller(memory, processor, link, int(str(header["max_instructions"])))
         if ddr:
-            from firmware_sim.arm.firmware_arm import ArmFirmware  # and with it the ARM emulator
+            with link.busy():  # a cold disk is no fault of the firmware
+                from firmware_sim.arm.firmware_arm import ArmFirmware  # and with it the ARM emulator
 
             image = FirmwareImage(path, Path(ddr))
             name = f"device {header['dev_id']}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from importlib import import_module
 from pathlib import Path
 
 from tests.fuzz.driver import Finding, Target, attempt, fuzz, load
+from tests.fuzz.requests import SANITIZE
 
 WHAT = {"images": 10, "bmodels": 1, "messages": 1, "descriptors": 50, "programs": 10}
 """The fuzzers, and after how many cases the device is looked at."""
@@ -30,7 +32,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"), help="folder for failing cases")
     parser.add_argument("--replay", type=Path, nargs="+", help="run these saved cases instead")
+    parser.add_argument("--sanitize", action="store_true", help="native firmware with the compiler's checks")
     options = parser.parse_args()
+    if options.sanitize:
+        os.environ[SANITIZE] = "1"
     if options.replay:
         return _replay(options.replay)
     print(f"seed {options.seed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from pathlib import Path
@@ -18,6 +19,7 @@ from user_layers.build.kernel import kernel_firmware
 
 BLOBS = DDR_BASE + 0x600_0000  # what a case puts into DDR
 _SANE = DDR_BASE + 0x580_0000
+SANITIZE = "TPULAYER_FUZZ_SANITIZE"  # an environment variable: native firmware with checks when it is set
 WATCHDOG = 0.5  # s
 _BOOT_LIMIT = 3.0  # s
 
@@ -40,7 +42,11 @@ class Devices:
     def __init__(self) -> None:
         fuzz_limits()
         source = Path(__file__).with_name("kernels.c")
-        self._open = {kind: open_device(kernel_firmware([source], kind=kind)) for kind in KINDS}
+        checked = bool(os.environ.get(SANITIZE))
+        self._open = {
+            kind: open_device(kernel_firmware([source], kind=kind, sanitize=checked and kind == "native"))
+            for kind in KINDS
+        }
         self._calls = 0
 
     def of(self, kind: Kind) -> Device:
