@@ -68,6 +68,9 @@ void says(const void *args) {
 }
 OKKERNEL_FUNC_REGISTER(says)
 
+void says_much(const void *args) { OKKERNEL_LOG("<%*d>\n", *(const int *)args, 7); }
+OKKERNEL_FUNC_REGISTER(says_much)
+
 void prints(const void *args) {
     const args_t *a = args;
     printf("n is %d\n", a->n);

@@ -86,14 +86,17 @@ def test_query_lists_layers_and_kernels(device: Device) -> None:
     info = device.query()
     assert info.layers == (FirmwareLayer("TPU_ADD", 0, 4, 0x1234), FirmwareLayer("TPU_BOOM", 1, 4, 0x1234))
     assert {"plus_one", "never_returns"} <= set(info.kernels)
-    assert len(info.kernels) == 19
+    assert len(info.kernels) == 20
 
 
 def test_log(image: FirmwareImage) -> None:
     lines: list[str] = []
     with Device(image, on_log=lines.append) as device:
         device.launch("says")
-    assert lines == ["I am kernel 7\n"]
+        assert lines == ["I am kernel 7\n"]
+        lines.clear()
+        device.launch("says_much", struct.pack("<i", 100_000))
+    assert "".join(lines) == f"<{'7':>100000}>\n"
 
 
 def test_what_c_prints_comes_out(image: FirmwareImage, capfd: pytest.CaptureFixture[str]) -> None:

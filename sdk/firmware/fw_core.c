@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bm1684_fields.h"
+#include "fw_format.h"
 
 fw_state fw;
 
@@ -47,17 +48,26 @@ void fw_assert_failed(const char *assertion, const char *file, int line, const c
     fw_fail(FW_STATUS_ASSERT, "%s:%d: %s: assertion \"%s\" failed", file, line, function, assertion);
 }
 
+/* ---- the log ---- */
+
+static void to_log(fw_sink *sink) {
+    if (sink->used > 0) fw.platform->log(sink->text, (uint32_t)sink->used);
+    sink->used = 0;
+}
+
 void fw_log(int level, char *format, ...) {
     (void)level;
+    if (fw.platform == NULL || fw.platform->log == NULL) return;
     char text[1024];
+    fw_sink sink = {.text = text, .capacity = sizeof text, .full = to_log};
     va_list arguments;
     va_start(arguments, format);
-    int length = fw_platform_format(text, sizeof text, format, arguments);
+    fw_format_to(&sink, format, arguments);
     va_end(arguments);
-    if (length < 0 || fw.platform == NULL || fw.platform->log == NULL) return;
-    uint32_t bytes = (uint32_t)length < sizeof text ? (uint32_t)length : (uint32_t)sizeof text - 1;
-    fw.platform->log(text, bytes);
+    to_log(&sink);
 }
+
+/* ---- text ---- */
 
 void fw_text(char *text, size_t capacity, const char *format, ...) {
     va_list arguments;

@@ -10,4 +10,16 @@
  * is not known is copied as it stands, with all that follows. */
 int fw_format(char *text, size_t capacity, const char *format, va_list arguments);
 
+/* Where formatted text goes. */
+typedef struct fw_sink {
+    char *text;
+    size_t capacity;
+    size_t used;                   /* characters in text */
+    size_t total;                  /* characters so far */
+    void (*full)(struct fw_sink *); /* empties text; NULL: what does not fit is only counted */
+} fw_sink;
+
+/* Formats into the sink; false when the number of characters does not fit in an int. */
+_Bool fw_format_to(fw_sink *sink, const char *format, va_list arguments);
+
 #endif

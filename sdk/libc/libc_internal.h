@@ -20,17 +20,6 @@
 #define FW_PLAIN_LOOPS __attribute__((optimize("no-tree-loop-distribute-patterns")))
 #endif
 
-/* Where formatted text goes. */
-typedef struct fw_sink {
-    char *text;
-    size_t capacity;
-    size_t used;                   /* characters in text */
-    size_t total;                  /* characters so far */
-    void (*full)(struct fw_sink *); /* empties text; NULL: what does not fit is only counted */
-} fw_sink;
-
-/* Formats into the sink; false when the number of characters does not fit in an int. */
-_Bool fw_format_to(fw_sink *sink, const char *format, va_list arguments);
 void fw_sink_put(fw_sink *sink, const char *text, size_t bytes);
 void fw_sink_pad(fw_sink *sink, char character, size_t count);
 
