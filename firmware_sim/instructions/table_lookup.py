@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -53,21 +54,40 @@ def _bind(row: Row, memory: Memory) -> Run:
     source = Dense(memory, index, np.uint8 if index.itemsize == 1 else np.uint32)
     entries = memory.view(table, table.parts()[0], np.uint32).reshape(-1)
     target = Dense(memory, out, np.uint32)
-    apart = out.same_place(index) or not out.may_overlap(index)
-    whole = len(entries) >= _INDICES and index.itemsize == WORD
-    rows = rows_of([out, index]) if apart and whole and mode.HARDWARE else None
-    if rows is not None:
-        words = memory.flat(Space.LOCAL).view(np.uint32)
-        return run_rows("lookup", [words, words, entries], rows)
+    in_place = out.same_place(index) and index.itemsize == WORD
+    apart = in_place or not out.may_overlap(index)
+    rows = rows_of([out, index]) if apart and mode.HARDWARE else None
+    local = memory.flat(Space.LOCAL)
+    arguments = [
+        local.view(np.uint32),
+        local.view(np.uint32 if index.itemsize == WORD else np.uint8),
+        entries,
+    ]
+    if rows is not None and len(entries) >= _INDICES:
+        return run_rows("lookup", arguments, rows)
 
-    def run() -> None:
-        at = source.load() & 0xFF
-        largest = int(at.max())
+    def check(largest: int) -> None:
         if largest >= len(entries):
             raise DeviceError(
                 f"opd0: index {largest} is beyond the table of {len(entries)} words",
                 hint="load a longer table (opd1_h counts blocks of 32 words) or keep the indices below",
             )
+
+    if rows is not None:
+        from firmware_sim.instructions.loops import elementwise as loops
+
+        largest_index = partial(loops.largest_index, arguments[1], rows.at, rows.width)
+        write = run_rows("lookup", arguments, rows)
+
+        def run_checked() -> None:
+            check(largest_index())
+            write()
+
+        return run_checked
+
+    def run() -> None:
+        at = source.load() & 0xFF
+        check(int(at.max()))
         target.store(entries[at])
 
     return run

@@ -311,9 +311,19 @@ def taylor(out, x, coefficients, at, width):  # type: ignore[no-untyped-def]
 
 
 @_loop
+def largest_index(x, at, width):  # type: ignore[no-untyped-def]
+    """The largest low byte of the indices, which are at[1]."""
+    largest = 0
+    for row in range(at.shape[1]):
+        for index in _row(x, at[1, row], width):
+            largest = max(largest, index & 255)
+    return largest
+
+
+@_loop
 def lookup(out, x, table, at, width):  # type: ignore[no-untyped-def]
-    """Each result the entry at the low byte of an index; the table has all 256 entries."""
+    """Each result the entry at the low byte of an index; none is beyond the table. x: words or bytes."""
     for row in range(at.shape[1]):
         r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
         for i in range(width):
-            r[i] = table[a[i] & np.uint32(255)]
+            r[i] = table[np.uint32(a[i]) & np.uint32(255)]
