@@ -152,22 +152,21 @@ def divide(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 
 @_loop
-def divide_add(out, x, y, old, at, width):  # type: ignore[no-untyped-def]
+def divide_add(out, x, y, _old, at, width):  # type: ignore[no-untyped-def]
+    """The last operand is the old result, read as `r`: of two rows the compiler would fear an overlap."""
     for row in range(at.shape[1]):
         r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        c = _row(old, at[3, row], width)
         for i in range(width):
-            r[i] = _bits(_quotient(a[i], b[i]) + _float(c[i]))
+            r[i] = _bits(_quotient(a[i], b[i]) + _float(r[i]))
 
 
 @_loop
-def multiply_add(out, x, y, added, at, width):  # type: ignore[no-untyped-def]
+def multiply_add(out, x, y, _old, at, width):  # type: ignore[no-untyped-def]
+    """The last operand is the old result, read as `r`: of two rows the compiler would fear an overlap."""
     for row in range(at.shape[1]):
         r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        c = _row(added, at[3, row], width)
         for i in range(width):
-            product = _float(a[i]) * _float(b[i])
-            r[i] = _bits(product + _float(c[i]))
+            r[i] = _bits(_float(a[i]) * _float(b[i]) + _float(r[i]))
 
 
 @_loop
@@ -181,12 +180,13 @@ def scale_bias(out, x, bias, scale, at, width):  # type: ignore[no-untyped-def]
 
 
 @_loop
-def scale_bias_add(out, x, bias, scale, old, at, width):  # type: ignore[no-untyped-def]
+def scale_bias_add(out, x, bias, scale, _old, at, width):  # type: ignore[no-untyped-def]
+    """The last operand is the old result, read as `r`: of two rows the compiler would fear an overlap."""
     for row in range(at.shape[1]):
         r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(bias, at[2, row], width)
-        c, d = _row(scale, at[3, row], width), _row(old, at[4, row], width)
+        c = _row(scale, at[3, row], width)
         for i in range(width):
-            r[i] = _bits((_float(a[i]) * _float(c[i]) + _float(b[i])) + _float(d[i]))
+            r[i] = _bits((_float(a[i]) * _float(c[i]) + _float(b[i])) + _float(r[i]))
 
 
 @_loop
