@@ -25,7 +25,8 @@ from tests.fuzz.driver import Case, Target
 from tests.fuzz.mutate import damage, number
 from tests.fuzz.requests import BLOBS, Devices, any_kind, fill, request, send
 
-_CONST, _EXPAND = BUILTIN_OP_BASE, BUILTIN_OP_BASE + 1
+_CONST, _EXPAND, _MANY = BUILTIN_OP_BASE, BUILTIN_OP_BASE + 1, 0
+_MANY_HASH = 0x77  # of kernels.c
 _DATA = BLOBS + 0x10_0000
 _NEURONS, _NEURON_BYTES = BLOBS + 0x20_0000, 0x10_0000
 _SHAPE = (2, 3, 4, 5)
@@ -33,6 +34,10 @@ _ROOM = 4096
 
 
 def _param(op_type: int, rng: random.Random) -> bytes:
+    if op_type == _MANY:
+        if rng.randrange(3):
+            return bytes(8)
+        return struct.pack("<ii", rng.choice((-1, *range(8))), number(rng, 31) * rng.choice((1, 1, -1)))
     if op_type == _EXPAND:
         return struct.pack("<i", rng.choice((0, 1, -1)))
     return struct.pack("<fii", 1.5, rng.choice((0, 1, 2, 3, 4, 10000)), rng.randrange(2))
@@ -52,7 +57,7 @@ def _dynamic(rng: random.Random) -> Program:
         if rng.randrange(5) == 0:
             steps.append(Step(StepOp.COPY, (i - 1,), (i,), name=f"copy {i}"))
         else:
-            op = rng.choice((_CONST, _CONST, _EXPAND))
+            op = rng.choice((_CONST, _EXPAND, _MANY, _MANY))
             steps.append(
                 Step(
                     StepOp.GLOBAL,
@@ -65,6 +70,9 @@ def _dynamic(rng: random.Random) -> Program:
                     rng.choice((0, 0, 256)),
                 )
             )
+    steps = [replace(s, param_check=_MANY_HASH) if s.op_type == _MANY else s for s in steps]
+    if rng.randrange(4) == 0:
+        steps = [steps[0]] * rng.randint(2, 12) + steps[1:]
     return Program(tensors, steps, 1, 1)
 
 
@@ -139,10 +147,8 @@ def _mutate(rng: random.Random, p: Program) -> Program:
                     lambda s=s: replace(s, opcode=rng.choice(list(StepOp))),
                     lambda s=s, some=some: replace(s, inputs=some),
                     lambda s=s, some=some: replace(s, outputs=some),
-                    lambda s=s: replace(s, outputs=s.outputs * 2),
-                    lambda s=s: replace(
-                        s, op_type=rng.choice((_CONST, _EXPAND, _EXPAND + 1, number(rng, 31)))
-                    ),
+                    lambda s=s: replace(s, outputs=s.outputs * rng.choice((2, 3, 16))),
+                    lambda s=s: replace(s, op_type=rng.choice((_CONST, _EXPAND, _MANY, number(rng, 31)))),
                     lambda s=s: replace(s, param=damage(rng, s.param, 2)),
                     lambda s=s: replace(s, param=b""),
                     lambda s=s: replace(s, buffer_addr=number(rng, 64), buffer_bytes=number(rng, 64)),
@@ -189,8 +195,8 @@ def _run(rng: random.Random, dynamic: bool) -> Case:
 
 
 def _shape(rng: random.Random) -> Case:
-    op = rng.choice((_CONST, _EXPAND, _EXPAND, number(rng, 31)))
-    param = _param(_CONST if op == _CONST else _EXPAND, rng)
+    op = rng.choice((_CONST, _EXPAND, _MANY, _MANY, number(rng, 31)))
+    param = _param(op if op in (_CONST, _MANY) else _EXPAND, rng)
     if rng.randrange(2):
         param = damage(rng, param, 2)
     tensor, host = TensorRecord(_SHAPE), b""
