@@ -1,0 +1,285 @@
+/* TPU_MATMUL: product of matrices, with numpy's rules for shapes: batch dimensions are broadcast, a first operand
+ * of one dimension is a row, a second one a column, and that dimension is absent from the result. */
+#include "bm_layer_shape.h"
+#include "bmcompiler_tpulayer_device.h"
+#include "okk.h"
+
+#define LINE 128        /* bytes of a channel's share of one row: up to 32 columns, aligned */
+#define LINES 4096      /* of them in local memory */
+#define LEFT_WIDTH 32   /* columns of the left matrix in a channel */
+#define SUM_MAX 2048    /* columns of the left matrix at a time: one channel on each lane */
+#define COLUMNS_MAX 2048 /* columns of the result at a time, 32 to a lane */
+
+/* Inputs: left, right, and optionally one number per column of the result that is added (a Gemm's C of another
+ * shape is a following addition). Operands that are stored transposed are loaded element by element, which is
+ * slow: constants had better be transposed when the graph is made. */
+__BM_PARAM__(TPU_MATMUL)
+typedef struct {
+    int trans_a; /* 1: the left matrices are stored as [k, m] */
+    int trans_b; /* 1: the right ones as [n, k] */
+    float alpha; /* factor of the product; 0 stands for 1 */
+} tpu_matmul_param_t;
+
+/* ---- shapes ---- */
+
+typedef struct {
+    int m, n, k;
+    int batch_dims;                  /* of the result */
+    int batch[MAX_SHAPE_DIMS];
+    unsigned long long batches;
+    unsigned long long left_step[MAX_SHAPE_DIMS], right_step[MAX_SHAPE_DIMS]; /* elements; 0 where broadcast */
+    bool row, column;                /* an operand of one dimension */
+    bool left_turned, right_turned;
+} product;
+
+/* Steps of an operand's batch dimensions, counted from the last. */
+static bool broadcast(const tpu_tensor_t *t, int matrix_dims, product *p, unsigned long long *step) {
+    unsigned long long size = 1;
+    for (int d = (int)t->dims - matrix_dims; d < (int)t->dims; d++) size *= (unsigned long long)t->shape[d];
+    const int own = (int)t->dims - matrix_dims;
+    for (int i = 0; i < p->batch_dims; i++) {
+        const int d = p->batch_dims - 1 - i, extent = i < own ? t->shape[own - 1 - i] : 1;
+        step[d] = extent == 1 ? 0 : size;
+        size *= (unsigned long long)extent;
+        if (extent != 1 && p->batch[d] != 1 && p->batch[d] != extent) return false;
+        if (extent != 1) p->batch[d] = extent;
+    }
+    return true;
+}
+
+static int product_of(const tpu_matmul_param_t *param, const tpu_tensor_t *in, product *p) {
+    const tpu_tensor_t *a = &in[0], *b = &in[1];
+    if (a->dims < 1 || b->dims < 1) return BM_LAYER_NOT_SUPPORTED;
+    *p = (product){.row = a->dims == 1, .column = b->dims == 1};
+    p->left_turned = param->trans_a && !p->row;
+    p->right_turned = param->trans_b && !p->column;
+    const int *am = a->shape + a->dims - (p->row ? 1 : 2), *bm = b->shape + b->dims - (p->column ? 1 : 2);
+    p->m = p->row ? 1 : am[p->left_turned];
+    p->k = p->row ? am[0] : am[!p->left_turned];
+    const int rows = p->column ? bm[0] : bm[p->right_turned];
+    p->n = p->column ? 1 : bm[!p->right_turned];
+    if (rows != p->k) return BM_LAYER_PARAM_INVALID;
+    const int left_dims = (int)a->dims - (p->row ? 1 : 2), right_dims = (int)b->dims - (p->column ? 1 : 2);
+    p->batch_dims = left_dims > right_dims ? left_dims : right_dims;
+    for (int d = 0; d < p->batch_dims; d++) p->batch[d] = 1;
+    if (!broadcast(a, p->row ? 1 : 2, p, p->left_step) || !broadcast(b, p->column ? 1 : 2, p, p->right_step))
+        return BM_LAYER_PARAM_INVALID;
+    p->batches = layer_elements(p->batch, 0, p->batch_dims);
+    return BM_LAYER_OK;
+}
+
+__BM_SHAPE__(TPU_MATMUL)
+int matmul_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_matmul_param_t) || in_num < 2 || in_num > 3 || out_num != 1)
+        return BM_LAYER_PARAM_INVALID;
+    const tpu_matmul_param_t *q = param;
+    if ((q->trans_a | q->trans_b) & ~1) return BM_LAYER_PARAM_INVALID;
+    if (!layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
+    product p;
+    const int code = product_of(q, in_tensors, &p);
+    if (code != BM_LAYER_OK) return code;
+    if (in_num == 3 && in_tensors[2].elem_num != p.n) return BM_LAYER_PARAM_INVALID;
+    tpu_tensor_t *out = &out_tensors[0];
+    out->ttype = BMNET_NEURON;
+    out->dtype = DTYPE_FP32;
+    int dims = p.batch_dims;
+    for (int d = 0; d < dims; d++) out->shape[d] = p.batch[d];
+    if (!p.row) out->shape[dims++] = p.m;
+    if (!p.column) out->shape[dims++] = p.n;
+    if (dims == 0) out->shape[dims++] = 1; /* row times column: one number */
+    out->dims = (unsigned int)dims;
+    return BM_LAYER_OK;
+}
+
+/* ---- the work: every tile of the result, sum by sum ---- */
+
+typedef struct {
+    product p;
+    unsigned long long left, right, bias, out; /* addresses; bias 0: none */
+    float alpha;
+    int rows, columns, sums; /* of a tile, at most; sums: how many columns of the left matrix at a time */
+    local_addr_t left_buffer[2], right_buffer[2], out_buffer[2], bias_buffer[2];
+} job;
+
+/* One command's share: rows m.., columns n.. of the result of batch b, summed over k.. */
+typedef struct {
+    unsigned long long b;
+    int m, n, k, rows, columns, sums;
+    unsigned long long left, right; /* addresses of its operands */
+    int left_at, right_at, out_at;  /* which buffers */
+    bool loads_left, loads_right, first, last;
+} share;
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+static void plan(job *j) {
+    product *p = &j->p;
+    bool one_right = true;
+    for (int d = 0; d < p->batch_dims; d++) one_right &= p->right_step[d] == 0;
+    const unsigned long long all = p->batches * (unsigned long long)p->m;
+    if (one_right && !p->left_turned && all <= 0x7fffffff) {
+        /* All batches multiply one matrix: their rows are rows of one product (none is repeated then). */
+        p->m = (int)all;
+        p->batches = 1;
+        p->batch_dims = 0;
+    }
+    const int lines = LINES - 2;
+    j->columns = least(p->n, COLUMNS_MAX);
+    j->rows = least(p->m, 512);
+    j->sums = least(least(p->k, SUM_MAX), (lines - 4 * j->rows) / 2);
+    j->rows = least(p->m, (lines - 2 * j->sums) / 4);
+    local_addr_t next = 0;
+    for (int i = 0; i < 2; i++) {
+        j->right_buffer[i] = next;
+        next += (local_addr_t)(j->sums * LINE);
+    }
+    for (int i = 0; i < 2; i++) {
+        j->left_buffer[i] = next;
+        next += (local_addr_t)(j->rows * LINE);
+    }
+    for (int i = 0; i < 2; i++) {
+        j->out_buffer[i] = next;
+        next += (local_addr_t)(j->rows * LINE);
+    }
+    for (int i = 0; i < 2; i++) {
+        j->bias_buffer[i] = next;
+        next += LINE;
+    }
+}
+
+/* Fills in what follows from a share's place, and which operands are there from the share before. */
+static void prepare(const job *j, share *s, const share *before) {
+    const product *p = &j->p;
+    s->rows = least(j->rows, p->m - s->m);
+    s->columns = least(j->columns, p->n - s->n);
+    s->sums = least(j->sums, p->k - s->k);
+    s->first = s->k == 0;
+    s->last = s->k + s->sums == p->k;
+    unsigned long long left = 0, right = 0, index = s->b;
+    for (int d = p->batch_dims - 1; d >= 0; d--) {
+        const unsigned long long extent = (unsigned long long)p->batch[d], at = index % extent;
+        index /= extent;
+        left += at * p->left_step[d];
+        right += at * p->right_step[d];
+    }
+    const unsigned long long m = (unsigned long long)s->m, n = (unsigned long long)s->n, k = (unsigned long long)s->k;
+    left += p->left_turned ? k * (unsigned long long)p->m + m : m * (unsigned long long)p->k + k;
+    right += p->right_turned ? n * (unsigned long long)p->k + k : k * (unsigned long long)p->n + n;
+    s->left = j->left + 4 * left;
+    s->right = j->right + 4 * right;
+    s->loads_left = before == NULL || s->left != before->left || s->rows != before->rows || s->sums != before->sums;
+    s->loads_right = before == NULL || s->right != before->right || s->columns != before->columns ||
+                     s->sums != before->sums;
+    s->left_at = before == NULL ? 0 : before->left_at ^ (int)s->loads_left;
+    s->right_at = before == NULL ? 0 : before->right_at ^ (int)s->loads_right;
+    s->out_at = before == NULL ? 0 : before->out_at ^ (int)s->first;
+}
+
+static bool next_share(const job *j, const share *now, share *next) {
+    *next = *now;
+    if ((next->k += j->sums) >= j->p.k) {
+        next->k = 0;
+        if ((next->m += j->rows) >= j->p.m) {
+            next->m = 0;
+            if ((next->n += j->columns) >= j->p.n) {
+                next->n = 0;
+                if (++next->b == j->p.batches) return false;
+            }
+        }
+    }
+    prepare(j, next, now);
+    return true;
+}
+
+static int width_of(int columns) { return (columns + 63) / 64; }
+
+/* Element [r, c] from source[c * step + r]. */
+static void load_turned(local_addr_t target, unsigned long long source, int rows, int columns, int width, int step) {
+    const dim4 to = {32, 32, 1, 1}, from = {1, width * step, step, 1};
+    const int whole = columns / width, rest = columns % width;
+    if (whole > 0) {
+        const dim4 shape = {rows, whole, width, 1};
+        okk_gdma_32bit_cpy_S2L(target, source, &shape, &to, &from);
+    }
+    if (rest > 0) {
+        const dim4 shape = {rows, 1, rest, 1};
+        okk_gdma_32bit_cpy_S2L(target + (local_addr_t)whole * okk_local_mem_size_per_npu(),
+                               source + 4ull * (unsigned long long)(whole * width) * (unsigned long long)step, &shape,
+                               &to, &from);
+    }
+}
+
+static void load(const job *j, const share *s) {
+    const product *p = &j->p;
+    const local_addr_t left = j->left_buffer[s->left_at], right = j->right_buffer[s->right_at];
+    if (s->loads_left) {
+        const int width = least(s->sums, LEFT_WIDTH);
+        if (p->left_turned)
+            load_turned(left, s->left, s->rows, s->sums, width, p->m);
+        else
+            okk_gdma_32bit_matrix_S2L(left, s->left, s->rows, s->sums, width, p->k);
+    }
+    if (s->loads_right) {
+        const int width = width_of(s->columns);
+        if (p->right_turned)
+            load_turned(right, s->right, s->sums, s->columns, width, p->k);
+        else
+            okk_gdma_32bit_matrix_S2L(right, s->right, s->sums, s->columns, width, p->n);
+    }
+    if (j->bias != 0 && s->last)
+        okk_gdma_32bit_matrix_S2L(j->bias_buffer[s->out_at], j->bias + 4ull * (unsigned long long)s->n, 1, s->columns,
+                                  width_of(s->columns), s->columns);
+}
+
+static void compute(const job *j, const share *s) {
+    const local_addr_t out = j->out_buffer[s->out_at];
+    const int width = width_of(s->columns);
+    okk_bdc_matmul(out, j->left_buffer[s->left_at], j->right_buffer[s->right_at], 0, s->rows, s->sums, s->columns,
+                   least(s->sums, LEFT_WIDTH), width, false, !s->first);
+    if (!s->last) return;
+    const dim4 shape = {s->rows, (s->columns + width - 1) / width, 1, width}, once = {0, 32, 32, 1};
+    if (j->alpha != 0 && j->alpha != 1) okk_bdc_mul_C(out, out, j->alpha, &shape, NULL, NULL);
+    if (j->bias != 0) okk_bdc_add(out, out, j->bias_buffer[s->out_at], &shape, NULL, NULL, &once);
+}
+
+static void store(const job *j, const share *s) {
+    const unsigned long long row = s->b * (unsigned long long)j->p.m + (unsigned long long)s->m;
+    okk_gdma_32bit_matrix_L2S(j->out + 4 * (row * (unsigned long long)j->p.n + (unsigned long long)s->n),
+                              j->out_buffer[s->out_at], s->rows, s->columns, width_of(s->columns), j->p.n);
+}
+
+__BM_GLOBAL__(TPU_MATMUL)
+int matmul_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                  const int out_num) {
+    (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    job j = {.left = in_tensors[0].addr, .right = in_tensors[1].addr, .out = out_tensors[0].addr};
+    j.bias = in_num == 3 ? in_tensors[2].addr : 0;
+    j.alpha = ((const tpu_matmul_param_t *)param)->alpha;
+    const int code = product_of(param, in_tensors, &j.p);
+    if (code != BM_LAYER_OK) return code;
+    plan(&j);
+
+    /* While one share is computed, the next one's operands are loaded and a finished tile is stored. */
+    share current = {0}, next = {0}, stored = {0};
+    prepare(&j, &current, NULL);
+    okk_initialize();
+    load(&j, &current);
+    for (bool more = true, storing = false; more || storing;) {
+        const bool computing = more;
+        okk_parallel_start();
+        if (computing) {
+            more = next_share(&j, &current, &next);
+            if (more) load(&j, &next);
+            compute(&j, &current);
+        }
+        if (storing) store(&j, &stored);
+        okk_parallel_end();
+        storing = computing && current.last;
+        stored = current;
+        current = next;
+    }
+    okk_poll();
+    return BM_LAYER_OK;
+}

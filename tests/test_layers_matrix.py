@@ -1,0 +1,164 @@
+"""Matrix products, reductions, softmax, normalizations and arguments of maxima, beside numpy in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from firmware_sim.errors import TpulayerError
+from tests.workspaces import make_workspace
+from user_layers.build.targets import build_layers
+from user_layers.graph import Graph
+from user_layers.toolkit import Toolkit
+
+Array = NDArray[Any]
+WAYS = ("static", "local", "dynamic")
+
+
+@pytest.fixture(scope="module")
+def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
+    """One device for all tests; the layers are built-in, so the workspace has none that matters."""
+    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
+    build_layers(ws)
+    with Toolkit(ws) as toolkit:
+        yield toolkit
+
+
+def sample(shape: Sequence[int], seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(tuple(shape)).astype(np.float32)
+
+
+def run(
+    toolkit: Toolkit,
+    op: str,
+    inputs: Sequence[Array],
+    param: Mapping[str, Any],
+    *,
+    consts: Sequence[Array] = (),
+    outputs: int = 1,
+    way: str = "static",
+    maxima: Sequence[Sequence[int]] | None = None,
+) -> list[Array]:
+    """One layer's outputs. maxima: the shapes that a dynamic net is compiled for, if not the inputs' own."""
+    graph = Graph(name="net", toolkit=toolkit)
+    names, feed = [], {}
+    for i, x in enumerate(inputs):
+        shape = x.shape if maxima is None else maxima[i]
+        names.append(graph.add_input(f"in{i}", shape))
+        feed[f"in{i}"] = x
+    names += [graph.add_const(f"const{i}", c) for i, c in enumerate(consts)]
+    outs = [f"out{i}" for i in range(outputs)]
+    graph.add_tpu_layer(op, names, param, outs)
+    for name in outs:
+        graph.add_output(name)
+    graph.compile(dynamic=way == "dynamic", opt=2 if way == "local" else 0)
+    return graph.run(feed)
+
+
+def near(got: Array, want: Array, limit: float = 1e-5) -> None:
+    """The error is at most `limit` of the largest value."""
+    assert got.shape == want.shape
+    assert np.isfinite(got).all()
+    assert np.abs(got - want).max() <= limit * max(float(np.abs(want).max()), 1e-30)
+
+
+def refused(toolkit: Toolkit, op: str, inputs: Sequence[Array], param: Mapping[str, Any]) -> None:
+    with pytest.raises(TpulayerError, match=op.removeprefix("TPU_").lower()) as caught:
+        run(toolkit, op, inputs, param)
+    assert "shape" in str(caught.value)
+
+
+# ---- TPU_MATMUL ----
+
+
+def product(a: Array, b: Array, param: Mapping[str, Any], bias: Array | None) -> Array:
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    if param.get("trans_a") and a.ndim > 1:
+        left = left.swapaxes(-1, -2)
+    if param.get("trans_b") and b.ndim > 1:
+        right = right.swapaxes(-1, -2)
+    made = np.atleast_1d(left @ right) * (param.get("alpha") or 1.0)
+    return np.asarray(made if bias is None else made + bias)
+
+
+MATRICES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((2, 3), (3, 4), {}),
+    ((3, 2, 50, 64), (64, 50), {}),  # one right matrix: the batches are rows
+    ((3, 1, 9, 70), (2, 70, 33), {"alpha": 0.5}),
+    ((5,), (5,), {}),
+    ((5,), (3, 5, 4), {}),
+    ((3, 4, 5), (5,), {"trans_b": 1}),
+    ((64, 70), (64, 80), {"trans_a": 1}),
+    ((70, 65), (81, 65), {"trans_b": 1}),
+    ((2, 70, 2200), (2, 90, 70), {"trans_a": 1, "trans_b": 1, "alpha": -2.0}),
+    ((1, 2300), (2300, 2100), {}),  # cut over n and k
+    ((700, 1500), (1500, 65), {}),  # cut over m and k: sums go on in another command
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("a", "b", "param"), MATRICES)
+def test_products(
+    toolkit: Toolkit, a: tuple[int, ...], b: tuple[int, ...], param: dict[str, Any], way: str
+) -> None:
+    x, y = sample(a), sample(b, 1)
+    (got,) = run(toolkit, "TPU_MATMUL", [x], param, consts=[y], way=way)
+    near(got, product(x, y, param, None))
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    batch=st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["both", "left", "right"])), max_size=3),
+    sizes=st.tuples(*[st.sampled_from([1, 2, 31, 33, 64, 130])] * 3),
+    turned=st.tuples(st.integers(0, 1), st.integers(0, 1)),
+    alpha=st.sampled_from([0.0, 1.0, 0.25]),
+    bias=st.booleans(),
+    dynamic=st.booleans(),
+)
+def test_products_of_batches(
+    toolkit: Toolkit,
+    batch: list[tuple[int, str]],
+    sizes: tuple[int, int, int],
+    turned: tuple[int, int],
+    alpha: float,
+    bias: bool,
+    dynamic: bool,
+) -> None:
+    m, k, n = sizes
+    a = [1 if which == "right" else extent for extent, which in batch]
+    b = [1 if which == "left" else extent for extent, which in batch]
+    x = sample([*a, *((k, m) if turned[0] else (m, k))])
+    y = sample([*b, *((n, k) if turned[1] else (k, n))], 1)
+    c = sample([n], 2) if bias else None
+    param = {"trans_a": turned[0], "trans_b": turned[1], "alpha": alpha}
+    added = [] if c is None else [c]
+    (got,) = run(toolkit, "TPU_MATMUL", [x, y], param, consts=added, way="dynamic" if dynamic else "static")
+    near(got, product(x, y, param, c))
+
+
+def test_a_product_of_a_dynamic_net_with_a_smaller_shape(toolkit: Toolkit) -> None:
+    x, y = sample((2, 9, 70)), sample((70, 50), 1)
+    (got,) = run(toolkit, "TPU_MATMUL", [x], {}, consts=[y], way="dynamic", maxima=[(5, 33, 70)])
+    near(got, product(x, y, {}, None))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "param"),
+    [
+        ([(3, 4), (5, 6)], {}),
+        ([(2, 3, 4), (3, 4, 5)], {}),
+        ([(3, 4), (4, 5)], {"trans_a": 2}),
+        ([(3, 4), (4, 5), (4,)], {}),
+        ([(3, 4)], {}),
+    ],
+)
+def test_matrices_that_do_not_fit(
+    toolkit: Toolkit, shapes: list[tuple[int, ...]], param: dict[str, Any]
+) -> None:
+    refused(toolkit, "TPU_MATMUL", [sample(s) for s in shapes], param)
