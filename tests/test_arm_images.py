@@ -296,6 +296,19 @@ def test_the_order_of_choice(workspace: Workspace, state: Path, monkeypatch: pyt
     assert struct.unpack("<8s", (own / DDR_NAME).read_bytes()[:8]) == (b"TPULAYFW",)
 
 
+def test_a_recorded_firmware_that_hides_the_workspaces_is_told(workspace: Workspace, state: Path) -> None:
+    text = "device 0 boots another firmware, which load_firmware recorded"
+    tcm, ddr = map(Path, files(workspace))
+    load_firmware.run(tcm, ddr, 0, as_json=False)
+    assert text not in tpulayer("build_layers", cwd=workspace.root).stderr
+    other = builtin_artifacts().directory
+    load_firmware.run(other / TCM_NAME, other / DDR_NAME, 0, as_json=False)
+    assert text in tpulayer("build_layers", cwd=workspace.root).stderr
+    assert text in tpulayer("doctor", cwd=workspace.root).stdout
+    env = environment(TPULAYER_STATE=str(state), TPULAYER_FIRMWARE="native")
+    assert text not in tpulayer("doctor", cwd=workspace.root, env=env).stdout
+
+
 def test_the_environment_says_what_is_usual(
     workspace: Workspace, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -255,6 +255,10 @@ def test_doctor(tmp_path: Path) -> None:
     found = {check["name"]: check for check in answer["checks"]}
     assert found["C compiler"]["state"] == "ok"
     assert str(ROOT) in found["workspace"]["value"]
+    project = (ROOT / "pyproject.toml").read_text()
+    table = re.search(r"^dependencies = \[(.*?)\]", project, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    assert found["packages"]["value"] == f"all {table[1].count('>=')} are there"
 
 
 def test_doctor_says_what_is_missing(tmp_path: Path) -> None:

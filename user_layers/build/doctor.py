@@ -16,6 +16,7 @@ from firmware_sim.sanitized import sanitized
 from user_layers import __version__
 from user_layers.build.builtin import builtin_location
 from user_layers.build.cache import cache_root
+from user_layers.build.firmware import other_recorded
 from user_layers.build.ninja_run import ninja_binary
 from user_layers.build.targets import manifest_path
 from user_layers.build.toolchain import choose, zig
@@ -23,7 +24,10 @@ from user_layers.workspace import Workspace, machine_arch, sdk_dir
 
 OLDEST_PYTHON = (3, 10)
 PLUGIN_VARIABLE = "BMCOMPILER_PLUGIN_PATH"
-_PACKAGES = ("cffi", "flatbuffers", "jinja2", "ninja", "numpy", "pcpp", "pycparser", "typer", "ziglang")
+_PACKAGES = (
+    *("cffi", "elftools", "flatbuffers", "jinja2", "ninja", "numba", "numpy", "pcpp", "pycparser", "typer"),
+    *("unicorn", "ziglang"),
+)
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,8 @@ def _workspace() -> list[Check]:
             checks.append(Check(name, "ok", f"{path}, sanitized: {found}" if found else str(path)))
         else:
             checks.append(Check(name, "note", f"{path} is not built", "run `build_layers`"))
+    if other := other_recorded(ws):
+        checks.append(Check("device 0", "note", other))
     if ws.firmware.is_file() and not _current(ws, sanitized(ws.firmware) is not None):
         checks.append(Check("build", "note", "something changed since the last build", "run `build_layers`"))
     return checks

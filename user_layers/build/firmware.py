@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from firmware_sim import recorded
 from firmware_sim.errors import MissingError
-from firmware_sim.firmware import FIRMWARE_VARIABLE, KINDS, FirmwareImage, find_firmware, usual_kind
+from firmware_sim.firmware import (
+    DDR_NAME,
+    FIRMWARE_VARIABLE,
+    KINDS,
+    TCM_NAME,
+    FirmwareImage,
+    find_firmware,
+    usual_kind,
+)
 from user_layers.workspace import Workspace
 
-__all__ = ["FIRMWARE_VARIABLE", "firmware_image"]
+__all__ = ["FIRMWARE_VARIABLE", "firmware_image", "other_recorded"]
 
 
 def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id: int = 0) -> FirmwareImage:
@@ -33,3 +42,23 @@ def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id
     from user_layers.build.builtin import builtin_artifacts
 
     return find_firmware(builtin_artifacts().directory, kind)
+
+
+def other_recorded(ws: Workspace) -> str:
+    """What to say when device 0 boots a pair that load_firmware recorded and that is not this workspace's;
+    empty otherwise."""
+    if os.environ.get(FIRMWARE_VARIABLE) or usual_kind() == "native":
+        return ""
+    folder = recorded.folder_of(0)
+    if folder is None or all(
+        _same(folder / name, ws.firmware.parent / name) for name in (TCM_NAME, DDR_NAME)
+    ):
+        return ""
+    return "device 0 boots another firmware, which load_firmware recorded; load_firmware --forget 0 ends that"
+
+
+def _same(a: Path, b: Path) -> bool:
+    try:
+        return a.read_bytes() == b.read_bytes()
+    except OSError:
+        return False

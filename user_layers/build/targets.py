@@ -31,6 +31,7 @@ from user_layers.build.builtin import (
 )
 from user_layers.build.cache import cache_root, locked
 from user_layers.build.config import BuildConfig, c_sources, cxx_sources, gen_config
+from user_layers.build.firmware import other_recorded
 from user_layers.build.ninja_file import NinjaFile, Objects, relative
 from user_layers.build.ninja_run import dependencies, run_ninja
 from user_layers.build.report import Reporter
@@ -123,6 +124,8 @@ def build_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: boo
             result = BuildResult(skipped=["everything: no input or output changed since the last build"])
         else:
             result = _build_layers(ws, report, sanitize)
+    if other := other_recorded(ws):
+        report.note(other)
     report.close()
     result.sanitized = _checks(ws.firmware)
     result.seconds = time.monotonic() - begin
