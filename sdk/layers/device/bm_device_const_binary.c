@@ -1,9 +1,5 @@
 /* TPU_CONST_BINARY: x op value, or value op x, element by element, for fp32 tensors of any shape. */
-#include "bmcompiler_tpulayer_device.h"
-#include "okk.h"
-
-#define LANES 64            /* NPUs of the chip */
-#define LANE_ELEMENTS 32768 /* fp32 elements that one buffer holds in each lane: 128 KiB */
+#include "bm_layer_tiles.h"
 
 /* binary_op: the vendor's BmBinaryType. */
 enum {
@@ -51,7 +47,10 @@ int const_binary_shape(const void *param, const int param_size, const tpu_tensor
 
 /* ---- the operation, on data in local memory ---- */
 
-static void compute(const tpu_const_binary_param_t *p, local_addr_t y, local_addr_t x, const dim4 *shape) {
+static void compute(const void *param, const bm_job *job) {
+    const tpu_const_binary_param_t *p = param;
+    const local_addr_t y = job->y.addr, x = job->x[0].addr;
+    const dim4 *shape = &job->shape;
     switch (p->binary_op) {
     case BINARY_ADD:
         okk_bdc_add_C(y, x, p->value, shape, NULL, NULL);
@@ -82,66 +81,13 @@ static void compute(const tpu_const_binary_param_t *p, local_addr_t y, local_add
 
 /* ---- global: from DDR through local memory to DDR ---- */
 
-/* A run of consecutive elements, dealt out over `lanes` lanes. */
-typedef struct {
-    unsigned long long first; /* index of its first element */
-    dim4 shape;               /* [1, lanes, 1, elements per lane] */
-} slice;
-
-/* The slice that begins at `first`. The last elements, fewer than one per lane, get their own. */
-static slice slice_at(unsigned long long first, unsigned long long end) {
-    unsigned long long left = end - first;
-    slice s = {first, {1, LANES, 1, LANE_ELEMENTS}};
-    if (left < LANES) {
-        s.shape.c = (int)left;
-        s.shape.w = 1;
-    } else if (left < (unsigned long long)LANES * LANE_ELEMENTS) {
-        s.shape.w = (int)(left / LANES);
-    }
-    return s;
-}
-
-static unsigned long long slice_end(const slice *s) {
-    return s->first + (unsigned long long)s->shape.c * (unsigned long long)s->shape.w;
-}
-
 __BM_GLOBAL__(TPU_CONST_BINARY)
 int const_binary_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                         const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
                         const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
-    const unsigned long long end = (unsigned long long)in_tensors[0].elem_num;
-    const unsigned long long source = in_tensors[0].addr, target = out_tensors[0].addr;
-
-    /* Three buffers take turns: while one slice is computed, the next is loaded and the one before is
-     * stored. Each lies in memory banks of its own. */
-    const local_addr_t buffer[3] = {0, LANE_ELEMENTS * 4, 2 * LANE_ELEMENTS * 4};
-    slice load = {0}, current = {0}, store = {0};
-    int loads = 0; /* slices loaded so far; slice i is in buffer[i % 3] */
-
     okk_initialize();
-    bool computing = false, storing = false;
-    for (unsigned long long next = 0; next < end || computing || storing;) {
-        const bool loading = next < end;
-        okk_parallel_start();
-        if (loading) {
-            load = slice_at(next, end);
-            okk_gdma_32bit_cpy_S2L(buffer[loads % 3], source + load.first * 4, &load.shape, NULL, NULL);
-        }
-        if (computing) {
-            const local_addr_t x = buffer[(loads + 2) % 3];
-            compute(param, x, x, &current.shape);
-        }
-        if (storing)
-            okk_gdma_32bit_cpy_L2S(target + store.first * 4, buffer[(loads + 1) % 3], &store.shape, NULL, NULL);
-        okk_parallel_end();
-        if (loading) next = slice_end(&load);
-        storing = computing;
-        store = current;
-        computing = loading;
-        current = load;
-        loads++;
-    }
+    bm_run_tiles(bm_tiling_of(&out_tensors[0], in_tensors, 1), compute, param);
     okk_poll();
     return BM_LAYER_OK;
 }
@@ -151,9 +97,9 @@ int const_binary_global(const void *param, const int param_size, const tpu_tenso
 __BM_LOCAL__(TPU_CONST_BINARY)
 int const_binary_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                        u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
-    (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
-    const int *piece = out_tensors[0].slice_shape;
-    const dim4 shape = {piece[0], piece[1], piece[2], piece[3]};
-    compute(param, (local_addr_t)out_tensors[0].addr, (local_addr_t)in_tensors[0].addr, &shape);
+    (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
+    dim4 stride;
+    const bm_job job = bm_local_job(&out_tensors[0], in_tensors, 1, buffer_offset, &stride);
+    compute(param, &job);
     return BM_LAYER_OK;
 }

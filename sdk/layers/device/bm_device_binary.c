@@ -1,0 +1,168 @@
+/* TPU_BINARY: a op b, element by element, for fp32 tensors of up to 8 dimensions, broadcast as numpy does.
+ *
+ * Numbers are the chip's: denormals count as zero. Where the chip's own instructions would lose it, NaN is kept as
+ * ONNX wants (MAX, MIN, DIV, PRELU); comparisons with NaN are 0.
+ * DIV is not the chip's division, which is wrong near the ends of the range and gives 0.99999988 for 1 / 1: the
+ * divisor's mantissa is inverted with a correction, its exponent by its bits. Within 2e-7 of the quotient.
+ */
+#include "bm_layer_arithmetic.h"
+#include "bm_layer_binary_ops.h"
+#include "bm_layer_tiles.h"
+#include "bm_layer_words.h"
+
+__BM_PARAM__(TPU_BINARY)
+typedef struct {
+    int binary_op; /* BM_BINARY_... of bm_layer_binary_ops.h */
+} tpu_binary_param_t;
+
+__BM_SHAPE__(TPU_BINARY)
+int binary_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_binary_param_t) || in_num != 2 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    const tpu_binary_param_t *p = param;
+    if (bm_binary_work(p->binary_op) < 0) return BM_LAYER_PARAM_INVALID;
+    if (in_tensors[0].dtype != DTYPE_FP32 || in_tensors[1].dtype != DTYPE_FP32) return BM_LAYER_NOT_SUPPORTED;
+    out_tensors[0].ttype = BMNET_NEURON;
+    out_tensors[0].dtype = DTYPE_FP32;
+    return bm_broadcast_shape(&out_tensors[0], in_tensors, 2) ? BM_LAYER_OK : BM_LAYER_PARAM_INVALID;
+}
+
+/* ---- maximum, minimum, selection: operands with strides, the result in the end ---- */
+
+/* Of a NaN and a number, max(a, b) and max(b, a) each give one of the two; otherwise they are equal. Or-ing the bits
+ * of a NaN and a number gives NaN. */
+static void extremum(const bm_job *job, bool largest) {
+    const bm_local a = job->x[0], b = job->x[1];
+    const local_addr_t other = bm_work(job, 0), y = job->y.addr;
+    const dim4 *s = &job->shape;
+    if (largest) {
+        okk_bdc_max(other, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        okk_bdc_max(y, b.addr, a.addr, s, NULL, b.stride, a.stride);
+    } else {
+        okk_bdc_min(other, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        okk_bdc_min(y, b.addr, a.addr, s, NULL, b.stride, a.stride);
+    }
+    bm_or(y, y, other, s);
+}
+
+/* a < 0 ? a * slope : a */
+static void prelu(const bm_job *job) {
+    const bm_local a = job->x[0], slope = job->x[1];
+    const local_addr_t mask = bm_work(job, 0), t = bm_work(job, 1), y = job->y.addr;
+    const dim4 *s = &job->shape;
+    okk_bdc_mul(t, a.addr, slope.addr, s, NULL, a.stride, slope.stride);
+    okk_bdc_C_greater_select_value(mask, a.addr, 0.0f, bm_word(BM_ONES), s, NULL, a.stride);
+    bm_and(t, t, mask, s);
+    bm_not(mask, mask, s);
+    okk_bdc_32bit_and(y, a.addr, mask, s, NULL, a.stride, NULL);
+    bm_or(y, y, t, s);
+}
+
+/* ---- comparisons: 1.0 or 0.0 ---- */
+
+/* Equal bits once -0 and denormals are +0, and no NaN. */
+static void equal(const bm_job *job) {
+    const local_addr_t a = bm_work(job, 0), b = bm_work(job, 1), is = bm_work(job, 2);
+    const dim4 *s = &job->shape;
+    okk_bdc_add_C(a, job->x[0].addr, 0.0f, s, NULL, job->x[0].stride);
+    okk_bdc_add_C(b, job->x[1].addr, 0.0f, s, NULL, job->x[1].stride);
+    bm_number(is, a, BM_ONES, s);
+    bm_same(b, a, b, BM_ONE, s);
+    bm_and(job->y.addr, b, is, s);
+}
+
+/* a <= b: then, and only then, is a the smaller of the two by the chip's rule (a <= b ? a : b). Equal NaNs are not. */
+static void less_equal(const bm_job *job, bm_local a, bm_local b) {
+    const local_addr_t t = bm_work(job, 0), is = bm_work(job, 1);
+    const dim4 *s = &job->shape;
+    okk_bdc_min(t, a.addr, b.addr, s, NULL, a.stride, b.stride);
+    okk_bdc_equal_select_value(t, t, a.addr, bm_word(BM_ONE), s, NULL, NULL, a.stride);
+    okk_bdc_min_C(is, a.addr, BM_INFINITY, s, NULL, a.stride);
+    okk_bdc_equal_select_value(is, is, a.addr, bm_word(BM_ONES), s, NULL, NULL, a.stride);
+    bm_and(job->y.addr, t, is, s);
+}
+
+static void greater(const bm_job *job, bm_local a, bm_local b) {
+    okk_bdc_greater_select_value(job->y.addr, a.addr, b.addr, bm_word(BM_ONE), &job->shape, NULL, a.stride, b.stride);
+}
+
+/* ---- all of them ---- */
+
+static void compute(const void *param, const bm_job *job) {
+    const tpu_binary_param_t *p = param;
+    const bm_local a = job->x[0], b = job->x[1];
+    const local_addr_t y = job->y.addr;
+    const dim4 *s = &job->shape;
+    switch (p->binary_op) {
+    case BM_BINARY_ADD:
+        okk_bdc_add(y, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        break;
+    case BM_BINARY_SUB:
+        okk_bdc_sub(y, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        break;
+    case BM_BINARY_MUL:
+        okk_bdc_mul(y, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        break;
+    case BM_BINARY_DIV:
+        bm_divide(y, a, b, bm_work(job, 0), job->work_step, s);
+        break;
+    case BM_BINARY_MAX:
+        extremum(job, true);
+        break;
+    case BM_BINARY_MIN:
+        extremum(job, false);
+        break;
+    case BM_BINARY_PRELU:
+        prelu(job);
+        break;
+    case BM_BINARY_EQUAL:
+        equal(job);
+        break;
+    case BM_BINARY_GREATER:
+        greater(job, a, b);
+        break;
+    case BM_BINARY_LESS:
+        greater(job, b, a);
+        break;
+    case BM_BINARY_LESS_OR_EQUAL:
+        less_equal(job, a, b);
+        break;
+    case BM_BINARY_GREATER_OR_EQUAL:
+        less_equal(job, b, a);
+        break;
+    case BM_BINARY_AND:
+        okk_bdc_32bit_and(y, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        break;
+    case BM_BINARY_OR:
+        okk_bdc_32bit_or(y, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        break;
+    default: /* BM_BINARY_XOR; the shape function lets nothing else pass */
+        okk_bdc_32bit_xor(y, a.addr, b.addr, s, NULL, a.stride, b.stride);
+        break;
+    }
+}
+
+/* ---- global and local ---- */
+
+__BM_GLOBAL__(TPU_BINARY)
+int binary_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                  const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    bm_tiling t = bm_tiling_of(&out_tensors[0], in_tensors, 2);
+    t.work_buffers = bm_binary_work(((const tpu_binary_param_t *)param)->binary_op);
+    okk_initialize();
+    bm_run_tiles(t, compute, param);
+    okk_poll();
+    return BM_LAYER_OK;
+}
+
+__BM_LOCAL__(TPU_BINARY)
+int binary_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
+    dim4 strides[2];
+    const bm_job job = bm_local_job(&out_tensors[0], in_tensors, 2, buffer_offset, strides);
+    compute(param, &job);
+    return BM_LAYER_OK;
+}

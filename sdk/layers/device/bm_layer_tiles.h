@@ -1,0 +1,306 @@
+/* Element-wise work on tensors in DDR: cut into tiles, moved through local memory, computed on the way.
+ *
+ * A layer says how its result is indexed (extents, and for each operand how far one step goes in DDR, 0 where it
+ * is broadcast) and gives a function that computes one tile. Here the dimensions are merged, cut and dealt over the
+ * 64 lanes, and loading the next tile, computing one and storing the last go on at the same time.
+ *
+ * The results of a tile lie in local memory as [n, c, h, w], aligned, from NPU 0 on; c is at most 64. An operand
+ * lies there in the same way, with extent 1 where it is broadcast over n, h or w (its strides are 0 there); one that
+ * is broadcast over c is copied to every lane.
+ */
+#ifndef BM_LAYER_TILES_H
+#define BM_LAYER_TILES_H
+
+#include "bmcompiler_tpulayer_device.h"
+#include "okk.h"
+
+#define BM_LANES 64            /* NPUs of the chip */
+#define BM_LANE_WORDS 131072   /* 32-bit words of a lane's local memory */
+#define BM_BANK_WORDS 16384    /* of one of its 8 banks */
+#define BM_TILE_OPERANDS 3     /* the most that a layer reads */
+#define BM_TILE_EXTENT 65535   /* n, h, w of an instruction */
+#define BM_FEW_LANES 32        /* fewer rows than this: the innermost dimension is dealt over the lanes */
+
+/* A tensor in local memory. stride: NULL for the aligned layout of the result's shape. */
+typedef struct {
+    local_addr_t addr;
+    const dim4 *stride;
+} bm_local;
+
+/* One piece of work: y = f(x[0], x[1], ...), 32-bit words. y is aligned at a multiple of 128; so is work buffer i,
+ * at work + i * work_step, of the same shape. y may lie on an operand that has its shape, on nothing else. */
+typedef struct {
+    bm_local y, x[BM_TILE_OPERANDS];
+    local_addr_t work;
+    unsigned int work_step;
+    dim4 shape;
+} bm_job;
+
+typedef void (*bm_job_function)(const void *param, const bm_job *job);
+
+static inline local_addr_t bm_work(const bm_job *job, int i) {
+    return job->work + (local_addr_t)i * job->work_step;
+}
+
+/* What is to be done. extent: of the result, outermost first; step[d][k]: words from one element along d to the next,
+ * for the result (k = 0) and operand k - 1. */
+typedef struct {
+    int operands; /* 1 .. BM_TILE_OPERANDS */
+    int work_buffers;
+    int dims;
+    int extent[MAX_SHAPE_DIMS];
+    int step[MAX_SHAPE_DIMS][1 + BM_TILE_OPERANDS];
+    system_addr_t addr[1 + BM_TILE_OPERANDS]; /* of the result, then of the operands */
+} bm_tiling;
+
+/* ---- the plan of a layer whose operands are broadcast as numpy does ---- */
+
+/* Fill everything but work_buffers. The shapes must fit (bm_broadcast_shape). */
+static inline bm_tiling bm_tiling_of(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands) {
+    bm_tiling t = {.operands = operands, .dims = (int)out->dims};
+    for (int k = 0; k <= operands; k++) {
+        const tpu_tensor_t *x = k == 0 ? out : &in[k - 1];
+        int missing = t.dims - (int)x->dims, step = 1;
+        t.addr[k] = x->addr;
+        for (int d = t.dims - 1; d >= 0; d--) {
+            int extent = d < missing ? 1 : x->shape[d - missing];
+            t.step[d][k] = extent == 1 ? 0 : step;
+            step *= extent;
+        }
+    }
+    for (int d = 0; d < t.dims; d++) t.extent[d] = out->shape[d];
+    return t;
+}
+
+/* Leave out extents of 1, and make one dimension of two that every operand walks through in one go. */
+static inline void bm_merge(bm_tiling *t) {
+    int made = 0;
+    for (int d = 0; d < t->dims; d++) {
+        if (t->extent[d] == 1) continue;
+        bool joins = made > 0;
+        for (int k = 0; k <= t->operands && joins; k++)
+            joins = t->step[made - 1][k] == t->step[d][k] * t->extent[d];
+        int to = joins ? made - 1 : made++;
+        t->extent[to] = (joins ? t->extent[to] : 1) * t->extent[d];
+        for (int k = 0; k <= t->operands; k++) t->step[to][k] = t->step[d][k];
+    }
+    if (made == 0) {
+        t->extent[made++] = 1;
+        for (int k = 0; k <= t->operands; k++) t->step[0][k] = 0;
+    }
+    t->dims = made;
+}
+
+/* ---- one tile ---- */
+
+/* Which dimension lies where; -1: none. Those that lie nowhere are walked through one element at a time. */
+typedef struct {
+    int n, row, w; /* rows are dealt over lanes and, within one, over h */
+    int most_n, most_row, most_w;
+} bm_roles;
+
+typedef struct {
+    dim4 shape;
+    dim4 stride[BM_TILE_OPERANDS]; /* of the operands in local memory */
+    system_addr_t addr[1 + BM_TILE_OPERANDS];
+} bm_tile;
+
+static inline int bm_least(int a, int b) { return a < b ? a : b; }
+
+static inline bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
+    bm_roles r = {-1, -1, t->dims - 1, 1, 1, 1};
+    for (int d = 0; d < r.w; d++) {
+        if (r.row < 0 || bm_least(t->extent[d], BM_LANES) >= bm_least(t->extent[r.row], BM_LANES)) r.row = d;
+    }
+    for (int d = 0; d < r.w; d++) {
+        if (d != r.row && (r.n < 0 || t->extent[d] >= t->extent[r.n])) r.n = d;
+    }
+    r.most_w = bm_least(bm_least(t->extent[r.w], lane_words), BM_TILE_EXTENT);
+    int plane = r.most_w;
+    if (r.row >= 0) {
+        int rows = t->extent[r.row], per_lane = bm_least(lane_words / r.most_w, BM_TILE_EXTENT);
+        r.most_row = bm_least(rows, BM_LANES * per_lane);
+        plane *= (r.most_row + BM_LANES - 1) / BM_LANES;
+    }
+    plane = (plane + 31) / 32 * 32;
+    if (r.n >= 0) r.most_n = bm_least(bm_least(t->extent[r.n], lane_words / plane), BM_TILE_EXTENT);
+    return r;
+}
+
+/* The tile that begins at `at`, and how much of the two cut dimensions it takes. */
+static inline bm_tile bm_tile_at(const bm_tiling *t, const bm_roles *r, const int *at, int *rows) {
+    bm_tile tile = {.shape = {1, 1, 1, 1}};
+    tile.shape.w = bm_least(t->extent[r->w] - at[r->w], r->most_w);
+    if (r->n >= 0) tile.shape.n = bm_least(t->extent[r->n] - at[r->n], r->most_n);
+    if (r->row >= 0) {
+        int left = bm_least(t->extent[r->row] - at[r->row], r->most_row);
+        tile.shape.c = bm_least(left, BM_LANES);
+        tile.shape.h = left / tile.shape.c;
+    }
+    *rows = tile.shape.c * tile.shape.h;
+    for (int k = 0; k <= t->operands; k++) {
+        tile.addr[k] = t->addr[k];
+        for (int d = 0; d < t->dims; d++)
+            tile.addr[k] += 4ull * (unsigned int)at[d] * (unsigned int)t->step[d][k];
+    }
+    return tile;
+}
+
+/* Move operand k of a tile (0: the result) between DDR and local memory; fills the operand's local strides. */
+static inline void bm_tile_move(const bm_tiling *t, const bm_roles *r, bm_tile *tile, int k, local_addr_t local) {
+    const int step_n = r->n >= 0 ? t->step[r->n][k] : 0, step_row = r->row >= 0 ? t->step[r->row][k] : 0;
+    const int step_w = t->step[r->w][k];
+    const dim4 *shape = &tile->shape;
+    dim4 part = *shape, far = {step_n, step_row * shape->h, step_row, 1}, near;
+    if (k > 0) {
+        if (step_n == 0) part.n = 1;
+        if (step_row == 0) part.h = 1;
+        if (step_w == 0) part.w = 1;
+    }
+    okk_128_byte_aligned_stride_for_32bit(&near, 0, &part);
+    if (part.w == 1 && (step_row == 1 || part.h == 1)) { /* neighbours in DDR: one run instead of single words */
+        part.w = part.h;
+        part.h = 1;
+        near.h = part.w;
+    }
+    if (k == 0) {
+        okk_gdma_32bit_cpy_L2S(tile->addr[0], local, &part, &far, &near);
+        return;
+    }
+    okk_gdma_32bit_cpy_S2L(local, tile->addr[k], &part, &near, &far);
+    dim4 *stride = &tile->stride[k - 1];
+    okk_128_byte_aligned_stride_for_32bit(stride, 0, &(dim4){part.n, part.c, part.h, part.w});
+    *stride = (dim4){step_n == 0 ? 0 : stride->n, stride->c, step_row == 0 ? 0 : step_w == 0 ? 1 : shape->w,
+                     step_w == 0 ? 0 : 1};
+}
+
+static inline bool bm_whole(const bm_tiling *t, const bm_roles *r, int k) {
+    return (r->n < 0 || t->step[r->n][k] != 0) && (r->row < 0 || t->step[r->row][k] != 0) && t->step[r->w][k] != 0;
+}
+
+/* ---- all tiles ---- */
+
+/* Words of a lane that each of `buffers` gets: whole banks when that goes, else whole lines. */
+static inline int bm_buffer_words(int buffers) {
+    int words = BM_LANE_WORDS / buffers;
+    return words >= BM_BANK_WORDS ? words / BM_BANK_WORDS * BM_BANK_WORDS : words / 32 * 32;
+}
+
+/* The next position; false behind the last. */
+static inline bool bm_next_tile(const bm_tiling *t, const bm_roles *r, const bm_tile *tile, int rows, int *at) {
+    for (int d = t->dims - 1; d >= 0; d--) {
+        at[d] += d == r->w ? tile->shape.w : d == r->row ? rows : d == r->n ? tile->shape.n : 1;
+        if (at[d] < t->extent[d]) return true;
+        at[d] = 0;
+    }
+    return false;
+}
+
+static inline void bm_run_dealt(const bm_tiling *t, bm_job_function function, const void *param) {
+    const int words = bm_buffer_words(2 * (t->operands + 1) + t->work_buffers);
+    const bm_roles r = bm_roles_of(t, words);
+    const unsigned int bytes = 4u * (unsigned int)words;
+    /* Tile i uses buffers 2k + i % 2: those of the result, then of the operands; behind them the work buffers. */
+    const local_addr_t work = 2u * (unsigned int)(t->operands + 1) * bytes;
+    bm_tile tiles[3]; /* being loaded, computed, stored: tile i is tiles[i % 3] */
+    int at[MAX_SHAPE_DIMS] = {0};
+    bool more = true;
+    for (int i = 0, last = -1; more || i < last + 3; i++) {
+        okk_parallel_start();
+        if (more) {
+            int rows;
+            bm_tile *tile = &tiles[i % 3];
+            *tile = bm_tile_at(t, &r, at, &rows);
+            for (int k = 1; k <= t->operands; k++)
+                bm_tile_move(t, &r, tile, k, (2u * (unsigned int)k + (unsigned int)i % 2) * bytes);
+            more = bm_next_tile(t, &r, tile, rows, at);
+            last = i;
+        }
+        if (i >= 1 && i - 1 <= last) {
+            const bm_tile *tile = &tiles[(i - 1) % 3];
+            const unsigned int turn = (unsigned int)(i - 1) % 2;
+            bm_job job = {.y = {turn * bytes, NULL}, .work = work, .work_step = bytes, .shape = tile->shape};
+            for (int k = 1; k <= t->operands; k++)
+                job.x[k - 1] =
+                    (bm_local){(2u * (unsigned int)k + turn) * bytes, bm_whole(t, &r, k) ? NULL : &tile->stride[k - 1]};
+            function(param, &job);
+        }
+        if (i >= 2 && i - 2 <= last) bm_tile_move(t, &r, &tiles[(i - 2) % 3], 0, (unsigned int)(i - 2) % 2 * bytes);
+        okk_parallel_end();
+    }
+}
+
+/* Do all of it. The caller has initialised the engines and polls afterwards. */
+static inline void bm_run_tiles(bm_tiling t, bm_job_function function, const void *param) {
+    bm_merge(&t);
+    const int w = t.dims - 1, all = t.extent[w];
+    int rows = 1;
+    for (int d = 0; d < w; d++)
+        if (t.extent[d] > rows) rows = t.extent[d];
+    if (rows >= BM_FEW_LANES || all < 2 * BM_LANES || w + 1 == MAX_SHAPE_DIMS) {
+        bm_run_dealt(&t, function, param);
+        return;
+    }
+    bm_tiling dealt = t;
+    const int each = all / BM_LANES, tail = all - each * BM_LANES;
+    dealt.dims = w + 2;
+    dealt.extent[w] = BM_LANES;
+    dealt.extent[w + 1] = each;
+    for (int k = 0; k <= t.operands; k++) {
+        dealt.step[w + 1][k] = t.step[w][k];
+        dealt.step[w][k] = each * t.step[w][k];
+        t.addr[k] += 4ull * (unsigned int)(all - tail) * (unsigned int)t.step[w][k];
+    }
+    bm_run_dealt(&dealt, function, param);
+    t.extent[w] = tail;
+    if (tail > 0) bm_run_dealt(&t, function, param);
+}
+
+/* ---- shapes ---- */
+
+/* The result of broadcasting `num` inputs, each with slices of its own; false when their shapes do not fit. */
+static inline bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int num) {
+    out->dims = 0;
+    for (int k = 0; k < num; k++)
+        if (in[k].dims > out->dims) out->dims = in[k].dims;
+    for (unsigned int d = 0; d < out->dims; d++) {
+        out->shape[d] = out->slice_shape[d] = 1;
+        out->processed[d] = out->slice_pad[d] = 0;
+        for (int k = 0; k < num; k++) {
+            const unsigned int missing = out->dims - in[k].dims;
+            if (d < missing || in[k].shape[d - missing] == 1) continue;
+            if (out->shape[d] != 1 && out->shape[d] != in[k].shape[d - missing]) return false;
+            out->shape[d] = in[k].shape[d - missing];
+            out->slice_shape[d] = in[k].slice_shape[d - missing];
+            out->processed[d] = in[k].processed[d - missing];
+        }
+    }
+    return true;
+}
+
+/* ---- the same work on pieces in local memory ---- */
+
+/* The job of a local call with inputs of the same rank and channels; strides: room for each operand's. */
+static inline bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands, u64 buffer_offset,
+                                  dim4 *strides) {
+    const int *piece = out->slice_shape;
+    bm_job job = {.y = {(local_addr_t)out->addr, NULL}, .work = (local_addr_t)buffer_offset};
+    job.shape = (dim4){piece[0], piece[1], piece[2], piece[3]};
+    dim4 aligned;
+    okk_128_byte_aligned_stride_for_32bit(&aligned, 0, &job.shape);
+    job.work_step = 4u * (unsigned int)(job.shape.n * aligned.n);
+    for (int k = 0; k < operands; k++) {
+        const int *x = in[k].slice_shape;
+        const dim4 shape = {x[0], x[1], x[2], x[3]};
+        dim4 *s = &strides[k];
+        okk_128_byte_aligned_stride_for_32bit(s, 0, &shape);
+        if (x[0] == 1) s->n = 0;
+        if (x[2] == 1) s->h = 0;
+        if (x[3] == 1) s->w = 0;
+        const bool whole = x[0] == piece[0] && x[2] == piece[2] && x[3] == piece[3];
+        job.x[k] = (bm_local){(local_addr_t)in[k].addr, whole ? NULL : s};
+    }
+    return job;
+}
+
+#endif
