@@ -6,6 +6,7 @@ unsigned range when both inputs are unsigned; differences always to the signed o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -194,6 +195,20 @@ _OPERATIONS = (
 )
 
 
+def _apart(out: Packed, inputs: list[Packed], *, old: bool) -> bool:
+    """Whether elements can be worked on one after the other: no result is read later as an input."""
+    written = out.tensors()
+    itself = any(t.may_overlap_itself() for t in written)
+    if old and itself:
+        return False
+    for each in inputs:
+        alike = (each.offset, each.shape, each.strides, each.itemsize, each.h_shift, each.w_shift)
+        same = alike == (out.offset, out.shape, out.strides, out.itemsize, out.h_shift, out.w_shift)
+        if (itself or not same) and any(t.may_overlap(o) for t in each.tensors() for o in written):
+            return False
+    return True
+
+
 def _bind_rows(
     row: Row,
     memory: Memory,
@@ -204,18 +219,14 @@ def _bind_rows(
     signed: bool,
     old_signed: bool,
 ) -> Run | None:
-    """The operation as a compiled loop; None where operands overlap in other ways than in place."""
-    packed = [operand for operand in inputs if isinstance(operand, Packed)]
-    written = out.tensors()
-    if not mode.HARDWARE or (op.old and any(t.may_overlap_itself() for t in written)):
+    """The operation as a compiled loop; None for large operands that overlap in other ways than in place."""
+    if not mode.HARDWARE:
         return None
-    for each in packed:
-        alike = (each.offset, each.shape, each.strides, each.itemsize, each.h_shift)
-        same = alike == (out.offset, out.shape, out.strides, out.itemsize, out.h_shift)
-        if same and each.w_shift == out.w_shift and not any(t.may_overlap_itself() for t in written):
-            continue
-        if any(t.may_overlap(o) for t in each.tensors() for o in written):
-            return None
+    from firmware_sim.instructions.loops import fixed as loops
+
+    packed = [operand for operand in inputs if isinstance(operand, Packed)]
+    if math.prod(out.shape) > loops.BLOCK and not _apart(out, packed, old=op.old):
+        return None
     prepared = packed_rows([out, *packed])
     if prepared is None:
         return None
@@ -237,8 +248,6 @@ def _bind_rows(
         arguments.append(arguments[1])
         how += how[1:4]
     how += [_bits(row, "res0"), signed, out_step, row["opt_right_shift"], row["opt_left_shift"], old_signed]
-    from firmware_sim.instructions.loops import fixed as loops
-
     parameters = np.array(how, np.int64)
     return in_threads(
         [

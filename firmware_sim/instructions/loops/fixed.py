@@ -17,32 +17,37 @@ _MAX, _MIN = int(Eu.MAX), int(Eu.MIN)
 _SHIFT, _AND, _OR, _XOR = int(Eu.SHIFT), int(Eu.AND), int(Eu.OR), int(Eu.XOR)
 
 
-_BLOCK = 512  # elements of a row that are worked on at once
+BLOCK = 512  # elements that are worked on at once: all of them are read before any is written
 
 
 @_loop
-def _read(line, memory, at, step, bits, signed, count):  # type: ignore[no-untyped-def]
-    if bits == 16:
-        for i in range(count):
-            line[i] = np.int32(memory[at + i * step]) | np.int32(memory[at + i * step + 1]) << 8
-        if signed:
-            for i in range(count):
-                line[i] = np.int16(line[i])
+def _read(line, memory, rows, offset, step, bits, signed, width):  # type: ignore[no-untyped-def]
+    """`width` elements of each row into the line, one row after the other."""
+    for row in range(rows.shape[0]):
+        at, first = rows[row] + offset, row * width
+        if bits == 16:
+            for i in range(width):
+                line[first + i] = np.int32(memory[at + i * step]) | np.int32(memory[at + i * step + 1]) << 8
+        else:
+            for i in range(width):
+                line[first + i] = memory[at + i * step]
+    if signed and bits == 16:
+        for i in range(rows.shape[0] * width):
+            line[i] = np.int16(line[i])
     elif signed:
-        for i in range(count):
-            line[i] = np.int8(memory[at + i * step])
-    else:
-        for i in range(count):
-            line[i] = memory[at + i * step]
+        for i in range(rows.shape[0] * width):
+            line[i] = np.int8(line[i])
 
 
 @_loop
-def _write(line, memory, at, step, bits, count):  # type: ignore[no-untyped-def]
-    for i in range(count):
-        memory[at + i * step] = np.uint8(line[i])
-    if bits == 16:
-        for i in range(count):
-            memory[at + i * step + 1] = np.uint8(line[i] >> 8)
+def _write(line, memory, rows, offset, step, bits, width):  # type: ignore[no-untyped-def]
+    for row in range(rows.shape[0]):
+        at, first = rows[row] + offset, row * width
+        for i in range(width):
+            memory[at + i * step] = np.uint8(line[first + i])
+        if bits == 16:
+            for i in range(width):
+                memory[at + i * step + 1] = np.uint8(line[first + i] >> 8)
 
 
 @_loop
@@ -87,13 +92,16 @@ def arithmetic(out, x, y, at, width, how):  # type: ignore[no-untyped-def]
     shift, left, old_signed = np.int32(how[10]), how[11], how[12]
     low = np.int32(-(1 << (bits - 1)) if signed else 0)
     high = np.int32(low + (1 << bits) - 1)
-    a, b, old = np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32), np.empty(_BLOCK, np.int32)
-    for row in range(at.shape[1]):
-        for first in range(0, width, _BLOCK):
-            m = min(_BLOCK, width - first)
-            to = at[0, row] + first * step
-            _read(a, x, at[1, row] + first * how[3], how[3], how[1], how[2], m)
-            _read(b, y, at[2, row] + first * how[6], how[6], how[4], how[5], m)
+    a, b, old = np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32), np.empty(BLOCK, np.int32)
+    part = min(width, BLOCK)
+    together = BLOCK // part
+    for row in range(0, at.shape[1], together):
+        to, of_x, of_y = at[0, row : row + together], at[1, row : row + together], at[2, row : row + together]
+        for first in range(0, width, part):
+            w = min(part, width - first)
+            m = to.shape[0] * w
+            _read(a, x, of_x, first * how[3], how[3], how[1], how[2], w)
+            _read(b, y, of_y, first * how[6], how[6], how[4], how[5], w)
             if operation == _ADD:
                 for i in range(m):
                     a[i] += b[i]
@@ -107,11 +115,11 @@ def arithmetic(out, x, y, at, width, how):  # type: ignore[no-untyped-def]
                     a[i] *= b[i]
                 _finish(a, shift, low, high, m)
             elif operation == _MAC:
-                _read(old, out, to, step, bits, old_signed, m)
+                _read(old, out, to, first * step, step, bits, old_signed, w)
                 half = (np.int64(1) << shift) >> 1
                 for i in range(m):
                     v = np.int64(a[i]) * np.int64(b[i]) + (np.int64(old[i]) << left)
                     a[i] = min(max((v + half) >> shift, np.int64(low)), np.int64(high))
             else:
                 _combine(operation, a, b, m)
-            _write(a, out, to, step, bits, m)
+            _write(a, out, to, first * step, step, bits, w)
