@@ -1,5 +1,5 @@
 /* TPU_EXPAND_DIMS: inserts a dimension of extent 1; the elements stay as they are. */
-#include "bmcompiler_tpulayer_device.h"
+#include "bm_layer_move.h"
 #include "okk.h"
 
 __BM_PARAM__(TPU_EXPAND_DIMS)
@@ -33,24 +33,10 @@ int expand_dims_global(const void *param, const int param_size, const tpu_tensor
                        const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
                        const int out_num) {
     (void)param, (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
-    static const unsigned char bytes[] = {4, 2, 1, 1, 2, 2, 4, 4}; /* of an element, by DATA_TYPE_T */
     const tpu_tensor_t *in = &in_tensors[0];
-    unsigned long long source = in->addr, target = out_tensors[0].addr;
-    unsigned long long left = (unsigned long long)in->elem_num * bytes[in->dtype];
-    if (source == target) return BM_LAYER_OK;
+    if (in->addr == out_tensors[0].addr) return BM_LAYER_OK;
     okk_initialize();
-    while (left > 0) {
-        /* Rows of at most 32 KiB, at most 65535 of them in one copy; a last, shorter row alone. */
-        dim4 shape = {1, 1, 1, 32768};
-        if (left < 32768) shape.w = (int)left;
-        const unsigned long long rows = left / (unsigned long long)shape.w;
-        shape.h = rows < 65535 ? (int)rows : 65535;
-        okk_gdma_8bit_cpy_S2S(target, source, &shape, NULL, NULL);
-        const unsigned long long copied = (unsigned long long)shape.h * (unsigned long long)shape.w;
-        source += copied;
-        target += copied;
-        left -= copied;
-    }
+    bm_move_straight(out_tensors[0].addr, in->addr, in->elem_num, bm_element_bytes(in->dtype));
     okk_poll();
     return BM_LAYER_OK;
 }

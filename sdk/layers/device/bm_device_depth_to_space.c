@@ -1,0 +1,51 @@
+/* TPU_DEPTH_TO_SPACE: channels become block x block squares of pixels; [n, c, h, w] of any type. */
+#include "bm_layer_move.h"
+#include "okk.h"
+
+__BM_PARAM__(TPU_DEPTH_TO_SPACE)
+typedef struct {
+    int block; /* rows and columns of a square */
+    int crd;   /* channels of the input are 0: [square's row, its column, output channel] (ONNX "DCR"),
+                * 1: [output channel, row, column] (ONNX "CRD") */
+} tpu_depth_to_space_param_t;
+
+__BM_SHAPE__(TPU_DEPTH_TO_SPACE)
+int depth_to_space_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                         tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_depth_to_space_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    const tpu_depth_to_space_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0];
+    tpu_tensor_t *out = &out_tensors[0];
+    if (p->block < 1 || p->block > 32767 || (p->crd != 0 && p->crd != 1)) return BM_LAYER_PARAM_INVALID;
+    if (in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if (in->shape[1] % (p->block * p->block) != 0) return BM_LAYER_PARAM_INVALID;
+    if (in->shape[2] > 0x7fffffff / p->block || in->shape[3] > 0x7fffffff / p->block) return BM_LAYER_NOT_SUPPORTED;
+    bm_output_like(out, in, 4);
+    out->shape[0] = in->shape[0];
+    out->shape[1] = in->shape[1] / (p->block * p->block);
+    out->shape[2] = in->shape[2] * p->block;
+    out->shape[3] = in->shape[3] * p->block;
+    return BM_LAYER_OK;
+}
+
+__BM_GLOBAL__(TPU_DEPTH_TO_SPACE)
+int depth_to_space_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                          const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                          const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    const tpu_depth_to_space_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const int block = p->block, channels = out->shape[1];
+    const long long plane = bm_stride_of(in, 1), row = in->shape[3];
+    bm_move m = {.dims = 0};
+    bm_move_add(&m, in->shape[0], bm_stride_of(out, 0), bm_stride_of(in, 0));
+    bm_move_add(&m, channels, bm_stride_of(out, 1), p->crd ? plane * block * block : plane);
+    bm_move_add(&m, in->shape[2], row * block * block, row);
+    bm_move_add(&m, block, row * block, p->crd ? plane * block : plane * block * channels);
+    bm_move_add(&m, in->shape[3], block, 1);
+    bm_move_add(&m, block, 1, p->crd ? plane : plane * channels);
+    okk_initialize();
+    bm_move_run(out->addr, in->addr, &m, bm_element_bytes(in->dtype));
+    okk_poll();
+    return BM_LAYER_OK;
+}

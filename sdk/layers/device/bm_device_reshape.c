@@ -1,0 +1,54 @@
+/* TPU_RESHAPE: the same elements under another shape; any type. */
+#include "bm_layer_move.h"
+#include "okk.h"
+
+__BM_PARAM__(TPU_RESHAPE)
+typedef struct {
+    int dims; /* of the output, 1 to 8 */
+    /* Extents of the output. 0: that of the input's dimension at the same place. -1, once: what the others
+     * leave. -2 - k: that of the input's dimension k, so -2 is the first one's. */
+    int shape[MAX_SHAPE_DIMS];
+} tpu_reshape_param_t;
+
+__BM_SHAPE__(TPU_RESHAPE)
+int reshape_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_reshape_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    const tpu_reshape_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0];
+    if (p->dims < 1 || p->dims > MAX_SHAPE_DIMS) return BM_LAYER_PARAM_INVALID;
+    int open = -1; /* the dimension that takes what the others leave */
+    long long known = 1;
+    int *shape = out_tensors[0].shape;
+    for (int d = 0; d < p->dims; d++) {
+        const int wanted = p->shape[d], source = wanted == 0 ? d : -2 - wanted;
+        if (wanted == -1) {
+            if (open >= 0) return BM_LAYER_PARAM_INVALID;
+            open = d;
+            continue;
+        }
+        if (wanted <= 0 && (source < 0 || source >= (int)in->dims)) return BM_LAYER_PARAM_INVALID;
+        shape[d] = wanted > 0 ? wanted : in->shape[source];
+        known *= shape[d];
+        if (known > in->elem_num) return BM_LAYER_PARAM_INVALID;
+    }
+    if (open >= 0) shape[open] = (int)(in->elem_num / known);
+    if ((open >= 0 ? known * shape[open] : known) != in->elem_num) return BM_LAYER_PARAM_INVALID;
+    bm_output_like(&out_tensors[0], in, p->dims);
+    out_tensors[0].store_mode = in->store_mode;
+    return BM_LAYER_OK;
+}
+
+__BM_GLOBAL__(TPU_RESHAPE)
+int reshape_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                   const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                   const int out_num) {
+    (void)param, (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    /* Nothing to do where the output shares the input's memory; otherwise a copy. */
+    const tpu_tensor_t *in = &in_tensors[0];
+    if (in->addr == out_tensors[0].addr) return BM_LAYER_OK;
+    okk_initialize();
+    bm_move_straight(out_tensors[0].addr, in->addr, in->elem_num, bm_element_bytes(in->dtype));
+    okk_poll();
+    return BM_LAYER_OK;
+}

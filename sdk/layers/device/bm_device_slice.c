@@ -1,0 +1,87 @@
+/* TPU_SLICE: part of its input: along some dimensions every step-th element from start to before end; any type. */
+#include "bm_layer_move.h"
+#include "bm_layer_shape.h"
+#include "okk.h"
+
+__BM_PARAM__(TPU_SLICE)
+typedef struct {
+    int count;                /* dimensions that are cut, up to 8 */
+    int axes[MAX_SHAPE_DIMS]; /* which ones; negative counts from the end */
+    /* Negative starts and ends count from the dimension's end; beyond it they mean its first or last element.
+     * With a negative step, an end of -2147483648 takes the first element too. */
+    int starts[MAX_SHAPE_DIMS], ends[MAX_SHAPE_DIMS];
+    int steps[MAX_SHAPE_DIMS]; /* not 0 */
+} tpu_slice_param_t;
+
+/* First element, step and number of elements of each dimension. */
+typedef struct {
+    int first[MAX_SHAPE_DIMS], step[MAX_SHAPE_DIMS], count[MAX_SHAPE_DIMS];
+} part;
+
+static int clamp(long long value, int extent, int low, int high) {
+    if (value < 0) value += extent;
+    return value < low ? low : value > high ? high : (int)value;
+}
+
+/* False where the parameters make no sense for this input, or nothing is left of it. */
+static bool part_of(const tpu_slice_param_t *p, const tpu_tensor_t *in, part *s) {
+    for (int d = 0; d < (int)in->dims; d++) {
+        s->first[d] = 0;
+        s->step[d] = 0; /* not cut yet */
+        s->count[d] = in->shape[d];
+    }
+    if (p->count < 0 || p->count > MAX_SHAPE_DIMS) return false;
+    for (int i = 0; i < p->count; i++) {
+        const int axis = layer_axis(p->axes[i], (int)in->dims), step = p->steps[i];
+        if (axis < 0 || step == 0 || s->step[axis] != 0) return false;
+        const int extent = in->shape[axis];
+        const int low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;
+        const int first = clamp(p->starts[i], extent, 0, high);
+        const int end = clamp(p->ends[i], extent, low, high);
+        const long long span = step > 0 ? (long long)end - first : (long long)first - end;
+        const long long pace = step > 0 ? step : -(long long)step;
+        if (span <= 0) return false;
+        s->first[axis] = first;
+        s->step[axis] = step;
+        s->count[axis] = (int)((span + pace - 1) / pace);
+    }
+    for (int d = 0; d < (int)in->dims; d++)
+        if (s->step[d] == 0) s->step[d] = 1;
+    return true;
+}
+
+__BM_SHAPE__(TPU_SLICE)
+int slice_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_slice_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    const tpu_slice_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0];
+    part s;
+    if (!part_of(p, in, &s)) return BM_LAYER_PARAM_INVALID;
+    bm_output_like(&out_tensors[0], in, (int)in->dims);
+    for (int d = 0; d < (int)in->dims; d++) out_tensors[0].shape[d] = s.count[d];
+    return BM_LAYER_OK;
+}
+
+__BM_GLOBAL__(TPU_SLICE)
+int slice_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                 const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    const tpu_slice_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    part s;
+    if (!part_of(p, in, &s)) return BM_LAYER_PARAM_INVALID;
+    bm_move m = {.dims = 0};
+    long long first = 0;
+    for (int d = 0; d < (int)in->dims; d++) {
+        const long long stride = bm_stride_of(in, d);
+        bm_move_add(&m, s.count[d], bm_stride_of(out, d), s.step[d] * stride);
+        first += s.first[d] * stride;
+    }
+    const int bytes = bm_element_bytes(in->dtype);
+    okk_initialize();
+    bm_move_run(out->addr, in->addr + (u64)(first * bytes), &m, bytes);
+    okk_poll();
+    return BM_LAYER_OK;
+}

@@ -1,0 +1,1 @@
+#include "bm_host_depth_to_space.h"

@@ -1,0 +1,16 @@
+// TPU_DEPTH_TO_SPACE: how the compiler may treat it.
+#ifndef BM_HOST_DEPTH_TO_SPACE_H
+#define BM_HOST_DEPTH_TO_SPACE_H
+
+#include <string>
+
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_DEPTH_TO_SPACE)
+class DepthToSpaceDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "DEPTH_TO_SPACE"; }
+    bool force_use_global_layer() override { return true; }
+};
+
+#endif

@@ -1,0 +1,16 @@
+// TPU_EXPAND: how the compiler may treat it.
+#ifndef BM_HOST_EXPAND_H
+#define BM_HOST_EXPAND_H
+
+#include <string>
+
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_EXPAND)
+class ExpandDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "EXPAND"; }
+    bool force_use_global_layer() override { return true; }
+};
+
+#endif

@@ -1,0 +1,16 @@
+// TPU_SLICE: how the compiler may treat it.
+#ifndef BM_HOST_SLICE_H
+#define BM_HOST_SLICE_H
+
+#include <string>
+
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_SLICE)
+class SliceDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "SLICE"; }
+    bool force_use_global_layer() override { return true; }
+};
+
+#endif

@@ -1,0 +1,16 @@
+// TPU_TRANSPOSE: how the compiler may treat it.
+#ifndef BM_HOST_TRANSPOSE_H
+#define BM_HOST_TRANSPOSE_H
+
+#include <string>
+
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_TRANSPOSE)
+class TransposeDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "TRANSPOSE"; }
+    bool force_use_global_layer() override { return true; }
+};
+
+#endif
