@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 import struct
 import tempfile
@@ -30,11 +31,17 @@ _MOST = 1 << 22  # elements of an input that a case may ask for
 
 def _compiled(dynamic: bool) -> bytes:
     x = np.zeros((3, 5, 9), np.float32)
-    with tempfile.TemporaryDirectory() as folder, Graph("BM1684", name="scaled") as graph:
-        graph.add_input("x", x.shape)
-        graph.add_expand_dims_layer("x", 0, "expanded")
-        graph.add_const_binary_layer("expanded", 1.5, "y", BINARY_MUL)
-        graph.compile(dynamic=dynamic, directory=Path(folder), log=lambda _: None)
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # outside of any workspace: with the built-in layers alone
+        try:
+            with Graph("BM1684", name="scaled") as graph:
+                graph.add_input("x", x.shape)
+                graph.add_expand_dims_layer("x", 0, "expanded")
+                graph.add_const_binary_layer("expanded", 1.5, "y", BINARY_MUL)
+                graph.compile(dynamic=dynamic, directory=Path(folder), log=lambda _: None)
+        finally:
+            os.chdir(here)
         return (Path(folder) / "compilation.bmodel").read_bytes()
 
 
