@@ -122,6 +122,12 @@ void fw_layer_run(fw_call_kind kind, const fw_layer_args *a) {
         fw_fail(FW_STATUS_LAYER, "layer %s: this firmware holds no %s layers; build it with the layer's sources",
                 a->label, a->op_type >= FW_BUILTIN_OP_BASE ? "built-in" : "user");
 
+    if (a->op_type >= FW_BUILTIN_OP_BASE && fw_layer_find(a->op_type) == NULL)
+        fw_fail(FW_STATUS_LAYER,
+                "layer %s: this firmware has no built-in layer with op_type %d: it was built with another version of "
+                "the toolkit; build it again (build_layers)",
+                a->label, a->op_type);
+
     fw_scope scope = fw.scope;
     const char *layer = fw.layer;
     fw.scope = kind_scopes[kind];
