@@ -1,0 +1,83 @@
+/* A convolution of data in local memory: what global and local functions of TPU_CONV share. */
+#ifndef BM_LAYER_CONV_H
+#define BM_LAYER_CONV_H
+
+#include "bm_layer_axis.h"
+#include "bm_layer_local.h"
+
+/* Everything begins on NPU 0. Input and output are aligned; weights and bias compact: a channel of the weights
+ * has pair_stride times the pairs of input channels (depthwise: kernel.h * kernel.w words). */
+typedef struct {
+    local_addr_t output, input, weight, bias;
+    dim4 input_shape;  /* n, all channels, h, w */
+    dim4 output_shape; /* n, all channels, h, w */
+    int groups;
+    bool depthwise; /* one input channel to each output channel, by the instruction for that */
+    dim2 kernel, stride, dilation;
+    Padding pad;
+    bool using_bias, result_add;
+} conv_work;
+
+/* One group, or several batches of one. */
+static inline void conv_instruction(const conv_work *w, local_addr_t output, local_addr_t input,
+                                    local_addr_t weight, local_addr_t bias, const dim4 *shape, int output_c,
+                                    const dim4 *input_stride, const dim4 *kernel_stride) {
+    okk_bdc_conv2d(output, input, weight, bias, shape, output_c, w->kernel.h, w->kernel.w, input_stride,
+                   kernel_stride, w->using_bias, w->result_add, &w->pad, &w->stride, &w->dilation);
+}
+
+/* A 1 x 1 convolution per tap, added up: for strides and dilations beyond those of the instruction. The input
+ * holds its pads. */
+static inline void conv_taps(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
+                             local_addr_t bias, const dim4 *shape, int output_c, const dim4 *input_stride,
+                             const dim4 *kernel_stride) {
+    conv_work one = *w;
+    const dim4 part = {shape->n, shape->c, w->output_shape.h, w->output_shape.w};
+    const dim4 step = {input_stride->n, input_stride->c, input_stride->h * w->stride.h,
+                       input_stride->w * w->stride.w};
+    one.kernel = one.stride = one.dilation = (dim2){1, 1};
+    one.pad = (Padding){0, 0, 0, 0};
+    for (int y = 0; y < w->kernel.h; y++) {
+        for (int x = 0; x < w->kernel.w; x++) {
+            const int at = y * w->dilation.h * input_stride->h + x * w->dilation.w;
+            conv_instruction(&one, output, input + 4u * (local_addr_t)at,
+                             weight + 8u * (local_addr_t)(y * w->kernel.w + x), bias, &part, output_c, &step,
+                             kernel_stride);
+            one.using_bias = false;
+            one.result_add = true;
+        }
+    }
+}
+
+/* taps: see conv_taps; not for depthwise. */
+static inline void conv_compute(const conv_work *w, bool taps) {
+    const dim4 *in = &w->input_shape, *out = &w->output_shape;
+    if (w->depthwise) {
+        okk_bdc_depthwise2d(w->output, w->input, w->weight, w->bias, in, w->kernel.h, w->kernel.w, w->using_bias,
+                            &w->pad, &w->stride, &w->dilation);
+        return;
+    }
+    const int in_c = in->c / w->groups, out_c = out->c / w->groups, pairs = divide_up(in_c, 2);
+    const int size = w->kernel.h * w->kernel.w;
+    const dim4 kernel_stride = {size, size * pairs, w->kernel.w, 1};
+    dim4 in_stride, out_stride;
+    okk_128_byte_aligned_stride_for_32bit(&in_stride, 0, in);
+    okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
+    /* The batches of a group that begins on another NPU than 0 do not lie as an instruction puts them. */
+    const int rounds = w->groups > 1 ? in->n : 1;
+    const dim4 shape = {w->groups > 1 ? 1 : in->n, in_c, in->h, in->w};
+    for (int n = 0; n < rounds; n++) {
+        for (int g = 0; g < w->groups; g++) {
+            const local_addr_t input =
+                local_channel(w->input, g * in_c, 4 * in_stride.c) + 4u * (local_addr_t)(n * in_stride.n);
+            const local_addr_t output =
+                local_channel(w->output, g * out_c, 4 * out_stride.c) + 4u * (local_addr_t)(n * out_stride.n);
+            const local_addr_t weight = local_channel(w->weight, g * out_c, 8 * kernel_stride.c);
+            const local_addr_t bias = w->using_bias ? local_channel(w->bias, g * out_c, 4) : 0;
+            (taps ? conv_taps : conv_instruction)(w, output, input, weight, bias, &shape, out_c, &in_stride,
+                                                  &kernel_stride);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,160 @@
+/* How a convolution on DDR data is cut into pieces that fit into local memory. */
+#ifndef BM_LAYER_CONV_PLAN_H
+#define BM_LAYER_CONV_PLAN_H
+
+#include "bm_layer_axis.h"
+#include "bm_layer_local.h"
+
+typedef struct {
+    int n, groups;
+    int in_c, out_c;   /* per group */
+    int weight_words;  /* of one output channel and one pair of input channels; depthwise: of one channel */
+    window_axis h, w;
+    bool depthwise, bias, taps, filled; /* filled: the pads are zeros in local memory */
+} conv_problem;
+
+/* Extents of the pieces, how many there are, and where the buffers lie. Output channels and input channels are
+ * cut only where a piece has one group. */
+typedef struct {
+    int group, out_c, in_c, n, h, w;
+    int groups, out_cs, in_cs, ns, hs, ws;
+    bool tiles_outer; /* weights change within a tile; otherwise tiles change below the same weights */
+    local_addr_t input[2], output[2], weight[2], bias[2];
+} conv_plan;
+
+#define CONV_LOAD_COST 230000ull /* bytes that could be moved in the time that a load takes to begin */
+
+static inline int conv_pairs(const conv_problem *p, int in_c) { return p->depthwise ? 1 : divide_up(in_c, 2); }
+
+/* Bytes per NPU of the weights of a piece. */
+static inline long long conv_weight_bytes(const conv_problem *p, const conv_plan *t) {
+    const int slots = local_slots(t->group * t->out_c);
+    return local_align(4ll * slots * conv_pairs(p, t->in_c) * p->weight_words);
+}
+
+static inline long long conv_bias_bytes(const conv_problem *p, const conv_plan *t) {
+    return p->bias ? local_align(4ll * local_slots(t->group * t->out_c)) : 0;
+}
+
+static inline long long conv_input_bytes(const conv_problem *p, const conv_plan *t) {
+    const long long h = axis_length(&p->h, t->h), w = axis_length(&p->w, t->w);
+    return local_bytes(t->n, t->group * t->in_c, p->filled || h < p->h.size ? h : p->h.size,
+                       p->filled || w < p->w.size ? w : p->w.size);
+}
+
+static inline long long conv_output_bytes(const conv_plan *t) {
+    return local_bytes(t->n, t->group * t->out_c, t->h, t->w);
+}
+
+static inline bool conv_fits(const conv_problem *p, const conv_plan *t) {
+    return 2 * (conv_input_bytes(p, t) + conv_output_bytes(t) + conv_weight_bytes(p, t) + conv_bias_bytes(p, t)) <=
+           LOCAL_BYTES;
+}
+
+/* The most output elements below which an instruction's input is not too long. */
+static inline int conv_most(const window_axis *a) {
+    return smaller(a->out, (int)((AXIS_SIDE_MAX - axis_extent(a)) / a->stride + 1));
+}
+
+/* The largest value of 1..most with which the plan fits; the caller knows that 1 does. */
+static inline int conv_largest(const conv_problem *p, conv_plan *t, int *value, int most) {
+    int low = 1, high = most;
+    while (low < high) {
+        *value = low + (high - low + 1) / 2;
+        if (conv_fits(p, t)) low = *value;
+        else high = *value - 1;
+    }
+    return low;
+}
+
+/* Extents n, h, w of the tiles for the given channels: as large as fit, of equal size. */
+static inline bool conv_fit_tile(const conv_problem *p, conv_plan *t) {
+    const int most_h = conv_most(&p->h), most_w = conv_most(&p->w);
+    t->n = t->h = t->w = 1;
+    if (!conv_fits(p, t)) return false;
+    t->w = conv_largest(p, t, &t->w, most_w);
+    t->w = divide_up(p->w.out, divide_up(p->w.out, t->w));
+    t->h = conv_largest(p, t, &t->h, most_h);
+    t->h = divide_up(p->h.out, divide_up(p->h.out, t->h));
+    if (t->h == p->h.out && t->w == p->w.out) t->n = conv_largest(p, t, &t->n, p->n);
+    return true;
+}
+
+static inline void conv_count(const conv_problem *p, conv_plan *t) {
+    t->groups = divide_up(p->groups, t->group);
+    t->out_cs = divide_up(p->out_c, t->out_c);
+    t->in_cs = divide_up(p->in_c, t->in_c);
+    t->ns = divide_up(p->n, t->n);
+    t->hs = divide_up(p->h.out, t->h);
+    t->ws = divide_up(p->w.out, t->w);
+}
+
+/* What the loads take, in bytes; what cannot overlap with computing counts twice. Sets tiles_outer. */
+static inline unsigned long long conv_cost(const conv_problem *p, conv_plan *t) {
+    conv_count(p, t);
+    const unsigned long long tiles = (unsigned long long)t->ns * (unsigned)t->hs * (unsigned)t->ws;
+    const unsigned long long pieces = (unsigned long long)t->out_cs * (unsigned)t->in_cs;
+    const unsigned long long input = LOCAL_LANES * (unsigned long long)conv_input_bytes(p, t) + CONV_LOAD_COST;
+    const unsigned long long weight = LOCAL_LANES * (unsigned long long)conv_weight_bytes(p, t) + CONV_LOAD_COST;
+    /* Tiles below the same weights, or all weights for each tile. */
+    const unsigned long long all = tiles * pieces;
+    const unsigned long long inner = all * input + (t->in_cs > 1 ? all : pieces) * weight;
+    const unsigned long long outer = (t->in_cs > 1 ? all : tiles) * input + (pieces > 1 ? all : 1) * weight;
+    t->tiles_outer = outer < inner;
+    return (t->tiles_outer ? outer : inner) * (unsigned)t->groups + input + weight +
+           LOCAL_LANES * (unsigned long long)conv_output_bytes(t);
+}
+
+/* Takes t for best if it costs less, whole or with tiles of fewer rows, which overlap more. */
+static inline void conv_consider(const conv_problem *p, conv_plan t, conv_plan *best, unsigned long long *least) {
+    if (!conv_fit_tile(p, &t)) return;
+    const int rows = t.h;
+    for (int cut = 1; cut <= 4 && cut <= rows; cut *= 2) {
+        t.h = divide_up(rows, cut);
+        const unsigned long long cost = conv_cost(p, &t);
+        if (cost >= *least) continue;
+        *least = cost;
+        *best = t;
+    }
+}
+
+/* The next smaller number of channels: half, in whole rounds of lanes as long as there are several. */
+static inline int conv_fewer(int channels) {
+    const int half = divide_up(channels, 2);
+    return half > LOCAL_LANES ? divide_up(half, LOCAL_LANES) * LOCAL_LANES : half;
+}
+
+static inline void conv_place(const conv_problem *p, conv_plan *t) {
+    local_addr_t at = 0;
+    for (int i = 0; i < 2; i++) {
+        t->input[i] = at;
+        t->output[i] = t->input[i] + (local_addr_t)conv_input_bytes(p, t);
+        t->weight[i] = t->output[i] + (local_addr_t)conv_output_bytes(t);
+        t->bias[i] = t->weight[i] + (local_addr_t)conv_weight_bytes(p, t);
+        at = t->bias[i] + (local_addr_t)conv_bias_bytes(p, t);
+    }
+}
+
+/* The plan that costs least. False: not even one output element with two input channels fits. */
+static inline bool conv_make_plan(const conv_problem *p, conv_plan *best) {
+    unsigned long long least = ~0ull;
+    conv_plan t = {.group = p->groups, .out_c = p->out_c, .in_c = p->in_c};
+    if (axis_extent(&p->h) > AXIS_SIDE_MAX || axis_extent(&p->w) > AXIS_SIDE_MAX) return false;
+    for (;; t.group = conv_fewer(t.group)) { /* all channels of several groups */
+        if ((long long)t.group * larger(p->in_c, p->out_c) <= LOCAL_CHANNELS) conv_consider(p, t, best, &least);
+        if (t.group == 1) break;
+    }
+    for (t.out_c = smaller(p->out_c, LOCAL_CHANNELS);; t.out_c = conv_fewer(t.out_c)) {
+        for (t.in_c = smaller(p->in_c, LOCAL_CHANNELS);; t.in_c = conv_fewer(t.in_c)) {
+            if (t.in_c < p->in_c) t.in_c += t.in_c % 2; /* pairs stay together */
+            conv_consider(p, t, best, &least);
+            if (t.in_c <= 2) break;
+        }
+        if (t.out_c <= LOCAL_LANES) break;
+    }
+    if (least == ~0ull) return false;
+    conv_place(p, best);
+    return true;
+}
+
+#endif

@@ -1,0 +1,288 @@
+"""Built-in layers with windows: convolutions, against numpy in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from firmware_sim.errors import TpulayerError
+from tests.workspaces import make_workspace
+from user_layers.build.targets import build_layers
+from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
+from user_layers.onnx.layouts import channel_bias, conv_weights
+from user_layers.toolkit import Toolkit
+
+Array = NDArray[np.float32]
+Double = NDArray[np.float64]
+Pads = tuple[int, int, int, int]  # top, left, bottom, right
+MODES = ((2, False), (0, False), (0, True))  # opt, dynamic
+
+
+@pytest.fixture(scope="module")
+def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
+    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
+    build_layers(ws)
+    with Toolkit(ws) as toolkit:
+        yield toolkit
+
+
+def sample(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def run(
+    toolkit: Toolkit,
+    op: str,
+    x: Array,
+    param: Mapping[str, Any],
+    consts: Sequence[Array] = (),
+    *,
+    opt: int = 0,
+    dynamic: bool = False,
+    compiled: Sequence[int] | None = None,
+    around: bool = False,
+) -> tuple[Array, str]:
+    """One layer: its output and the compile log. compiled: the shape compiled for, if not x's. around:
+    between two element-wise layers (times 2, plus 1)."""
+    graph = Graph(name="net", toolkit=toolkit)
+    first = graph.add_input("x", x.shape if compiled is None else compiled)
+    if around:
+        first = graph.add_const_binary_layer(first, 2.0, "twice", BINARY_MUL)
+    names = [graph.add_const(f"const{i}", c) for i, c in enumerate(consts)]
+    graph.add_tpu_layer(op, [first, *names], param, ["y"])
+    if around:
+        graph.add_const_binary_layer("y", 1.0, "last", BINARY_ADD)
+    lines: list[str] = []
+    graph.compile(dynamic=dynamic, opt=opt, log=lines.append)
+    (y,) = graph.run({"x": x})
+    return y.astype(np.float32, copy=False), "\n".join(lines)
+
+
+def close(got: Array, want: Double) -> None:
+    assert got.shape == want.shape
+    largest = float(np.abs(want).max())
+    assert float(np.abs(got - want).max()) <= 1e-4 * max(largest, 1e-30)
+
+
+def windows(
+    x: NDArray[Any],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    pads: Pads,
+    fill: float,
+) -> Double:
+    """[n, c, rows, columns, kernel rows, kernel columns] in float64."""
+    padded = np.pad(
+        x.astype(np.float64), ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])), constant_values=fill
+    )
+    extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    seen = np.lib.stride_tricks.sliding_window_view(padded, extents, (2, 3))
+    result: Double = seen[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    return result
+
+
+# ---- convolution ----
+
+
+def window_param(
+    kernel: Sequence[int], stride: Sequence[int], pads: Pads, dilation: Sequence[int] | None = None
+) -> dict[str, int]:
+    param = {"kernel_h": kernel[0], "kernel_w": kernel[1], "stride_h": stride[0], "stride_w": stride[1]}
+    if dilation is not None:
+        param |= {"dilation_h": dilation[0], "dilation_w": dilation[1]}
+    return param | dict(zip(("pad_top", "pad_left", "pad_bottom", "pad_right"), pads, strict=True))
+
+
+def convolution(
+    x: NDArray[Any],
+    w: Array,
+    b: Array | None,
+    groups: int,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    pads: Pads,
+) -> Double:
+    seen = windows(x, w.shape[2:], stride, dilation, pads, 0)
+    n, c = seen.shape[:2]
+    apart = seen.reshape(n, groups, c // groups, *seen.shape[2:])
+    weights = w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
+    y: Double = np.einsum("ngcyxhw,gochw->ngoyx", apart, weights, optimize=True)
+    y = y.reshape(n, -1, *y.shape[3:])
+    return y if b is None else y + b.reshape(1, -1, 1, 1)
+
+
+def check_convolution(
+    toolkit: Toolkit,
+    x: Array,
+    w: Array,
+    bias: bool = True,
+    *,
+    groups: int = 1,
+    stride: Sequence[int] = (1, 1),
+    dilation: Sequence[int] = (1, 1),
+    pads: Pads = (0, 0, 0, 0),
+    modes: Sequence[tuple[int, bool]] = MODES,
+) -> list[str]:
+    """The logs of all modes. Dynamic nets are compiled for a larger input."""
+    b = sample(w.shape[0], seed=7) if bias else None
+    want = convolution(x, w, b, groups, stride, dilation, pads)
+    consts = [conv_weights(w, groups), *([] if b is None else [channel_bias(b)])]
+    param = {"groups": groups, **window_param(w.shape[2:], stride, pads, dilation)}
+    logs = []
+    for opt, dynamic in modes:
+        shape = tuple(e + dynamic * (i != 1) for i, e in enumerate(x.shape))
+        y, log = run(toolkit, "TPU_CONV", x, param, consts, opt=opt, dynamic=dynamic, compiled=shape)
+        close(y, want)
+        logs.append(log)
+    return logs
+
+
+CONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "plain": {"x": (1, 3, 20, 20), "w": (8, 3, 3, 3), "pads": (1, 1, 1, 1)},
+    "uneven pads and strides": {
+        "x": (2, 3, 20, 23),
+        "w": (70, 3, 3, 5),
+        "pads": (1, 2, 0, 1),
+        "stride": (2, 3),
+    },
+    "1 x 1": {"x": (3, 65, 7, 7), "w": (130, 65, 1, 1)},
+    "groups": {
+        "x": (2, 12, 20, 23),
+        "w": (90, 4, 3, 3),
+        "groups": 3,
+        "dilation": (2, 3),
+        "pads": (1, 1, 1, 1),
+    },
+    "groups over the lanes' end": {"x": (2, 150, 5, 6), "w": (100, 3, 2, 2), "groups": 50},
+    "depthwise": {
+        "x": (2, 70, 9, 23),
+        "w": (70, 1, 3, 3),
+        "groups": 70,
+        "stride": (2, 1),
+        "pads": (1, 0, 1, 2),
+    },
+    "depthwise with dilation": {"x": (1, 3, 19, 17), "w": (3, 1, 3, 2), "groups": 3, "dilation": (3, 4)},
+    "depthwise, two each": {"x": (2, 70, 9, 8), "w": (140, 1, 3, 3), "groups": 70, "bias": False},
+    "one dimension": {"x": (2, 5, 1, 300), "w": (6, 5, 1, 9), "pads": (0, 4, 0, 4)},
+}
+# Beyond what one instruction takes: never in a local group.
+LARGE_CONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "stride over 15": {"x": (1, 5, 40, 40), "w": (6, 5, 16, 16), "stride": (16, 16), "pads": (0, 0, 8, 8)},
+    "dilation over 15": {
+        "x": (1, 5, 40, 40),
+        "w": (6, 5, 3, 3),
+        "dilation": (17, 18),
+        "pads": (17, 18, 17, 18),
+    },
+    "windows of nothing but pads": {"x": (1, 5, 4, 4), "w": (6, 5, 1, 2), "pads": (3, 2, 3, 2)},
+    "pads over 15": {"x": (1, 5, 4, 30), "w": (6, 5, 2, 20), "pads": (0, 19, 1, 17)},
+    "wide": {"x": (1, 5, 1, 5000), "w": (6, 5, 1, 9), "pads": (0, 4, 0, 4)},
+    "wide, depthwise": {"x": (1, 70, 2, 5000), "w": (70, 1, 1, 3), "groups": 70, "pads": (0, 17, 0, 17)},
+}
+
+
+@pytest.mark.parametrize("case", [*CONVOLUTIONS, *LARGE_CONVOLUTIONS])
+def test_convolutions(toolkit: Toolkit, case: str) -> None:
+    given = dict({**CONVOLUTIONS, **LARGE_CONVOLUTIONS}[case])
+    local, *_ = check_convolution(toolkit, sample(*given.pop("x")), sample(*given.pop("w"), seed=1), **given)
+    assert ("local" if case in CONVOLUTIONS else "force_use_global_layer") in local
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    n=st.integers(1, 3),
+    groups=st.sampled_from([1, 1, 2, 5, 33]),
+    channels=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    size=st.tuples(st.integers(4, 30), st.integers(4, 30)),
+    kernel=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    stride=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    pads=st.tuples(*[st.integers(0, 5)] * 4),
+    bias=st.booleans(),
+)
+def test_any_convolution(
+    toolkit: Toolkit,
+    n: int,
+    groups: int,
+    channels: tuple[int, int],
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pads: Pads,
+    bias: bool,
+) -> None:
+    in_c, out_c = (1, 1 + channels[1] % 2) if groups > 5 else channels
+    kernel = min(kernel[0], size[0]), min(kernel[1], size[1])
+    check_convolution(
+        toolkit,
+        sample(n, in_c * groups, *size),
+        sample(out_c * groups, in_c, *kernel, seed=1),
+        bias,
+        groups=groups,
+        stride=stride,
+        pads=pads,
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "groups", "stride", "pad"),
+    [
+        ((1, 3, 224, 224), (64, 3, 11, 11), 1, 4, 2),
+        ((1, 512, 14, 14), (512, 512, 3, 3), 1, 1, 1),
+        ((1, 700, 24, 24), (70, 700, 15, 15), 1, 3, 1),  # weights of one round of lanes do not fit
+        ((3, 256, 28, 28), (256, 8, 3, 3), 32, 1, 1),
+        ((8, 96, 56, 56), (96, 1, 3, 3), 96, 1, 1),
+        ((1, 64, 300, 200), (64, 64, 3, 3), 1, 1, 1),
+    ],
+)
+def test_convolutions_that_are_cut(
+    toolkit: Toolkit, x: tuple[int, ...], w: tuple[int, ...], groups: int, stride: int, pad: int
+) -> None:
+    check_convolution(
+        toolkit,
+        sample(*x),
+        sample(*w, seed=1),
+        groups=groups,
+        stride=(stride, stride),
+        pads=(pad,) * 4,
+        modes=MODES[:2],
+    )
+
+
+@pytest.mark.parametrize(("groups", "stride"), [(1, (1, 1)), (2, (2, 1)), (64, (1, 3))])
+def test_convolutions_in_groups_that_are_cut(toolkit: Toolkit, groups: int, stride: tuple[int, int]) -> None:
+    out_c = 64 if groups == 64 else 6
+    x, w, b = sample(2, 64, 300, 230), sample(out_c, 64 // groups, 3, 5, seed=1), sample(out_c, seed=2)
+    param = {"groups": groups, **window_param((3, 5), stride, (1, 2, 1, 2), (1, 1))}
+    consts = [conv_weights(w, groups), channel_bias(b)]
+    y, log = run(toolkit, "TPU_CONV", x, param, consts, opt=2, around=True)
+    assert "over h" in log
+    close(y, convolution(2 * x, w, b, groups, stride, (1, 1), (1, 2, 1, 2)) + 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "weights"),
+    [
+        ({"groups": 0}, (8, 6, 3, 3)),
+        ({"groups": 4}, (8, 6, 3, 3)),
+        ({}, (8, 4, 3, 3)),
+        ({"kernel_w": 2}, (8, 6, 3, 3)),
+        ({"stride_h": 0}, (8, 6, 3, 3)),
+        ({"dilation_w": 9}, (8, 6, 3, 3)),
+        ({"pad_left": -1}, (8, 6, 3, 3)),
+    ],
+)
+def test_a_convolution_that_makes_no_sense(
+    toolkit: Toolkit, change: Mapping[str, int], weights: tuple[int, ...]
+) -> None:
+    param = {"groups": 1, **window_param((3, 3), (1, 1), (0, 0, 0, 0), (1, 1)), **change}
+    with pytest.raises(
+        TpulayerError, match=r"conv_0.*TPU_CONV.*shape function returned -2 \(BM_LAYER_PARAM_INVALID\)"
+    ):
+        run(toolkit, "TPU_CONV", sample(1, 6, 9, 9), param, [conv_weights(sample(*weights))])
