@@ -50,7 +50,7 @@ def run(
     names, feed = [], {}
     for i, x in enumerate(inputs):
         shape = x.shape if maxima is None else maxima[i]
-        names.append(graph.add_input(f"in{i}", shape))
+        names.append(graph.add_input(f"in{i}", shape, x.dtype))
         feed[f"in{i}"] = x
     names += [graph.add_const(f"const{i}", c) for i, c in enumerate(consts)]
     outs = [f"out{i}" for i in range(outputs)]
@@ -162,3 +162,80 @@ def test_matrices_that_do_not_fit(
     toolkit: Toolkit, shapes: list[tuple[int, ...]], param: dict[str, Any]
 ) -> None:
     refused(toolkit, "TPU_MATMUL", [sample(s) for s in shapes], param)
+
+
+# ---- TPU_SOFTMAX ----
+
+
+def softmax(x: Array, param: Mapping[str, int]) -> Array:
+    values = x.astype(np.float64)
+    axis = param["axis"] % x.ndim
+    if param.get("flatten"):
+        values = values.reshape(*x.shape[:axis], -1)
+    values = values - values.max(axis, keepdims=True)
+    sums = np.exp(values).sum(axis, keepdims=True)
+    made = values - np.log(sums) if param.get("log") else np.exp(values) / sums
+    return np.asarray(made.reshape(x.shape))
+
+
+SOFTMAXES: list[tuple[tuple[int, ...], int, int]] = [
+    ((1, 1000), 1, 0),
+    ((5,), -1, 0),
+    ((3, 1), 1, 0),
+    ((100, 1, 5000), 1, 0),
+    ((6500, 3), 1, 0),  # more rows than an instruction has channels
+    ((3, 100, 197), 2, 0),
+    ((2, 21, 33, 50), 1, 0),  # inner elements on the lanes
+    ((2, 3, 4, 5, 6), 2, 1),
+    ((4000,), 0, 0),  # a long row of its own is dealt over the lanes
+    ((2, 100_000), 1, 0),
+    ((20_000, 70), 0, 0),
+]
+
+
+@pytest.mark.parametrize("log", [0, 1])
+@pytest.mark.parametrize(("shape", "axis", "flatten"), SOFTMAXES)
+def test_softmax(toolkit: Toolkit, shape: tuple[int, ...], axis: int, flatten: int, log: int) -> None:
+    x = sample(shape) * np.float32(5)
+    param = {"axis": axis, "flatten": flatten, "log": log}
+    (got,) = run(toolkit, "TPU_SOFTMAX", [x], param)
+    want = softmax(x, param)
+    near(got, want)
+    if not log:  # also small values are exact
+        assert (np.abs(got - want) <= 1e-5 * want).all()
+
+
+def test_softmax_is_stable(toolkit: Toolkit) -> None:
+    x = np.array([[1e30, 1e30, -1e30], [-3e38, -3e38, -3e38], [500, 400, -np.inf]], np.float32)
+    for log in (0, 1):
+        (got,) = run(toolkit, "TPU_SOFTMAX", [x], {"axis": 1, "log": log})
+        want = softmax(np.maximum(x, np.float32(-3e38)), {"axis": 1, "log": log})
+        if log:
+            assert got[2, 2] == -np.inf
+            got[2, 2] = want[2, 2]
+        assert np.allclose(got, want, rtol=1e-5, atol=1e-37)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 7, 33, 64, 65]), min_size=1, max_size=4),
+    axis=st.integers(0, 3),
+    flatten=st.integers(0, 1),
+    log=st.integers(0, 1),
+    dynamic=st.booleans(),
+)
+def test_softmax_of_any_shape(
+    toolkit: Toolkit, shape: list[int], axis: int, flatten: int, log: int, dynamic: bool
+) -> None:
+    x = sample(shape) * np.float32(3)
+    param = {"axis": axis % len(shape), "flatten": flatten, "log": log}
+    maxima = [[extent + 3 for extent in shape]] if dynamic else None
+    way = "dynamic" if dynamic else "static"
+    (got,) = run(toolkit, "TPU_SOFTMAX", [x], param, way=way, maxima=maxima)
+    near(got, softmax(x, param))
+
+
+def test_softmax_of_wrong_parameters(toolkit: Toolkit) -> None:
+    refused(toolkit, "TPU_SOFTMAX", [sample((2, 3))], {"axis": 2})
+    refused(toolkit, "TPU_SOFTMAX", [sample((2, 3))], {"axis": 0, "log": 2})
+    refused(toolkit, "TPU_SOFTMAX", [np.ones((2, 3), np.int32)], {"axis": 0})

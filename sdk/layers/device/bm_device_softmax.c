@@ -1,0 +1,208 @@
+/* TPU_SOFTMAX: e^x / sum of e^x over dimensions that lie together, or the logarithm of it, for any shape. The
+ * largest x is subtracted first. Errors are below 1e-5 of each value; e^x below 1.2e-38 is 0. A NaN among the inputs
+ * counts as the smallest number. */
+#include "bm_layer_log.h"
+#include "bm_layer_reduce.h"
+#include "bm_layer_shape.h"
+#include "bm_layer_tiles.h"
+#include "bmcompiler_tpulayer_device.h"
+#include "okk.h"
+
+/* A lane has two inputs and two results (loaded or stored while others are computed) and three buffers for work. */
+#define WORDS 18720      /* 32-bit words of one buffer */
+#define BYTES (4 * WORDS)
+#define SERIES 12        /* terms of e^x for |x| < 1 */
+#define LOWEST (-103.0f) /* what the chip's exponential takes; the result is 0 from -88 on */
+
+__BM_PARAM__(TPU_SOFTMAX)
+typedef struct {
+    int axis;    /* negative counts from the end */
+    int flatten; /* 1: over all dimensions from `axis` on, as ONNX before version 13 */
+    int log;     /* 1: the logarithm, LogSoftmax */
+} tpu_softmax_param_t;
+
+__BM_SHAPE__(TPU_SOFTMAX)
+int softmax_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_softmax_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    const tpu_softmax_param_t *p = param;
+    if (((p->flatten | p->log) & ~1) || layer_axis(p->axis, (int)in_tensors[0].dims) < 0)
+        return BM_LAYER_PARAM_INVALID;
+    if (!layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
+    layer_same_shape(&out_tensors[0], &in_tensors[0]);
+    return BM_LAYER_OK;
+}
+
+typedef struct {
+    system_addr_t in, out;
+    int outer, reduced, inner;
+    bool log;
+} softmax;
+
+/* ---- where the reduced dimension fits into a lane: one pass ---- */
+
+/* y = x op b for each row of a share: b is the first row of a tensor that lies as x does. */
+typedef void (*row_op)(local_addr_t, local_addr_t, local_addr_t, const dim4 *, const dim4 *, const dim4 *,
+                       const dim4 *);
+static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, const bm_reduce_share *s) {
+    const dim4 flat = {1, s->channels, 1, s->rows * s->width}, shape = {1, s->channels, s->rows, s->width};
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
+    stride.h = s->width;
+    dim4 once = stride;
+    once.h = 0;
+    op(y, x, b, &shape, &stride, &stride, &once);
+}
+
+/* y and x have BYTES each, so have the three work buffers from `work` on. x is overwritten. */
+static void compute(const softmax *j, const bm_reduce_share *s, local_addr_t y, local_addr_t x, local_addr_t work) {
+    const dim4 flat = {1, s->channels, 1, s->rows * s->width}, row = {1, s->channels, 1, s->width};
+    const local_addr_t power = j->log ? work + BYTES : y;
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
+    bm_fold_rows(BM_FOLD_MAX, work, x, s->channels, s->rows, s->width);
+    with_row(okk_bdc_sub, x, x, work, s);
+    const local_addr_t source = j->log ? y : x;
+    okk_bdc_max_C(source, x, LOWEST, &flat, NULL, NULL);
+    okk_bdc_exp_tunable(power, source, work, &flat, SERIES);
+    bm_fold_rows(BM_FOLD_SUM, work, power, s->channels, s->rows, s->width);
+    if (j->log) {
+        /* `power` and y are free now. */
+        const local_addr_t sum = power;
+        okk_bdc_32bit_cpy(y, work, &row, NULL, &stride);
+        bm_log(sum, y, work, work + 2 * BYTES, &row);
+        okk_bdc_32bit_cpy(work, sum, &row, &stride, NULL);
+        with_row(okk_bdc_sub, y, x, work, s);
+        return;
+    }
+    okk_bdc_C_div(x, work, 1.0f, &row, &stride, &stride); /* the chip's reciprocal, and one step of Newton's */
+    okk_bdc_mul(work, work, x, &row, &stride, &stride, &stride);
+    okk_bdc_C_sub(work, work, 2.0f, &row, &stride, &stride);
+    okk_bdc_mul(x, x, work, &row, &stride, &stride, &stride);
+    with_row(okk_bdc_mul, y, y, x, s);
+}
+
+static void one_pass(const softmax *j) {
+    const bm_reduce_cut cut = bm_reduce_cut_of(j->outer, j->reduced, j->inner, WORDS, 1);
+    const local_addr_t work = 4 * BYTES;
+    bm_reduce_share now = {0}, next, stored = {0};
+    bm_reduce_measure(&cut, j->outer, j->reduced, j->inner, &now);
+    bm_reduce_move(&cut, &now, j->in, j->reduced, j->inner, 0, 0, now.rows, true);
+    local_addr_t at = 0, stored_at = 0;
+    for (bool more = true, storing = false; more || storing;) {
+        const bool computing = more;
+        okk_parallel_start();
+        if (computing) {
+            next = now;
+            more = bm_reduce_next(&cut, j->outer, j->reduced, j->inner, &next);
+            if (more) bm_reduce_move(&cut, &next, j->in, j->reduced, j->inner, BYTES - at, 0, next.rows, true);
+            compute(j, &now, 2 * BYTES + at, at, work);
+        }
+        if (storing)
+            bm_reduce_move(&cut, &stored, j->out, j->reduced, j->inner, 2 * BYTES + stored_at, 0, stored.rows, false);
+        okk_parallel_end();
+        storing = computing;
+        stored = now;
+        stored_at = at;
+        at = BYTES - at;
+        now = next;
+    }
+}
+
+/* ---- any size: reductions and element-wise passes through DDR ---- */
+
+/* y = e^(x0 - x1) */
+static void power(const void *param, const bm_job *job) {
+    (void)param;
+    const local_addr_t x = job->x[0].addr;
+    okk_bdc_sub(x, x, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
+    okk_bdc_max_C(x, x, LOWEST, &job->shape, NULL, NULL);
+    okk_bdc_exp_tunable(job->y.addr, x, bm_work(job, 0), &job->shape, SERIES);
+}
+
+/* y = 1 / x0, or its logarithm */
+static void finish_sum(const void *param, const bm_job *job) {
+    const softmax *j = param;
+    const local_addr_t x = job->x[0].addr, y = job->y.addr;
+    if (j->log) {
+        bm_log(y, x, bm_work(job, 0), bm_work(job, 1), &job->shape);
+        return;
+    }
+    okk_bdc_reciprocal(y, x, &job->shape, NULL, NULL);
+    okk_bdc_mul(x, x, y, &job->shape, NULL, NULL, NULL);
+    okk_bdc_C_sub(x, x, 2.0f, &job->shape, NULL, NULL);
+    okk_bdc_mul(y, y, x, &job->shape, NULL, NULL, NULL);
+}
+
+static void multiply(const void *param, const bm_job *job) {
+    (void)param;
+    okk_bdc_mul(job->y.addr, job->x[0].addr, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
+}
+
+/* y = x0 - x1 - x2 */
+static void subtract(const void *param, const bm_job *job) {
+    (void)param;
+    const local_addr_t y = job->y.addr;
+    okk_bdc_sub(y, job->x[0].addr, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
+    okk_bdc_sub(y, y, job->x[2].addr, &job->shape, NULL, NULL, job->x[2].stride);
+}
+
+/* The result and the first operand are whole, the others have one number for each [outer, inner]. */
+static bm_tiling tiling_of(const softmax *j, int operands, system_addr_t out, const system_addr_t *in) {
+    bm_tiling t = {.operands = operands, .dims = 3, .extent = {j->outer, j->reduced, j->inner}};
+    for (int k = 0; k <= operands; k++) {
+        const bool whole = k < 2;
+        t.addr[k] = k == 0 ? out : in[k - 1];
+        t.step[0][k] = whole ? j->reduced * j->inner : j->inner;
+        t.step[1][k] = whole ? j->inner : 0;
+        t.step[2][k] = 1;
+    }
+    return t;
+}
+
+/* buffer: BM_REDUCE_BYTES, two results of a reduction, and for logarithms a whole tensor. */
+static void many_passes(const softmax *j, system_addr_t buffer) {
+    const unsigned long long bytes = 4ull * (unsigned long long)j->outer * (unsigned long long)j->inner;
+    const system_addr_t largest = buffer + BM_REDUCE_BYTES, sum = largest + bytes;
+    const system_addr_t powers = j->log ? sum + bytes : j->out;
+    bm_reduction r = {.in = j->in, .out = largest, .outer = j->outer, .reduced = j->reduced, .inner = j->inner,
+                      .fold = BM_FOLD_MAX};
+    bm_reduce(&r, buffer);
+    bm_tiling t = tiling_of(j, 2, powers, (system_addr_t[]){j->in, largest});
+    t.work_buffers = 1;
+    bm_run_tiles(t, power, NULL);
+    r.in = powers;
+    r.out = sum;
+    r.fold = BM_FOLD_SUM;
+    bm_reduce(&r, buffer);
+    softmax sums = *j;
+    sums.reduced = 1;
+    t = tiling_of(&sums, 1, sum, &sum);
+    t.work_buffers = 2;
+    bm_run_tiles(t, finish_sum, j);
+    if (j->log)
+        bm_run_tiles(tiling_of(j, 3, j->out, (system_addr_t[]){j->in, largest, sum}), subtract, NULL);
+    else
+        bm_run_tiles(tiling_of(j, 2, j->out, (system_addr_t[]){j->out, sum}), multiply, NULL);
+}
+
+__BM_GLOBAL__(TPU_SOFTMAX)
+int softmax_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                   const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                   const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
+    const tpu_softmax_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0];
+    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims), end = p->flatten ? dims : axis + 1;
+    softmax j = {.in = in->addr, .out = out_tensors[0].addr, .log = p->log};
+    j.outer = (int)layer_elements(in->shape, 0, axis);
+    j.reduced = (int)layer_elements(in->shape, axis, end);
+    j.inner = (int)layer_elements(in->shape, end, dims);
+    okk_initialize();
+    if (j.reduced > WORDS || bm_reduce_spreads(j.outer, j.reduced, j.inner))
+        many_passes(&j, buffer_addr);
+    else
+        one_pass(&j);
+    okk_poll();
+    return BM_LAYER_OK;
+}

@@ -1,0 +1,232 @@
+/* Reductions of [outer, reduced, inner] in DDR to [outer, inner] in DDR, of any extents.
+ *
+ * What is reduced lies inside a lane and is folded in half again and again, so sums keep an error of a few rounding
+ * steps. Lanes hold different outer or inner elements; where there are too few of these, the reduced dimension is
+ * dealt over the lanes first and their results are reduced in a second run.
+ */
+#ifndef BM_LAYER_REDUCE_H
+#define BM_LAYER_REDUCE_H
+
+#include "bmcompiler_tpulayer_device.h"
+#include "okk.h"
+
+#define BM_REDUCE_LANES 64
+#define BM_REDUCE_WORDS 32768 /* 32-bit words of a lane that a piece takes: two banks */
+#define BM_REDUCE_WIDTH 64    /* inner elements of a lane, at least, before the reduced dimension is cut */
+#define BM_REDUCE_SPREAD 2048 /* rows; fewer are not dealt over the lanes */
+#define BM_REDUCE_FEW 8       /* outer elements; with more, lanes hold these */
+/* Bytes of DDR that bm_reduce needs beside its operands: a result of each lane for fewer than 64 results. */
+#define BM_REDUCE_BYTES (4 * (BM_REDUCE_LANES + 1) * BM_REDUCE_LANES)
+
+enum { BM_FOLD_SUM, BM_FOLD_MAX, BM_FOLD_MIN, BM_FOLD_PROD };    /* how two elements become one */
+enum { BM_BEFORE_NOTHING, BM_BEFORE_ABS, BM_BEFORE_SQUARE };     /* what happens to each element first */
+enum { BM_AFTER_NOTHING, BM_AFTER_SCALE, BM_AFTER_ROOT };        /* and to the result: times factor, square root */
+
+typedef struct {
+    system_addr_t in, out;
+    int outer, reduced, inner;
+    int fold, before, after;
+    float factor;
+} bm_reduction;
+
+/* dst = a op b, element by element. */
+static inline void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape,
+                               const dim4 *dst_stride, const dim4 *a_stride, const dim4 *b_stride) {
+    switch (fold) {
+    case BM_FOLD_SUM:
+        okk_bdc_add(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    case BM_FOLD_MAX:
+        okk_bdc_max(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    case BM_FOLD_MIN:
+        okk_bdc_min(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    default:
+        okk_bdc_mul(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    }
+}
+
+/* Folds `reduced` rows of `width` words, one after another in each of `channels` channels: the result is the first
+ * row at dst. Both tensors have the aligned layout of [1, channels, 1, reduced * width]; dst may be src, otherwise
+ * it needs the room of half the rows (rounded up) and src stays. */
+static inline void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, int channels, int reduced, int width) {
+    const dim4 whole = {1, channels, 1, reduced * width};
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
+    if (reduced == 1 && dst != src) {
+        okk_bdc_32bit_cpy(dst, src, &whole, &stride, &stride);
+        return;
+    }
+    while (reduced > 1) {
+        const int pairs = reduced / 2, kept = reduced - pairs;
+        const dim4 shape = {1, channels, 1, pairs * width};
+        bm_fold_two(fold, dst, src, src + 4u * (local_addr_t)(kept * width), &shape, &stride, &stride, &stride);
+        if (kept > pairs && dst != src) {
+            const dim4 row = {1, channels, 1, width};
+            const local_addr_t at = 4u * (local_addr_t)(pairs * width);
+            okk_bdc_32bit_cpy(dst + at, src + at, &row, &stride, &stride);
+        }
+        src = dst;
+        reduced = kept;
+    }
+}
+
+/* How a reduction is cut: `channels` channels at a time with `width` inner elements each, `rows` at a time. */
+typedef struct {
+    bool inner_on_lanes; /* else channels are outer elements */
+    int channels, width, rows;
+} bm_reduce_cut;
+
+/* A share of the work: rows [row, row + rows) of one piece of the result. */
+typedef struct {
+    int outer, inner, row;
+    int channels, width, rows;
+} bm_reduce_share;
+
+static inline int bm_reduce_least(int a, int b) { return a < b ? a : b; }
+static inline int bm_reduce_most(int a, int b) { return a > b ? a : b; }
+
+/* words: how many of a lane a piece may take; least_width: inner elements of a lane before rows are cut too. */
+static inline bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width) {
+    bm_reduce_cut cut = {.inner_on_lanes = inner >= BM_REDUCE_LANES && outer < inner};
+    const int width = bm_reduce_most(words / reduced, least_width);
+    cut.width = bm_reduce_least(cut.inner_on_lanes ? inner / BM_REDUCE_LANES : inner, width);
+    cut.rows = bm_reduce_least(reduced, words / cut.width);
+    cut.channels = BM_REDUCE_LANES;
+    if (!cut.inner_on_lanes) cut.channels *= bm_reduce_most(1, words / ((cut.rows * cut.width + 31) / 32 * 32));
+    cut.channels = bm_reduce_least(cut.channels, 4032); /* whole lanes, and at most 4,095 */
+    return cut;
+}
+
+/* Extents of the share at its place. */
+static inline void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
+    s->rows = bm_reduce_least(cut->rows, reduced - s->row);
+    if (cut->inner_on_lanes) {
+        const int left = inner - s->inner;
+        s->channels = bm_reduce_least(cut->channels, left);
+        s->width = bm_reduce_least(cut->width, left / s->channels);
+    } else {
+        s->channels = bm_reduce_least(cut->channels, outer - s->outer);
+        s->width = bm_reduce_least(cut->width, inner - s->inner);
+    }
+}
+
+/* Moves to the next share; false behind the last. */
+static inline bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
+    if ((s->row += s->rows) >= reduced) {
+        s->row = 0;
+        if ((s->inner += cut->inner_on_lanes ? s->channels * s->width : s->width) >= inner) {
+            s->inner = 0;
+            if ((s->outer += cut->inner_on_lanes ? 1 : s->channels) >= outer) return false;
+        }
+    }
+    bm_reduce_measure(cut, outer, reduced, inner, s);
+    return true;
+}
+
+/* Copies a share between DDR, [outer, total, inner], and local memory: channels of rows * width words, aligned. */
+static inline void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_share *s, system_addr_t base, int total,
+                                  int inner, local_addr_t local, int row, int rows, bool to_local) {
+    const unsigned long long first = ((unsigned long long)s->outer * (unsigned long long)total +
+                                      (unsigned long long)row) * (unsigned long long)inner +
+                                     (unsigned long long)s->inner;
+    dim4 shape = {1, s->channels, rows, s->width};
+    dim4 far = {0, cut->inner_on_lanes ? s->width : total * inner, inner, 1}, near;
+    if (s->width == inner || rows == 1) { /* one run */
+        shape.w = rows * s->width;
+        shape.h = 1;
+        far.h = shape.w;
+    }
+    const dim4 flat = {1, s->channels, 1, rows * s->width};
+    okk_128_byte_aligned_stride_for_32bit(&near, 0, &flat);
+    near.h = shape.w;
+    if (to_local)
+        okk_gdma_32bit_cpy_S2L(local, base + 4 * first, &shape, &near, &far);
+    else
+        okk_gdma_32bit_cpy_L2S(base + 4 * first, local, &shape, &far, &near);
+}
+
+static inline void bm_reduce_compute(const bm_reduction *r, const bm_reduce_share *s, local_addr_t x, local_addr_t out,
+                                     bool first, bool last) {
+    const dim4 all = {1, s->channels, 1, s->rows * s->width}, made = {1, s->channels, 1, s->width};
+    dim4 from;
+    okk_128_byte_aligned_stride_for_32bit(&from, 0, &all);
+    if (r->before == BM_BEFORE_ABS) okk_bdc_32bit_and_C(x, x, (x32){.u32 = 0x7fffffff}, &all, NULL, NULL);
+    if (r->before == BM_BEFORE_SQUARE) okk_bdc_mul(x, x, x, &all, NULL, NULL, NULL);
+    bm_fold_rows(r->fold, x, x, s->channels, s->rows, s->width);
+    if (first)
+        okk_bdc_32bit_cpy(out, x, &made, NULL, &from);
+    else
+        bm_fold_two(r->fold, out, out, x, &made, NULL, NULL, &from);
+    if (last && r->after == BM_AFTER_SCALE) okk_bdc_mul_C(out, out, r->factor, &made, NULL, NULL);
+    if (last && r->after == BM_AFTER_ROOT) okk_bdc_sqrt(out, out, &made);
+}
+
+/* One run: lanes hold outer or inner elements. */
+static inline void bm_reduce_run(const bm_reduction *r) {
+    const bm_reduce_cut cut = bm_reduce_cut_of(r->outer, r->reduced, r->inner, BM_REDUCE_WORDS, BM_REDUCE_WIDTH);
+    /* While a share is reduced, the next one is loaded and a finished piece is stored. */
+    const local_addr_t x[2] = {0, 4 * BM_REDUCE_WORDS}, out[2] = {8 * BM_REDUCE_WORDS, 12 * BM_REDUCE_WORDS};
+    bm_reduce_share now = {0}, next, stored = {0};
+    bm_reduce_measure(&cut, r->outer, r->reduced, r->inner, &now);
+    bm_reduce_move(&cut, &now, r->in, r->reduced, r->inner, x[0], now.row, now.rows, true);
+    int at = 0, out_at = 0;
+    for (bool more = true, storing = false; more || storing;) {
+        const bool computing = more;
+        const int stored_at = out_at;
+        okk_parallel_start();
+        if (computing) {
+            next = now;
+            more = bm_reduce_next(&cut, r->outer, r->reduced, r->inner, &next);
+            if (more) bm_reduce_move(&cut, &next, r->in, r->reduced, r->inner, x[1 - at], next.row, next.rows, true);
+            if (now.row == 0) out_at = 1 - out_at;
+            bm_reduce_compute(r, &now, x[at], out[out_at], now.row == 0, now.row + now.rows == r->reduced);
+            at = 1 - at;
+        }
+        if (storing) bm_reduce_move(&cut, &stored, r->out, 1, r->inner, out[stored_at], 0, 1, false);
+        okk_parallel_end();
+        storing = computing && now.row + now.rows == r->reduced;
+        stored = now;
+        now = next;
+    }
+}
+
+/* Whether the reduced dimension is dealt over the lanes. */
+static inline bool bm_reduce_spreads(int outer, int reduced, int inner) {
+    return outer <= BM_REDUCE_FEW && inner < BM_REDUCE_LANES / BM_REDUCE_FEW && reduced >= BM_REDUCE_SPREAD;
+}
+
+/* buffer: BM_REDUCE_BYTES of DDR. The caller has initialised the engines and polls afterwards. */
+static inline void bm_reduce(const bm_reduction *whole, system_addr_t buffer) {
+    if (!bm_reduce_spreads(whole->outer, whole->reduced, whole->inner)) {
+        bm_reduce_run(whole);
+        return;
+    }
+    /* Blocks of rows, one to a lane, and what is left; [block, inner] of each outer element in the buffer. */
+    const int rows = (whole->reduced + BM_REDUCE_LANES - 1) / BM_REDUCE_LANES;
+    const int blocks = whole->reduced / rows, rest = whole->reduced - blocks * rows, parts = blocks + (rest > 0);
+    const unsigned long long row = 4ull * (unsigned long long)whole->inner;
+    for (int o = 0; o < whole->outer; o++) {
+        bm_reduction part = *whole;
+        part.after = BM_AFTER_NOTHING;
+        part.in = whole->in + row * (unsigned long long)o * (unsigned long long)whole->reduced;
+        part.out = buffer + row * (unsigned long long)(o * parts);
+        part.outer = blocks;
+        part.reduced = rows;
+        bm_reduce_run(&part);
+        part.in += row * (unsigned long long)(blocks * rows);
+        part.out += row * (unsigned long long)blocks;
+        part.outer = 1;
+        part.reduced = rest;
+        if (rest > 0) bm_reduce_run(&part);
+    }
+    bm_reduction last = *whole;
+    last.in = buffer;
+    last.reduced = parts;
+    last.before = BM_BEFORE_NOTHING;
+    bm_reduce_run(&last);
+}
+
+#endif
