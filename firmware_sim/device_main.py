@@ -195,7 +195,9 @@ class Controller:
         m, bd = self._memory, engine is Engine.BD
         sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
         address = int(sites[index])
-        text = self.firmware.site(address) or (f"code at {address:#x}" if address else "the firmware itself")
+        with self._link.busy():
+            site = self.firmware.site(address)
+        text = site or (f"code at {address:#x}" if address else "the firmware itself")
         layer = self.firmware.layer(int(layers[index]))
         return f"layer {layer}, {text}" if layer else text
 
@@ -250,7 +252,9 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         link.activity = str(header["activity"])
         before, run = controller.cycles, firmware.instructions
         controller.begin(link.activity, record=bool(header["record"]))
-        reply = _with_sites(firmware.handle(payload), firmware)
+        reply = firmware.handle(payload)
+        with link.busy():  # reading the line table takes a moment, which is not the kernel's
+            reply = _with_sites(reply, firmware)
         groups = controller.recording.groups if controller.recording is not None else []
         controller.recording = None
         sizes = [[len(g.bd), len(g.gdma)] for g in groups]
