@@ -122,6 +122,14 @@ def test_assertion_and_broken_rule_name_the_place(device: Device) -> None:
         device.launch("breaks_a_rule")
 
 
+def test_reading_the_line_table_is_not_the_kernels_time(image: FirmwareImage) -> None:
+    """That takes some tenths of a second, once."""
+    with Device(image, watchdog=0.1) as device:
+        device.launch("says")
+        with pytest.raises(FirmwareError, match=r"called at .*device_kernels.c:\d+ in breaks_a_rule"):
+            device.launch("breaks_a_rule")
+
+
 def test_illegal_instruction_names_kernel_and_operand(device: Device) -> None:
     a = device.malloc(64**4 * 4)
     with pytest.raises(DeviceError, match=r"^kernel leaves_local_memory: (?s:.)*0x80000") as caught:
