@@ -16,14 +16,10 @@ static inline void bm_reciprocal(local_addr_t y, local_addr_t a, local_addr_t t,
     bm_mul(y, y, t, s);
 }
 
-/* y = a / b for all fp32 numbers. Three work buffers from `work` on, `step` bytes apart; y may be a or b.
- *
- * b = m * 2**e: the mantissa m (1 to 2, with b's sign) is inverted, 2 * 2**-e comes from flipping the exponent's bits,
- * which makes 0 of infinity and infinity of zero. Where |a| < 1, a * (2 * 2**-e) cannot overflow; elsewhere
- * a * (1 / 2m) cannot underflow. */
-static inline void bm_divide(local_addr_t y, bm_local a, bm_local b, local_addr_t work, unsigned int step,
-                             const dim4 *s) {
-    const local_addr_t t = work, r = work + step, scale = work + 2 * step;
+/* 1 / b as r * scale, for every b: b = m * 2**e; the mantissa m (1 to 2, with b's sign) is inverted to r = 1 / 2m, and
+ * flipping the exponent's bits makes scale = 2 * 2**-e, which is 0 for infinity and infinity for zero. r is NaN where b
+ * is. t: a work buffer. */
+static inline void bm_invert(local_addr_t r, local_addr_t scale, bm_local b, local_addr_t t, const dim4 *s) {
     okk_bdc_32bit_cpy(r, b.addr, s, NULL, b.stride);
     bm_nan_of(t, r, s);
     bm_and_C(scale, r, BM_SIGN | BM_MANTISSA, s);
@@ -33,6 +29,14 @@ static inline void bm_divide(local_addr_t y, bm_local a, bm_local b, local_addr_
     bm_mul_C(r, r, 0.5f, s);
     okk_bdc_32bit_and_C(scale, b.addr, bm_word(BM_EXPONENT), s, NULL, b.stride);
     bm_xor_C(scale, scale, BM_EXPONENT, s);
+}
+
+/* y = a / b for all fp32 numbers. Three work buffers from `work` on, `step` bytes apart; y may be a or b.
+ * Where |a| < 1, a * scale cannot overflow; elsewhere a * r cannot underflow. */
+static inline void bm_divide(local_addr_t y, bm_local a, bm_local b, local_addr_t work, unsigned int step,
+                             const dim4 *s) {
+    const local_addr_t t = work, r = work + step, scale = work + 2 * step;
+    bm_invert(r, scale, b, t, s);
     okk_bdc_mul(t, a.addr, r, s, NULL, a.stride, NULL);
     bm_mul(t, t, scale, s); /* of large a */
     okk_bdc_mul(scale, a.addr, scale, s, NULL, a.stride, NULL);
@@ -40,6 +44,16 @@ static inline void bm_divide(local_addr_t y, bm_local a, bm_local b, local_addr_
     okk_bdc_32bit_and_C(r, a.addr, bm_word(BM_MAGNITUDE), s, NULL, a.stride);
     bm_greater_C(r, r, 0.99999994f, BM_ONES, s);
     bm_choose(y, r, t, scale, s);
+}
+
+/* y = the integer next to a, ties to even, for |a| < 2**23 (others become something else). t: a work buffer; y is
+ * neither a nor t. */
+static inline void bm_nearest(local_addr_t y, local_addr_t a, local_addr_t t, const dim4 *s) {
+    bm_and_C(t, a, BM_MAGNITUDE, s);
+    bm_add_C(t, t, 8388608.0f, s);
+    bm_add_C(t, t, -8388608.0f, s);
+    bm_and_C(y, a, BM_SIGN, s);
+    bm_or(y, y, t, s);
 }
 
 #endif

@@ -75,6 +75,21 @@ static inline void bm_C_greater(local_addr_t y, local_addr_t a, float c, unsigne
 static inline void bm_greater(local_addr_t y, local_addr_t a, local_addr_t b, unsigned int value, const dim4 *s) {
     okk_bdc_greater_select_value(y, a, b, bm_word(value), s, NULL, NULL, NULL);
 }
+/* The operands of greater_select. */
+static inline fp32_or_addr_t bm_number_at(local_addr_t a) { return (fp32_or_addr_t){.is_addr = true, .context.addr = a}; }
+static inline x32_or_addr_t bm_words_at(local_addr_t a) { return (x32_or_addr_t){.is_addr = true, .context.addr = a}; }
+static inline x32_or_addr_t bm_float(float c) { return (x32_or_addr_t){.context.val = {.fp32 = c}}; }
+/* y = a > c ? yes : no, and y = c > a ? yes : no, by bits; NaN takes `no`. The batch (s->n) is 1. */
+static inline void bm_if_greater_C(local_addr_t y, local_addr_t a, float c, x32_or_addr_t yes, x32_or_addr_t no,
+                                   const dim4 *s) {
+    const fp32_or_addr_t x = bm_number_at(a), limit = {.context.val = c};
+    okk_bdc_greater_select(y, &x, &limit, &yes, &no, s);
+}
+static inline void bm_if_C_greater(local_addr_t y, float c, local_addr_t a, x32_or_addr_t yes, x32_or_addr_t no,
+                                   const dim4 *s) {
+    const fp32_or_addr_t x = bm_number_at(a), limit = {.context.val = c};
+    okk_bdc_greater_select(y, &limit, &x, &yes, &no, s);
+}
 /* The same bits ? value : 0 */
 static inline void bm_same(local_addr_t y, local_addr_t a, local_addr_t b, unsigned int value, const dim4 *s) {
     okk_bdc_equal_select_value(y, a, b, bm_word(value), s, NULL, NULL, NULL);

@@ -1,0 +1,170 @@
+/* Exponential, logarithm and what follows from them, element by element on tensors in local memory: all buffers
+ * aligned, of one shape with a batch of 1 (bm_flat), each function's buffers different from one another.
+ *
+ * Relative errors are below 1e-6 over all fp32 numbers unless stated; results that would be denormal are 0. NaN gives
+ * NaN. The polynomials are least relative maximum fits (Lawson's iteration), lowest power first.
+ */
+#ifndef BM_LAYER_FUNCTIONS_H
+#define BM_LAYER_FUNCTIONS_H
+
+#include "bm_layer_arithmetic.h"
+
+#define BM_COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+#define BM_EXP_TERMS 12  /* of the series of e^x - 1 for |x| < 1: the next is below 2e-9 */
+#define BM_EXP_HIGH 87.9f /* e^this is finite */
+
+/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, h, 32], the padding included. */
+static inline dim4 bm_flat(const dim4 *shape) {
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
+    const int c = shape->c < BM_LANES ? shape->c : BM_LANES;
+    return (dim4){1, c, shape->n * stride.n / 32, 32};
+}
+
+/* y = c[0] + c[1] x + c[2] x^2 + ... */
+static inline void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {
+    bm_mul_C(y, x, c[count - 1], s);
+    for (int i = count - 2; i > 0; i--) {
+        bm_add_C(y, y, c[i], s);
+        bm_mul(y, y, x, s);
+    }
+    bm_add_C(y, y, c[0], s);
+}
+
+/* y = x at most c, and y = x at least c, with NaN staying NaN; y may be x */
+static inline void bm_at_most(local_addr_t y, local_addr_t x, float c, const dim4 *s) {
+    bm_if_greater_C(y, x, c, bm_float(c), bm_words_at(x), s);
+}
+static inline void bm_at_least(local_addr_t y, local_addr_t x, float c, const dim4 *s) {
+    bm_if_C_greater(y, c, x, bm_float(c), bm_words_at(x), s);
+}
+
+/* y = e^x; x is overwritten. The chip's sequence multiplies by tabled powers of e; they lose digits and vanish below
+ * e^-70, so half the exponent is taken and the result squared. */
+static inline void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+    bm_mul_C(x, x, 0.5f, s);
+    bm_at_most(x, x, 44.4f, s);
+    bm_at_least(x, x, -44.4f, s);
+    okk_bdc_exp_tunable(y, x, t, s, BM_EXP_TERMS);
+    bm_mul(y, y, y, s);
+}
+
+/* y = ln x: -infinity for zero, NaN below. x = m * 2**e with m in sqrt(1/2) .. sqrt(2); ln 2 in two parts, of which the
+ * first times e is exact. y may be x. */
+static inline void bm_log(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2,
+                          const dim4 *s) {
+    static const float ratio[] = {/* ln(1 + f) / f */
+        1.0f, -0.499999881f, 0.333333254f, -0.250015855f, 0.200019687f, -0.166090131f, 0.141818359f, -0.132434621f,
+        0.129046604f, -0.0762111247f};
+    bm_and_C(t0, x, BM_MANTISSA, s);
+    bm_or_C(t0, t0, BM_ONE, s);
+    okk_bdc_32bit_logical_shift_C(t1, x, -23, s, NULL, NULL);
+    bm_or_C(t1, t1, 0x4B000000u, s); /* 2**23 + the biased exponent */
+    bm_add_C(t1, t1, -8388608.0f - 127.0f, s);
+    bm_greater_C(t2, t0, 1.41421354f, BM_ONE, s);
+    bm_add(t1, t1, t2, s);
+    bm_mul_C(t2, t2, -0.5f, s);
+    bm_add_C(t2, t2, 1.0f, s);
+    bm_mul(t0, t0, t2, s);
+    bm_add_C(t0, t0, -1.0f, s);
+    bm_polynomial(t2, t0, ratio, BM_COUNT(ratio), s);
+    bm_mul(t2, t2, t0, s);
+    bm_mul_C(t0, t1, -2.12194440e-4f, s);
+    bm_add(t2, t2, t0, s);
+    bm_mul_C(t1, t1, 0.693359375f, s);
+    bm_add(t2, t2, t1, s);
+    bm_add_C(t0, x, -BM_INFINITY, s); /* for zero; keeps NaN */
+    bm_if_C_greater(t0, 0.0f, x, bm_float(__builtin_nanf("")), bm_words_at(t0), s);
+    bm_if_greater_C(t2, x, 0.0f, bm_words_at(t2), bm_words_at(t0), s);
+    bm_if_greater_C(y, x, BM_FLT_MAX, bm_words_at(x), bm_words_at(t2), s);
+}
+
+/* y = e^x - 1 for x <= 0 */
+static inline void bm_expm1_negative(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s) {
+    static const float ratio[] = {/* (e^x - 1) / x from -0.35 on */
+        1.0f, 0.49999997f, 0.166665554f, 0.0416532084f, 0.00825882331f, 0.00119574519f};
+    okk_bdc_32bit_cpy(t0, x, s, NULL, NULL);
+    bm_exp(y, t0, t1, s);
+    bm_add_C(y, y, -1.0f, s);
+    bm_polynomial(t0, x, ratio, BM_COUNT(ratio), s);
+    bm_mul(t0, t0, x, s);
+    bm_if_C_greater(y, -0.35f, x, bm_words_at(y), bm_words_at(t0), s);
+}
+
+/* y = 1 / (1 + e^x); x is overwritten */
+static inline void bm_logistic(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+    bm_at_most(x, x, BM_EXP_HIGH, s);
+    bm_exp(y, x, t, s);
+    bm_add_C(x, y, 1.0f, s);
+    bm_reciprocal(y, x, t, s);
+}
+
+/* y = ln(1 + u) for u in 0 .. 1, as the series of 2 artanh(u / (2 + u)); u is overwritten */
+static inline void bm_log1p_unit(local_addr_t y, local_addr_t u, local_addr_t t0, local_addr_t t1, const dim4 *s) {
+    static const float ratio[] = {/* 2 artanh(v) / v by v^2 */
+        2.0f, 0.666666806f, 0.399986386f, 0.286222041f, 0.21376203f, 0.244809076f};
+    bm_add_C(t0, u, 2.0f, s);
+    bm_reciprocal(y, t0, t1, s);
+    bm_mul(u, u, y, s);
+    bm_mul(t0, u, u, s);
+    bm_polynomial(y, t0, ratio, BM_COUNT(ratio), s);
+    bm_mul(y, y, u, s);
+}
+
+/* y = tanh x; y may be x */
+static inline void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2,
+                           local_addr_t t3, const dim4 *s) {
+    static const float ratio[] = {/* tanh(x) / x by x^2, to 0.6 */
+        1.0f, -0.333332837f, 0.133316889f, -0.0537687056f, 0.0207536276f, -0.00585216843f};
+    bm_and_C(t0, x, BM_MAGNITUDE, s);
+    bm_mul_C(t1, t0, -2.0f, s);
+    bm_exp(t2, t1, t3, s);
+    bm_add_C(t1, t2, 1.0f, s);
+    bm_C_sub(t2, t2, 1.0f, s);
+    bm_reciprocal(t3, t1, t0, s);
+    bm_mul(t2, t2, t3, s);
+    bm_and_C(t0, x, BM_SIGN, s);
+    bm_or(t2, t2, t0, s);
+    bm_mul(t0, x, x, s);
+    bm_polynomial(t1, t0, ratio, BM_COUNT(ratio), s);
+    bm_mul(t1, t1, x, s);
+    bm_and_C(t0, x, BM_MAGNITUDE, s);
+    bm_if_greater_C(y, t0, 0.6f, bm_words_at(t2), bm_words_at(t1), s);
+}
+
+/* y = erfc(sqrt(square)) where z is that root, at least 0; z and square are overwritten. The error grows with square:
+ * 5e-6 where the result is the smallest. */
+static inline void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, local_addr_t t, const dim4 *s) {
+    static const float scaled[] = {/* e^(z^2) erfc(z) by 1 / (1 + z/2), z to 10 */
+        -6.01127476e-06f, 0.282221377f, 0.281098425f, 0.249793455f, 0.181250066f, 0.0170772653f, 0.221191525f,
+        -0.441478103f, 0.26390329f, -0.0550513342f};
+    bm_at_most(z, z, 10.0f, s);
+    bm_mul_C(z, z, 0.5f, s);
+    bm_add_C(z, z, 1.0f, s);
+    bm_reciprocal(y, z, t, s);
+    bm_polynomial(z, y, scaled, BM_COUNT(scaled), s);
+    bm_xor_C(square, square, BM_SIGN, s);
+    bm_exp(y, square, t, s);
+    bm_mul(y, y, z, s);
+}
+
+/* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it works,
+ * and one step that makes the roots of squares exact. */
+static inline void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2,
+                           local_addr_t t3, const dim4 *s) {
+    bm_if_C_greater(t0, 0x1p-60f, x, bm_float(0x1p64f), bm_float(1.0f), s);
+    bm_mul(t1, x, t0, s);
+    okk_bdc_rsqrt(t2, t1, s);
+    bm_mul(t0, t1, t2, s);
+    bm_mul(t3, t0, t0, s);
+    bm_sub(t1, t1, t3, s);
+    bm_mul(t1, t1, t2, s);
+    bm_mul_C(t1, t1, 0.5f, s);
+    bm_add(t0, t0, t1, s);
+    bm_if_C_greater(t1, 0x1p-60f, x, bm_float(0x1p-32f), bm_float(1.0f), s);
+    bm_mul(t0, t0, t1, s);
+    bm_if_greater_C(t0, x, BM_FLT_MAX, bm_words_at(x), bm_words_at(t0), s);
+    bm_if_C_greater(y, 0.0f, x, bm_float(__builtin_nanf("")), bm_words_at(t0), s);
+}
+
+#endif
