@@ -291,6 +291,8 @@ def test_the_order_of_choice(workspace: Workspace, state: Path, monkeypatch: pyt
     assert firmware_image(workspace, str(other / TCM_NAME)).kind == "arm"
     with pytest.raises(UsageError, match="is a firmware of kind native, but arm is asked for"):
         find_firmware(own / "firmware.so", "arm")
+    with pytest.raises(UsageError, match="--firmware arm64: neither native, nor arm, nor a path"):
+        firmware_image(workspace, "arm64")
     with pytest.raises(MissingError, match=r"no firmware at .*firmware_tcm\.bin"):
         find_firmware(workspace.root, "arm")
     assert struct.unpack("<8s", (own / DDR_NAME).read_bytes()[:8]) == (b"TPULAYFW",)

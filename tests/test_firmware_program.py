@@ -250,7 +250,9 @@ def test_built_in_layers_are_those_of_the_firmware(firmware: fh.Harness) -> None
     reply = run(firmware, two_tensors(TensorKind.LOCAL), expand)
     assert reply.text == "layer e (TPU_EXPAND_DIMS): local function returned -1 (BM_LAYER_NOT_SUPPORTED)"
     reply = run(firmware, two_tensors(), replace(step, op_type=0x1FFFF))
-    assert reply.text.startswith("layer c: this firmware has no built-in layer with op_type 131071: it was built")
+    assert reply.text.startswith(
+        "layer c: this firmware has no built-in layer with op_type 131071: it was built"
+    )
 
 
 def test_many_layers_are_counted(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from firmware_sim import recorded
-from firmware_sim.errors import MissingError
+from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.firmware import (
     DDR_NAME,
     FIRMWARE_VARIABLE,
@@ -31,6 +31,8 @@ def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id
     """
     kind = next((name for name in KINDS if name == asked), None)
     if asked is not None and kind is None:
+        if not Path(asked).expanduser().exists():
+            raise UsageError(f"--firmware {asked}: neither native, nor arm, nor a path that exists")
         return find_firmware(asked)
     kind = kind or usual_kind()
     if os.environ.get(FIRMWARE_VARIABLE) or (kind != "native" and recorded.folder_of(dev_id) is not None):

@@ -52,6 +52,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     (
         "Running",
         (
+            Command("compile", "models", "compile an ONNX model into a bmodel"),
             Command("test_tpu_layer", "running", "compile and run the demo graph, compare with numpy"),
             Command("bmrt_test", "running", "run a bmodel and compare with its reference data"),
             Command("tpu_model", "running", "show what is in a bmodel"),

@@ -66,6 +66,20 @@ class Graph:
         """End the device and plugin processes that the graph used."""
         self.toolkit.close()
 
+    @staticmethod
+    def from_onnx(
+        path: str | Path,
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        custom: Mapping[str, str] | None = None,
+        name: str | None = None,
+        toolkit: Toolkit | None = None,
+    ) -> Graph:
+        """The graph of an ONNX model; see `user_layers.onnx.graph_from_onnx`."""
+        from user_layers.onnx import graph_from_onnx
+
+        return graph_from_onnx(path, shapes=shapes, custom=custom, name=name, toolkit=toolkit)
+
     # ---- building ----
 
     def add_input(self, name: str, shape: Sequence[int], dtype: Any = "float32") -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from firmware_sim.errors import MissingError, ModelError, UsageError
 from user_layers.onnx.model import Array, Model, Node, Value
 
-OLDEST_OPSET, NEWEST_OPSET = 6, 25
+OLDEST_OPSET = 6
 CUSTOM_DOMAIN = "tpulayer"
 _STANDARD = ("", "ai.onnx")
 
@@ -78,16 +78,16 @@ def _line(error: BaseException) -> str:
 def _opset(proto: Any, where: str) -> int:
     for entry in proto.opset_import:
         if entry.domain in _STANDARD:
-            version = int(entry.version)
-            if not OLDEST_OPSET <= version <= NEWEST_OPSET:
+            version, newest = int(entry.version), int(_onnx().defs.onnx_opset_version())
+            if not OLDEST_OPSET <= version <= newest:
                 raise ModelError(
-                    f"{where} is of opset {version}; known are {OLDEST_OPSET} to {NEWEST_OPSET}",
+                    f"{where} is of opset {version}; known are {OLDEST_OPSET} to {newest}",
                     hint="convert it with onnx.version_converter",
                 )
             return version
     if not proto.opset_import:
         raise ModelError(f"{where} is no ONNX model: it names no opset")
-    return NEWEST_OPSET
+    return int(_onnx().defs.onnx_opset_version())
 
 
 def _fix_shapes(proto: Any, shapes: dict[str, Sequence[int]], where: str) -> None:

@@ -1,0 +1,189 @@
+"""ONNX nodes as layers: against onnxruntime, through the whole of compiling and running."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from firmware_sim.errors import CompileError, UsageError
+from tests.onnx_models import make_model
+from user_layers.onnx import graph_from_onnx
+from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
+from user_layers.onnx.command import CompileOptions, parse_shapes, run
+from user_layers.onnx.load import load_model
+from user_layers.onnx.lower import parse_map
+from user_layers.toolkit import Toolkit
+
+RNG = np.random.default_rng(9)
+I64 = np.int64
+
+
+def f32(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
+    """Without a workspace: the built-in layers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("nowhere"))
+        with Toolkit() as opened:
+            yield opened
+
+
+class Case:
+    def __init__(
+        self,
+        *nodes: Any,
+        x: Mapping[str, tuple[int, ...]],
+        c: Mapping[str, Any] | None = None,
+        out: tuple[str, ...] = ("y",),
+        opset: int = 17,
+    ) -> None:
+        self.nodes, self.x, self.c, self.out, self.opset = nodes, x, dict(c or {}), out, opset
+
+
+def node(op: str, inputs: str, outputs: str = "y", **attributes: Any) -> Any:
+    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+CASES = {
+    "matmul": Case(node("MatMul", "x v"), x={"x": (3, 40)}, c={"v": f32(40, 7)}),
+    "matmul of two inputs": Case(node("MatMul", "a b"), x={"a": (2, 3, 5, 6), "b": (3, 6, 4)}),
+    "gemm": Case(
+        node("Gemm", "x w b", transB=1, alpha=0.5, beta=2.0),
+        x={"x": (3, 40)},
+        c={"w": f32(50, 40), "b": f32(50)},
+    ),
+    "gemm, all turned": Case(node("Gemm", "a b", transA=1, transB=1), x={"a": (5, 3), "b": (4, 5)}),
+    "reshape": Case(node("Reshape", "x s"), x={"x": (2, 3, 4)}, c={"s": np.array([4, -1, 3], I64)}),
+    "flatten": Case(node("Flatten", "x", axis=2), x={"x": (2, 3, 4, 5)}),
+    "squeeze": Case(node("Squeeze", "x a"), x={"x": (1, 3, 1, 5)}, c={"a": np.array([2], I64)}),
+    "squeeze, old": Case(node("Squeeze", "x", axes=[0]), x={"x": (1, 3, 1, 5)}, opset=11),
+    "unsqueeze": Case(node("Unsqueeze", "x a"), x={"x": (3, 5)}, c={"a": np.array([0, -1], I64)}),
+    "identity": Case(node("Identity", "x"), x={"x": (3, 5)}),
+    "concat": Case(
+        node("Concat", "a b k", axis=1), x={"a": (2, 3, 4), "b": (2, 1, 4)}, c={"k": f32(2, 2, 4)}
+    ),
+    "split": Case(
+        node("Split", "x s", "y z", axis=-1), x={"x": (2, 7)}, c={"s": np.array([3, 4], I64)}, out=("y", "z")
+    ),
+    "slice": Case(
+        node("Slice", "x s e a t"),
+        x={"x": (5, 9, 4)},
+        c={"s": np.array([-1, 1]), "e": np.array([-100, 8]), "a": np.array([0, 1]), "t": np.array([-2, 3])},
+    ),
+    "slice, old": Case(node("Slice", "x", starts=[1], ends=[1000]), x={"x": (5, 9)}, opset=9),
+    "transpose": Case(node("Transpose", "x", perm=[2, 0, 3, 1]), x={"x": (2, 3, 4, 5)}),
+    "transpose of all": Case(node("Transpose", "x"), x={"x": (2, 3, 4)}),
+    "pad": Case(node("Pad", "x p v"), x={"x": (3, 4)}, c={"p": np.array([1, 0, 2, 3]), "v": np.float32(7)}),
+    "pad, reflected": Case(
+        node("Pad", "x p", mode="reflect"), x={"x": (3, 4)}, c={"p": np.array([1, 2, 2, 3])}
+    ),
+    "pad, old": Case(node("Pad", "x", pads=[0, 1, 0, 1], value=2.0), x={"x": (3, 4)}, opset=9),
+    "expand": Case(node("Expand", "x s"), x={"x": (3, 1)}, c={"s": np.array([2, 1, 4], I64)}),
+    "tile": Case(node("Tile", "x r"), x={"x": (3, 2)}, c={"r": np.array([2, 3], I64)}),
+    "depth to space": Case(node("DepthToSpace", "x", blocksize=2, mode="CRD"), x={"x": (1, 8, 3, 2)}),
+    "space to depth": Case(node("SpaceToDepth", "x", blocksize=2), x={"x": (1, 2, 4, 6)}),
+}
+
+
+def save(case: Case, path: Path) -> Path:
+    onnx.save(make_model(case.nodes, case.x, case.out, case.c, case.opset), str(path))
+    return path
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_node(name: str, toolkit: Toolkit, tmp_path: Path) -> None:
+    path = save(CASES[name], tmp_path / "model.onnx")
+    inputs = random_inputs(load_model(path))
+    graph = graph_from_onnx(path, toolkit=toolkit)
+    graph.compile(opt=0)
+    for found in compare(list(graph.outputs), graph.run(inputs), reference(path, inputs)):
+        assert found.relative <= TOLERANCE, found
+
+
+def test_several_nodes_static_and_dynamic(toolkit: Toolkit, tmp_path: Path) -> None:
+    case = Case(
+        node("Gemm", "x w b", "h"),
+        node("Reshape", "h s", "r"),
+        node("Transpose", "r", "t", perm=[1, 0, 2]),
+        node("Concat", "t t", "y", axis=0),
+        x={"x": (4, 6)},
+        c={"w": f32(6, 10), "b": f32(10), "s": np.array([4, 5, 2], I64)},
+    )
+    path = save(case, tmp_path / "model.onnx")
+    inputs = random_inputs(load_model(path))
+    (want,) = reference(path, inputs)
+    for dynamic in (False, True):
+        graph = graph_from_onnx(path, toolkit=toolkit)
+        graph.compile(dynamic=dynamic)
+        (found,) = compare(["y"], graph.run(inputs), [want])
+        assert found.relative <= TOLERANCE
+
+
+def test_what_no_layer_computes_is_named(toolkit: Toolkit, tmp_path: Path) -> None:
+    case = Case(
+        node("Tile", "x r", "t", name="twice"),
+        node("Det", "t", "d", name="det_1"),
+        node("MatMul", "x q", "y", name="product"),
+        x={"x": (2, 2), "q": (2, 2)},
+        c={"r": np.array([1, 1], I64)},
+        out=("d", "y"),
+    )
+    path = save(case, tmp_path / "model.onnx")
+    with pytest.raises(
+        CompileError, match=r"no layer does this:\n  Det det_1: there is no layer for this"
+    ) as caught:
+        graph_from_onnx(path, toolkit=toolkit)
+    assert "product" not in caught.value.message
+
+
+def test_custom_nodes_and_maps(toolkit: Toolkit, tmp_path: Path) -> None:
+    """A node in the domain tpulayer is a layer; --map makes one of any. Attributes are parameters."""
+    custom = helper.make_node("TPU_CONST_BINARY", ["x"], ["m"], domain="tpulayer", value=3.0, binary_op=2)
+    case = Case(custom, node("Neg", "m", name="minus"), x={"x": (2, 3)})
+    path = save(case, tmp_path / "model.onnx")
+    graph = graph_from_onnx(path, toolkit=toolkit, custom=parse_map(["minus=TPU_COPY"]))
+    graph.compile()
+    x = f32(2, 3)
+    (y,) = graph.run({"x": x})
+    assert np.array_equal(y, x * np.float32(3))
+    with pytest.raises(UsageError, match="--map minus: expected NODE=TPU_OP"):
+        parse_map(["minus"])
+
+
+def test_the_command_compiles_and_compares(toolkit: Toolkit, tmp_path: Path) -> None:
+    path = save(CASES["gemm"], tmp_path / "model.onnx")
+    lines: list[str] = []
+    assert run(CompileOptions(path, tmp_path / "net", report=True), lines.append, toolkit)
+    assert (tmp_path / "net" / "compilation.bmodel").is_file()
+    assert any("MATMUL" in line for line in lines)
+    assert re.fullmatch(r"y equals onnxruntime's within \d\.\de-\d+ of its largest value", lines[-1])
+
+
+def test_the_command_notices_a_difference(toolkit: Toolkit, tmp_path: Path) -> None:
+    """A node mapped to a layer that does something else; onnxruntime knows the operation."""
+    path = save(Case(node("Neg", "x"), x={"x": (2, 3)}), tmp_path / "model.onnx")
+    x = random_inputs(load_model(path))
+    (found,) = compare(["y"], [x["x"]], reference(path, x))
+    assert found.relative == pytest.approx(2.0)
+    with pytest.raises(CompileError, match=r"output 'y' is \[6\], onnxruntime gives \[2, 3\]"):
+        compare(["y"], [x["x"].reshape(6)], reference(path, x))
+    lines: list[str] = []
+    options = CompileOptions(path, tmp_path / "net", custom=["Neg=TPU_COPY"])
+    assert run(options, lines.append, toolkit)
+    assert lines[-1].startswith("not compared")
+
+
+@pytest.mark.parametrize("word", ["x", "x=", "=1x2", "x=1xa"])
+def test_bad_shapes(word: str) -> None:
+    with pytest.raises(UsageError, match="expected NAME=1x3x224x224"):
+        parse_shapes([word])

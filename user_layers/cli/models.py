@@ -1,0 +1,33 @@
+"""Commands about models of other frameworks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compile(
+    model: Annotated[Path, typer.Argument(help="An ONNX file.", metavar="MODEL")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
+    dynamic: Annotated[bool, typer.Option("--dynamic", help="Any shapes up to the given ones.")] = False,
+    shapes: Annotated[
+        list[str] | None, typer.Option("--shapes", help="INPUT=1x3x224x224; may be given several times.")
+    ] = None,
+    opt: Annotated[
+        int, typer.Option("--opt", min=0, max=2, help="0: every layer alone; 2: most groups.")
+    ] = 2,
+    custom: Annotated[
+        list[str] | None, typer.Option("--map", help="NODE=TPU_OP: a layer of your own for a node.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Compare with onnxruntime.")] = True,
+    report: Annotated[bool, typer.Option("--report", help="Say what became of every layer.")] = False,
+) -> int:
+    """Compile an ONNX model into a bmodel, and compare it with onnxruntime on random inputs."""
+    from user_layers.onnx.command import CompileOptions, run
+
+    options = CompileOptions(
+        model, out, dynamic, tuple(shapes or ()), opt, tuple(custom or ()), check=check, report=report
+    )
+    return 0 if run(options, typer.echo) else 1

@@ -1,0 +1,78 @@
+"""The compiled net against onnxruntime, on seeded random inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import CompileError, MissingError
+from user_layers.onnx.model import Array, Model
+
+TOLERANCE = 1e-4  # of the largest value of an output
+SEED = 1684
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The largest difference of an output, absolute and in parts of its largest value."""
+
+    output: str
+    absolute: float
+    relative: float
+
+
+def random_inputs(model: Model) -> dict[str, Array]:
+    """Inputs for a check: normal numbers for float inputs, small whole numbers for others."""
+    rng = np.random.default_rng(SEED)
+    found: dict[str, Array] = {}
+    for value in model.inputs:
+        assert value.fixed is not None and value.dtype is not None
+        if value.dtype.kind == "f":
+            found[value.name] = rng.standard_normal(value.fixed).astype(value.dtype)
+        else:
+            found[value.name] = rng.integers(0, 2, value.fixed).astype(value.dtype)
+    return found
+
+
+def reference(path: Path, inputs: Mapping[str, Array]) -> list[Array]:
+    """What onnxruntime gives for these inputs, on one thread. Errors: MissingError, CompileError."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingError(
+            "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]', or --no-check"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        session = onnxruntime.InferenceSession(str(path), options)
+        found: list[Array] = session.run(None, dict(inputs))
+    except Exception as error:
+        raise CompileError(
+            f"onnxruntime does not run {path}: {str(error).splitlines()[0]}",
+            hint="--no-check leaves the check out",
+        ) from None
+    return found
+
+
+def compare(names: list[str], got: list[Any], want: list[Array]) -> list[Difference]:
+    """The difference of each output. CompileError for one of another shape."""
+    found = []
+    for name, mine, theirs in zip(names, got, want, strict=True):
+        if mine.shape != theirs.shape:
+            raise CompileError(
+                f"output {name!r} is {list(mine.shape)}, onnxruntime gives {list(theirs.shape)}"
+            )
+        a, b = mine.astype(np.float64), theirs.astype(np.float64)
+        both = np.isnan(a) & np.isnan(b) | (a == b)
+        with np.errstate(invalid="ignore"):
+            apart = np.where(both, 0.0, np.abs(a - b))
+        absolute = float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))
+        finite = np.abs(b[np.isfinite(b)])
+        found.append(Difference(name, absolute, absolute / (float(finite.max(initial=0.0)) or 1.0)))
+    return found

@@ -1,0 +1,137 @@
+"""ONNX operations that only move data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.model import Node
+
+_LAST = np.iinfo(np.int32).max
+_PAD_MODES = {"constant": 0, "reflect": 1, "edge": 2, "wrap": 3}
+
+
+def _dims(values: Sequence[int]) -> list[int]:
+    """A field of 8 numbers."""
+    if len(values) > 8:
+        raise Unsupported(f"{len(values)} dimensions; layers take 8")
+    return [*(int(v) for v in values), *[0] * (8 - len(values))]
+
+
+def _reshaped(to: Lowering, node: Node, shape: Sequence[int]) -> None:
+    if not shape:
+        raise Unsupported("a result without dimensions")
+    param = {"dims": len(shape), "shape": _dims(shape)}
+    to.simple("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def reshape(to: Lowering, node: Node) -> None:
+    """All of these are the same elements under the shape that is known here."""
+    _reshaped(to, node, to.shape(node.outputs[0]))
+
+
+@converts("Identity", "Dropout")
+def copy(to: Lowering, node: Node) -> None:
+    to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
+
+
+@converts("Concat")
+def concat(to: Lowering, node: Node) -> None:
+    axis = int(node.attributes["axis"])
+    if len(node.inputs) > 16:
+        raise Unsupported(f"{len(node.inputs)} inputs; a layer has 16")
+    to.simple("TPU_CONCAT", node, [to.tensor(name) for name in node.inputs], {"axis": axis})
+
+
+@converts("Split")
+def split(to: Lowering, node: Node) -> None:
+    axis = int(node.attributes.get("axis", 0))
+    if len(node.outputs) > 16:
+        raise Unsupported(f"{len(node.outputs)} outputs; a layer has 16")
+    sizes = [to.shape(name)[axis] for name in node.outputs]
+    param = {"axis": axis, "sizes": [*sizes, *[0] * (16 - len(sizes))]}
+    outputs = [to.output(node, i) for i in range(len(node.outputs))]
+    to.layer("TPU_SPLIT", node, [to.tensor(node.inputs[0])], param, outputs)
+
+
+def _clipped(value: int) -> int:
+    return max(-_LAST - 1, min(_LAST, int(value)))
+
+
+@converts("Slice")
+def slice_(to: Lowering, node: Node) -> None:
+    starts, ends = (to.option(node, name, i) for i, name in ((1, "starts"), (2, "ends")))
+    assert starts is not None and ends is not None
+    axes = to.option(node, "axes", 3)
+    steps = to.known(node, 4)
+    axes = np.arange(len(starts)) if axes is None else axes
+    steps = np.ones(len(starts), np.int64) if steps is None else steps
+    param = {"count": len(starts), "axes": _dims(list(axes))}
+    param |= {"starts": _dims([_clipped(v) for v in starts]), "ends": _dims([_clipped(v) for v in ends])}
+    param["steps"] = [*(_clipped(v) for v in steps), *[1] * (8 - len(steps))]
+    to.simple("TPU_SLICE", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts("Transpose")
+def transpose(to: Lowering, node: Node) -> None:
+    rank = len(to.shape(node.inputs[0]))
+    order = node.attributes.get("perm", list(range(rank))[::-1])
+    to.simple("TPU_TRANSPOSE", node, [to.tensor(node.inputs[0])], {"dims": rank, "order": _dims(order)})
+
+
+@converts("Pad")
+def pad(to: Lowering, node: Node) -> None:
+    mode = node.attributes.get("mode", "constant")
+    if mode not in _PAD_MODES:
+        raise Unsupported(f"the mode {mode!r}")
+    pads = to.option(node, "pads", 1)
+    assert pads is not None
+    value = to.option(node, "value", 2)
+    rank = len(to.shape(node.inputs[0]))
+    axes = to.known(node, 3)
+    before, after = [0] * rank, [0] * rank
+    for i, axis in enumerate(range(rank) if axes is None else axes):
+        before[axis], after[axis] = int(pads[i]), int(pads[i + len(pads) // 2])
+    number = 0.0 if value is None or not value.size else float(value.reshape(-1)[0])
+    bits = 0 if to.is_float(node.inputs[0]) else int(number)
+    param = {
+        "mode": _PAD_MODES[mode],
+        "before": _dims(before),
+        "after": _dims(after),
+        "value": number,
+        "bits": bits,
+    }
+    to.simple("TPU_PAD", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts("Expand")
+def expand(to: Lowering, node: Node) -> None:
+    shape = to.shape(node.outputs[0])
+    to.simple("TPU_EXPAND", node, [to.tensor(node.inputs[0])], {"dims": len(shape), "shape": _dims(shape)})
+
+
+@converts("Tile")
+def tile(to: Lowering, node: Node) -> None:
+    repeats = to.known(node, 1)
+    assert repeats is not None
+    if repeats.min(initial=1) < 1:
+        raise Unsupported("a repeat of 0")
+    counts = [*(int(v) for v in repeats), *[1] * (8 - len(repeats))]
+    to.simple("TPU_TILE", node, [to.tensor(node.inputs[0])], {"repeats": counts})
+
+
+@converts("DepthToSpace")
+def depth_to_space(to: Lowering, node: Node) -> None:
+    crd = int(node.attributes.get("mode", "DCR") == "CRD")
+    param = {"block": int(node.attributes["blocksize"]), "crd": crd}
+    to.simple("TPU_DEPTH_TO_SPACE", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts("SpaceToDepth")
+def space_to_depth(to: Lowering, node: Node) -> None:
+    to.simple(
+        "TPU_SPACE_TO_DEPTH", node, [to.tensor(node.inputs[0])], {"block": int(node.attributes["blocksize"])}
+    )
