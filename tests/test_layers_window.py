@@ -1,4 +1,4 @@
-"""Built-in layers with windows: convolutions, against numpy in float64."""
+"""Built-in layers with windows: convolutions and pools, against numpy in float64."""
 
 from __future__ import annotations
 
@@ -286,3 +286,173 @@ def test_a_convolution_that_makes_no_sense(
         TpulayerError, match=r"conv_0.*TPU_CONV.*shape function returned -2 \(BM_LAYER_PARAM_INVALID\)"
     ):
         run(toolkit, "TPU_CONV", sample(1, 6, 9, 9), param, [conv_weights(sample(*weights))])
+
+
+# ---- pools ----
+
+
+def pool(
+    x: NDArray[Any],
+    mode: int,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    pads: Pads,
+    extra: Sequence[int],
+    include: int,
+) -> Double:
+    around = pads[0], pads[1], pads[2] + extra[0], pads[3] + extra[1]
+    if mode == 0:
+        largest: Double = windows(x, kernel, stride, dilation, around, -np.inf).max((4, 5))
+        return largest
+    counted = np.ones((1, 1, *x.shape[2:]))
+    if include:
+        counted = np.pad(counted, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])), constant_values=1)
+        around_counted = 0, 0, extra[0], extra[1]
+    else:
+        around_counted = around
+    count = windows(counted, kernel, stride, dilation, around_counted, 0).sum((4, 5))
+    mean: Double = windows(x, kernel, stride, dilation, around, 0).sum((4, 5)) / count
+    return mean
+
+
+def check_pool(
+    toolkit: Toolkit,
+    x: Array,
+    kernel: Sequence[int],
+    *,
+    stride: Sequence[int] = (1, 1),
+    dilation: Sequence[int] = (1, 1),
+    pads: Pads = (0, 0, 0, 0),
+    extra: Sequence[int] = (0, 0),
+    modes: Sequence[tuple[int, bool]] = MODES,
+) -> list[str]:
+    """Maximum and both averages; the logs."""
+    logs = []
+    for mode, include in ((0, 0), (1, 0), (1, 1)):
+        want = pool(x, mode, kernel, stride, dilation, pads, extra, include)
+        param = window_param(kernel, stride, pads, dilation)
+        param |= {
+            "mode": mode,
+            "count_include_pad": include,
+            "extra_bottom": extra[0],
+            "extra_right": extra[1],
+        }
+        for opt, dynamic in modes:
+            shape = tuple(e + dynamic for e in x.shape)
+            y, log = run(toolkit, "TPU_POOL", x, param, opt=opt, dynamic=dynamic, compiled=shape)
+            close(y, want)
+            logs.append(log)
+    return logs
+
+
+POOLS: dict[str, dict[str, Any]] = {
+    "plain": {"x": (2, 3, 20, 21), "kernel": (2, 2), "stride": (2, 2)},
+    "resnet": {"x": (1, 64, 112, 112), "kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1)},
+    "uneven": {"x": (2, 70, 13, 9), "kernel": (3, 4), "stride": (1, 3), "pads": (2, 0, 1, 3)},
+    "with an incomplete last window": {
+        "x": (1, 5, 14, 14),
+        "kernel": (3, 3),
+        "stride": (2, 2),
+        "pads": (1, 0, 0, 1),
+        "extra": (0, 1),
+    },
+    "in two steps": {"x": (1, 3, 40, 50), "kernel": (13, 13), "pads": (6, 6, 6, 6)},
+}
+LARGE_POOLS: dict[str, dict[str, Any]] = {
+    "dilation": {"x": (1, 5, 20, 21), "kernel": (3, 2), "dilation": (2, 5), "pads": (2, 1, 2, 1)},
+    "stride over 15": {"x": (1, 5, 70, 50), "kernel": (20, 3), "stride": (20, 16), "pads": (0, 1, 0, 1)},
+    "windows of nothing but extra pads": {
+        "x": (1, 2, 4, 5),
+        "kernel": (3, 3),
+        "pads": (2, 2, 2, 2),
+        "extra": (0, 0),
+    },
+    "pads over 15": {"x": (1, 2, 40, 5), "kernel": (33, 3), "pads": (16, 1, 16, 1)},
+    "wide": {"x": (1, 2, 3, 5000), "kernel": (1, 5), "stride": (1, 2), "pads": (0, 2, 0, 2)},
+    "a kernel in parts": {"x": (1, 2, 5, 6000), "kernel": (3, 3000), "stride": (1, 7), "pads": (1, 8, 0, 3)},
+}
+
+
+@pytest.mark.parametrize("case", [*POOLS, *LARGE_POOLS])
+def test_pools(toolkit: Toolkit, case: str) -> None:
+    given = dict({**POOLS, **LARGE_POOLS}[case])
+    local, *_ = check_pool(toolkit, sample(*given.pop("x")), **given)
+    assert ("local" if case in POOLS or "nothing" in case else "force_use_global_layer") in local
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(
+    lead=st.tuples(st.integers(1, 3), st.integers(1, 70)),
+    size=st.tuples(st.integers(4, 30), st.integers(4, 30)),
+    kernel=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    stride=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    pads=st.tuples(*[st.integers(0, 7)] * 4),
+)
+def test_any_pool(
+    toolkit: Toolkit,
+    lead: tuple[int, int],
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pads: Pads,
+) -> None:
+    """Pads smaller than the kernel, as ONNX has them; an average over nothing has no value to compare."""
+    kernel = min(kernel[0], size[0]), min(kernel[1], size[1])
+    pads = tuple(min(p, k - 1) for p, k in zip(pads, kernel * 2, strict=True))  # type: ignore[assignment]
+    extra = [
+        -(s + a + b - k) % t if (s + a + b - k) % t and -(s + a + b - k) % t + b < k else 0
+        for s, a, b, k, t in zip(size, pads[:2], pads[2:], kernel, stride, strict=True)
+    ]
+    check_pool(toolkit, sample(*lead, *size), kernel, stride=stride, pads=pads, extra=extra)
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 130, 7, 7), (1, 70, 56, 56), (1, 3, 1, 2000), (2, 3, 2, 5003), (1, 2, 3000, 40), (1, 5000, 1, 3)],
+)
+def test_pools_of_whole_planes(toolkit: Toolkit, shape: tuple[int, ...], mode: int) -> None:
+    x = sample(*shape) + np.float32(0.5)
+    exact = x.astype(np.float64)
+    want = exact.mean((2, 3), keepdims=True) if mode else exact.max((2, 3), keepdims=True)
+    for opt, dynamic in MODES:
+        shape = tuple(e + dynamic for e in x.shape)
+        y, _ = run(
+            toolkit, "TPU_POOL", x, {"mode": mode, "whole": 1}, opt=opt, dynamic=dynamic, compiled=shape
+        )
+        close(y, want)
+
+
+@pytest.mark.parametrize(("mode", "kernel"), [(0, 3), (1, 3), (1, 7)])
+def test_pools_in_groups_that_are_cut(toolkit: Toolkit, mode: int, kernel: int) -> None:
+    x, pads = sample(2, 64, 300, 230), (1, 0, 1, 1)
+    param = window_param((kernel, kernel), (2, 1), pads, (1, 1)) | {"mode": mode}
+    y, log = run(toolkit, "TPU_POOL", x, param, opt=2, around=True)
+    assert "over h" in log
+    close(y, pool(2 * x, mode, (kernel, kernel), (2, 1), (1, 1), pads, (0, 0), 0) + 1)
+
+
+@pytest.mark.parametrize("opt", [2, 0])
+def test_a_maximum_passes_over_nan(toolkit: Toolkit, opt: int) -> None:
+    x = np.array([[[[1, np.nan, -np.inf, -2]]]], np.float32)
+    y, _ = run(
+        toolkit,
+        "TPU_POOL",
+        x,
+        {"mode": 0, **window_param((1, 2), (1, 1), (0, 0, 0, 0), (1, 1))},
+        opt=modes[0],
+    )
+    assert y.ravel().tolist() == [1.0, float(np.finfo(np.float32).min), -2.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"mode": 2}, {"kernel_h": 0}, {"kernel_w": 10}, {"stride_w": -1}, {"pad_top": -1}, {"extra_right": -1}],
+)
+def test_a_pool_that_makes_no_sense(toolkit: Toolkit, change: Mapping[str, int]) -> None:
+    param = {"mode": 0, **window_param((3, 3), (1, 1), (0, 0, 0, 0), (1, 1)), **change}
+    with pytest.raises(
+        TpulayerError, match=r"pool_0.*TPU_POOL.*shape function returned -2 \(BM_LAYER_PARAM_INVALID\)"
+    ):
+        run(toolkit, "TPU_POOL", sample(1, 6, 9, 9), param)
