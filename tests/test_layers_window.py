@@ -441,7 +441,7 @@ def test_a_maximum_passes_over_nan(toolkit: Toolkit, opt: int) -> None:
         "TPU_POOL",
         x,
         {"mode": 0, **window_param((1, 2), (1, 1), (0, 0, 0, 0), (1, 1))},
-        opt=modes[0],
+        opt=opt,
     )
     assert y.ravel().tolist() == [1.0, float(np.finfo(np.float32).min), -2.0]
 
