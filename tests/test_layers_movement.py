@@ -405,6 +405,59 @@ def test_tile_that_is_impossible(toolkit: Toolkit) -> None:
         refused(toolkit, "TPU_TILE", {"repeats": repeats}, sample((2, 3)))
 
 
+# ---- planes by their indices ----
+
+
+@FEW
+@given(x=tensors(most=6), data=st.data())
+def test_gather(toolkit: Toolkit, x: Array, data: st.DataObject) -> None:
+    axis = data.draw(st.integers(0, x.ndim - 1))
+    shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    extent, count = x.shape[axis], math.prod(shape)
+    values = data.draw(st.lists(st.integers(-extent, extent - 1), min_size=count, max_size=count))
+    if data.draw(st.booleans()):  # runs
+        values = [(values[0] % extent + i // 2) % extent for i in range(count)]
+    indices = np.array(values, np.int32).reshape(shape)
+    param = {"axis": axis - data.draw(st.sampled_from([0, x.ndim]))}
+    want = np.take(x, indices, axis)
+    check(toolkit, "TPU_GATHER", param, x, want, consts=[indices])
+    check(toolkit, "TPU_GATHER", param, [x, indices], want, modes=[False])
+
+
+def test_gather_of_one_plane(toolkit: Toolkit) -> None:
+    x, index = sample((3, 4, 5)), np.array([-1], np.int32)
+    check(toolkit, "TPU_GATHER", {"axis": 1, "scalar": 1}, x, x[:, -1], consts=[index])
+    check(toolkit, "TPU_GATHER", {"axis": 0, "scalar": 1}, x[0, 0], x[0, 0, -1:], consts=[index])
+
+
+def test_gather_from_a_constant_by_computed_indices(toolkit: Toolkit) -> None:
+    table, words = sample((50, 7)), np.array([[3, 49, 0], [-50, 4, 5]], np.int32)
+    for indices in (words, words[:1, :2].copy()):
+        graph = Graph(name="net", toolkit=toolkit)
+        graph.add_input("i", (2, 3), "int32")
+        graph.add_const("table", table)
+        graph.add_tpu_layer("TPU_COPY", ["i"], None, ["j"])
+        graph.add_tpu_layer("TPU_GATHER", ["table", "j"], {"axis": 0}, ["y"])
+        lines: list[str] = []
+        graph.compile(log=lines.append)
+        assert any("must_dynamic_run of GATHER" in line for line in lines)
+        same(graph.run({"i": indices})[0], table[indices])
+
+
+def test_gather_that_is_impossible(toolkit: Toolkit) -> None:
+    x, index = sample((2, 3)), np.array([0, 1], np.int32)
+    refused(toolkit, "TPU_GATHER", {"axis": 2}, x, index)
+    refused(toolkit, "TPU_GATHER", {"axis": 1, "scalar": 1}, x, index)
+    refused(toolkit, "TPU_GATHER", {"axis": 1}, x, index.astype(np.float32))
+    refused(toolkit, "TPU_GATHER", {"axis": 1}, x)
+    for wrong in (3, -4):
+        indices = np.array([0, wrong], np.int32)
+        with pytest.raises(TpulayerError, match=r"TPU_GATHER.*shape function.*BM_LAYER_PARAM_INVALID"):
+            run(toolkit, "TPU_GATHER", {"axis": 1}, [x], consts=[indices])
+        with pytest.raises(TpulayerError, match=r"TPU_GATHER.*global function.*BM_LAYER_RUNTIME_ERROR"):
+            run(toolkit, "TPU_GATHER", {"axis": 1}, [x, indices])
+
+
 # ---- large tensors ----
 
 

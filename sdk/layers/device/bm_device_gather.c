@@ -1,0 +1,75 @@
+/* TPU_GATHER: planes of one dimension of its first input, chosen by the indices in the second; any type. The
+ * indices are int32: constants, which the shape function checks, or computed in the net. */
+#include "bm_layer_move.h"
+#include "bm_layer_shape.h"
+#include "okk.h"
+
+__BM_PARAM__(TPU_GATHER)
+typedef struct {
+    int axis;   /* negative counts from the end; the dimensions of the indices take its place */
+    int scalar; /* 1: the index is one number, and the dimension vanishes (unless it is the only one) */
+} tpu_gather_param_t;
+
+/* Indices of planes; negative ones count from the end. */
+typedef struct {
+    const int *values;
+    int extent;
+} indices;
+
+static int plane_at(const void *list, int i) {
+    const indices *x = list;
+    return x->values[i] < 0 ? x->values[i] + x->extent : x->values[i];
+}
+
+static bool inside(const indices *x, int count) {
+    for (int i = 0; i < count; i++)
+        if (x->values[i] < -x->extent || x->values[i] >= x->extent) return false;
+    return true;
+}
+
+__BM_SHAPE__(TPU_GATHER)
+int gather_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_gather_param_t) || in_num != 2 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    const tpu_gather_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *chosen = &in_tensors[1];
+    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims);
+    if (axis < 0 || (p->scalar != 0 && p->scalar != 1)) return BM_LAYER_PARAM_INVALID;
+    if (p->scalar && chosen->elem_num != 1) return BM_LAYER_PARAM_INVALID;
+    if (chosen->dtype != DTYPE_INT32) return BM_LAYER_NOT_SUPPORTED;
+    const indices list = {chosen->host_data, in->shape[axis]};
+    if (list.values != NULL && !inside(&list, chosen->elem_num)) return BM_LAYER_PARAM_INVALID;
+    const int added = p->scalar ? (dims == 1 ? 1 : 0) : (int)chosen->dims;
+    if (dims - 1 + added > MAX_SHAPE_DIMS) return BM_LAYER_NOT_SUPPORTED;
+    bm_output_like(&out_tensors[0], in, dims - 1 + added);
+    int *shape = out_tensors[0].shape;
+    for (int d = 0; d < axis; d++) *shape++ = in->shape[d];
+    for (int d = 0; d < added; d++) *shape++ = chosen->shape[d];
+    for (int d = axis + 1; d < dims; d++) *shape++ = in->shape[d];
+    return BM_LAYER_OK;
+}
+
+__BM_GLOBAL__(TPU_GATHER)
+int gather_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                  const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    const tpu_gather_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *chosen = &in_tensors[1];
+    const int axis = layer_axis(p->axis, (int)in->dims), count = chosen->elem_num;
+    const int plane = (int)bm_stride_of(in, axis), planes = (int)layer_elements(in->shape, 0, axis);
+    indices list = {chosen->host_data, in->shape[axis]};
+    okk_initialize();
+    if (list.values == NULL) {
+        okk_poll(); /* what the layers before have written is there now */
+        list.values = (const int *)(const void *)okk_global_mem_addr(chosen->addr);
+        if (!inside(&list, count)) return BM_LAYER_RUNTIME_ERROR;
+    }
+    bm_move m = {.dims = 0};
+    bm_move_add(&m, planes, (long long)plane * count, (long long)plane * list.extent);
+    bm_move_add(&m, plane, 1, 1);
+    bm_move_indexed(out_tensors[0].addr, in->addr, &m, bm_element_bytes(in->dtype), plane, plane, plane_at, &list,
+                    count);
+    okk_poll();
+    return BM_LAYER_OK;
+}

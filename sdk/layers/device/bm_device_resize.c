@@ -1,0 +1,228 @@
+/* TPU_RESIZE: each element along one dimension of the output is a weighted sum of elements of the input along
+ * it: linear and cubic interpolation are two or four taps. fp32. What several dimensions need is done one
+ * dimension after the other.
+ *
+ * Inputs: x; indices, a constant of int32 [taps, length]; weights, a constant of fp32 [taps, length]:
+ *     y[.., i, ..] = sum over t of weights[t][i] * x[.., indices[t][i], ..]
+ * user_layers/onnx/resize.py makes both. The products are rounded one by one, the sum from tap 0 on.
+ */
+#include "bm_layer_move.h"
+#include "bm_layer_shape.h"
+#include "okk.h"
+
+#define LANES 64          /* NPUs of the chip */
+#define LANE_WORDS 131072 /* fp32 elements of one NPU's local memory */
+#define MOST_TAPS 64
+
+__BM_PARAM__(TPU_RESIZE)
+typedef struct {
+    int axis; /* negative counts from the end */
+} tpu_resize_param_t;
+
+__BM_SHAPE__(TPU_RESIZE)
+int resize_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_resize_param_t) || in_num != 3 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    const tpu_resize_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *indices = &in_tensors[1], *weights = &in_tensors[2];
+    const int axis = layer_axis(p->axis, (int)in->dims);
+    if (axis < 0 || indices->dims != 2 || weights->dims != 2) return BM_LAYER_PARAM_INVALID;
+    if (in->dtype != DTYPE_FP32 || weights->dtype != DTYPE_FP32 || indices->dtype != DTYPE_INT32)
+        return BM_LAYER_NOT_SUPPORTED;
+    if (indices->shape[0] > MOST_TAPS || indices->host_data == NULL) return BM_LAYER_NOT_SUPPORTED;
+    for (int d = 0; d < 2; d++)
+        if (indices->shape[d] != weights->shape[d]) return BM_LAYER_PARAM_INVALID;
+    for (int i = 0; i < indices->elem_num; i++)
+        if (indices->host_data[i] < 0 || indices->host_data[i] >= in->shape[axis]) return BM_LAYER_PARAM_INVALID;
+    bm_output_like(&out_tensors[0], in, (int)in->dims);
+    for (int d = 0; d < (int)in->dims; d++) out_tensors[0].shape[d] = d == axis ? indices->shape[1] : in->shape[d];
+    return BM_LAYER_OK;
+}
+
+/* x as [outer, extent, inner]; y as [outer, length, inner]. */
+typedef struct {
+    int outer, extent, length, inner, taps;
+    const int *indices;
+    u64 x, y, weights;
+} job;
+
+/* A piece of y: elements [first, first + length) of the axis, the columns [column, column + columns) of inner, and
+ * of x elements [low, low + extent) of the axis. Lanes hold consecutive numbers of outer. Only where inner is 1
+ * does a lane hold several, rows. */
+typedef struct {
+    int first, length, low, extent, column, columns, lanes, rows;
+    local_addr_t in, part, out, weights;
+} piece;
+
+static int aligned(int words) { return (words + 31) / 32 * 32; }
+
+/* What of the axis the elements [first, first + length) of y need. */
+static void window(const job *j, piece *p) {
+    int high = p->low = j->indices[p->first];
+    for (int t = 0; t < j->taps; t++)
+        for (int i = p->first; i < p->first + p->length; i++) {
+            const int index = j->indices[t * j->length + i];
+            if (index < p->low) p->low = index;
+            if (index > high) high = index;
+        }
+    p->extent = high - p->low + 1;
+}
+
+/* Places a piece in local memory; false where it does not fit. */
+static bool place(const job *j, piece *p) {
+    if (p->length > 32768 || p->columns > 32768 || p->extent > 65535) return false;
+    const long long in = (long long)p->rows * p->extent * p->columns, out = (long long)p->rows * p->length * p->columns;
+    if (in > LANE_WORDS || out > LANE_WORDS) return false;
+    p->in = 0;
+    p->part = p->in + 4 * (local_addr_t)aligned((int)in);
+    p->out = p->part + 4 * (local_addr_t)aligned((int)out);
+    p->weights = p->out + 4 * (local_addr_t)aligned((int)out);
+    return (long long)p->weights + 4ll * j->taps * aligned(p->length) <= 4ll * LANE_WORDS;
+}
+
+/* ---- one piece ---- */
+
+/* part[i] = x[index[i]] along the axis, run by run. */
+static void choose(const piece *p, const int *index) {
+    const bool rows = p->rows > 1;
+    const dim4 all = {0, 0, p->columns, 1};
+    for (int i = 0; i < p->length;) {
+        int count = 1, again = 0, step = 0;
+        const int left = p->length - i;
+        if (left > 1) step = index[i + 1] - index[i];
+        if (step < 0) step = 0; /* commands step forward only */
+        while (count < left && index[i + count] - index[i + count - 1] == step) count++;
+        int repeats = 1;
+        if (2 * count <= left) again = index[i + count] - index[i];
+        if (again < 0 || rows) again = 0;
+        while ((repeats + 1) * count <= left && !rows) {
+            bool same = true;
+            for (int k = 0; k < count && same; k++)
+                same = index[i + repeats * count + k] == index[i + k] + repeats * again;
+            if (!same) break;
+            repeats++;
+        }
+        const local_addr_t to = p->part + 4u * (local_addr_t)(i * p->columns);
+        const local_addr_t from = p->in + 4u * (local_addr_t)((index[i] - p->low) * p->columns);
+        /* With several rows the columns are single elements. */
+        const dim4 shape = {rows ? p->rows : repeats, p->lanes, count, p->columns};
+        dim4 dst = all, src = all;
+        dst.n = rows ? p->length : count * p->columns;
+        src.n = rows ? p->extent : again * p->columns;
+        src.h = step * p->columns;
+        okk_bdc_32bit_cpy(to, from, &shape, &dst, &src);
+        i += count * repeats;
+    }
+}
+
+static void compute(const job *j, const piece *p) {
+    const bool rows = p->rows > 1;
+    const dim4 shape = {1, p->lanes, rows ? p->rows : p->length, rows ? p->length : p->columns};
+    const dim4 dense = {0, 0, shape.w, 1};
+    const dim4 weight = {0, 0, rows ? 0 : 1, rows ? 1 : 0};
+    for (int t = 0; t < j->taps; t++) {
+        const local_addr_t w = p->weights + 4u * (local_addr_t)(t * aligned(p->length));
+        choose(p, j->indices + t * j->length + p->first);
+        okk_bdc_mul(t == 0 ? p->out : p->part, p->part, w, &shape, &dense, &dense, &weight);
+        if (t > 0) okk_bdc_add(p->out, p->out, p->part, &shape, &dense, &dense, &dense);
+    }
+}
+
+static void load_weights(const job *j, const piece *p) {
+    const dim4 shape = {1, LANES, 1, p->length}, every = {0, 0, 0, 1}; /* the same in each lane */
+    for (int t = 0; t < j->taps; t++)
+        okk_gdma_32bit_cpy_S2L(p->weights + 4u * (local_addr_t)(t * aligned(p->length)),
+                               j->weights + 4ull * (u64)((long long)t * j->length + p->first), &shape, &every, &every);
+}
+
+/* The numbers [at, at + lanes * rows) of outer. */
+static void run_piece(const job *j, const piece *p, int at) {
+    const long long in = (long long)j->extent * j->inner, out = (long long)j->length * j->inner;
+    if (p->rows > 1) {
+        const dim4 load = {1, p->lanes, p->rows, p->extent}, store = {1, p->lanes, p->rows, p->length};
+        const dim4 from = {0, (int)in * p->rows, (int)in, 1}, to = {0, (int)out * p->rows, (int)out, 1};
+        const dim4 local_in = {0, 0, p->extent, 1}, local_out = {0, 0, p->length, 1};
+        okk_gdma_32bit_cpy_S2L(p->in, j->x + 4ull * (u64)(at * in + p->low), &load, &local_in, &from);
+        compute(j, p);
+        okk_gdma_32bit_cpy_L2S(j->y + 4ull * (u64)(at * out + p->first), p->out, &store, &to, &local_out);
+        return;
+    }
+    const dim4 load = {1, p->lanes, p->extent, p->columns}, store = {1, p->lanes, p->length, p->columns};
+    const dim4 from = {0, (int)in, j->inner, 1}, to = {0, (int)out, j->inner, 1}, local = {0, 0, p->columns, 1};
+    okk_gdma_32bit_cpy_S2L(p->in, j->x + 4ull * (u64)(at * in + (long long)p->low * j->inner + p->column), &load,
+                           &local, &from);
+    compute(j, p);
+    okk_gdma_32bit_cpy_L2S(j->y + 4ull * (u64)(at * out + (long long)p->first * j->inner + p->column), p->out, &store,
+                           &to, &local);
+}
+
+/* ---- all of them ---- */
+
+/* The largest piece that begins at element `first` of the axis: narrower, then shorter, until it fits. */
+static bool fit(const job *j, piece *p, int first) {
+    p->first = first;
+    p->length = j->length - first < 32768 ? j->length - first : 32768;
+    p->rows = 1;
+    for (;; p->length = (p->length + 1) / 2) {
+        const int least = p->length == 1 ? 1 : j->inner < 32 ? j->inner : 32;
+        window(j, p);
+        p->columns = j->inner < 32768 ? j->inner : 32768;
+        for (;;) {
+            if (place(j, p)) return true;
+            if (p->columns <= least) break;
+            p->columns = p->columns / 2 > least ? p->columns / 2 : least;
+        }
+        if (p->length == 1) return false;
+    }
+}
+
+static void run_rows(const job *j, piece p) {
+    int at = 0;
+    while (j->inner == 1 && j->outer - at >= 2 * LANES) { /* as many rows in each lane as fit */
+        p.lanes = LANES;
+        p.rows = (j->outer - at) / LANES;
+        while (p.rows > 32768 || !place(j, &p)) p.rows = (p.rows + 1) / 2;
+        if (p.rows < 2) break;
+        load_weights(j, &p);
+        for (; j->outer - at >= LANES * p.rows; at += LANES * p.rows) run_piece(j, &p, at);
+    }
+    p.rows = 1;
+    place(j, &p);
+    load_weights(j, &p);
+    for (; at < j->outer; at += p.lanes) {
+        p.lanes = j->outer - at < LANES ? j->outer - at : LANES;
+        for (p.column = 0; p.column < j->inner; p.column += p.columns) {
+            piece narrow = p;
+            if (j->inner - p.column < p.columns) narrow.columns = j->inner - p.column;
+            run_piece(j, &narrow, at);
+        }
+    }
+}
+
+__BM_GLOBAL__(TPU_RESIZE)
+int resize_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                  const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    const tpu_resize_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *indices = &in_tensors[1];
+    const int axis = layer_axis(p->axis, (int)in->dims);
+    const job j = {.outer = (int)layer_elements(in->shape, 0, axis),
+                   .extent = in->shape[axis],
+                   .length = indices->shape[1],
+                   .inner = (int)bm_stride_of(in, axis),
+                   .taps = indices->shape[0],
+                   .indices = indices->host_data,
+                   .x = in->addr,
+                   .y = out_tensors[0].addr,
+                   .weights = in_tensors[2].addr};
+    okk_initialize();
+    for (int first = 0; first < j.length;) {
+        piece part = {0};
+        if (!fit(&j, &part, first)) return BM_LAYER_NOT_SUPPORTED;
+        run_rows(&j, part);
+        first += part.length;
+    }
+    okk_poll();
+    return BM_LAYER_OK;
+}
