@@ -239,3 +239,84 @@ def test_softmax_of_wrong_parameters(toolkit: Toolkit) -> None:
     refused(toolkit, "TPU_SOFTMAX", [sample((2, 3))], {"axis": 2})
     refused(toolkit, "TPU_SOFTMAX", [sample((2, 3))], {"axis": 0, "log": 2})
     refused(toolkit, "TPU_SOFTMAX", [np.ones((2, 3), np.int32)], {"axis": 0})
+
+
+# ---- TPU_REDUCE ----
+
+REDUCTIONS = ("sum", "mean", "max", "min", "prod", "l1", "l2", "sum_square", "log_sum", "log_sum_exp")
+
+
+def reduction(x: Array, kind: str, axes: Sequence[int], keep: int) -> Array:
+    values, axis = x.astype(np.float64), tuple(axes) or None
+    if kind in ("l1", "l2", "sum_square"):
+        values = np.abs(values) if kind == "l1" else values**2
+    if kind == "log_sum_exp":
+        values = np.exp(values)
+    plain = kind if kind in ("mean", "max", "min", "prod") else "sum"
+    made = getattr(np, plain)(values, axis=axis, keepdims=bool(keep))
+    if kind == "l2":
+        made = np.sqrt(made)
+    return np.atleast_1d(np.log(made) if kind.startswith("log") else made)
+
+
+def reduces(toolkit: Toolkit, x: Array, kind: str, axes: Sequence[int], keep: int, **how: Any) -> None:
+    if kind in ("prod", "log_sum"):  # neither overflow nor logarithms of negative numbers
+        x = np.exp(np.float32(0.2) * np.tanh(x))
+    param = {"kind": REDUCTIONS.index(kind), "keep_dims": keep, "axes_num": len(axes), "axes": list(axes)}
+    (got,) = run(toolkit, "TPU_REDUCE", [x], param, **how)
+    want = reduction(x, kind, axes, keep)
+    if kind in ("sum", "mean"):  # sums of random signs may be small: the terms are the measure
+        assert got.shape == want.shape
+        assert np.abs(got - want).max() <= 1e-6 * np.abs(reduction(np.abs(x), kind, axes, keep)).max()
+    else:
+        near(got, want, 1e-4 if kind == "prod" else 1e-5)
+
+
+@pytest.mark.parametrize("kind", REDUCTIONS)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((2, 64, 30, 31), (2, 3)),
+        ((100_000,), (0,)),  # dealt over the lanes
+        ((3, 5000, 5), (1,)),
+        ((2, 3, 4, 5, 6), (0, -3, 4)),  # three runs of dimensions
+        ((4, 1, 3), (1,)),  # every number by itself
+        ((9000, 130), (0,)),  # inner elements on the lanes, rows cut
+        ((6500, 9), (1,)),  # more rows than an instruction has channels
+        ((3, 4, 5), ()),
+    ],
+)
+def test_reductions(toolkit: Toolkit, shape: tuple[int, ...], axes: tuple[int, ...], kind: str) -> None:
+    reduces(toolkit, sample(shape), kind, axes, len(shape) % 2)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 7, 33, 64, 65]), min_size=1, max_size=4),
+    which=st.integers(0, 15),
+    kind=st.sampled_from(REDUCTIONS),
+    keep=st.integers(0, 1),
+    dynamic=st.booleans(),
+)
+def test_reductions_of_any_shape(
+    toolkit: Toolkit, shape: list[int], which: int, kind: str, keep: int, dynamic: bool
+) -> None:
+    axes = [d for d in range(len(shape)) if which >> d & 1]
+    maxima = [[extent + 3 for extent in shape]] if dynamic else None
+    way = "dynamic" if dynamic else "static"
+    reduces(toolkit, sample(shape), kind, axes, keep, way=way, maxima=maxima)
+
+
+def test_reductions_of_wrong_parameters(toolkit: Toolkit) -> None:
+    x = [sample((2, 3))]
+    refused(toolkit, "TPU_REDUCE", x, {"kind": 10})
+    refused(toolkit, "TPU_REDUCE", x, {"axes_num": 1, "axes": [2]})
+    refused(toolkit, "TPU_REDUCE", x, {"axes_num": 2, "axes": [1, -1]})
+
+
+def test_logarithms_of_exceptions(toolkit: Toolkit) -> None:
+    x = np.array([[0, 0], [1, -2], [np.inf, 1], [np.nan, 1], [3e38, 0], [2e-38, 0], [1, 1e-7]], np.float32)
+    (got,) = run(toolkit, "TPU_REDUCE", [x], {"kind": 8, "axes_num": 1, "axes": [1]})
+    with np.errstate(all="ignore"):
+        want = np.log(x.astype(np.float64).sum(1))
+    assert np.allclose(got, want, rtol=1e-6, atol=1e-7, equal_nan=True)

@@ -3,16 +3,14 @@
  * counts as the smallest number. */
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
+#include "bm_layer_reduce_power.h"
 #include "bm_layer_shape.h"
-#include "bm_layer_tiles.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
 /* A lane has two inputs and two results (loaded or stored while others are computed) and three buffers for work. */
 #define WORDS 18720      /* 32-bit words of one buffer */
 #define BYTES (4 * WORDS)
-#define SERIES 12        /* terms of e^x for |x| < 1 */
-#define LOWEST (-103.0f) /* what the chip's exponential takes; the result is 0 from -88 on */
 
 __BM_PARAM__(TPU_SOFTMAX)
 typedef struct {
@@ -62,9 +60,8 @@ static void compute(const softmax *j, const bm_reduce_share *s, local_addr_t y, 
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
     bm_fold_rows(BM_FOLD_MAX, work, x, s->channels, s->rows, s->width);
     with_row(okk_bdc_sub, x, x, work, s);
-    const local_addr_t source = j->log ? y : x;
-    okk_bdc_max_C(source, x, LOWEST, &flat, NULL, NULL);
-    okk_bdc_exp_tunable(power, source, work, &flat, SERIES);
+    if (j->log) okk_bdc_32bit_cpy(y, x, &flat, NULL, NULL); /* the differences are needed again */
+    bm_power(power, j->log ? y : x, work, &flat);
     bm_fold_rows(BM_FOLD_SUM, work, power, s->channels, s->rows, s->width);
     if (j->log) {
         /* `power` and y are free now. */
@@ -111,15 +108,6 @@ static void one_pass(const softmax *j) {
 
 /* ---- any size: reductions and element-wise passes through DDR ---- */
 
-/* y = e^(x0 - x1) */
-static void power(const void *param, const bm_job *job) {
-    (void)param;
-    const local_addr_t x = job->x[0].addr;
-    okk_bdc_sub(x, x, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
-    okk_bdc_max_C(x, x, LOWEST, &job->shape, NULL, NULL);
-    okk_bdc_exp_tunable(job->y.addr, x, bm_work(job, 0), &job->shape, SERIES);
-}
-
 /* y = 1 / x0, or its logarithm */
 static void finish_sum(const void *param, const bm_job *job) {
     const softmax *j = param;
@@ -147,19 +135,6 @@ static void subtract(const void *param, const bm_job *job) {
     okk_bdc_sub(y, y, job->x[2].addr, &job->shape, NULL, NULL, job->x[2].stride);
 }
 
-/* The result and the first operand are whole, the others have one number for each [outer, inner]. */
-static bm_tiling tiling_of(const softmax *j, int operands, system_addr_t out, const system_addr_t *in) {
-    bm_tiling t = {.operands = operands, .dims = 3, .extent = {j->outer, j->reduced, j->inner}};
-    for (int k = 0; k <= operands; k++) {
-        const bool whole = k < 2;
-        t.addr[k] = k == 0 ? out : in[k - 1];
-        t.step[0][k] = whole ? j->reduced * j->inner : j->inner;
-        t.step[1][k] = whole ? j->inner : 0;
-        t.step[2][k] = 1;
-    }
-    return t;
-}
-
 /* buffer: BM_REDUCE_BYTES, two results of a reduction, and for logarithms a whole tensor. */
 static void many_passes(const softmax *j, system_addr_t buffer) {
     const unsigned long long bytes = 4ull * (unsigned long long)j->outer * (unsigned long long)j->inner;
@@ -168,22 +143,19 @@ static void many_passes(const softmax *j, system_addr_t buffer) {
     bm_reduction r = {.in = j->in, .out = largest, .outer = j->outer, .reduced = j->reduced, .inner = j->inner,
                       .fold = BM_FOLD_MAX};
     bm_reduce(&r, buffer);
-    bm_tiling t = tiling_of(j, 2, powers, (system_addr_t[]){j->in, largest});
+    bm_tiling t = bm_tiling_of_reduced(j->outer, j->reduced, j->inner, 2, powers, (system_addr_t[]){j->in, largest});
     t.work_buffers = 1;
-    bm_run_tiles(t, power, NULL);
+    bm_run_tiles(t, bm_power_of_difference, NULL);
     r.in = powers;
     r.out = sum;
     r.fold = BM_FOLD_SUM;
     bm_reduce(&r, buffer);
-    softmax sums = *j;
-    sums.reduced = 1;
-    t = tiling_of(&sums, 1, sum, &sum);
+    t = bm_tiling_of_reduced(j->outer, 1, j->inner, 1, sum, &sum);
     t.work_buffers = 2;
     bm_run_tiles(t, finish_sum, j);
-    if (j->log)
-        bm_run_tiles(tiling_of(j, 3, j->out, (system_addr_t[]){j->in, largest, sum}), subtract, NULL);
-    else
-        bm_run_tiles(tiling_of(j, 2, j->out, (system_addr_t[]){j->out, sum}), multiply, NULL);
+    t = bm_tiling_of_reduced(j->outer, j->reduced, j->inner, j->log ? 3 : 2, j->out,
+                             (system_addr_t[]){j->log ? j->in : j->out, j->log ? largest : sum, sum});
+    bm_run_tiles(t, j->log ? subtract : multiply, NULL);
 }
 
 __BM_GLOBAL__(TPU_SOFTMAX)
