@@ -112,7 +112,7 @@ def test_a_file_that_cannot_be_written_undoes_the_others(ws: Path) -> None:
         ("a__b", "leading or double underscores", "use a_b"),
         ("tpu", "the firmware's own functions begin with tpu_", "for example my_tpu"),
         ("x" * 41, "has 41 characters, at most 40", ""),
-        ("expand_dims", "is a built-in layer (const_binary, expand_dims", "my_expand_dims"),
+        ("expand_dims", "'expand_dims' is a built-in layer", "my_expand_dims"),
     ],
 )
 def test_names_that_are_refused(ws: Path, name: str, message: str, hint: str) -> None:

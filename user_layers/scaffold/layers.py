@@ -68,7 +68,7 @@ def check_name(name: str) -> None:
         raise UsageError(f"the layer's name has {len(name)} characters, at most {NAME_LIMIT} are possible")
     if name in builtin_names():
         raise UsageError(
-            f"{name!r} is a built-in layer ({', '.join(sorted(builtin_names()))})",
+            f"{name!r} is a built-in layer",
             hint=f"use it directly, or name yours my_{name}",
         )
 
