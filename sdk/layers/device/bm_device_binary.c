@@ -4,9 +4,15 @@
  * ONNX wants (MAX, MIN, DIV, PRELU); comparisons with NaN are 0.
  * DIV is not the chip's division, which is wrong near the ends of the range and gives 0.99999988 for 1 / 1: the
  * divisor's mantissa is inverted with a correction, its exponent by its bits. Within 2e-7 of the quotient.
+ * POW is |a|^b = e^(b ln |a|), so its relative error is 6e-7 (1 + |b ln |a||); negative a take integers b, others give
+ * NaN; anything^0 and 1^anything are 1. Unlike in C, (-1)^infinity and (-infinity)^fraction are NaN.
+ * MOD and FMOD are exact for integers below 2**24 in magnitude, and otherwise within 2e-7 (|a| + |b|); an infinite divisor
+ * gives NaN.
  */
 #include "bm_layer_arithmetic.h"
 #include "bm_layer_binary_ops.h"
+#include "bm_layer_functions.h"
+#include "bm_layer_log.h"
 #include "bm_layer_tiles.h"
 #include "bm_layer_words.h"
 
@@ -86,6 +92,85 @@ static void greater(const bm_job *job, bm_local a, bm_local b) {
     okk_bdc_greater_select_value(job->y.addr, a.addr, b.addr, bm_word(BM_ONE), &job->shape, NULL, a.stride, b.stride);
 }
 
+/* ---- powers and remainders; `flat`: the shape of buffers that are whole ---- */
+
+/* y = bits where x is no integer, 0 where it is. From 2**23 on all numbers are integers. t: a work buffer. */
+static void fraction_bits(local_addr_t y, local_addr_t x, unsigned int bits, local_addr_t t, const dim4 *flat) {
+    bm_nearest(y, x, t, flat);
+    bm_same(y, y, x, BM_ONES, flat);
+    bm_and_C(t, x, BM_MAGNITUDE, flat);
+    bm_greater_C(t, t, 8388607.5f, BM_ONES, flat);
+    bm_or(y, y, t, flat);
+    bm_not(y, y, flat);
+    bm_and_C(y, y, bits, flat);
+}
+
+static void power(const bm_job *job) {
+    const bm_local a = job->x[0], b = job->x[1];
+    const local_addr_t t0 = bm_work(job, 0), t1 = bm_work(job, 1), t2 = bm_work(job, 2), t3 = bm_work(job, 3);
+    const dim4 *s = &job->shape, flat = bm_flat(s);
+    /* t1: what negative a turn |a|^b into: NaN for fractions b, a minus for odd ones */
+    okk_bdc_32bit_cpy(t0, b.addr, s, NULL, b.stride);
+    fraction_bits(t1, t0, BM_NAN, t2, &flat);
+    bm_mul_C(t0, t0, 0.5f, &flat);
+    fraction_bits(t2, t0, BM_SIGN, t3, &flat);
+    bm_or(t1, t1, t2, &flat);
+    okk_bdc_C_greater_select_value(t2, a.addr, 0.0f, bm_word(BM_ONES), s, NULL, a.stride);
+    bm_and(t1, t1, t2, &flat);
+    okk_bdc_32bit_and_C(t0, a.addr, bm_word(BM_MAGNITUDE), s, NULL, a.stride);
+    bm_log(t2, t0, t3, bm_work(job, 4), &flat);
+    okk_bdc_mul(t2, t2, b.addr, s, NULL, NULL, b.stride);
+    bm_exp(t0, t2, t3, &flat);
+    bm_or(t0, t0, t1, &flat);
+    /* 1 where b is 0 or a is 1 */
+    okk_bdc_add_C(t1, b.addr, 0.0f, s, NULL, b.stride);
+    okk_bdc_equal_C_select_value(t1, t1, 0.0f, bm_word(BM_ONES), &flat, NULL, NULL);
+    okk_bdc_equal_C_select_value(t2, a.addr, 1.0f, bm_word(BM_ONES), s, NULL, a.stride);
+    bm_or(t1, t1, t2, &flat);
+    bm_not(t2, t1, &flat);
+    bm_and(t0, t0, t2, &flat);
+    bm_and_C(t1, t1, BM_ONE, &flat);
+    bm_or(job->y.addr, t0, t1, &flat);
+}
+
+/* The rest r of |a| by |b|: a little less than the quotient's integer part times |b| is taken off, twice since quotients
+ * are not exact, and |b| once more where that is left. No product is above |a|, so integers stay exact. */
+static void modulo(const bm_job *job, bool sign_of_a) {
+    const bm_local a = job->x[0], b = job->x[1];
+    const local_addr_t t = bm_work(job, 0), u = bm_work(job, 1), q = bm_work(job, 3), r = bm_work(job, 4);
+    const dim4 *s = &job->shape, flat = bm_flat(s);
+    okk_bdc_32bit_and_C(r, a.addr, bm_word(BM_MAGNITUDE), s, NULL, a.stride);
+    for (int i = 0; i < 2; i++) {
+        bm_divide(q, (bm_local){r, NULL}, b, bm_work(job, 0), job->work_step, s);
+        bm_and_C(q, q, BM_MAGNITUDE, &flat);
+        bm_mul_C(q, q, 0.9999997f, &flat);
+        bm_nearest(t, q, u, &flat);
+        bm_greater(u, t, q, BM_ONE, &flat);
+        bm_sub(t, t, u, &flat);
+        bm_if_C_greater(q, 8388608.0f, q, bm_words_at(t), bm_words_at(q), &flat);
+        okk_bdc_32bit_and_C(t, b.addr, bm_word(BM_MAGNITUDE), s, NULL, b.stride);
+        bm_mul(q, q, t, &flat);
+        bm_sub(r, r, q, &flat);
+    }
+    bm_greater(u, t, r, BM_ONES, &flat);
+    bm_not(u, u, &flat);
+    bm_and(u, u, t, &flat);
+    bm_sub(r, r, u, &flat);
+    okk_bdc_32bit_and_C(u, a.addr, bm_word(BM_SIGN), s, NULL, a.stride);
+    bm_xor(r, r, u, &flat); /* as in C */
+    if (!sign_of_a) { /* b is added where the signs differ and something is left */
+        okk_bdc_32bit_cpy(t, b.addr, s, NULL, b.stride);
+        bm_xor(u, u, t, &flat);
+        okk_bdc_32bit_arithmetic_shift_C(u, u, -31, &flat, NULL, NULL);
+        bm_and(t, t, u, &flat);
+        bm_and_C(q, r, BM_MAGNITUDE, &flat);
+        bm_greater_C(q, q, 0.0f, BM_ONES, &flat);
+        bm_and(t, t, q, &flat);
+        bm_add(r, r, t, &flat);
+    }
+    okk_bdc_32bit_cpy(job->y.addr, r, &flat, NULL, NULL);
+}
+
 /* ---- all of them ---- */
 
 static void compute(const void *param, const bm_job *job) {
@@ -111,6 +196,13 @@ static void compute(const void *param, const bm_job *job) {
         break;
     case BM_BINARY_MIN:
         extremum(job, false);
+        break;
+    case BM_BINARY_POW:
+        power(job);
+        break;
+    case BM_BINARY_MOD:
+    case BM_BINARY_FMOD:
+        modulo(job, p->binary_op == BM_BINARY_FMOD);
         break;
     case BM_BINARY_PRELU:
         prelu(job);

@@ -6,6 +6,7 @@
  * sign of a zero may be lost. ABS, NEG, RELU, CLIP, FLOOR, CEIL, ROUND, SIGN, THRESHOLDED_RELU and the tests are exact.
  */
 #include "bm_layer_functions.h"
+#include "bm_layer_log.h"
 #include "bm_layer_shape.h"
 #include "bm_layer_unary_ops.h"
 
@@ -206,7 +207,8 @@ static void compute(const void *param, const bm_job *job) {
         bm_exp(f.y, f.t[0], f.t[1], s);
         break;
     case BM_UNARY_LOG:
-        bm_log(f.y, f.x, f.t[0], f.t[1], f.t[2], s);
+        okk_bdc_32bit_cpy(f.t[0], f.x, s, NULL, NULL);
+        bm_log(f.y, f.t[0], f.t[1], f.t[2], s);
         break;
     case BM_UNARY_SQRT:
         bm_sqrt(f.y, f.x, f.t[0], f.t[1], f.t[2], f.t[3], s);

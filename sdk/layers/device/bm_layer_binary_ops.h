@@ -46,6 +46,10 @@ static inline int bm_binary_work(int op) {
     case BM_BINARY_EQUAL:
     case BM_BINARY_DIV:
         return 3;
+    case BM_BINARY_POW:
+    case BM_BINARY_MOD:
+    case BM_BINARY_FMOD:
+        return 5;
     default:
         return -1;
     }

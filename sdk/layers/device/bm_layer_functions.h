@@ -1,4 +1,4 @@
-/* Exponential, logarithm and what follows from them, element by element on tensors in local memory: all buffers
+/* Exponential and what follows from it, roots, element by element on tensors in local memory: all buffers
  * aligned, of one shape with a batch of 1 (bm_flat), each function's buffers different from one another.
  *
  * Relative errors are below 1e-6 over all fp32 numbers unless stated; results that would be denormal are 0. NaN gives
@@ -47,36 +47,6 @@ static inline void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const 
     bm_at_least(x, x, -44.4f, s);
     okk_bdc_exp_tunable(y, x, t, s, BM_EXP_TERMS);
     bm_mul(y, y, y, s);
-}
-
-/* y = ln x: -infinity for zero, NaN below. x = m * 2**e with m in sqrt(1/2) .. sqrt(2); ln 2 in two parts, of which the
- * first times e is exact. y may be x. */
-static inline void bm_log(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2,
-                          const dim4 *s) {
-    static const float ratio[] = {/* ln(1 + f) / f */
-        1.0f, -0.499999881f, 0.333333254f, -0.250015855f, 0.200019687f, -0.166090131f, 0.141818359f, -0.132434621f,
-        0.129046604f, -0.0762111247f};
-    bm_and_C(t0, x, BM_MANTISSA, s);
-    bm_or_C(t0, t0, BM_ONE, s);
-    okk_bdc_32bit_logical_shift_C(t1, x, -23, s, NULL, NULL);
-    bm_or_C(t1, t1, 0x4B000000u, s); /* 2**23 + the biased exponent */
-    bm_add_C(t1, t1, -8388608.0f - 127.0f, s);
-    bm_greater_C(t2, t0, 1.41421354f, BM_ONE, s);
-    bm_add(t1, t1, t2, s);
-    bm_mul_C(t2, t2, -0.5f, s);
-    bm_add_C(t2, t2, 1.0f, s);
-    bm_mul(t0, t0, t2, s);
-    bm_add_C(t0, t0, -1.0f, s);
-    bm_polynomial(t2, t0, ratio, BM_COUNT(ratio), s);
-    bm_mul(t2, t2, t0, s);
-    bm_mul_C(t0, t1, -2.12194440e-4f, s);
-    bm_add(t2, t2, t0, s);
-    bm_mul_C(t1, t1, 0.693359375f, s);
-    bm_add(t2, t2, t1, s);
-    bm_add_C(t0, x, -BM_INFINITY, s); /* for zero; keeps NaN */
-    bm_if_C_greater(t0, 0.0f, x, bm_float(__builtin_nanf("")), bm_words_at(t0), s);
-    bm_if_greater_C(t2, x, 0.0f, bm_words_at(t2), bm_words_at(t0), s);
-    bm_if_greater_C(y, x, BM_FLT_MAX, bm_words_at(x), bm_words_at(t2), s);
 }
 
 /* y = e^x - 1 for x <= 0 */

@@ -1,0 +1,19 @@
+// TPU_WHERE: how the compiler may treat it.
+#ifndef BM_HOST_WHERE_H
+#define BM_HOST_WHERE_H
+
+#include <string>
+#include <vector>
+
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_WHERE)
+class WhereDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "WHERE"; }
+    bool can_inplace(DATA_TYPE_T dtype) override;
+    bool force_use_global_layer() override;
+    bm_size_t get_local_buffer_size(const std::vector<int> &split_shape) override;
+};
+
+#endif
