@@ -320,3 +320,123 @@ def test_logarithms_of_exceptions(toolkit: Toolkit) -> None:
     with np.errstate(all="ignore"):
         want = np.log(x.astype(np.float64).sum(1))
     assert np.allclose(got, want, rtol=1e-6, atol=1e-7, equal_nan=True)
+
+
+# ---- TPU_SCALE_SHIFT ----
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 7, 64, 65, 130]), min_size=1, max_size=4),
+    axis=st.integers(-1, 2),
+    shift=st.booleans(),
+    relu=st.integers(0, 1),
+    way=st.sampled_from(WAYS),
+)
+def test_scales_of_channels(
+    toolkit: Toolkit, shape: list[int], axis: int, shift: bool, relu: int, way: str
+) -> None:
+    axis = axis if axis < len(shape) else -1
+    x, scale, added = sample(shape), sample([shape[axis]], 1), sample([shape[axis]], 2)
+    form = [1] * len(shape)
+    form[axis] = shape[axis]
+    consts = [scale.reshape(form), added.reshape(form)][: 1 + shift]
+    (got,) = run(toolkit, "TPU_SCALE_SHIFT", [x], {"axis": axis, "relu": relu}, consts=consts, way=way)
+    want = x * scale.astype(np.float64).reshape(form) + (added.reshape(form) if shift else 0)
+    near(got, np.maximum(want, 0) if relu else want, 1e-6)
+
+
+def test_scales_in_a_local_group(toolkit: Toolkit) -> None:
+    x, scale, shift = sample((2, 130, 90, 90)), sample((1, 130, 1, 1), 1), sample((1, 130, 1, 1), 2)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", x.shape)
+    names = [graph.add_const("scale", scale), graph.add_const("shift", shift)]
+    graph.add_tpu_layer("TPU_SCALE_SHIFT", ["x", *names], {"axis": 1, "relu": 1}, ["a"])
+    graph.add_tpu_layer("TPU_SCALE_SHIFT", ["a", names[0]], {"axis": 1}, ["y"])
+    lines: list[str] = []
+    graph.compile(log=lines.append)
+    (got,) = graph.run({"x": x})
+    assert any("group" in line for line in lines)
+    near(got, np.maximum(x * scale + shift, 0) * scale, 1e-6)
+
+
+def test_scales_that_do_not_fit(toolkit: Toolkit) -> None:
+    x = sample((2, 3, 4, 5))
+    refused(toolkit, "TPU_SCALE_SHIFT", [x, sample((4,))], {"axis": 1})
+    refused(toolkit, "TPU_SCALE_SHIFT", [x, sample((3,)), sample((1,))], {"axis": 1})
+    refused(toolkit, "TPU_SCALE_SHIFT", [x, sample((3,))], {"axis": 4})
+
+
+# ---- TPU_NORM ----
+
+
+def normalized(x: Array, param: Mapping[str, Any], scale: Array | None, shift: Array | None) -> Array:
+    values = x.astype(np.float64)
+    groups = param.get("groups", 0)
+    form: Sequence[int]
+    if groups:
+        n, c = x.shape[:2]
+        rows = values.reshape(n * (groups if groups > 0 else c), -1)
+        form = (1, c, *[1] * (x.ndim - 2))
+    else:
+        form = x.shape[param["axis"] % x.ndim :]
+        rows = values.reshape(-1, int(np.prod(form)))
+    if not param.get("rms"):
+        rows = rows - rows.mean(1, keepdims=True)
+    rows = rows / np.sqrt((rows**2).mean(1, keepdims=True) + param["epsilon"])
+    made = rows.reshape(x.shape)
+    if scale is not None:
+        made = made * scale.reshape(form)
+    return np.asarray(made if shift is None else made + shift.reshape(form))
+
+
+NORMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((2, 197, 768), {"axis": -1}),
+    ((2, 5, 3, 7), {"axis": 2}),
+    ((3, 70), {"axis": 0, "rms": 1}),
+    ((9000, 5), {"axis": 1, "rms": 1}),
+    ((2, 70, 30, 31), {"groups": -1}),
+    ((2, 32, 20, 21), {"groups": 8}),
+    ((1, 4, 300, 200), {"groups": 2}),  # longer than a lane
+    ((1, 2, 70, 70), {"groups": -1}),  # a few long rows are dealt over the lanes
+    ((10, 3, 10_000), {"axis": 1}),
+    ((2, 2, 9000), {"axis": 1, "rms": 1}),
+]
+
+
+@pytest.mark.parametrize("operands", [0, 1, 2])
+@pytest.mark.parametrize(("shape", "param"), NORMS)
+def test_normalizations(
+    toolkit: Toolkit, shape: tuple[int, ...], param: dict[str, Any], operands: int
+) -> None:
+    x = sample(shape) * np.float32(3) + np.float32(10)
+    param = {**param, "epsilon": 1e-3}
+    size = shape[1] if param.get("groups") else int(np.prod(shape[param["axis"] % len(shape) :]))
+    consts = [sample([size], 1), sample([size], 2)][:operands]
+    scale, shift = (*consts, None, None)[:2]
+    (got,) = run(toolkit, "TPU_NORM", [x], param, consts=consts)
+    near(got, normalized(x, param, scale, shift))
+
+
+def test_normalizations_of_smaller_shapes(toolkit: Toolkit) -> None:
+    x, scale = sample((3, 20, 64)), sample((64,), 1)
+    how: dict[str, Any] = {"way": "dynamic", "consts": [scale], "maxima": [(4, 50, 64)]}
+    param = {"axis": 2, "epsilon": 1e-5}
+    (got,) = run(toolkit, "TPU_NORM", [x], param, **how)
+    near(got, normalized(x, param, scale, None))
+
+
+def test_a_normalization_with_a_large_mean(toolkit: Toolkit) -> None:
+    x = sample((4, 500)) + np.float32(1000)
+    param = {"axis": 1, "epsilon": 1e-5}
+    (got,) = run(toolkit, "TPU_NORM", [x], param)
+    near(got, normalized(x, param, None, None), 1e-4)
+
+
+def test_normalizations_of_wrong_parameters(toolkit: Toolkit) -> None:
+    x = sample((2, 6, 5))
+    refused(toolkit, "TPU_NORM", [x], {"groups": 4})
+    refused(toolkit, "TPU_NORM", [x], {"axis": 3})
+    refused(toolkit, "TPU_NORM", [x], {"axis": 2, "epsilon": -1.0})
+    refused(toolkit, "TPU_NORM", [x, sample((6,))], {"axis": 2})
+    refused(toolkit, "TPU_NORM", [x, sample((5,))], {"groups": 2})

@@ -1,0 +1,201 @@
+/* TPU_NORM: (x - mean) / sqrt(variance + epsilon) over the last dimensions (LayerNormalization), over groups of
+ * channels (GroupNormalization, InstanceNormalization), or x / sqrt(mean of squares + epsilon); then scale and shift.
+ * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance. */
+#include "bm_layer_affine.h"
+#include "bm_layer_reduce.h"
+#include "bm_layer_reduce_power.h"
+#include "bm_layer_shape.h"
+#include "bmcompiler_tpulayer_device.h"
+#include "okk.h"
+
+/* A lane: three buffers that take turns with being loaded, computed and stored, one for work, scale, shift; and one
+ * number for each of up to 63 rows. */
+#define WORDS 21440 /* 32-bit words of one buffer */
+#define BYTES (4 * WORDS)
+#define WORK (3 * BYTES)
+#define SCALE (4 * BYTES)
+#define SHIFT (5 * BYTES)
+#define ROWS (6 * BYTES)
+
+/* Inputs: x, and optionally scale, then shift: with groups one number per channel, else as large as the normalized
+ * dimensions. */
+__BM_PARAM__(TPU_NORM)
+typedef struct {
+    int groups;    /* 0: over the dimensions from `axis` on. Else of [N, C, ...]: groups of channels; -1: each channel */
+    int axis;      /* negative counts from the end; not used with groups */
+    int rms;       /* 1: no mean is subtracted */
+    float epsilon;
+} tpu_norm_param_t;
+
+typedef struct {
+    system_addr_t in, out, scale, shift; /* 0: none */
+    int rows, length;                    /* `length` neighbours are normalized together */
+    bool per_channel;                    /* scale and shift are of channels */
+    bool rms;
+    float epsilon;
+} norm;
+
+static int norm_of(const tpu_norm_param_t *p, const tpu_tensor_t *in, norm *n) {
+    const int dims = (int)in->dims;
+    int axis = layer_axis(p->axis, dims);
+    *n = (norm){.rms = p->rms, .epsilon = p->epsilon};
+    if (p->groups == 0) {
+        if (axis < 0) return BM_LAYER_PARAM_INVALID;
+        n->rows = (int)layer_elements(in->shape, 0, axis);
+    } else {
+        if (dims < 2 || p->groups < -1) return BM_LAYER_PARAM_INVALID;
+        const int groups = p->groups > 0 ? p->groups : in->shape[1];
+        if (in->shape[1] % groups != 0) return BM_LAYER_PARAM_INVALID;
+        n->rows = in->shape[0] * groups;
+        n->per_channel = true;
+    }
+    n->length = (int)(layer_elements(in->shape, 0, dims) / (unsigned long long)n->rows);
+    return BM_LAYER_OK;
+}
+
+__BM_SHAPE__(TPU_NORM)
+int norm_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+               tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_norm_param_t) || in_num < 1 || in_num > 3 || out_num != 1)
+        return BM_LAYER_PARAM_INVALID;
+    const tpu_norm_param_t *p = param;
+    if ((p->rms & ~1) || !(p->epsilon >= 0)) return BM_LAYER_PARAM_INVALID;
+    if (!layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
+    norm n;
+    const int code = norm_of(p, &in_tensors[0], &n);
+    if (code != BM_LAYER_OK) return code;
+    for (int i = 1; i < in_num; i++)
+        if (in_tensors[i].elem_num != (n.per_channel ? in_tensors[0].shape[1] : n.length))
+            return BM_LAYER_PARAM_INVALID;
+    layer_same_shape(&out_tensors[0], &in_tensors[0]);
+    return BM_LAYER_OK;
+}
+
+/* ---- rows that fit into a lane: one pass ---- */
+
+static void compute(const norm *n, int rows, local_addr_t x) {
+    const dim4 all = {1, rows, 1, n->length}, one = {1, rows, 1, 1};
+    const float share = 1.0f / (float)n->length;
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &all);
+    dim4 once = stride;
+    once.w = 0;
+    if (!n->rms) {
+        bm_fold_rows(BM_FOLD_SUM, WORK, x, rows, n->length, 1);
+        okk_bdc_mul_C(WORK, WORK, share, &one, &stride, &stride);
+        okk_bdc_sub(x, x, WORK, &all, &stride, &stride, &once);
+    }
+    okk_bdc_mul(WORK, x, x, &all, NULL, NULL, NULL);
+    bm_fold_rows(BM_FOLD_SUM, WORK, WORK, rows, n->length, 1);
+    okk_bdc_mul_C(ROWS, WORK, share, &one, NULL, &stride);
+    okk_bdc_add_C(ROWS, ROWS, n->epsilon, &one, NULL, NULL);
+    okk_bdc_rsqrt(ROWS, ROWS, &one);
+    okk_128_byte_aligned_stride_for_32bit(&once, 0, &one);
+    once.w = 0;
+    okk_bdc_mul(x, x, ROWS, &all, NULL, NULL, &once);
+    if (n->per_channel) return;
+    once.c = 0; /* every lane has a copy */
+    once.w = 1;
+    if (n->scale != 0) okk_bdc_mul(x, x, SCALE, &all, NULL, NULL, &once);
+    if (n->shift != 0) okk_bdc_add(x, x, SHIFT, &all, NULL, NULL, &once);
+}
+
+/* The same numbers to every lane. */
+static void spread(local_addr_t target, system_addr_t source, int length) {
+    const dim4 shape = {1, BM_REDUCE_LANES, 1, length}, same = {0, 0, length, 1};
+    if (source != 0) okk_gdma_32bit_cpy_S2L(target, source, &shape, NULL, &same);
+}
+
+static void one_pass(const norm *n) {
+    const bm_reduce_cut cut = bm_reduce_cut_of(n->rows, n->length, 1, WORDS, 1);
+    bm_reduce_share now = {0}, next, stored = {0};
+    if (!n->per_channel) {
+        spread(SCALE, n->scale, n->length);
+        spread(SHIFT, n->shift, n->length);
+    }
+    bm_reduce_measure(&cut, n->rows, n->length, 1, &now);
+    bm_reduce_move(&cut, &now, n->in, n->length, 1, 0, 0, n->length, true);
+    local_addr_t at = 0, stored_at = 0;
+    for (bool more = true, storing = false; more || storing;) {
+        const bool computing = more;
+        const local_addr_t next_at = at == 2 * BYTES ? 0 : at + BYTES;
+        okk_parallel_start();
+        if (computing) {
+            next = now;
+            more = bm_reduce_next(&cut, n->rows, n->length, 1, &next);
+            if (more) bm_reduce_move(&cut, &next, n->in, n->length, 1, next_at, 0, n->length, true);
+            compute(n, now.channels, at);
+        }
+        if (storing) bm_reduce_move(&cut, &stored, n->out, n->length, 1, stored_at, 0, n->length, false);
+        okk_parallel_end();
+        storing = computing;
+        stored = now;
+        stored_at = at;
+        at = next_at;
+        now = next;
+    }
+}
+
+/* ---- longer ones: reductions and passes through DDR ---- */
+
+static void subtract(const void *param, const bm_job *job) {
+    (void)param;
+    okk_bdc_sub(job->y.addr, job->x[0].addr, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
+}
+
+/* y = 1 / sqrt(x0 + epsilon) */
+static void root(const void *param, const bm_job *job) {
+    const norm *n = param;
+    okk_bdc_add_C(job->y.addr, job->x[0].addr, n->epsilon, &job->shape, NULL, NULL);
+    okk_bdc_rsqrt(job->y.addr, job->y.addr, &job->shape);
+}
+
+static void multiply(const void *param, const bm_job *job) {
+    (void)param;
+    okk_bdc_mul(job->y.addr, job->x[0].addr, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
+}
+
+/* buffer: BM_REDUCE_BYTES and a number for each row. */
+static void many_passes(const norm *n, system_addr_t buffer) {
+    const system_addr_t each = buffer + BM_REDUCE_BYTES, source = n->rms ? n->in : n->out;
+    bm_reduction r = {.in = n->in, .out = each, .outer = n->rows, .reduced = n->length, .inner = 1,
+                      .after = BM_AFTER_SCALE, .factor = 1.0f / (float)n->length};
+    if (!n->rms) {
+        bm_reduce(&r, buffer);
+        const bm_tiling t = bm_tiling_of_reduced(n->rows, n->length, 1, 2, n->out, (system_addr_t[]){n->in, each});
+        bm_run_tiles(t, subtract, NULL);
+    }
+    r.in = source;
+    r.before = BM_BEFORE_SQUARE;
+    bm_reduce(&r, buffer);
+    bm_run_tiles(bm_tiling_of_reduced(n->rows, 1, 1, 1, each, &each), root, n);
+    bm_run_tiles(bm_tiling_of_reduced(n->rows, n->length, 1, 2, n->out, (system_addr_t[]){source, each}), multiply,
+                 NULL);
+    if (n->scale != 0 && !n->per_channel)
+        bm_affine(n->out, n->out, n->scale, n->shift, n->rows, n->length, 1, false);
+}
+
+__BM_GLOBAL__(TPU_NORM)
+int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                const int out_num) {
+    (void)param_size, (void)buffer_size, (void)out_num;
+    const tpu_tensor_t *in = &in_tensors[0];
+    norm n;
+    const int code = norm_of(param, in, &n);
+    if (code != BM_LAYER_OK) return code;
+    n.in = in->addr;
+    n.out = out_tensors[0].addr;
+    n.scale = in_num > 1 ? in_tensors[1].addr : 0;
+    n.shift = in_num > 2 ? in_tensors[2].addr : 0;
+    okk_initialize();
+    if (n.length > WORDS || bm_reduce_spreads(n.rows, n.length, 1))
+        many_passes(&n, buffer_addr);
+    else
+        one_pass(&n);
+    if (n.per_channel && n.scale != 0)
+        bm_affine(n.out, n.out, n.scale, n.shift, in->shape[0], in->shape[1],
+                  (int)layer_elements(in->shape, 2, (int)in->dims), false);
+    okk_poll();
+    return BM_LAYER_OK;
+}

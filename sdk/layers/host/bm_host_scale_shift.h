@@ -1,0 +1,19 @@
+// TPU_SCALE_SHIFT: how the compiler may treat it.
+#ifndef BM_HOST_SCALE_SHIFT_H
+#define BM_HOST_SCALE_SHIFT_H
+
+#include <string>
+
+#include "bmbuiltin.h"
+#include "bmcompiler_tpulayer_host.hpp"
+
+__BM_DESC__(TPU_SCALE_SHIFT)
+class ScaleShiftDescriptor : public bmcompiler::LayerDescriptor {
+  public:
+    std::string get_name() override { return "SCALE_SHIFT"; }
+    bool force_use_global_layer() override;
+    bool can_inplace(DATA_TYPE_T dtype) override { return dtype == DTYPE_FP32; }
+    TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
+};
+
+#endif
