@@ -1,5 +1,6 @@
 /* TPU_POOL: maxima and averages over windows, NCHW, fp32. */
 #include "bmcompiler_tpulayer_device.h"
+#include "bm_layer_pipeline.h"
 #include "bm_layer_pool.h"
 #include "bm_layer_pool_plan.h"
 #include "okk.h"
@@ -118,7 +119,9 @@ static pool_step step_at(const pool_run *r, int index) {
     return s;
 }
 
-static void load_step(const pool_run *r, const pool_step *s) {
+static void load_step(const void *run, int step) {
+    const pool_run *r = run;
+    const pool_step one = step_at(r, step), *s = &one;
     const window_axis *h = &r->problem.h, *w = &r->problem.w;
     const local_addr_t to = r->plan.input[s->in];
     dim4 stride;
@@ -135,7 +138,9 @@ static void load_step(const pool_run *r, const pool_step *s) {
     okk_gdma_32bit_cpy_S2L(to + 4u * (local_addr_t)inside, r->x + 4 * at, &shape, &stride, &from);
 }
 
-static void compute_step(const pool_run *r, const pool_step *s) {
+static void compute_step(const void *run, int step) {
+    const pool_run *r = run;
+    const pool_step one = step_at(r, step), *s = &one;
     const pool_plan *t = &r->plan;
     const window_axis *h = &r->problem.h, *w = &r->problem.w;
     const local_addr_t output = t->output[s->out];
@@ -151,7 +156,10 @@ static void compute_step(const pool_run *r, const pool_step *s) {
     if (s->last) correct(r->param, h, w, output, &s->output, (dim2){s->h, s->w});
 }
 
-static void store_step(const pool_run *r, const pool_step *s) {
+static void store_step(const void *run, int step) {
+    const pool_run *r = run;
+    const pool_step one = step_at(r, step), *s = &one;
+    if (!s->last) return;
     const int out_h = r->problem.h.out, out_w = r->problem.w.out;
     const dim4 to = {0, out_h * out_w, out_w, 1};
     const u64 at = (u64)s->c * (u64)to.c + (u64)s->h * (u64)to.h + (u64)s->w;
@@ -174,22 +182,8 @@ int pool_global(const void *param, const int param_size, const tpu_tensor_t *in_
     r.filled = r.problem.filled || pool_cut_kernel(&r.problem, &r.plan);
     const pool_plan *t = &r.plan;
     const int count = t->cs * t->hs * t->ws * t->kernel_hs * t->kernel_ws;
-    pool_step loaded = {0}, computed = {0};
     okk_initialize();
-    /* While one step is computed, the next is loaded and the tile before is stored. */
-    for (int i = 0; i <= count + 1; i++) {
-        okk_parallel_start();
-        pool_step next = {0};
-        if (i < count) {
-            next = step_at(&r, i);
-            load_step(&r, &next);
-        }
-        if (i >= 1 && i <= count) compute_step(&r, &loaded);
-        if (i >= 2 && computed.last) store_step(&r, &computed);
-        okk_parallel_end();
-        computed = loaded;
-        loaded = next;
-    }
+    run_pipeline(count, &r, load_step, compute_step, store_step);
     okk_poll();
     return BM_LAYER_OK;
 }
