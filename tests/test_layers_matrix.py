@@ -440,3 +440,96 @@ def test_normalizations_of_wrong_parameters(toolkit: Toolkit) -> None:
     refused(toolkit, "TPU_NORM", [x], {"axis": 2, "epsilon": -1.0})
     refused(toolkit, "TPU_NORM", [x, sample((6,))], {"axis": 2})
     refused(toolkit, "TPU_NORM", [x, sample((5,))], {"groups": 2})
+
+
+# ---- TPU_ARG ----
+
+
+def arg(x: Array, param: Mapping[str, int]) -> Array:
+    axis = param["axis"] % x.ndim
+    values = -x if param.get("smallest") else x
+    if param.get("select_last"):
+        found = x.shape[axis] - 1 - np.flip(values, axis).argmax(axis)
+    else:
+        found = values.argmax(axis)
+    return np.atleast_1d(np.expand_dims(found, axis) if param.get("keep_dims") else found)
+
+
+def same_args(toolkit: Toolkit, x: Array, param: Mapping[str, int], **how: Any) -> None:
+    (got,) = run(toolkit, "TPU_ARG", [x], param, **how)
+    assert got.dtype == np.int32
+    assert np.array_equal(got, arg(x, param))
+
+
+@pytest.mark.parametrize("smallest", [0, 1])
+@pytest.mark.parametrize("select_last", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((3, 1000), 1),
+        ((2, 21, 33, 50), 1),
+        ((100_000,), 0),
+        ((30_000, 70), 0),
+        ((6500, 3), -1),
+        ((2, 14_000, 3), 1),
+        ((4, 1, 3), 1),
+    ],
+)
+def test_arguments(
+    toolkit: Toolkit, shape: tuple[int, ...], axis: int, select_last: int, smallest: int
+) -> None:
+    x = np.round(sample(shape) * 2)  # many equal ones
+    same_args(toolkit, x, {"axis": axis, "select_last": select_last, "smallest": smallest})
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 7, 33, 64, 65]), min_size=1, max_size=4),
+    axis=st.integers(0, 3),
+    flags=st.tuples(st.integers(0, 1), st.integers(0, 1), st.integers(0, 1)),
+    dynamic=st.booleans(),
+)
+def test_arguments_of_any_shape(
+    toolkit: Toolkit, shape: list[int], axis: int, flags: tuple[int, int, int], dynamic: bool
+) -> None:
+    names = ("keep_dims", "select_last", "smallest")
+    param = {"axis": axis % len(shape), **dict(zip(names, flags, strict=True))}
+    maxima = [[extent + 3 for extent in shape]] if dynamic else None
+    same_args(toolkit, sample(shape), param, way="dynamic" if dynamic else "static", maxima=maxima)
+
+
+def test_arguments_among_exceptions(toolkit: Toolkit) -> None:
+    x = np.array([[-np.inf, -np.inf], [np.inf, np.inf], [-0.0, 0.0], [-3e38, -np.inf]], np.float32)
+    same_args(toolkit, x, {"axis": 1})
+    same_args(toolkit, x, {"axis": 1, "smallest": 1, "select_last": 1})
+    (got,) = run(toolkit, "TPU_ARG", [np.full((2, 3), np.nan, np.float32)], {"axis": 1})
+    assert ((got >= 0) & (got < 3)).all()
+
+
+def test_arguments_of_wrong_parameters(toolkit: Toolkit) -> None:
+    refused(toolkit, "TPU_ARG", [sample((2, 3))], {"axis": 2})
+    refused(toolkit, "TPU_ARG", [sample((2, 3))], {"axis": 1, "smallest": 2})
+
+
+# ---- TPU_TOPK ----
+
+
+@pytest.mark.parametrize("smallest", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "axis", "k"), [((3, 1000), 1, 5), ((4, 50, 6), 1, 50), ((8400,), 0, 300), ((2, 7, 3, 5), -3, 1)]
+)
+def test_top_k(toolkit: Toolkit, shape: tuple[int, ...], axis: int, k: int, smallest: int) -> None:
+    x = np.round(sample(shape) * 20)
+    order = np.argsort(x if smallest else -x, axis=axis, kind="stable").take(np.arange(k), axis)
+    for way, maxima in (("static", None), ("dynamic", [[extent + 3 for extent in shape]])):
+        param = {"axis": axis, "k": k, "smallest": smallest}
+        values, indices = run(toolkit, "TPU_TOPK", [x], param, outputs=2, way=way, maxima=maxima)
+        assert indices.dtype == np.int32
+        assert np.array_equal(indices, order)
+        assert np.array_equal(values, np.take_along_axis(x, order, axis))
+
+
+def test_top_k_of_wrong_parameters(toolkit: Toolkit) -> None:
+    for param in ({"axis": 1, "k": 4}, {"axis": 1}, {"axis": 2, "k": 1}):
+        with pytest.raises(TpulayerError, match="topk"):
+            run(toolkit, "TPU_TOPK", [sample((2, 3))], param, outputs=2)
