@@ -92,6 +92,117 @@ CASES = {
     "tile": Case(node("Tile", "x r"), x={"x": (3, 2)}, c={"r": np.array([2, 3], I64)}),
     "depth to space": Case(node("DepthToSpace", "x", blocksize=2, mode="CRD"), x={"x": (1, 8, 3, 2)}),
     "space to depth": Case(node("SpaceToDepth", "x", blocksize=2), x={"x": (1, 2, 4, 6)}),
+    "relu": Case(node("Relu", "x"), x={"x": (2, 3, 4)}),
+    "leaky relu": Case(node("LeakyRelu", "x", alpha=0.3), x={"x": (2, 3)}),
+    "clip": Case(node("Clip", "x a b"), x={"x": (5, 7)}, c={"a": np.float32(-0.5), "b": np.float32(0.25)}),
+    "clip, one side": Case(node("Clip", "x a"), x={"x": (5, 7)}, c={"a": np.float32(0.1)}),
+    "clip, old": Case(node("Clip", "x", min=-1.0, max=0.5), x={"x": (5, 7)}, opset=9),
+    "selu": Case(node("Selu", "x"), x={"x": (5, 7)}),
+    "hard sigmoid": Case(node("HardSigmoid", "x"), x={"x": (5, 7)}),
+    "gelu": Case(node("Gelu", "x", approximate="tanh"), x={"x": (5, 7)}, opset=20),
+    "softplus of tanh": Case(node("Softplus", "x", "s"), node("Tanh", "s"), x={"x": (5, 7)}),
+    "add, broadcast": Case(node("Add", "a b"), x={"a": (2, 1, 4), "b": (3, 1)}),
+    "prelu": Case(node("PRelu", "x s"), x={"x": (2, 3, 4, 5)}, c={"s": f32(3, 1, 1)}),
+    "sub from constant": Case(node("Sub", "k x"), x={"x": (3, 4)}, c={"k": f32(4)}),
+    "mean of three": Case(node("Mean", "a b c"), x={"a": (3, 4), "b": (4,), "c": (3, 1)}),
+    "max of one": Case(node("Max", "a"), x={"a": (3, 4)}),
+    "softmax": Case(node("Softmax", "x", axis=1), x={"x": (3, 9, 4)}),
+    "softmax, old": Case(node("LogSoftmax", "x", axis=1), x={"x": (3, 9, 4)}, opset=11),
+    "reduce": Case(node("ReduceMean", "x", axes=[1, -1], keepdims=0), x={"x": (3, 9, 4)}),
+    "reduce by input": Case(
+        node("ReduceSum", "x a"), x={"x": (3, 9, 4)}, c={"a": np.array([0], I64)}, opset=13
+    ),
+    "gather": Case(node("Gather", "x i", axis=1), x={"x": (3, 5, 2)}, c={"i": np.array([[4, 0], [-1, 2]])}),
+    "gather one": Case(node("Gather", "x i"), x={"x": (3, 5)}, c={"i": np.array(1)}),
+    "conv": Case(
+        node("Conv", "x w b", strides=[2, 1], pads=[1, 0, 2, 1], dilations=[1, 2]),
+        x={"x": (2, 3, 9, 11)},
+        c={"w": f32(5, 3, 3, 2), "b": f32(5)},
+    ),
+    "conv, groups": Case(
+        node("Conv", "x w", group=2, auto_pad="SAME_LOWER"), x={"x": (1, 4, 5, 6)}, c={"w": f32(6, 2, 2, 2)}
+    ),
+    "conv, depthwise": Case(
+        node("Conv", "x w", group=4, pads=[1, 1, 1, 1]), x={"x": (1, 4, 5, 6)}, c={"w": f32(4, 1, 3, 3)}
+    ),
+    "conv, one dimension": Case(
+        node("Conv", "x w b", strides=[2], pads=[1, 1]),
+        x={"x": (2, 3, 9)},
+        c={"w": f32(4, 3, 3), "b": f32(4)},
+    ),
+    "max pool": Case(
+        node("MaxPool", "x", kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]), x={"x": (1, 3, 9, 8)}
+    ),
+    "max pool, ceil": Case(
+        node("MaxPool", "x", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), x={"x": (1, 3, 8, 8)}
+    ),
+    "average pool": Case(
+        node("AveragePool", "x", kernel_shape=[3, 3], pads=[1, 1, 1, 1]), x={"x": (1, 3, 6, 5)}
+    ),
+    "average pool, pads count": Case(
+        node("AveragePool", "x", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+        x={"x": (1, 3, 6, 5)},
+    ),
+    "average pool, ceil": Case(
+        node("AveragePool", "x", kernel_shape=[3], strides=[2], ceil_mode=1), x={"x": (1, 3, 8)}, opset=19
+    ),
+    "global average pool": Case(node("GlobalAveragePool", "x"), x={"x": (2, 3, 7, 9)}),
+    "global max pool": Case(node("GlobalMaxPool", "x"), x={"x": (2, 3, 7)}),
+    "batch normalization": Case(
+        node("BatchNormalization", "x s b m v", epsilon=1e-3),
+        x={"x": (2, 3, 4, 5)},
+        c={"s": f32(3), "b": f32(3), "m": f32(3), "v": np.abs(f32(3)) + 0.1},
+    ),
+    "normalized and scaled convolution": Case(
+        node("Conv", "x w", "c", pads=[1, 1, 1, 1]),
+        node("BatchNormalization", "c s b m v", "n"),
+        node("Mul", "n f", "k"),
+        node("Add", "k g"),
+        x={"x": (2, 3, 6, 5)},
+        c={
+            "w": f32(4, 3, 3, 3),
+            "s": f32(4),
+            "b": f32(4),
+            "m": f32(4),
+            "v": np.abs(f32(4)) + 0.1,
+            "f": f32(4, 1, 1),
+            "g": f32(1, 4, 1, 1),
+        },
+    ),
+    "lrn": Case(node("LRN", "x", size=3, alpha=0.5), x={"x": (2, 7, 4, 5)}),
+    "layer normalization": Case(
+        node("LayerNormalization", "x s b", axis=-2), x={"x": (3, 4, 5)}, c={"s": f32(4, 5), "b": f32(4, 5)}
+    ),
+    "layer normalization without shift": Case(
+        node("LayerNormalization", "x s"), x={"x": (3, 9)}, c={"s": f32(9)}
+    ),
+    "instance normalization": Case(
+        node("InstanceNormalization", "x s b"), x={"x": (2, 3, 4, 5)}, c={"s": f32(3), "b": f32(3)}
+    ),
+    "where a is larger": Case(
+        node("Greater", "a b", "g"), node("Where", "g a k"), x={"a": (3, 4), "b": (4,)}, c={"k": f32(1)}
+    ),
+    "truth as numbers": Case(
+        node("Less", "a b", "l"),
+        node("Equal", "a b", "e"),
+        node("Or", "l e", "o"),
+        node("Not", "o", "n"),
+        node("Cast", "n", "y", to=1),
+        x={"a": (3, 4), "b": (4,)},
+    ),
+    "numbers to integers and back": Case(
+        node("Cast", "x", "i", to=7), node("Cast", "i", "y", to=1), x={"x": (3, 40)}
+    ),
+    "numbers as truth": Case(
+        node("Relu", "x", "r"), node("Cast", "r", "t", to=9), node("Cast", "t", "y", to=1), x={"x": (3, 40)}
+    ),
+    "normalized without convolution": Case(
+        node("BatchNormalization", "x s b m v", "n"),
+        node("Mul", "n f", "k"),
+        node("Relu", "k"),
+        x={"x": (2, 3, 6, 5)},
+        c={"s": f32(3), "b": f32(3), "m": f32(3), "v": np.abs(f32(3)) + 0.1, "f": f32(3, 1, 1)},
+    ),
 }
 
 
@@ -108,6 +219,18 @@ def test_a_node(name: str, toolkit: Toolkit, tmp_path: Path) -> None:
     graph.compile(opt=0)
     for found in compare(list(graph.outputs), graph.run(inputs), reference(path, inputs)):
         assert found.relative <= TOLERANCE, found
+
+
+@pytest.mark.parametrize(
+    ("name", "ops"),
+    [
+        ("normalized and scaled convolution", ["TPU_CONV"]),
+        ("normalized without convolution", ["TPU_SCALE_SHIFT", "TPU_UNARY"]),
+    ],
+)
+def test_channels_are_scaled_once(name: str, ops: list[str], toolkit: Toolkit, tmp_path: Path) -> None:
+    graph = graph_from_onnx(save(CASES[name], tmp_path / "model.onnx"), toolkit=toolkit)
+    assert [layer.op.op for layer in graph.nodes] == ops
 
 
 def test_several_nodes_static_and_dynamic(toolkit: Toolkit, tmp_path: Path) -> None:

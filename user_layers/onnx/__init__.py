@@ -29,12 +29,12 @@ def graph_from_onnx(
     computes, UsageError, MissingError without the extra `onnx`.
     """
     from user_layers.graph import Graph
-    from user_layers.onnx import convert_matrix, convert_movement  # noqa: F401  (they register converters)
     from user_layers.onnx.fold import fold_constants
+    from user_layers.onnx.fuse import fuse_affine
     from user_layers.onnx.load import load_model
     from user_layers.onnx.lower import Lowering
 
-    model = fold_constants(load_model(Path(path), shapes))
+    model = fuse_affine(fold_constants(load_model(Path(path), shapes)))
     graph = Graph(name=name or Path(path).stem, toolkit=toolkit)
     try:
         Lowering(model, graph, custom).run()

@@ -1,4 +1,4 @@
-"""ONNX matrix products."""
+"""ONNX matrix products, softmax and reductions."""
 
 from __future__ import annotations
 
@@ -45,3 +45,57 @@ def gemm(to: Lowering, node: Node) -> None:
         raise Unsupported(f"its third operand {added!r} is no constant with one number per column")
     bias = np.broadcast_to(values.reshape(-1) * np.float32(beta), (columns,)).astype(np.float32)
     to.simple("TPU_MATMUL", node, [*sides, to.add_const(bias, f"{added}:bias")], param)
+
+
+@converts("Softmax", "LogSoftmax")
+def softmax(to: Lowering, node: Node) -> None:
+    to.need_float(node.inputs[0])
+    old = to.model.opset < 13  # then everything from the axis on is one dimension
+    param = {"axis": int(node.attributes.get("axis", 1 if old else -1)), "flatten": int(old)}
+    param["log"] = int(node.op == "LogSoftmax")
+    to.simple("TPU_SOFTMAX", node, [to.tensor(node.inputs[0])], param)
+
+
+_REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
+
+
+@converts(*(f"Reduce{name}" for name in _REDUCTIONS))
+def reduce(to: Lowering, node: Node) -> None:
+    to.need_float(node.inputs[0])
+    axes = to.option(node, "axes", 1)
+    if (axes is None or not axes.size) and node.attributes.get("noop_with_empty_axes", 0):
+        to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
+        return
+    found = [] if axes is None else [int(axis) for axis in axes.reshape(-1)]
+    if not to.shape(node.outputs[0]):
+        raise Unsupported("a result without dimensions")
+    param = {"kind": _REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(found)}
+    fields = {"axes": [*found, *[0] * (8 - len(found))], "keep_dims": int(node.attributes.get("keepdims", 1))}
+    to.simple("TPU_REDUCE", node, [to.tensor(node.inputs[0])], {**param, **fields})
+
+
+def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> None:
+    to.need_float(*node.inputs)
+    if len([name for name in node.outputs if name]) > 1:
+        raise Unsupported("mean and deviation as outputs")
+    inputs = [to.tensor(node.inputs[0])]
+    for index, default in ((1, 1.0), (2, 0.0)):
+        values = to.known(node, index)
+        if values is None:
+            shape = to.shape(node.inputs[0])
+            count = shape[1] if groups else int(np.prod(shape[axis:]))
+            values = np.full(count, default, np.float32)
+        inputs.append(to.add_const(np.ascontiguousarray(values).reshape(-1), f"{node.outputs[0]}:{index}"))
+    epsilon = float(node.attributes.get("epsilon", 1e-5))
+    to.simple("TPU_NORM", node, inputs, {"groups": groups, "axis": axis, "rms": rms, "epsilon": epsilon})
+
+
+@converts("LayerNormalization")
+def layer_normalization(to: Lowering, node: Node) -> None:
+    rank = len(to.shape(node.inputs[0]))
+    _norm(to, node, 0, int(node.attributes.get("axis", -1)) % rank)
+
+
+@converts("InstanceNormalization")
+def instance_normalization(to: Lowering, node: Node) -> None:
+    _norm(to, node, -1, 0)

@@ -135,3 +135,15 @@ def space_to_depth(to: Lowering, node: Node) -> None:
     to.simple(
         "TPU_SPACE_TO_DEPTH", node, [to.tensor(node.inputs[0])], {"block": int(node.attributes["blocksize"])}
     )
+
+
+@converts("Gather")
+def gather(to: Lowering, node: Node) -> None:
+    indices = to.constant(node.inputs[1])
+    if indices is None:
+        raise Unsupported("indices that are computed")
+    param = {"axis": int(node.attributes.get("axis", 0)), "scalar": int(indices.ndim == 0)}
+    if not to.shape(node.outputs[0]):
+        raise Unsupported("a result without dimensions")
+    list_ = to.add_const(np.atleast_1d(indices).astype(np.int64), f"{node.inputs[1]}:indices")
+    to.simple("TPU_GATHER", node, [to.tensor(node.inputs[0]), list_], param)

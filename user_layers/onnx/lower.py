@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import CompileError, UsageError
 from user_layers.graph import Graph
+from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.load import CUSTOM_DOMAIN
 from user_layers.onnx.model import Array, Model, Node
 
@@ -29,6 +31,12 @@ def converts(*ops: str) -> Callable[[Converter], Converter]:
         return function
 
     return register
+
+
+def load_converters() -> None:
+    """Import the modules that register converters."""
+    for name in ("elementwise", "matrix", "movement", "window"):
+        import_module(f"user_layers.onnx.convert_{name}")
 
 
 class Lowering:
@@ -152,6 +160,7 @@ class Lowering:
 
     def run(self) -> None:
         """Convert every node and name the outputs. CompileError names the nodes that have no layer."""
+        load_converters()
         failed: list[str] = []
         for node in self.model.nodes:
             if failed and any(
@@ -181,7 +190,7 @@ class Lowering:
                 [self.output(node, i) for i in range(len(node.outputs))],
             )
             return
-        converter = CONVERTERS.get(node.op) if node.domain in ("", "ai.onnx") else None
+        converter = CONVERTERS.get(node.op) if node.domain in ("", "ai.onnx", DOMAIN) else None
         if converter is None:
             raise Unsupported("there is no layer for this operation")
         converter(self, node)

@@ -1,0 +1,206 @@
+"""ONNX operations that work element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from user_layers.onnx import layouts
+from user_layers.onnx.fuse import AFFINE
+from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.model import Node
+
+# BM_UNARY_... of sdk/layers/device/bm_layer_unary_ops.h, in its order.
+UNARY = {
+    name: number
+    for number, name in enumerate(
+        (
+            *("RELU", "LEAKY_RELU", "CLIP", "SIGMOID", "TANH", "EXP", "LOG", "SQRT", "ABS", "NEG"),
+            *("RECIPROCAL", "ELU", "SELU", "CELU", "HARD_SIGMOID", "HARD_SWISH", "SOFTPLUS", "SOFTSIGN"),
+            *("GELU", "GELU_TANH", "ERF", "SQUARE", "SIGN", "FLOOR", "CEIL", "ROUND", "THRESHOLDED_RELU"),
+            *("NOT", "IS_NAN", "IS_INF", "SWISH", "MISH"),
+        )
+    )
+}
+# BM_BINARY_... of sdk/layers/device/bm_layer_binary_ops.h.
+BINARY = {"ADD": 0, "SUB": 1, "MUL": 2, "DIV": 3, "MAX": 4, "MIN": 10000} | {
+    name: 20000 + i
+    for i, name in enumerate(
+        (
+            *("POW", "MOD", "FMOD", "PRELU", "EQUAL", "GREATER", "GREATER_OR_EQUAL", "LESS"),
+            *("LESS_OR_EQUAL", "AND", "OR", "XOR"),
+        )
+    )
+}
+
+_PLAIN = {
+    "Relu": "RELU",
+    "Sigmoid": "SIGMOID",
+    "Tanh": "TANH",
+    "Exp": "EXP",
+    "Log": "LOG",
+    "Sqrt": "SQRT",
+    "Abs": "ABS",
+    "Neg": "NEG",
+    "Reciprocal": "RECIPROCAL",
+    "HardSwish": "HARD_SWISH",
+    "Softplus": "SOFTPLUS",
+    "Softsign": "SOFTSIGN",
+    "Erf": "ERF",
+    "Sign": "SIGN",
+    "Floor": "FLOOR",
+    "Ceil": "CEIL",
+    "Round": "ROUND",
+    "Mish": "MISH",
+}
+_BINARIES = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV", "Pow": "POW", "PRelu": "PRELU"}
+
+
+def unary(to: Lowering, node: Node, name: str, a: float = 0.0, b: float = 0.0) -> None:
+    to.need_float(node.inputs[0])
+    to.simple("TPU_UNARY", node, [to.tensor(node.inputs[0])], {"unary_op": UNARY[name], "a": a, "b": b})
+
+
+def binary(to: Lowering, left: str, right: str, name: str) -> tuple[list[str], dict[str, int]]:
+    """Inputs and parameters of TPU_BINARY for two tensors of the graph."""
+    return [left, right], {"binary_op": BINARY[name]}
+
+
+@converts(*_PLAIN)
+def plain(to: Lowering, node: Node) -> None:
+    unary(to, node, _PLAIN[node.op])
+
+
+def _with(name: str, *defaults: tuple[str, float]) -> Callable[[Lowering, Node], None]:
+    """A function with attributes as its parameters."""
+
+    def convert(to: Lowering, node: Node) -> None:
+        values = [float(node.attributes.get(key, default)) for key, default in defaults]
+        unary(to, node, name, *values)
+
+    return convert
+
+
+converts("LeakyRelu")(_with("LEAKY_RELU", ("alpha", 0.01)))
+converts("Elu")(_with("ELU", ("alpha", 1.0)))
+converts("Celu")(_with("CELU", ("alpha", 1.0)))
+converts("Selu")(_with("SELU", ("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)))
+converts("HardSigmoid")(_with("HARD_SIGMOID", ("alpha", 0.2), ("beta", 0.5)))
+converts("ThresholdedRelu")(_with("THRESHOLDED_RELU", ("alpha", 1.0)))
+converts("Swish")(_with("SWISH", ("alpha", 1.0)))
+
+
+@converts("Gelu")
+def gelu(to: Lowering, node: Node) -> None:
+    unary(to, node, "GELU_TANH" if node.attributes.get("approximate", "none") == "tanh" else "GELU")
+
+
+@converts("Clip")
+def clip(to: Lowering, node: Node) -> None:
+    limits = []
+    for attribute, index, default in (("min", 1, -math.inf), ("max", 2, math.inf)):
+        value = to.option(node, attribute, index)
+        limits.append(default if value is None or not value.size else float(value.reshape(-1)[0]))
+    unary(to, node, "CLIP", *limits)
+
+
+@converts(*_BINARIES)
+def two(to: Lowering, node: Node) -> None:
+    to.need_float(*node.inputs)
+    names = [to.tensor(name) for name in node.inputs]
+    to.simple("TPU_BINARY", node, *binary(to, names[0], names[1], _BINARIES[node.op]))
+
+
+@converts("Mod")
+def modulus(to: Lowering, node: Node) -> None:
+    to.need_float(*node.inputs)
+    names = [to.tensor(name) for name in node.inputs]
+    kind = "FMOD" if node.attributes.get("fmod", 0) else "MOD"
+    to.simple("TPU_BINARY", node, *binary(to, names[0], names[1], kind))
+
+
+@converts("Sum", "Mean", "Max", "Min")
+def several(to: Lowering, node: Node) -> None:
+    """A chain over the inputs; Mean then multiplies by 1 / n."""
+    to.need_float(*node.inputs)
+    names = [to.tensor(name) for name in node.inputs]
+    kind = {"Max": "MAX", "Min": "MIN"}.get(node.op, "ADD")
+    if len(names) == 1:
+        to.simple("TPU_COPY", node, names, {"reserved": 0})
+        return
+    so_far = names[0]
+    for name in names[1:-1]:
+        so_far = to.between("TPU_BINARY", node, *binary(to, so_far, name, kind))
+    if node.op != "Mean":
+        to.simple("TPU_BINARY", node, *binary(to, so_far, names[-1], kind))
+        return
+    total = to.between("TPU_BINARY", node, *binary(to, so_far, names[-1], kind))
+    share = to.add_const(np.array([1 / len(names)], np.float32), f"{node.outputs[0]}:share")
+    to.simple("TPU_BINARY", node, *binary(to, total, share, "MUL"))
+
+
+@converts(AFFINE)
+def channel_affine(to: Lowering, node: Node) -> None:
+    """A factor and a summand for each channel; see fuse.py."""
+    names = [to.tensor(node.inputs[0])]
+    for name in node.inputs[1:]:
+        values = to.constant(name)
+        assert values is not None
+        names.append(to.add_const(layouts.channel_bias(values), name))
+    to.simple("TPU_SCALE_SHIFT", node, names, {"axis": 1, "relu": 0})
+
+
+_TESTS = {
+    "Equal": "EQUAL",
+    "Greater": "GREATER",
+    "GreaterOrEqual": "GREATER_OR_EQUAL",
+    "Less": "LESS",
+    "LessOrEqual": "LESS_OR_EQUAL",
+    "And": "AND",
+    "Or": "OR",
+    "Xor": "XOR",
+}
+
+
+@converts(*_TESTS)
+def test(to: Lowering, node: Node) -> None:
+    """Truth values are 1.0 and 0.0."""
+    if node.op not in ("And", "Or", "Xor"):
+        to.need_float(*node.inputs)
+    names = [to.tensor(name) for name in node.inputs]
+    to.simple("TPU_BINARY", node, *binary(to, names[0], names[1], _TESTS[node.op]))
+
+
+@converts("Not", "IsNaN", "IsInf")
+def single_test(to: Lowering, node: Node) -> None:
+    kind = {"Not": "NOT", "IsNaN": "IS_NAN", "IsInf": "IS_INF"}[node.op]
+    signs = [float(node.attributes.get(f"detect_{sign}", 1)) for sign in ("negative", "positive")]
+    param = {"unary_op": UNARY[kind], "a": signs[0], "b": signs[1]}
+    to.simple("TPU_UNARY", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts("Where")
+def where(to: Lowering, node: Node) -> None:
+    to.simple("TPU_WHERE", node, [to.tensor(name) for name in node.inputs], {"reserved": 0})
+
+
+@converts("Cast")
+def cast(to: Lowering, node: Node) -> None:
+    """Between what the device holds: float32, int32 (also for int64), truth values as float32."""
+    source, wanted = (to.model.value(name).dtype for name in (node.inputs[0], node.outputs[0]))
+    held = {np.dtype(np.float32): 0, np.dtype(np.int32): 6, np.dtype(np.int64): 6, np.dtype(np.bool_): 0}
+    if source is None or wanted is None or source not in held or wanted not in held:
+        raise Unsupported(f"from {source} to {wanted}")
+    names = [to.tensor(node.inputs[0])]
+    if wanted == np.bool_ and source != np.bool_:
+        if held[source] != 0:
+            names = [to.between("TPU_CAST", node, names, {"to": 0})]
+        zero = to.add_const(np.zeros(1, np.float32), f"{node.outputs[0]}:zero")
+        equal = to.between("TPU_BINARY", node, *binary(to, names[0], zero, "EQUAL"))
+        to.simple("TPU_UNARY", node, [equal], {"unary_op": UNARY["NOT"], "a": 0.0, "b": 0.0})
+    elif held[source] == held[wanted]:
+        to.simple("TPU_COPY", node, names, {"reserved": 0})
+    else:
+        to.simple("TPU_CAST", node, names, {"to": held[wanted]})

@@ -1,0 +1,145 @@
+"""ONNX operations with windows over h and w: convolutions and pools; one-dimensional ones have h = 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from user_layers.onnx import layouts
+from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.model import Node
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over the last axes, each tuple with a number for h and for w."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
+    extra: tuple[int, int]  # behind `after`: room for last windows that are not complete (ceil_mode)
+
+    def fields(self) -> dict[str, int]:
+        """As the parameter structs call them."""
+        (kh, kw), (sh, sw), (dh, dw) = self.kernel, self.stride, self.dilation
+        found = {
+            "kernel_h": kh,
+            "kernel_w": kw,
+            "stride_h": sh,
+            "stride_w": sw,
+            "dilation_h": dh,
+            "dilation_w": dw,
+        }
+        top, left = self.before
+        bottom, right = self.after
+        return found | {"pad_top": top, "pad_left": left, "pad_bottom": bottom, "pad_right": right}
+
+
+def _window(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+    rank = len(extents)
+    if rank not in (1, 2):
+        raise Unsupported(f"{rank} spatial dimensions; layers have one or two")
+
+    def option(name: str, default: int) -> list[int]:
+        return [int(v) for v in node.attributes.get(name, [default] * rank)]
+
+    stride, dilation = option("strides", 1), option("dilations", 1)
+    pads = [int(v) for v in node.attributes.get("pads", [0] * 2 * rank)]
+    before, after, extra = pads[:rank], pads[rank:], [0] * rank
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    for i, extent in enumerate(extents):
+        reach = (kernel[i] - 1) * dilation[i] + 1
+        if auto in ("SAME_UPPER", "SAME_LOWER"):
+            total = max(0, (math.ceil(extent / stride[i]) - 1) * stride[i] + reach - extent)
+            small = total // 2
+            before[i], after[i] = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
+        elif auto == "VALID":
+            before[i] = after[i] = 0
+        if node.attributes.get("ceil_mode", 0) and auto == "NOTSET":
+            room = extent + before[i] + after[i] - reach
+            count = math.ceil(room / stride[i]) + 1
+            if (count - 1) * stride[i] >= extent + before[i]:  # a window that begins behind the data
+                count -= 1
+            extra[i] = max(0, (count - 1) * stride[i] - room)
+
+    def two(values: list[int] | tuple[int, ...], first: int) -> tuple[int, int]:
+        return (first, int(values[0])) if rank == 1 else (int(values[0]), int(values[1]))
+
+    return Window(
+        two(kernel, 1), two(stride, 1), two(dilation, 1), two(before, 0), two(after, 0), two(extra, 0)
+    )
+
+
+def _planes(to: Lowering, node: Node, name: str) -> str:
+    """A tensor as [N, C, H, W]: of [N, C, W] with H = 1."""
+    shape = to.shape(name)
+    tensor = to.tensor(name)
+    if len(shape) != 3:
+        return tensor
+    n, c, w = shape
+    return to.between("TPU_RESHAPE", node, [tensor], {"dims": 4, "shape": [n, c, 1, w, 0, 0, 0, 0]})
+
+
+def _result(to: Lowering, node: Node, op: str, inputs: list[str], param: dict[str, int]) -> None:
+    """The layer, whose output loses its H again where the node has none."""
+    shape = to.shape(node.outputs[0])
+    if len(shape) != 3:
+        to.simple(op, node, inputs, param)
+        return
+    made = to.between(op, node, inputs, param)
+    to.simple("TPU_RESHAPE", node, [made], {"dims": 3, "shape": [*shape, 0, 0, 0, 0, 0]})
+
+
+@converts("Conv")
+def conv(to: Lowering, node: Node) -> None:
+    to.need_float(*node.inputs)
+    weights = to.known(node, 1)
+    assert weights is not None
+    groups = int(node.attributes.get("group", 1))
+    shape = to.shape(node.inputs[0])
+    window = _window(node, shape[2:], weights.shape[2:])
+    if weights.ndim == 3:
+        weights = weights[:, :, None, :]
+    inputs = [
+        _planes(to, node, node.inputs[0]),
+        to.add_const(layouts.conv_weights(weights, groups), f"{node.inputs[1]}:conv"),
+    ]
+    bias = to.known(node, 2)
+    if bias is not None:
+        inputs.append(to.add_const(layouts.channel_bias(bias), f"{node.inputs[2]}:bias"))
+    _result(to, node, "TPU_CONV", inputs, {"groups": groups, **window.fields()})
+
+
+@converts("MaxPool", "AveragePool")
+def pool(to: Lowering, node: Node) -> None:
+    to.need_float(node.inputs[0])
+    if len([name for name in node.outputs if name]) > 1:
+        raise Unsupported("indices of the maxima")
+    shape = to.shape(node.inputs[0])
+    window = _window(node, shape[2:], tuple(node.attributes["kernel_shape"]))
+    param = {"mode": int(node.op == "AveragePool"), "whole": 0, **window.fields()}
+    param |= {"extra_bottom": window.extra[0], "extra_right": window.extra[1]}
+    param["count_include_pad"] = int(node.attributes.get("count_include_pad", 0))
+    _result(to, node, "TPU_POOL", [_planes(to, node, node.inputs[0])], param)
+
+
+@converts("GlobalMaxPool", "GlobalAveragePool")
+def global_pool(to: Lowering, node: Node) -> None:
+    to.need_float(node.inputs[0])
+    if len(to.shape(node.inputs[0])) not in (3, 4):
+        raise Unsupported("only one or two spatial dimensions")
+    mode = int(node.op == "GlobalAveragePool")
+    window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
+    param = {"mode": mode, "whole": 1, **window.fields()}
+    _result(to, node, "TPU_POOL", [_planes(to, node, node.inputs[0])], param)
+
+
+@converts("LRN")
+def lrn(to: Lowering, node: Node) -> None:
+    to.need_float(node.inputs[0])
+    param: dict[str, float] = {"size": int(node.attributes["size"])}
+    for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)):
+        param[name] = float(node.attributes.get(name, default))
+    to.simple("TPU_LRN", node, [to.tensor(node.inputs[0])], param)

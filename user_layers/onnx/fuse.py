@@ -1,0 +1,125 @@
+"""Fusion: what multiplies and shifts whole channels becomes one step, and part of a convolution before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from user_layers.onnx.model import Array, Model, Node
+
+AFFINE = "ChannelAffine"  # x * factor + summand for each channel: an operation of this compiler alone
+DOMAIN = "tpulayer.internal"
+
+
+@dataclass(frozen=True)
+class _Affine:
+    factor: Array  # float64, one number per channel
+    summand: Array
+
+    def then(self, other: _Affine) -> _Affine:
+        return _Affine(self.factor * other.factor, self.summand * other.factor + other.summand)
+
+
+def fuse_affine(model: Model) -> Model:
+    """Chains of BatchNormalization and Mul, Add, Sub, Div with a constant per channel become one node
+    (`ChannelAffine`), or vanish into the weights and bias of a convolution that nothing else reads."""
+    constants = dict(model.constants)
+    results = {value.name for value in model.outputs}
+    made: dict[str, int] = {}  # output -> index in `nodes`
+    nodes: list[Node | None] = []
+    affine: dict[str, tuple[str, _Affine]] = {}  # output -> what it is computed from, and how
+
+    def alone(name: str) -> bool:
+        return name not in results and len(model.consumers.get(name, ())) == 1
+
+    for node in model.nodes:
+        found = _affine_of(model, node)
+        if found is None:
+            made[node.outputs[0]] = len(nodes)
+            nodes.append(node)
+            continue
+        source, step = found
+        before = affine.get(source)
+        if before is not None and alone(source):
+            nodes[made[source]] = None
+            source, step = before[0], before[1].then(step)
+        at = made.get(source)
+        conv = nodes[at] if at is not None else None
+        if (
+            at is not None
+            and conv is not None
+            and conv.op == "Conv"
+            and alone(source)
+            and _constant(model, conv)
+        ):
+            nodes[at] = _folded(conv, node.outputs[0], step, constants)
+            made[node.outputs[0]] = at
+            continue
+        affine[node.outputs[0]] = (source, step)
+        names = []
+        for what, values in (("factor", step.factor), ("summand", step.summand)):
+            names.append(f"{node.outputs[0]}:{what}")
+            constants[names[-1]] = values.astype(np.float32)
+        made[node.outputs[0]] = len(nodes)
+        nodes.append(Node(AFFINE, DOMAIN, node.name, (source, *names), (node.outputs[0],)))
+    return replace(model, constants=constants, nodes=tuple(node for node in nodes if node is not None))
+
+
+def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
+    """The input of a node that only scales and shifts channels, and how it does; None for any other node."""
+    shape = model.value(node.outputs[0]).fixed
+    if shape is None or len(shape) < 2 or model.value(node.outputs[0]).dtype != np.float32:
+        return None
+    channels = shape[1]
+    if node.op == "BatchNormalization" and node.domain in ("", "ai.onnx"):
+        return _batch_normalization(model, node)
+    if node.op not in ("Add", "Sub", "Mul", "Div") or node.domain not in ("", "ai.onnx"):
+        return None
+    left, right = node.inputs
+    swapped = left in model.constants
+    source, name = (right, left) if swapped else (left, right)
+    if name not in model.constants or source in model.constants or (swapped and node.op in ("Sub", "Div")):
+        return None
+    if model.value(source).fixed != shape:
+        return None
+    values = model.constants[name]
+    full = (1,) * (len(shape) - values.ndim) + values.shape
+    if (
+        len(full) != len(shape)
+        or any(n != 1 for i, n in enumerate(full) if i != 1)
+        or full[1] not in (1, channels)
+    ):
+        return None
+    numbers = np.broadcast_to(values.reshape(-1).astype(np.float64), (channels,))
+    ones, zeros = np.ones(channels), np.zeros(channels)
+    if node.op in ("Mul", "Div"):
+        return source, _Affine(numbers if node.op == "Mul" else 1 / numbers, zeros)
+    return source, _Affine(ones, numbers if node.op == "Add" else -numbers)
+
+
+def _batch_normalization(model: Model, node: Node) -> tuple[str, _Affine] | None:
+    if any(name not in model.constants for name in node.inputs[1:5]) or node.attributes.get(
+        "training_mode", 0
+    ):
+        return None
+    if any(name for name in node.outputs[1:]):
+        return None
+    scale, shift, mean, variance = (model.constants[name].astype(np.float64) for name in node.inputs[1:5])
+    factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
+    return node.inputs[0], _Affine(factor, shift - mean * factor)
+
+
+def _constant(model: Model, conv: Node) -> bool:
+    return all(
+        name in model.constants or name.endswith((":scaled", ":shifted")) for name in conv.inputs[1:] if name
+    )
+
+
+def _folded(conv: Node, output: str, step: _Affine, constants: dict[str, Array]) -> Node:
+    weights = constants[conv.inputs[1]].astype(np.float64)
+    bias = constants[conv.inputs[2]].astype(np.float64) if len(conv.inputs) > 2 and conv.inputs[2] else 0.0
+    names = (f"{output}:scaled", f"{output}:shifted")
+    constants[names[0]] = (weights * step.factor.reshape(-1, *[1] * (weights.ndim - 1))).astype(np.float32)
+    constants[names[1]] = (bias * step.factor + step.summand).astype(np.float32)
+    return replace(conv, inputs=(conv.inputs[0], *names), outputs=(output,))
