@@ -2,12 +2,12 @@
  *
  * Numbers are the chip's: denormals count as zero. Where the chip's own instructions would lose it, NaN is kept as
  * ONNX wants (MAX, MIN, DIV, PRELU); comparisons with NaN are 0.
- * DIV is not the chip's division, which is wrong near the ends of the range and gives 0.99999988 for 1 / 1: the
- * divisor's mantissa is inverted with a correction, its exponent by its bits. Within 2e-7 of the quotient.
+ * DIV is not the chip's division, which is wrong near the ends of the range and gives 0.99999988 for 1 / 1, but
+ * bm_divide: nearly always the number next to the quotient, and the quotient itself where it is a number.
  * POW is |a|^b = e^(b ln |a|), so its relative error is 6e-7 (1 + |b ln |a||); negative a take integers b, others give
  * NaN; anything^0 and 1^anything are 1. Unlike in C, (-1)^infinity and (-infinity)^fraction are NaN.
- * MOD and FMOD are exact for integers below 2**24 in magnitude, and otherwise within 2e-7 (|a| + |b|); an infinite divisor
- * gives NaN.
+ * MOD and FMOD are exact for integers below 2**24 in magnitude, and otherwise within 2e-7 (|a| + |b|); an infinite
+ * divisor gives NaN.
  */
 #include "bm_layer_arithmetic.h"
 #include "bm_layer_binary_ops.h"
@@ -133,11 +133,12 @@ static void power(const bm_job *job) {
     bm_or(job->y.addr, t0, t1, &flat);
 }
 
-/* The rest r of |a| by |b|: a little less than the quotient's integer part times |b| is taken off, twice since quotients
- * are not exact, and |b| once more where that is left. No product is above |a|, so integers stay exact. */
+/* The rest r of |a| by |b|: a little less than the quotient's integer part times |b| is taken off, twice since large
+ * quotients are not exact, and |b| once more where that is left. No product is above |a|, so integers stay exact. */
 static void modulo(const bm_job *job, bool sign_of_a) {
     const bm_local a = job->x[0], b = job->x[1];
-    const local_addr_t t = bm_work(job, 0), u = bm_work(job, 1), q = bm_work(job, 3), r = bm_work(job, 4);
+    const local_addr_t t = bm_work(job, 0), u = bm_work(job, 1), q = bm_work(job, BM_DIVIDE_WORK),
+                       r = bm_work(job, BM_DIVIDE_WORK + 1);
     const dim4 *s = &job->shape, flat = bm_flat(s);
     okk_bdc_32bit_and_C(r, a.addr, bm_word(BM_MAGNITUDE), s, NULL, a.stride);
     for (int i = 0; i < 2; i++) {

@@ -1,9 +1,10 @@
 /* TPU_UNARY: a function of each element, for fp32 tensors of any shape.
  *
- * Relative errors are below 1e-6 over all fp32 numbers, but for these: in the negative tails of GELU and GELU_TANH, below
- * 1e-15, they reach 2e-5; HARD_SIGMOID and HARD_SWISH cancel near their zeros; results below 2**-119 in magnitude may be 0
- * (SWISH, MISH, SOFTPLUS, both GELUs). Denormals count as zero. Special values are those of ONNX: NaN gives NaN; the
- * sign of a zero may be lost. ABS, NEG, RELU, CLIP, FLOOR, CEIL, ROUND, SIGN, THRESHOLDED_RELU and the tests are exact.
+ * Relative errors are below 1e-6 over all fp32 numbers, but for these: in the negative tails of GELU, GELU_TANH and
+ * SWISH, below 1e-15, they reach 2e-5; HARD_SIGMOID and HARD_SWISH cancel near their zeros; results below 2**-119 in
+ * magnitude may be 0 (SWISH, MISH, SOFTPLUS, both GELUs). Denormals count as zero. Special values are those of ONNX:
+ * NaN gives NaN; the sign of a zero may be lost. ABS, NEG, RELU, CLIP, FLOOR, CEIL, ROUND, SIGN, THRESHOLDED_RELU and
+ * the tests are exact.
  */
 #include "bm_layer_functions.h"
 #include "bm_layer_log.h"
@@ -70,9 +71,14 @@ static void infinite(const buffers *f, bool negative, bool positive) {
     }
 }
 
+/* 1 / m times half of 2 / 2**e */
 static void reciprocal(const buffers *f) {
-    bm_invert(f->t[1], f->t[2], (bm_local){f->x, NULL}, f->t[0], &f->shape);
-    bm_mul(f->y, f->t[1], f->t[2], &f->shape);
+    const bm_local x = {f->x, NULL};
+    bm_mantissa(f->t[0], x, f->t[1], &f->shape);
+    bm_reciprocal(f->t[1], f->t[0], f->t[2], &f->shape);
+    bm_mul_C(f->t[1], f->t[1], 0.5f, &f->shape);
+    bm_inverse_power(f->t[0], x, &f->shape);
+    bm_mul(f->y, f->t[1], f->t[0], &f->shape);
 }
 
 /* x > 0 ? high x : low (e^(x * inner) - 1) */

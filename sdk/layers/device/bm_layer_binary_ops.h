@@ -44,12 +44,14 @@ static inline int bm_binary_work(int op) {
     case BM_BINARY_LESS_OR_EQUAL:
         return 2;
     case BM_BINARY_EQUAL:
-    case BM_BINARY_DIV:
         return 3;
     case BM_BINARY_POW:
+        return 5;
+    case BM_BINARY_DIV:
+        return 6;
     case BM_BINARY_MOD:
     case BM_BINARY_FMOD:
-        return 5;
+        return 8;
     default:
         return -1;
     }

@@ -118,8 +118,8 @@ static inline void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, 
     bm_mul(y, y, z, s);
 }
 
-/* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it works,
- * and one step that makes the roots of squares exact. */
+/* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it
+ * works, and one step that makes the roots of squares exact. */
 static inline void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2,
                            local_addr_t t3, const dim4 *s) {
     bm_if_C_greater(t0, 0x1p-60f, x, bm_float(0x1p64f), bm_float(1.0f), s);

@@ -76,8 +76,12 @@ static inline void bm_greater(local_addr_t y, local_addr_t a, local_addr_t b, un
     okk_bdc_greater_select_value(y, a, b, bm_word(value), s, NULL, NULL, NULL);
 }
 /* The operands of greater_select. */
-static inline fp32_or_addr_t bm_number_at(local_addr_t a) { return (fp32_or_addr_t){.is_addr = true, .context.addr = a}; }
-static inline x32_or_addr_t bm_words_at(local_addr_t a) { return (x32_or_addr_t){.is_addr = true, .context.addr = a}; }
+static inline fp32_or_addr_t bm_number_at(local_addr_t a) {
+    return (fp32_or_addr_t){.is_addr = true, .context.addr = a};
+}
+static inline x32_or_addr_t bm_words_at(local_addr_t a) {
+    return (x32_or_addr_t){.is_addr = true, .context.addr = a};
+}
 static inline x32_or_addr_t bm_float(float c) { return (x32_or_addr_t){.context.val = {.fp32 = c}}; }
 /* y = a > c ? yes : no, and y = c > a ? yes : no, by bits; NaN takes `no`. The batch (s->n) is 1. */
 static inline void bm_if_greater_C(local_addr_t y, local_addr_t a, float c, x32_or_addr_t yes, x32_or_addr_t no,
