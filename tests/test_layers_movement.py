@@ -537,6 +537,67 @@ def test_cast_that_is_impossible(toolkit: Toolkit) -> None:
 # ---- large tensors ----
 
 
+@st.composite
+def boxes(draw: st.DrawFn) -> Array:
+    """32-bit tensors that are large enough to go through local memory; some extents are long, some short."""
+    shape: list[int] = []
+    while math.prod(shape) < 1500:
+        shape.append(draw(st.sampled_from([2, 3, 4, 5, 8, 17, 64, 100, 129, 300, 1000, 5000])))
+        if math.prod(shape) > 300_000:
+            shape[-1] = 2
+    return sample(draw(st.permutations(shape))[:8], "uint32", draw(st.integers(0, 9)))
+
+
+@FEW
+@given(x=boxes(), data=st.data())
+def test_large_transpose(toolkit: Toolkit, x: Array, data: st.DataObject) -> None:
+    order = data.draw(st.permutations(range(x.ndim)))
+    check(toolkit, "TPU_TRANSPOSE", {"dims": x.ndim, "order": order}, x, x.transpose(order), modes=[False])
+
+
+@FEW
+@given(x=boxes(), data=st.data())
+def test_large_slice(toolkit: Toolkit, x: Array, data: st.DataObject) -> None:
+    steps = [data.draw(st.sampled_from([1, 1, 2, 3, 12, -1])) if s < 300 else 2 for s in x.shape]
+    starts = [
+        data.draw(st.integers(0, min(3, s - 1))) if t > 0 else s - 1
+        for s, t in zip(x.shape, steps, strict=True)
+    ]
+    ends = [s if t > 0 else -(2**31) for s, t in zip(x.shape, steps, strict=True)]
+    param = {"count": x.ndim, "axes": range(x.ndim), "starts": starts, "ends": ends, "steps": steps}
+    index = tuple(slice(a, None, t) for a, t in zip(starts, steps, strict=True))
+    check(toolkit, "TPU_SLICE", param, x, x[index], modes=[False])
+
+
+@FEW
+@given(x=boxes(), data=st.data())
+def test_large_expand_and_tile(toolkit: Toolkit, x: Array, data: st.DataObject) -> None:
+    thin = x[tuple(slice(data.draw(st.sampled_from([1, s]))) for s in x.shape)].copy()
+    check(toolkit, "TPU_EXPAND", {"dims": x.ndim, "shape": x.shape}, thin, np.broadcast_to(thin, x.shape))
+    repeats = [data.draw(st.sampled_from([1, 1, 2, 3])) if x.size < 100_000 else 1 for _ in x.shape]
+    check(toolkit, "TPU_TILE", {"repeats": repeats}, x, np.tile(x, repeats), modes=[False])
+
+
+def test_transposing_is_faster_through_local_memory(toolkit: Toolkit) -> None:
+    """A copy within DDR that steps from element to element takes over three cycles for each."""
+    cycles = []
+    device: Any = toolkit.device
+    for dtype in ("float32", "int16"):
+        x = sample((1, 64, 56, 56), dtype)
+        before = device.cycles
+        check(
+            toolkit,
+            "TPU_TRANSPOSE",
+            {"dims": 4, "order": (0, 2, 3, 1)},
+            x,
+            x.transpose(0, 2, 3, 1),
+            modes=[False],
+        )
+        cycles.append((device.cycles - before) / x.size)
+    assert cycles[0] < 0.3
+    assert cycles[1] > 3
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_extents_over_what_one_command_holds(toolkit: Toolkit, dtype: str) -> None:
     x = sample((2, 70_001, 3), dtype)

@@ -165,6 +165,7 @@ static void repeat(u64 dst, u64 src, bm_move m, int bytes) {
 void bm_move_run(u64 dst, u64 src, const bm_move *box, int bytes) {
     const bm_move m = folded(box);
     const int last = m.dims - 1;
+    if (bytes == 4 && bm_move_through_local(dst, src, &m)) return;
     if (last >= 0 && m.to[last] == 1 && m.from[last] == 0 && m.extent[last] >= DOUBLE) {
         repeat(dst, src, m, bytes);
         return;

@@ -3,6 +3,8 @@
 #ifndef BM_LAYER_MOVE_H
 #define BM_LAYER_MOVE_H
 
+#include <stdbool.h>
+
 #include "bmcompiler_tpulayer_device.h"
 
 #define BM_MOVE_DIMS 20 /* 8 dimensions, each taken apart into two, and some to spare */
@@ -20,8 +22,13 @@ typedef struct {
 void bm_move_add(bm_move *m, int extent, long long to, long long from);
 
 /* Copies the box whose first element is at src to where its first element is to be, dst. The two do not
- * overlap. Large boxes are cut into as many commands as they need. */
+ * overlap. Large boxes are cut into as many commands as they need. 32-bit
+ * elements may go through local memory. */
 void bm_move_run(u64 dst, u64 src, const bm_move *m, int bytes);
+
+/* The same for 32-bit elements through local memory, which it may use as it likes. m's last dimension has the
+ * smallest step in the destination. False, and nothing is done, where copies within DDR are as fast. */
+bool bm_move_through_local(u64 dst, u64 src, const bm_move *m);
 
 /* Writes value's low bytes to every element of the box; from is not looked at. */
 void bm_move_fill(u64 dst, unsigned int value, const bm_move *m, int bytes);
