@@ -1,8 +1,8 @@
-"""Built-in layers: sums over channels (LRN), against numpy in float64."""
+"""Built-in layers: transposed convolutions and sums over channels (LRN), against numpy in float64."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
-from tests.window_layers import MODES, Double, close, run, sample
+from tests.window_layers import MODES, Array, Double, Pads, close, run, sample, window_param
 from tests.workspaces import make_workspace
 from user_layers.build.targets import build_layers
+from user_layers.onnx.layouts import channel_bias, deconv_weights
 from user_layers.toolkit import Toolkit
 
 
@@ -24,6 +25,164 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     build_layers(ws)
     with Toolkit(ws) as toolkit:
         yield toolkit
+
+
+# ---- transposed convolution ----
+
+
+def transposed(
+    x: NDArray[Any],
+    w: Array,
+    b: Array | None,
+    groups: int,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    pads: Pads,
+    more: Sequence[int],
+) -> Double:
+    """Every input element adds its multiple of the kernel to the result."""
+    n, _, height, width = x.shape
+    apart = x.astype(np.float64).reshape(n, groups, -1, height, width)
+    weights = w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
+    rows = (height - 1) * stride[0] + (w.shape[2] - 1) * dilation[0] + 1 + more[0]
+    columns = (width - 1) * stride[1] + (w.shape[3] - 1) * dilation[1] + 1 + more[1]
+    y = np.zeros((n, groups, w.shape[1], rows, columns))
+    for i in range(w.shape[2]):
+        for k in range(w.shape[3]):
+            part = np.einsum("ngcyx,gco->ngoyx", apart, weights[..., i, k])
+            top, left = i * dilation[0], k * dilation[1]
+            y[
+                ...,
+                top : top + (height - 1) * stride[0] + 1 : stride[0],
+                left : left + (width - 1) * stride[1] + 1 : stride[1],
+            ] += part
+    y = y.reshape(n, -1, rows, columns)
+    if b is not None:
+        y += b.reshape(1, -1, 1, 1)
+    return y[:, :, pads[0] : rows - pads[2], pads[1] : columns - pads[3]]
+
+
+def check_transposed(
+    toolkit: Toolkit,
+    x: Array,
+    w: Array,
+    bias: bool = True,
+    *,
+    groups: int = 1,
+    stride: Sequence[int] = (1, 1),
+    dilation: Sequence[int] = (1, 1),
+    pads: Pads = (0, 0, 0, 0),
+    more: Sequence[int] = (0, 0),
+) -> list[str]:
+    """The logs of all modes. Dynamic nets are compiled for a larger input."""
+    b = sample(w.shape[1] * groups, seed=7) if bias else None
+    want = transposed(x, w, b, groups, stride, dilation, pads, more)
+    consts = [deconv_weights(w, groups), *([] if b is None else [channel_bias(b)])]
+    param = {"groups": groups, **window_param(w.shape[2:], stride, pads, dilation)}
+    param |= {"output_pad_h": more[0], "output_pad_w": more[1]}
+    logs = []
+    for opt, dynamic in MODES:
+        shape = tuple(e + dynamic * (i != 1) for i, e in enumerate(x.shape))
+        y, log = run(toolkit, "TPU_DECONV", x, param, consts, opt=opt, dynamic=dynamic, compiled=shape)
+        close(y, want)
+        logs.append(log)
+    return logs
+
+
+DECONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "twice as large": {"x": (1, 6, 9, 11), "w": (6, 70, 4, 4), "stride": (2, 2), "pads": (1, 1, 1, 1)},
+    "uneven": {"x": (2, 5, 7, 6), "w": (5, 3, 3, 5), "stride": (3, 2), "pads": (0, 2, 1, 1), "more": (1, 1)},
+    "groups": {"x": (2, 6, 5, 6), "w": (6, 35, 2, 3), "groups": 3, "stride": (2, 3), "bias": False},
+    "stride 1": {"x": (1, 3, 5, 6), "w": (3, 4, 3, 3), "dilation": (2, 3), "pads": (1, 3, 2, 0)},
+    "pads beyond the kernel": {"x": (1, 3, 9, 8), "w": (3, 4, 3, 3), "stride": (2, 2), "pads": (4, 3, 3, 5)},
+}
+LARGE_DECONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "windows of nothing but pads": {"x": (2, 5, 7, 6), "w": (5, 3, 3, 5), "stride": (3, 2), "more": (2, 1)},
+    "gaps between the kernels": {"x": (1, 3, 5, 4), "w": (3, 4, 1, 2), "stride": (2, 5), "more": (1, 3)},
+    "much larger": {"x": (1, 3, 5, 6), "w": (3, 4, 32, 24), "stride": (16, 12), "pads": (8, 6, 8, 6)},
+    "wide": {"x": (1, 3, 1, 2000), "w": (3, 4, 1, 4), "stride": (1, 3)},
+}
+
+
+@pytest.mark.parametrize("case", [*DECONVOLUTIONS, *LARGE_DECONVOLUTIONS])
+def test_transposed_convolutions(toolkit: Toolkit, case: str) -> None:
+    given = dict({**DECONVOLUTIONS, **LARGE_DECONVOLUTIONS}[case])
+    local, *_ = check_transposed(toolkit, sample(*given.pop("x")), sample(*given.pop("w"), seed=1), **given)
+    assert ("local" if case in DECONVOLUTIONS else "force_use_global_layer") in local
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    n=st.integers(1, 2),
+    groups=st.sampled_from([1, 1, 2, 5]),
+    channels=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    size=st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    kernel=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    stride=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    dilation=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    pads=st.tuples(*[st.integers(0, 3)] * 4),
+    more=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+)
+def test_any_transposed_convolution(
+    toolkit: Toolkit,
+    n: int,
+    groups: int,
+    channels: tuple[int, int],
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    pads: Pads,
+    more: tuple[int, int],
+) -> None:
+    for i in (0, 1):
+        rows = (size[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 + more[i]
+        if pads[i] + pads[i + 2] >= rows:
+            pads = (0, 0, 0, 0)
+    check_transposed(
+        toolkit,
+        sample(n, channels[0] * groups, *size),
+        sample(channels[0] * groups, channels[1], *kernel, seed=1),
+        groups=groups,
+        stride=stride,
+        dilation=dilation,
+        pads=pads,
+        more=more,
+    )
+
+
+@pytest.mark.parametrize("stride", [(2, 2), (3, 1)])
+def test_transposed_convolutions_in_groups_that_are_cut(toolkit: Toolkit, stride: tuple[int, int]) -> None:
+    x, w, b = sample(2, 64, 150, 160), sample(64, 6, 4, 3, seed=1), sample(6, seed=2)
+    param = {"groups": 1, **window_param((4, 3), stride, (1, 1, 2, 1), (1, 1))}
+    y, log = run(toolkit, "TPU_DECONV", x, param, [deconv_weights(w), channel_bias(b)], opt=2, around=True)
+    assert "over h" in log
+    close(y, transposed(2 * x, w, b, 1, stride, (1, 1), (1, 1, 2, 1), (0, 0)) + 1)
+
+
+def test_a_transposed_convolution_that_is_cut_over_input_channels(toolkit: Toolkit) -> None:
+    x, w = sample(1, 600, 4, 5), sample(600, 3, 16, 16, seed=1)
+    check_transposed(toolkit, x, w, stride=(8, 8), pads=(4, 4, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"groups": 4}, "-2 (BM_LAYER_PARAM_INVALID)"),
+        ({"stride_h": 0}, "-2 (BM_LAYER_PARAM_INVALID)"),
+        ({"pad_left": 20}, "-2 (BM_LAYER_PARAM_INVALID)"),
+        ({"output_pad_w": -1}, "-2 (BM_LAYER_PARAM_INVALID)"),
+        ({"kernel_w": 2}, "-2 (BM_LAYER_PARAM_INVALID)"),
+        ({"stride_w": 17}, "-1 (BM_LAYER_NOT_SUPPORTED)"),
+    ],
+)
+def test_a_transposed_convolution_that_makes_no_sense(
+    toolkit: Toolkit, change: Mapping[str, int], code: str
+) -> None:
+    param = {"groups": 1, **window_param((3, 3), (1, 1), (0, 0, 0, 0), (1, 1)), **change}
+    with pytest.raises(TpulayerError) as error:
+        run(toolkit, "TPU_DECONV", sample(1, 6, 9, 9), param, [deconv_weights(sample(6, 8, 3, 3))])
+    assert f"shape function returned {code}" in str(error.value)
 
 
 # ---- LRN ----

@@ -29,6 +29,21 @@ def conv_weights(weights: npt.ArrayLike, groups: int = 1) -> Floats:
     return _pairs(w)
 
 
+def deconv_weights(weights: npt.ArrayLike, groups: int = 1) -> Floats:
+    """The second input of TPU_DECONV from weights [IC, OC / groups, KH, KW] as ONNX's ConvTranspose has them.
+
+    Result: [1, OC, P, KH * KW * 2] as conv_weights has it for groups that are not depthwise; the kernel is
+    not turned (the layer asks the instruction to).
+    Errors: UsageError for weights that have not four dimensions or do not divide into the groups.
+    """
+    w = _four(weights, "weights of a transposed convolution")
+    in_c, out_c, h, k = w.shape
+    if groups < 1 or in_c % groups:
+        raise UsageError(f"{in_c} input channels do not divide into {groups} groups")
+    apart = w.reshape(groups, in_c // groups, out_c, h, k).transpose(0, 2, 1, 3, 4)
+    return _pairs(apart.reshape(groups * out_c, in_c // groups, h, k))
+
+
 def channel_bias(bias: npt.ArrayLike) -> Floats:
     """A bias of C numbers as [1, C, 1, 1], which local functions can take too."""
     return np.asarray(bias, np.float32).reshape(1, -1, 1, 1)

@@ -20,7 +20,7 @@ typedef struct {
 /* The channels of a sum around a result's, as far as there are any. */
 static window_axis sums_of(const tpu_lrn_param_t *p, int channels) {
     const int before = smaller((p->size - 1) / 2, channels - 1), after = smaller(p->size / 2, channels - 1);
-    return (window_axis){channels, channels, before + after + 1, 1, 1, before, after};
+    return (window_axis){channels, channels, before + after + 1, 1, 1, before, after, 0};
 }
 
 __BM_SHAPE__(TPU_LRN)
@@ -114,7 +114,7 @@ static void load_step(const void *run, int step) {
     okk_128_byte_aligned_stride_for_32bit(&to, 0, &s.input);
     if (r->filled) {
         okk_gdma_32bit_set_C_local(inside, (x32){.fp32 = 0}, &s.input, &to);
-        inside += 4u * (local_addr_t)(s.part.before * to.h);
+        inside += 4u * (local_addr_t)(s.part.zeros_before * to.h);
     }
     shape.h = s.part.count;
     okk_gdma_32bit_cpy_S2L(inside, r->x + address_of(r, &s, s.part.first), &shape, &to, &from);
@@ -170,7 +170,7 @@ static void compute_step(const void *run, int step) {
     dim4 inside, stride;
     okk_128_byte_aligned_stride_for_32bit(&inside, 0, in);
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, out);
-    const int skip = s.c - s.part.first + (r->filled ? s.part.before : 0);
+    const int skip = s.c - s.part.first + (r->filled ? s.part.zeros_before : 0);
     okk_bdc_mul(y, y, x + 4u * (local_addr_t)(skip * inside.h), out, &stride, &stride, &inside);
 }
 
@@ -206,7 +206,7 @@ int lrn_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     lrn_run r = {.param = param, .channels = sums_of(param, shape[1]), .batches = shape[0], .n = 1, .w = 1,
                  .x = in_tensors[0].addr, .y = out_tensors[0].addr};
     r.pixels = in_tensors[0].elem_num / shape[0] / shape[1];
-    r.filled = larger(r.channels.before, r.channels.after) > AXIS_STEP_MAX;
+    r.filled = axis_needs_zeros(&r.channels);
     r.c = smaller(shape[1], AXIS_SIDE_MAX + 1 - r.channels.kernel);
     r.w = largest(&r, &r.w, smaller(AXIS_SIDE_MAX, divide_up(r.pixels, LOCAL_LANES)));
     r.n = largest(&r, &r.n, r.batches);

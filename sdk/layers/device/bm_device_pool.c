@@ -21,11 +21,12 @@ typedef struct {
 } tpu_pool_param_t;
 
 static void axes_of(const tpu_pool_param_t *p, const int *shape, window_axis *h, window_axis *w) {
-    *h = (window_axis){shape[2], 0, p->kernel_h, p->stride_h, p->dilation_h, p->pad_top, p->pad_bottom + p->extra_bottom};
-    *w = (window_axis){shape[3], 0, p->kernel_w, p->stride_w, p->dilation_w, p->pad_left, p->pad_right + p->extra_right};
+    const int bottom = p->pad_bottom + p->extra_bottom, right = p->pad_right + p->extra_right;
+    *h = (window_axis){shape[2], 0, p->kernel_h, p->stride_h, p->dilation_h, p->pad_top, bottom, 0};
+    *w = (window_axis){shape[3], 0, p->kernel_w, p->stride_w, p->dilation_w, p->pad_left, right, 0};
     if (p->whole) {
-        *h = (window_axis){shape[2], 0, shape[2], 1, 1, 0, 0};
-        *w = (window_axis){shape[3], 0, shape[3], 1, 1, 0, 0};
+        *h = (window_axis){shape[2], 0, shape[2], 1, 1, 0, 0, 0};
+        *w = (window_axis){shape[3], 0, shape[3], 1, 1, 0, 0, 0};
     }
     h->out = axis_result(h);
     w->out = axis_result(w);
@@ -133,7 +134,7 @@ static void load_step(const void *run, int step) {
     if (s->from_h.count == 0 || s->from_w.count == 0) return;
     const dim4 shape = {1, s->input.c, s->from_h.count, s->from_w.count};
     const dim4 from = {0, h->size * w->size, w->size, 1};
-    const int inside = r->filled ? s->from_h.before * stride.h + s->from_w.before : 0;
+    const int inside = r->filled ? s->from_h.zeros_before * stride.h + s->from_w.zeros_before : 0;
     const u64 at = (u64)s->c * (u64)from.c + (u64)s->from_h.first * (u64)from.h + (u64)s->from_w.first;
     okk_gdma_32bit_cpy_S2L(to + 4u * (local_addr_t)inside, r->x + 4 * at, &shape, &stride, &from);
 }
@@ -172,12 +173,12 @@ int pool_global(const void *param, const int param_size, const tpu_tensor_t *in_
                 const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const int *x = in_tensors[0].shape;
-    pool_run r = {.param = param, .problem = {.planes = x[0] * x[1]}, .x = in_tensors[0].addr, .y = out_tensors[0].addr};
+    pool_run r = {.param = param, .x = in_tensors[0].addr, .y = out_tensors[0].addr};
+    r.problem.planes = x[0] * x[1];
     window_axis *h = &r.problem.h, *w = &r.problem.w;
     axes_of(param, x, h, w);
     r.taps = h->dilation > 1 || w->dilation > 1 || larger(h->stride, w->stride) > AXIS_STEP_MAX;
-    r.problem.filled = r.taps || larger(h->before, h->after) >= smaller(16, (int)axis_extent(h)) ||
-                       larger(w->before, w->after) >= smaller(16, (int)axis_extent(w));
+    r.problem.filled = r.taps || axis_needs_zeros(h) || axis_needs_zeros(w);
     pool_make_plan(&r.problem, &r.plan);
     r.filled = r.problem.filled || pool_cut_kernel(&r.problem, &r.plan);
     const pool_plan *t = &r.plan;

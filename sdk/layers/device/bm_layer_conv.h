@@ -2,28 +2,57 @@
 #ifndef BM_LAYER_CONV_H
 #define BM_LAYER_CONV_H
 
+#include "bm_atomic.h"
 #include "bm_layer_axis.h"
 #include "bm_layer_local.h"
 
-/* Everything begins on NPU 0. Input and output are aligned; weights and bias compact: a channel of the weights
- * has pair_stride times the pairs of input channels (depthwise: kernel.h * kernel.w words). */
+/* Everything begins on NPU 0. The output is aligned; weights and bias are compact: a channel of the weights has the
+ * pairs of input channels one after the other (depthwise: kernel.h * kernel.w words). */
 typedef struct {
     local_addr_t output, input, weight, bias;
     dim4 input_shape;  /* n, all channels, h, w */
+    dim4 input_stride; /* depthwise: the aligned one */
     dim4 output_shape; /* n, all channels, h, w */
     int groups;
     bool depthwise; /* one input channel to each output channel, by the instruction for that */
-    dim2 kernel, stride, dilation;
+    dim2 kernel, stride, dilation, insert;
     Padding pad;
-    bool using_bias, result_add;
+    bool turned, using_bias, result_add;
 } conv_work;
+
+static inline void conv_dims(unsigned int *to, const dim4 *from) {
+    to[0] = (unsigned)from->n;
+    to[1] = (unsigned)from->c;
+    to[2] = (unsigned)from->h;
+    to[3] = (unsigned)from->w;
+}
 
 /* One group, or several batches of one. */
 static inline void conv_instruction(const conv_work *w, local_addr_t output, local_addr_t input,
                                     local_addr_t weight, local_addr_t bias, const dim4 *shape, int output_c,
                                     const dim4 *input_stride, const dim4 *kernel_stride) {
-    okk_bdc_conv2d(output, input, weight, bias, shape, output_c, w->kernel.h, w->kernel.w, input_stride,
-                   kernel_stride, w->using_bias, w->result_add, &w->pad, &w->stride, &w->dilation);
+    ConvParam p = {.input_addr = input,
+                   .weight_addr = weight,
+                   .bias_addr = bias,
+                   .output_addr = output,
+                   .output_c = (unsigned)output_c,
+                   .kernel_h = (unsigned)w->kernel.h,
+                   .kernel_w = (unsigned)w->kernel.w,
+                   .stride_h = (unsigned)w->stride.h,
+                   .stride_w = (unsigned)w->stride.w,
+                   .ins_h = (unsigned)w->insert.h,
+                   .ins_w = (unsigned)w->insert.w,
+                   .dilate_h = (unsigned)w->dilation.h,
+                   .dilate_w = (unsigned)w->dilation.w,
+                   .pad = {(unsigned)w->pad.top, (unsigned)w->pad.bottom, (unsigned)w->pad.left,
+                           (unsigned)w->pad.right},
+                   .using_bias = w->using_bias,
+                   .kernel_flip = w->turned,
+                   .result_add = w->result_add};
+    conv_dims(p.input_shape, shape);
+    conv_dims(p.input_stride, input_stride);
+    conv_dims(p.kernel_stride, kernel_stride);
+    bm_atomic_conv(&p);
 }
 
 /* A 1 x 1 convolution per tap, added up: for strides and dilations beyond those of the instruction. The input
@@ -60,8 +89,8 @@ static inline void conv_compute(const conv_work *w, bool taps) {
     const int in_c = in->c / w->groups, out_c = out->c / w->groups, pairs = divide_up(in_c, 2);
     const int size = w->kernel.h * w->kernel.w;
     const dim4 kernel_stride = {size, size * pairs, w->kernel.w, 1};
-    dim4 in_stride, out_stride;
-    okk_128_byte_aligned_stride_for_32bit(&in_stride, 0, in);
+    const dim4 in_stride = w->input_stride;
+    dim4 out_stride;
     okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
     /* The batches of a group that begins on another NPU than 0 do not lie as an instruction puts them. */
     const int rounds = w->groups > 1 ? in->n : 1;

@@ -10,7 +10,10 @@ typedef struct {
     int in_c, out_c;   /* per group */
     int weight_words;  /* of one output channel and one pair of input channels; depthwise: of one channel */
     window_axis h, w;
-    bool depthwise, bias, taps, filled; /* filled: the pads are zeros in local memory */
+    bool depthwise, bias;
+    bool turned; /* the kernel is turned by half a turn */
+    bool taps;   /* tap by tap: conv_taps */
+    bool filled; /* the pads are zeros in local memory */
 } conv_problem;
 
 /* Extents of the pieces, how many there are, and where the buffers lie. Output channels and input channels are
@@ -37,7 +40,7 @@ static inline long long conv_bias_bytes(const conv_problem *p, const conv_plan *
 }
 
 static inline long long conv_input_bytes(const conv_problem *p, const conv_plan *t) {
-    const long long h = axis_length(&p->h, t->h), w = axis_length(&p->w, t->w);
+    const long long h = axis_elements(&p->h, t->h), w = axis_elements(&p->w, t->w);
     return local_bytes(t->n, t->group * t->in_c, p->filled || h < p->h.size ? h : p->h.size,
                        p->filled || w < p->w.size ? w : p->w.size);
 }

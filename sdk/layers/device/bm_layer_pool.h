@@ -31,9 +31,10 @@ static inline void pool_instruction(const pool_work *w, local_addr_t output, loc
         okk_bdc_max_pool2d(output, input, shape, kernel.h, kernel.w, &pad, &stride);
         return;
     }
+    const unsigned n = (unsigned)shape->n, c = (unsigned)shape->c, rows = (unsigned)shape->h;
     const SumPoolParam p = {.input_addr = input,
                             .output_addr = output,
-                            .input_shape = {(unsigned)shape->n, (unsigned)shape->c, (unsigned)shape->h, (unsigned)shape->w},
+                            .input_shape = {n, c, rows, (unsigned)shape->w},
                             .kernel_h = (unsigned)kernel.h,
                             .kernel_w = (unsigned)kernel.w,
                             .stride_h = (unsigned)stride.h,

@@ -74,7 +74,9 @@ static inline int pool_even(int extent, int piece) { return divide_up(extent, di
 /* The whole kernel if it fits, then columns, rows and planes, as many as fit. One tap of one element always fits. */
 static inline void pool_make_plan(const pool_problem *p, pool_plan *t) {
     const int rounds = divide_up(smaller(p->planes, LOCAL_CHANNELS), LOCAL_LANES);
-    *t = (pool_plan){.c = smaller(p->planes, LOCAL_LANES), .h = 1, .w = 1, .kernel_h = p->h.kernel, .kernel_w = p->w.kernel};
+    *t = (pool_plan){.c = smaller(p->planes, LOCAL_LANES), .h = 1, .w = 1};
+    t->kernel_h = p->h.kernel;
+    t->kernel_w = p->w.kernel;
     while (!pool_fits(p, t)) {
         int *longer = t->kernel_h > t->kernel_w ? &t->kernel_h : &t->kernel_w;
         *longer = divide_up(*longer, 2);

@@ -5,9 +5,10 @@
 // The local function takes what one instruction per group takes, and weights and bias as the constants lie.
 bool ConvDescriptor::force_use_global_layer() {
     const auto &inputs = layer().inputs;
-    if (inputs[2 < inputs.size() ? 2 : 1].shape.size() != 4) return true;
+    if (inputs.back().shape.size() != 4) return true;
     const auto &x = inputs[0].shape;
-    return x.size() != 4 || !window_is_local(x[2], p()->kernel_h, p()->stride_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
+    if (x.size() != 4) return true;
+    return !window_is_local(x[2], p()->kernel_h, p()->stride_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
            !window_is_local(x[3], p()->kernel_w, p()->stride_w, p()->dilation_w, p()->pad_left, p()->pad_right);
 }
 

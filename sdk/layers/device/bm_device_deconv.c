@@ -1,0 +1,97 @@
+/* TPU_DECONV: two-dimensional transposed convolution, NCHW, fp32: a convolution with the turned kernel over the input
+ * with stride - 1 zeros between its elements, which the instruction inserts. */
+#include "bm_layer_conv_run.h"
+#include "bmcompiler_tpulayer_device.h"
+#include "okk.h"
+
+/* Inputs: x [N, IC, H, W]; weights; a bias of OC elements, if there is one. The weights are a constant
+ * [1, OC, P, KH * KW * 2] with P = (IC / groups + 1) / 2: pairs of input channels side by side, the last one filled up
+ * with zeros, the kernel as ONNX has it (user_layers/onnx/layouts.py makes it from [IC, OC / groups, KH, KW]).
+ * Output: (H - 1) * stride + (KH - 1) * dilation + 1 - pads + output_pad rows, columns alike. */
+__BM_PARAM__(TPU_DECONV)
+typedef struct {
+    int groups;
+    int kernel_h, kernel_w;
+    int stride_h, stride_w;     /* 1..16 */
+    int dilation_h, dilation_w; /* 1..15, 1: none */
+    int pad_top, pad_bottom, pad_left, pad_right; /* rows and columns of the result that are left out */
+    int output_pad_h, output_pad_w;               /* more rows and columns at the end */
+} tpu_deconv_param_t;
+
+static bool in_range(int value, int least) { return value >= least && value <= AXIS_PARAM_MAX; }
+
+/* out is 0 for parameters without sense. */
+static window_axis axis_of(int size, int kernel, int stride, int dilation, int before, int after, int more) {
+    window_axis a = {size, 0, kernel, 1, dilation, 0, 0, stride - 1};
+    if (!in_range(kernel, 1) || !in_range(stride, 1) || !in_range(dilation, 1) || !in_range(before, 0) ||
+        !in_range(after, 0) || !in_range(more, 0))
+        return a;
+    const long long reach = axis_extent(&a) - 1;
+    const long long out = (long long)(size - 1) * stride + 1 + reach - before - after + more;
+    if (reach > AXIS_PARAM_MAX || out < 1 || out > 0x7FFFFFFF) return a;
+    a.out = (int)out;
+    a.before = (int)reach - before; /* below 0 where windows begin behind the first element */
+    a.after = (int)reach - after + more;
+    return a;
+}
+
+static void axes_of(const tpu_deconv_param_t *p, const int *shape, window_axis *h, window_axis *w) {
+    *h = axis_of(shape[2], p->kernel_h, p->stride_h, p->dilation_h, p->pad_top, p->pad_bottom, p->output_pad_h);
+    *w = axis_of(shape[3], p->kernel_w, p->stride_w, p->dilation_w, p->pad_left, p->pad_right, p->output_pad_w);
+}
+
+__BM_SHAPE__(TPU_DECONV)
+int deconv_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_deconv_param_t) || in_num < 2 || in_num > 3 || out_num != 1)
+        return BM_LAYER_PARAM_INVALID;
+    const tpu_deconv_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *weight = &in_tensors[1];
+    tpu_tensor_t *out = &out_tensors[0];
+    for (int i = 0; i < in_num; i++)
+        if (in_tensors[i].dtype != DTYPE_FP32) return BM_LAYER_NOT_SUPPORTED;
+    if (in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    const int in_c = in->shape[1], out_c = weight->shape[1];
+    if (p->groups < 1 || in_c % p->groups != 0 || out_c % p->groups != 0) return BM_LAYER_PARAM_INVALID;
+    window_axis h, w;
+    axes_of(p, in->shape, &h, &w);
+    if (h.out < 1 || w.out < 1) return BM_LAYER_PARAM_INVALID;
+    if (!axis_in_instruction(&h) || !axis_in_instruction(&w)) return BM_LAYER_NOT_SUPPORTED;
+    if (weight->dims != 4 || weight->shape[0] != 1 || weight->shape[2] != divide_up(in_c / p->groups, 2) ||
+        weight->shape[3] != 2 * p->kernel_h * p->kernel_w)
+        return BM_LAYER_PARAM_INVALID;
+    if (in_num == 3 && in_tensors[2].elem_num != out_c) return BM_LAYER_PARAM_INVALID;
+    out->ttype = BMNET_NEURON;
+    out->dtype = in->dtype;
+    out->dims = 4;
+    out->shape[0] = in->shape[0];
+    out->shape[1] = out_c;
+    out->shape[2] = h.out;
+    out->shape[3] = w.out;
+    return BM_LAYER_OK;
+}
+
+static conv_problem problem_of(const tpu_deconv_param_t *p, const tpu_tensor_t *in, int in_num,
+                               const tpu_tensor_t *out) {
+    conv_problem problem = conv_problem_of(p->groups, in, in_num, out);
+    axes_of(p, in[0].shape, &problem.h, &problem.w);
+    problem.turned = true;
+    return problem;
+}
+
+__BM_GLOBAL__(TPU_DECONV)
+int deconv_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                  const int out_num) {
+    (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    conv_problem problem = problem_of(param, in_tensors, in_num, out_tensors);
+    return conv_in_ddr(&problem, in_tensors, out_tensors);
+}
+
+__BM_LOCAL__(TPU_DECONV)
+int deconv_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    const conv_problem problem = problem_of(param, in_tensors, in_num, out_tensors);
+    return conv_in_local(&problem, in_tensors, out_tensors);
+}

@@ -1,0 +1,221 @@
+/* A convolution of data in DDR: a pipeline of steps, each with one tile, some output channels and some input channels;
+ * and of a piece that the compiler has put into local memory. TPU_CONV and TPU_DECONV differ in their problems only. */
+#ifndef BM_LAYER_CONV_RUN_H
+#define BM_LAYER_CONV_RUN_H
+
+#include "bm_layer_conv.h"
+#include "bm_layer_conv_plan.h"
+#include "bmcompiler_tpulayer_device.h"
+
+typedef struct {
+    int group, out_c, in_c, n, h, w; /* first element of the piece */
+    int in, out, weight;             /* buffers */
+    bool first, last;                /* of the input channels */
+} conv_step;
+
+typedef struct {
+    const conv_problem *problem;
+    const conv_plan *plan;
+    bm_addr_t x, y, weight, bias;
+    int pairs;          /* of all input channels of a group */
+    dim4 x_stride, y_stride;
+} conv_run;
+
+static inline int conv_next_of(int *rest, int count, int size) {
+    const int index = *rest % count;
+    *rest /= count;
+    return index * size;
+}
+
+static inline conv_step conv_step_at(const conv_plan *t, int index) {
+    conv_step s = {0};
+    s.in_c = conv_next_of(&index, t->in_cs, t->in_c);
+    s.first = s.in_c == 0;
+    s.last = s.in_c == (t->in_cs - 1) * t->in_c;
+    if (t->tiles_outer) s.out_c = conv_next_of(&index, t->out_cs, t->out_c);
+    s.w = conv_next_of(&index, t->ws, t->w);
+    s.h = conv_next_of(&index, t->hs, t->h);
+    s.n = conv_next_of(&index, t->ns, t->n);
+    if (!t->tiles_outer) s.out_c = conv_next_of(&index, t->out_cs, t->out_c);
+    s.group = index * t->group;
+    return s;
+}
+
+/* What a step works on. */
+typedef struct {
+    int n, groups, in_c, out_c, h, w;
+    window_part rows, columns;
+    bool filled; /* the pads are in the input buffer */
+    dim4 input, output;
+} conv_piece;
+
+static inline conv_piece conv_piece_of(const conv_run *r, const conv_step *s) {
+    const conv_problem *p = r->problem;
+    const conv_plan *t = r->plan;
+    conv_piece e = {smaller(t->n, p->n - s->n),
+                    smaller(t->group, p->groups - s->group),
+                    smaller(t->in_c, p->in_c - s->in_c),
+                    smaller(t->out_c, p->out_c - s->out_c),
+                    smaller(t->h, p->h.out - s->h),
+                    smaller(t->w, p->w.out - s->w),
+                    {0}, {0}, p->filled, {0}, {0}};
+    e.rows = axis_part(&p->h, s->h, e.h);
+    e.columns = axis_part(&p->w, s->w, e.w);
+    e.input = (dim4){e.n, e.groups * e.in_c, e.filled ? part_length(&e.rows) : e.rows.count,
+                     e.filled ? part_length(&e.columns) : e.columns.count};
+    e.output = (dim4){e.n, e.groups * e.out_c, e.h, e.w};
+    return e;
+}
+
+static inline void conv_load_input(const conv_run *r, const conv_step *s) {
+    const conv_piece e = conv_piece_of(r, s);
+    const local_addr_t to = r->plan->input[s->in];
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &e.input);
+    if (e.filled) okk_gdma_32bit_set_C_local(to, (x32){.fp32 = 0}, &e.input, &stride);
+    if (e.rows.count == 0 || e.columns.count == 0) return;
+    const dim4 shape = {e.n, e.input.c, e.rows.count, e.columns.count}, *from = &r->x_stride;
+    const int inside = e.filled ? e.rows.zeros_before * stride.h + e.columns.zeros_before : 0;
+    const int channel = s->group * r->problem->in_c + s->in_c;
+    const u64 at = (u64)s->n * (u64)from->n + (u64)channel * (u64)from->c + (u64)e.rows.first * (u64)from->h +
+                   (u64)e.columns.first;
+    okk_gdma_32bit_cpy_S2L(to + 4u * (local_addr_t)inside, r->x + 4 * at, &shape, &stride, from);
+}
+
+static inline void conv_load_weight(const conv_run *r, const conv_step *s) {
+    const conv_problem *p = r->problem;
+    const conv_piece e = conv_piece_of(r, s);
+    const int channel = s->group * p->out_c + s->out_c, words = p->weight_words;
+    const dim4 shape = {1, e.output.c, conv_pairs(p, e.in_c), words};
+    const dim4 from = {0, r->pairs * words, words, 1};
+    dim4 to;
+    okk_compact_stride(&to, 0, &shape);
+    okk_gdma_32bit_cpy_S2L(r->plan->weight[s->weight],
+                           r->weight + 4 * ((u64)channel * (u64)from.c + (u64)(s->in_c / 2) * (u64)words), &shape,
+                           &to, &from);
+    if (!p->bias) return;
+    const dim4 one = {1, e.output.c, 1, 1};
+    okk_compact_stride(&to, 0, &one);
+    okk_gdma_32bit_cpy_S2L(r->plan->bias[s->weight], r->bias + 4 * (u64)channel, &one, &to, NULL);
+}
+
+static inline void conv_compute_step(const conv_run *r, const conv_step *s) {
+    const conv_problem *p = r->problem;
+    const conv_plan *t = r->plan;
+    const conv_piece e = conv_piece_of(r, s);
+    conv_work work = {.output = t->output[s->out], .input = t->input[s->in], .weight = t->weight[s->weight],
+                      .bias = t->bias[s->weight], .input_shape = e.input, .output_shape = e.output,
+                      .groups = e.groups, .depthwise = p->depthwise, .kernel = {p->h.kernel, p->w.kernel},
+                      .stride = {p->h.stride, p->w.stride}, .dilation = {p->h.dilation, p->w.dilation},
+                      .insert = {p->h.insert, p->w.insert}, .turned = p->turned,
+                      .using_bias = p->bias && s->first, .result_add = !s->first};
+    okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &e.input);
+    work.pad = e.filled ? (Padding){e.rows.edge_before, e.rows.edge_after, e.columns.edge_before, e.columns.edge_after}
+                        : (Padding){e.rows.before, e.rows.after, e.columns.before, e.columns.after};
+    conv_compute(&work, p->taps);
+}
+
+static inline void conv_store_output(const conv_run *r, const conv_step *s) {
+    const conv_piece e = conv_piece_of(r, s);
+    const dim4 *to = &r->y_stride;
+    const int channel = s->group * r->problem->out_c + s->out_c;
+    const u64 at = (u64)s->n * (u64)to->n + (u64)channel * (u64)to->c + (u64)s->h * (u64)to->h + (u64)s->w;
+    okk_gdma_32bit_cpy_L2S(r->y + 4 * at, r->plan->output[s->out], &e.output, to, NULL);
+}
+
+static inline bool conv_same_input(const conv_step *a, const conv_step *b) {
+    return a->group == b->group && a->in_c == b->in_c && a->n == b->n && a->h == b->h && a->w == b->w;
+}
+
+static inline bool conv_same_weight(const conv_step *a, const conv_step *b) {
+    return a->group == b->group && a->in_c == b->in_c && a->out_c == b->out_c;
+}
+
+/* While one step is computed, what the next one lacks is loaded and the tile before is stored. */
+static inline void conv_run_steps(const conv_run *r) {
+    const conv_plan *t = r->plan;
+    const int count = t->groups * t->out_cs * t->in_cs * t->ns * t->hs * t->ws;
+    conv_step loaded = {0}, computed = {0};
+    for (int i = 0; i <= count + 1; i++) {
+        okk_parallel_start();
+        conv_step next = {0};
+        if (i < count) {
+            next = conv_step_at(t, i);
+            const bool begin = i == 0;
+            next.in = begin || conv_same_input(&next, &loaded) ? loaded.in : 1 - loaded.in;
+            next.weight = begin || conv_same_weight(&next, &loaded) ? loaded.weight : 1 - loaded.weight;
+            next.out = begin || !next.first ? loaded.out : 1 - loaded.out;
+            if (begin || next.in != loaded.in) conv_load_input(r, &next);
+            if (begin || next.weight != loaded.weight) conv_load_weight(r, &next);
+        }
+        if (i >= 1 && i <= count) conv_compute_step(r, &loaded);
+        if (i >= 2 && computed.last) conv_store_output(r, &computed);
+        okk_parallel_end();
+        computed = loaded;
+        loaded = next;
+    }
+}
+
+/* The problem of a layer with the inputs x, weights and perhaps bias, but for axes, depthwise and turned. */
+static inline conv_problem conv_problem_of(int groups, const tpu_tensor_t *in, int in_num, const tpu_tensor_t *out) {
+    return (conv_problem){.n = in[0].shape[0],
+                          .groups = groups,
+                          .in_c = in[0].shape[1] / groups,
+                          .out_c = out[0].shape[1] / groups,
+                          .bias = in_num == 3};
+}
+
+/* p: all but weight_words, taps and filled. */
+static inline int conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+    const int *x = in[0].shape, *y = out[0].shape, size = p->h.kernel * p->w.kernel;
+    p->weight_words = p->depthwise ? size : 2 * size;
+    p->taps = !axis_in_instruction(&p->h) || !axis_in_instruction(&p->w);
+    p->filled = p->taps || axis_needs_zeros(&p->h) || axis_needs_zeros(&p->w);
+    conv_plan plan;
+    if (!conv_make_plan(p, &plan)) return BM_LAYER_NOT_SUPPORTED;
+    const conv_run run = {.problem = p,
+                          .plan = &plan,
+                          .x = in[0].addr,
+                          .y = out[0].addr,
+                          .weight = in[1].addr,
+                          .bias = p->bias ? in[2].addr : 0,
+                          .pairs = conv_pairs(p, p->in_c),
+                          .x_stride = {x[1] * x[2] * x[3], x[2] * x[3], x[3], 1},
+                          .y_stride = {y[1] * y[2] * y[3], y[2] * y[3], y[3], 1}};
+    okk_initialize();
+    conv_run_steps(&run);
+    okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* The piece of the input may have more rows and columns than the piece of the output needs, but for depthwise. */
+static inline int conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+    const int *a = in[0].slice_shape, *b = out[0].slice_shape, *at = in[0].processed;
+    const window_part rows = axis_part(&p->h, out[0].processed[2], b[2]);
+    const window_part columns = axis_part(&p->w, out[0].processed[3], b[3]);
+    const int skip_h = rows.first - at[2], skip_w = columns.first - at[3];
+    if (rows.count < 1 || columns.count < 1 || skip_h < 0 || skip_w < 0 || skip_h + rows.count > a[2] ||
+        skip_w + columns.count > a[3] || (p->depthwise && (rows.count != a[2] || columns.count != a[3])))
+        return BM_LAYER_RUNTIME_ERROR;
+    const dim4 piece = {a[0], a[1], a[2], a[3]};
+    conv_work work = {.output = (local_addr_t)out[0].addr,
+                      .weight = (local_addr_t)in[1].addr,
+                      .bias = p->bias ? (local_addr_t)in[2].addr : 0,
+                      .input_shape = {a[0], a[1], rows.count, columns.count},
+                      .output_shape = {b[0], b[1], b[2], b[3]},
+                      .groups = p->groups,
+                      .depthwise = p->depthwise,
+                      .kernel = {p->h.kernel, p->w.kernel},
+                      .stride = {p->h.stride, p->w.stride},
+                      .dilation = {p->h.dilation, p->w.dilation},
+                      .insert = {p->h.insert, p->w.insert},
+                      .pad = {rows.before, rows.after, columns.before, columns.after},
+                      .turned = p->turned,
+                      .using_bias = p->bias};
+    okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &piece);
+    work.input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work.input_stride.h + skip_w);
+    conv_compute(&work, false);
+    return BM_LAYER_OK;
+}
+
+#endif
