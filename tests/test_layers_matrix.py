@@ -98,6 +98,10 @@ MATRICES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((70, 65), (81, 65), {"trans_b": 1}),
     ((2, 70, 2200), (2, 90, 70), {"trans_a": 1, "trans_b": 1, "alpha": -2.0}),
     ((1, 2300), (2300, 2100), {}),  # cut over n and k
+    ((40, 4501), (4501, 1030), {}),  # the same as a convolution, with a last single summand
+    ((1030, 33), (33, 70), {"alpha": 3.0}),  # cut over m
+    ((41, 7, 9), (41, 9, 5), {}),  # many batches in one share
+    ((300, 1, 9), (300, 9, 65), {}),  # the same by the matrix product
     ((700, 1500), (1500, 65), {}),  # cut over m and k: sums go on in another command
 ]
 

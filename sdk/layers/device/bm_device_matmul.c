@@ -1,14 +1,21 @@
 /* TPU_MATMUL: product of matrices, with numpy's rules for shapes: batch dimensions are broadcast, a first operand
- * of one dimension is a row, a second one a column, and that dimension is absent from the result. */
+ * of one dimension is a row, a second one a column, and that dimension is absent from the result.
+ *
+ * Two instructions do it. The matrix product spreads the columns of the result over the lanes and takes as long for
+ * each of its rows: it is for few rows. The convolution with a 1 x 1 kernel, whose weights are the left matrix and
+ * whose picture is the right one (its rows are channels), spreads rows over the lanes and columns over the units of a
+ * lane, and takes two summands at a time. */
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-#define LINE 128        /* bytes of a channel's share of one row: up to 32 columns, aligned */
-#define LINES 4096      /* of them in local memory */
-#define LEFT_WIDTH 32   /* columns of the left matrix in a channel */
-#define SUM_MAX 2048    /* columns of the left matrix at a time: one channel on each lane */
+#define LINE 128         /* bytes of a channel's share of one row: up to 32 columns, aligned */
+#define LINES 4096       /* of them in local memory */
+#define LEFT_WIDTH 32    /* columns of the left matrix in a channel */
+#define SUM_MAX 2048     /* columns of the left matrix at a time: one channel on each lane */
 #define COLUMNS_MAX 2048 /* columns of the result at a time, 32 to a lane */
+#define LANES 64
+#define HALF_WORDS 65536 /* 32-bit words of a lane that the buffers of one turn take */
 
 /* Inputs: left, right, and optionally one number per column of the result that is added (a Gemm's C of another
  * shape is a following addition). Operands that are stored transposed are loaded element by element, which is
@@ -98,13 +105,16 @@ typedef struct {
     product p;
     unsigned long long left, right, bias, out; /* addresses; bias 0: none */
     float alpha;
+    bool convolves;
     int rows, columns, sums; /* of a tile, at most; sums: how many columns of the left matrix at a time */
+    int together;            /* batches whose matrices are loaded with one command for each operand */
     local_addr_t left_buffer[2], right_buffer[2], out_buffer[2], bias_buffer[2];
 } job;
 
-/* One command's share: rows m.., columns n.. of the result of batch b, summed over k.. */
+/* One share: rows m.., columns n.. of the result of batch b, summed over k..; or `count` whole batches. */
 typedef struct {
     unsigned long long b;
+    int count;
     int m, n, k, rows, columns, sums;
     unsigned long long left, right; /* addresses of its operands */
     int left_at, right_at, out_at;  /* which buffers */
@@ -112,6 +122,50 @@ typedef struct {
 } share;
 
 static int least(int a, int b) { return a < b ? a : b; }
+
+/* Both operands' matrices lie one after another, as those of the result do, none turned. */
+static bool dense(const product *p) {
+    unsigned long long left = (unsigned long long)p->m * (unsigned long long)p->k;
+    unsigned long long right = (unsigned long long)p->k * (unsigned long long)p->n;
+    for (int d = p->batch_dims - 1; d >= 0; d--) {
+        if (p->batch[d] != 1 && (p->left_step[d] != left || p->right_step[d] != right)) return false;
+        left *= (unsigned long long)p->batch[d];
+        right *= (unsigned long long)p->batch[d];
+    }
+    return !p->left_turned && !p->right_turned;
+}
+
+static int even(int k) { return (k + 1) / 2 * 2; }
+static int slots(int channels) { return (channels + LANES - 1) / LANES; }
+static int line_of(int words) { return (words + 31) / 32 * 32; }
+
+static void plan_convolution(job *j) {
+    const product *p = &j->p;
+    j->rows = least(p->m, 512);
+    j->columns = least(p->n, j->rows <= 2 * LANES ? 1024 : 512);
+    const int right = line_of(j->columns), out = slots(j->rows) * right;
+    /* Each 64 summands take a slot of the right matrix and 64 words of each slot of the left one. */
+    const int fit = (HALF_WORDS - out - right - 32) / (right + slots(j->rows) * LANES) * LANES;
+    j->sums = least(p->k, least(fit, SUM_MAX));
+    const int left = line_of(slots(j->rows) * even(j->sums)), all = slots(j->sums) * right + left + out;
+    j->together = 1;
+    if (j->rows == p->m && j->columns == p->n && j->sums == p->k && dense(p)) {
+        const unsigned long long half = (p->batches + 1) / 2;
+        const int many = (HALF_WORDS - right - 32) / all;
+        j->together = half < (unsigned long long)many ? (int)half : many;
+    }
+    local_addr_t next = 0;
+    for (int i = 0; i < 2; i++) {
+        j->right_buffer[i] = next;
+        next += 4u * (local_addr_t)(j->together * slots(j->sums) * right);
+        j->left_buffer[i] = next;
+        next += 4u * (local_addr_t)line_of(j->together * slots(j->rows) * even(j->sums));
+        j->out_buffer[i] = next;
+        next += 4u * (local_addr_t)(j->together * out);
+        j->bias_buffer[i] = next;
+        next += 4u * (local_addr_t)right;
+    }
+}
 
 static void plan(job *j) {
     product *p = &j->p;
@@ -124,23 +178,37 @@ static void plan(job *j) {
         p->batches = 1;
         p->batch_dims = 0;
     }
+    /* Time of the matrix product for k summands: m * n / 1024, n / 1024 rounded up; of the convolution: about
+     * m / 64 * n / 27, m / 64 rounded up. */
+    j->convolves = p->m > 1 && 27ll * p->m > least(p->n, 1024);
+    if (j->convolves) {
+        plan_convolution(j);
+        return;
+    }
     const int lines = LINES - 2;
     j->columns = least(p->n, COLUMNS_MAX);
     j->rows = least(p->m, 512);
     j->sums = least(least(p->k, SUM_MAX), (lines - 4 * j->rows) / 2);
     j->rows = least(p->m, (lines - 2 * j->sums) / 4);
+    j->together = 1;
+    if (j->rows == p->m && j->columns == p->n && j->sums == p->k && dense(p)) {
+        /* At most half of them, so that one half is loaded while the other is computed. */
+        const int fit = lines / (4 * p->m + 2 * p->k);
+        const unsigned long long half = (p->batches + 1) / 2;
+        j->together = half < (unsigned long long)fit ? (int)half : fit;
+    }
     local_addr_t next = 0;
     for (int i = 0; i < 2; i++) {
         j->right_buffer[i] = next;
-        next += (local_addr_t)(j->sums * LINE);
+        next += (local_addr_t)(j->together * j->sums * LINE);
     }
     for (int i = 0; i < 2; i++) {
         j->left_buffer[i] = next;
-        next += (local_addr_t)(j->rows * LINE);
+        next += (local_addr_t)(j->together * j->rows * LINE);
     }
     for (int i = 0; i < 2; i++) {
         j->out_buffer[i] = next;
-        next += (local_addr_t)(j->rows * LINE);
+        next += (local_addr_t)(j->together * j->rows * LINE);
     }
     for (int i = 0; i < 2; i++) {
         j->bias_buffer[i] = next;
@@ -154,6 +222,7 @@ static void prepare(const job *j, share *s, const share *before) {
     s->rows = least(j->rows, p->m - s->m);
     s->columns = least(j->columns, p->n - s->n);
     s->sums = least(j->sums, p->k - s->k);
+    s->count = p->batches - s->b < (unsigned long long)j->together ? (int)(p->batches - s->b) : j->together;
     s->first = s->k == 0;
     s->last = s->k + s->sums == p->k;
     unsigned long long left = 0, right = 0, index = s->b;
@@ -168,9 +237,10 @@ static void prepare(const job *j, share *s, const share *before) {
     right += p->right_turned ? n * (unsigned long long)p->k + k : k * (unsigned long long)p->n + n;
     s->left = j->left + 4 * left;
     s->right = j->right + 4 * right;
-    s->loads_left = before == NULL || s->left != before->left || s->rows != before->rows || s->sums != before->sums;
+    s->loads_left = before == NULL || s->left != before->left || s->rows != before->rows ||
+                    s->sums != before->sums || s->count != before->count;
     s->loads_right = before == NULL || s->right != before->right || s->columns != before->columns ||
-                     s->sums != before->sums;
+                     s->sums != before->sums || s->count != before->count;
     s->left_at = before == NULL ? 0 : before->left_at ^ (int)s->loads_left;
     s->right_at = before == NULL ? 0 : before->right_at ^ (int)s->loads_right;
     s->out_at = before == NULL ? 0 : before->out_at ^ (int)s->first;
@@ -184,7 +254,7 @@ static bool next_share(const job *j, const share *now, share *next) {
             next->m = 0;
             if ((next->n += j->columns) >= j->p.n) {
                 next->n = 0;
-                if (++next->b == j->p.batches) return false;
+                if ((next->b += (unsigned long long)now->count) == j->p.batches) return false;
             }
         }
     }
@@ -192,7 +262,12 @@ static bool next_share(const job *j, const share *now, share *next) {
     return true;
 }
 
-static int width_of(int columns) { return (columns + 63) / 64; }
+/* Columns of the result in a channel. The unit computes 16 at a time, and copies go the faster the longer the runs of
+ * a lane are: 32 where few rows are computed or more columns have to fit, else 16. */
+static int width_of(const share *s) {
+    const int width = s->columns > 64 * 16 || s->rows * 12 < s->columns ? 32 : 16;
+    return least(s->columns, width);
+}
 
 /* Element [r, c] from source[c * step + r]. */
 static void load_turned(local_addr_t target, unsigned long long source, int rows, int columns, int width, int step) {
@@ -210,7 +285,61 @@ static void load_turned(local_addr_t target, unsigned long long source, int rows
     }
 }
 
+/* For the convolution: rows of the left matrix in channels, pairs of summands side by side, a last single one beside
+ * a zero; rows of the right one in channels. */
+static void load_channels(const job *j, const share *s) {
+    const product *p = &j->p;
+    const local_addr_t left = j->left_buffer[s->left_at];
+    if (s->loads_left) {
+        const int wide = even(s->sums);
+        const dim4 to = {slots(s->rows) * wide, wide, 1, 1}, shape = {s->count, s->rows, s->sums, 1};
+        const dim4 turned = {p->m * p->k, 1, p->m, 1}, beside = {s->count, s->rows, 1, 1};
+        const dim4 line = {s->count, s->rows, 1, s->sums}, plain = {p->m * p->k, p->k, p->k, 1};
+        if (wide > s->sums)
+            okk_gdma_32bit_set_C_local(left + 4u * (local_addr_t)s->sums, (x32){.u32 = 0}, &beside, &to);
+        if (p->left_turned)
+            okk_gdma_32bit_cpy_S2L(left, s->left, &shape, &to, &turned);
+        else
+            okk_gdma_32bit_cpy_S2L(left, s->left, &line, &to, &plain);
+    }
+    if (s->loads_right) {
+        const int wide = line_of(s->columns);
+        const dim4 to = {slots(s->sums) * wide, wide, 1, 1}, shape = {s->count, s->sums, s->columns, 1};
+        const dim4 turned = {p->k * p->n, 1, p->k, 1}, line = {s->count, s->sums, 1, s->columns};
+        const dim4 plain = {p->k * p->n, p->n, p->n, 1};
+        if (p->right_turned)
+            okk_gdma_32bit_cpy_S2L(j->right_buffer[s->right_at], s->right, &shape, &to, &turned);
+        else
+            okk_gdma_32bit_cpy_S2L(j->right_buffer[s->right_at], s->right, &line, NULL, &plain);
+    }
+    if (j->bias != 0 && s->last) {
+        const dim4 shape = {1, LANES, 1, s->columns}, same = {0, 0, s->columns, 1};
+        okk_gdma_32bit_cpy_S2L(j->bias_buffer[s->out_at], j->bias + 4ull * (unsigned long long)s->n, &shape, NULL,
+                               &same);
+    }
+}
+
+static void convolve(const job *j, const share *s) {
+    const local_addr_t out = j->out_buffer[s->out_at];
+    const dim4 picture = {1, s->sums, 1, s->columns};
+    const dim4 pairs = {1, even(s->sums) / 2, 1, 1};
+    const int left = slots(s->rows) * even(s->sums), right = line_of(s->columns);
+    for (int i = 0; i < s->count; i++)
+        okk_bdc_conv2d(out + 4u * (local_addr_t)(i * slots(s->rows) * right),
+                       j->right_buffer[s->right_at] + 4u * (local_addr_t)(i * slots(s->sums) * right),
+                       j->left_buffer[s->left_at] + 4u * (local_addr_t)(i * left), 0, &picture, s->rows, 1, 1, NULL,
+                       &pairs, false, !s->first, NULL, NULL, NULL);
+    if (!s->last) return;
+    const dim4 shape = {s->count, s->rows, 1, s->columns}, once = {0, 0, 0, 1};
+    if (j->alpha != 0 && j->alpha != 1) okk_bdc_mul_C(out, out, j->alpha, &shape, NULL, NULL);
+    if (j->bias != 0) okk_bdc_add(out, out, j->bias_buffer[s->out_at], &shape, NULL, NULL, &once);
+}
+
 static void load(const job *j, const share *s) {
+    if (j->convolves) {
+        load_channels(j, s);
+        return;
+    }
     const product *p = &j->p;
     const local_addr_t left = j->left_buffer[s->left_at], right = j->right_buffer[s->right_at];
     if (s->loads_left) {
@@ -218,35 +347,49 @@ static void load(const job *j, const share *s) {
         if (p->left_turned)
             load_turned(left, s->left, s->rows, s->sums, width, p->m);
         else
-            okk_gdma_32bit_matrix_S2L(left, s->left, s->rows, s->sums, width, p->k);
+            okk_gdma_32bit_matrix_S2L(left, s->left, s->rows * s->count, s->sums, width, p->k);
     }
     if (s->loads_right) {
-        const int width = width_of(s->columns);
+        const int width = width_of(s);
         if (p->right_turned)
             load_turned(right, s->right, s->sums, s->columns, width, p->k);
         else
-            okk_gdma_32bit_matrix_S2L(right, s->right, s->sums, s->columns, width, p->n);
+            okk_gdma_32bit_matrix_S2L(right, s->right, s->sums * s->count, s->columns, width, p->n);
     }
     if (j->bias != 0 && s->last)
         okk_gdma_32bit_matrix_S2L(j->bias_buffer[s->out_at], j->bias + 4ull * (unsigned long long)s->n, 1, s->columns,
-                                  width_of(s->columns), s->columns);
+                                  width_of(s), s->columns);
 }
 
 static void compute(const job *j, const share *s) {
+    if (j->convolves) {
+        convolve(j, s);
+        return;
+    }
     const local_addr_t out = j->out_buffer[s->out_at];
-    const int width = width_of(s->columns);
-    okk_bdc_matmul(out, j->left_buffer[s->left_at], j->right_buffer[s->right_at], 0, s->rows, s->sums, s->columns,
-                   least(s->sums, LEFT_WIDTH), width, false, !s->first);
+    const int width = width_of(s);
+    for (int i = 0; i < s->count; i++)
+        okk_bdc_matmul(out + (local_addr_t)(i * s->rows * LINE),
+                       j->left_buffer[s->left_at] + (local_addr_t)(i * s->rows * LINE),
+                       j->right_buffer[s->right_at] + (local_addr_t)(i * s->sums * LINE), 0, s->rows, s->sums,
+                       s->columns, least(s->sums, LEFT_WIDTH), width, false, !s->first);
     if (!s->last) return;
-    const dim4 shape = {s->rows, (s->columns + width - 1) / width, 1, width}, once = {0, 32, 32, 1};
+    const dim4 shape = {s->rows * s->count, (s->columns + width - 1) / width, 1, width}, once = {0, 32, 32, 1};
     if (j->alpha != 0 && j->alpha != 1) okk_bdc_mul_C(out, out, j->alpha, &shape, NULL, NULL);
     if (j->bias != 0) okk_bdc_add(out, out, j->bias_buffer[s->out_at], &shape, NULL, NULL, &once);
 }
 
 static void store(const job *j, const share *s) {
-    const unsigned long long row = s->b * (unsigned long long)j->p.m + (unsigned long long)s->m;
-    okk_gdma_32bit_matrix_L2S(j->out + 4 * (row * (unsigned long long)j->p.n + (unsigned long long)s->n),
-                              j->out_buffer[s->out_at], s->rows, s->columns, width_of(s->columns), j->p.n);
+    const product *p = &j->p;
+    const unsigned long long row = s->b * (unsigned long long)p->m + (unsigned long long)s->m;
+    const system_addr_t target = j->out + 4 * (row * (unsigned long long)p->n + (unsigned long long)s->n);
+    const local_addr_t source = j->out_buffer[s->out_at];
+    if (j->convolves) {
+        const dim4 shape = {s->count, s->rows, 1, s->columns}, plain = {p->m * p->n, p->n, p->n, 1};
+        okk_gdma_32bit_cpy_L2S(target, source, &shape, &plain, NULL);
+    } else {
+        okk_gdma_32bit_matrix_L2S(target, source, s->rows * s->count, s->columns, width_of(s), p->n);
+    }
 }
 
 __BM_GLOBAL__(TPU_MATMUL)
