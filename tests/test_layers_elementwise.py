@@ -430,6 +430,36 @@ def test_constants_as_either_input(toolkit: Toolkit, way: str) -> None:
         np.testing.assert_array_equal(got, x - const)
 
 
+@pytest.mark.parametrize("name", ["ADD", "DIV", "MAX", "POW"])
+@pytest.mark.parametrize(
+    "b_shape", [(1,), (1, 1, 1, 1), (2, 1, 130, 61), (1, 1, 130, 1), (2, 1, 1, 61), (2, 1, 1, 1)]
+)
+def test_one_channel_for_all_in_local_memory(toolkit: Toolkit, b_shape: tuple[int, ...], name: str) -> None:
+    a, b = np.abs(sample((2, 130, 130, 61), 0)), sample(b_shape, 1)
+    for left, right in ((a, b), (np.abs(b), a)):
+        graph = Graph(name="net", toolkit=toolkit)
+        graph.add_input("left", left.shape)
+        graph.add_input("right", right.shape)
+        graph.add_tpu_layer("TPU_BINARY", ["left", "right"], {"binary_op": BINARY[name]}, ["out"])
+        lines: list[str] = []
+        graph.compile(log=lines.append)
+        assert "local, group 0" in lines[0], lines
+        (got,) = graph.run({"left": left, "right": right})
+        function, relative = PAIRS[name]
+        compare(got, np.asarray(function(left.astype(np.float64), right), np.float64), relative)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0, 1e-30, 3e38])
+def test_special_numbers_for_all_channels(toolkit: Toolkit, value: float) -> None:
+    x = np.array([1, -2, 0, np.nan, np.inf, -np.inf], np.float32).reshape(1, 6, 1, 1)
+    number = np.array([value], np.float32)
+    for name in ("MUL", "GREATER"):
+        function, relative = PAIRS[name]
+        with np.errstate(invalid="ignore"):
+            want = np.asarray(function(x.astype(np.float64), number), np.float64)
+        compare(binary(toolkit, name, x, number, way="local"), want, relative)
+
+
 # ---- three inputs ----
 
 

@@ -6,6 +6,7 @@
  * bm_divide: nearly always the number next to the quotient, and the quotient itself where it is a number.
  * POW is |a|^b = e^(b ln |a|), so its relative error is 6e-7 (1 + |b ln |a||); negative a take integers b, others give
  * NaN; anything^0 and 1^anything are 1. Unlike in C, (-1)^infinity and (-infinity)^fraction are NaN.
+ * In local groups, a zero that is broadcast over channels loses its sign.
  * MOD and FMOD are exact for integers below 2**24 in magnitude, and otherwise within 2e-7 (|a| + |b|); an infinite
  * divisor gives NaN.
  */
@@ -255,7 +256,9 @@ int binary_local(const void *param, const int param_size, const tpu_tensor_t *in
                  u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
     dim4 strides[2];
-    const bm_job job = bm_local_job(&out_tensors[0], in_tensors, 2, buffer_offset, strides);
+    bm_job job = bm_local_job(&out_tensors[0], in_tensors, 2, buffer_offset, strides);
+    local_addr_t room = bm_work(&job, bm_binary_work(((const tpu_binary_param_t *)param)->binary_op));
+    for (int k = 0; k < 2; k++) bm_spread(&job, k, &in_tensors[k], &room, &strides[k]);
     compute(param, &job);
     return BM_LAYER_OK;
 }

@@ -280,7 +280,8 @@ static inline bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in,
 
 /* ---- the same work on pieces in local memory ---- */
 
-/* The job of a local call with inputs of the same rank and channels; strides: room for each operand's. */
+/* The job of a local call with inputs of the same channels (or see bm_spread), and of the same rank unless they have
+ * only one element; strides: room for each operand's. */
 static inline bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands, u64 buffer_offset,
                                   dim4 *strides) {
     const int *piece = out->slice_shape;
@@ -301,6 +302,24 @@ static inline bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *i
         job.x[k] = (bm_local){(local_addr_t)in[k].addr, whole ? NULL : s};
     }
     return job;
+}
+
+/* Operand k of a local job with one channel where the result has more: copied to every lane, into *room, which moves
+ * behind the copy. The copy is a product with 1, in which a zero loses its sign. stride: room for its strides. */
+static inline void bm_spread(bm_job *job, int k, const tpu_tensor_t *in, local_addr_t *room, dim4 *stride) {
+    const int *x = in->slice_shape;
+    if (x[1] == job->shape.c) return;
+    const dim4 from = {x[0], 1, x[2], x[3]}, to = {x[0], job->shape.c, x[2], x[3]};
+    okk_128_byte_aligned_stride_for_32bit(stride, 0, &from);
+    okk_bdc_npu_bcast(*room, (local_addr_t)in->addr, &to, stride);
+    okk_128_byte_aligned_stride_for_32bit(stride, 0, &to);
+    const local_addr_t at = *room;
+    *room += 4u * (unsigned int)(to.n * stride->n);
+    if (to.n == 1) stride->n = 0;
+    if (to.h == 1) stride->h = 0;
+    if (to.w == 1) stride->w = 0;
+    const bool whole = to.n == job->shape.n && to.h == job->shape.h && to.w == job->shape.w;
+    job->x[k] = (bm_local){at, whole ? NULL : stride};
 }
 
 #endif

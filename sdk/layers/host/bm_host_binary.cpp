@@ -7,9 +7,9 @@
 // Every operation reads its operands before it writes where one of them lies.
 bool BinaryDescriptor::can_inplace(DATA_TYPE_T dtype) { return dtype == DTYPE_FP32; }
 
-bool BinaryDescriptor::force_use_global_layer() { return !bm_broadcasts_locally(layer()); }
+bool BinaryDescriptor::force_use_global_layer() { return !bm_broadcasts_locally(layer(), true); }
 
 bm_size_t BinaryDescriptor::get_local_buffer_size(const std::vector<int> &split_shape) {
     const int buffers = bm_binary_work(param<tpu_binary_param_t>()->binary_op);
-    return static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape);
+    return static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape) + bm_spread_bytes(layer(), split_shape);
 }

@@ -2,6 +2,7 @@
 #ifndef BM_HOST_ELEMENTWISE_H
 #define BM_HOST_ELEMENTWISE_H
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -13,12 +14,33 @@ inline bm_size_t bm_piece_bytes(const std::vector<int> &piece) {
     return extent(0) * ((extent(1) + 63) / 64) * ((extent(2) * extent(3) * 4 + 127) / 128 * 128);
 }
 
-// Whether inputs can lie in local memory as they are: strides broadcast n, h and w there, but no channel.
-inline bool bm_broadcasts_locally(const bmcompiler::GraphNode &node) {
+// Whether inputs can lie in local memory as they are: strides broadcast n, h and w there, but no channel. spread: those
+// with one channel, or one element, are copied to every lane (bm_spread), if the copying instruction takes their size.
+inline bool bm_broadcasts_locally(const bmcompiler::GraphNode &node, bool spread) {
     const std::vector<int> &out = node.outputs[0].shape;
-    for (const bmcompiler::GraphTensor &in : node.inputs)
-        if (in.shape.size() != out.size() || (out.size() > 1 && in.shape[1] != out[1])) return false;
+    for (const bmcompiler::GraphTensor &in : node.inputs) {
+        const std::vector<int> &x = in.shape;
+        const bool single = std::all_of(x.begin(), x.end(), [](int extent) { return extent == 1; });
+        const bool small = std::all_of(x.begin(), x.end(), [](int extent) { return extent <= 2047; });
+        if (spread && single) continue;
+        if (x.size() != out.size()) return false;
+        if (out.size() > 1 && x[1] != out[1] && !(spread && x[1] == 1 && small)) return false;
+    }
     return true;
+}
+
+// Bytes per NPU of the copies that bm_spread makes for a piece of the output.
+inline bm_size_t bm_spread_bytes(const bmcompiler::GraphNode &node, const std::vector<int> &piece) {
+    bm_size_t bytes = 0;
+    for (const bmcompiler::GraphTensor &in : node.inputs) {
+        auto extent = [&](std::size_t d) { return d < in.shape.size() ? in.shape[d] : 1; };
+        if (piece.size() < 2 || piece[1] == extent(1)) continue;
+        std::vector<int> copy = piece;
+        for (std::size_t d = 0; d < copy.size(); d++)
+            if (d != 1 && extent(d) == 1) copy[d] = 1;
+        bytes += bm_piece_bytes(copy);
+    }
+    return bytes;
 }
 
 #endif

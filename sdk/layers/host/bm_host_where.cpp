@@ -5,7 +5,7 @@
 // The condition and the values are 32-bit words; each is read before the result is written there.
 bool WhereDescriptor::can_inplace(DATA_TYPE_T) { return true; }
 
-bool WhereDescriptor::force_use_global_layer() { return !bm_broadcasts_locally(layer()); }
+bool WhereDescriptor::force_use_global_layer() { return !bm_broadcasts_locally(layer(), false); }
 
 bm_size_t WhereDescriptor::get_local_buffer_size(const std::vector<int> &split_shape) {
     return 2 * bm_piece_bytes(split_shape);
