@@ -17,8 +17,9 @@ from tests.onnx_models import make_model
 from user_layers.onnx import graph_from_onnx
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, parse_shapes, run
+from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.load import load_model
-from user_layers.onnx.lower import parse_map
+from user_layers.onnx.lower import CONVERTERS, load_converters, parse_map
 from user_layers.toolkit import Toolkit
 
 RNG = np.random.default_rng(9)
@@ -310,3 +311,10 @@ def test_the_command_notices_a_difference(toolkit: Toolkit, tmp_path: Path) -> N
 def test_bad_shapes(word: str) -> None:
     with pytest.raises(UsageError, match="expected NAME=1x3x224x224"):
         parse_shapes([word])
+
+
+def test_the_documentation_lists_every_operation() -> None:
+    load_converters()
+    text = (Path(__file__).parent.parent / "docs" / "onnx.md").read_text()
+    listed = set(re.findall(r"\w+", text.partition("Operations so far:")[2]))
+    assert listed == {op for op in CONVERTERS if op != AFFINE} | {"BatchNormalization"}
