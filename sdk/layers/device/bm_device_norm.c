@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     system_addr_t in, out, scale, shift; /* 0: none */
     int rows, length;                    /* `length` neighbours are normalized together */
+    int batch, channels, inner;          /* x as [batch, channels, inner] */
     bool per_channel;                    /* scale and shift are of channels */
     bool rms;
     float epsilon;
@@ -48,6 +49,9 @@ static int norm_of(const tpu_norm_param_t *p, const tpu_tensor_t *in, norm *n) {
         if (in->shape[1] % groups != 0) return BM_LAYER_PARAM_INVALID;
         n->rows = in->shape[0] * groups;
         n->per_channel = true;
+        n->batch = in->shape[0];
+        n->channels = in->shape[1];
+        n->inner = (int)layer_elements(in->shape, 2, dims);
     }
     n->length = (int)(layer_elements(in->shape, 0, dims) / (unsigned long long)n->rows);
     return BM_LAYER_OK;
@@ -134,6 +138,8 @@ static void one_pass(const norm *n) {
         at = next_at;
         now = next;
     }
+    if (n->per_channel && n->scale != 0)
+        bm_affine(n->out, n->out, n->scale, n->shift, n->batch, n->channels, n->inner, false);
 }
 
 /* ---- longer ones: reductions and passes through DDR ---- */
@@ -152,10 +158,24 @@ static void root(const void *param, const bm_job *job) {
 
 static void multiply(const void *param, const bm_job *job) {
     (void)param;
-    okk_bdc_mul(job->y.addr, job->x[0].addr, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
+    okk_bdc_mul(job->y.addr, job->x[0].addr, job->x[1].addr, &job->shape, NULL, job->x[0].stride, job->x[1].stride);
 }
 
-/* buffer: BM_REDUCE_BYTES and a number for each row. */
+/* out = in * (each * scale of the channel) + shift of the channel; products: room for one number per channel. */
+static void scale_channels(const norm *n, system_addr_t in, system_addr_t each, system_addr_t products) {
+    const int groups = n->rows / n->batch, members = n->channels / groups, plane = n->channels * n->inner;
+    const bm_tiling small = {.operands = 2, .dims = 3, .extent = {n->batch, groups, members},
+                             .step = {{n->channels, groups, 0}, {members, 1, members}, {1, 0, 1}},
+                             .addr = {products, each, n->scale}};
+    bm_run_tiles(small, multiply, NULL);
+    const bm_affine_options options = {.shift = n->shift != 0};
+    const bm_tiling t = {.operands = options.shift ? 3 : 2, .dims = 3, .extent = {n->batch, n->channels, n->inner},
+                         .step = {{plane, plane, n->channels, 0}, {n->inner, n->inner, 1, 1}, {1, 1, 0, 0}},
+                         .addr = {n->out, in, products, n->shift}};
+    bm_run_tiles(t, bm_affine_job, &options);
+}
+
+/* buffer: BM_REDUCE_BYTES, a number for each row and, with groups, one for each channel of a batch. */
 static void many_passes(const norm *n, system_addr_t buffer) {
     const system_addr_t each = buffer + BM_REDUCE_BYTES, source = n->rms ? n->in : n->out;
     bm_reduction r = {.in = n->in, .out = each, .outer = n->rows, .reduced = n->length, .inner = 1,
@@ -169,9 +189,13 @@ static void many_passes(const norm *n, system_addr_t buffer) {
     r.before = BM_BEFORE_SQUARE;
     bm_reduce(&r, buffer);
     bm_run_tiles(bm_tiling_of_reduced(n->rows, 1, 1, 1, each, &each), root, n);
+    if (n->per_channel && n->scale != 0) {
+        scale_channels(n, source, each, each + 4ull * (unsigned long long)n->rows);
+        return;
+    }
     bm_run_tiles(bm_tiling_of_reduced(n->rows, n->length, 1, 2, n->out, (system_addr_t[]){source, each}), multiply,
                  NULL);
-    if (n->scale != 0 && !n->per_channel)
+    if (n->scale != 0)
         bm_affine(n->out, n->out, n->scale, n->shift, n->rows, n->length, 1, false);
 }
 
@@ -193,9 +217,6 @@ int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_
         many_passes(&n, buffer_addr);
     else
         one_pass(&n);
-    if (n.per_channel && n.scale != 0)
-        bm_affine(n.out, n.out, n.scale, n.shift, in->shape[0], in->shape[1],
-                  (int)layer_elements(in->shape, 2, (int)in->dims), false);
     okk_poll();
     return BM_LAYER_OK;
 }

@@ -1,6 +1,6 @@
 #include "bm_host_norm.h"
 
-// Partial results of reductions, and one number for all that is normalized together.
+// Partial results of reductions, one number for all that is normalized together, and one for each channel.
 bm_size_t NormDescriptor::get_global_buffer_size() {
     const tpu_norm_param_t *p = param<tpu_norm_param_t>();
     const std::vector<int> &shape = layer().inputs[0].shape;
@@ -8,5 +8,5 @@ bm_size_t NormDescriptor::get_global_buffer_size() {
     int axis = p->groups != 0 ? 2 : p->axis < 0 ? p->axis + (int)shape.size() : p->axis;
     bm_size_t rows = 1;
     for (int d = 0; d < axis && d < (int)shape.size(); d++) rows *= (bm_size_t)shape[(std::size_t)d];
-    return 32768 + 4 * rows;
+    return 32768 + 8 * rows;
 }
