@@ -82,36 +82,23 @@ static bool place(const job *j, piece *p) {
 
 /* ---- one piece ---- */
 
+static int index_at(const void *list, int i) { return ((const int *)list)[i]; }
+
 /* part[i] = x[index[i]] along the axis, run by run. */
 static void choose(const piece *p, const int *index) {
-    const bool rows = p->rows > 1;
-    const dim4 all = {0, 0, p->columns, 1};
     for (int i = 0; i < p->length;) {
-        int count = 1, again = 0, step = 0;
-        const int left = p->length - i;
-        if (left > 1) step = index[i + 1] - index[i];
-        if (step < 0) step = 0; /* commands step forward only */
-        while (count < left && index[i + count] - index[i + count - 1] == step) count++;
-        int repeats = 1;
-        if (2 * count <= left) again = index[i + count] - index[i];
-        if (again < 0 || rows) again = 0;
-        while ((repeats + 1) * count <= left && !rows) {
-            bool same = true;
-            for (int k = 0; k < count && same; k++)
-                same = index[i + repeats * count + k] == index[i + k] + repeats * again;
-            if (!same) break;
-            repeats++;
-        }
+        const bm_runs r = bm_runs_of(index_at, index, i, p->length, false);
         const local_addr_t to = p->part + 4u * (local_addr_t)(i * p->columns);
         const local_addr_t from = p->in + 4u * (local_addr_t)((index[i] - p->low) * p->columns);
-        /* With several rows the columns are single elements. */
-        const dim4 shape = {rows ? p->rows : repeats, p->lanes, count, p->columns};
-        dim4 dst = all, src = all;
-        dst.n = rows ? p->length : count * p->columns;
-        src.n = rows ? p->extent : again * p->columns;
-        src.h = step * p->columns;
+        dim4 shape = {r.repeats, p->lanes, r.length, p->columns};
+        dim4 dst = {r.length * p->columns, 0, p->columns, 1}, src = {r.again * p->columns, 0, r.step * p->columns, 1};
+        if (p->rows > 1) { /* of one column: h is free for them */
+            shape = (dim4){r.repeats, p->lanes, p->rows, r.length};
+            dst = (dim4){r.length, 0, p->length, 1};
+            src = (dim4){r.again, 0, p->extent, r.step};
+        }
         okk_bdc_32bit_cpy(to, from, &shape, &dst, &src);
-        i += count * repeats;
+        i += r.length * r.repeats;
     }
 }
 

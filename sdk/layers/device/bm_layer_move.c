@@ -189,37 +189,29 @@ void bm_move_straight(u64 dst, u64 src, int count, int bytes) {
 
 /* ---- axes that are read by a list of indices ---- */
 
-/* How many of the indices from i on have the same step, and that step. */
-static int run_of(bm_index_at at, const void *list, int i, int count, int *step) {
-    int length = 1;
-    *step = 0;
-    if (i + 1 < count) *step = at(list, i + 1) - at(list, i);
-    while (i + length < count && at(list, i + length) - at(list, i + length - 1) == *step) length++;
-    return length;
-}
-
-/* How often the run of `length` indices at i comes again, each time `step` further on; itself counts too. */
-static int repeats_of(bm_index_at at, const void *list, int i, int count, int length, int *step) {
-    int repeats = 1;
-    *step = 0;
-    if (i + 2 * length <= count) *step = at(list, i + length) - at(list, i);
-    for (; i + (repeats + 1) * length <= count; repeats++)
-        for (int k = 0; k < length; k++)
-            if (at(list, i + repeats * length + k) != at(list, i + k) + repeats * *step) return repeats;
-    return repeats;
+bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool backwards) {
+    const int left = count - i;
+    bm_runs r = {1, 0, 1, 0};
+    if (left > 1) r.step = at(list, i + 1) - at(list, i);
+    if (r.step < 0 && !backwards) r.step = 0;
+    while (r.length < left && at(list, i + r.length) - at(list, i + r.length - 1) == r.step) r.length++;
+    if (2 * r.length <= left) r.again = at(list, i + r.length) - at(list, i);
+    if (r.again < 0 && !backwards) r.again = 0;
+    for (; (r.repeats + 1) * r.length <= left; r.repeats++)
+        for (int k = 0; k < r.length; k++)
+            if (at(list, i + r.repeats * r.length + k) != at(list, i + k) + r.repeats * r.again) return r;
+    return r;
 }
 
 void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from,
                      bm_index_at at, const void *list, int count) {
     for (int i = 0; i < count;) {
-        int step, again;
-        const int length = run_of(at, list, i, count, &step);
-        const int repeats = repeats_of(at, list, i, count, length, &again);
+        const bm_runs r = bm_runs_of(at, list, i, count, true);
         bm_move part = *m;
-        bm_move_add(&part, length, to, from * step);
-        bm_move_add(&part, repeats, to * length, from * again);
+        bm_move_add(&part, r.length, to, from * r.step);
+        bm_move_add(&part, r.repeats, to * r.length, from * r.again);
         bm_move_run(dst + (u64)(i * to * bytes), src + (u64)(at(list, i) * from * bytes), &part, bytes);
-        i += length * repeats;
+        i += r.length * r.repeats;
     }
 }
 

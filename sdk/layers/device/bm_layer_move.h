@@ -41,6 +41,15 @@ void bm_move_straight(u64 dst, u64 src, int count, int bytes);
 /* Element i of the list; list is what the caller gave along. */
 typedef int (*bm_index_at)(const void *list, int i);
 
+/* The next part of a list that needs one command: element k of repetition n is
+ * at(i) + k * step + n * again, for k under length and n under repeats. */
+typedef struct {
+    int length, step, repeats, again;
+} bm_runs;
+
+/* The runs that begin at element i of a list of count; backwards: steps may be negative. */
+bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool backwards);
+
 /* Copies the planes at(0), at(1), .., at(count - 1) of an axis of the source to the planes 0, 1, .. of the
  * same axis of the destination. m: the other dimensions of a plane; to and from: strides of the axis. Runs
  * with one step, and runs that repeat with one step, are one copy each. */
