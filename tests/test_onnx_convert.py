@@ -170,6 +170,37 @@ CASES = {
             "g": f32(1, 4, 1, 1),
         },
     ),
+    "where the largest is": Case(
+        node("ArgMax", "x", "i", axis=1, keepdims=0), node("Cast", "i", "y", to=1), x={"x": (3, 9, 4)}
+    ),
+    "the largest": Case(
+        node("TopK", "x k", "y i", axis=1),
+        node("Cast", "i", "z", to=1),
+        x={"x": (3, 9)},
+        c={"k": np.array([4])},
+        out=("y", "z"),
+    ),
+    "resize, nearest": Case(
+        node("Resize", "x r s", mode="nearest"),
+        x={"x": (1, 2, 3, 4)},
+        c={"r": f32(0), "s": np.array([1, 1, 2, 1.5], np.float32)},
+    ),
+    "resize, linear": Case(
+        node("Resize", "x r e t", mode="linear", coordinate_transformation_mode="align_corners"),
+        x={"x": (1, 2, 3, 4)},
+        c={"r": f32(0), "e": f32(0), "t": np.array([1, 2, 7, 5])},
+    ),
+    "resize, cubic and smaller": Case(
+        node("Resize", "x r s", mode="cubic"),
+        x={"x": (1, 2, 8, 9)},
+        c={"r": f32(0), "s": np.array([1, 1, 0.5, 0.7], np.float32)},
+    ),
+    "upsample": Case(
+        node("Upsample", "x s", mode="nearest"),
+        x={"x": (1, 2, 3, 4)},
+        c={"s": np.array([1, 1, 2, 3], np.float32)},
+        opset=9,
+    ),
     "lrn": Case(node("LRN", "x", size=3, alpha=0.5), x={"x": (2, 7, 4, 5)}),
     "layer normalization": Case(
         node("LayerNormalization", "x s b", axis=-2), x={"x": (3, 4, 5)}, c={"s": f32(4, 5), "b": f32(4, 5)}

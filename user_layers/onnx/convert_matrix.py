@@ -99,3 +99,32 @@ def layer_normalization(to: Lowering, node: Node) -> None:
 @converts("InstanceNormalization")
 def instance_normalization(to: Lowering, node: Node) -> None:
     _norm(to, node, -1, 0)
+
+
+@converts("ArgMax", "ArgMin")
+def arg(to: Lowering, node: Node) -> None:
+    """Indices, which are int32 on the device."""
+    to.need_float(node.inputs[0])
+    if not to.shape(node.outputs[0]):
+        raise Unsupported("a result without dimensions")
+    param = {
+        "axis": int(node.attributes.get("axis", 0)),
+        "keep_dims": int(node.attributes.get("keepdims", 1)),
+    }
+    param |= {"select_last": int(node.attributes.get("select_last_index", 0))}
+    param["smallest"] = int(node.op == "ArgMin")
+    to.simple("TPU_ARG", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts("TopK")
+def top_k(to: Lowering, node: Node) -> None:
+    to.need_float(node.inputs[0])
+    count = to.option(node, "k", 1)
+    assert count is not None
+    param = {"axis": int(node.attributes.get("axis", -1)), "k": int(count.reshape(-1)[0])}
+    param["smallest"] = 1 - int(node.attributes.get("largest", 1))
+    outputs = [
+        to.output(node, 0),
+        to.output(node, 1) if node.outputs[1] else to.fresh(f"{node.outputs[0]}:k"),
+    ]
+    to.layer("TPU_TOPK", node, [to.tensor(node.inputs[0])], param, outputs)
