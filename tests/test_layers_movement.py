@@ -3,95 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
+from tests.layer_checks import DTYPES, Array, built_in_layers, check, refused, run, same, sample
 from user_layers.graph import Graph
 from user_layers.toolkit import Toolkit
 
-Array = NDArray[Any]
-DTYPES = ("float32", "int32", "float16", "int16", "uint8", "int8", "uint32", "uint16")
 FEW = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    """The built-in layers alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        toolkit = Toolkit()
-        assert toolkit.workspace is None
-        assert "TPU_RESHAPE" in toolkit.ops  # what has to be built is built here, not in an example
-    with toolkit:
+    with built_in_layers(tmp_path_factory.mktemp("nowhere")) as toolkit:
         yield toolkit
-
-
-def sample(shape: Sequence[int], dtype: str = "float32", seed: int = 0) -> Array:
-    """Every bit pattern, also those that are no numbers: moving must not look at them."""
-    count = math.prod(shape) * np.dtype(dtype).itemsize
-    bits = np.random.default_rng(seed).integers(0, 256, count, np.uint8)
-    return bits.view(dtype).reshape(shape)
-
-
-def run(
-    toolkit: Toolkit,
-    op: str,
-    param: Mapping[str, Any],
-    inputs: Sequence[Array],
-    outputs: int = 1,
-    *,
-    consts: Sequence[Array] = (),
-    compiled: Sequence[Sequence[int]] | None = None,
-    dynamic: bool = False,
-) -> list[Array]:
-    """One layer by itself; compiled: the shapes to compile for, where they are not those of the inputs."""
-    graph = Graph(name="net", toolkit=toolkit)
-    shapes = compiled or [x.shape for x in inputs]
-    names = [
-        graph.add_input(f"x{i}", s, x.dtype) for i, (x, s) in enumerate(zip(inputs, shapes, strict=True))
-    ]
-    names += [graph.add_const(f"c{i}", c) for i, c in enumerate(consts)]
-    graph.add_tpu_layer(op, names, param, [f"y{i}" for i in range(outputs)])
-    graph.compile(dynamic=dynamic)
-    return graph.run({f"x{i}": x for i, x in enumerate(inputs)})
-
-
-def same(got: Array, want: Array) -> None:
-    assert got.shape == want.shape
-    assert got.dtype == want.dtype
-    bits = f"u{want.itemsize}"
-    assert np.array_equal(got.view(bits), np.ascontiguousarray(want).view(bits))
-
-
-def check(
-    toolkit: Toolkit,
-    op: str,
-    param: Mapping[str, Any],
-    x: Array | Sequence[Array],
-    want: Array | Sequence[Array],
-    consts: Sequence[Array] = (),
-    modes: Sequence[bool] = (False, True),
-) -> None:
-    """Static and dynamic."""
-    inputs = [x] if isinstance(x, np.ndarray) else list(x)
-    wants = [want] if isinstance(want, np.ndarray) else list(want)
-    for dynamic in modes:
-        got = run(toolkit, op, param, inputs, len(wants), consts=consts, dynamic=dynamic)
-        for g, w in zip(got, wants, strict=True):
-            same(g, w)
-
-
-def refused(toolkit: Toolkit, op: str, param: Mapping[str, Any], *inputs: Array, outputs: int = 1) -> None:
-    with pytest.raises(TpulayerError, match=f"{op}.*shape function") as caught:
-        run(toolkit, op, param, inputs, outputs)
-    assert "BM_LAYER_" in str(caught.value)
 
 
 @st.composite
@@ -456,82 +387,6 @@ def test_gather_that_is_impossible(toolkit: Toolkit) -> None:
             run(toolkit, "TPU_GATHER", {"axis": 1}, [x], consts=[indices])
         with pytest.raises(TpulayerError, match=r"TPU_GATHER.*global function.*BM_LAYER_RUNTIME_ERROR"):
             run(toolkit, "TPU_GATHER", {"axis": 1}, [x, indices])
-
-
-# ---- other types ----
-
-CODES = {"float32": 0, "float16": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7}
-
-
-def values_of(source: str, target: str, count: int) -> Array:
-    """Values of every size that the target type has too, those around the borders among them."""
-    kind, rng = np.dtype(source), np.random.default_rng(count)
-    if kind.kind != "f":
-        return sample((count,), source, count)
-    scale = 2.0 ** rng.integers(-12, 40, count)
-    x = rng.standard_normal(count) * scale
-    edges = [
-        0,
-        -0.0,
-        0.5,
-        -0.5,
-        0.99999994,
-        -0.99999994,
-        1.5,
-        2.5,
-        126.9,
-        -127.9,
-        3e-5,
-        65504,
-        -65504,
-        2.0**-14,
-    ]
-    x[: len(edges)] = edges[:count]
-    low, high = -65504.0, 65504.0
-    if np.dtype(target).kind != "f":
-        low, high = float(np.iinfo(target).min), float(min(np.iinfo(target).max, 2**31 - 200))
-    if source == "float16":
-        low, high = max(low, -65504.0), min(high, 65504.0)
-    return np.asarray(np.clip(x, low, high), dtype=source)
-
-
-@pytest.mark.parametrize("target", DTYPES)
-@pytest.mark.parametrize("source", DTYPES)
-def test_cast(toolkit: Toolkit, source: str, target: str) -> None:
-    for count in (1, 63, 64, 5000):
-        x = values_of(source, target, count)
-        if target == "float16":
-            x = np.where(np.abs(x.astype(np.float64)) > 65504, np.array(7, source), x)
-        want = x.astype(target)
-        if target == "float16" and source == "float32":  # the chip has none that are smaller
-            want = np.where(np.abs(want) < 2.0**-14, np.float16(0), want)
-            same(abs(run(toolkit, "TPU_CAST", {"to": 1}, [x])[0]), abs(want))  # zero has any sign
-            continue
-        check(toolkit, "TPU_CAST", {"to": CODES[target]}, x, want, modes=[count == 64])
-
-
-def test_cast_of_what_does_not_fit(toolkit: Toolkit) -> None:
-    x = np.array([300, -300, 1e9, -1e9, 3e9, -3e9, np.inf, -np.inf, 65519, 65520, 1e-9], np.float32)
-    limits = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1)}
-    for target, (low, high) in limits.items():
-        want = np.clip(x.astype(np.float64), low, high).astype(np.int64).astype(target)
-        check(toolkit, "TPU_CAST", {"to": CODES[target]}, x, want)
-    with np.errstate(over="ignore"):
-        check(toolkit, "TPU_CAST", {"to": 1}, x, np.where(x == np.float32(1e-9), 0, x).astype(np.float16))
-
-
-def test_cast_of_every_half(toolkit: Toolkit) -> None:
-    x = np.arange(65536, dtype=np.uint16).view(np.float16)
-    (y,) = run(toolkit, "TPU_CAST", {"to": 0}, [x])
-    want = x.astype(np.float32)
-    assert np.array_equal(np.isnan(y), np.isnan(want))
-    numbers = ~np.isnan(want)
-    same(y[numbers], want[numbers])
-
-
-def test_cast_that_is_impossible(toolkit: Toolkit) -> None:
-    for to in (-1, 8):
-        refused(toolkit, "TPU_CAST", {"to": to}, sample((2, 3)))
 
 
 # ---- large tensors ----

@@ -9,26 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError, UsageError
+from tests.layer_checks import Array, built_in_layers
 from user_layers.graph import Graph
 from user_layers.onnx.resize import Resize
 from user_layers.toolkit import Toolkit
 
-Array = NDArray[Any]
 FEW = settings(max_examples=20, deadline=None, derandomize=True)
 
 
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    """The built-in layers alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        toolkit = Toolkit()
-        assert toolkit.workspace is None
-        assert "TPU_RESIZE" in toolkit.ops  # what has to be built is built here, not in an example
-    with toolkit:
+    with built_in_layers(tmp_path_factory.mktemp("nowhere")) as toolkit:
         yield toolkit
 
 

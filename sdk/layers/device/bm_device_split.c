@@ -30,7 +30,8 @@ static bool piece_sizes(const tpu_split_param_t *p, int extent, int count, int *
 __BM_SHAPE__(TPU_SPLIT)
 int split_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                 tpu_tensor_t *out_tensors, const int out_num) {
-    if (param_size != (int)sizeof(tpu_split_param_t) || in_num != 1 || out_num < 1 || out_num > 16) return BM_LAYER_PARAM_INVALID;
+    if (param_size != (int)sizeof(tpu_split_param_t) || in_num != 1 || out_num < 1 || out_num > 16)
+        return BM_LAYER_PARAM_INVALID;
     const tpu_split_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
     const int axis = layer_axis(p->axis, (int)in->dims);
