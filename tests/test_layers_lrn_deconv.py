@@ -12,10 +12,22 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
-from tests.window_layers import MODES, Array, Double, Pads, close, run, sample, window_param
+from tests.window_layers import (
+    MODES,
+    Array,
+    Double,
+    Pads,
+    close,
+    convolution,
+    pool,
+    run,
+    sample,
+    window_param,
+)
 from tests.workspaces import make_workspace
 from user_layers.build.targets import build_layers
-from user_layers.onnx.layouts import channel_bias, deconv_weights
+from user_layers.graph import Graph
+from user_layers.onnx.layouts import channel_bias, conv_weights, deconv_weights
 from user_layers.toolkit import Toolkit
 
 
@@ -163,6 +175,38 @@ def test_transposed_convolutions_in_groups_that_are_cut(toolkit: Toolkit, stride
 def test_a_transposed_convolution_that_is_cut_over_input_channels(toolkit: Toolkit) -> None:
     x, w = sample(1, 600, 4, 5), sample(600, 3, 16, 16, seed=1)
     check_transposed(toolkit, x, w, stride=(8, 8), pads=(4, 4, 4, 4))
+
+
+@pytest.mark.parametrize("opt", [2, 0])
+def test_several_windows_one_after_the_other(toolkit: Toolkit, opt: int) -> None:
+    """Convolution, maximum, grouped and transposed convolution, average: halos through all of them."""
+    x, w, v = sample(1, 16, 260, 250), sample(64, 16, 3, 3, seed=1), sample(64, 32, 3, 5, seed=2)
+    t, b = sample(64, 3, 4, 4, seed=3), sample(64, seed=4)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", x.shape)
+    constants = {"w": conv_weights(w), "b": channel_bias(b), "v": conv_weights(v, 2), "t": deconv_weights(t)}
+    for name, values in constants.items():
+        graph.add_const(name, values)
+    one, two, ones = (1, 1), (2, 2), (1, 1, 1, 1)
+    graph.add_tpu_layer(
+        "TPU_CONV", ["x", "w", "b"], {"groups": 1, **window_param((3, 3), one, ones, one)}, ["p"]
+    )
+    graph.add_tpu_layer("TPU_POOL", ["p"], {"mode": 0, **window_param((3, 3), two, ones, one)}, ["q"])
+    graph.add_tpu_layer(
+        "TPU_CONV", ["q", "v"], {"groups": 2, **window_param((3, 5), one, (1, 2, 1, 2), one)}, ["r"]
+    )
+    graph.add_tpu_layer(
+        "TPU_DECONV", ["r", "t"], {"groups": 1, **window_param((4, 4), two, ones, one)}, ["s"]
+    )
+    graph.add_tpu_layer("TPU_POOL", ["s"], {"mode": 1, **window_param((5, 5), one, (2,) * 4, one)}, ["y"])
+    lines: list[str] = []
+    graph.compile(opt=opt, log=lines.append)
+    (y,) = graph.run({"x": x})
+    assert all("group 0" in line and "over h" in line for line in lines) or opt == 0
+    p = convolution(x, w, b, 1, one, one, ones)
+    r = convolution(pool(p, 0, (3, 3), two, one, ones, (0, 0), 0), v, None, 2, one, one, (1, 2, 1, 2))
+    want = pool(transposed(r, t, None, 1, two, one, ones, (0, 0)), 1, (5, 5), one, one, (2,) * 4, (0, 0), 0)
+    close(y.astype(np.float32), want)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
-from tests.window_layers import MODES, Array, Double, Pads, close, run, sample, window_param, windows
+from tests.window_layers import MODES, Array, Pads, close, convolution, pool, run, sample, window_param
 from tests.workspaces import make_workspace
 from user_layers.build.targets import build_layers
 from user_layers.onnx.layouts import channel_bias, conv_weights
@@ -28,24 +27,6 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
 
 
 # ---- convolution ----
-
-
-def convolution(
-    x: NDArray[Any],
-    w: Array,
-    b: Array | None,
-    groups: int,
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    pads: Pads,
-) -> Double:
-    seen = windows(x, w.shape[2:], stride, dilation, pads, 0)
-    n, c = seen.shape[:2]
-    apart = seen.reshape(n, groups, c // groups, *seen.shape[2:])
-    weights = w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
-    y: Double = np.einsum("ngcyxhw,gochw->ngoyx", apart, weights, optimize=True)
-    y = y.reshape(n, -1, *y.shape[3:])
-    return y if b is None else y + b.reshape(1, -1, 1, 1)
 
 
 def check_convolution(
@@ -219,31 +200,6 @@ def test_a_convolution_that_makes_no_sense(
 
 
 # ---- pools ----
-
-
-def pool(
-    x: NDArray[Any],
-    mode: int,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    pads: Pads,
-    extra: Sequence[int],
-    include: int,
-) -> Double:
-    around = pads[0], pads[1], pads[2] + extra[0], pads[3] + extra[1]
-    if mode == 0:
-        largest: Double = windows(x, kernel, stride, dilation, around, -np.inf).max((4, 5))
-        return largest
-    counted = np.ones((1, 1, *x.shape[2:]))
-    if include:
-        counted = np.pad(counted, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])), constant_values=1)
-        around_counted = 0, 0, extra[0], extra[1]
-    else:
-        around_counted = around
-    count = windows(counted, kernel, stride, dilation, around_counted, 0).sum((4, 5))
-    mean: Double = windows(x, kernel, stride, dilation, around, 0).sum((4, 5)) / count
-    return mean
 
 
 def check_pool(

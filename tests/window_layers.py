@@ -80,3 +80,46 @@ def window_param(
     if dilation is not None:
         param |= {"dilation_h": dilation[0], "dilation_w": dilation[1]}
     return param | dict(zip(("pad_top", "pad_left", "pad_bottom", "pad_right"), pads, strict=True))
+
+
+def convolution(
+    x: NDArray[Any],
+    w: Array,
+    b: Array | None,
+    groups: int,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    pads: Pads,
+) -> Double:
+    seen = windows(x, w.shape[2:], stride, dilation, pads, 0)
+    n, c = seen.shape[:2]
+    apart = seen.reshape(n, groups, c // groups, *seen.shape[2:])
+    weights = w.astype(np.float64).reshape(groups, -1, *w.shape[1:])
+    y: Double = np.einsum("ngcyxhw,gochw->ngoyx", apart, weights, optimize=True)
+    y = y.reshape(n, -1, *y.shape[3:])
+    return y if b is None else y + b.reshape(1, -1, 1, 1)
+
+
+def pool(
+    x: NDArray[Any],
+    mode: int,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    pads: Pads,
+    extra: Sequence[int],
+    include: int,
+) -> Double:
+    around = pads[0], pads[1], pads[2] + extra[0], pads[3] + extra[1]
+    if mode == 0:
+        largest: Double = windows(x, kernel, stride, dilation, around, -np.inf).max((4, 5))
+        return largest
+    counted = np.ones((1, 1, *x.shape[2:]))
+    if include:
+        counted = np.pad(counted, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])), constant_values=1)
+        around_counted = 0, 0, extra[0], extra[1]
+    else:
+        around_counted = around
+    count = windows(counted, kernel, stride, dilation, around_counted, 0).sum((4, 5))
+    mean: Double = windows(x, kernel, stride, dilation, around, 0).sum((4, 5)) / count
+    return mean
