@@ -17,6 +17,7 @@ from firmware_sim.errors import TpulayerError
 from tests.workspaces import ROOT, make_workspace
 from user_layers.build.targets import build_layers
 from user_layers.graph import Graph
+from user_layers.onnx import convert_elementwise
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[Any]
@@ -262,7 +263,8 @@ LOGIC: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def test_every_operation_of_the_headers_is_tested() -> None:
+def test_every_operation_of_the_headers_is_tested_and_known_to_the_importer() -> None:
+    assert UNARY == convert_elementwise.UNARY and BINARY == convert_elementwise.BINARY
     assert FUNCTIONS.keys() == UNARY.keys()
     assert PAIRS.keys() | LOGIC.keys() == BINARY.keys()
 
