@@ -220,6 +220,16 @@ def test_softmax_is_stable(toolkit: Toolkit) -> None:
         assert np.allclose(got, want, rtol=1e-5, atol=1e-37)
 
 
+@pytest.mark.parametrize("log", [0, 1])
+@pytest.mark.parametrize("length", [3, 30_000])
+def test_softmax_of_nan(toolkit: Toolkit, length: int, log: int) -> None:
+    x = sample((2, length))
+    x[1, 2] = np.nan
+    (got,) = run(toolkit, "TPU_SOFTMAX", [x], {"axis": 1, "log": log})
+    assert np.isnan(got[1]).all()
+    near(got[:1], softmax(x[:1], {"axis": 1, "log": log}))
+
+
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(
     shape=st.lists(st.sampled_from([1, 2, 7, 33, 64, 65]), min_size=1, max_size=4),
@@ -316,6 +326,12 @@ def test_reductions_of_wrong_parameters(toolkit: Toolkit) -> None:
     refused(toolkit, "TPU_REDUCE", x, {"kind": 10})
     refused(toolkit, "TPU_REDUCE", x, {"axes_num": 1, "axes": [2]})
     refused(toolkit, "TPU_REDUCE", x, {"axes_num": 2, "axes": [1, -1]})
+
+
+def test_norms_of_exceptions(toolkit: Toolkit) -> None:
+    x = np.array([[0, 0], [np.inf, -1], [np.nan, 1], [1e-15, 0], [1e15, 0]], np.float32)
+    (got,) = run(toolkit, "TPU_REDUCE", [x], {"kind": 6, "axes_num": 1, "axes": [1]})
+    assert np.allclose(got, reduction(x, "l2", [1], 0), rtol=1e-6, atol=0, equal_nan=True)
 
 
 def test_logarithms_of_exceptions(toolkit: Toolkit) -> None:

@@ -75,11 +75,18 @@ static void logarithm(const void *param, const bm_job *job) {
         okk_bdc_add(job->y.addr, job->y.addr, job->x[1].addr, &job->shape, NULL, NULL, NULL);
 }
 
-/* log in place of `count` numbers, plus those at `added` (0: none). */
-static void take_logarithm(system_addr_t numbers, system_addr_t added, int count) {
-    bm_tiling t = {.operands = added == 0 ? 1 : 2, .work_buffers = 2, .dims = 1, .extent = {count},
+/* y = square root of x0 */
+static void root(const void *param, const bm_job *job) {
+    (void)param;
+    const dim4 flat = bm_flat(&job->shape);
+    bm_sqrt(job->y.addr, job->x[0].addr, bm_work(job, 0), bm_work(job, 1), bm_work(job, 2), bm_work(job, 3), &flat);
+}
+
+/* The function of each of `count` numbers in their place, beside those at `added` (0: none). */
+static void each(bm_job_function function, system_addr_t numbers, system_addr_t added, int count) {
+    bm_tiling t = {.operands = added == 0 ? 1 : 2, .work_buffers = 4, .dims = 1, .extent = {count},
                    .step = {{1, 1, 1}}, .addr = {numbers, numbers, added}};
-    bm_run_tiles(t, logarithm, &t);
+    bm_run_tiles(t, function, &t);
 }
 
 /* ---- one run of dimensions that lie together ---- */
@@ -111,7 +118,6 @@ static void reduce_run(const reducing *w, system_addr_t in, system_addr_t out, i
         if (w->first) r.before = BM_BEFORE_ABS;
         break;
     case REDUCE_L2:
-        if (w->last) r.after = BM_AFTER_ROOT;
         if (w->first) r.before = BM_BEFORE_SQUARE;
         break;
     case REDUCE_SUM_SQUARE:
@@ -122,7 +128,8 @@ static void reduce_run(const reducing *w, system_addr_t in, system_addr_t out, i
     }
     if (w->kind != REDUCE_LOG_SUM_EXP) {
         bm_reduce(&r, w->partial);
-        if (w->kind == REDUCE_LOG_SUM && w->last) take_logarithm(out, 0, outer * inner);
+        if (w->kind == REDUCE_LOG_SUM && w->last) each(logarithm, out, 0, outer * inner);
+        if (w->kind == REDUCE_L2 && w->last) each(root, out, 0, outer * inner);
         return;
     }
     /* The logarithms of sums of powers that one run gives are such numbers again for the next run. */
@@ -135,7 +142,7 @@ static void reduce_run(const reducing *w, system_addr_t in, system_addr_t out, i
     r.out = out;
     r.fold = BM_FOLD_SUM;
     bm_reduce(&r, w->partial);
-    take_logarithm(out, w->largest, outer * inner);
+    each(logarithm, out, w->largest, outer * inner);
 }
 
 /* ---- all dimensions: runs, the innermost first ---- */

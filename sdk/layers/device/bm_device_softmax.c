@@ -1,6 +1,6 @@
 /* TPU_SOFTMAX: e^x / sum of e^x over dimensions that lie together, or the logarithm of it, for any shape. The
- * largest x is subtracted first. Errors are below 1e-5 of each value; e^x below 1.2e-38 is 0. A NaN among the inputs
- * counts as the smallest number. */
+ * largest x is subtracted first. Errors are below 1e-5 of each value; e^x below 1.2e-38 is 0. A NaN makes
+ * all results of its sum NaN. */
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
@@ -61,7 +61,8 @@ static void compute(const softmax *j, const bm_reduce_share *s, local_addr_t y, 
     bm_fold_rows(BM_FOLD_MAX, work, x, s->channels, s->rows, s->width);
     with_row(okk_bdc_sub, x, x, work, s);
     if (j->log) okk_bdc_32bit_cpy(y, x, &flat, NULL, NULL); /* the differences are needed again */
-    bm_power(power, j->log ? y : x, work, &flat);
+    const dim4 lines = bm_flat(&flat);
+    bm_exp(power, j->log ? y : x, work, &lines);
     bm_fold_rows(BM_FOLD_SUM, work, power, s->channels, s->rows, s->width);
     if (j->log) {
         /* `power` and y are free now. */

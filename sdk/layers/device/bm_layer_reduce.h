@@ -20,7 +20,7 @@
 
 enum { BM_FOLD_SUM, BM_FOLD_MAX, BM_FOLD_MIN, BM_FOLD_PROD };    /* how two elements become one */
 enum { BM_BEFORE_NOTHING, BM_BEFORE_ABS, BM_BEFORE_SQUARE };     /* what happens to each element first */
-enum { BM_AFTER_NOTHING, BM_AFTER_SCALE, BM_AFTER_ROOT };        /* and to the result: times factor, square root */
+enum { BM_AFTER_NOTHING, BM_AFTER_SCALE };                       /* and to the result: times factor */
 
 typedef struct {
     system_addr_t in, out;
@@ -161,7 +161,6 @@ static inline void bm_reduce_compute(const bm_reduction *r, const bm_reduce_shar
     else
         bm_fold_two(r->fold, out, out, x, &made, NULL, NULL, &from);
     if (last && r->after == BM_AFTER_SCALE) okk_bdc_mul_C(out, out, r->factor, &made, NULL, NULL);
-    if (last && r->after == BM_AFTER_ROOT) okk_bdc_sqrt(out, out, &made);
 }
 
 /* One run: lanes hold outer or inner elements. */

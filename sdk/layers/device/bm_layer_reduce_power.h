@@ -2,24 +2,17 @@
 #ifndef BM_LAYER_REDUCE_POWER_H
 #define BM_LAYER_REDUCE_POWER_H
 
+#include "bm_layer_functions.h"
 #include "bm_layer_tiles.h"
 #include "okk.h"
-
-#define BM_POWER_LOWEST (-103.0f) /* what the chip's exponential takes; the result is 0 from -88 on */
-#define BM_POWER_SERIES 12        /* terms of e^x for |x| < 1 */
-
-/* y = e^x for x up to 88; x is overwritten, y and work are other buffers. */
-static inline void bm_power(local_addr_t y, local_addr_t x, local_addr_t work, const dim4 *shape) {
-    okk_bdc_max_C(x, x, BM_POWER_LOWEST, shape, NULL, NULL);
-    okk_bdc_exp_tunable(y, x, work, shape, BM_POWER_SERIES);
-}
 
 /* y = e^(x0 - x1); needs a work buffer. */
 static inline void bm_power_of_difference(const void *param, const bm_job *job) {
     (void)param;
     const local_addr_t x = job->x[0].addr;
     okk_bdc_sub(x, x, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
-    bm_power(job->y.addr, x, bm_work(job, 0), &job->shape);
+    const dim4 flat = bm_flat(&job->shape);
+    bm_exp(job->y.addr, x, bm_work(job, 0), &flat);
 }
 
 /* The result and operand 0 are [outer, reduced, inner], the other operands [outer, inner]. */
