@@ -197,3 +197,18 @@ def test_files_that_are_no_arrays(
     words = ["run_kernel", "--kernel", str(source), "--name", "axpy", "--in", f"x_addr={path}"]
     assert cli(words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_watchdog_can_be_set(tmp_path: Path) -> None:
+    (tmp_path / "slow.c").write_text(
+        '#include "okk.h"\n#include <time.h>\n'
+        "void slow(const void *args) {\n"
+        "    (void)args;\n"
+        "    struct timespec start, now;\n"
+        "    clock_gettime(CLOCK_MONOTONIC, &start);\n"
+        "    do clock_gettime(CLOCK_MONOTONIC, &now); while (now.tv_sec - start.tv_sec < 2);\n"
+        "}\nOKKERNEL_FUNC_REGISTER(slow)\n"
+    )
+    with pytest.raises(DeviceError, match=r"slow gave no sign of progress for 0\.2 s"):
+        run_kernel(tmp_path / "slow.c", "slow", watchdog=0.2)
+    run_kernel(tmp_path / "slow.c", "slow", watchdog=60)

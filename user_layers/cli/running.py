@@ -114,6 +114,7 @@ def run_kernel(
     include: Annotated[list[Path] | None, typer.Option("--include", help="Folder with headers.")] = None,
     firmware: Annotated[str, typer.Option("--firmware", help="native or arm.")] = "native",
     sanitize: Annotated[bool, typer.Option("--sanitize", help="Check the kernel's C while it runs.")] = False,
+    watchdog: Annotated[float, typer.Option("--watchdog", help="Seconds without progress to wait.")] = 1.0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
@@ -121,7 +122,17 @@ def run_kernel(
 
     words = (arg or [], given or [], wanted or [])
     typer.echo(
-        run(kernel, name, *words, struct, include or [], as_json=json, kind=firmware, sanitize=sanitize)
+        run(
+            kernel,
+            name,
+            *words,
+            struct,
+            include or [],
+            as_json=json,
+            kind=firmware,
+            sanitize=sanitize,
+            watchdog=watchdog,
+        )
     )
 
 

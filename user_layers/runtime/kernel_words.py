@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import CLOCK_HZ
+from firmware_sim.device import WATCHDOG
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware import kind_named, usual_kind
 from user_layers.files import write_atomic
@@ -109,6 +110,7 @@ def run(
     as_json: bool,
     kind: str | None = None,
     sanitize: bool = False,
+    watchdog: float = WATCHDOG,
 ) -> str:
     """Run and write the outputs' files; the text for the terminal."""
     usual = None if sanitize else usual_kind()
@@ -124,6 +126,7 @@ def run(
         includes=includes,
         kind=known or "native",
         sanitize=sanitize,
+        watchdog=watchdog,
     )
     lines = []
     for member, out, path in wanted:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.device import Device
+from firmware_sim.device import WATCHDOG, Device
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware import Kind
 from user_layers.build.kernel import kernel_firmware
@@ -49,13 +49,15 @@ def run_kernel(
     includes: Sequence[Path] = (),
     report: Reporter | None = None,
     kind: Kind = "native",
+    watchdog: float = WATCHDOG,
     sanitize: bool = False,
 ) -> Result:
     """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
 
     inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
     the arrays; arguments name the other members. An array that is input and output is named in both. kind:
-    arm runs the images for the chip's controller. sanitize: with checks of the C, see docs/free-kernels.md.
+    arm runs the images for the chip's controller. watchdog: seconds without progress after which a kernel is
+    stopped. sanitize: with checks of the C, see docs/free-kernels.md.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
     sources = [source] if isinstance(source, Path) else list(source)
@@ -75,7 +77,7 @@ def run_kernel(
             raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
     if kind == "arm":
         image = kernel_firmware(sources, includes, report, kind="arm", sanitize=sanitize)
-    with Device(image) as device:
+    with Device(image, watchdog=watchdog) as device:
         if name not in device.query().kernels:
             raise UsageError(
                 f"{', '.join(p.name for p in sources)} registers no kernel {name}",
