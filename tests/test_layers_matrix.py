@@ -295,7 +295,8 @@ def reduces(toolkit: Toolkit, x: Array, kind: str, axes: Sequence[int], keep: in
         ((3, 5000, 5), (1,)),
         ((2, 3, 4, 5, 6), (0, -3, 4)),  # three runs of dimensions
         ((4, 1, 3), (1,)),  # every number by itself
-        ((9000, 130), (0,)),  # inner elements on the lanes, rows cut
+        ((9000, 130), (0,)),
+        ((3000, 1100), (0,)),  # inner elements on the lanes, rows cut
         ((6500, 9), (1,)),  # more rows than an instruction has channels
         ((3, 4, 5), ()),
     ],

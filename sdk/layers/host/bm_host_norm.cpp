@@ -1,5 +1,7 @@
 #include "bm_host_norm.h"
 
+#include "bm_host_reduce_bytes.h"
+
 // Partial results of reductions, one number for all that is normalized together, and one for each channel.
 bm_size_t NormDescriptor::get_global_buffer_size() {
     const tpu_norm_param_t *p = param<tpu_norm_param_t>();
@@ -8,5 +10,5 @@ bm_size_t NormDescriptor::get_global_buffer_size() {
     int axis = p->groups != 0 ? 2 : p->axis < 0 ? p->axis + (int)shape.size() : p->axis;
     bm_size_t rows = 1;
     for (int d = 0; d < axis && d < (int)shape.size(); d++) rows *= (bm_size_t)shape[(std::size_t)d];
-    return 32768 + 8 * rows;
+    return REDUCE_BYTES + 8 * rows;
 }
