@@ -131,6 +131,24 @@ CASES = {
         x={"x": (2, 3, 9)},
         c={"w": f32(4, 3, 3), "b": f32(4)},
     ),
+    "transposed convolution": Case(
+        node("ConvTranspose", "x w b", strides=[2, 3], pads=[1, 0, 1, 2], output_padding=[1, 1], group=2),
+        x={"x": (1, 4, 5, 6)},
+        c={"w": f32(4, 3, 3, 4), "b": f32(6)},
+    ),
+    "transposed convolution of a shape": Case(
+        node("ConvTranspose", "x w", strides=[2, 2], auto_pad="SAME_UPPER"),
+        x={"x": (1, 2, 5, 6)},
+        c={"w": f32(2, 3, 3, 3)},
+    ),
+    "transposed convolution, given shape": Case(
+        node("ConvTranspose", "x w", strides=[3, 2], output_shape=[10, 8], output_padding=[1, 1]),
+        x={"x": (1, 1, 3, 3)},
+        c={"w": f32(1, 2, 3, 3)},
+    ),
+    "transposed convolution, one dimension": Case(
+        node("ConvTranspose", "x w", strides=[2], dilations=[2]), x={"x": (2, 3, 5)}, c={"w": f32(3, 2, 3)}
+    ),
     "max pool": Case(
         node("MaxPool", "x", kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]), x={"x": (1, 3, 9, 8)}
     ),

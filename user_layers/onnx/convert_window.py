@@ -143,3 +143,61 @@ def lrn(to: Lowering, node: Node) -> None:
     for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)):
         param[name] = float(node.attributes.get(name, default))
     to.simple("TPU_LRN", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts("ConvTranspose")
+def conv_transpose(to: Lowering, node: Node) -> None:
+    """Pads follow from the shape of the output, where it is given or to be kept."""
+    to.need_float(*node.inputs)
+    weights = to.known(node, 1)
+    assert weights is not None
+    if weights.ndim not in (3, 4):
+        raise Unsupported(f"{weights.ndim - 2} spatial dimensions; layers have one or two")
+    rank = weights.ndim - 2
+    extents, lengths = (to.shape(name)[2:] for name in (node.inputs[0], node.outputs[0]))
+    plain = Node(node.op, node.domain, node.name, node.inputs, node.outputs, _without_pads(node))
+    window = _window(plain, extents, weights.shape[2:])
+    groups = int(node.attributes.get("group", 1))
+    more = [int(v) for v in node.attributes.get("output_padding", [0] * rank)]
+    before, after = _transposed_pads(node, window, extents, lengths, more)
+    param = {"groups": groups, **window.fields()}
+    for side, values in (("before", before), ("after", after)):
+        names = {"before": ("pad_top", "pad_left"), "after": ("pad_bottom", "pad_right")}[side]
+        param |= dict(zip(names, (0, *values) if rank == 1 else values, strict=True))
+    param |= dict(zip(("output_pad_h", "output_pad_w"), (0, *more) if rank == 1 else more, strict=True))
+    if min(*before, *after) < 0:
+        raise Unsupported("an output that is larger than the windows reach")
+    if weights.ndim == 3:
+        weights = weights[:, :, None, :]
+    inputs = [
+        _planes(to, node, node.inputs[0]),
+        to.add_const(layouts.deconv_weights(weights, groups), f"{node.inputs[1]}:deconv"),
+    ]
+    bias = to.known(node, 2)
+    if bias is not None:
+        inputs.append(to.add_const(layouts.channel_bias(bias), f"{node.inputs[2]}:bias"))
+    _result(to, node, "TPU_DECONV", inputs, param)
+
+
+def _without_pads(node: Node) -> dict[str, object]:
+    return {k: v for k, v in node.attributes.items() if k not in ("pads", "auto_pad", "output_padding")}
+
+
+def _transposed_pads(
+    node: Node, window: Window, extents: tuple[int, ...], lengths: tuple[int, ...], more: list[int]
+) -> tuple[list[int], list[int]]:
+    """Elements cut off at both ends of each axis, from the output's extents (ONNX, ConvTranspose)."""
+    rank = len(extents)
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    if auto in ("NOTSET", "VALID") and "output_shape" not in node.attributes:
+        pads = [int(v) for v in node.attributes.get("pads", [0] * 2 * rank)]
+        return pads[:rank], pads[rank:]
+    before, after = [], []
+    for i, (extent, length) in enumerate(zip(extents, lengths, strict=True)):
+        axis = i + 2 - rank
+        reach = (window.kernel[axis] - 1) * window.dilation[axis] + 1
+        total = window.stride[axis] * (extent - 1) + more[i] + reach - length
+        small, large = total // 2, total - total // 2
+        before.append(small if auto == "SAME_UPPER" else large)
+        after.append(large if auto == "SAME_UPPER" else small)
+    return before, after
