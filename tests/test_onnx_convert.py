@@ -319,6 +319,29 @@ def test_what_no_layer_computes_is_named(toolkit: Toolkit, tmp_path: Path) -> No
     assert "product" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("nodes", "shapes", "why"),
+    [
+        ([node("Dropout", "x", "y z")], {"x": (3,)}, "the mask as an output"),
+        ([node("MatMul", "x x")], {"x": (3,)}, "a result without dimensions"),
+        ([node("MaxPool", "x", "y i", kernel_shape=[2])], {"x": (1, 2, 4)}, "indices of the maxima"),
+        ([node("Conv", "x w")], {"x": (1, 2, 4), "w": (1, 2, 3)}, "'w' is computed; it must be a constant"),
+        ([node("GlobalMaxPool", "x")], {"x": (1, 2, 3, 4, 5)}, "only one or two spatial dimensions"),
+    ],
+)
+def test_what_a_layer_cannot_do_is_said(
+    nodes: list[Any], shapes: dict[str, tuple[int, ...]], why: str, toolkit: Toolkit, tmp_path: Path
+) -> None:
+    outputs = tuple(nodes[0].output)
+    model = make_model(nodes, shapes, outputs[:1])
+    for name in outputs[1:]:
+        kind = onnx.TensorProto.BOOL if nodes[0].op_type == "Dropout" else onnx.TensorProto.INT64
+        model.graph.output.append(helper.make_tensor_value_info(name, kind, None))
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    with pytest.raises(CompileError, match=re.escape(why)):
+        graph_from_onnx(tmp_path / "model.onnx", toolkit=toolkit)
+
+
 def test_custom_nodes_and_maps(toolkit: Toolkit, tmp_path: Path) -> None:
     """A node in the domain tpulayer is a layer; --map makes one of any. Attributes are parameters."""
     custom = helper.make_node("TPU_CONST_BINARY", ["x"], ["m"], domain="tpulayer", value=3.0, binary_op=2)

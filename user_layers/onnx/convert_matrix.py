@@ -11,6 +11,8 @@ from user_layers.onnx.model import Node
 @converts("MatMul")
 def matmul(to: Lowering, node: Node) -> None:
     to.need_float(*node.inputs)
+    if not to.shape(node.outputs[0]):
+        raise Unsupported("a result without dimensions")
     param = {"trans_a": 0, "trans_b": 0, "alpha": 1.0}
     to.simple("TPU_MATMUL", node, [to.tensor(name) for name in node.inputs], param)
 

@@ -35,6 +35,8 @@ def reshape(to: Lowering, node: Node) -> None:
 
 @converts("Identity", "Dropout")
 def copy(to: Lowering, node: Node) -> None:
+    if any(name and to.is_used(name) for name in node.outputs[1:]):
+        raise Unsupported("the mask as an output")
     to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
 
 
@@ -132,9 +134,9 @@ def depth_to_space(to: Lowering, node: Node) -> None:
 
 @converts("SpaceToDepth")
 def space_to_depth(to: Lowering, node: Node) -> None:
-    to.simple(
-        "TPU_SPACE_TO_DEPTH", node, [to.tensor(node.inputs[0])], {"block": int(node.attributes["blocksize"])}
-    )
+    crd = int(node.attributes.get("mode", "DCR") == "CRD")
+    param = {"block": int(node.attributes["blocksize"]), "crd": crd}
+    to.simple("TPU_SPACE_TO_DEPTH", node, [to.tensor(node.inputs[0])], param)
 
 
 @converts("Gather")

@@ -88,6 +88,10 @@ class Lowering:
             raise Unsupported(f"the shape of {name!r} is not known")
         return found
 
+    def is_used(self, name: str) -> bool:
+        """Whether a node reads a value or the model gives it out."""
+        return name in self.model.consumers or any(value.name == name for value in self.model.outputs)
+
     def is_float(self, name: str) -> bool:
         return self.model.value(name).dtype == np.float32
 
