@@ -44,11 +44,6 @@ int reshape_global(const void *param, const int param_size, const tpu_tensor_t *
                    const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
                    const int out_num) {
     (void)param, (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
-    /* Nothing to do where the output shares the input's memory; otherwise a copy. */
-    const tpu_tensor_t *in = &in_tensors[0];
-    if (in->addr == out_tensors[0].addr) return BM_LAYER_OK;
-    okk_initialize();
-    bm_move_straight(out_tensors[0].addr, in->addr, in->elem_num, bm_element_bytes(in->dtype));
-    okk_poll();
+    bm_move_whole(&out_tensors[0], &in_tensors[0]);
     return BM_LAYER_OK;
 }

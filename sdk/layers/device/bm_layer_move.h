@@ -36,6 +36,10 @@ void bm_move_fill(u64 dst, unsigned int value, const bm_move *m, int bytes);
 /* count elements one after the other. */
 void bm_move_straight(u64 dst, u64 src, int count, int bytes);
 
+/* What a layer does that only gives its input another shape: nothing where the output shares its memory, otherwise
+ * a copy. */
+void bm_move_whole(const tpu_tensor_t *out, const tpu_tensor_t *in);
+
 /* ---- axes that are read by a list of indices ---- */
 
 /* Element i of the list; list is what the caller gave along. */
