@@ -51,7 +51,7 @@ def fuse_affine(model: Model) -> Model:
             and conv is not None
             and conv.op == "Conv"
             and alone(source)
-            and _constant(model, conv)
+            and all(name in constants for name in conv.inputs[1:] if name)
         ):
             nodes[at] = _folded(conv, node.outputs[0], step, constants)
             made[node.outputs[0]] = at
@@ -108,12 +108,6 @@ def _batch_normalization(model: Model, node: Node) -> tuple[str, _Affine] | None
     scale, shift, mean, variance = (model.constants[name].astype(np.float64) for name in node.inputs[1:5])
     factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
     return node.inputs[0], _Affine(factor, shift - mean * factor)
-
-
-def _constant(model: Model, conv: Node) -> bool:
-    return all(
-        name in model.constants or name.endswith((":scaled", ":shifted")) for name in conv.inputs[1:] if name
-    )
 
 
 def _folded(conv: Node, output: str, step: _Affine, constants: dict[str, Array]) -> Node:
