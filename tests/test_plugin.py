@@ -73,6 +73,26 @@ class XDescriptor : public bmcompiler::LayerDescriptor {
         return 4;
     }
     int forward_height(int h) override { return h / 2; }
+    std::vector<int> prepared_shape(int i) override {
+        if (mode() == 205) throw std::runtime_error("no such weights");
+        if (mode() == 206) return std::vector<int>(9, 1);
+        if (mode() == 207) return {2, 0};
+        if (i == 1) return {};
+        const auto &s = layer().inputs.at(i).shape;
+        return {mode() == 208 ? ++calls : 1, s.at(2), s.at(1) * s.at(0)};
+    }
+    DATA_TYPE_T prepared_dtype(int i) override {
+        if (mode() == 209) return static_cast<DATA_TYPE_T>(9);
+        return mode() == 210 ? DTYPE_FP32 : LayerDescriptor::prepared_dtype(i);
+    }
+    void prepare(int i, const void *constant, void *prepared) override {
+        const auto *from = static_cast<const short *>(constant);
+        auto *to = static_cast<short *>(prepared);
+        if (mode() == 211) to[6] = 1;
+        if (mode() == 212) to[0] = from[6];
+        if (mode() == 213) return LayerDescriptor::prepare(i, constant, prepared);
+        for (int k = 0; k < 5; k++) to[k] = from[5 - k];
+    }
 };
 """
 
@@ -81,9 +101,12 @@ def build(sources: Sources, prefix: str = "bmtpu") -> Path:
     """The plugin of a folder of layer sources."""
     out = sources.root / "generated"
     generate(sources.table(0x10000 if prefix == "bmbuiltin" else 0), out, prefix=prefix)
-    includes = [f"-I{p}" for p in (sdk_dir() / "include", sources.root / "host", out)]
+    return compiled(sources, out / f"{prefix}_host_entry.cpp")
+
+
+def compiled(sources: Sources, entry: Path, *flags: str) -> Path:
+    includes = [f"-I{p}" for p in (sdk_dir() / "include", sources.root / "host", sources.root / "generated")]
     library = sources.root / f"libbmplugin_{sources.root.name}.so"
-    entry = str(out / f"{prefix}_host_entry.cpp")
     compile_text(
         "c++",
         [
@@ -94,7 +117,8 @@ def build(sources: Sources, prefix: str = "bmtpu") -> Path:
             "-Wextra",
             "-Werror",
             *includes,
-            entry,
+            *flags,
+            str(entry),
             "-o",
             str(library),
         ],
@@ -180,7 +204,7 @@ def test_numbers_and_arguments(plugins: PluginHost) -> None:
 
 
 def test_every_method_of_the_table_is_a_method_of_the_handle() -> None:
-    methods = {n for n in vars(DescriptorHandle) if not n.startswith("_")} - {"call"}
+    methods = {n for n in vars(DescriptorHandle) if not n.startswith("_")} - {"call", "prepared", "prepare"}
     assert methods == {m.name for m in METHODS}
 
 
@@ -201,6 +225,63 @@ def test_defaults(plugins: PluginHost) -> None:
         0,
         0,
     )
+
+
+WEIGHTS = bytes(range(12))  # of input a: 6 elements of 2 bytes
+
+
+def test_prepared_constants(plugins: PluginHost) -> None:
+    h = plugins.create(node())
+    assert h.prepared(0) == ((1, 3, 2), DType.INT16)
+    assert h.prepared(1) is None
+    assert h.prepare(0, WEIGHTS, 12) == bytes([10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 0])  # the last stays 0
+    assert plugins.create(node(210)).prepared(0) == ((1, 3, 2), DType.FP32)
+    plain = plugins.create(node(op_type=1))
+    assert plain.prepared(0) is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        (205, "exception: no such weights"),
+        (206, "prepared_shape has 9 dimensions, at most 8 are possible"),
+        (207, "exception: an extent of 0"),
+        (209, "exception: the type 9 is no DATA_TYPE_T"),
+    ],
+)
+def test_prepared_shapes_that_make_no_sense(plugins: PluginHost, mode: int, text: str) -> None:
+    with pytest.raises(CompileError) as e:
+        plugins.create(node(mode, "w_1")).prepared(0)
+    assert e.value.message == f"layer w_1 (TPU_X): XDescriptor::prepared_shape(0) failed: {text}"
+
+
+def test_preparing_checks_sizes(plugins: PluginHost) -> None:
+    h = plugins.create(node())
+    with pytest.raises(CompileError, match=r"prepare\(0\) failed: the constant has 10 bytes, its shape 12"):
+        h.prepare(0, WEIGHTS[:10], 12)
+    with pytest.raises(CompileError, match="prepared_shape is of 12 bytes now, before of 14"):
+        h.prepare(0, WEIGHTS, 14)
+    with pytest.raises(CompileError, match=r"prepare\(7\) failed: exception: "):
+        h.prepare(7, WEIGHTS, 12)
+    changing = plugins.create(node(208))
+    assert changing.prepared(0) == ((1, 3, 2), DType.INT16)
+    with pytest.raises(CompileError, match="prepared_shape is of 24 bytes now, before of 12"):
+        changing.prepare(0, WEIGHTS, 12)
+    with pytest.raises(CompileError, match="prepared_shape is given, prepare is not"):
+        plugins.create(node(213)).prepare(0, WEIGHTS, 12)
+
+
+@pytest.mark.parametrize("mode", [211, 212])
+def test_preparing_beyond_the_ends_is_a_crash(
+    library: Path, mode: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with PluginHost([library]) as plugins:
+        h = plugins.create(node(mode, "w_1"))
+        with pytest.raises(
+            CompileError, match=r"layer w_1 \(TPU_X\): XDescriptor::prepare\(0\) crashed: SIGSEGV"
+        ):
+            h.prepare(0, WEIGHTS, 12)
+    capfd.readouterr()
 
 
 def test_answers_are_kept(plugins: PluginHost) -> None:
@@ -302,8 +383,21 @@ def test_files_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 7; }\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "c.c"), "-o", str(tmp_path / "c.so")])
     text = load([tmp_path / "c.so"])
-    assert "made for version 7 of the plugin interface, this toolkit has version 1" in text
+    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 2" in text
     assert "rebuild_layers" in text
+
+
+def test_a_plugin_of_version_1_prepares_nothing(tmp_path: Path) -> None:
+    sources = Sources(tmp_path).layer(
+        device(struct="typedef struct { int mode; } tpu_x_param_t;"), DESCRIPTOR
+    )
+    generate(sources.table(0), tmp_path / "generated")
+    entry = tmp_path / "generated" / "bmtpu_host_entry.cpp"
+    entry.write_text(entry.read_text().replace("return BMPLUGIN_ABI_VERSION;", "return 1;"))
+    absent = ["-Dbmplugin_prepared=absent_1", "-Dbmplugin_prepare=absent_2"]
+    with PluginHost([compiled(sources, entry, *absent)]) as plugins:
+        h = plugins.create(node())
+        assert h.prepared(0) is None and h.backward_kh() == 9
 
 
 def test_two_plugins_with_one_op_type(library: Path, tmp_path: Path) -> None:

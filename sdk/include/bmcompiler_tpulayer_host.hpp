@@ -8,6 +8,8 @@
 #ifndef BMCOMPILER_TPULAYER_HOST_HPP
 #define BMCOMPILER_TPULAYER_HOST_HPP
 
+#include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -64,6 +66,19 @@ class LayerDescriptor {
     virtual TENSOR_TYPE_T input_type(int /*in_idx*/) { return BMNET_NEURON; }
     virtual bm_size_t get_local_buffer_size(const std::vector<int> & /*split_shape*/) { return 0; }
     virtual bool should_input_on_l2mem(int /*in_idx*/) { return false; }
+
+    // Constant inputs, laid out for the kernel when the net is compiled. Where prepared_shape is not empty, the
+    // layer's C functions get a constant of that shape and of prepared_dtype in place of the graph's one; prepare
+    // makes its elements. `constant` holds the elements as in layer().inputs[in_idx]; `prepared` is as long as
+    // prepared_shape and prepared_dtype say, and zeroed. Asked for constants only; outputs have no shape yet when
+    // prepared_shape and prepared_dtype are asked. All other methods go on seeing the graph's constant.
+    virtual std::vector<int> prepared_shape(int /*in_idx*/) { return {}; }
+    virtual DATA_TYPE_T prepared_dtype(int in_idx) {
+        return layer().inputs.at(static_cast<std::size_t>(in_idx)).dtype;
+    }
+    virtual void prepare(int /*in_idx*/, const void * /*constant*/, void * /*prepared*/) {
+        throw std::logic_error("prepared_shape is given, prepare is not");
+    }
 
     // What an output piece needs of the input (backward), and what an input gives (forward).
     virtual bool is_backslice_optimize_support_layer() { return false; }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define BMPLUGIN_ABI_VERSION 1
+#define BMPLUGIN_ABI_VERSION 2 /* 1: without bmplugin_prepared and bmplugin_prepare */
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
 #define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
@@ -46,8 +46,9 @@ typedef struct {
     bmplugin_tensor outputs[BMPLUGIN_MAX_TENSORS];
 } bmplugin_node;
 
-/* Virtual methods by number, in the order of class LayerDescriptor; get_name has its own function.
- * Integer arguments and result; get_local_buffer_size takes the split shape as its arguments. */
+/* Virtual methods by number, in the order of class LayerDescriptor; get_name and the three that prepare
+ * constants have functions of their own. Integer arguments and result; get_local_buffer_size takes the
+ * split shape as its arguments. */
 enum {
     BMPLUGIN_MUST_DYNAMIC_RUN = 1,
     BMPLUGIN_OUTPUT_SHAPE_IS_DYNAMIC,
@@ -82,6 +83,12 @@ void *bmplugin_create(const bmplugin_node *node);
 void bmplugin_destroy(void *handle);
 int32_t bmplugin_name(void *handle, char *text, uint32_t capacity);
 int32_t bmplugin_call(void *handle, int32_t method, const int64_t *args, uint32_t arg_num, int64_t *result);
+
+/* How constant input in_idx is laid out for the kernel: dims, shape[dims] and dtype; dims 0: as in the graph. */
+int32_t bmplugin_prepared(void *handle, int32_t in_idx, uint32_t *dims, int32_t *shape, int32_t *dtype);
+/* Lays it out: `prepared` is zeroed before. Both sizes in bytes; they must be those that the shapes and types say. */
+int32_t bmplugin_prepare(void *handle, int32_t in_idx, const void *constant, uint64_t constant_bytes, void *prepared,
+                         uint64_t prepared_bytes);
 const char *bmplugin_error(void);
 
 #ifdef __cplusplus

@@ -11,6 +11,7 @@ from types import TracebackType
 from firmware_sim.chip import MAX_SHAPE_DIMS, MAX_TENSORS
 from firmware_sim.errors import CompileError, TpulayerError, UsageError
 from firmware_sim.process import Child, Crash
+from firmware_sim.process_child import MAX_PAYLOAD
 from firmware_sim.wire import DType, TType
 from user_layers.plugin.methods import BY_NAME
 
@@ -225,6 +226,29 @@ class DescriptorHandle:
 
     def should_input_on_l2mem(self, in_idx: int) -> bool:
         return bool(self.call("should_input_on_l2mem", [in_idx]))
+
+    def prepared(self, in_idx: int) -> tuple[tuple[int, ...], DType] | None:
+        """Shape and type that the kernel gets a constant input in; None: those of the graph."""
+        reply, _ = self._host.request({"op": "prepared", "handle": self._handle, "input": in_idx})
+        shape = reply["shape"]
+        assert isinstance(shape, list)
+        return (tuple(shape), DType(int(str(reply["dtype"])))) if shape else None
+
+    def prepare(self, in_idx: int, constant: bytes, nbytes: int) -> bytes:
+        """The elements of a constant input as the kernel gets them, `nbytes` of them (see prepared)."""
+        if max(len(constant), nbytes) > MAX_PAYLOAD:
+            raise CompileError(
+                f"layer {self.node.name} ({self.layer.op_name}): input {in_idx}, a constant of {len(constant)} "
+                f"bytes that {self.layer.descriptor} makes {nbytes}, is too large to be prepared",
+                hint=f"at most {MAX_PAYLOAD} bytes",
+            )
+        header: dict[str, object] = {
+            "op": "prepare",
+            "handle": self._handle,
+            "input": in_idx,
+            "bytes": nbytes,
+        }
+        return self._host.request(header, constant)[1]
 
     def is_backslice_optimize_support_layer(self) -> bool:
         return bool(self.call("is_backslice_optimize_support_layer"))

@@ -6,6 +6,7 @@ The structures mirror sdk/include/bmplugin_abi.h; a test compares sizes and offs
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,13 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.process_child import Handler, Link
 from user_layers.plugin.methods import METHODS
 
-ABI_VERSION = 1
+ABI_VERSION = 2
+OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
 MAX_DIMS = 8
 MAX_TENSORS = 16
 HAS_LOCAL = 1
 _NAME_BYTES = 256
+_LIBC = ctypes.CDLL(None)
 _NAMES = {m.number: m.name for m in METHODS}
 
 
@@ -87,10 +90,10 @@ class Plugin:
         version = lib.bmplugin_abi_version
         version.restype = ctypes.c_int32
         found = version()
-        if found != ABI_VERSION:
+        if not OLDEST_ABI_VERSION <= found <= ABI_VERSION:
             raise UsageError(
-                f"{self.path}: made for version {found} of the plugin interface, this toolkit has version "
-                f"{ABI_VERSION}",
+                f"{self.path}: made for version {found} of the plugin interface, this toolkit has versions "
+                f"{OLDEST_ABI_VERSION} to {ABI_VERSION}",
                 hint="build it again with `tpulayer rebuild_layers`",
             )
         lib.bmplugin_layer_count.restype = ctypes.c_int32
@@ -109,6 +112,25 @@ class Plugin:
             ctypes.POINTER(ctypes.c_int64),
         ]
         lib.bmplugin_error.restype = ctypes.c_char_p
+        self.prepares = found >= 2
+        if self.prepares:
+            int_p = ctypes.POINTER(ctypes.c_int32)
+            lib.bmplugin_prepared.restype = lib.bmplugin_prepare.restype = ctypes.c_int32
+            lib.bmplugin_prepared.argtypes = [
+                ctypes.c_void_p,
+                ctypes.c_int32,
+                ctypes.POINTER(ctypes.c_uint32),
+                int_p,
+                int_p,
+            ]
+            lib.bmplugin_prepare.argtypes = [
+                ctypes.c_void_p,
+                ctypes.c_int32,
+                ctypes.c_void_p,
+                ctypes.c_uint64,
+                ctypes.c_void_p,
+                ctypes.c_uint64,
+            ]
 
     def error(self) -> str:
         text = self.lib.bmplugin_error()
@@ -198,6 +220,53 @@ class Host:
             raise CompileError(f"{what} failed: {bound.plugin.error()}")
         return {"result": result.value}
 
+    def prepared(self, request: dict[str, Any]) -> dict[str, object]:
+        bound, index = self._bound[request["handle"]], request["input"]
+        if not bound.plugin.prepares:
+            return {"shape": []}
+        what = self._link.activity = f"{bound.label}::prepared_shape({index})"
+        dims, dtype = ctypes.c_uint32(), ctypes.c_int32()
+        shape = (ctypes.c_int32 * MAX_DIMS)()
+        lib = bound.plugin.lib
+        if lib.bmplugin_prepared(bound.handle, index, ctypes.byref(dims), shape, ctypes.byref(dtype)) < 0:
+            raise CompileError(f"{what} failed: {bound.plugin.error()}")
+        return {"shape": list(shape[: dims.value]), "dtype": dtype.value}
+
+    def prepare(self, request: dict[str, Any], constant: bytes) -> bytes:
+        bound, index, size = self._bound[request["handle"]], request["input"], request["bytes"]
+        what = self._link.activity = f"{bound.label}::prepare({index})"
+        with Guarded(len(constant)) as source, Guarded(size) as target:
+            ctypes.memmove(source.address, constant, len(constant))
+            lib = bound.plugin.lib
+            if (
+                lib.bmplugin_prepare(bound.handle, index, source.address, len(constant), target.address, size)
+                < 0
+            ):
+                raise CompileError(f"{what} failed: {bound.plugin.error()}")
+            return ctypes.string_at(target.address, size)
+
+
+class Guarded:
+    """`size` zeroed bytes that end where an inaccessible page begins: a method that goes beyond them crashes
+    here and now. A context manager."""
+
+    def __init__(self, size: int) -> None:
+        page = mmap.PAGESIZE
+        room = -(-size // page) * page
+        self._map = mmap.mmap(-1, room + page)
+        self._anchor: Any = ctypes.c_char.from_buffer(self._map)
+        start = ctypes.addressof(self._anchor)
+        if _LIBC.mprotect(ctypes.c_void_p(start + room), ctypes.c_size_t(page), 0) != 0:
+            raise UsageError(f"no memory of {size} bytes for a constant")
+        self.address = start + room - size
+
+    def __enter__(self) -> Guarded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._anchor = None
+        self._map.close()
+
 
 def _fill(target: Any, tensors: list[list[Any]]) -> int:
     for i, (name, shape, dtype, ttype) in enumerate(tensors):
@@ -218,6 +287,10 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             return {"layers": host.layers()}, b""
         if operation == "create":
             return host.create(header, payload), b""
+        if operation == "prepared":
+            return host.prepared(header), b""
+        if operation == "prepare":
+            return {}, host.prepare(header, payload)
         return host.call(header), b""
 
     return handle

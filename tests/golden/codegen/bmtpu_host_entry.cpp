@@ -94,6 +94,19 @@ int64_t as_result(bm_size_t bytes) {
     return static_cast<int64_t>(bytes);
 }
 
+uint64_t bytes_of(const std::vector<int> &shape, DATA_TYPE_T dtype) {
+    static const uint64_t sizes[] = {4, 2, 1, 1, 2, 2, 4, 4};
+    if (dtype < 0 || dtype >= static_cast<int>(sizeof(sizes) / sizeof(sizes[0])))
+        throw std::out_of_range("the type " + std::to_string(dtype) + " is no DATA_TYPE_T");
+    uint64_t count = 1;
+    for (const int extent : shape) {
+        if (extent < 1) throw std::out_of_range("an extent of " + std::to_string(extent));
+        count *= static_cast<uint64_t>(extent);
+        if (count > INT_MAX) throw std::out_of_range("more than 2147483647 elements");
+    }
+    return count * sizes[dtype];
+}
+
 int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t arg_num) {
     const auto need = [arg_num](uint32_t count) {
         if (arg_num != count)
@@ -237,6 +250,41 @@ int32_t bmplugin_name(void *handle, char *text, uint32_t capacity) {
 int32_t bmplugin_call(void *handle, int32_t method, const int64_t *args, uint32_t arg_num, int64_t *result) {
     return guarded([&]() -> int32_t {
         *result = call(*static_cast<Handle *>(handle)->descriptor, method, args, arg_num);
+        return 0;
+    });
+}
+
+int32_t bmplugin_prepared(void *handle, int32_t in_idx, uint32_t *dims, int32_t *shape, int32_t *dtype) {
+    return guarded([&]() -> int32_t {
+        LayerDescriptor &d = *static_cast<Handle *>(handle)->descriptor;
+        const std::vector<int> found = d.prepared_shape(in_idx);
+        *dims = static_cast<uint32_t>(found.size());
+        if (found.empty()) return 0;
+        if (found.size() > BMPLUGIN_MAX_DIMS)
+            return fail("prepared_shape has " + std::to_string(found.size()) + " dimensions, at most " +
+                        std::to_string(BMPLUGIN_MAX_DIMS) + " are possible");
+        const DATA_TYPE_T type = d.prepared_dtype(in_idx);
+        bytes_of(found, type);
+        for (size_t i = 0; i < found.size(); ++i) shape[i] = found[i];
+        *dtype = type;
+        return 0;
+    });
+}
+
+int32_t bmplugin_prepare(void *handle, int32_t in_idx, const void *constant, uint64_t constant_bytes, void *prepared,
+                         uint64_t prepared_bytes) {
+    return guarded([&]() -> int32_t {
+        LayerDescriptor &d = *static_cast<Handle *>(handle)->descriptor;
+        const GraphTensor &from = static_cast<Handle *>(handle)->node.inputs.at(static_cast<size_t>(in_idx));
+        const uint64_t expected = bytes_of(from.shape, from.dtype);
+        if (constant_bytes != expected)
+            return fail("the constant has " + std::to_string(constant_bytes) + " bytes, its shape " +
+                        std::to_string(expected));
+        const uint64_t made = bytes_of(d.prepared_shape(in_idx), d.prepared_dtype(in_idx));
+        if (prepared_bytes != made)
+            return fail("prepared_shape is of " + std::to_string(made) + " bytes now, before of " +
+                        std::to_string(prepared_bytes));
+        d.prepare(in_idx, constant, prepared);
         return 0;
     });
 }
