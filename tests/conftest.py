@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import firmware_harness
+
+if TYPE_CHECKING:
+    from user_layers.toolkit import Toolkit
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +35,20 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(), f"{path} differs: if that is meant, use --update-golden and review"
 
     return check
+
+
+@pytest.fixture(scope="module")
+def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
+    """One device for the tests of a module, without a workspace: the built-in layers."""
+    from user_layers.toolkit import Toolkit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("nowhere"))
+        opened = Toolkit()
+        assert opened.workspace is None
+        assert "TPU_RESHAPE" in opened.ops  # what has to be built is built here, not in a test
+    with opened:
+        yield opened
 
 
 @pytest.fixture(scope="session", autouse=True)

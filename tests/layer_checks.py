@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,18 +16,6 @@ from user_layers.toolkit import Toolkit
 
 Array = NDArray[Any]
 DTYPES = ("float32", "int32", "float16", "int16", "uint8", "int8", "uint32", "uint16")
-
-
-@contextmanager
-def built_in_layers(nowhere: Path) -> Iterator[Toolkit]:
-    """A toolkit without a workspace; nowhere: a folder that is in none."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(nowhere)
-        toolkit = Toolkit()
-        assert toolkit.workspace is None
-        assert "TPU_RESHAPE" in toolkit.ops  # what has to be built is built here, not in an example
-    with toolkit:
-        yield toolkit
 
 
 def sample(shape: Sequence[int], dtype: str = "float32", seed: int = 0) -> Array:

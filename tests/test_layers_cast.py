@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
-from tests.layer_checks import DTYPES, Array, built_in_layers, check, refused, run, same, sample
+from tests.layer_checks import DTYPES, Array, check, refused, run, same, sample
 from user_layers.toolkit import Toolkit
 
 CODES = {"float32": 0, "float16": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7}
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    with built_in_layers(tmp_path_factory.mktemp("nowhere")) as toolkit:
-        yield toolkit
 
 
 def values_of(source: str, target: str, count: int) -> Array:

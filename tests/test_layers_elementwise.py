@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
-from tests.workspaces import ROOT, make_workspace
-from user_layers.build.targets import build_layers
+from tests.workspaces import ROOT
 from user_layers.graph import Graph
 from user_layers.onnx import convert_elementwise
 from user_layers.toolkit import Toolkit
@@ -38,15 +37,6 @@ def codes(kind: str) -> dict[str, int]:
 
 
 UNARY, BINARY = codes("UNARY"), codes("BINARY")
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    """One device for all tests; the layers are built-in, so the workspace has none that matters."""
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
-        yield toolkit
 
 
 def run(

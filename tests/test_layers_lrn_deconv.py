@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,20 +24,9 @@ from tests.window_layers import (
     sample,
     window_param,
 )
-from tests.workspaces import make_workspace
-from user_layers.build.targets import build_layers
 from user_layers.graph import Graph
 from user_layers.onnx.layouts import channel_bias, conv_weights, deconv_weights
 from user_layers.toolkit import Toolkit
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
-        yield toolkit
-
 
 # ---- transposed convolution ----
 

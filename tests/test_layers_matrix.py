@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,22 +12,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
-from tests.workspaces import make_workspace
-from user_layers.build.targets import build_layers
 from user_layers.graph import Graph
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[Any]
 WAYS = ("static", "local", "dynamic")
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    """One device for all tests; the layers are built-in, so the workspace has none that matters."""
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
-        yield toolkit
 
 
 def sample(shape: Sequence[int], seed: int = 0) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
-from tests.layer_checks import DTYPES, Array, built_in_layers, check, refused, run, same, sample
+from tests.layer_checks import DTYPES, Array, check, refused, run, same, sample
 from user_layers.graph import Graph
 from user_layers.toolkit import Toolkit
 
 FEW = settings(max_examples=20, deadline=None, derandomize=True)
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    with built_in_layers(tmp_path_factory.mktemp("nowhere")) as toolkit:
-        yield toolkit
 
 
 @st.composite

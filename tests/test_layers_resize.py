@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError, UsageError
-from tests.layer_checks import Array, built_in_layers
+from tests.layer_checks import Array
 from user_layers.graph import Graph
 from user_layers.onnx.resize import Resize
 from user_layers.toolkit import Toolkit
 
 FEW = settings(max_examples=20, deadline=None, derandomize=True)
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    with built_in_layers(tmp_path_factory.mktemp("nowhere")) as toolkit:
-        yield toolkit
 
 
 def resized(

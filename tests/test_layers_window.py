@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +12,8 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
 from tests.window_layers import MODES, Array, Pads, close, convolution, pool, run, sample, window_param
-from tests.workspaces import make_workspace
-from user_layers.build.targets import build_layers
 from user_layers.onnx.layouts import channel_bias, conv_weights
 from user_layers.toolkit import Toolkit
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
-        yield toolkit
-
 
 # ---- convolution ----
 

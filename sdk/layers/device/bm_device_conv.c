@@ -31,39 +31,17 @@ static bool is_depthwise(int groups, int in_c, int out_c) { return groups > 1 &&
 __BM_SHAPE__(TPU_CONV)
 int conv_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                tpu_tensor_t *out_tensors, const int out_num) {
-    if (param_size != (int)sizeof(tpu_conv_param_t) || in_num < 2 || in_num > 3 || out_num != 1)
-        return BM_LAYER_PARAM_INVALID;
+    if (param_size != (int)sizeof(tpu_conv_param_t) || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_conv_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *weight = &in_tensors[1];
-    tpu_tensor_t *out = &out_tensors[0];
-    for (int i = 0; i < in_num; i++)
-        if (in_tensors[i].dtype != DTYPE_FP32) return BM_LAYER_NOT_SUPPORTED;
-    if (in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
-    const int in_c = in->shape[1], out_c = weight->shape[1];
-    if (p->groups < 1 || in_c % p->groups != 0 || out_c % p->groups != 0) return BM_LAYER_PARAM_INVALID;
+    const int code = conv_check_inputs(p->groups, in_tensors, in_num);
+    if (code != BM_LAYER_OK) return code;
     window_axis h, w;
-    axes_of(p, in->shape, &h, &w);
+    axes_of(p, in_tensors[0].shape, &h, &w);
     if (!axis_valid(&h) || !axis_valid(&w)) return BM_LAYER_PARAM_INVALID;
     if (axis_extent(&h) > AXIS_SIDE_MAX || axis_extent(&w) > AXIS_SIDE_MAX) return BM_LAYER_NOT_SUPPORTED;
-    int rows = p->kernel_h, columns = p->kernel_w;
-    if (!is_depthwise(p->groups, in_c, out_c)) {
-        rows = divide_up(in_c / p->groups, 2);
-        columns = 2 * p->kernel_h * p->kernel_w;
-    } else if (!axis_in_instruction(&h) || !axis_in_instruction(&w)) {
-        return BM_LAYER_NOT_SUPPORTED;
-    }
-    if (weight->dims != 4 || weight->shape[0] != 1 || weight->shape[2] != rows || weight->shape[3] != columns)
-        return BM_LAYER_PARAM_INVALID;
-    if (in_num == 3 && in_tensors[2].elem_num != out_c) return BM_LAYER_PARAM_INVALID;
-    if (h.out < 1 || w.out < 1) return BM_LAYER_PARAM_INVALID;
-    out->ttype = BMNET_NEURON;
-    out->dtype = in->dtype;
-    out->dims = 4;
-    out->shape[0] = in->shape[0];
-    out->shape[1] = out_c;
-    out->shape[2] = h.out;
-    out->shape[3] = w.out;
-    return BM_LAYER_OK;
+    const bool depthwise = is_depthwise(p->groups, in_tensors[0].shape[1], in_tensors[1].shape[1]);
+    if (depthwise && (!axis_in_instruction(&h) || !axis_in_instruction(&w))) return BM_LAYER_NOT_SUPPORTED;
+    return conv_shape_result(p->groups, depthwise, &h, &w, in_tensors, &out_tensors[0]);
 }
 
 /* ---- global and local ---- */

@@ -5,7 +5,38 @@
 
 #include "bm_layer_conv.h"
 #include "bm_layer_conv_plan.h"
+#include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
+
+/* ---- shapes: inputs x [N, IC, H, W], weights, perhaps a bias ---- */
+
+static inline int conv_check_inputs(int groups, const tpu_tensor_t *in, int in_num) {
+    if (in_num < 2 || in_num > 3) return BM_LAYER_PARAM_INVALID;
+    if (!layer_all_fp32(in, in_num) || in[0].dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if (in[1].dims != 4 || groups < 1 || in[0].shape[1] % groups != 0 || in[1].shape[1] % groups != 0)
+        return BM_LAYER_PARAM_INVALID;
+    if (in_num == 3 && in[2].elem_num != in[1].shape[1]) return BM_LAYER_PARAM_INVALID;
+    return BM_LAYER_OK;
+}
+
+/* The weights are [1, OC, KH, KW] for depthwise, [1, OC, pairs of input channels, KH * KW * 2] otherwise. */
+static inline int conv_shape_result(int groups, bool depthwise, const window_axis *h, const window_axis *w,
+                                    const tpu_tensor_t *in, tpu_tensor_t *out) {
+    const int rows = depthwise ? h->kernel : divide_up(in[0].shape[1] / groups, 2);
+    const int columns = depthwise ? w->kernel : 2 * h->kernel * w->kernel;
+    if (in[1].shape[0] != 1 || in[1].shape[2] != rows || in[1].shape[3] != columns) return BM_LAYER_PARAM_INVALID;
+    if (h->out < 1 || w->out < 1) return BM_LAYER_PARAM_INVALID;
+    out->ttype = BMNET_NEURON;
+    out->dtype = DTYPE_FP32;
+    out->dims = 4;
+    out->shape[0] = in[0].shape[0];
+    out->shape[1] = in[1].shape[1];
+    out->shape[2] = h->out;
+    out->shape[3] = w->out;
+    return BM_LAYER_OK;
+}
+
+/* ---- data in DDR ---- */
 
 typedef struct {
     int group, out_c, in_c, n, h, w; /* first element of the piece */
