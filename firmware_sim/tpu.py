@@ -80,9 +80,9 @@ class Tpu:
         columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
         bd_first = _first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
         gdma_first = _first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
-        waits = {e: _waits(c, e) for e, c in columns.items()}
+        waits = {e: command_waits(c, e) for e, c in columns.items()}
         segments = _replay_order(columns, waits, bd_first, gdma_first, where)
-        keys = {e: _plan_keys(e, c) for e, c in columns.items()}
+        keys = {e: plan_keys(e, c) for e, c in columns.items()}
         # both engines' time: when each command ended, after the batch's begin
         ends = {e: [self.cycles] for e in Engine}
         # the place in the other engine's ends of what each command waits for
@@ -141,7 +141,7 @@ class Tpu:
         return plan
 
 
-def _plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
+def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
     data = (columns.words & _KEPT[engine]).tobytes()
     return [data[i : i + 128] for i in range(0, len(data), 128)]
 
@@ -200,7 +200,7 @@ def _first_id(columns: Columns, engine: Engine, last: int, where: Where | None) 
     return first - 1
 
 
-def _waits(columns: Columns, engine: Engine) -> npt.NDArray[np.int64]:
+def command_waits(columns: Columns, engine: Engine) -> npt.NDArray[np.int64]:
     """The other engine's id that each command waits for; engines work in order, so it never falls."""
     waits = columns[_ID_FIELDS[engine][1]].astype(np.int64)
     return np.maximum.accumulate(waits) if len(waits) else waits

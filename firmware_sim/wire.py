@@ -116,6 +116,7 @@ class StepOp(enum.IntEnum):
     COPY = 5
     PARALLEL_START = 6
     PARALLEL_END = 7
+    WAIT = 8
 
 
 class RunMode(enum.IntEnum):

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from firmware_sim.isa.disasm import LAYOUTS
+from firmware_sim.isa.instruction import Engine
 from firmware_sim.wire import (
     DType,
     Program,
@@ -127,6 +129,38 @@ def test_transfers_in_parallel_sections_wait_for_the_start_only(firmware: fh.Har
     program = two_tensors()
     reply = run(firmware, program, Step(StepOp.PARALLEL_START), record=True)
     assert reply.text == "the program ends inside a parallel section"
+
+
+def test_waits_inside_a_section_name_earlier_steps(firmware: fh.Harness) -> None:
+    program = two_tensors()
+    p = program.add(piece(SHAPE, (0, 0, 0, 0), SHAPE, 0))
+    q = program.add(piece(SHAPE, (0, 0, 0, 0), SHAPE, 4096))
+    load, store = Step(StepOp.LOAD, (0,), (p,)), Step(StepOp.STORE, (q,), (1,))
+    copy = Step(StepOp.LOCAL, (p,), (q,), 1, "double", bytes(4), param_check=fh.param_check(1))
+    steps = [
+        Step(StepOp.PARALLEL_START),
+        load,
+        Step(StepOp.WAIT, buffer_addr=1, buffer_bytes=0),
+        copy,
+        load,
+        Step(StepOp.WAIT, buffer_addr=1, buffer_bytes=3),
+        store,
+        copy,
+        Step(StepOp.PARALLEL_END),
+    ]
+    assert run(firmware, program, *steps, record=True).status == 0
+    bd = LAYOUTS[Engine.BD].columns(np.frombuffer(b"".join(firmware.bd), np.uint32).reshape(-1, 32))
+    gdma = LAYOUTS[Engine.GDMA].columns(np.frombuffer(b"".join(firmware.gdma), np.uint32).reshape(-1, 32))
+    assert len(bd) % 2 == 0
+    assert set(bd["cmd_id_gdma"].tolist()) == {1}  # the second load is not waited for
+    assert gdma["eng0_sync_id"].tolist() == [0, 0, len(bd) // 2]
+    for at, wait in ((2, Step(StepOp.WAIT, buffer_addr=2)), (2, Step(StepOp.WAIT, buffer_bytes=1 << 40))):
+        program.steps.clear()
+        reply = run(firmware, program, *steps[:at], wait, record=True)
+        assert reply.status == Status.BAD_MESSAGE and "which is no earlier one" in reply.text
+    program.steps.clear()
+    reply = run(firmware, program, load, Step(StepOp.WAIT), record=True)
+    assert "waits outside a parallel section" in reply.text
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ uint8_t *fw_ddr_pointer(uint64_t addr, uint64_t bytes) {
 
 static void restart_ids(void) {
     fw.bd_id = fw.gdma_id = fw.bd_start = fw.gdma_start = 0;
+    fw.restarts++;
 }
 
 void fw_streams_reset(void) {
@@ -149,7 +150,10 @@ void fw_emit_gdma(uint32_t *descriptor) {
     check_may_issue();
     if (fw.gdma_id >= FW_ID_LIMIT || fw.gdma_pending == fw.platform->capacity) split();
     gdma_set_cmd_id(descriptor, ++fw.gdma_id);
-    gdma_set_eng0_sync_id(descriptor, fw.parallel ? fw.bd_start : fw.bd_id);
+    /* what a local function copies itself is in order with its other commands, section or not */
+    bool ordered = !fw.parallel || fw.scope == FW_SCOPE_LOCAL;
+    gdma_set_eng0_sync_id(descriptor, ordered ? fw.bd_id : fw.bd_start);
+    if (ordered) fw.gdma_start = fw.gdma_id;
     memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
     fw.platform->gdma_layer[fw.gdma_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;

@@ -151,7 +151,10 @@ enum {
     FW_STEP_STORE = 4,      /* in[0] (piece) -> out[0] (DDR) */
     FW_STEP_COPY = 5,       /* in[0] -> out[0], both in system memory, continuous */
     FW_STEP_PARALLEL_START = 6,
-    FW_STEP_PARALLEL_END = 7
+    FW_STEP_PARALLEL_END = 7,
+    FW_STEP_WAIT = 8        /* inside a parallel section: from here on the tensor unit also waits for the DMA
+                             * commands up to the end of step buffer_addr, and the DMA for the tensor unit's up
+                             * to the end of step buffer_bytes; both are earlier steps */
 };
 
 typedef struct {

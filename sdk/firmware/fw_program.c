@@ -87,7 +87,7 @@ static void check_step(const program *p, uint32_t index) {
     step s;
     fw_step_load(p, index, &s);
     const fw_step *r = s.record;
-    if (r->opcode < FW_STEP_GLOBAL || r->opcode > FW_STEP_PARALLEL_END)
+    if (r->opcode < FW_STEP_GLOBAL || r->opcode > FW_STEP_WAIT)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has the unknown opcode %u", (unsigned)index, (unsigned)r->opcode);
     if (is_transfer(r->opcode) && (r->in_num != 1 || r->out_num != 1))
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u moves %u tensors to %u; it moves one to one", (unsigned)index,
@@ -239,6 +239,25 @@ static void call_layer(program *p, const step *s) {
         fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->label);
 }
 
+/* What one engine waits for, once the ids of an earlier step are known; after new ids all of it is done. */
+static void wait_for(const program *p, const step *s, uint64_t earlier, bool bd) {
+    if (earlier >= s->index)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u waits for step %llu, which is no earlier one", (unsigned)s->index,
+                (unsigned long long)earlier);
+    const fw_mark *mark = &p->marks[earlier];
+    if (mark->restarts != fw.restarts) return;
+    if (bd && mark->gdma_id > fw.gdma_start) fw.gdma_start = mark->gdma_id;
+    if (!bd && mark->bd_id > fw.bd_start) fw.bd_start = mark->bd_id;
+}
+
+static void wait_step(const program *p, const step *s) {
+    if (!fw.parallel)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u waits outside a parallel section, where everything is in order",
+                (unsigned)s->index);
+    wait_for(p, s, s->record->buffer_addr, true);
+    wait_for(p, s, s->record->buffer_bytes, false);
+}
+
 static void run_step(program *p, uint32_t index) {
     step s;
     fw_step_load(p, index, &s);
@@ -250,6 +269,7 @@ static void run_step(program *p, uint32_t index) {
     case FW_STEP_COPY: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
     case FW_STEP_PARALLEL_START: fw_parallel_start(); return;
     case FW_STEP_PARALLEL_END: fw_parallel_end(); return;
+    case FW_STEP_WAIT: wait_step(p, &s); return;
     default: call_layer(p, &s);
     }
 }
@@ -266,5 +286,9 @@ void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, cons
         fw_dynamic_run(&p, in, out);
         return;
     }
-    for (uint32_t i = 0; i < p.head->step_count; i++) run_step(&p, i);
+    p.marks = fw_scratch((size_t)p.head->step_count * sizeof(fw_mark));
+    for (uint32_t i = 0; i < p.head->step_count; i++) {
+        run_step(&p, i);
+        p.marks[i] = (fw_mark){fw.bd_id, fw.gdma_id, fw.restarts};
+    }
 }

@@ -4,6 +4,11 @@
 
 #include "fw_internal.h"
 
+/* The newest ids at the end of a step, and how often the ids had begun anew. */
+typedef struct {
+    uint32_t bd_id, gdma_id, restarts;
+} fw_mark;
+
 /* A program that was read and checked. */
 typedef struct {
     const fw_run *run;
@@ -12,6 +17,7 @@ typedef struct {
     const fw_step *steps;
     const uint8_t *data;
     tpu_tensor_t *tensors; /* one for each record */
+    fw_mark *marks;        /* fixed programs: one for each step that has run */
 } program;
 
 /* One step with its references resolved. */
