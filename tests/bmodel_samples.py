@@ -6,10 +6,20 @@ by the constants. No compiler and no firmware is needed to know what it should d
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from firmware_sim.chip import DDR_BASE, STATIC_CONTEXT_OFFSET
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup, DType, Program
-from user_layers.compiler.result import CompiledNet, DynamicBody, LayerUse, NetTensor, Stage, StaticBody
+from user_layers.compiler.result import (
+    CompiledNet,
+    DynamicBody,
+    LayerUse,
+    NetTensor,
+    Stage,
+    StaticBody,
+    Subnet,
+)
 
 START = DDR_BASE + STATIC_CONTEXT_OFFSET
 CONTEXT = START + 0x1000
@@ -45,13 +55,30 @@ def static_stage(rows: int = 2, split: bool = False) -> Stage:
     x, y = CONTEXT, CONTEXT + 4 * words
     copies = [copy_words(x, y, words, 1), copy_words(START, y + 4 * words, 8, 1 if split else 2)]
     parts = [[c] for c in copies] if split else [copies]
-    return Stage(
-        (NetTensor("x", (rows, 4), DType.FP32, addr=x),),
-        (NetTensor("y", (rows + 2, 4), DType.FP32, addr=y),),
-        StaticBody(
-            tuple(CommandGroup(b"", b"".join(p)) for p in parts), CONTEXT, 8 * words + 32, START, COEFF
-        ),
-    )
+    ins = (NetTensor("x", (rows, 4), DType.FP32, addr=x),)
+    outs = (NetTensor("y", (rows + 2, 4), DType.FP32, addr=y),)
+    body = StaticBody(tuple(CommandGroup(b"", b"".join(p)) for p in parts))
+    return Stage(ins, outs, (Subnet(ins, outs, body),), CONTEXT, 8 * words + 32, START, COEFF)
+
+
+def static_body(stage: Stage) -> StaticBody:
+    """What the one subnet of a static stage runs."""
+    (subnet,) = stage.subnets
+    assert isinstance(subnet.body, StaticBody)
+    return subnet.body
+
+
+def with_groups(stage: Stage, *groups: CommandGroup) -> Stage:
+    """The stage with other command groups."""
+    (subnet,) = stage.subnets
+    return replace(stage, subnets=(replace(subnet, body=StaticBody(groups)),))
+
+
+def program_of(net: CompiledNet) -> bytes:
+    """The program of a dynamic net with one subnet."""
+    (subnet,) = net.stages[0].subnets
+    assert isinstance(subnet.body, DynamicBody)
+    return subnet.body.program
 
 
 def static_net(*rows: int, name: str = "twice") -> CompiledNet:
@@ -63,9 +90,10 @@ def static_net(*rows: int, name: str = "twice") -> CompiledNet:
 def dynamic_net(name: str = "grow", *, n_dynamic: bool = True, h_w_dynamic: bool = True) -> CompiledNet:
     """x [4, 3, 5] at most -> y of the same shape, with an empty program."""
     program = Program(in_num=1, out_num=1).encode() + b"\x01"  # not a multiple of 4
-    body = DynamicBody(program, 4096, COEFF, n_dynamic, h_w_dynamic)
     x, y = (NetTensor(n, (4, 3, 5), DType.FP32) for n in "xy")
-    return CompiledNet(name, (Stage((x,), (y,), body),), (LAYER,))
+    part = Subnet((x,), (y,), DynamicBody(program, CONTEXT, 4096))
+    stage = Stage((x,), (y,), (part,), CONTEXT, 4096, START, COEFF, True, n_dynamic, h_w_dynamic)
+    return CompiledNet(name, (stage,), (LAYER,))
 
 
 def bd_descriptor() -> bytes:

@@ -21,12 +21,15 @@ from tests.bmodel_samples import (
     START,
     bd_descriptor,
     dynamic_net,
+    program_of,
+    static_body,
     static_net,
     static_stage,
+    with_groups,
 )
 from user_layers.bmodel import info, manifest, read, save, write
-from user_layers.bmodel.manifest import Manifest
-from user_layers.compiler.result import CompiledNet, LayerUse, NetTensor, StaticBody
+from user_layers.bmodel.manifest import Manifest, ProgramUse
+from user_layers.compiler.result import CompiledNet, LayerUse, NetTensor
 
 EPOCH = 1_700_000_000
 
@@ -39,9 +42,9 @@ def test_static_net_comes_back_whole() -> None:
     (got,) = model.nets
     assert got.name == "twice" and not got.is_dynamic and got.addr_mode == 0
     for stage, made in zip(net.stages, got.stages, strict=True):
-        assert isinstance(stage.body, StaticBody)
-        assert made.ctx_addr == stage.body.ctx_addr and made.ctx_size == stage.body.ctx_bytes
-        assert made.subnets[0].groups == stage.body.groups
+        assert made.ctx_addr == stage.ctx_addr and made.ctx_size == stage.ctx_bytes
+        assert made.subnets[0].groups == static_body(stage).groups
+        assert made.subnets[0].inputs == made.inputs and made.subnets[0].outputs == made.outputs
         assert made.coeff is not None
         assert (made.coeff.addr, made.coeff.data) == (START, COEFF)
         assert made.coeff.check_code == hashlib.sha256(COEFF).digest()
@@ -59,8 +62,9 @@ def test_dynamic_net_comes_back_whole() -> None:
     (stage,) = read(write(net)).nets[0].stages
     assert stage.is_dynamic and stage.n_dynamic and not stage.h_w_dynamic
     assert stage.manifest is not None
-    program = stage.ir[: stage.manifest.program_bytes]
-    assert program == getattr(net.stages[0].body, "program")  # noqa: B009
+    (use,) = stage.manifest.programs
+    assert stage.ir[: use.nbytes] == program_of(net)
+    assert (use.arena_addr, use.arena_bytes) == (CONTEXT, 4096)
     assert len(stage.ir) % 4 == 0 and stage.subnets[0].ir_len * 4 == len(stage.ir)
     assert stage.ctx_size == 4096 and stage.ctx_addr >= STATIC_CONTEXT_START + len(COEFF)
 
@@ -74,19 +78,17 @@ def test_several_nets_share_equal_constants() -> None:
 
 def test_groups_of_both_engines_and_empty_ones() -> None:
     stage = static_stage()
-    assert isinstance(stage.body, StaticBody)
     groups = (
-        CommandGroup(bd_descriptor() * 3, stage.body.groups[0].gdma),
+        CommandGroup(bd_descriptor() * 3, static_body(stage).groups[0].gdma),
         CommandGroup(bd_descriptor(), b""),
     )
-    net = CompiledNet("n", (replace(stage, body=replace(stage.body, groups=groups)),))
+    net = CompiledNet("n", (with_groups(stage, *groups),))
     assert read(write(net)).nets[0].stages[0].subnets[0].groups == groups
 
 
 def test_net_without_constants_stores_none() -> None:
     stage = static_stage()
-    assert isinstance(stage.body, StaticBody)
-    net = CompiledNet("n", (replace(stage, body=replace(stage.body, coeff=b"")),))
+    net = CompiledNet("n", (replace(stage, coeff=b""),))
     assert read(write(net)).nets[0].stages[0].coeff is None
 
 
@@ -109,9 +111,7 @@ def test_save_replaces_in_one_step(tmp_path: Path) -> None:
 
 
 def _moved(**changes: Any) -> CompiledNet:
-    stage = static_stage()
-    assert isinstance(stage.body, StaticBody)
-    return CompiledNet("n", (replace(stage, body=replace(stage.body, **changes)),))
+    return CompiledNet("n", (replace(static_stage(), **changes),))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_cannot_be_stored(nets: list[CompiledNet], message: str) -> None:
 
 
 def test_manifest_is_ours_or_ignored() -> None:
-    mine = Manifest("tpulayer 1", (LayerUse("TPU_X", 3, 4, 2**64 - 1),), 7)
+    mine = Manifest("tpulayer 1", (LayerUse("TPU_X", 3, 4, 2**64 - 1),), (ProgramUse(7, 1 << 32, 64),))
     assert manifest.decode(mine.encode(), "here") == mine
     assert manifest.decode(b"statistics of another tool", "here") is None
     assert manifest.decode(b"", "here") is None
@@ -158,18 +158,18 @@ def test_manifest_is_ours_or_ignored() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b'{"tpulayer_manifest":2}', "manifest version 2; this tpulayer knows version 1"),
+        (b'{"tpulayer_manifest":1}', "manifest version 1; this tpulayer knows version 2"),
         (b'{"tpulayer_manifest":', "not JSON"),
         (b'{"tpulayer_manifest":' + b"[" * 100_000, "not JSON"),
-        (b'{"tpulayer_manifest":1}', "KeyError\\('tool'\\)"),
-        (b'{"tpulayer_manifest":1,"tool":1}', "is no text"),
-        (b'{"tpulayer_manifest":1,"tool":"t","layers":5}', "no list"),
+        (b'{"tpulayer_manifest":2}', "KeyError\\('tool'\\)"),
+        (b'{"tpulayer_manifest":2,"tool":1}', "is no text"),
+        (b'{"tpulayer_manifest":2,"tool":"t","layers":5}', "no list"),
         (
-            b'{"tpulayer_manifest":1,"tool":"t","layers":[],"program_bytes":-1}',
+            b'{"tpulayer_manifest":2,"tool":"t","layers":[],"programs":[{"bytes":-1}]}',
             "-1 is no number",
         ),
-        (b'{"tpulayer_manifest":1,"tool":"t","layers":[3]}', "TypeError"),
-        (b'{"tpulayer_manifest":1,"x":"' + b"x" * (1 << 20) + b'"}', "manifest of 1048"),
+        (b'{"tpulayer_manifest":2,"tool":"t","layers":[3]}', "TypeError"),
+        (b'{"tpulayer_manifest":2,"x":"' + b"x" * (1 << 20) + b'"}', "manifest of 1048"),
     ],
 )
 def test_damaged_manifest(data: bytes, message: str) -> None:

@@ -17,10 +17,10 @@ from firmware_sim.wire import NONE, DType, Program, StepOp, TensorKind, TensorRe
 from tests.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, reshape_layer
 from tests.program_checker import Checker
 from user_layers.compiler.aliases import find_aliases
-from user_layers.compiler.ddr import DdrPlan
+from user_layers.compiler.ddr import DdrPlan, pack_constants
 from user_layers.compiler.emit_dynamic import emit_dynamic
 from user_layers.compiler.facts import DescribedNet, gather_facts
-from user_layers.compiler.pipeline import plan_static
+from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.result import CompiledNet, DynamicBody, StaticBody
 from user_layers.compiler.shapes import infer_shapes
 from user_layers.graph import Graph
@@ -37,10 +37,11 @@ def describe(g: Graph) -> DescribedNet:
 
 
 def static(g: Graph, opt: int = 2) -> tuple[DdrPlan, Program]:
-    described = describe(g)
-    _, ddr, program = plan_static(described, opt)
-    Checker(described, ddr, program).run()
-    return ddr, program
+    plan = plan_net(describe(g), opt=opt)
+    (program,) = plan.programs
+    assert program is not None
+    Checker(plan.described, plan.ddr, program).run()
+    return plan.ddr, program
 
 
 def calls(program: Program) -> list[str]:
@@ -62,11 +63,11 @@ def test_a_static_net() -> None:
     g.add_tpu_layer("TPU_GLOB", ["t"], None, ["y"])
     net = g.compile()
     (stage,) = net.stages
-    assert isinstance(stage.body, StaticBody)
-    assert stage.body.ctx_addr == stage.body.coeff_addr == DDR_BASE + 0x510_0000
+    assert isinstance(stage.subnets[0].body, StaticBody)
+    assert stage.ctx_addr == stage.coeff_addr == DDR_BASE + 0x510_0000
     assert [t.name for t in (*stage.inputs, *stage.outputs)] == ["x", "y"]
     spans = sorted((t.addr, t.addr + t.nbytes) for t in (*stage.inputs, *stage.outputs))
-    assert spans[0][0] >= stage.body.ctx_addr and spans[-1][1] <= stage.body.ctx_addr + stage.body.ctx_bytes
+    assert spans[0][0] >= stage.ctx_addr and spans[-1][1] <= stage.ctx_addr + stage.ctx_bytes
     assert [(use.op, use.op_type) for use in net.layers] == [("TPU_LOC", 0), ("TPU_GLOB", 1)]
 
 
@@ -85,13 +86,25 @@ def test_layer_calls_carry_the_low_half_of_the_parameter_hash() -> None:
 
 
 @pytest.mark.parametrize("method", ["must_dynamic_run", "output_shape_is_dynamic"])
-def test_a_layer_that_cannot_be_recorded_makes_the_net_dynamic(method: str) -> None:
+def test_a_layer_that_cannot_be_recorded_is_a_dynamic_subnet(method: str) -> None:
     g = graph(local_layer(), local_layer("TPU_DYN", 5, **{method: True}))
-    g.add_tpu_layer("TPU_LOC", ["x"], None, ["t"])
-    g.add_tpu_layer("TPU_DYN", ["t"], None, ["y"])
+    g.add_tpu_layer("TPU_LOC", ["x"], None, ["a"])
+    g.add_tpu_layer("TPU_DYN", ["a"], None, ["b"])
+    g.add_tpu_layer("TPU_LOC", ["b"], None, ["y"])
     net = g.compile()
-    assert net.stages[0].is_dynamic
+    (stage,) = net.stages
+    follows = StaticBody if method == "must_dynamic_run" else DynamicBody
+    assert [type(s.body) for s in stage.subnets] == [StaticBody, DynamicBody, follows][: len(stage.subnets)]
+    assert len(stage.subnets) == (3 if method == "must_dynamic_run" else 2)
+    assert not stage.is_dynamic
     assert any(method in line and "TPU(DYN)" in line for line in net.log)
+    assert any("whose shape varies" in line for line in net.log) == (follows is DynamicBody)
+
+
+def test_a_net_of_dynamic_layers_only_is_dynamic() -> None:
+    g = graph(local_layer("TPU_DYN", 5, must_dynamic_run=True))
+    g.add_tpu_layer("TPU_DYN", ["x"], None, ["y"])
+    assert g.compile().stages[0].is_dynamic
     assert not g.toolkit.fake_device.recorded  # type: ignore[attr-defined]
 
 
@@ -102,19 +115,20 @@ def test_a_dynamic_net() -> None:
     g.add_tpu_layer("TPU_GLOB", ["t"], None, ["y"])
     net = g.compile(dynamic=True)
     (stage,) = net.stages
-    assert isinstance(stage.body, DynamicBody)
+    (subnet,) = stage.subnets
+    assert isinstance(subnet.body, DynamicBody)
     assert [t.addr for t in (*stage.inputs, *stage.outputs)] == [0, 0]
-    assert stage.body.coeff == np.arange(5, dtype=np.float32).tobytes()
+    assert stage.coeff == np.arange(5, dtype=np.float32).tobytes()
     # One neuron (t) and two work buffers, in pages.
-    assert stage.body.neuron_bytes == 3 * 4096
+    assert subnet.body.arena_bytes == stage.ctx_bytes == 3 * 4096
 
 
 @pytest.mark.parametrize("fixed", [True, False])
 def test_can_h_w_dynamic_is_stored(fixed: bool) -> None:
     g = graph(global_layer(can_h_w_dynamic=not fixed))
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["y"])
-    body = g.compile(dynamic=True).stages[0].body
-    assert isinstance(body, DynamicBody) and body.h_w_dynamic is not fixed
+    stage = g.compile(dynamic=True).stages[0]
+    assert stage.is_dynamic and stage.n_dynamic and stage.h_w_dynamic is not fixed
 
 
 def test_the_log_has_a_line_per_layer() -> None:
@@ -307,7 +321,8 @@ def test_a_net_that_needs_more_than_the_ddr() -> None:
 
 def dynamic(g: Graph) -> Program:
     described = describe(g)
-    return emit_dynamic(described, find_aliases(described, dynamic=True)).program
+    aliases = find_aliases(described, dynamic=True)
+    return emit_dynamic(described, aliases, pack_constants(described)).program
 
 
 def test_dynamic_tensors_live_as_long_as_they_are_read() -> None:

@@ -17,7 +17,7 @@ from tests.workspaces import make_workspace
 from user_layers.build.targets import build_layers
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.grouping import Group
-from user_layers.compiler.pipeline import plan_static
+from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.shapes import infer_shapes
 from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
 from user_layers.toolkit import Toolkit
@@ -55,8 +55,7 @@ def same(got: NDArray[np.generic], want: Array) -> None:
 
 def groups(graph: Graph) -> list[Group]:
     described = gather_facts(infer_shapes(graph), graph.toolkit)
-    plan, _, _ = plan_static(described, 2)
-    return [s for s in plan.segments if isinstance(s, Group)]
+    return [s for s in plan_net(described).schedule.segments if isinstance(s, Group)]
 
 
 @settings(max_examples=25, deadline=None)

@@ -14,7 +14,7 @@ from tests.program_checker import Checker, region_of, volume
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.grouping import Alone, Group
-from user_layers.compiler.pipeline import plan_static
+from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.shapes import infer_shapes
 from user_layers.graph import Graph
 
@@ -27,11 +27,12 @@ def describe(graph: Graph) -> DescribedNet:
 
 def checked(graph: Graph, opt: int = 2) -> tuple[list[Group | Alone], Checker]:
     """The segments that run, and a checker that has run the program."""
-    described = describe(graph)
-    plan, ddr, program = plan_static(described, opt)
-    checker = Checker(described, ddr, program)
+    plan = plan_net(describe(graph), opt=opt)
+    (program,) = plan.programs
+    assert program is not None
+    checker = Checker(plan.described, plan.ddr, program)
     checker.run()
-    return [s for s in plan.segments if isinstance(s, (Group, Alone))], checker
+    return [s for s in plan.schedule.segments if isinstance(s, (Group, Alone))], checker
 
 
 def chain(layers: list[FakeLayer], shape: tuple[int, ...]) -> Graph:
@@ -403,14 +404,16 @@ def test_fewer_dimensions_keep_their_number_in_the_records() -> None:
 def test_the_checker_notices_a_wrong_program() -> None:
     """The checker itself: moving one piece by a row must not pass."""
     described = describe(chain([local_layer()], BIG))
-    _, ddr, program = plan_static(described, 2)
+    plan = plan_net(described)
+    (program,) = plan.programs
+    assert program is not None
     at = next(i for i, t in enumerate(program.tensors) if t.tensor.processed[2:3] > (0,))
     moved = program.tensors[at].tensor
     program.tensors[at] = replace(
         program.tensors[at], tensor=replace(moved, processed=(0, 0, moved.processed[2] + 1, 0))
     )
     try:
-        Checker(described, ddr, program).run()
+        Checker(plan.described, plan.ddr, program).run()
     except AssertionError:
         return
     raise AssertionError("a moved piece passed")

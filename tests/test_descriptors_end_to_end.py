@@ -17,7 +17,6 @@ from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.wire import TType
 from tests.workspaces import make_workspace
 from user_layers.build.targets import build_layers
-from user_layers.compiler.result import StaticBody
 from user_layers.graph import BINARY_MUL, Graph
 from user_layers.toolkit import Toolkit
 
@@ -216,9 +215,7 @@ def test_shared_memory_is_not_allocated_twice(toolkit: Toolkit) -> None:
         graph.add_const_binary_layer("x", 2.0, "a", BINARY_MUL)
         graph.add_tpu_layer("TPU_RAISE", ["a"], {"shares": shares}, ["b"])
         graph.add_const_binary_layer("b", 0.5, "y", BINARY_MUL)
-        body = graph.compile().stages[0].body
-        assert isinstance(body, StaticBody)
-        sizes.append(body.ctx_bytes)
+        sizes.append(graph.compile().stages[0].ctx_bytes)
     assert sizes[0] - sizes[1] == 4 * 4 * 64 * 50 * 50
 
 

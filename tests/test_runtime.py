@@ -23,13 +23,15 @@ from tests.bmodel_samples import (
     START,
     copy_words,
     dynamic_net,
+    program_of,
     static_net,
     static_stage,
+    with_groups,
 )
 from tests.fake_device import BASE, LAYERS, FakeDevice
 from user_layers.bmodel import BModel, read, write
-from user_layers.bmodel.model import Net, Stage
-from user_layers.compiler.result import CompiledNet, LayerUse, StaticBody
+from user_layers.bmodel.model import CpuLayer, Net, Stage
+from user_layers.compiler.result import CompiledNet, LayerUse
 from user_layers.runtime import BModelRuntime
 from user_layers.runtime.device_api import Array
 from user_layers.runtime.relocate import Region, relocate_stream
@@ -100,8 +102,7 @@ def test_dynamic_net_takes_smaller_shapes(device: FakeDevice) -> None:
             (y,) = runtime.launch("grow", {"x": x})
             assert np.array_equal(y, x * 2)
         program, program_bytes, neurons, neuron_bytes, coeff = device.calls[0]
-        stored = getattr(net.stages[0].body, "program")  # noqa: B009
-        assert device.read(program, program_bytes) == stored
+        assert device.read(program, program_bytes) == program_of(net)
         assert device.read(coeff, len(COEFF)) == COEFF
         assert neuron_bytes == 4096 and neurons >= BASE
 
@@ -182,10 +183,8 @@ def test_unload_gives_everything_back(device: FakeDevice) -> None:
 
 
 def test_failing_load_leaves_nothing(device: FakeDevice) -> None:
-    stage = static_stage()
-    assert isinstance(stage.body, StaticBody)
     far = CommandGroup(b"", copy_words(1 << 39, CONTEXT, 1, 1))
-    bad = CompiledNet("bad", (replace(stage, body=replace(stage.body, groups=(far,))),))
+    bad = CompiledNet("bad", (with_groups(static_stage(), far),))
     with BModelRuntime(device) as runtime:
         with pytest.raises(ModelError, match="net 'bad' stage 0 subnet 0 group 0"):
             runtime.load(write([static_net(), bad]))
@@ -274,11 +273,19 @@ FIRST = STATIC.nets[0].stages[0]
         (_with_stage(STATIC, ctx_sizes=(1 << 63, 1 << 63)), "context of 18446744073709551616 bytes"),
         (_with_stage(STATIC, is_dynamic=True), "not both static or both dynamic"),
         (_with_stage(STATIC, inputs=FIRST.outputs), "stages 0 and 1 have other inputs or outputs"),
-        (_with_stage(STATIC, subnets=(replace(FIRST.subnets[0], mode=1),)), "subnet 0 is of the kind CPU"),
+        (_with_stage(STATIC, subnets=(replace(FIRST.subnets[0], mode=2),)), "subnet 0 is of the kind merge"),
         (_with_stage(STATIC, subnets=(replace(FIRST.subnets[0], mode=9),)), r"kind unknown \(9\)"),
         (
+            _with_stage(STATIC, subnets=(replace(FIRST.subnets[0], mode=1, cpu=CpuLayer(0, b"x")),)),
+            "runs layer 0 of the vendor's CPU library",
+        ),
+        (
             _with_stage(STATIC, subnets=(replace(FIRST.subnets[0], is_dynamic=True),)),
-            "mixes static and dynamic",
+            "a dynamic net of another compiler",
+        ),
+        (
+            _with_stage(DYNAMIC, subnets=(replace(DYNAMIC.nets[0].stages[0].subnets[0], is_dynamic=False),)),
+            "subnet 0 is static in a dynamic net",
         ),
         (_with_stage(STATIC, ctx_addr=CONTEXT + 4096), "32 bytes at 0x105101000 are outside the context"),
         (_with_stage(DYNAMIC, manifest=None), "a dynamic net of another compiler"),
@@ -312,7 +319,7 @@ def test_dynamic_output_over_the_maximum() -> None:
 
     with FakeDevice(grow) as device, BModelRuntime(device) as runtime:
         runtime.load(write(dynamic_net()))
-        with pytest.raises(DeviceError, match=r"output 'y' is \[4, 3, 6\] float32; compiled was \[4, 3, 5\]"):
+        with pytest.raises(DeviceError, match=r"'y' is \[4, 3, 6\] float32; compiled was \[4, 3, 5\]"):
             runtime.launch("grow", [numbers(4, 3, 5)])
 
 

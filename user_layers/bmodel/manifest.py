@@ -4,12 +4,13 @@ The manifest is JSON in NetParameter.net_stat, one per stage. The vendor's runti
 only when the net also carries profile data, and then only copies it; its other tools leave it
 alone. A bmodel without a manifest was made by another compiler.
 
-    {"tpulayer_manifest": 1, "tool": "tpulayer 0.1.0",
+    {"tpulayer_manifest": 2, "tool": "tpulayer 0.1.0",
      "layers": [{"op": "TPU_CROP", "op_type": 0, "param_bytes": 64, "param_hash": "0x..."}],
-     "program_bytes": 0}
+     "programs": [{"bytes": 420, "arena_addr": 4379901952, "arena_bytes": 8192}]}
 
-Hashes are 64-bit numbers, written in hexadecimal because JSON readers round large integers.
-program_bytes is the length of a dynamic net's program, whose stored form is padded to 32-bit words.
+Hashes are 64-bit numbers, written in hexadecimal because JSON readers round large integers. There is a
+program for each dynamic subnet, in order: its length (the stored form is padded to 32-bit words) and the part
+of the context from which the firmware allocates while it runs.
 """
 
 from __future__ import annotations
@@ -23,18 +24,27 @@ from firmware_sim.errors import ModelError
 if TYPE_CHECKING:  # the compiler imports this package
     from user_layers.compiler.result import LayerUse
 
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 20
 _START = b'{"tpulayer_manifest":'
 
 
 @dataclass(frozen=True)
+class ProgramUse:
+    """One dynamic subnet's program: its length, and the memory it may allocate from."""
+
+    nbytes: int
+    arena_addr: int
+    arena_bytes: int
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """One stage's manifest: the tool that wrote it, and the layers it needs."""
+    """One stage's manifest: the tool that wrote it, the layers it needs, the programs of its dynamic subnets."""
 
     tool: str
     layers: tuple[LayerUse, ...] = ()
-    program_bytes: int = 0
+    programs: tuple[ProgramUse, ...] = ()
 
     def encode(self) -> bytes:
         layers = [
@@ -50,7 +60,10 @@ class Manifest:
             "tpulayer_manifest": VERSION,
             "tool": self.tool,
             "layers": layers,
-            "program_bytes": self.program_bytes,
+            "programs": [
+                {"bytes": p.nbytes, "arena_addr": p.arena_addr, "arena_bytes": p.arena_bytes}
+                for p in self.programs
+            ],
         }
         data = json.dumps(content, separators=(",", ":")).encode()
         if len(data) > MAX_BYTES:
@@ -81,7 +94,7 @@ def decode(data: bytes, where: str) -> Manifest | None:
         return Manifest(
             tool=_text(content["tool"]),
             layers=tuple(_layer(item) for item in _list(content["layers"])),
-            program_bytes=_count(content["program_bytes"]),
+            programs=tuple(_program(item) for item in _list(content["programs"])),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"damaged bmodel: {where}: manifest: {error!r}") from error
@@ -98,6 +111,10 @@ def _layer(item: Any) -> LayerUse:
     )
 
 
+def _program(item: Any) -> ProgramUse:
+    return ProgramUse(_count(item["bytes"]), _count(item["arena_addr"]), _count(item["arena_bytes"]))
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
@@ -106,7 +123,7 @@ def _text(value: Any) -> str:
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise TypeError("the layers are no list")
+        raise TypeError(f"{value!r} is no list")
     return value
 
 

@@ -36,6 +36,8 @@ DTYPE_NAMES = (
 SUBNET_TPU = 0
 SUBNET_CPU = 1
 SUBNET_MODES = ("TPU", "CPU", "merge", "switch")
+CPU_USER_DEFINED = 3  # op_type of a CPU layer that is not of the vendor's library
+ONNX_PARAM = b"tpulayer onnx 1\n"  # begins the parameter of ours; the model follows
 
 
 def dtype_name(code: int) -> str:
@@ -76,14 +78,34 @@ class Coeff:
 
 
 @dataclass(frozen=True)
+class CpuLayer:
+    """What a CPU subnet runs: a layer of the vendor's CPU library by its number, or an ONNX model of ours."""
+
+    op_type: int
+    param: bytes
+
+    @property
+    def onnx(self) -> bytes | None:
+        """The serialized ONNX model, or None for another kind of layer."""
+        found = self.op_type == CPU_USER_DEFINED and self.param.startswith(ONNX_PARAM)
+        return self.param[len(ONNX_PARAM) :] if found else None
+
+
+@dataclass(frozen=True)
 class SubNet:
-    """A part of a stage that runs as one. ir_offset is in bytes, ir_len in 32-bit words."""
+    """A part of a stage that runs as one. ir_offset is in bytes, ir_len in 32-bit words.
+
+    inputs, outputs: what it takes and makes; a file with one subnet may leave them out. cpu: of a CPU subnet.
+    """
 
     mode: int
     groups: tuple[CommandGroup, ...]
     is_dynamic: bool
     ir_offset: int
     ir_len: int
+    inputs: tuple[Tensor, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+    cpu: CpuLayer | None = None
     host_const_sizes: tuple[tuple[bytes, int], ...] = ()  # (check code, size) of a CPU subnet's constants
 
 

@@ -26,6 +26,7 @@ from user_layers.bmodel.model import (
     MAGIC,
     SHA256_BYTES,
     SUBNET_CPU,
+    CpuLayer,
     TYPE,
     VERSION,
     BModel,
@@ -212,15 +213,31 @@ class _Reader:
         if table.IsDynamic() and end > ir_bytes:
             raise ModelError(f"damaged bmodel: {path}: program to byte {end} of binary_ir with {ir_bytes}")
         constants = []
+        cpu = None
         if mode == SUBNET_CPU:
-            for i, param in enumerate(_all(table.CpuParam, table.CpuParamLength())):
-                self.piece(param.BinaryParam(), f"{path}.cpu_param[{i}].binary_param")
+            if table.CpuParamLength() != 1:
+                raise ModelError(
+                    f"damaged bmodel: {path}: {table.CpuParamLength()} CPU layers; a subnet has one"
+                )
+            for i, param in enumerate(_all(table.CpuParam, 1)):
+                data = self.piece(param.BinaryParam(), f"{path}.cpu_param[{i}].binary_param")
+                cpu = CpuLayer(param.OpType(), data)
                 for k, const in enumerate(_all(param.CpuConst, param.CpuConstLength())):
                     where = f"{path}.cpu_param[{i}].cpu_const[{k}]"
                     size = len(self.piece(const.ConstData(), f"{where}.const_data"))
                     constants.append((_check_code(const, where), size))
         groups = self.groups(table.CmdGroup, table.CmdGroupLength(), f"{path}.cmd_group")
-        return SubNet(mode, groups, bool(table.IsDynamic()), offset, words, tuple(constants))
+        return SubNet(
+            mode,
+            groups,
+            bool(table.IsDynamic()),
+            offset,
+            words,
+            inputs=self.tensors(table.InputTensor, table.InputTensorLength(), f"{path}.input_tensor"),
+            outputs=self.tensors(table.OutputTensor, table.OutputTensorLength(), f"{path}.output_tensor"),
+            cpu=cpu,
+            host_const_sizes=tuple(constants),
+        )
 
     def coeff(self, table: Any, path: str) -> Coeff | None:
         if table is None:

@@ -1,7 +1,7 @@
 """CompiledNet -> bmodel bytes, in the vendor's format.
 
 The same nets and the same time give the same bytes. Everything is written as the vendor's tools
-expect it: command groups both in the net and in its one subnet, constants with their SHA-256, equal
+expect it: command groups both in the net and in its subnets, constants with their SHA-256, equal
 binaries stored once, and the context behind the constants, because the vendor's runtime tells them
 apart by address.
 """
@@ -9,6 +9,7 @@ apart by address.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import struct
 import time
@@ -24,6 +25,7 @@ from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel.generated.Binary import BinaryT
 from user_layers.bmodel.generated.CmdGroup import CmdGroupT
 from user_layers.bmodel.generated.CoeffMem import CoeffMemT
+from user_layers.bmodel.generated.CpuParam import CpuParamT
 from user_layers.bmodel.generated.Model import ModelT
 from user_layers.bmodel.generated.Net import NetT
 from user_layers.bmodel.generated.NetParameter import NetParameterT
@@ -31,15 +33,25 @@ from user_layers.bmodel.generated.Shape import ShapeT
 from user_layers.bmodel.generated.StageIR import StageIRT
 from user_layers.bmodel.generated.SubNet import SubNetT
 from user_layers.bmodel.generated.Tensor import TensorT
-from user_layers.bmodel.manifest import Manifest
-from user_layers.bmodel.model import CHIP, HEADER_BYTES, MAGIC, SUBNET_TPU, TYPE, VERSION
+from user_layers.bmodel.manifest import Manifest, ProgramUse
+from user_layers.bmodel.model import (
+    CHIP,
+    CPU_USER_DEFINED,
+    HEADER_BYTES,
+    MAGIC,
+    ONNX_PARAM,
+    SUBNET_CPU,
+    SUBNET_TPU,
+    TYPE,
+    VERSION,
+)
 from user_layers.files import write_atomic
 
 if TYPE_CHECKING:  # the compiler imports this package
-    from user_layers.compiler.result import CompiledNet, DynamicBody, NetTensor, Stage, StaticBody
+    from firmware_sim.wire import CommandGroup
+    from user_layers.compiler.result import CompiledNet, NetTensor, Stage, Subnet
 
-CONTEXT_ALIGN = 4096
-MEM_TPU = 1
+MEM_TPU, MEM_CPU = 1, 2  # flags of Tensor.mem_type
 _U32_MAX = 0xFFFF_FFFF
 
 
@@ -145,72 +157,105 @@ def _check_stages(net: CompiledNet) -> None:
 
 
 def _parameter(net: CompiledNet, stage: Stage, pool: _Pool) -> NetParameterT:
-    from user_layers.compiler.result import DynamicBody
-
+    _check_addresses(net.name, stage)
     made = NetParameterT()
-    made.inputTensor = [_tensor(t) for t in stage.inputs]
-    made.outputTensor = [_tensor(t) for t in stage.outputs]
+    on_host = _host_tensors(stage)
+    made.inputTensor = [_tensor(t, on_host) for t in stage.inputs]
+    made.outputTensor = [_tensor(t, on_host) for t in stage.outputs]
+    made.cpuMemSize = sum(_words(t) for t in on_host.values())
     made.coreNum = 1
-    made.isDynamic = int(stage.is_dynamic)
-    subnet = SubNetT()
-    subnet.subnetMode = SUBNET_TPU
-    subnet.inputTensor = made.inputTensor
-    subnet.outputTensor = made.outputTensor
-    subnet.isDynamic = made.isDynamic
-    made.subNet = [subnet]
-    program_bytes = 0
-    if isinstance(stage.body, DynamicBody):
-        program_bytes = len(stage.body.program)
-        _dynamic(made, stage.body, pool)
-    else:
-        _static(made, net.name, stage, stage.body, pool)
-    manifest = Manifest(tool_name(), net.layers, program_bytes)
-    made.netStat = pool.add(manifest.encode())
+    made.isDynamic, made.nDynamic = int(stage.is_dynamic), int(stage.n_dynamic)
+    made.hWDynamic = int(stage.h_w_dynamic)
+    made.ctxAddr, made.ctxSize = stage.ctx_addr, stage.ctx_bytes
+    made.coeffMem = _coeff(stage.coeff_addr, stage.coeff, pool)
+    ir = bytearray()
+    programs: list[ProgramUse] = []
+    made.subNet = [_subnet(subnet, on_host, pool, ir, programs) for subnet in stage.subnets]
+    if len(made.subNet) > 1:
+        for i, entry in enumerate(made.subNet):
+            entry.id, entry.nextSubnetIds = i, [i + 1] if i + 1 < len(made.subNet) else []
+    made.cmdGroup = [group for entry in made.subNet for group in entry.cmdGroup or ()]
+    if ir:
+        made.binaryIr = pool.add(bytes(ir))
+        stage_ir = StageIRT()
+        stage_ir.irInfoLen = len(ir) // 4
+        made.stageIr = [stage_ir]
+        for entry in made.subNet:
+            entry.nDynamic = made.nDynamic if entry.isDynamic else 0
+            entry.hWDynamic = made.hWDynamic if entry.isDynamic else 0
+    made.netStat = pool.add(Manifest(tool_name(), net.layers, tuple(programs)).encode())
     return made
 
 
-def _static(made: NetParameterT, name: str, stage: Stage, body: StaticBody, pool: _Pool) -> None:
-    made.ctxAddr, made.ctxSize = body.ctx_addr, body.ctx_bytes
-    if body.ctx_addr < STATIC_CONTEXT_START:
+def _subnet(
+    subnet: Subnet, on_host: dict[str, NetTensor], pool: _Pool, ir: bytearray, programs: list[ProgramUse]
+) -> SubNetT:
+    """One subnet; a dynamic one's program goes into `ir`, each behind the one before it."""
+    from user_layers.compiler.result import CpuBody, StaticBody
+
+    made = SubNetT()
+    made.subnetMode = SUBNET_TPU
+    made.inputTensor = [_tensor(t, on_host) for t in subnet.inputs]
+    made.outputTensor = [_tensor(t, on_host) for t in subnet.outputs]
+    body = subnet.body
+    if isinstance(body, StaticBody):
+        made.cmdGroup = [_group(group, pool) for group in body.groups]
+    elif isinstance(body, CpuBody):
+        made.subnetMode = SUBNET_CPU
+        param = CpuParamT()
+        param.opType, param.isCustom = CPU_USER_DEFINED, 1
+        param.binaryParam = pool.add(ONNX_PARAM + body.model)
+        made.cpuParam = [param]
+    else:
+        made.isDynamic = 1
+        made.irOffset, made.irLen = len(ir), -(-len(body.program) // 4)
+        ir += body.program + bytes(-len(body.program) % 4)
+        programs.append(ProgramUse(len(body.program), body.arena_addr, body.arena_bytes))
+    return made
+
+
+def _group(group: CommandGroup, pool: _Pool) -> CmdGroupT:
+    entry = CmdGroupT()
+    entry.bdcNum, entry.gdmaNum = group.bd_num, group.gdma_num
+    entry.bdcCmdByte, entry.gdmaCmdByte = len(group.bd), len(group.gdma)
+    entry.binaryBdc, entry.binaryGdma = pool.add(group.bd), pool.add(group.gdma)
+    return entry
+
+
+def _check_addresses(name: str, stage: Stage) -> None:
+    """Everything lies where a runtime can move it: constants first, then the context. ModelError."""
+    if stage.ctx_addr < STATIC_CONTEXT_START:
         raise ModelError(
-            f"net {name!r}: context at {body.ctx_addr:#x}; it cannot start below {STATIC_CONTEXT_START:#x}"
+            f"net {name!r}: context at {stage.ctx_addr:#x}; it cannot start below {STATIC_CONTEXT_START:#x}"
         )
-    if body.coeff and not STATIC_CONTEXT_START <= body.coeff_addr <= body.ctx_addr - len(body.coeff):
+    coeff_bytes = len(stage.coeff)
+    if coeff_bytes and not STATIC_CONTEXT_START <= stage.coeff_addr <= stage.ctx_addr - coeff_bytes:
         raise ModelError(
-            f"net {name!r}: constants at {body.coeff_addr:#x} with {len(body.coeff)} bytes; they must lie "
-            f"between {STATIC_CONTEXT_START:#x} and the context at {body.ctx_addr:#x}"
+            f"net {name!r}: constants at {stage.coeff_addr:#x} with {coeff_bytes} bytes; they must lie "
+            f"between {STATIC_CONTEXT_START:#x} and the context at {stage.ctx_addr:#x}"
         )
-    for t in (*stage.inputs, *stage.outputs):
-        if not body.ctx_addr <= t.addr <= body.ctx_addr + body.ctx_bytes - t.nbytes:
+    ends = {t.name for t in (*stage.inputs, *stage.outputs)} if stage.is_dynamic else set()
+    areas = ((stage.ctx_addr, stage.ctx_bytes), (stage.coeff_addr, coeff_bytes))
+    inner = (t for subnet in stage.subnets for t in (*subnet.inputs, *subnet.outputs))
+    for t in (*stage.inputs, *stage.outputs, *inner):
+        inside = any(start <= t.addr <= start + size - t.nbytes for start, size in areas)
+        if t.name not in ends and not inside:
             raise ModelError(
                 f"net {name!r}: {t.name} at {t.addr:#x} with {t.nbytes} bytes is outside the context "
-                f"({body.ctx_bytes} bytes at {body.ctx_addr:#x})"
+                f"({stage.ctx_bytes} bytes at {stage.ctx_addr:#x})"
             )
-    made.coeffMem = _coeff(body.coeff_addr, body.coeff, pool)
-    made.cmdGroup = []
-    for group in body.groups:
-        entry = CmdGroupT()
-        entry.bdcNum, entry.gdmaNum = group.bd_num, group.gdma_num
-        entry.bdcCmdByte, entry.gdmaCmdByte = len(group.bd), len(group.gdma)
-        entry.binaryBdc, entry.binaryGdma = pool.add(group.bd), pool.add(group.gdma)
-        made.cmdGroup.append(entry)
-    made.subNet[0].cmdGroup = made.cmdGroup
 
 
-def _dynamic(made: NetParameterT, body: DynamicBody, pool: _Pool) -> None:
-    coeff_end = STATIC_CONTEXT_START + len(body.coeff)
-    made.ctxAddr = coeff_end + -coeff_end % CONTEXT_ALIGN
-    made.ctxSize = body.neuron_bytes
-    made.coeffMem = _coeff(STATIC_CONTEXT_START, body.coeff, pool)
-    made.nDynamic, made.hWDynamic = int(body.n_dynamic), int(body.h_w_dynamic)
-    padded = body.program + bytes(-len(body.program) % 4)
-    made.binaryIr = pool.add(padded)
-    stage_ir = StageIRT()
-    stage_ir.irInfoLen = len(padded) // 4
-    made.stageIr = [stage_ir]
-    subnet = made.subNet[0]
-    subnet.irOffset, subnet.irLen = 0, stage_ir.irInfoLen
-    subnet.nDynamic, subnet.hWDynamic = made.nDynamic, made.hWDynamic
+def _host_tensors(stage: Stage) -> dict[str, NetTensor]:
+    """What CPU subnets read or make, by name, in order."""
+    from user_layers.compiler.result import CpuBody
+
+    return {
+        t.name: t
+        for subnet in stage.subnets
+        if isinstance(subnet.body, CpuBody)
+        for t in (*subnet.inputs, *subnet.outputs)
+    }
 
 
 def _coeff(addr: int, data: bytes, pool: _Pool) -> CoeffMemT | None:
@@ -223,7 +268,7 @@ def _coeff(addr: int, data: bytes, pool: _Pool) -> CoeffMemT | None:
     return made
 
 
-def _tensor(tensor: NetTensor) -> TensorT:
+def _tensor(tensor: NetTensor, on_host: dict[str, NetTensor]) -> TensorT:
     made = TensorT()
     made.name = tensor.name
     made.dataType = int(tensor.dtype)
@@ -231,7 +276,16 @@ def _tensor(tensor: NetTensor) -> TensorT:
     made.deviceAddr = tensor.addr
     made.size = tensor.nbytes
     made.memType = MEM_TPU
+    if tensor.name in on_host:
+        made.memType = MEM_TPU | MEM_CPU
+        before = itertools.takewhile(lambda name: name != tensor.name, on_host)
+        made.cpuAddr = sum(_words(on_host[name]) for name in before)
     shape = ShapeT()
     shape.dim = list(tensor.shape)
     made.shape = [shape]
     return made
+
+
+def _words(tensor: NetTensor) -> int:
+    """Its place in host memory, in the format's 32-bit elements."""
+    return -(-tensor.nbytes // 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from user_layers.compiler.facts import DescribedNet, Facts
@@ -29,8 +30,8 @@ class Aliases:
         return found
 
 
-def find_aliases(described: DescribedNet, dynamic: bool) -> Aliases:
-    """DescribedNet -> Aliases.
+def find_aliases(described: DescribedNet, dynamic: bool, nodes: Iterable[int] | None = None) -> Aliases:
+    """DescribedNet -> Aliases. nodes: only outputs of these are considered (None: all).
 
     just_reshape: the bytes stay as they are and nothing runs, unless both ends must exist apart (two of
     net input, constant and net output in one memory). is_share_mem_layer: the layer runs and writes over
@@ -41,7 +42,8 @@ def find_aliases(described: DescribedNet, dynamic: bool) -> Aliases:
     net = described.net
     result = Aliases()
     silent = set()
-    for i, facts in enumerate(described.facts):
+    for i in range(len(described.facts)) if nodes is None else nodes:
+        facts = described.facts[i]
         if not (facts.just_reshape or facts.share_mem):
             continue
         _check_sizes(net, facts)

@@ -14,7 +14,8 @@ from firmware_sim.errors import CompileError
 from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.grouping import Alone, Group, Schedule
+from user_layers.compiler.grouping import Alone, Group
+from user_layers.compiler.schedule import Schedule
 from user_layers.compiler.slicing import stored
 
 DDR_ALIGN = 4096  # a page of the device: what the vendor's runtime allocates in
@@ -33,10 +34,11 @@ class Coefficients:
 @dataclass(frozen=True)
 class DdrPlan:
     """Absolute addresses. address: of every tensor that is in DDR at some time; buffer: of the work buffer of
-    a node that runs alone."""
+    a node that runs alone; arena: of what the firmware allocates in a part, by the part's number."""
 
     address: dict[str, int]
     buffer: dict[int, int]
+    arena: dict[int, int]
     coefficients: Coefficients
     coeff_addr: int
     ctx_addr: int
@@ -54,27 +56,31 @@ def pack_constants(described: DescribedNet) -> Coefficients:
     return Coefficients(bytes(data), offsets)
 
 
-def place_ddr(described: DescribedNet, aliases: Aliases, plan: Schedule) -> DdrPlan:
+def place_ddr(
+    described: DescribedNet, aliases: Aliases, plan: Schedule, coefficients: Coefficients
+) -> DdrPlan:
     """Give every tensor that is not only in local memory an address; those that are needed at different
     times share memory. Errors: CompileError when the net needs more than the DDR."""
     net = described.net
-    coefficients = pack_constants(described)
     coeff_addr = DDR_BASE + STATIC_CONTEXT_OFFSET
     ctx_addr = -(-(coeff_addr + len(coefficients.data)) // DDR_ALIGN) * DDR_ALIGN
-    lifetimes = _lifetimes(described, plan)
+    times = _Times(described, plan)
     requests: list[Request] = []
     owners: list[list[str]] = []
     for members in aliases.classes(net).values():
-        present = [m for m in members if m in lifetimes]
+        present = [m for m in members if m in times.of]
         if not present or any(net.tensors[m].data is not None for m in members):
             continue
         size = max(net.tensors[m].nbytes for m in members)
-        first, last = (f(lifetimes[m][i] for m in present) for i, f in ((0, min), (1, max)))
+        first, last = (f(times.of[m][i] for m in present) for i, f in ((0, min), (1, max)))
         requests.append(Request(_pages(size), first, last))
         owners.append(members)
-    alone = {s.node: i for i, s in enumerate(plan.segments) if isinstance(s, Alone)}
-    buffers = [k for k in alone if described.facts[k].global_buffer]
-    requests += [Request(_pages(described.facts[k].global_buffer), alone[k], alone[k]) for k in buffers]
+    buffers = [k for k in times.alone if described.facts[k].global_buffer]
+    requests += [
+        Request(_pages(described.facts[k].global_buffer), times.alone[k], times.alone[k]) for k in buffers
+    ]
+    arenas = [i for i, part in enumerate(plan.parts) if part.arena_bytes]
+    requests += [Request(_pages(plan.parts[i].arena_bytes), *times.part[i]) for i in arenas]
     placement = place(requests, align=DDR_ALIGN)
     if placement is None or ctx_addr + placement.used > DDR_BASE + DDR_BYTES:
         raise CompileError(
@@ -88,9 +94,11 @@ def place_ddr(described: DescribedNet, aliases: Aliases, plan: Schedule) -> DdrP
         root = aliases.root(name)
         if root in coefficients.offsets:
             address[name] = address[root]
+    rest = iter(placement.offsets[len(owners) :])
     return DdrPlan(
         address=address,
-        buffer=dict(zip(buffers, (ctx_addr + o for o in placement.offsets[len(owners) :]), strict=True)),
+        buffer={k: ctx_addr + next(rest) for k in buffers},
+        arena={i: ctx_addr + next(rest) for i in arenas},
         coefficients=coefficients,
         coeff_addr=coeff_addr,
         ctx_addr=ctx_addr,
@@ -98,26 +106,45 @@ def place_ddr(described: DescribedNet, aliases: Aliases, plan: Schedule) -> DdrP
     )
 
 
-def _lifetimes(described: DescribedNet, plan: Schedule) -> dict[str, tuple[int, int]]:
-    """First and last segment in which a tensor must be in DDR; inputs and outputs of the net are there
-    before and after."""
-    net = described.net
-    found = dict.fromkeys((*net.inputs, *net.outputs), (-1, _FOREVER))
+class _Times:
+    """When memory is needed, counted in segments; a part that has none takes one step.
 
-    def touch(names: Iterable[str], segment: int) -> None:
+    of: first and last step of a tensor that is in DDR; alone: the step of a node that runs by itself; part:
+    first and last step of each part. Inputs and outputs of a static net are there before and after; those
+    of a dynamic one lie elsewhere.
+    """
+
+    def __init__(self, described: DescribedNet, plan: Schedule) -> None:
+        net = described.net
+        ends = (*net.inputs, *net.outputs)
+        self.of: dict[str, tuple[int, int]] = {} if plan.dynamic else dict.fromkeys(ends, (-1, _FOREVER))
+        self.alone: dict[int, int] = {}
+        self.part: list[tuple[int, int]] = []
+        self._elsewhere = frozenset(ends) if plan.dynamic else frozenset()
+        step = 0
+        for part in plan.parts:
+            start = step
+            if not part.segments:
+                self._touch((*part.part.inputs, *part.part.outputs), step)
+                step += 1
+            for segment in part.segments:
+                if isinstance(segment, Group):
+                    made = {out for k in segment.nodes for out in net.nodes[k].outputs}
+                    read = (n for k in segment.nodes for n in net.nodes[k].inputs if n not in made)
+                    self._touch((*read, *stored(described, segment.nodes)), step)
+                else:
+                    node = net.nodes[segment.node]
+                    self._touch((*node.inputs, *node.outputs), step)
+                if isinstance(segment, Alone):
+                    self.alone[segment.node] = step
+                step += 1
+            self.part.append((start, step - 1))
+
+    def _touch(self, names: Iterable[str], step: int) -> None:
         for name in names:
-            first, last = found.get(name, (segment, segment))
-            found[name] = (min(first, segment), max(last, segment))
-
-    for i, segment in enumerate(plan.segments):
-        if isinstance(segment, Group):
-            made = {out for k in segment.nodes for out in net.nodes[k].outputs}
-            touch((n for k in segment.nodes for n in net.nodes[k].inputs if n not in made), i)
-            touch(stored(described, segment.nodes), i)
-        else:
-            node = net.nodes[segment.node]
-            touch((*node.inputs, *node.outputs), i)
-    return found
+            if name not in self._elsewhere:
+                first, last = self.of.get(name, (step, step))
+                self.of[name] = (min(first, step), max(last, step))
 
 
 def _pages(size: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from firmware_sim.wire import NONE, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 from user_layers.compiler.aliases import Aliases
-from user_layers.compiler.ddr import DDR_ALIGN, Coefficients, pack_constants
+from user_layers.compiler.ddr import DDR_ALIGN, Coefficients
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.shapes import input_record
 
@@ -17,13 +17,14 @@ class DynamicPlan:
 
     program: Program
     neuron_bytes: int
-    coefficients: Coefficients
 
 
-def emit_dynamic(described: DescribedNet, aliases: Aliases) -> DynamicPlan:
-    """Each node becomes one call on DDR data; shapes are the compiled ones, which are the maximum."""
+def emit_dynamic(described: DescribedNet, aliases: Aliases, coefficients: Coefficients) -> DynamicPlan:
+    """Each node becomes one call on DDR data; shapes are the compiled ones, which are the maximum.
+
+    described: a whole net, or one part of it; coefficients: of the whole net.
+    """
     net = described.net
-    coefficients = pack_constants(described)
     program = Program(in_num=len(net.inputs), out_num=len(net.outputs))
     last = _last_steps(described, aliases)
     index: dict[object, int] = {}
@@ -74,7 +75,7 @@ def emit_dynamic(described: DescribedNet, aliases: Aliases) -> DynamicPlan:
                 param_check=node.op.param_check,
             )
         )
-    return DynamicPlan(program, _neuron_bytes(described, aliases), coefficients)
+    return DynamicPlan(program, _neuron_bytes(described, aliases))
 
 
 def _last_steps(described: DescribedNet, aliases: Aliases) -> dict[str, int]:

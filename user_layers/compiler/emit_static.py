@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
 from user_layers.compiler.ddr import DdrPlan
 from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.grouping import Alone, Group, Schedule
+from user_layers.compiler.grouping import Alone, Group, Segment
 from user_layers.compiler.local_memory import Value, split_shape
 from user_layers.compiler.shapes import input_record
 from user_layers.compiler.slicing import AxisPiece, Window
@@ -15,10 +16,10 @@ from user_layers.compiler.slicing import AxisPiece, Window
 Piece = tuple[AxisPiece, AxisPiece, AxisPiece]
 
 
-def emit_static(described: DescribedNet, plan: Schedule, ddr: DdrPlan) -> Program:
-    """Schedule and addresses -> Program (to be recorded with FW_MODE_FIXED)."""
+def emit_static(described: DescribedNet, segments: Sequence[Segment], ddr: DdrPlan) -> Program:
+    """One static part: its segments and addresses -> Program (to be recorded with FW_MODE_FIXED)."""
     emitter = _Emitter(described, ddr)
-    for segment in plan.segments:
+    for segment in segments:
         if isinstance(segment, Alone):
             emitter.alone(segment.node)
         elif isinstance(segment, Group):

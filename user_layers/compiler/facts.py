@@ -35,7 +35,7 @@ class Facts:
     global_buffer: int  # bytes of DDR
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
-    _descriptor: Descriptor = field(repr=False, compare=False)
+    _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
 
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
@@ -69,6 +69,7 @@ class Facts:
 
     def _ask(self, method: str, argument: object) -> int:
         key = (method, argument)
+        assert self._descriptor is not None  # a part on the host is in no group
         if key not in self._known:
             self._known[key] = int(getattr(self._descriptor, method)(argument))
         return self._known[key]
@@ -92,6 +93,8 @@ def gather_facts(net: Net, toolkit: Toolkit) -> DescribedNet:
 
 
 def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
+    if node.cpu is not None:
+        return _cpu_facts(node, node.cpu.shape_varies)
     d = toolkit.describe(node, [net.tensors[n] for n in node.inputs], [net.tensors[n] for n in node.outputs])
     count = range(len(node.inputs))
     facts = Facts(
@@ -118,6 +121,26 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
                 f"input_type({i})", f"BMNET_{kind.name}", ", ".join(f"BMNET_{k.name}" for k in _INPUT_TYPES)
             )
     return facts
+
+
+def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
+    """A part on the host takes tensors as they lie in DDR, of any shape."""
+    return Facts(
+        node=node,
+        label=node.op.op,
+        has_local=False,
+        must_dynamic_run=False,
+        output_shape_is_dynamic=shape_varies,
+        force_global=True,
+        can_split_h_w=False,
+        can_h_w_dynamic=True,
+        just_reshape=False,
+        share_mem=False,
+        global_buffer=0,
+        input_types=tuple(TType.NEURON for _ in node.inputs),
+        on_l2=tuple(False for _ in node.inputs),
+        _descriptor=None,
+    )
 
 
 def _label(node: LayerNode, name: str) -> str:

@@ -53,27 +53,25 @@ Segment = Silent | Alone | Group
 Counts = tuple[int, int, int]  # pieces along n, h, w
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """What runs, in order; each node is in exactly one segment."""
+def schedule(
+    described: DescribedNet, aliases: Aliases, opt: int, nodes: range | None = None
+) -> tuple[Segment, ...]:
+    """What runs for these nodes of a net (None: all), which are one static subnet.
 
-    segments: tuple[Segment, ...]
-
-
-def schedule(described: DescribedNet, aliases: Aliases, opt: int) -> Schedule:
-    """DescribedNet -> Schedule. opt: 0 no groups, 1 groups of two or more layers, 2 also of one."""
+    opt: 0 no groups, 1 groups of two or more layers, 2 also of one.
+    """
     if opt not in (0, 1, 2):
         raise UsageError(f"opt={opt!r} is no optimisation level", hint="0, 1 or 2")
     count = len(described.net.nodes)
+    at, stop = (0, count) if nodes is None else (nodes.start, nodes.stop)
     reasons = [_why_global(described, aliases, i) if opt else "opt=0" for i in range(count)]
     segments: list[Segment] = []
-    at = 0
-    while at < count:
+    while at < stop:
         if at in aliases.silent:
             segments.append(Silent(at))
             at += 1
             continue
-        end = _run_end(described, reasons, aliases, at)
+        end = min(_run_end(described, reasons, aliases, at), stop)
         group: Group | Misfit = Misfit(reasons[at] or "a group needs two layers with opt=1")
         while end - at >= (1 if opt == 2 else 2):
             group = fit_group(described, tuple(range(at, end)))
@@ -86,7 +84,7 @@ def schedule(described: DescribedNet, aliases: Aliases, opt: int) -> Schedule:
         else:
             segments.append(Alone(at, group.reason))
             at += 1
-    return Schedule(tuple(segments))
+    return tuple(segments)
 
 
 def fit_group(described: DescribedNet, nodes: tuple[int, ...]) -> Group | Misfit:

@@ -1,30 +1,62 @@
-"""Pass 3: static or dynamic."""
+"""Pass 3: what runs where: on recorded commands, interpreted by the firmware, or on the host."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from user_layers.compiler.facts import DescribedNet
 
 
+class Kind(Enum):
+    """How a node, and the subnet it is in, runs."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+    CPU = "cpu"
+
+
 @dataclass(frozen=True)
 class Mode:
-    """reasons: why a net that was to be static is dynamic, a sentence each."""
+    """kinds: of each node. dynamic: the net's inputs may be smaller than compiled; otherwise they have
+    exactly their shapes. reasons: why nodes of a net that was to be static are dynamic, a sentence each."""
 
     dynamic: bool
+    kinds: tuple[Kind, ...]
     reasons: tuple[str, ...] = ()
 
 
 def choose_mode(described: DescribedNet, wants_dynamic: bool) -> Mode:
-    """DescribedNet -> Mode: one layer that cannot be recorded makes the whole net dynamic."""
-    if wants_dynamic:
-        return Mode(True)
-    reasons = []
+    """DescribedNet -> Mode.
+
+    A layer whose descriptor says must_dynamic_run or output_shape_is_dynamic cannot be recorded, nor can
+    what follows a tensor whose shape varies; other layers of a static net stay static. A net in which no
+    layer stays static is dynamic as a whole.
+    """
+    kinds: list[Kind] = []
+    reasons: list[str] = []
+    varying: dict[str, str] = {}  # tensor -> the node that makes its shape vary
     for facts in described.facts:
+        node = facts.node
+        source = next((varying[name] for name in node.inputs if name in varying), None)
+        if facts.output_shape_is_dynamic:
+            source = node.name
+        if source is not None:
+            varying.update(dict.fromkeys(node.outputs, source))
+        if node.cpu is not None:
+            kinds.append(Kind.CPU)
+            continue
+        why = ""
         for method, answer in (
             ("must_dynamic_run", facts.must_dynamic_run),
             ("output_shape_is_dynamic", facts.output_shape_is_dynamic),
         ):
             if answer:
-                reasons.append(f"compiled dynamically: {method} of {facts.label} ({facts.node.name}) is true")
-    return Mode(bool(reasons), tuple(reasons))
+                why = f"{method} of {facts.label} ({node.name}) is true"
+        if not why and source is not None:
+            why = f"{facts.label} ({node.name}) takes what {source} makes, whose shape varies"
+        kinds.append(Kind.DYNAMIC if why or wants_dynamic else Kind.STATIC)
+        if why and not wants_dynamic:
+            reasons.append(f"compiled dynamically: {why}")
+    dynamic = wants_dynamic or (Kind.DYNAMIC in kinds and Kind.STATIC not in kinds)
+    return Mode(dynamic, tuple(kinds), tuple(reasons))

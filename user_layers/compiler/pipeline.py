@@ -1,33 +1,60 @@
 """The passes in their order. Each takes what earlier ones returned and reaches back to none.
 
-Graph -> shapes -> facts -> mode -> aliases
-  static:  -> schedule (groups, slices, local memory) -> DDR -> Program -> recorded CommandGroups
-  dynamic: -> Program, stored as it is
+Graph -> shapes -> facts -> mode -> partition
+  static parts:  -> aliases -> groups, slices, local memory
+  dynamic parts: -> Program, stored as it is
+-> DDR -> static parts: Program -> recorded CommandGroups
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.wire import Program
 from user_layers.compiler.aliases import find_aliases
-from user_layers.compiler.ddr import DdrPlan, place_ddr
+from user_layers.compiler.ddr import DdrPlan, pack_constants, place_ddr
 from user_layers.compiler.emit_dynamic import emit_dynamic
 from user_layers.compiler.emit_static import emit_static
 from user_layers.compiler.facts import DescribedNet, gather_facts
-from user_layers.compiler.grouping import Schedule, schedule
-from user_layers.compiler.mode import Mode, choose_mode
+from user_layers.compiler.grouping import schedule
+from user_layers.compiler.mode import Kind, Mode, choose_mode
 from user_layers.compiler.net import NetTensorInfo
-from user_layers.compiler.report import dynamic_lines, static_lines
-from user_layers.compiler.result import CompiledNet, DynamicBody, LayerUse, NetTensor, Stage, StaticBody
+from user_layers.compiler.partition import part_net, partition
+from user_layers.compiler.report import report_lines
+from user_layers.compiler.result import (
+    CompiledNet,
+    CpuBody,
+    DynamicBody,
+    LayerUse,
+    NetTensor,
+    Stage,
+    StaticBody,
+    Subnet,
+)
+from user_layers.compiler.schedule import PartPlan, Schedule
 from user_layers.compiler.shapes import infer_shapes
 from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
     from user_layers.graph import Graph
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything of a compile that needs no device. programs: of each part that is not on the host.
+
+    described: the net with its nodes in the order in which they run.
+    """
+
+    described: DescribedNet
+    mode: Mode
+    schedule: Schedule
+    ddr: DdrPlan
+    programs: tuple[Program | None, ...]
 
 
 def compile_graph(
@@ -39,56 +66,80 @@ def compile_graph(
     verbose: bool = False,
 ) -> CompiledNet:
     """Graph -> CompiledNet with one stage. See Graph.compile."""
-    toolkit = graph.toolkit
-    described = gather_facts(infer_shapes(graph), toolkit)
-    mode = choose_mode(described, dynamic)
-    lines: list[str]
-    if mode.dynamic:
-        stage, lines = _dynamic_stage(described, mode)
-    else:
-        plan, ddr, program = plan_static(described, opt)
-        stage, lines = _static_stage(described, ddr, program, toolkit), static_lines(described, plan)
+    plan = plan_net(gather_facts(infer_shapes(graph), graph.toolkit), dynamic=dynamic, opt=opt)
+    stage = _stage(plan, graph.toolkit)
+    lines = report_lines(plan.described, plan.mode, plan.schedule)
     _say(lines, log, verbose)
-    return CompiledNet(graph.name, (stage,), _uses(described), tuple(lines))
+    return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines))
 
 
-def plan_static(described: DescribedNet, opt: int) -> tuple[Schedule, DdrPlan, Program]:
-    """Everything of a static compile that needs no device."""
-    aliases = find_aliases(described, dynamic=False)
-    plan = schedule(described, aliases, opt)
-    ddr = place_ddr(described, aliases, plan)
-    return plan, ddr, emit_static(described, plan, ddr)
+def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) -> Plan:
+    """DescribedNet -> Plan: every pass but recording."""
+    mode = choose_mode(described, dynamic)
+    described, parts = partition(described, mode.kinds)
+    static = [k for part in parts if part.kind == Kind.STATIC for k in part.nodes]
+    aliases = find_aliases(described, dynamic=False, nodes=static)
+    coefficients = pack_constants(described)
+    plans: list[PartPlan] = []
+    programs: list[Program | None] = []
+    for part in parts:
+        program = None
+        if part.kind == Kind.STATIC:
+            plans.append(PartPlan(part, schedule(described, aliases, opt, part.nodes)))
+        elif part.kind == Kind.DYNAMIC:
+            own = part_net(described, part)
+            made = emit_dynamic(own, find_aliases(own, dynamic=True), coefficients)
+            plans.append(PartPlan(part, arena_bytes=made.neuron_bytes))
+            program = made.program
+        else:
+            plans.append(PartPlan(part))
+        programs.append(program)
+    whole = Schedule(tuple(plans), mode.dynamic)
+    ddr = place_ddr(described, aliases, whole, coefficients)
+    for i, plan in enumerate(plans):
+        if plan.part.kind == Kind.STATIC:
+            programs[i] = emit_static(described, plan.segments, ddr)
+    return Plan(described, mode, whole, ddr, tuple(programs))
 
 
-def _static_stage(described: DescribedNet, ddr: DdrPlan, program: Program, toolkit: Toolkit) -> Stage:
-    net = described.net
-    try:
-        groups = toolkit.device.record(program)
-    except DeviceError as e:
-        raise CompileError(f"recording net {net.name!r} failed: {e.message}", hint=e.hint) from e
-    body = StaticBody(tuple(groups), ddr.ctx_addr, ddr.ctx_bytes, ddr.coeff_addr, ddr.coefficients.data)
+def _stage(plan: Plan, toolkit: Toolkit) -> Stage:
+    net, ddr = plan.described.net, plan.ddr
+
+    def tensors(names: Sequence[str]) -> tuple[NetTensor, ...]:
+        return tuple(_net_tensor(net.tensors[name], ddr.address.get(name, 0)) for name in names)
+
+    layers = [f for f in plan.described.facts if f.node.cpu is None]
     return Stage(
-        tuple(_net_tensor(net.tensors[name], ddr.address[name]) for name in net.inputs),
-        tuple(_net_tensor(net.tensors[name], ddr.address[name]) for name in net.outputs),
-        body,
+        tensors(net.inputs),
+        tensors(net.outputs),
+        tuple(
+            Subnet(tensors(part.part.inputs), tensors(part.part.outputs), _body(plan, i, toolkit))
+            for i, part in enumerate(plan.schedule.parts)
+        ),
+        ddr.ctx_addr,
+        ddr.ctx_bytes,
+        ddr.coeff_addr,
+        ddr.coefficients.data,
+        is_dynamic=plan.mode.dynamic,
+        n_dynamic=plan.mode.dynamic,
+        h_w_dynamic=plan.mode.dynamic and all(facts.can_h_w_dynamic for facts in layers),
     )
 
 
-def _dynamic_stage(described: DescribedNet, mode: Mode) -> tuple[Stage, list[str]]:
-    net = described.net
-    plan = emit_dynamic(described, find_aliases(described, dynamic=True))
-    body = DynamicBody(
-        plan.program.encode(),
-        plan.neuron_bytes,
-        plan.coefficients.data,
-        h_w_dynamic=all(facts.can_h_w_dynamic for facts in described.facts),
-    )
-    stage = Stage(
-        tuple(_net_tensor(net.tensors[name]) for name in net.inputs),
-        tuple(_net_tensor(net.tensors[name]) for name in net.outputs),
-        body,
-    )
-    return stage, dynamic_lines(described, mode)
+def _body(plan: Plan, index: int, toolkit: Toolkit) -> StaticBody | DynamicBody | CpuBody:
+    planned, program = plan.schedule.parts[index], plan.programs[index]
+    if program is None:
+        (node,) = plan.described.net.nodes[planned.part.nodes.start : planned.part.nodes.stop]
+        assert node.cpu is not None
+        return CpuBody(node.cpu.model)
+    if planned.part.kind == Kind.DYNAMIC:
+        return DynamicBody(program.encode(), plan.ddr.arena.get(index, 0), planned.arena_bytes)
+    try:
+        return StaticBody(tuple(toolkit.device.record(program)))
+    except DeviceError as e:
+        raise CompileError(
+            f"recording net {plan.described.net.name!r} failed: {e.message}", hint=e.hint
+        ) from e
 
 
 def _net_tensor(info: NetTensorInfo, addr: int = 0) -> NetTensor:

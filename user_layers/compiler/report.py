@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.grouping import Alone, Group, Schedule
-from user_layers.compiler.mode import Mode
+from user_layers.compiler.grouping import Alone, Group, Segment
+from user_layers.compiler.mode import Kind, Mode
+from user_layers.compiler.schedule import Schedule
 
 
-def static_lines(described: DescribedNet, plan: Schedule) -> list[str]:
-    """What happened to each layer, in the order of the nodes."""
-    lines = []
+def report_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
+    """The reasons for the mode, then what happened to each layer, in the order of the nodes."""
+    lines = list(mode.reasons)
     groups = 0
-    for segment in plan.segments:
-        if isinstance(segment, Group):
-            pieces = segment.slices
-            counts = [
-                (a, len(x)) for a, x in (("n", pieces.n), ("h", pieces.h), ("w", pieces.w)) if len(x) > 1
-            ]
-            cut = " x ".join(f"{count} over {axis}" for axis, count in counts)
-            text = f"static, local, group {groups}, {f'slices: {cut}' if cut else 'whole'}"
-            text += f", {segment.local.used} bytes of local memory" + (
-                ", overlapped" if segment.local.overlapped else ""
-            )
-            lines += [_line(described, k, text) for k in segment.nodes]
-            groups += 1
-        elif isinstance(segment, Alone):
-            lines.append(_line(described, segment.node, f"static, global ({segment.reason})"))
-        else:
-            lines.append(_line(described, segment.node, "static, shares its input's memory"))
+    for number, planned in enumerate(plan.parts):
+        part = planned.part
+        where = f", subnet {number}" if len(plan.parts) > 1 else ""
+        for segment in planned.segments:
+            text = f"static{where}, {_segment(segment, groups)}"
+            nodes = segment.nodes if isinstance(segment, Group) else (segment.node,)
+            lines += [_line(described, k, text) for k in nodes]
+            groups += isinstance(segment, Group)
+        if part.kind == Kind.DYNAMIC:
+            lines += [_line(described, k, f"dynamic{where}, global") for k in part.nodes]
+        elif part.kind == Kind.CPU:
+            cpu = described.net.nodes[part.nodes.start].cpu
+            why = f" ({cpu.reason})" if cpu is not None and cpu.reason else ""
+            lines.append(_line(described, part.nodes.start, f"on the host{where}{why}"))
     return lines
 
 
-def dynamic_lines(described: DescribedNet, mode: Mode) -> list[str]:
-    """The reasons for the mode, then one line per layer."""
-    return [*mode.reasons, *(_line(described, k, "dynamic, global") for k in range(len(described.facts)))]
+def _segment(segment: Segment, number: int) -> str:
+    if isinstance(segment, Group):
+        pieces = segment.slices
+        axes = (("n", pieces.n), ("h", pieces.h), ("w", pieces.w))
+        cut = " x ".join(f"{len(x)} over {axis}" for axis, x in axes if len(x) > 1)
+        text = f"local, group {number}, {f'slices: {cut}' if cut else 'whole'}"
+        overlapped = ", overlapped" if segment.local.overlapped else ""
+        return f"{text}, {segment.local.used} bytes of local memory{overlapped}"
+    return f"global ({segment.reason})" if isinstance(segment, Alone) else "shares its input's memory"
 
 
 def _line(described: DescribedNet, k: int, what: str) -> str:

@@ -44,34 +44,53 @@ class StaticBody:
     """Ready command streams for fixed addresses: groups run one after the other."""
 
     groups: tuple[CommandGroup, ...]
-    ctx_addr: int  # DDR address of the first byte of inputs, outputs and neurons
-    ctx_bytes: int
-    coeff_addr: int
-    coeff: bytes
 
 
 @dataclass(frozen=True)
 class DynamicBody:
-    """A program (firmware_sim.wire.Program, encoded) that the firmware interprets."""
+    """A program (firmware_sim.wire.Program, encoded) that the firmware interprets; it allocates from
+    arena_bytes at arena_addr, which lie in the stage's context."""
 
     program: bytes
-    neuron_bytes: int  # upper bound of what the firmware allocates
-    coeff: bytes
-    n_dynamic: bool = True  # the first dimension may be smaller than compiled
-    h_w_dynamic: bool = True  # so may the third and later ones (every layer's can_h_w_dynamic)
+    arena_addr: int
+    arena_bytes: int
+
+
+@dataclass(frozen=True)
+class CpuBody:
+    """A serialized ONNX model for onnxruntime: its inputs and outputs stand in the order of the subnet's."""
+
+    model: bytes
+
+
+@dataclass(frozen=True)
+class Subnet:
+    """What runs in one go. Every tensor has an address in the stage's context or constants; in a dynamic
+    stage the net's own inputs and outputs have none (0)."""
+
+    inputs: tuple[NetTensor, ...]
+    outputs: tuple[NetTensor, ...]
+    body: StaticBody | DynamicBody | CpuBody
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One set of input shapes of a net."""
+    """One set of input shapes of a net: subnets that run one after the other.
+
+    is_dynamic: inputs may be smaller than compiled: n_dynamic the first dimension, h_w_dynamic the third
+    and later ones (every layer's can_h_w_dynamic). ctx: inputs, outputs and all between the subnets.
+    """
 
     inputs: tuple[NetTensor, ...]
     outputs: tuple[NetTensor, ...]
-    body: StaticBody | DynamicBody
-
-    @property
-    def is_dynamic(self) -> bool:
-        return isinstance(self.body, DynamicBody)
+    subnets: tuple[Subnet, ...]
+    ctx_addr: int
+    ctx_bytes: int
+    coeff_addr: int
+    coeff: bytes
+    is_dynamic: bool = False
+    n_dynamic: bool = False
+    h_w_dynamic: bool = False
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def infer_shapes(graph: Graph) -> Net:
         if t.data is None or t.name in read
     }
     for node in nodes:
-        for info in _infer(node, tensors, graph.toolkit):
+        for info in infer_layer(node, tensors, graph.toolkit):
             tensors[info.name] = info
     return Net(graph.name, tensors, tuple(nodes), graph.inputs, graph.outputs)
 
@@ -62,7 +62,16 @@ def _needed(graph: Graph) -> list[LayerNode]:
     return nodes[::-1]
 
 
-def _infer(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
+def infer_layer(
+    node: LayerNode, tensors: Mapping[str, NetTensorInfo], toolkit: Toolkit
+) -> list[NetTensorInfo]:
+    """Shapes and types of a layer's outputs. Errors: CompileError."""
+    if node.cpu is not None:
+        assert node.shapes is not None and node.dtypes is not None  # add_cpu_layer asks for them
+        return [
+            NetTensorInfo(name, shape, dtype)
+            for name, shape, dtype in zip(node.outputs, node.shapes, node.dtypes, strict=True)
+        ]
     inputs = input_records(node, tensors, _input_types(node, tensors, toolkit))
     try:
         records = toolkit.device.infer_shape(node.op.op_type, node.param, inputs, len(node.outputs))

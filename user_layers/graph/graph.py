@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import UsageError
-from user_layers.graph.nodes import LayerNode, Tensor, caller, check_dtype, check_name, check_shape
-from user_layers.toolkit import Toolkit
+from user_layers.graph.nodes import (
+    CPU_OP,
+    CpuPart,
+    LayerNode,
+    Tensor,
+    caller,
+    check_dtype,
+    check_name,
+    check_shape,
+)
+from user_layers.toolkit import OpInfo, Toolkit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -120,8 +129,44 @@ class Graph:
         out are 0), its bytes, or None for all zeros. Shapes and dtypes of the outputs come from the
         layer's own shape function when the graph is compiled; those given here are compared with it.
         """
+        info = self.toolkit.op(op_type, caller())
+        return self._add_layer(info, inputs, layer_param, output_names, output_shapes, output_dtypes, name)
+
+    def add_cpu_layer(
+        self,
+        model: bytes,
+        inputs: Sequence[str],
+        output_names: Sequence[str],
+        output_shapes: Sequence[Sequence[int]],
+        output_dtypes: Sequence[Any],
+        name: str | None = None,
+        *,
+        reason: str = "",
+        shape_varies: bool = False,
+    ) -> tuple[str, ...]:
+        """A part of the net that onnxruntime computes on the host. Returns the names of its outputs.
+
+        model: a serialized ONNX model; its inputs and outputs stand in the order of `inputs` and
+        `output_names`. Tensors of the net have types of the device; they are converted to what the model
+        declares: int32 to int64 and back, fp32 0 and 1 to bool and back, one element to no dimensions.
+        reason: why it is not on the TPU, for the log. shape_varies: output_shapes are the largest ones;
+        layers that depend on these outputs then run dynamically.
+        """
+        part = CpuPart(bytes(model), reason, shape_varies)
+        return self._add_layer(CPU_OP, inputs, None, output_names, output_shapes, output_dtypes, name, part)
+
+    def _add_layer(
+        self,
+        info: OpInfo,
+        inputs: Sequence[str],
+        layer_param: Mapping[str, Any] | bytes | None,
+        output_names: Sequence[str],
+        output_shapes: Sequence[Sequence[int]] | None,
+        output_dtypes: Sequence[Any] | None,
+        name: str | None,
+        cpu: CpuPart | None = None,
+    ) -> tuple[str, ...]:
         where = caller()
-        info = self.toolkit.op(op_type, where)
         title = check_name(
             name if name is not None else self._free_name(info.short.lower()), f"{where}: layer"
         )
@@ -144,7 +189,7 @@ class Graph:
             dtypes = tuple(
                 check_dtype(d, f"{what}, output {o!r}") for d, o in zip(output_dtypes, outs, strict=True)
             )
-        param = self.toolkit.pack(info, layer_param, what)
+        param = b"" if cpu is not None else self.toolkit.pack(info, layer_param, what)
         repeated = next((o for i, o in enumerate(outs) if o in outs[:i]), None)
         if repeated is not None:
             raise UsageError(f"{what}: output_names has {repeated!r} twice")
@@ -152,7 +197,7 @@ class Graph:
             self._check_free(out, what)
         for out in outs:
             self._made_by[out] = what
-        self.nodes.append(LayerNode(title, info, param, ins, outs, shapes, dtypes, where))
+        self.nodes.append(LayerNode(title, info, param, ins, outs, shapes, dtypes, where, cpu))
         return outs
 
     def add_expand_dims_layer(self, input: str, axis: int, output: str, name: str | None = None) -> str:

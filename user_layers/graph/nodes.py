@@ -31,8 +31,23 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class CpuPart:
+    """What a CPU layer computes: a serialized ONNX model. reason: why no TPU layer does it.
+
+    shape_varies: an output can come out smaller than the shape given.
+    """
+
+    model: bytes
+    reason: str
+    shape_varies: bool
+
+
+CPU_OP = OpInfo("CPU", 0xFFFF_FFFF, 0, 0, has_local=False)
+
+
+@dataclass(frozen=True)
 class LayerNode:
-    """One layer of a graph.
+    """One layer of a graph, or (cpu) a part of it that runs on the host.
 
     param holds the bytes of its parameter struct. shapes and dtypes are those given for the outputs, or
     None where the layer's own reshape function decides. where: the line of the user's code that added it.
@@ -46,6 +61,7 @@ class LayerNode:
     shapes: tuple[tuple[int, ...], ...] | None
     dtypes: tuple[DType, ...] | None
     where: str
+    cpu: CpuPart | None = None
 
     @property
     def title(self) -> str:

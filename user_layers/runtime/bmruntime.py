@@ -14,7 +14,7 @@ from types import TracebackType
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
 from user_layers.runtime.device_api import Array, DeviceApi
-from user_layers.runtime.loaded import LoadedNet, Ran, check_firmware, check_runnable
+from user_layers.runtime.loaded import LoadedNet, Ran
 from user_layers.runtime.network import (
     Inputs,
     NetworkInfo,
@@ -23,6 +23,7 @@ from user_layers.runtime.network import (
     choose_stage,
     network_info,
 )
+from user_layers.runtime.runnable import check_firmware, check_runnable
 
 
 class BModelRuntime:

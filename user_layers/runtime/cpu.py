@@ -1,0 +1,108 @@
+"""Parts of a net on the host: ONNX models through onnxruntime."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import DeviceError, MissingError, ModelError
+from user_layers.runtime.device_api import Array
+
+LIMIT_S = 600.0  # a loop in a model may have no end
+_NUMPY = {  # onnxruntime's names of element types
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(double)": "float64",
+    "tensor(int8)": "int8",
+    "tensor(uint8)": "uint8",
+    "tensor(int16)": "int16",
+    "tensor(uint16)": "uint16",
+    "tensor(int32)": "int32",
+    "tensor(uint32)": "uint32",
+    "tensor(int64)": "int64",
+    "tensor(bool)": "bool",
+}
+# What the device holds where the model has a type that the device has not.
+_DEVICE = {"int64": "int32", "bool": "float32"}
+
+
+class CpuModel:
+    """A serialized ONNX model, ready to run; what: how messages call it.
+
+    Errors: MissingError without onnxruntime; ModelError for a model that it does not take, or with types
+    that the device cannot hold.
+    """
+
+    def __init__(self, model: bytes, what: str) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise MissingError(
+                f"{what} runs on the host, and the package onnxruntime is not installed",
+                hint="pip install 'tpulayer[onnx]'",
+            ) from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime raises many kinds
+            raise ModelError(f"{what}: onnxruntime refuses its model: {_line(error)}") from None
+        self._run_options = onnxruntime.RunOptions
+        self._what = what
+        self._inputs = [(v.name, self._dtype(v), v.shape) for v in self._session.get_inputs()]
+        self._outputs = [(v.name, self._dtype(v)) for v in self._session.get_outputs()]
+
+    def _dtype(self, value: Any) -> str:
+        if value.type not in _NUMPY:
+            raise ModelError(f"{self._what}: {value.name} is {value.type}, which the device cannot hold")
+        return _NUMPY[value.type]
+
+    def check(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Whether it takes and gives device tensors of these element types. ModelError otherwise."""
+        for what, given, own in (
+            ("inputs", inputs, [dtype for _, dtype, _ in self._inputs]),
+            ("outputs", outputs, [dtype for _, dtype in self._outputs]),
+        ):
+            wanted = [_DEVICE.get(dtype, dtype) for dtype in own]
+            if list(given) != wanted:
+                raise ModelError(
+                    f"{self._what}: its model has the {what} {own}, the net gives it {list(given)}"
+                )
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Device arrays in, device arrays out. DeviceError when the model fails or a value does not fit."""
+        feeds = {}
+        for (name, dtype, shape), array in zip(self._inputs, arrays, strict=True):
+            value = array.reshape(()) if shape == [] else array
+            feeds[name] = value != 0 if dtype == "bool" else value.astype(dtype, copy=False)
+        limit = self._run_options()
+        timer = threading.Timer(LIMIT_S, setattr, (limit, "terminate", True))
+        timer.daemon = True
+        timer.start()
+        try:
+            made = self._session.run(None, feeds, limit)
+        except Exception as error:
+            late = f"; it was stopped after {LIMIT_S:g} s" if limit.terminate else ""
+            raise DeviceError(f"{self._what}: onnxruntime: {_line(error)}{late}") from None
+        finally:
+            timer.cancel()
+        return [
+            self._to_device(name, np.asarray(value))
+            for (name, _), value in zip(self._outputs, made, strict=True)
+        ]
+
+    def _to_device(self, name: str, value: Array) -> Array:
+        dtype = _DEVICE.get(value.dtype.name, value.dtype.name)
+        if value.dtype == np.int64 and value.size:
+            limits = np.iinfo(np.int32)
+            if value.min() < limits.min or value.max() > limits.max:
+                raise DeviceError(f"{self._what}: {name} has values beyond the device's 32 bits")
+        return np.ascontiguousarray(value.astype(dtype, copy=False)).reshape(value.shape or (1,))
+
+
+def _line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

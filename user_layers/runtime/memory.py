@@ -1,0 +1,37 @@
+"""Device memory that belongs to one net."""
+
+from __future__ import annotations
+
+from user_layers.bmodel.model import Coeff
+from user_layers.runtime.device_api import DeviceApi
+
+
+class Memory:
+    """Device memory that is given back together."""
+
+    def __init__(self, device: DeviceApi) -> None:
+        self.device = device
+        self._blocks: list[int] = []
+        self._constants: dict[bytes, int] = {}
+
+    def alloc(self, nbytes: int) -> int:
+        addr = self.device.malloc(max(nbytes, 1))
+        self._blocks.append(addr)
+        return addr
+
+    def store(self, data: bytes) -> int:
+        """New memory with this content."""
+        addr = self.alloc(len(data))
+        self.device.write(addr, data)
+        return addr
+
+    def constants(self, coeff: Coeff) -> int:
+        """Address of constants in device memory; stages with the same ones share them."""
+        addr = self._constants.get(coeff.data)
+        if addr is None:
+            addr = self._constants[coeff.data] = self.store(coeff.data)
+        return addr
+
+    def free(self) -> None:
+        while self._blocks:
+            self.device.free(self._blocks.pop())

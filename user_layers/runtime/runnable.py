@@ -1,0 +1,116 @@
+"""Which nets can run here: the firmware's layers, and what this runtime knows of the format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from firmware_sim.chip import DDR_BYTES
+from firmware_sim.errors import ModelError
+from firmware_sim.firmware import FirmwareInfo, FirmwareLayer
+from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC, StoreMode
+from user_layers.bmodel.model import SUBNET_CPU, SUBNET_MODES, SUBNET_TPU, Net, Stage, SubNet
+from user_layers.runtime.network import dtype_of
+
+if TYPE_CHECKING:
+    from user_layers.compiler.result import LayerUse
+
+_OTHER_LAYERS = "compile the model again, or rebuild the firmware (build_layers) it was compiled with"
+
+
+def check_firmware(net: Net, info: FirmwareInfo) -> None:
+    """Refuse a net that uses a user layer which the firmware does not have as it was compiled.
+
+    Layers that the net does not use may come, go and change. ModelError names the layer.
+    """
+    has = {layer.op_type: layer for layer in info.layers}
+    for stage in net.stages:
+        for use in stage.manifest.layers if stage.manifest is not None else ():
+            if use.op_type < BUILTIN_OP_BASE:
+                _check_layer(net, use, has)
+
+
+def _check_layer(net: Net, use: LayerUse, has: Mapping[int, FirmwareLayer]) -> None:
+    what = f"net {net.name!r} uses the layer {use.op} (op_type {use.op_type})"
+    found = has.get(use.op_type)
+    if found is None:
+        listed = ", ".join(f"{layer.op} (op_type {layer.op_type})" for layer in has.values())
+        raise ModelError(
+            f"{what}, which the firmware does not have; it has {listed or 'no user layers'}",
+            hint="rebuild the firmware with the layer's sources (build_layers)",
+        )
+    if found.op != use.op:
+        raise ModelError(
+            f"{what}, but op_type {use.op_type} of the firmware is {found.op}", hint=_OTHER_LAYERS
+        )
+    if (found.param_bytes, found.param_hash) != (use.param_bytes, use.param_hash):
+        raise ModelError(
+            f"{what}, whose parameter struct has changed since: {use.param_bytes} bytes with hash "
+            f"{use.param_hash:#018x} then, {found.param_bytes} bytes with hash {found.param_hash:#018x} in "
+            "the firmware",
+            hint=_OTHER_LAYERS,
+        )
+
+
+def check_runnable(net: Net) -> None:
+    """Refuse what this runtime does not run. ModelError says which part of the net."""
+    where = f"net {net.name!r}"
+    if net.cascade:
+        raise ModelError(f"{where} is one part of a net for several devices; one BM1684 runs whole nets")
+    if net.addr_mode not in (0, 1):
+        raise ModelError(f"{where} has the address mode {net.addr_mode}; known are 0 and 1")
+    for i, stage in enumerate(net.stages):
+        here = f"{where} stage {i}"
+        if stage.core_num != 1:
+            raise ModelError(f"{here} is for {stage.core_num} cores; a BM1684 has one")
+        for what, size in (("context", stage.ctx_size), ("input and output memory", stage.io_size)):
+            if size > DDR_BYTES:
+                raise ModelError(f"{here}: {what} of {size} bytes; a BM1684 has {DDR_BYTES} bytes of DDR")
+        for k, subnet in enumerate(stage.subnets):
+            _check_kind(subnet, f"{here}: subnet {k}")
+            if stage.is_dynamic and subnet.mode == SUBNET_TPU and not subnet.is_dynamic:
+                raise ModelError(f"{here}: subnet {k} is static in a dynamic net")
+        _check_programs(stage, here)
+        for t in (*stage.inputs, *stage.outputs):
+            if t.store_mode != StoreMode.N1:
+                raise ModelError(
+                    f"{here}: {t.name} is stored in mode {t.store_mode} (2N or 4N); only 1N runs here"
+                )
+            needed = t.elem_num * dtype_of(net.name, t).itemsize
+            if t.size < needed:
+                raise ModelError(f"{here}: {t.name} needs {needed} bytes, the bmodel gives it {t.size}")
+
+
+def _check_kind(subnet: SubNet, here: str) -> None:
+    if subnet.mode not in (SUBNET_TPU, SUBNET_CPU):
+        known = 0 <= subnet.mode < len(SUBNET_MODES)
+        kind = SUBNET_MODES[subnet.mode] if known else f"unknown ({subnet.mode})"
+        raise ModelError(f"{here} is of the kind {kind}; only TPU and CPU subnets run here")
+    if subnet.mode == SUBNET_CPU and (subnet.cpu is None or subnet.cpu.onnx is None):
+        number = None if subnet.cpu is None else subnet.cpu.op_type
+        raise ModelError(f"{here} runs layer {number} of the vendor's CPU library, which is not here")
+
+
+def _check_programs(stage: Stage, here: str) -> None:
+    """The programs of dynamic subnets are ours, as long as the manifest says, and allocate in the context."""
+    dynamic = [(k, subnet) for k, subnet in enumerate(stage.subnets) if subnet.is_dynamic]
+    programs = stage.manifest.programs if stage.manifest is not None else ()
+    for i, (k, subnet) in enumerate(dynamic):
+        start = subnet.ir_offset
+        if stage.manifest is None or stage.ir[start : start + 4] != PROGRAM_MAGIC.to_bytes(4, "little"):
+            raise ModelError(
+                f"{here} is a dynamic net of another compiler: only that compiler's firmware reads its "
+                "layers",
+                hint="compile it with tpulayer, or compile it static",
+            )
+        if len(programs) != len(dynamic):
+            raise ModelError(
+                f"damaged bmodel: {here}: {len(dynamic)} dynamic subnets, and {len(programs)} programs in "
+                "its manifest"
+            )
+        size = programs[i].nbytes
+        if start % 4 or not 4 * subnet.ir_len - 4 < size <= 4 * subnet.ir_len:
+            raise ModelError(
+                f"damaged bmodel: {here}: program of {size} bytes in subnet {k}, stored are {subnet.ir_len} "
+                f"words at byte {start}"
+            )
