@@ -181,7 +181,9 @@ def lrn_shift(draw: st.DrawFn) -> Case:
     fields.update(lrn_shift_num=draw(st.integers(0, 15)), lrn_shift_dir=draw(st.integers(0, 1)))
     data_format = draw(st.sampled_from([Format.FP32, Format.INT16, Format.INT8, Format.FP16]))
     fields.update(src_data_format=data_format, dst_data_format=data_format)
-    if draw(st.booleans()):  # else batches may overlap on dst's lanes, which is settled without a mask only
+    if draw(st.booleans()):  # else batches may overlap on dst's lanes, settled for a plain copy only
+        if data_format is Format.FP32:
+            fields["acc_write_enable"] = draw(st.sampled_from([0, 0, 1]))
         steps = draw(strides(shape, False))
         fields.update(stride_enable=1, **{f"src_{a}stride": s for a, s in zip(_AXES, steps, strict=True)})
         fields.update(draw(lane_masks))

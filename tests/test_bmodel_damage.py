@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 import time
 from collections.abc import Callable
@@ -122,6 +123,8 @@ S = f"{P}.subNet.0"
         (_set("version", "3.0"), "is newer"),
         (_set("version", "1.9"), "is older"),
         (_set("version", "two"), "version 'two'"),
+        (_set("version", "2.2 v1.30"), "version '2.2 v1.30'"),
+        (_set("version", "2.3+v1.30"), "is newer"),
         (_set("type", "A"), "bmodel of type 'A'"),
         (_set("net", []), "it has no net"),
         (_set("net", None), "net: required field is missing"),
@@ -151,6 +154,19 @@ def test_content(change: Callable[[ModelT], None], message: str, monkeypatch: py
     data = changed(change, monkeypatch)
     with pytest.raises(ModelError, match=message):
         read(data)
+
+
+def test_the_version_of_the_compiler_may_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = "2.2+v1.30.2-20260831"
+    assert read(changed(_set("version", version), monkeypatch)).version == version
+
+
+def test_a_hash_of_constants_too_long_for_the_vendors_counter_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = changed(_set(f"{P}.coeffMem.checkCode", [1] * 32), monkeypatch)
+    monkeypatch.setattr(importlib.import_module("user_layers.bmodel.read"), "UNCHECKED_BYTES", 32)
+    assert read(data).nets[0].stages[0].coeff is not None
 
 
 def _file(builder: flatbuffers.Builder, binary: bytes = b"") -> bytes:

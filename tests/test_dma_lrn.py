@@ -59,13 +59,26 @@ def test_to_the_left_zeros_come_after(chip: Tpu) -> None:
     assert got == [[v] * WORDS for v in (99, 1000, 1065, 0, 0, 99)]
 
 
+def test_accumulating_adds_to_what_is_there_and_leaves_the_other_channels(chip: Tpu) -> None:
+    values = chip.memory.local.view(np.float32)
+    values[:, SRC // 4 : DST // 4 + 3 * ROW] = 0.5
+    for c in range(CHANNELS):
+        values[c % 64, SRC // 4 + c // 64 * ROW] = c
+    shift(chip, 1, 2, 1, acc_write_enable=1)
+    first = [values[c % 64, DST // 4 + c // 64 * ROW] for c in (0, 1, 2, 65, 66, 67)]
+    assert first == [0.5, 0.5, 1.5, 64.5, 65.5, 0.5]
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
         ({"dst_start_addr_l32": LOCAL + LANE + SRC}, "src and dst overlap"),
         ({"dst_start_addr_l32": LOCAL, "lrn_shift_dir": 1}, "2 channels before its first one reach out"),
         ({"dst_data_format": 4}, "src has format FP32, dst FP16"),
-        ({"acc_write_enable": 1}, "with acc_write_enable: unverified"),
+        (
+            {"acc_write_enable": 1, "src_data_format": 1, "dst_data_format": 1},
+            "acc_write_enable with INT16: unverified",
+        ),
         ({"src_start_addr_h8": 1, "src_start_addr_l32": 0}, "in DDR, but a copy L2L needs local memory"),
         ({"direction": Direction.S2L}, "unknown GDMA instruction: special_func 2, direction 0"),
     ],
