@@ -1,9 +1,9 @@
-"""The process behind libbmlib.so: holds one Device and answers the C library (sdk/host/bmlib.c).
+"""What the process behind libbmlib.so does: holds one Device and answers the C library (sdk/host/bmlib.c).
 
-Started by it with a socket and the device's number. Requests and replies are fixed little-endian heads
-with a text and data behind them. Replies carry bm_status_t codes; the text is the message of an error. An
-asynchronous launch (_START) has no reply: its error waits for _SYNC. Requests are served in order, so the
-socket is the queue. The process ends when the socket closes.
+The process itself is user_layers.runtime.bmrt_server, which knows further requests. Requests and replies are
+fixed little-endian heads with a text and data behind them. Replies carry bm_status_t codes; the text is the
+message of an error. An asynchronous launch (_START) has no reply: its error waits for _SYNC. Requests are
+served in order, so the socket is the queue. The process ends when the socket closes.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
 from firmware_sim.firmware import FirmwareImage
 from firmware_sim.process_child import die_with_parent
 
-PROTOCOL = 3  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
+PROTOCOL = 4  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
 _REPLY = struct.Struct("<iIQQ")
 _MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC = range(1, 10)
@@ -35,32 +36,39 @@ def _status(error: TpulayerError, op: int) -> int:
     return _PARAM
 
 
-class _Host:
+class Host:
     """Opens the device when it is first needed, so that a program may name the firmware before."""
 
     def __init__(self, dev_id: int) -> None:
-        self._dev_id = dev_id
+        self.dev_id = dev_id
         self._device: Device | None = None
         self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
 
-    def _open(self, firmware: str | FirmwareImage | None = None) -> Device:
+    def usual_firmware(self) -> FirmwareImage | None:
+        """What boots when the program names none; None leaves it to `find_firmware`."""
+        return None
+
+    @property
+    def device(self) -> Device:
+        """The device, opened. MissingError when there is no firmware for it."""
         if self._device is None:
-            self._device = Device(firmware, dev_id=self._dev_id)
-        elif firmware is not None:
-            self._device.load_firmware(firmware)
+            self._device = Device(self.usual_firmware(), dev_id=self.dev_id)
         return self._device
 
     def _load(self, tcm: str, ddr: str) -> None:
         from firmware_sim.arm.images import keep, named
 
         firmware = named(tcm, ddr)
-        self._open(firmware)
+        if self._device is None:
+            self._device = Device(firmware, dev_id=self.dev_id)
+        else:
+            self._device.load_firmware(firmware)
         if isinstance(firmware, FirmwareImage):
-            keep(firmware, self._dev_id)
+            keep(firmware, self.dev_id)
 
     def _start(self, kernel: str, args: bytes) -> None:
         try:
-            self._open().launch(kernel, args)
+            self.device.launch(kernel, args)
         except TpulayerError as error:
             self._failed.append(error)
 
@@ -81,17 +89,17 @@ class _Host:
         elif op == _LOAD:
             self._load(text, data.decode(errors="replace"))
         elif op == _MALLOC:
-            return self._open().malloc(a), b""
+            return self.device.malloc(a), b""
         elif op == _FREE:
-            self._open().free(a)
+            self.device.free(a)
         elif op == _WRITE:
-            self._open().write(a, data)
+            self.device.write(a, data)
         elif op == _READ:
-            return 0, self._open().read(a, b)
+            return 0, self.device.read(a, b)
         elif op == _COPY:
-            self._open().write(a, self._open().read(b, c))
+            self.device.write(a, self.device.read(b, c))
         elif op == _LAUNCH:
-            self._open().launch(text, data)
+            self.device.launch(text, data)
         else:
             raise DeviceError(f"unknown request {op} from libbmlib.so")
         return 0, b""
@@ -109,9 +117,8 @@ def _receive(sock: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-def serve(sock: socket.socket, dev_id: int) -> None:
+def serve(sock: socket.socket, host: Host) -> None:
     """Answer requests until the socket closes."""
-    host = _Host(dev_id)
     sock.sendall(_REPLY.pack(_SUCCESS, 0, PROTOCOL, 0))
     while (head := _receive(sock, _REQUEST.size)) is not None:
         op, text_bytes, a, b, c, data_bytes = _REQUEST.unpack(head)
@@ -122,16 +129,16 @@ def serve(sock: socket.socket, dev_id: int) -> None:
         try:
             reply = host.answer(op, text.decode(errors="replace"), a, b, c, data)
         except TpulayerError as error:
-            status, message, reply = _status(error, op), str(error).encode(), (0, b"")
+            status, message, reply = _status(error, op), str(error).encode(errors="replace"), (0, b"")
         if reply is not None:
             value, out = reply
             sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
 
 
-def main() -> None:
-    """Arguments: the toolkit's folder (taken by the boot line), the socket's number, the device's."""
+def main(make: Callable[[int], Host] = Host) -> None:
+    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the program
-    _, socket_fd, dev_id = sys.argv[1:]
+    *_, socket_fd, dev_id = sys.argv
     die_with_parent(int(socket_fd))
     with socket.socket(fileno=int(socket_fd)) as connection:
-        serve(connection, int(dev_id))
+        serve(connection, make(int(dev_id)))

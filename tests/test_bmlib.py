@@ -283,7 +283,7 @@ def test_another_version_of_the_toolkit_is_told(tmp_path: Path) -> None:
     text = (
         f"#!{sys.executable}\n"
         "import socket, struct, sys\n"
-        "s = socket.socket(fileno=int(sys.argv[4]))\n"
+        "s = socket.socket(fileno=int(sys.argv[5]))\n"
         "s.sendall(struct.pack('<iIQQ', 0, 0, 999, 0))\n"
         "s.recv(1)\n"
     )

@@ -20,7 +20,14 @@ from user_layers.build import builtin_artifacts, firmware_image, targets
 from user_layers.build.builtin import builtin_location
 from user_layers.build.cache import locked
 from user_layers.build.report import Reporter
-from user_layers.build.targets import BuildResult, build_bmkernel, build_layers, clean, manifest_path
+from user_layers.build.targets import (
+    HOST_HEADERS,
+    BuildResult,
+    build_bmkernel,
+    build_layers,
+    clean,
+    manifest_path,
+)
 from user_layers.build.toolchain import choose
 from user_layers.workspace import Workspace
 
@@ -34,11 +41,15 @@ INSTALLED = (
     "include/bmtpu.h",
     "test/test_tpu_layer",
     "include/bmlib_runtime.h",
+    "include/bmdef.h",
+    "include/bmruntime_interface.h",
+    "include/bmruntime_cpp.h",
     "lib/libbmlib.so",
+    "lib/libbmrt.so",
     "bin/load_firmware",
 )
 IMAGES = ("firmware_tcm.bin", "firmware_ddr.bin", "firmware.elf")
-HOST = ("bmlib_runtime.h", "libbmlib.so", "load_firmware")
+HOST = (*HOST_HEADERS, "libbmlib.so", "libbmrt.so", "load_firmware")
 
 
 def build(ws: Workspace) -> BuildResult:
@@ -316,7 +327,7 @@ def test_the_plugin_for_another_machine(ws: Workspace) -> None:
     assert crossed.local_plugin != crossed.plugin
     machine = [int.from_bytes(path.read_bytes()[18:20], "little") for path in (ws.plugin, ws.firmware)]
     assert machine[0] == number
-    for name in ("bin/load_firmware", "lib/libbmlib.so"):
+    for name in ("bin/load_firmware", "lib/libbmlib.so", "lib/libbmrt.so"):
         assert int.from_bytes((ws.install_dir / name).read_bytes()[18:20], "little") == number
     assert machine[1] != number  # the firmware runs here
     assert crossed.local_plugin.read_bytes()[18:20] == ws.firmware.read_bytes()[18:20]

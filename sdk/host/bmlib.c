@@ -1,53 +1,27 @@
-/* bmlib's functions on the emulated device: a process running firmware_sim/host_server.py holds it, and
- * this library sends it requests over a socket, whose two sides must agree on the structures below.
- * Asynchronous launches have no reply of their own, so neither side can wait for the other to read; their
- * errors come with the reply to the next OP_SYNC. Messages on errors go to stderr.
+/* bmlib's functions on the emulated device: a process running user_layers/runtime/bmrt_server.py holds it, and
+ * this library sends it requests. Asynchronous launches have no reply of their own, so neither side can wait
+ * for the other to read; their errors come with the reply to the next OP_SYNC. Messages on errors go to stderr.
  */
 #define _GNU_SOURCE
-#include "bmlib_runtime.h"
+#include "bmlib_internal.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "bmlib_python.h" /* TPULAYER_PYTHON, TPULAYER_PATH: the interpreter and toolkit this was built for */
-
-#define PROTOCOL 3 /* PROTOCOL of host_server.py */
+#define PROTOCOL 4 /* PROTOCOL of host_server.py */
 #define DEVICES 64 /* numbers that may be asked for; every handle is a device of its own */
-#define LIMIT 600  /* s without an answer; the device's own watchdog stops kernels long before */
-
-extern char **environ;
 
 enum { OP_MALLOC = 1, OP_FREE, OP_WRITE, OP_READ, OP_COPY, OP_LOAD, OP_LAUNCH, OP_START, OP_SYNC };
 
-typedef struct {
-    uint32_t op, text_bytes;
-    uint64_t a, b, c;
-    uint64_t data_bytes;
-} request_head;
-
-typedef struct {
-    int32_t status;
-    uint32_t text_bytes;
-    uint64_t value, data_bytes;
-} reply_head;
-
 struct bm_context {
-    int fd, devid;
-    pid_t pid;
+    connection server;
+    int devid;
     pthread_mutex_t lock;
-    unsigned int started; /* asynchronous launches since the last OP_SYNC */
-    int ended;            /* the process is gone, or was stopped */
-    bm_handle_t next;     /* in `live` */
+    bm_handle_t next; /* in `live` */
 };
 
 /* ---- handles: a table of those in use, so that a freed or foreign one is an error and no crash ---- */
@@ -74,10 +48,10 @@ static int forget(bm_handle_t handle) {
 }
 
 /* On BM_SUCCESS the caller holds the handle's lock. */
-static bm_status_t enter(bm_handle_t handle, const char *function) {
+static bm_status_t enter(bm_handle_t handle, const char *library, const char *function) {
     if (!is_live(handle)) {
-        fprintf(stderr, "bmlib: %s: this is no handle that bm_dev_request gave and bm_dev_free has not taken\n",
-                function);
+        fprintf(stderr, "%s: %s: this is no handle that bm_dev_request gave and bm_dev_free has not taken\n",
+                library == NULL ? "bmlib" : library, function);
         return BM_ERR_PARAM;
     }
     pthread_mutex_lock(&handle->lock);
@@ -89,122 +63,12 @@ static bm_status_t leave(bm_handle_t handle, bm_status_t status) {
     return status;
 }
 
-/* ---- the socket ---- */
-
-static long limit_seconds(void) {
-    const char *text = getenv("TPULAYER_HOST_LIMIT");
-    char *end;
-    if (text == NULL || *text == 0) return LIMIT;
-    long seconds = strtol(text, &end, 10);
-    return *end == 0 && seconds > 0 && seconds <= 1000000 ? seconds : LIMIT;
-}
-
-/* End the process, which holds nothing that needs tidying up. Only our own child: a program that ignores
- * SIGCHLD has its children reaped, and the number may be another's then. */
-static void stop(bm_handle_t h) {
-    h->ended = 1;
-    if (waitpid(h->pid, NULL, WNOHANG) == 0) {
-        kill(h->pid, SIGKILL);
-        while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR) {
-        }
-    }
-}
-
-/* Wait until the socket is ready. The limit starts anew for every piece that passes. */
-static bm_status_t ready(bm_handle_t h, short events) {
-    struct pollfd poller = {.fd = h->fd, .events = events};
-    long left = limit_seconds() * (1 + (long)h->started); /* all of these may lie before the answer */
-    for (; left > 0; left--) {
-        int n = poll(&poller, 1, 1000);
-        if (n > 0) return BM_SUCCESS;
-        if (n < 0 && errno != EINTR) break;
-    }
-    fprintf(stderr, "bmlib: device %d gave no answer for %ld s and was stopped; TPULAYER_HOST_LIMIT sets "
-                    "another limit\n", h->devid, limit_seconds());
-    stop(h);
-    return BM_ERR_TIMEOUT;
-}
-
-static bm_status_t gone(bm_handle_t h) {
-    fprintf(stderr, "bmlib: device %d is gone: its process has ended\n", h->devid);
-    h->ended = 1;
-    return BM_ERR_DEVNOTREADY;
-}
-
-static bm_status_t write_all(bm_handle_t h, const void *data, size_t size) {
-    const char *at = data;
-    while (size > 0) {
-        bm_status_t status = ready(h, POLLOUT);
-        if (status != BM_SUCCESS) return status;
-        ssize_t n = send(h->fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (n <= 0) return gone(h);
-        at += n;
-        size -= (size_t)n;
-    }
-    return BM_SUCCESS;
-}
-
-static bm_status_t read_all(bm_handle_t h, void *data, size_t size) {
-    char *at = data;
-    while (size > 0) {
-        bm_status_t status = ready(h, POLLIN);
-        if (status != BM_SUCCESS) return status;
-        ssize_t n = recv(h->fd, at, size, MSG_DONTWAIT);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (n <= 0) return gone(h);
-        at += n;
-        size -= (size_t)n;
-    }
-    return BM_SUCCESS;
-}
-
-static bm_status_t send_request(bm_handle_t h, request_head head, const char *text, const void *data) {
-    if (h->ended) return gone(h);
-    head.text_bytes = text == NULL ? 0 : (uint32_t)strlen(text);
-    bm_status_t status = write_all(h, &head, sizeof head);
-    if (status == BM_SUCCESS) status = write_all(h, text, head.text_bytes);
-    if (status == BM_SUCCESS) status = write_all(h, data, head.data_bytes);
-    return status;
-}
-
-/* data: room for `capacity` bytes, or NULL. */
-static bm_status_t read_reply(bm_handle_t h, uint64_t *value, void *data, size_t capacity) {
-    reply_head head;
-    bm_status_t status = read_all(h, &head, sizeof head);
-    if (status != BM_SUCCESS) return status;
-    if (head.data_bytes > capacity) return gone(h); /* what comes is no reply */
-    char *text = calloc(1, (size_t)head.text_bytes + 1);
-    if (text == NULL) return gone(h);
-    status = read_all(h, text, head.text_bytes);
-    if (status == BM_SUCCESS) status = read_all(h, data, head.data_bytes);
-    if (status == BM_SUCCESS && head.text_bytes > 0) fprintf(stderr, "bmlib: %s\n", text);
-    free(text);
-    if (status != BM_SUCCESS) return status;
-    if (value != NULL) *value = head.value;
-    return (bm_status_t)head.status;
-}
-
-typedef struct {
-    const char *function;
-    request_head head;
-    const char *text;     /* or NULL */
-    const void *data;     /* head.data_bytes of it */
-    uint64_t *value;      /* of the reply, or NULL */
-    void *out;            /* room for the reply's data */
-    size_t capacity;
-} question;
-
-static bm_status_t ask_locked(bm_handle_t h, question q) {
-    bm_status_t status = send_request(h, q.head, q.text, q.data);
-    if (status == BM_SUCCESS) status = read_reply(h, q.value, q.out, q.capacity);
-    return status;
-}
-
 static bm_status_t ask(bm_handle_t h, question q) {
-    bm_status_t status = enter(h, q.function);
-    return status == BM_SUCCESS ? leave(h, ask_locked(h, q)) : status;
+    bm_status_t status = enter(h, q.library, q.function);
+    return status == BM_SUCCESS ? leave(h, connection_ask(&h->server, &q)) : status;
 }
+
+bm_status_t tpulayer_ask(bm_handle_t handle, const question *q) { return ask(handle, *q); }
 
 static bm_status_t refuse(const char *function, const char *why) {
     fprintf(stderr, "bmlib: %s: %s\n", function, why);
@@ -221,43 +85,16 @@ bm_status_t bm_dev_getcount(int *count) {
 
 bm_status_t bm_dev_query(int devid) { return devid >= 0 && devid < DEVICES ? BM_SUCCESS : BM_ERR_FAILURE; }
 
-/* Start the process with its end of the socket; 0 or an errno value. */
-static int start(bm_handle_t h, const char *python, int their_fd) {
-    /* -c and not -m: that would look for the standard library in the current folder first */
-    const char *boot = "import sys; sys.path[:] = [p for p in sys.path if p] + [sys.argv[1]]; "
-                       "from firmware_sim.host_server import main; main()";
-    char fd_text[16], dev_text[16];
-    snprintf(fd_text, sizeof fd_text, "%d", their_fd);
-    snprintf(dev_text, sizeof dev_text, "%d", h->devid);
-    char *argv[] = {(char *)python, "-c", (char *)boot, TPULAYER_PATH, fd_text, dev_text, NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, their_fd, their_fd); /* keeps it open over exec */
-    int error = posix_spawnp(&h->pid, python, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    return error;
-}
-
 bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     if (handle == NULL) return refuse(__func__, "handle is NULL");
     *handle = NULL;
     if (devid < 0 || devid >= DEVICES) return refuse(__func__, "devices are numbered 0 to 63");
-    const char *python = getenv("TPULAYER_PYTHON");
-    if (python == NULL || *python == 0) python = TPULAYER_PYTHON;
-    int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return BM_ERR_NOMEM;
     bm_handle_t h = calloc(1, sizeof *h);
-    int error = ENOMEM;
-    if (h != NULL) {
-        h->fd = fds[0];
-        h->devid = devid;
-        error = start(h, python, fds[1]);
-    }
-    close(fds[1]);
+    if (h == NULL) return BM_ERR_NOMEM;
+    h->devid = devid;
+    snprintf(h->server.name, sizeof h->server.name, "device %d", devid);
+    int error = connection_start(&h->server, "user_layers.runtime.bmrt_server", devid);
     if (error != 0) {
-        fprintf(stderr, "bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python\n", python,
-                strerror(error));
-        close(fds[0]);
         free(h);
         return error == ENOMEM ? BM_ERR_NOMEM : BM_ERR_DEVNOTREADY;
     }
@@ -267,10 +104,10 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     live = h;
     pthread_mutex_unlock(&live_lock);
     uint64_t protocol = 0;
-    bm_status_t status = read_reply(h, &protocol, NULL, 0); /* it is ready */
+    bm_status_t status = connection_reply(&h->server, &(question){.value = &protocol}); /* it is ready */
     if (status == BM_SUCCESS && protocol != PROTOCOL) {
-        fprintf(stderr, "bmlib: libbmlib.so and the toolkit of %s are of different versions; build_layers again\n",
-                python);
+        fprintf(stderr, "bmlib: libbmlib.so and the toolkit it starts are of different versions; "
+                        "build_layers again\n");
         status = BM_ERR_DEVNOTREADY;
     }
     if (status != BM_SUCCESS) {
@@ -282,20 +119,19 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
 }
 
 static bm_status_t sync_locked(bm_handle_t h) {
-    bm_status_t status = ask_locked(h, (question){.head = {.op = OP_SYNC}});
-    h->started = 0;
+    bm_status_t status = connection_ask(&h->server, &(question){.head = {.op = OP_SYNC}});
+    h->server.started = 0;
     return status;
 }
 
 void bm_dev_free(bm_handle_t handle) {
-    if (enter(handle, __func__) != BM_SUCCESS) return;
-    if (handle->started > 0 && !handle->ended) (void)sync_locked(handle);
+    if (enter(handle, NULL, __func__) != BM_SUCCESS) return;
+    if (handle->server.started > 0 && !handle->server.ended) (void)sync_locked(handle);
     if (!forget(handle)) { /* another thread was here first, which is a mistake of the program */
         leave(handle, BM_SUCCESS);
         return;
     }
-    close(handle->fd);
-    stop(handle);
+    connection_close(&handle->server);
     leave(handle, BM_SUCCESS);
     pthread_mutex_destroy(&handle->lock);
     free(handle);
@@ -561,15 +397,16 @@ bm_status_t okkernel_launch_sync(bm_handle_t handle, const char *func_name, cons
 bm_status_t okkernel_launch_async(bm_handle_t handle, const char *func_name, const void *args,
                                   unsigned int size) {
     bm_status_t status = check_launch(func_name, args, size, __func__);
-    if (status == BM_SUCCESS) status = enter(handle, __func__);
+    if (status == BM_SUCCESS) status = enter(handle, NULL, __func__);
     if (status != BM_SUCCESS) return status;
-    status = send_request(handle, (request_head){.op = OP_START, .data_bytes = size}, func_name, args);
-    if (status == BM_SUCCESS) handle->started++;
+    question q = {.head = {.op = OP_START, .data_bytes = size}, .text = func_name, .data = args};
+    status = connection_send(&handle->server, &q);
+    if (status == BM_SUCCESS) handle->server.started++;
     return leave(handle, status);
 }
 
 static bm_status_t sync_all(bm_handle_t handle, const char *function) {
-    bm_status_t status = enter(handle, function);
+    bm_status_t status = enter(handle, NULL, function);
     return status == BM_SUCCESS ? leave(handle, sync_locked(handle)) : status;
 }
 

@@ -35,6 +35,7 @@ FIRMWARE_DEFINES = (
 )  # kernels ask for it to tell a build for the model from one for the chip
 FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
 _BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
+_BMLIB = ("bmlib", "connection")  # files of sdk/host, by library
 _KEEP = 6  # builds of the built-in part in the cache; older ones are removed
 
 
@@ -71,6 +72,11 @@ class Builtin:
     def bmlib(self) -> Path:
         """libbmlib.so: the host's C library."""
         return self.directory / "libbmlib.so"
+
+    @property
+    def bmrt(self) -> Path:
+        """libbmrt.so: nets of bmodels for the host's programs, on top of libbmlib.so."""
+        return self.directory / "libbmrt.so"
 
     @property
     def load_firmware(self) -> Path:
@@ -214,13 +220,16 @@ def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[
 def host_programs(
     ninja: NinjaFile, compiler: Compiler, place: Builtin, includes: Sequence[Path]
 ) -> list[Path]:
-    """Statements for libbmlib.so and load_firmware in the folder of `place`."""
+    """Statements for libbmlib.so, libbmrt.so and load_firmware in the folder of `place`."""
     sdk = sdk_dir()
-    library = Objects(compiler, c_sources(sdk / "host"), includes, "bmlib")
-    ninja.shared(compiler, place.bmlib, ninja.objects(library))
+    sources = c_sources(sdk / "host")
+    for library, names, uses in ((place.bmlib, _BMLIB, None), (place.bmrt, ("bmrt",), place.bmlib)):
+        own = [path for path in sources if path.name.startswith(names)]
+        objects = ninja.objects(Objects(compiler, own, includes, library.stem.removeprefix("lib")))
+        ninja.shared(compiler, library, objects, uses=uses)
     tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
     ninja.executable(compiler, place.load_firmware, tools, place.bmlib, "$ORIGIN/../lib")
-    return [place.bmlib, place.load_firmware]
+    return [place.bmlib, place.bmrt, place.load_firmware]
 
 
 def _plain(compiler: Compiler) -> Compiler:

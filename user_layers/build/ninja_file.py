@@ -81,15 +81,17 @@ class NinjaFile:
         objects: Sequence[Path],
         whole: Sequence[Path] = (),
         note: str = "",
+        uses: Path | None = None,
     ) -> Path:
-        """A shared library of objects and of everything in the archives `whole`."""
-        tail = ""
+        """A shared library of objects and of everything in the archives `whole`. uses: another one that it
+        needs, at run time in the same folder."""
+        tail = "" if uses is None else " " + _shell(relative(uses, self.root), "-Wl,-rpath,$ORIGIN")
         if whole:
-            tail = " " + _shell("-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive")
+            tail += " " + _shell("-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive")
         call = _shell(*compiler.argv, *compiler.link_flags, f"-Wl,-soname,{output.name}")
         command = f"{call} $in{tail} -lm -o $out"
         rule = self._rule("link", command, f"linking {output.name}{note}")
-        self._build(output, rule, objects, whole)
+        self._build(output, rule, objects, [*whole, *([] if uses is None else [uses])])
         return output
 
     def program(

@@ -43,6 +43,8 @@ from user_layers.workspace import Workspace, machine_arch, sdk_dir
 if TYPE_CHECKING:
     from user_layers.scan import LayerTable
 
+HOST_HEADERS = ("bmlib_runtime.h", "bmdef.h", "bmruntime_interface.h", "bmruntime_cpp.h")
+
 _LAUNCHER = """#!/bin/sh
 # Made by build_layers: runs the demo graph in the workspace that this file is installed in.
 TPULAYER_WORKSPACE=$(cd "$(dirname "$0")/../.." && pwd) || exit 3
@@ -323,12 +325,12 @@ def _same(source: Path, target: Path) -> bool:
 
 
 def _host_library(host: Builtin, install: Path) -> list[tuple[Path, Path]]:
-    """libbmlib.so and its header, for host programs in C and C++, and one that uses it."""
-    header = sdk_dir() / "include" / "bmlib_runtime.h"
+    """libbmlib.so, libbmrt.so and their headers, for host programs in C and C++, and one that uses them."""
+    headers = [sdk_dir() / "include" / name for name in HOST_HEADERS]
     return [
-        (host.bmlib, install / "lib" / host.bmlib.name),
+        *((path, install / "lib" / path.name) for path in (host.bmlib, host.bmrt)),
         (host.load_firmware, install / "bin" / host.load_firmware.name),
-        (header, install / "include" / header.name),
+        *((path, install / "include" / path.name) for path in headers),
     ]
 
 

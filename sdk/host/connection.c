@@ -1,0 +1,172 @@
+#define _GNU_SOURCE
+#include "connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bmlib_python.h" /* TPULAYER_PYTHON, TPULAYER_PATH: the interpreter and toolkit this was built for */
+
+#define LIMIT 600 /* s without an answer; the device's own watchdog stops kernels long before */
+
+extern char **environ;
+
+static long limit_seconds(void) {
+    const char *text = getenv("TPULAYER_HOST_LIMIT");
+    char *end;
+    if (text == NULL || *text == 0) return LIMIT;
+    long seconds = strtol(text, &end, 10);
+    return *end == 0 && seconds > 0 && seconds <= 1000000 ? seconds : LIMIT;
+}
+
+/* Only our own child: a program that ignores SIGCHLD has its children reaped, and the number may be another's
+ * then. */
+static void stop(connection *c) {
+    c->ended = 1;
+    if (waitpid(c->pid, NULL, WNOHANG) == 0) {
+        kill(c->pid, SIGKILL);
+        while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+static const char *library(const question *q) { return q->library == NULL ? "bmlib" : q->library; }
+
+/* Wait until the socket is ready. The limit starts anew for every piece that passes. */
+static bm_status_t ready(connection *c, const question *q, short events) {
+    struct pollfd poller = {.fd = c->fd, .events = events};
+    long left = limit_seconds() * (1 + (long)c->started); /* all of these may lie before the answer */
+    for (; left > 0; left--) {
+        int n = poll(&poller, 1, 1000);
+        if (n > 0) return BM_SUCCESS;
+        if (n < 0 && errno != EINTR) break;
+    }
+    fprintf(stderr, "%s: %s gave no answer for %ld s and was stopped; TPULAYER_HOST_LIMIT sets another limit\n",
+            library(q), c->name, limit_seconds());
+    stop(c);
+    return BM_ERR_TIMEOUT;
+}
+
+static bm_status_t gone(connection *c, const question *q) {
+    fprintf(stderr, "%s: %s is gone: its process has ended\n", library(q), c->name);
+    c->ended = 1;
+    return BM_ERR_DEVNOTREADY;
+}
+
+static bm_status_t write_all(connection *c, const question *q, const void *data, size_t size) {
+    const char *at = data;
+    while (size > 0) {
+        bm_status_t status = ready(c, q, POLLOUT);
+        if (status != BM_SUCCESS) return status;
+        ssize_t n = send(c->fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return gone(c, q);
+        at += n;
+        size -= (size_t)n;
+    }
+    return BM_SUCCESS;
+}
+
+static bm_status_t read_all(connection *c, const question *q, void *data, size_t size) {
+    char *at = data;
+    while (size > 0) {
+        bm_status_t status = ready(c, q, POLLIN);
+        if (status != BM_SUCCESS) return status;
+        ssize_t n = recv(c->fd, at, size, MSG_DONTWAIT);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+        if (n <= 0) return gone(c, q);
+        at += n;
+        size -= (size_t)n;
+    }
+    return BM_SUCCESS;
+}
+
+bm_status_t connection_send(connection *c, const question *q) {
+    if (c->ended) return gone(c, q);
+    request_head head = q->head;
+    head.text_bytes = q->text == NULL ? 0 : (uint32_t)strlen(q->text);
+    bm_status_t status = write_all(c, q, &head, sizeof head);
+    if (status == BM_SUCCESS) status = write_all(c, q, q->text, head.text_bytes);
+    if (status == BM_SUCCESS) status = write_all(c, q, q->data, head.data_bytes);
+    return status;
+}
+
+bm_status_t connection_reply(connection *c, const question *q) {
+    reply_head head;
+    bm_status_t status = read_all(c, q, &head, sizeof head);
+    if (status != BM_SUCCESS) return status;
+    if (q->taken == NULL && head.data_bytes > q->capacity) return gone(c, q); /* what comes is no reply */
+    char *text = calloc(1, (size_t)head.text_bytes + 1);
+    char *taken = q->taken == NULL ? NULL : malloc((size_t)head.data_bytes + 1);
+    if (text == NULL || (q->taken != NULL && taken == NULL)) {
+        free(text);
+        free(taken);
+        return gone(c, q);
+    }
+    status = read_all(c, q, text, head.text_bytes);
+    if (status == BM_SUCCESS) status = read_all(c, q, q->taken == NULL ? q->out : taken, head.data_bytes);
+    if (status == BM_SUCCESS && head.text_bytes > 0) fprintf(stderr, "%s: %s\n", library(q), text);
+    free(text);
+    if (status == BM_SUCCESS) status = (bm_status_t)head.status;
+    if (status != BM_SUCCESS) {
+        free(taken);
+        return status;
+    }
+    if (q->value != NULL) *q->value = head.value;
+    if (q->taken != NULL) {
+        *q->taken = taken;
+        *q->taken_bytes = (size_t)head.data_bytes;
+    }
+    return BM_SUCCESS;
+}
+
+bm_status_t connection_ask(connection *c, const question *q) {
+    bm_status_t status = connection_send(c, q);
+    return status == BM_SUCCESS ? connection_reply(c, q) : status;
+}
+
+/* Start the process with its end of the socket; 0 or an errno value. */
+static int spawn(connection *c, const char *python, const char *module, int their_fd, int number) {
+    /* -c and not -m: that would look for the standard library in the current folder first */
+    const char *boot = "import sys; sys.path[:] = [p for p in sys.path if p] + [sys.argv[1]]; "
+                       "from importlib import import_module; import_module(sys.argv[2]).main()";
+    char fd_text[16], number_text[16];
+    snprintf(fd_text, sizeof fd_text, "%d", their_fd);
+    snprintf(number_text, sizeof number_text, "%d", number);
+    char *argv[] = {(char *)python, "-c",        (char *)boot, TPULAYER_PATH, (char *)module,
+                    fd_text,        number_text, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, their_fd, their_fd); /* keeps it open over exec */
+    int error = posix_spawnp(&c->pid, python, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+int connection_start(connection *c, const char *module, int number) {
+    const char *python = getenv("TPULAYER_PYTHON");
+    if (python == NULL || *python == 0) python = TPULAYER_PYTHON;
+    int fds[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return errno;
+    c->fd = fds[0];
+    int error = spawn(c, python, module, fds[1], number);
+    close(fds[1]);
+    if (error != 0) {
+        fprintf(stderr, "bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python\n", python,
+                strerror(error));
+        close(fds[0]);
+    }
+    return error;
+}
+
+void connection_close(connection *c) {
+    close(c->fd);
+    stop(c);
+}
