@@ -41,7 +41,7 @@ from firmware_sim.launch_queue import LaunchQueue
 from firmware_sim.process import BUSY_LIMIT, Child, Crash
 from firmware_sim.shared_memory import SharedMemory
 from firmware_sim.source_lines import innermost_line
-from firmware_sim.wire import CommandGroup, Program, TensorRecord
+from firmware_sim.wire import CommandGroup, Program, Recorded, TensorRecord
 
 __all__ = ["Device", "FirmwareError", "FirmwareInfo", "StreamGroup"]
 
@@ -341,7 +341,8 @@ class Device:
 
     def record_launch(self, kernel: str, args: bytes = b"") -> list[CommandGroup]:
         """Run a free kernel without executing what it issues; returns its descriptors."""
-        return self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}", record=True)[1]
+        _, recorded = self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}", record=True)
+        return list(recorded.groups)
 
     def infer_shape(
         self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
@@ -355,7 +356,7 @@ class Device:
         reply, _ = self._call(wire.Op.SHAPE, payload, f"the shape function of op_type {op_type}")
         return _decode(reply, out_num)
 
-    def record(self, program: Program) -> list[CommandGroup]:
+    def record(self, program: Program) -> Recorded:
         """Run a program with fixed addresses without executing anything; returns its descriptors."""
         data = program.encode()
         head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
@@ -432,8 +433,8 @@ class Device:
 
     def _call(
         self, op: wire.Op, payload: bytes, activity: str, *, record: bool = False
-    ) -> tuple[bytes, list[CommandGroup]]:
-        """One firmware request: the payload of its reply, and the recorded groups."""
+    ) -> tuple[bytes, Recorded]:
+        """One firmware request: the payload of its reply, and what was recorded."""
         head = wire.REQUEST.pack(op, len(payload), wire.FLAG_RECORD if record else 0, 0)
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record}
         with self._lock:
@@ -458,7 +459,9 @@ class Device:
         for bd, gdma in sizes:
             groups.append(CommandGroup(data[end : end + bd], data[end + bd : end + bd + gdma]))
             end += bd + gdma
-        return body, groups
+        step, count = wire.RECORDED_STEP, int(str(answer["steps"]))
+        steps = tuple((bd, gdma) for bd, gdma in step.iter_unpack(data[end : end + count * step.size]))
+        return body, Recorded(tuple(groups), steps)
 
     def _refused(self, status: int, body: bytes, activity: str) -> FirmwareError:
         text = _text(body).strip()

@@ -1,8 +1,8 @@
 """The device process: holds the emulated chip and the firmware, and answers `device.Device`.
 
 Requests: {"op": "boot", firmware, max_instructions} and {"op": "handle", activity, record} with the bytes
-of a fw_request; the reply's header has the sizes of the recorded streams and the modelled cycles, its payload
-is the fw_reply followed by these streams.
+of a fw_request; the reply's header has the sizes of the recorded streams, the number of recorded steps and
+the modelled cycles, its payload is the fw_reply followed by the streams and one RECORDED_STEP per step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from firmware_sim.firmware_native import FloatEnvironment, NativeFirmware
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.shared_memory import ARENA_CAPACITY, SharedMemory
-from firmware_sim.wire import REPLY, CommandGroup
+from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
 U32 = npt.NDArray[np.uint32]
 Where = Callable[[Engine, int], str]
@@ -53,6 +53,7 @@ class FlushReason(enum.IntEnum):
     FULL = 1
     SPLIT = 2
     END = 3
+    STEP = 4
 
 
 class Processor(Protocol):
@@ -75,17 +76,26 @@ class Processor(Protocol):
 
 
 class Recording:
-    """Collects descriptors instead of executing them; SPLIT (and FULL) begin a new command group."""
+    """Collects descriptors instead of executing them; SPLIT (and FULL) begin a new command group.
+
+    steps: how many descriptors of each engine there were after each STEP, as bytes of wire.RECORDED_STEP.
+    """
 
     def __init__(self) -> None:
         self.groups: list[CommandGroup] = []
+        self.steps = bytearray()
+        self._issued = [0, 0]
         self._bd = bytearray()
         self._gdma = bytearray()
 
     def add(self, bd: U32, gdma: U32, reason: FlushReason) -> None:
         self._bd += bd.tobytes()
         self._gdma += gdma.tobytes()
-        if reason is not FlushReason.POLL and (self._bd or self._gdma):
+        self._issued[0] += len(bd)
+        self._issued[1] += len(gdma)
+        if reason is FlushReason.STEP:
+            self.steps += RECORDED_STEP.pack(*self._issued)
+        elif reason is not FlushReason.POLL and (self._bd or self._gdma):
             self.groups.append(CommandGroup(bytes(self._bd), bytes(self._gdma)))
             self._bd.clear()
             self._gdma.clear()
@@ -255,13 +265,20 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         reply = firmware.handle(payload)
         with link.busy():  # reading the line table takes a moment, which is not the kernel's
             reply = _with_sites(reply, firmware)
-        groups = controller.recording.groups if controller.recording is not None else []
+        recording = controller.recording or Recording()
+        groups, steps = recording.groups, bytes(recording.steps)
         controller.recording = None
         sizes = [[len(g.bd), len(g.gdma)] for g in groups]
-        parts = [reply, *(part for g in groups for part in (g.bd, g.gdma))]
+        parts = [reply, *(part for g in groups for part in (g.bd, g.gdma)), steps]
         cycles = controller.cycles - before
         instructions = firmware.instructions - run
-        answer = {"reply": len(reply), "groups": sizes, "cycles": cycles, "instructions": instructions}
+        answer = {
+            "reply": len(reply),
+            "groups": sizes,
+            "steps": len(steps) // RECORDED_STEP.size,
+            "cycles": cycles,
+            "instructions": instructions,
+        }
         return answer, b"".join(parts)
 
     return handle

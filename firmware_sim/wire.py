@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import ModelError, UsageError
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 PROGRAM_MAGIC = 0x52505446
 PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF
@@ -137,6 +137,7 @@ GROUP = struct.Struct("<QQII")
 PROGRAM = struct.Struct("<10IQ")
 PROGRAM_TENSOR = struct.Struct("<4IQ")  # followed by TENSOR
 STEP = struct.Struct("<Ii8IQQ")
+RECORDED_STEP = struct.Struct("<II")  # from the device process: an entry of Recorded.steps
 
 _ZEROS = (0,) * MAX_SHAPE_DIMS
 
@@ -360,3 +361,15 @@ class CommandGroup:
     @property
     def gdma_num(self) -> int:
         return len(self.gdma) // 128
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What recording a program gave.
+
+    steps: after each step of the program, how many BD and how many GDMA descriptors there were by then, over
+    all groups.
+    """
+
+    groups: tuple[CommandGroup, ...]
+    steps: tuple[tuple[int, int], ...] = ()

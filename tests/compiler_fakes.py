@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from firmware_sim.errors import DeviceError
-from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, TensorRecord, TType
+from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, Recorded, TensorRecord, TType
 from user_layers.compiler.net import NetTensorInfo
 from user_layers.graph import LayerNode
 from user_layers.toolkit import Descriptor, Toolkit
@@ -109,11 +109,11 @@ class FakeDevice:
     ) -> list[TensorRecord]:
         return self._layers[op_type].shape(inputs, param)
 
-    def record(self, program: Program) -> list[CommandGroup]:
+    def record(self, program: Program) -> Recorded:
         if self.refuses is not None:
             raise DeviceError(self.refuses, hint="do something")
         self.recorded.append(program)
-        return [CommandGroup(b"", b"")]
+        return Recorded((CommandGroup(b"", b""),), ((0, 0),) * len(program.steps))
 
     def close(self) -> None:
         self.closed = True

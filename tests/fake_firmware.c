@@ -213,8 +213,11 @@ uint32_t fw_handle(const uint8_t *request, uint32_t bytes, uint8_t *reply, uint3
             issue_bd(1, 1, 1), issue_gdma(1, 2, 2);
             flush(FW_FLUSH_POLL);
             issue_bd(1, 3, 3);
+            flush(FW_FLUSH_STEP);
             flush(FW_FLUSH_SPLIT);
             issue_bd(1, 4, 4);
+            flush(FW_FLUSH_STEP);
+            flush(FW_FLUSH_STEP);
             flush(FW_FLUSH_END);
         } else {
             const fw_tensor *in = (const fw_tensor *)(run + 1);

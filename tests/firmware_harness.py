@@ -56,7 +56,7 @@ _FLUSH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32, ctyp
 _RUN_GROUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
 _LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
 
-POLL, FULL, SPLIT, END = range(4)
+POLL, FULL, SPLIT, END, STEP = range(5)
 DDR = chip.DDR_BASE
 RESULTS = DDR + 0xC0000  # what call_api writes
 

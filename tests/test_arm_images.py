@@ -71,7 +71,7 @@ def flipped(data: bytes, at: int) -> bytes:
         (lambda tcm, ddr: (tcm, b"hello" * 100), "is no DDR image of a firmware"),
         (lambda tcm, ddr: (flipped(tcm, 0x2000), ddr), "is damaged: its checksum is wrong"),
         (lambda tcm, ddr: (tcm, flipped(ddr, 0x100)), "is damaged: its checksum is wrong"),
-        (lambda tcm, ddr: (flipped(tcm, 0x40 + 16), ddr), "is of firmware ABI 5; this device speaks 1"),
+        (lambda tcm, ddr: (flipped(tcm, 0x40 + 16), ddr), "is of firmware ABI 6; this device speaks 2"),
         (lambda tcm, ddr: (flipped(tcm, 0x40 + 8), ddr), "a header of format 5"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware import KINDS, FirmwareImage, find_firmware
-from firmware_sim.wire import CommandGroup
+from firmware_sim.wire import CommandGroup, Recorded, StepOp
 from tests.golden_vectors import lines
 from tests.stream_processor import FILE_VARIABLE
 from tests.workspaces import make_workspace
@@ -22,6 +22,9 @@ from user_layers import demo
 from user_layers.build.firmware import firmware_image
 from user_layers.build.kernel import kernel_firmware
 from user_layers.build.targets import build_layers
+from user_layers.compiler.facts import gather_facts
+from user_layers.compiler.pipeline import plan_net
+from user_layers.compiler.shapes import infer_shapes
 from user_layers.encode.encoder import Encoded, Encoder
 from user_layers.runtime import BModelRuntime
 from user_layers.workspace import Workspace
@@ -152,6 +155,27 @@ def test_static_and_dynamic_nets(
         assert len(found[kind, dynamic]) > 128
     for dynamic in (False, True):
         assert found["native", dynamic] == found["arm", dynamic]
+
+
+def test_recorded_steps(workspace: Workspace) -> None:
+    """Both tell the same places in the streams after each step of a program."""
+    found: dict[str, Recorded] = {}
+    program = None
+    for kind in KINDS:
+        with demo.build_graph(workspace, kind) as graph:
+            (program,) = plan_net(gather_facts(infer_shapes(graph), graph.toolkit)).programs
+            assert program is not None
+            found[kind] = graph.toolkit.device.record(program)
+    assert program is not None and found["native"] == found["arm"]
+    steps, groups = found["arm"].steps, found["arm"].groups
+    assert len(steps) == len(program.steps)
+    assert all(
+        bd <= later_bd and gdma <= later_gdma
+        for (bd, gdma), (later_bd, later_gdma) in itertools.pairwise(steps)
+    )
+    assert steps[-1] == (sum(g.bd_num for g in groups), sum(g.gdma_num for g in groups))
+    transfers = sum(step.opcode in (StepOp.LOAD, StepOp.STORE) for step in program.steps)
+    assert transfers > 0 and len(set(steps)) >= transfers
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -195,7 +195,7 @@ def test_kernel_and_host_see_the_same_memory(device: Device) -> None:
 
 def test_query(device: Device) -> None:
     info = device.query()
-    assert info.abi_version == 1
+    assert info.abi_version == wire.ABI_VERSION
     assert info.layers == (
         FirmwareLayer("TPU_ONE", 0, 8, 0x1234_5678_9ABC_DEF0),
         FirmwareLayer("TPU_TWO", 7, 0, 1),
@@ -230,11 +230,13 @@ def test_infer_shape_carries_everything(device: Device) -> None:
 
 def test_record_collects_command_groups(device: Device) -> None:
     program = Program([ProgramTensor(TensorKind.INPUT, TensorRecord((1,)))], [Step(StepOp.GLOBAL)])
-    groups = device.record(program)
+    recorded = device.record(program)
+    groups = recorded.groups
     assert [(g.bd_num, g.gdma_num) for g in groups] == [(2, 1), (1, 0)]
     rows = np.frombuffer(groups[0].bd + groups[1].bd, "<u4").reshape(-1, 32)
     assert rows[:, 1].tolist() == [1, 3, 4]
     assert np.frombuffer(groups[0].gdma, "<u4")[:3].tolist() == [1, 2, 2]
+    assert recorded.steps == ((2, 1), (3, 1), (3, 1))  # what the fake firmware calls steps
     assert word(device, 3) == 0  # nothing was executed
 
 

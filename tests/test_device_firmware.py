@@ -222,8 +222,9 @@ def layer_program(
 def test_recorded_program_runs_from_ddr(device: Device) -> None:
     x = random(2, 65, 6, 7)
     a, b = device.malloc(x.nbytes), device.malloc(x.nbytes)
-    [group] = device.record(layer_program(x.shape, a, b))
-    assert (group.bd_num, group.gdma_num) == (1, 2)
+    recorded = device.record(layer_program(x.shape, a, b))
+    [group] = recorded.groups
+    assert (group.bd_num, group.gdma_num) == (1, 2) == recorded.steps[0]
     assert not np.frombuffer(device.read(b, x.nbytes), np.uint8).any()  # recording executes nothing
     streams = device.malloc(len(group.bd) + len(group.gdma))
     device.write(streams, group.bd + group.gdma)
@@ -236,7 +237,7 @@ def test_recorded_program_runs_from_ddr(device: Device) -> None:
 
 def test_damaged_stream_names_group_and_command(device: Device) -> None:
     a = device.malloc(4096)
-    [group] = device.record(layer_program((1, 2, 3, 4), a, a))
+    [group] = device.record(layer_program((1, 2, 3, 4), a, a)).groups
     words = np.frombuffer(group.bd, "<u4").copy()
     words[:] = 0xFFFF_FFFF
     streams = device.malloc(8192)

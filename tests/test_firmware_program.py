@@ -226,7 +226,24 @@ def test_local_functions_may_load_from_l2(firmware: fh.Harness) -> None:
 
 def test_global_functions_poll_and_do_not_restart_ids(firmware: fh.Harness) -> None:
     assert run(firmware, two_tensors(), layer(POLL), layer(GDMA), record=True).status == 0
+    assert [b.reason for b in firmware.batches] == [fh.STEP, fh.STEP, fh.END]
+
+
+def test_recording_tells_where_steps_end(firmware: fh.Harness) -> None:
+    program = two_tensors()
+    steps = Step(StepOp.PARALLEL_START), layer(GDMA), Step(StepOp.COPY, (0,), (1,)), Step(StepOp.PARALLEL_END)
+    assert run(firmware, program, *steps, record=True).status == 0
+    assert [(b.reason, len(b.gdma)) for b in firmware.batches] == [
+        (fh.STEP, 0),
+        (fh.STEP, 1),
+        (fh.STEP, 1),
+        (fh.STEP, 0),
+        (fh.END, 0),
+    ]
+    recorded = firmware.gdma
+    assert firmware.run(program).status == 0
     assert [b.reason for b in firmware.batches] == [fh.END]
+    assert firmware.gdma == recorded
 
 
 def test_global_functions_close_their_parallel_sections(firmware: fh.Harness) -> None:

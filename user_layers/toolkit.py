@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from firmware_sim.errors import MissingError, UsageError
-from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, TensorRecord, TType
+from firmware_sim.wire import BUILTIN_OP_BASE, DType, Program, Recorded, TensorRecord, TType
 
 if TYPE_CHECKING:
     from user_layers.compiler.net import NetTensorInfo
@@ -76,7 +76,7 @@ class Compute(Protocol):
     def infer_shape(
         self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
     ) -> list[TensorRecord]: ...
-    def record(self, program: Program) -> list[CommandGroup]: ...
+    def record(self, program: Program) -> Recorded: ...
     def close(self) -> None: ...
 
 

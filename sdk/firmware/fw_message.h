@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#define FW_ABI_VERSION 1
+#define FW_ABI_VERSION 2 /* 1: without FW_FLUSH_STEP */
 #define FW_PROGRAM_MAGIC 0x52505446u /* "FTPR" */
 #define FW_PROGRAM_VERSION 1
 #define FW_DIMS 8
@@ -192,7 +192,7 @@ typedef struct {
 
 #define FW_FRAMES 16
 
-enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3 };
+enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4 };
 
 typedef struct {
     uint32_t abi_version;
@@ -209,7 +209,9 @@ typedef struct {
     /* Hands over what the arenas hold and returns when it is done (executed, or recorded). POLL: the
      * kernel waits; FULL: arenas full or ids about to run out in a free kernel; SPLIT: the same while
      * recording, where a new command group begins; END: the request is finished. After FULL and SPLIT ids
-     * restart at 0. Returns 0, or negative when the device refuses (the text is the device's own). */
+     * restart at 0. STEP: while recording, after each step of a program (also one that
+     * issued nothing), so that the device knows which step a command belongs to. Returns 0, or negative when
+     * the device refuses (the text is the device's own). */
     int32_t (*flush)(uint32_t bd_num, uint32_t gdma_num, uint32_t reason);
     int32_t (*run_group)(const fw_group *group); /* starts both engines on streams in DDR and waits */
     void (*log)(const char *text, uint32_t bytes);

@@ -290,5 +290,6 @@ void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, cons
     for (uint32_t i = 0; i < p.head->step_count; i++) {
         run_step(&p, i);
         p.marks[i] = (fw_mark){fw.bd_id, fw.gdma_id, fw.restarts};
+        if (fw.recording) fw_flush(FW_FLUSH_STEP);
     }
 }

@@ -135,7 +135,7 @@ def _body(plan: Plan, index: int, toolkit: Toolkit) -> StaticBody | DynamicBody 
     if planned.part.kind == Kind.DYNAMIC:
         return DynamicBody(program.encode(), plan.ddr.arena.get(index, 0), planned.arena_bytes)
     try:
-        return StaticBody(tuple(toolkit.device.record(program)))
+        return StaticBody(toolkit.device.record(program).groups)
     except DeviceError as e:
         raise CompileError(
             f"recording net {plan.described.net.name!r} failed: {e.message}", hint=e.hint
