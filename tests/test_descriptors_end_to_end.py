@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.wire import TType
-from tests.workspaces import make_workspace
-from user_layers.build.targets import build_layers
+from tests.workspaces import layers_toolkit
 from user_layers.graph import BINARY_MUL, Graph
 from user_layers.toolkit import Toolkit
 
@@ -27,11 +25,7 @@ LAYERS = Path(__file__).with_name("method_layers")
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """A built workspace with the demo layers and those of method_layers/."""
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"), ("crop", "double"))
-    for path in LAYERS.iterdir():
-        shutil.copy(path, ws.root / ("device" if path.suffix == ".c" else "host") / path.name)
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
+    with layers_toolkit(tmp_path_factory.mktemp("workspace"), "method_layers") as toolkit:
         yield toolkit
 
 

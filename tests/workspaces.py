@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from user_layers.build.targets import build_layers
+from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +35,17 @@ def add_repository_layer(root: Path, layer: str, source: Path = ROOT) -> None:
     for folder in ("device", "host"):
         for path in (source / folder).glob(f"bm_{folder}_{layer}.*"):
             shutil.copy(path, root / folder / path.name)
+
+
+@contextmanager
+def layers_toolkit(root: Path, folder: str) -> Iterator[Toolkit]:
+    """A built workspace with the demo layers and those of tests/FOLDER."""
+    ws = make_workspace(root, ("crop", "double"))
+    for path in (ROOT / "tests" / folder).iterdir():
+        shutil.copy(path, ws.root / ("device" if path.suffix == ".c" else "host") / path.name)
+    build_layers(ws)
+    with Toolkit(ws) as toolkit:
+        yield toolkit
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -3,5 +3,13 @@
 from user_layers.compiler.output import References, write_directory
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.compiler.result import CompiledNet
+from user_layers.compiler.stages import combine_stages, compile_stages
 
-__all__ = ["CompiledNet", "References", "compile_graph", "write_directory"]
+__all__ = [
+    "CompiledNet",
+    "References",
+    "combine_stages",
+    "compile_graph",
+    "compile_stages",
+    "write_directory",
+]

@@ -20,8 +20,8 @@ from user_layers.compiler.net import Net
 class Part:
     """A subnet: nodes of the net that follow one another.
 
-    inputs: what it reads and does not make (constants only for a part on the host); outputs: what others
-    read of it, or the net gives out.
+    inputs: what it reads and does not make, but constants; outputs: what others read of it, or the net gives
+    out. A part on the host has all inputs and outputs of its node, constants too, in their order.
     """
 
     kind: Kind
@@ -62,17 +62,17 @@ def _order(net: Net, kinds: Sequence[Kind]) -> tuple[list[int], list[int]]:
         ready = [k for k, before in waiting.items() if not before]
         # Of the kind that other nodes wait for; a part on the host only when nothing else is ready.
         kind = next((kinds[k] for k in ready if kinds[k] != Kind.CPU), Kind.CPU)
-        cuts.append(len(order))
+        start = len(order)
         while True:
             found = next((k for k, before in waiting.items() if not before and kinds[k] == kind), None)
             if found is None:
                 break
+            if kind == Kind.CPU or len(order) == start:
+                cuts.append(len(order))
             order.append(found)
             del waiting[found]
             for before in waiting.values():
                 before.discard(found)
-            if kind == Kind.CPU:
-                break
     return order, cuts
 
 
@@ -87,9 +87,11 @@ def _parts(net: Net, kind: Kind, nodes: range) -> list[Part]:
 
 def _part(net: Net, kind: Kind, nodes: range) -> Part:
     inside = net.nodes[nodes.start : nodes.stop]
+    if kind == Kind.CPU:  # as its model names them: one twice, or one that nobody reads
+        return Part(kind, nodes, inside[0].inputs, inside[0].outputs)
     made = [name for node in inside for name in node.outputs]
     read = dict.fromkeys(name for node in inside for name in node.inputs if name not in made)
-    inputs = tuple(name for name in read if kind == Kind.CPU or net.tensors[name].data is None)
+    inputs = tuple(name for name in read if net.tensors[name].data is None)
     outputs = tuple(
         name for name in made if name in net.outputs or any(k not in nodes for k in net.consumers[name])
     )

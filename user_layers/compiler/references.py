@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 SEED = 1684
 
 
-def run_net(net: CompiledNet, toolkit: Toolkit, inputs: Mapping[str, ArrayLike]) -> list[NDArray[np.generic]]:
-    """The net's outputs, in order, from the emulator."""
+def run_net(
+    net: CompiledNet, toolkit: Toolkit, inputs: Mapping[str, ArrayLike], stage: int | None = None
+) -> list[NDArray[np.generic]]:
+    """The net's outputs, in order, from the emulator. stage: which one, by default what fits the inputs."""
     with BModelRuntime(cast("DeviceApi", toolkit.device)) as runtime:
         runtime.load(write(net))
-        return runtime.launch(net.name, {name: np.asarray(value) for name, value in inputs.items()})
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        return runtime.launch(net.name, arrays, stage)
 
 
 def make_references(
@@ -35,18 +38,33 @@ def make_references(
     inputs: Mapping[str, ArrayLike] | None,
     outputs: Mapping[str, ArrayLike] | None,
 ) -> References:
-    """The data of the two .dat files, for the net's first stage.
+    """The data of the two .dat files, stage by stage.
 
     Inputs that are not given are seeded random numbers; outputs that are not given are computed on the
-    emulator. Errors: UsageError for unknown names and arrays of another shape or type.
+    emulator. Arrays are for a net with one stage. Errors: UsageError for unknown names, arrays of another
+    shape or type, and arrays for a net with several stages.
     """
-    stage = net.stages[0]
-    given = _given(stage.inputs, inputs or {}, f"net {net.name!r}, reference input")
-    expected = _given(stage.outputs, outputs or {}, f"net {net.name!r}, reference output")
+    if len(net.stages) > 1 and (inputs or outputs):
+        raise UsageError(f"net {net.name!r} has {len(net.stages)} stages; reference arrays are for one")
     rng = np.random.default_rng(SEED)
+    made = [_stage(net, i, toolkit, inputs or {}, outputs or {}, rng) for i in range(len(net.stages))]
+    return References(b"".join(r.inputs for r in made), b"".join(r.outputs for r in made))
+
+
+def _stage(
+    net: CompiledNet,
+    index: int,
+    toolkit: Toolkit,
+    inputs: Mapping[str, ArrayLike],
+    outputs: Mapping[str, ArrayLike],
+    rng: np.random.Generator,
+) -> References:
+    stage = net.stages[index]
+    given = _given(stage.inputs, inputs, f"net {net.name!r}, reference input")
+    expected = _given(stage.outputs, outputs, f"net {net.name!r}, reference output")
     used = {t.name: given[t.name] if t.name in given else _random(t, rng) for t in stage.inputs}
     if len(expected) < len(stage.outputs):
-        computed = run_net(net, toolkit, used)
+        computed = run_net(net, toolkit, used, index)
         expected = {t.name: expected.get(t.name, y) for t, y in zip(stage.outputs, computed, strict=True)}
     return References(
         b"".join(np.ascontiguousarray(used[t.name]).tobytes() for t in stage.inputs),

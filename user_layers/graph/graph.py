@@ -147,8 +147,9 @@ class Graph:
         """A part of the net that onnxruntime computes on the host. Returns the names of its outputs.
 
         model: a serialized ONNX model; its inputs and outputs stand in the order of `inputs` and
-        `output_names`. Tensors of the net have types of the device; they are converted to what the model
-        declares: int32 to int64 and back, fp32 0 and 1 to bool and back, one element to no dimensions.
+        `output_names`, and declare their rank (extents may be free). Tensors of the net have types of the
+        device; they are converted to what the model declares: int32 to int64 and back, fp32 0 and 1 to
+        bool and back, one element to no dimensions.
         reason: why it is not on the TPU, for the log. shape_varies: output_shapes are the largest ones;
         layers that depend on these outputs then run dynamically.
         """

@@ -77,7 +77,11 @@ class CpuModel:
         """Device arrays in, device arrays out. DeviceError when the model fails or a value does not fit."""
         feeds = {}
         for (name, dtype, shape), array in zip(self._inputs, arrays, strict=True):
-            value = array.reshape(()) if shape == [] else array
+            if len(array.shape) != (len(shape) or 1) or (not shape and array.size != 1):
+                raise DeviceError(
+                    f"{self._what}: {name} came out as {list(array.shape)}, its model declares {shape}"
+                )
+            value = array if shape else array.reshape(())  # onnxruntime: [] for no dimensions
             feeds[name] = value != 0 if dtype == "bool" else value.astype(dtype, copy=False)
         limit = self._run_options()
         timer = threading.Timer(LIMIT_S, setattr, (limit, "terminate", True))
