@@ -18,7 +18,8 @@ _ALIGN = 128
 
 @dataclass(frozen=True)
 class Ran:
-    """Outputs of one run and the seconds of its parts, as the host's clock saw them."""
+    """Outputs of one run and the seconds of its parts, as the host's clock saw them; host_s: in subnets on
+    the host."""
 
     outputs: list[Array]
     stage: int
@@ -26,6 +27,7 @@ class Ran:
     calculate_s: float
     get_s: float
     subnets_s: tuple[float, ...]
+    host_s: float
 
 
 class LoadedStage:
@@ -76,6 +78,11 @@ class LoadedStage:
             arena = relocate_addr(program.arena_addr, program.arena_bytes, self._regions, what)
         return DynamicPart(memory, where, subnet, self._stage.ir, program, arena, self._coeff)
 
+    @property
+    def on_host(self) -> tuple[bool, ...]:
+        """Which subnets run on the host."""
+        return tuple(isinstance(part, CpuPart) for part in self._parts)
+
     def load(self, arrays: Sequence[Array]) -> None:
         self._tensors.shape.clear()
         for t, array in zip(self._stage.inputs, arrays, strict=True):
@@ -119,7 +126,8 @@ class LoadedNet:
         subnets = stage.calculate()
         t2 = time.perf_counter()
         outputs = stage.outputs()
-        return Ran(outputs, index, t1 - t0, t2 - t1, time.perf_counter() - t2, subnets)
+        host = sum(s for s, on_host in zip(subnets, stage.on_host, strict=True) if on_host)
+        return Ran(outputs, index, t1 - t0, t2 - t1, time.perf_counter() - t2, subnets, host)
 
     def free(self) -> None:
         self._memory.free()
