@@ -19,7 +19,8 @@ from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, parse_shapes, run
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.load import load_model
-from user_layers.onnx.lower import CONVERTERS, load_converters, parse_map
+from user_layers.onnx.custom import parse_map
+from user_layers.onnx.lower import CONVERTERS, load_converters
 from user_layers.toolkit import Toolkit
 
 RNG = np.random.default_rng(9)
@@ -315,7 +316,7 @@ def test_what_no_layer_computes_is_named(toolkit: Toolkit, tmp_path: Path) -> No
     with pytest.raises(
         CompileError, match=r"no layer does this:\n  Det det_1: there is no layer for this"
     ) as caught:
-        graph_from_onnx(path, toolkit=toolkit)
+        graph_from_onnx(path, toolkit=toolkit, cpu=False)
     assert "product" not in caught.value.message
 
 
@@ -339,7 +340,7 @@ def test_what_a_layer_cannot_do_is_said(
         model.graph.output.append(helper.make_tensor_value_info(name, kind, None))
     onnx.save(model, str(tmp_path / "model.onnx"))
     with pytest.raises(CompileError, match=re.escape(why)):
-        graph_from_onnx(tmp_path / "model.onnx", toolkit=toolkit)
+        graph_from_onnx(tmp_path / "model.onnx", toolkit=toolkit, cpu=False)
 
 
 def test_custom_nodes_and_maps(toolkit: Toolkit, tmp_path: Path) -> None:
@@ -352,7 +353,7 @@ def test_custom_nodes_and_maps(toolkit: Toolkit, tmp_path: Path) -> None:
     x = f32(2, 3)
     (y,) = graph.run({"x": x})
     assert np.array_equal(y, x * np.float32(3))
-    with pytest.raises(UsageError, match="--map minus: expected NODE=TPU_OP"):
+    with pytest.raises(UsageError, match="--map minus: expected NODE=TPU_OP or NODE=FILE.py:FUNCTION"):
         parse_map(["minus"])
 
 

@@ -13,7 +13,7 @@ from firmware_sim.errors import ModelError, UsageError
 from tests.onnx_models import make_model
 from user_layers.onnx.fold import fold_constants, run_node
 from user_layers.onnx.load import from_proto, load_model
-from user_layers.onnx.model import Node
+from user_layers.onnx.model import Model, Node
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 RELU = helper.make_node("Relu", ["x"], ["y"], name="act")
@@ -124,8 +124,9 @@ def test_constants_fold(tmp_path: Path) -> None:
 
 def test_a_constant_that_cannot_be_computed_is_named() -> None:
     node = Node("Reshape", "", "bad", ("a", "s"), ("y",))
+    constants = {"a": np.ones(6, np.float32), "s": np.array([4, 4])}
     with pytest.raises(ModelError, match="Reshape bad cannot be computed"):
-        run_node(17, node, {"a": np.ones(6, np.float32), "s": np.array([4, 4])})
+        run_node(Model("m", 17, (), (), constants, (node,), {}), node)
 
 
 @pytest.mark.parametrize("name", ["resnet50", "shufflenet", "densenet121"])

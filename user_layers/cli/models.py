@@ -15,12 +15,20 @@ def compile(
     shapes: Annotated[
         list[str] | None, typer.Option("--shapes", help="INPUT=1x3x224x224; may be given several times.")
     ] = None,
+    stages: Annotated[
+        list[str] | None,
+        typer.Option("--stage", help="INPUT=4x3x224x224[,INPUT=...]: a further set of input shapes."),
+    ] = None,
     opt: Annotated[
         int, typer.Option("--opt", min=0, max=2, help="0: every layer alone; 2: most groups.")
     ] = 2,
     custom: Annotated[
-        list[str] | None, typer.Option("--map", help="NODE=TPU_OP: a layer of your own for a node.")
+        list[str] | None,
+        typer.Option("--map", help="NODE=TPU_OP or NODE=FILE.py:FUNCTION: layers of your own for a node."),
     ] = None,
+    cpu: Annotated[
+        bool, typer.Option("--cpu/--no-cpu", help="Run what no layer computes on onnxruntime.")
+    ] = True,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Compare with onnxruntime.")] = True,
     report: Annotated[bool, typer.Option("--report", help="Say what became of every layer.")] = False,
 ) -> int:
@@ -28,6 +36,15 @@ def compile(
     from user_layers.onnx.command import CompileOptions, run
 
     options = CompileOptions(
-        model, out, dynamic, tuple(shapes or ()), opt, tuple(custom or ()), check=check, report=report
+        model,
+        out,
+        dynamic,
+        tuple(shapes or ()),
+        opt,
+        tuple(custom or ()),
+        check=check,
+        report=report,
+        cpu=cpu,
+        stages=tuple(stages or ()),
     )
     return 0 if run(options, typer.echo) else 1

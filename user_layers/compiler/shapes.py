@@ -63,7 +63,7 @@ def _needed(graph: Graph) -> list[LayerNode]:
 
 
 def infer_layer(
-    node: LayerNode, tensors: Mapping[str, NetTensorInfo], toolkit: Toolkit
+    node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit
 ) -> list[NetTensorInfo]:
     """Shapes and types of a layer's outputs. Errors: CompileError."""
     if node.cpu is not None:

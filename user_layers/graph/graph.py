@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from user_layers.compiler.net import Net
     from user_layers.compiler.result import CompiledNet
+    from user_layers.onnx.custom import MapFunction
 
 CHIPS = ("BM1684",)
 
@@ -80,14 +81,15 @@ class Graph:
         path: str | Path,
         *,
         shapes: Mapping[str, Sequence[int]] | None = None,
-        custom: Mapping[str, str] | None = None,
+        custom: Mapping[str, str | MapFunction] | None = None,
         name: str | None = None,
         toolkit: Toolkit | None = None,
+        cpu: bool = True,
     ) -> Graph:
         """The graph of an ONNX model; see `user_layers.onnx.graph_from_onnx`."""
         from user_layers.onnx import graph_from_onnx
 
-        return graph_from_onnx(path, shapes=shapes, custom=custom, name=name, toolkit=toolkit)
+        return graph_from_onnx(path, shapes=shapes, custom=custom, name=name, toolkit=toolkit, cpu=cpu)
 
     # ---- building ----
 

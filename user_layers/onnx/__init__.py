@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from user_layers.graph import Graph
+    from user_layers.onnx.custom import MapFunction
     from user_layers.toolkit import Toolkit
 
 __all__ = ["graph_from_onnx"]
@@ -17,29 +18,22 @@ def graph_from_onnx(
     path: str | Path,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    custom: Mapping[str, str] | None = None,
+    custom: Mapping[str, str | MapFunction] | None = None,
     name: str | None = None,
     toolkit: Toolkit | None = None,
+    cpu: bool = True,
 ) -> Graph:
     """The graph of a model file; its inputs and outputs keep their names.
 
-    shapes: of inputs with free dimensions. custom: layers for nodes, {node name or operation: "TPU_CROP"};
-    nodes in the domain `tpulayer` are layers by themselves. Their attributes are fields of the parameter
-    struct. Errors: ModelError for files that are no valid model, CompileError naming the nodes that no layer
-    computes, UsageError, MissingError without the extra `onnx`.
+    shapes: of inputs with free dimensions. custom: what nodes become, by their names or operations: a layer
+    ("TPU_CROP", with their attributes as fields of the parameter struct), "FILE.py:FUNCTION", or a function
+    (see `user_layers.onnx.custom`); nodes in the domain `tpulayer` are layers by themselves. cpu: what no
+    layer computes runs on onnxruntime; otherwise it is an error.
+    Errors: ModelError for files that are no valid model, CompileError naming the nodes that cannot be had,
+    UsageError, MissingError without the extra `onnx`.
     """
-    from user_layers.graph import Graph
-    from user_layers.onnx.fold import fold_constants
-    from user_layers.onnx.fuse import fuse_affine
+    from user_layers.onnx.build import build
     from user_layers.onnx.load import load_model
-    from user_layers.onnx.lower import Lowering
 
-    model = fuse_affine(fold_constants(load_model(Path(path), shapes)))
-    graph = Graph(name=name or Path(path).stem, toolkit=toolkit)
-    try:
-        Lowering(model, graph, custom).run()
-    except BaseException:
-        if toolkit is None:
-            graph.close()
-        raise
-    return graph
+    model = load_model(Path(path), shapes)
+    return build(model, name or Path(path).stem, custom=custom, toolkit=toolkit, cpu=cpu).graph

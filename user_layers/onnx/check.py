@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import CompileError, MissingError
+from firmware_sim.errors import CompileError, TpulayerError
 from user_layers.onnx.model import Array, Model
+from user_layers.onnx.proto import first_line, open_session, part_proto, serialized
 
 TOLERANCE = 1e-4  # of the largest value of an output
 SEED = 1684
@@ -38,24 +39,26 @@ def random_inputs(model: Model) -> dict[str, Array]:
     return found
 
 
-def reference(path: Path, inputs: Mapping[str, Array]) -> list[Array]:
-    """What onnxruntime gives for these inputs, on one thread. Errors: MissingError, CompileError."""
+def reference(model: Path | Model, inputs: Mapping[str, Array]) -> list[Array]:
+    """What onnxruntime gives for these inputs, on one thread: for a file, or for a model as it was read.
+
+    Errors: MissingError, CompileError.
+    """
     try:
-        import onnxruntime
-    except ImportError:
-        raise MissingError(
-            "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]', or --no-check"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(str(path), options)
+        if isinstance(model, Model):
+            names = [value.name for value in model.inputs]
+            results = [value.name for value in model.outputs]
+            proto = part_proto(model, model.nodes, names, results)
+            session = open_session(serialized(proto, "the model"))
+        else:
+            session = open_session(str(model))
         found: list[Array] = session.run(None, dict(inputs))
+    except TpulayerError as error:
+        raise type(error)(error.message, hint=f"{error.hint}, or --no-check") from None
     except Exception as error:
         raise CompileError(
-            f"onnxruntime does not run {path}: {str(error).splitlines()[0]}",
-            hint="--no-check leaves the check out",
+            f"onnxruntime does not run the model: {first_line(error)}",
+            hint="--no-check leaves the comparison out",
         ) from None
     return found
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import UsageError
-from user_layers.onnx import graph_from_onnx
+from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
-from user_layers.onnx.load import CUSTOM_DOMAIN, load_model
-from user_layers.onnx.lower import parse_map
-from user_layers.onnx.model import Array
+from user_layers.onnx.custom import parse_map
+from user_layers.onnx.fold import is_random
+from user_layers.onnx.load import from_proto, read_proto
+from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
+from user_layers.onnx.types import from_net, to_net
 
 if TYPE_CHECKING:
+    from user_layers.compiler.result import CompiledNet
     from user_layers.toolkit import Toolkit
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """The options of the command. shapes: "x=1x3x224x224" texts; custom: "NODE=TPU_OP" texts."""
+    """The options of the command. shapes: "x=1x3x224x224" texts; stages: further sets of shapes, each text
+    "x=4x3x224x224" or "x=4x3,y=4x5"; custom: "NODE=TPU_OP" and "NODE=FILE.py:FUNCTION" texts."""
 
     model: Path
     directory: Path
@@ -30,60 +34,95 @@ class CompileOptions:
     custom: Sequence[str] = ()
     check: bool = True
     report: bool = False
+    cpu: bool = True
+    stages: Sequence[str] = ()
 
 
-def parse_shapes(words: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """NAME=1x3x224x224 texts. Errors: UsageError."""
+def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
+    """NAME=1x3x224x224 texts; several may stand in one, with commas between. Errors: UsageError."""
     found = {}
-    for word in words:
-        name, sign, text = word.partition("=")
+    for word in (part for words_ in words for part in words_.split(",")):
+        name, sign, text = word.rpartition("=")
         try:
             found[name] = tuple(int(extent) for extent in text.split("x"))
         except ValueError:
             sign = ""
         if not sign or not name:
-            raise UsageError(f"--shapes {word}: expected NAME=1x3x224x224")
+            raise UsageError(f"{option} {word}: expected NAME=1x3x224x224")
     return found
 
 
 def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | None = None) -> bool:
     """Compile, write the folder, compare; False when an output differs by more than the tolerance.
 
-    Errors: those of `graph_from_onnx` and `Graph.compile`.
+    The net runs once for each stage: what it gives is compared, and is the reference data that is written.
+    Errors: those of `graph_from_onnx` and `Graph.compile`; nothing is written then.
     """
+    from user_layers.compiler import References, combine_stages, write_directory
+
     shapes = parse_shapes(options.shapes)
+    sets = [shapes, *({**shapes, **parse_shapes([word], "--stage")} for word in options.stages)]
     custom = parse_map(options.custom)
-    model = load_model(options.model, shapes)
-    own = bool(custom) or any(node.domain == CUSTOM_DOMAIN for node in model.nodes)
-    inputs = random_inputs(model)
-    graph = graph_from_onnx(options.model, shapes=shapes, custom=custom, name="net", toolkit=toolkit)
+    proto = read_proto(options.model)
+    models = [from_proto(proto, given, str(options.model)) for given in sets]
+    del proto
+    nets: list[CompiledNet] = []
+    data: list[References] = []
+    lines: list[str] = []
+    good, shared = True, toolkit
     try:
-        graph.compile(
-            dynamic=options.dynamic,
-            directory=options.directory,
-            ref_inputs=inputs,
-            opt=options.opt,
-            log=say if options.report else None,
-        )
-        say(f"{options.model} -> {options.directory / 'compilation.bmodel'}: {len(graph.nodes)} layers")
-        if not options.check:
-            return True
-        if own:
-            say("not compared: onnxruntime does not know the model's own layers")
-            return True
-        return _same(options.model, list(graph.outputs), graph.run(inputs), inputs, say)
+        for number, model in enumerate(models):
+            built = build(model, "net", custom=custom, toolkit=shared, cpu=options.cpu)
+            shared = built.graph.toolkit
+            log = say if options.report else None
+            nets.append(built.graph.compile(options.dynamic, opt=options.opt, log=log))
+            inputs = random_inputs(model)
+            fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
+            got = built.graph.run(fed)
+            data.append(
+                References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
+            )
+            if number == 0:
+                lines.append(_summary(options, built))
+                lines += [f"on the CPU: {line}" for line in built.on_cpu]
+            if options.check:
+                same, found = _compared(options, model, bool(sets[number]), inputs, got)
+                good &= same
+                lines += [f"stage {number}: {line}" for line in found] if len(models) > 1 else found
+        both = References(b"".join(r.inputs for r in data), b"".join(r.outputs for r in data))
+        write_directory(options.directory, [combine_stages(nets)], [both])
     finally:
-        if toolkit is None:
-            graph.close()
+        if toolkit is None and shared is not None:
+            shared.close()
+    for line in lines:
+        say(line)
+    return good
 
 
-def _same(
-    path: Path, names: list[str], got: list[Array], inputs: dict[str, Array], say: Callable[[str], None]
-) -> bool:
-    good = True
-    for found in compare(names, got, reference(path, inputs)):
+def _summary(options: CompileOptions, built: Built) -> str:
+    parts = [part for part in built.parts if part.on_cpu]
+    layers = len(built.graph.nodes) - len(parts)
+    rest = f", {len(built.on_cpu)} nodes on the CPU in {len(parts)} parts" if parts else ""
+    return f"{options.model} -> {options.directory / 'compilation.bmodel'}: {layers} layers{rest}"
+
+
+def _compared(
+    options: CompileOptions, model: Model, changed: bool, inputs: Mapping[str, Array], got: Sequence[Array]
+) -> tuple[bool, list[str]]:
+    """Whether the outputs equal onnxruntime's, and a line about each. changed: the inputs have other shapes
+    than the file says, which onnxruntime would refuse."""
+    if options.custom or any(node.domain == CUSTOM_DOMAIN for node in model.nodes):
+        return True, ["not compared: onnxruntime does not know the model's own layers"]
+    if any(is_random(node) for node in model.nodes):
+        return True, ["not compared: the model makes random numbers"]
+    want = reference(model if changed else options.model, inputs)
+    mine = [from_net(array, value) for array, value in zip(got, model.outputs, strict=True)]
+    good, lines = True, []
+    for found in compare([value.name for value in model.outputs], mine, want):
         wrong = found.relative > TOLERANCE
         good &= not wrong
         verdict = "DIFFERS from" if wrong else "equals"
-        say(f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value")
-    return good
+        lines.append(
+            f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
+        )
+    return good, lines

@@ -1,56 +1,108 @@
-"""Constant folding: nodes whose inputs are all known run now, on onnxruntime."""
+"""What is known when compiling: constants are computed now, on onnxruntime; what nothing needs goes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError
-from user_layers.onnx.load import CUSTOM_DOMAIN
-from user_layers.onnx.model import Array, Model, Node
+from user_layers.onnx.load import infer_values
+from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Node, Value
+from user_layers.onnx.proto import first_line, open_session, part_proto, serialized
 
-_STAYS = {
-    "RandomNormal",
-    "RandomUniform",
-    "RandomNormalLike",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-}
+_RANDOM = frozenset(
+    {
+        "RandomNormal",
+        "RandomUniform",
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Multinomial",
+        "Bernoulli",
+    }
+)
 _LARGEST = 1 << 28  # bytes that one folded node may make
+_ROUNDS = 8  # of folding and inferring: each needs a shape that the one before found
 
 
 def fold_constants(model: Model) -> Model:
-    """The model without nodes that compute constants, Identity, and Dropout (which does nothing here).
+    """The model without nodes that compute constants, Identity, Dropout (which does nothing here), and what
+    no output needs. Values without elements are constants too.
 
-    Errors: ModelError when such a node fails, naming it; MissingError without onnxruntime.
+    Where that makes shapes known that were not, it goes on with these. Errors: MissingError without
+    onnxruntime. A node that onnxruntime cannot compute stays.
     """
+    for _ in range(_ROUNDS):
+        folded = _needed(_folded(model))
+        if not any(folded.value(name).fixed is None for node in folded.nodes for name in node.makes):
+            return folded
+        inferred = infer_values(folded)
+        if inferred.values == folded.values:
+            return folded
+        model = inferred
+    return folded
+
+
+def _folded(model: Model) -> Model:
     constants = dict(model.constants)
     same: dict[str, str] = {}  # output of a node that does nothing -> its input
     kept: list[Node] = []
-    results = {v.name for v in model.outputs}
+    constants.update((v.name, empty) for v in model.values.values() if (empty := _empty(v)) is not None)
+    captured = {name for node in model.nodes for name in node.captured}
     for node in model.nodes:
         node = replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
-        if node.op in ("Identity", "Dropout") and node.outputs[0] not in results and _unused(model, node):
+        free = node.outputs[0] not in model.results | captured if node.outputs else False
+        if all(name in constants for name in node.makes):
+            continue
+        if node.op in ("Identity", "Dropout") and free and _does_nothing(model, node):
             same[node.outputs[0]] = node.inputs[0]
         elif node.op == "Shape" and (known := _shape_of(model, node, constants)) is not None:
             constants[node.outputs[0]] = known
         elif _foldable(model, node, constants):
-            constants.update(run_node(model.opset, node, constants))
+            try:
+                constants.update(run_node(replace(model, constants=constants), node))
+            except ModelError:
+                kept.append(node)  # it may have a layer, or be refused by name later
         else:
             kept.append(node)
-    return replace(model, constants=constants, nodes=tuple(kept))
+    inputs = tuple(v for v in model.inputs if v.name not in constants)
+    return replace(model, inputs=inputs, constants=constants, nodes=tuple(kept))
 
 
-def _unused(model: Model, node: Node) -> bool:
-    """Dropout's mask is made by nobody here."""
-    results = {v.name for v in model.outputs}
-    return all(name not in results and name not in model.consumers for name in node.outputs[1:])
+def _needed(model: Model) -> Model:
+    """Without the nodes that no output depends on."""
+    wanted = set(model.results)
+    nodes = []
+    for node in reversed(model.nodes):
+        if wanted.intersection(node.makes):
+            nodes.append(node)
+            wanted.update(node.reads)
+    return replace(model, nodes=tuple(nodes[::-1]))
 
 
-def _shape_of(model: Model, node: Node, constants: dict[str, Array]) -> Array | None:
+def _empty(value: Value) -> Array | None:
+    """The only value that a tensor without elements can have."""
+    shape = value.fixed
+    if shape is None or value.dtype is None or 0 not in shape:
+        return None
+    return np.zeros(shape, value.dtype)
+
+
+def _does_nothing(model: Model, node: Node) -> bool:
+    """Identity of a tensor, and Dropout whose mask nobody reads and that is not for training."""
+    if model.value(node.inputs[0]).kind != "tensor" or any(
+        name in model.results or name in model.consumers for name in node.outputs[1:]
+    ):
+        return False
+    training = node.inputs[2] if len(node.inputs) > 2 else ""
+    if not training:
+        return True
+    return training in model.constants and not bool(model.constants[training])
+
+
+def _shape_of(model: Model, node: Node, constants: Mapping[str, Array]) -> Array | None:
     shape = model.value(node.inputs[0]).fixed
     if node.inputs[0] in constants:
         shape = constants[node.inputs[0]].shape
@@ -60,48 +112,44 @@ def _shape_of(model: Model, node: Node, constants: dict[str, Array]) -> Array | 
     return np.array(shape[start:end], np.int64)
 
 
-def _foldable(model: Model, node: Node, constants: dict[str, Array]) -> bool:
-    if node.domain == CUSTOM_DOMAIN or node.op in _STAYS:
+def _foldable(model: Model, node: Node, constants: Mapping[str, Array]) -> bool:
+    if node.domain == CUSTOM_DOMAIN or is_random(node):
         return False
-    if any(type(value).__name__ == "AttributeProto" for value in node.attributes.values()):
+    if any(name not in constants for name in node.reads):
         return False
-    if any(name and name not in constants for name in node.inputs):
+    if any(model.value(name).kind != "tensor" for name in node.makes):
         return False
-    sizes = [model.value(name).fixed for name in node.outputs if name]
+    sizes = [model.value(name).fixed for name in node.makes]
     return all(shape is None or 8 * int(np.prod(shape, dtype=np.int64)) <= _LARGEST for shape in sizes)
 
 
-def run_node(opset: int, node: Node, values: dict[str, Array]) -> dict[str, Array]:
-    """The outputs of one node for these inputs, by onnxruntime. Errors: ModelError naming the node."""
+def is_random(node: Node) -> bool:
+    """Whether a node gives something else each time."""
+    if node.op in _RANDOM:
+        return True
+    return node.proto is not None and _holds_random(node.proto)
+
+
+def _holds_random(proto: Any) -> bool:
+    from user_layers.onnx.proto import subgraphs
+
+    return any(
+        inner.op_type in _RANDOM or _holds_random(inner) for graph in subgraphs(proto) for inner in graph.node
+    )
+
+
+def run_node(model: Model, node: Node) -> dict[str, Array]:
+    """The outputs of a node that reads only constants of the model, by onnxruntime.
+
+    Errors: ModelError naming the node.
+    """
     try:
-        import onnx
-        import onnxruntime
-    except ImportError:
-        raise MissingError(
-            "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]'"
-        ) from None
-    used = {name: values[name] for name in node.inputs if name}
-    attributes: dict[str, Any] = {
-        key: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
-        for key, value in node.attributes.items()
-    }
-    made = onnx.helper.make_node(node.op, node.inputs, node.outputs, domain=node.domain, **attributes)
-    outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name]
-    inputs = [
-        onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-        )
-        for name, array in used.items()
-    ]
-    graph = onnx.helper.make_graph([made], "fold", inputs, outputs)
-    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    proto.ir_version = min(proto.ir_version, 10)
-    try:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
-        found = session.run([name for name in node.outputs if name], used)
+        proto = part_proto(model, [node], [], node.makes)
+        found = open_session(serialized(proto, node.title)).run(list(node.makes), {})
+    except MissingError:
+        raise
     except Exception as error:
-        raise ModelError(f"{node.title} cannot be computed: {str(error).splitlines()[0]}") from None
-    return dict(zip((name for name in node.outputs if name), found, strict=True))
+        raise ModelError(f"{node.title} cannot be computed: {first_line(error)}") from None
+    if any(not isinstance(array, np.ndarray) for array in found):
+        raise ModelError(f"{node.title} cannot be computed: it makes something else than tensors")
+    return dict(zip(node.makes, found, strict=True))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError, UsageError
-from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.proto import element_type, first_line, part_proto, subgraphs
 
 OLDEST_OPSET = 6
-CUSTOM_DOMAIN = "tpulayer"
-_STANDARD = ("", "ai.onnx")
+_SMALL = 4096  # elements of a constant that inference of shapes may read
+_KINDS = {
+    "sequence_type": "sequence",
+    "optional_type": "optional",
+    "map_type": "map",
+    "sparse_tensor_type": "sparse tensor",
+}
 
 
 def load_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
@@ -22,62 +29,104 @@ def load_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) ->
     Errors: MissingError when the package onnx is not installed; ModelError for a file that is none, a model
     that is not valid, an unknown opset or type; UsageError for shapes that do not fit.
     """
+    return from_proto(read_proto(path), shapes, str(path))
+
+
+def read_proto(path: Path) -> Any:
+    """The onnx.ModelProto of a file. Errors: MissingError, UsageError, ModelError."""
     onnx = _onnx()
     try:
-        proto = onnx.load(str(path))
+        return onnx.load(str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # protobuf raises several kinds
-        raise ModelError(f"{path} is no ONNX model: {_line(error)}") from None
-    return from_proto(proto, shapes, str(path))
+        raise ModelError(f"{path} is no ONNX model: {first_line(error)}") from None
 
 
 def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, where: str = "model") -> Model:
-    """The same for an onnx.ModelProto in memory."""
+    """The same for an onnx.ModelProto in memory, which is not changed."""
     onnx = _onnx()
     opset = _opset(proto, where)
     if not proto.graph.node and not proto.graph.output:
         raise ModelError(f"{where} is no ONNX model: it has no graph")
-    _fix_shapes(proto, dict(shapes or {}), where)
+    proto = _without_functions(proto, where)
+    if proto.graph.sparse_initializer:
+        name = proto.graph.sparse_initializer[0].values.name
+        raise ModelError(f"{where}: the constant {name} is sparse", hint="store it dense")
+    constants = {t.name: _array(t, where) for t in proto.graph.initializer}
+    proto = _light(proto, constants)
+    _fix_shapes(proto, dict(shapes or {}), constants, where)
     nodes = tuple(_node(node, where) for node in proto.graph.node)
-    known = {v.name for v in proto.graph.input} | {t.name for t in proto.graph.initializer}
-    _check_nodes(nodes, known, where)
-    custom = any(node.domain not in _STANDARD for node in proto.graph.node)
+    _check_nodes(nodes, {v.name for v in proto.graph.input} | set(constants), where)
     try:
         proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-        if not custom:  # the checker refuses operations that it does not know
+        if all(node.domain in STANDARD for node in nodes):  # the checker knows no other operations
             onnx.checker.check_model(proto)
             proto = onnx.shape_inference.infer_shapes(
                 proto, check_type=True, strict_mode=True, data_prop=True
             )
     except Exception as error:
-        raise ModelError(f"{where} is not valid: {_line(error)}") from None
+        raise ModelError(f"{where} is not valid: {first_line(error)}") from None
     graph = proto.graph
-    constants = {t.name: _array(t, where) for t in graph.initializer}
-    inputs = tuple(_value(v, where) for v in graph.input if v.name not in constants)
-    values = {v.name: _value(v, where) for v in (*graph.value_info, *graph.input, *graph.output)}
-    outputs = tuple(_value(v, where) for v in graph.output)
-    return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values)
+    inputs = tuple(value_of(v, where) for v in graph.input if v.name not in constants)
+    for value in inputs:
+        if value.kind != "tensor":
+            raise ModelError(f"{where}: input {value.name!r} is {value.what}; a net takes only tensors")
+    values = {v.name: value_of(v, where) for v in (*graph.value_info, *graph.input, *graph.output)}
+    outputs = tuple(values[v.name] for v in graph.output)
+    _check_outputs(nodes, inputs, constants, outputs, where)
+    opsets = {("" if o.domain in STANDARD else o.domain): int(o.version) for o in proto.opset_import}
+    return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets)
+
+
+def infer_values(model: Model) -> Model:
+    """The model with shapes and types inferred again, now that more constants or shapes are known."""
+    onnx = _onnx()
+    large = [name for name, array in model.constants.items() if array.size > _SMALL]
+    read = {name for node in model.nodes for name in node.reads}
+    inputs = [value.name for value in model.inputs]
+    names = [*inputs, *(name for name in large if name in read)]
+    results = [
+        value.name for value in model.outputs if value.name in {n for x in model.nodes for n in x.makes}
+    ]
+    proto = part_proto(model, model.nodes, names, results, shapes=True)
+    skip = {*names, *results}
+    for value in model.values.values():
+        if value.name not in skip and value.dtype is not None and value.shape is not None:
+            proto.graph.value_info.append(_info(onnx, value))
+    try:
+        found = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
+    except Exception:  # what it cannot infer stays unknown
+        return model
+    values = dict(model.values)
+    for info in (*found.value_info, *found.output):
+        new, old = value_of(info, model.name), values.get(info.name)
+        if old is None or (old.fixed is None and new.shape is not None):
+            values[info.name] = replace(new, dtype=new.dtype if old is None else old.dtype or new.dtype)
+    outputs = tuple(values.get(value.name, value) for value in model.outputs)
+    return replace(model, values=values, outputs=outputs)
+
+
+def _info(onnx: Any, value: Value) -> Any:
+    assert value.dtype is not None and value.shape is not None
+    extents = [None if isinstance(n, str) else n for n in value.shape]
+    return onnx.helper.make_tensor_value_info(value.name, element_type(value.dtype), extents)
 
 
 def _onnx() -> Any:
     try:
         import onnx
         import onnx.checker
+        import onnx.inliner
         import onnx.shape_inference
     except ImportError:
         raise MissingError("the package onnx is not installed", hint="pip install 'tpulayer[onnx]'") from None
     return onnx
 
 
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:3]) or type(error).__name__
-
-
 def _opset(proto: Any, where: str) -> int:
     for entry in proto.opset_import:
-        if entry.domain in _STANDARD:
+        if entry.domain in STANDARD:
             version, newest = int(entry.version), int(_onnx().defs.onnx_opset_version())
             if not OLDEST_OPSET <= version <= newest:
                 raise ModelError(
@@ -90,25 +139,72 @@ def _opset(proto: Any, where: str) -> int:
     return int(_onnx().defs.onnx_opset_version())
 
 
-def _fix_shapes(proto: Any, shapes: dict[str, Sequence[int]], where: str) -> None:
+def _without_functions(proto: Any, where: str) -> Any:
+    """The model with its own functions written out."""
+    if not proto.functions:
+        return proto
+    try:
+        return _onnx().inliner.inline_local_functions(proto)
+    except Exception as error:
+        raise ModelError(f"{where}: its functions cannot be written out: {first_line(error)}") from None
+
+
+def _light(proto: Any, constants: Mapping[str, Array]) -> Any:
+    """A copy without the values of large constants, which are inputs there: nothing copies them about."""
+    onnx = _onnx()
+    light = onnx.ModelProto()
+    light.ir_version = proto.ir_version
+    light.opset_import.extend(proto.opset_import)
+    graph = light.graph
+    graph.name = proto.graph.name
+    for part in ("node", "input", "output", "value_info"):
+        getattr(graph, part).extend(getattr(proto.graph, part))
+    declared = {v.name for v in graph.input}
+    for tensor in proto.graph.initializer:
+        if constants[tensor.name].size <= _SMALL:
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return light
+
+
+def _fix_shapes(
+    proto: Any, shapes: dict[str, Sequence[int]], constants: Mapping[str, Array], where: str
+) -> None:
     """Write the given shapes into the graph's inputs. UsageError for a name or rank that does not fit."""
-    known = {t.name for t in proto.graph.initializer}
-    inputs = {v.name: v for v in proto.graph.input if v.name not in known}
+    inputs = {v.name: v for v in proto.graph.input if v.name not in constants}
+    changed = False
     for name, shape in shapes.items():
         if name not in inputs:
             raise UsageError(f"{where} has no input {name!r}", hint=f"its inputs are {', '.join(inputs)}")
-        dims = inputs[name].type.tensor_type.shape.dim
+        tensor = inputs[name].type.tensor_type
+        if not tensor.HasField("shape"):
+            for _ in shape:
+                tensor.shape.dim.add()
+        dims = tensor.shape.dim
         if len(dims) != len(shape):
             raise UsageError(f"input {name!r} has {len(dims)} dimensions, the shape given has {len(shape)}")
         for dim, extent in zip(dims, shape, strict=True):
             if extent < 1:
                 raise UsageError(f"input {name!r}: the extent {extent} is below 1")
+            changed |= dim.HasField("dim_value") and dim.dim_value != extent
             dim.Clear()
             dim.dim_value = int(extent)
+    if changed:  # shapes that the file gives for other values were those of the old inputs
+        del proto.graph.value_info[:]
+        for value in proto.graph.output:
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
     free = [
         f"{name} {[d.dim_param or d.dim_value or '?' for d in v.type.tensor_type.shape.dim]}"
+        if v.type.tensor_type.HasField("shape")
+        else f"{name} (any)"
         for name, v in inputs.items()
-        if any(not d.HasField("dim_value") for d in v.type.tensor_type.shape.dim)
+        if v.type.WhichOneof("value") == "tensor_type"
+        and (
+            not v.type.tensor_type.HasField("shape")
+            or any(not d.HasField("dim_value") for d in v.type.tensor_type.shape.dim)
+        )
     ]
     if free:
         raise UsageError(
@@ -116,13 +212,12 @@ def _fix_shapes(proto: Any, shapes: dict[str, Sequence[int]], where: str) -> Non
         )
 
 
-def _value(info: Any, where: str) -> Value:
+def value_of(info: Any, where: str) -> Value:
+    """A Value from an onnx.ValueInfoProto. ModelError for an unknown element type."""
     onnx = _onnx()
     kind = info.type.WhichOneof("value")
     if kind != "tensor_type":
-        raise ModelError(
-            f"{where}: {info.name} is a {kind or 'value without a type'}; only tensors are supported"
-        )
+        return Value(info.name, None, None, "tensor" if kind is None else _KINDS.get(kind, kind))
     tensor = info.type.tensor_type
     dtype = None
     if tensor.elem_type:
@@ -145,7 +240,7 @@ def _array(tensor: Any, where: str) -> Array:
     try:
         array: Array = onnx.numpy_helper.to_array(tensor)
     except Exception as error:
-        raise ModelError(f"{where}: the constant {tensor.name} is damaged: {_line(error)}") from None
+        raise ModelError(f"{where}: the constant {tensor.name} is damaged: {first_line(error)}") from None
     return array
 
 
@@ -154,9 +249,14 @@ def _node(node: Any, where: str) -> Node:
     attributes: dict[str, Any] = {}
     for attribute in node.attribute:
         if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
-            attributes[attribute.name] = attribute  # a subgraph stays as it is: it can only run on the CPU
-            continue
-        value = onnx.helper.get_attribute_value(attribute)
+            continue  # a subgraph can only run on the CPU, which takes the node as it is
+        try:
+            value = onnx.helper.get_attribute_value(attribute)
+        except Exception as error:
+            raise ModelError(
+                f"{where}: {node.op_type} {node.name}: its attribute {attribute.name} is damaged: "
+                f"{first_line(error)}"
+            ) from None
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         elif isinstance(value, onnx.TensorProto):
@@ -166,17 +266,57 @@ def _node(node: Any, where: str) -> Node:
         elif attribute.type == onnx.AttributeProto.STRINGS:
             value = [text.decode(errors="replace") for text in value]
         attributes[attribute.name] = value
-    return Node(node.op_type, node.domain, node.name, tuple(node.input), tuple(node.output), attributes)
+    captured = tuple(dict.fromkeys(name for graph in subgraphs(node) for name in _captured(graph)))
+    return Node(
+        node.op_type,
+        node.domain,
+        node.name,
+        tuple(node.input),
+        tuple(node.output),
+        attributes,
+        captured,
+        node,
+    )
+
+
+def _captured(graph: Any) -> list[str]:
+    """What a subgraph reads from outside."""
+    known = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    known |= {t.values.name for t in graph.sparse_initializer}
+    found = []
+    for node in graph.node:
+        names = [*node.input, *(name for inner in subgraphs(node) for name in _captured(inner))]
+        found += [name for name in names if name and name not in known]
+        known.update(node.output)
+    return found + [v.name for v in graph.output if v.name not in known]
 
 
 def _check_nodes(nodes: Sequence[Node], known: set[str], where: str) -> None:
-    """Every operation exists, and everything is made before it is read."""
+    """Every operation exists, and everything is made once, before it is read."""
     onnx = _onnx()
     made = set(known)
     for node in nodes:
-        if node.domain in _STANDARD and not onnx.defs.has(node.op):
+        if node.domain in STANDARD and not onnx.defs.has(node.op):
             raise ModelError(f"{where}: {node.title}: ONNX has no operation {node.op}")
-        missing = next((name for name in node.inputs if name and name not in made), None)
+        missing = next((name for name in node.reads if name not in made), None)
         if missing is not None:
             raise ModelError(f"{where}: {node.title} reads {missing}, which nothing before it makes")
-        made.update(node.outputs)
+        again = next((name for name in node.makes if name in made), None)
+        if again is not None:
+            raise ModelError(f"{where}: {node.title} makes {again}, which is there already")
+        made.update(node.makes)
+
+
+def _check_outputs(
+    nodes: Sequence[Node],
+    inputs: Sequence[Value],
+    constants: Mapping[str, Array],
+    outputs: Sequence[Value],
+    where: str,
+) -> None:
+    if not outputs:
+        raise ModelError(f"{where} has no output")
+    made = {name for node in nodes for name in node.makes} | {v.name for v in inputs} | set(constants)
+    for value in outputs:
+        if value.name not in made:
+            raise ModelError(f"{where}: nothing makes the output {value.name!r}")

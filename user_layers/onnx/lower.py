@@ -1,25 +1,37 @@
-"""ONNX nodes into layers of a graph: what every converter needs, and the walk over the model."""
+"""ONNX nodes into layers of a graph: what every converter needs, and the walks over the model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import CompileError, UsageError
+from firmware_sim.errors import CompileError, ModelError, UsageError
+from firmware_sim.wire import TType
+from user_layers.compiler.net import NetTensorInfo
+from user_layers.compiler.shapes import infer_layer
 from user_layers.graph import Graph
 from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.load import CUSTOM_DOMAIN
-from user_layers.onnx.model import Array, Model, Node
+from user_layers.onnx.load import infer_values
+from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value
+from user_layers.onnx.partition import Part, Reason
+from user_layers.onnx.proto import part_proto, serialized
+from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
+from user_layers.runtime.cpu import CpuModel
 
 Converter = Callable[["Lowering", Node], None]
 CONVERTERS: dict[str, Converter] = {}
 
 
 class Unsupported(Exception):
-    """No layer does what a node asks for; the text says what."""
+    """No layer does what a node asks for; the text says what. follows: another node is the cause."""
+
+    def __init__(self, text: str, *, follows: bool = False) -> None:
+        super().__init__(text)
+        self.follows = follows
 
 
 def converts(*ops: str) -> Callable[[Converter], Converter]:
@@ -43,22 +55,21 @@ class Lowering:
     """A model on its way into a graph.
 
     Values of the model are tensors of the graph under the same name, unless a converter says that one lies
-    under another (`alias`). custom: layers for nodes, by their names or operations.
+    under another (`alias`). custom: what is made of nodes, by their names or operations (see `custom.py`).
     """
 
-    def __init__(self, model: Model, graph: Graph, custom: Mapping[str, str] | None = None) -> None:
+    def __init__(self, model: Model, graph: Graph, custom: Mapping[str, Converter] | None = None) -> None:
+        load_converters()
         self.model = model
         self.graph = graph
         self._custom = dict(custom or {})
         self._names: dict[str, str] = {}
         self._count = 0
-        for value in model.inputs:
-            shape = value.fixed
-            if shape is None or value.dtype is None:
-                raise CompileError(f"input {value.name!r} has no known shape or type")
-            self._names[value.name] = graph.add_input(
-                value.name, shape, _device_dtype(value.dtype, value.name)
-            )
+        self._reserved = {name for node in model.nodes for name in (*node.inputs, *node.outputs)}
+        self._infos: dict[str, NetTensorInfo] = {}  # tensors of the graph whose shapes were asked
+        self._asked = 0  # layers of the graph whose shapes were asked
+        self._taken: set[str] = set()  # values that became operands
+        self.operands: dict[int, frozenset[str]] = {}  # of each node that has layers
 
     # ---- what converters ask ----
 
@@ -90,7 +101,7 @@ class Lowering:
 
     def is_used(self, name: str) -> bool:
         """Whether a node reads a value or the model gives it out."""
-        return name in self.model.consumers or any(value.name == name for value in self.model.outputs)
+        return name in self.model.consumers or name in self.model.results
 
     def is_float(self, name: str) -> bool:
         return self.model.value(name).dtype == np.float32
@@ -99,30 +110,37 @@ class Lowering:
         """Raises Unsupported unless these values are float32."""
         for name in names:
             if name and not self.is_float(name):
-                raise Unsupported(f"{name!r} is {self.model.value(name).dtype}; only float32 is computed")
+                raise Unsupported(f"{name!r} is {self.model.value(name).what}; only float32 is computed")
 
     # ---- what converters make ----
 
     def tensor(self, name: str) -> str:
         """The graph's tensor of a value; a constant is added when it is first used."""
+        self._taken.add(name)
         if name not in self._names:
             values = self.constant(name)
             if values is None:
-                raise CompileError(f"nothing made {name!r}")
+                raise Unsupported(f"{name!r} {obstacle(self.model.value(name))}", follows=True)
             self._names[name] = self.add_const(values, name)
         return self._names[name]
 
     def add_const(self, values: Array, stem: str) -> str:
         """A constant of the graph under a free name."""
         values = np.asarray(values)
-        if values.dtype == np.int64 and values.size and np.abs(values).max() > np.iinfo(np.int32).max:
-            raise Unsupported(f"{stem!r} has values beyond 32 bits")
-        return self.graph.add_const(self.fresh(stem), values.astype(_device_dtype(values.dtype, stem)))
+        if not values.size:
+            raise Unsupported(f"{stem!r} has no elements")
+        if held_as(values.dtype) is None:
+            raise Unsupported(f"{stem!r} is {values.dtype}, which no tensor of the device holds")
+        try:
+            held = to_net(values, replace(self.model.value(stem), name=stem))
+        except UsageError as error:
+            raise Unsupported(error.message) from None
+        return self.graph.add_const(self.fresh(stem), held)
 
     def fresh(self, stem: str) -> str:
-        """A free name for a tensor."""
+        """A free name for a tensor, that no value of the model has either (but a constant of this name)."""
         name = stem or "value"
-        while self.graph.has_tensor(name):
+        while self.graph.has_tensor(name) or (name in self._reserved and name not in self.model.constants):
             self._count += 1
             name = f"{stem}:{self._count}"
         return name
@@ -136,9 +154,7 @@ class Lowering:
         outputs: Sequence[str],
     ) -> None:
         """A layer; inputs and outputs are names of the graph. It is called as the node is."""
-        taken = {other.name for other in self.graph.nodes}
-        name = node.name if node.name and node.name not in taken else None
-        self.graph.add_tpu_layer(op, inputs, param, outputs, name=name)
+        self.graph.add_tpu_layer(op, inputs, param, outputs, name=self._layer_name(node))
 
     def simple(self, op: str, node: Node, inputs: Sequence[str], param: Mapping[str, Any] | None) -> None:
         """A layer that makes the node's first output from graph tensors."""
@@ -151,8 +167,10 @@ class Lowering:
         return name
 
     def output(self, node: Node, index: int = 0) -> str:
-        """The graph's name for an output of the node."""
+        """The graph's name for an output of the node; a free one for an output left out."""
         name = node.outputs[index]
+        if not name:
+            return self.fresh(f"{node.outputs[0]}:{index}")
         self._names[name] = name
         return name
 
@@ -160,70 +178,165 @@ class Lowering:
         """A value of the model that is a tensor of the graph already."""
         self._names[name] = tensor
 
-    # ---- the walk ----
+    # ---- the walks ----
 
-    def run(self) -> None:
-        """Convert every node and name the outputs. CompileError names the nodes that have no layer."""
-        load_converters()
-        failed: list[str] = []
-        for node in self.model.nodes:
-            if failed and any(
-                name and name not in self._names and self.constant(name) is None for name in node.inputs
-            ):
-                continue  # it follows one that failed
+    def survey(self) -> dict[int, Reason]:
+        """Try every node; those without a layer, by index, and why. The graph is only good if there are none.
+
+        Shapes that layers of the user give become known to the model on the way.
+        """
+        self._add_inputs(self.model.inputs)
+        found: dict[int, Reason] = {}
+        for index, node in enumerate(self.model.nodes):
+            own = self._own(node) is not None
+            self._taken = set()
             try:
                 self._convert(node)
+                self._ask(node, own)
+                self.operands[index] = frozenset(self._taken)
             except Unsupported as error:
-                failed.append(f"{node.title}: {error}")
-        if failed:
-            raise CompileError("no layer does this:\n  " + "\n  ".join(failed))
-        for value in self.model.outputs:
-            self._finish(value.name)
+                self._asked = len(self.graph.nodes)
+                found[index] = Reason(str(error), error.follows)
+                self._stand_in(node)
+        return found
+
+    def build(self, parts: Iterable[Part], inputs: Iterable[str]) -> None:
+        """The graph of the parts, with these inputs."""
+        wanted = set(inputs)
+        self._add_inputs([value for value in self.model.inputs if value.name in wanted])
+        for part in parts:
+            if part.on_cpu:
+                self._cpu(part)
+                continue
+            for node in part.nodes:
+                try:
+                    self._convert(node)
+                except Unsupported as error:  # the survey did not see this
+                    raise CompileError(f"{node.title}: {error}") from None
+
+    def finish(self, outputs: Iterable[str]) -> None:
+        """Name the outputs; one that no layer makes is copied."""
+        for name in outputs:
+            made = self._names.get(name)
+            if made is None or made in self.graph.tensors:
+                source = self.tensor(name)
+                made = self.fresh(f"{name}:copy")
+                self.graph.add_tpu_layer("TPU_COPY", [source], {"reserved": 0}, [made])
+                self._names[name] = made
+            self.graph.add_output(made)
+
+    def _add_inputs(self, values: Iterable[Any]) -> None:
+        for value in values:
+            why = obstacle(value)
+            if why is not None:
+                raise CompileError(f"input {value.name!r} {why}")
+            assert value.dtype is not None
+            self._names[value.name] = self.graph.add_input(value.name, net_shape(value), held_as(value.dtype))
+
+    def _own(self, node: Node) -> Converter | None:
+        """What the user wants to be made of a node."""
+        found = self._custom.get(node.name) or self._custom.get(node.op)
+        return own_layer(node.op) if found is None and node.domain == CUSTOM_DOMAIN else found
 
     def _convert(self, node: Node) -> None:
-        custom = self._custom.get(node.name) or self._custom.get(node.op)
-        if custom is None and node.domain == CUSTOM_DOMAIN:
-            custom = node.op
-        if custom is not None:
-            inputs = [self.tensor(name) for name in node.inputs]
-            self.layer(
-                custom,
-                node,
-                inputs,
-                dict(node.attributes),
-                [self.output(node, i) for i in range(len(node.outputs))],
-            )
+        own = self._own(node)
+        if own is not None:
+            own(self, node)
             return
-        converter = CONVERTERS.get(node.op) if node.domain in ("", "ai.onnx", DOMAIN) else None
+        converter = CONVERTERS.get(node.op) if node.domain in (*STANDARD, DOMAIN) else None
         if converter is None:
             raise Unsupported("there is no layer for this operation")
+        for name in (*node.reads, *node.makes):
+            value = self.model.value(name)
+            if name in self.model.constants:
+                continue  # converters read constants of any type
+            why = obstacle(value)
+            if why is None and not is_computed(value.dtype):
+                why = f"is {value.what}; layers take float32, int32, int64 and bool"
+            if why is not None:
+                raise Unsupported(f"{name!r} {why}", follows=name in node.reads and name not in self._names)
         converter(self, node)
 
-    def _finish(self, name: str) -> None:
-        if self.constant(name) is not None or any(v.name == name for v in self.model.inputs):
-            raise CompileError(
-                f"output {name!r} is a constant or an input of the model: there is nothing to run"
-            )
-        self.graph.add_output(self._names[name])
+    def _ask(self, node: Node, own: bool) -> None:
+        """Ask the new layers for the shapes of their outputs: those of the model, or (own layers) what the
+        model does not know and now learns."""
+        for name, tensor in self.graph.tensors.items():
+            if name not in self._infos:
+                ttype = TType.NEURON if tensor.data is None else TType.COEFF
+                self._infos[name] = NetTensorInfo(name, tensor.shape, tensor.dtype, ttype, tensor.data)
+        for layer in self.graph.nodes[self._asked :]:
+            try:
+                found = infer_layer(layer, self._infos, self.graph.toolkit)
+            except CompileError as error:
+                if own:
+                    raise
+                raise Unsupported(error.message) from None
+            self._infos.update((info.name, info) for info in found)
+        self._asked = len(self.graph.nodes)
+        values = dict(self.model.values)
+        for name in node.makes:
+            if name not in self._names:
+                continue
+            info, old = self._infos[self._names[name]], self.model.value(name)
+            kind = np.dtype(info.dtype.numpy_name)
+            if obstacle(old) is None and old.dtype is not None:
+                if (net_shape(old), held_as(old.dtype)) == (info.shape, kind):
+                    continue
+                if not own:
+                    made = f"{name!r} {kind} {list(info.shape)}"
+                    raise Unsupported(f"its layer makes {made}, not {old.what} {list(net_shape(old))}")
+            values[name] = Value(name, info.shape, kind)
+        if values != self.model.values:
+            self.model = infer_values(replace(self.model, values=values))
+
+    def _stand_in(self, node: Node) -> None:
+        """Tensors in place of a node without a layer, so that the walk can go on behind it."""
+        for name in node.makes:
+            self._names.pop(name, None)
+            value = self.model.value(name)
+            if obstacle(value) is None and value.dtype is not None:
+                zeros = np.zeros(net_shape(value), held_as(value.dtype))
+                self._names[name] = self.graph.add_const(self.fresh(f"{name}:unmade"), zeros)
+
+    def _cpu(self, part: Part) -> None:
+        what = part.nodes[0].title
+        if len(part.nodes) > 1:
+            what += f" and {len(part.nodes) - 1} more nodes"
+        data = serialized(part_proto(self.model, part.nodes, part.inputs, part.outputs), what)
+        try:
+            CpuModel(data, what)
+        except ModelError as error:
+            raise CompileError(error.message, hint=error.hint) from None
+        values = [self.model.value(name) for name in part.outputs]
+        for value in values:
+            why = obstacle(value)
+            if why is not None:
+                maker = next(node for node in part.nodes if value.name in node.makes)
+                raise CompileError(f"{maker.title}: the output {value.name!r} {why}")
+        self.graph.add_cpu_layer(
+            data,
+            [self.tensor(name) for name in part.inputs],
+            list(part.outputs),
+            [net_shape(value) for value in values],
+            [held_as(value.dtype) for value in values if value.dtype is not None],
+            name=self._layer_name(part.nodes[0]),
+            reason="; ".join(
+                f"{node.title}: {reason.text}" for node, reason in zip(part.nodes, part.reasons, strict=True)
+            ),
+        )
+        self._names.update((name, name) for name in part.outputs)
+
+    def _layer_name(self, node: Node) -> str | None:
+        taken = {other.name for other in self.graph.nodes}
+        return node.name if node.name and node.name.isprintable() and node.name not in taken else None
 
 
-def parse_map(words: Sequence[str]) -> dict[str, str]:
-    """--map NODE=TPU_OP, by the node's name or its operation."""
-    found = {}
-    for word in words:
-        node, sign, op = word.partition("=")
-        if not sign or not node or not op:
-            raise UsageError(f"--map {word}: expected NODE=TPU_OP")
-        found[node] = op
-    return found
+def own_layer(op: str) -> Converter:
+    """A converter: a layer of this name with the node's inputs, outputs, and attributes as parameters."""
 
+    def convert(to: Lowering, node: Node) -> None:
+        inputs = [to.tensor(name) for name in node.inputs if name]
+        outputs = [to.output(node, i) for i in range(len(node.outputs))]
+        to.layer(op, node, inputs, dict(node.attributes), outputs)
 
-def _device_dtype(dtype: np.dtype[Any], name: str) -> np.dtype[Any]:
-    """What the device computes with: float32, whole numbers as int32, booleans as float32 0 and 1."""
-    if dtype == np.float32:
-        return np.dtype(np.float32)
-    if dtype in (np.int64, np.int32):
-        return np.dtype(np.int32)
-    if dtype == np.bool_:
-        return np.dtype(np.float32)
-    raise CompileError(f"{name!r} is {dtype}; the device takes float32, int32, int64 (as int32) and bool")
+    return convert

@@ -12,14 +12,23 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+STANDARD = ("", "ai.onnx")  # both names of ONNX's own domain
+CUSTOM_DOMAIN = "tpulayer"
+
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the model. shape: None where nothing is known; a text is a free dimension."""
+    """A value of the model. shape: None where nothing is known; a text is a free dimension.
+
+    kind: "tensor", or what it is instead (then it has neither shape nor dtype). varies: the shape is the
+    largest one, and known exactly only when the model runs.
+    """
 
     name: str
     shape: tuple[int | str, ...] | None
     dtype: np.dtype[Any] | None
+    kind: str = "tensor"
+    varies: bool = False
 
     @property
     def fixed(self) -> tuple[int, ...] | None:
@@ -28,10 +37,23 @@ class Value:
             return None
         return tuple(int(extent) for extent in self.shape)
 
+    @property
+    def what(self) -> str:
+        """Its type for messages: `float64`, `a sequence`."""
+        if self.kind != "tensor":
+            return f"a{'n' if self.kind[0] in 'aeiou' else ''} {self.kind}"
+        if self.dtype is None:
+            return "of unknown type"
+        return "text" if self.dtype == object else str(self.dtype)
+
 
 @dataclass(frozen=True)
 class Node:
-    """One operation. inputs: "" for one that is left out. attributes: numbers, texts, lists, arrays."""
+    """One operation. inputs: "" for one that is left out. attributes: numbers, texts, lists, arrays.
+
+    captured: values that its subgraphs read from outside. proto: the onnx.NodeProto that it came from,
+    None for one that this compiler made; inputs and outputs may have been renamed since.
+    """
 
     op: str
     domain: str
@@ -39,17 +61,34 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    captured: tuple[str, ...] = ()
+    proto: Any = field(default=None, compare=False, repr=False)
 
     @property
     def title(self) -> str:
         """How messages call it: `Conv conv_1` or `Conv with the output y`."""
-        kind = self.op if self.domain in ("", "ai.onnx") else f"{self.domain}.{self.op}"
-        return f"{kind} {self.name}" if self.name else f"{kind} with the output {self.outputs[0]}"
+        kind = self.op if self.domain in STANDARD else f"{self.domain}.{self.op}"
+        if self.name:
+            return f"{kind} {self.name}"
+        return f"{kind} with the output {next((name for name in self.outputs if name), '(none)')}"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every value that it needs, each once."""
+        return tuple(dict.fromkeys(name for name in (*self.inputs, *self.captured) if name))
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """Its outputs but those left out."""
+        return tuple(name for name in self.outputs if name)
 
 
 @dataclass(frozen=True)
 class Model:
-    """Nodes in an order in which they can run; constants by name (also those that nodes made)."""
+    """Nodes in an order in which they can run; constants by name (also those that nodes made).
+
+    opset: of ONNX's own operations; opsets: of all domains ("" is ONNX's).
+    """
 
     name: str
     opset: int
@@ -58,15 +97,21 @@ class Model:
     constants: Mapping[str, Array]
     nodes: tuple[Node, ...]
     values: Mapping[str, Value]
+    opsets: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def consumers(self) -> dict[str, tuple[Node, ...]]:
         """The nodes that read a value, in order; outputs of the model are not among them."""
         found: dict[str, list[Node]] = {}
         for node in self.nodes:
-            for name in dict.fromkeys(n for n in node.inputs if n):
+            for name in node.reads:
                 found.setdefault(name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def results(self) -> frozenset[str]:
+        """Names of the model's outputs."""
+        return frozenset(value.name for value in self.outputs)
 
     def value(self, name: str) -> Value:
         """A value by name; constants too."""

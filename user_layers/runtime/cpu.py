@@ -82,7 +82,7 @@ class CpuModel:
                     f"{self._what}: {name} came out as {list(array.shape)}, its model declares {shape}"
                 )
             value = array if shape else array.reshape(())  # onnxruntime: [] for no dimensions
-            feeds[name] = value != 0 if dtype == "bool" else value.astype(dtype, copy=False)
+            feeds[name] = np.asarray(value != 0) if dtype == "bool" else value.astype(dtype, copy=False)
         limit = self._run_options()
         timer = threading.Timer(LIMIT_S, setattr, (limit, "terminate", True))
         timer.daemon = True

@@ -1,0 +1,95 @@
+"""A model into a graph: folding, fusing, the parts for TPU and CPU, the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from firmware_sim.chip import MAX_TENSORS
+from firmware_sim.errors import CompileError
+from user_layers.graph import Graph
+from user_layers.onnx.custom import MapFunction, resolve_map
+from user_layers.onnx.fold import fold_constants
+from user_layers.onnx.fuse import fuse_affine
+from user_layers.onnx.lower import Lowering
+from user_layers.onnx.model import Array, Model
+from user_layers.onnx.partition import Part, partition
+from user_layers.onnx.types import obstacle
+
+if TYPE_CHECKING:
+    from user_layers.toolkit import Toolkit
+
+
+@dataclass(frozen=True)
+class Built:
+    """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
+    net cannot have."""
+
+    graph: Graph
+    parts: tuple[Part, ...]
+    empty: Mapping[str, Array]
+
+    @property
+    def on_cpu(self) -> list[str]:
+        """Each node that runs on the CPU, and why."""
+        return [
+            f"{node.title}: {reason.text}"
+            for part in self.parts
+            if part.on_cpu
+            for node, reason in zip(part.nodes, part.reasons, strict=True)
+        ]
+
+
+def build(
+    model: Model,
+    name: str,
+    *,
+    custom: Mapping[str, str | MapFunction] | None = None,
+    toolkit: Toolkit | None = None,
+    cpu: bool = True,
+    allow_empty: bool = False,
+) -> Built:
+    """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out."""
+    functions = resolve_map(custom)
+    model = fuse_affine(fold_constants(model))
+    empty = {
+        value.name: model.constants[value.name]
+        for value in model.outputs
+        if value.name in model.constants and not model.constants[value.name].size
+    }
+    if empty and not allow_empty:
+        raise CompileError(
+            f"output {next(iter(empty))!r} has no elements: a net has no such tensors",
+            hint="leave the output out of the model",
+        )
+    wanted = [value.name for value in model.outputs if value.name not in empty]
+    graph = Graph(name=name, toolkit=toolkit)
+    try:
+        trial = Lowering(model, graph, functions)
+        refused = trial.survey()
+        if refused and not cpu:
+            lines = [
+                f"{model.nodes[index].title}: {reason.text}"
+                for index, reason in refused.items()
+                if not reason.follows
+            ]
+            raise CompileError("no layer does this:\n  " + "\n  ".join(lines))
+        model = trial.model
+        parts = partition(
+            model, refused, lambda value: obstacle(model.value(value)), MAX_TENSORS, trial.operands
+        )
+        inputs = {value.name for value in model.inputs}
+        used = inputs.intersection([*wanted, *(value for part in parts for value in part.inputs)])
+        if any(part.on_cpu for part in parts) or used != inputs:
+            graph = Graph(name=name, toolkit=graph.toolkit)
+            final = Lowering(model, graph, functions)
+            final.build(parts, used)
+            final.finish(wanted)
+        else:
+            trial.finish(wanted)
+    except BaseException:
+        if toolkit is None:
+            graph.close()
+        raise
+    return Built(graph, tuple(parts), empty)

@@ -1,0 +1,180 @@
+"""Parts of a model as ONNX models of their own: for onnxruntime, and for inference of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import CompileError, MissingError
+from user_layers.onnx.fuse import AFFINE, DOMAIN
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+
+IR_VERSION = 10  # what the oldest onnxruntime that this package takes reads
+_LARGEST = 1 << 31  # bytes of a protobuf message
+
+
+def part_proto(
+    model: Model,
+    nodes: Sequence[Node],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    shapes: bool = False,
+) -> Any:
+    """An onnx.ModelProto of some nodes of a model; what they read and is no input must be a constant.
+
+    Inputs are declared with their types and ranks, with shapes=True also with their extents; outputs with
+    their types where these are known.
+    """
+    import onnx
+
+    read = {name for node in nodes for name in node.reads}
+    made = [made for node in nodes for made in _protos(model, node)]
+    kept = [name for name in model.constants if name in read and name not in inputs]
+    graph = onnx.helper.make_graph(
+        made,
+        model.name or "part",
+        [_declared(model.value(name), shapes) for name in inputs],
+        [_result(model.value(name)) for name in outputs],
+        [tensor_proto(model.constants[name], name) for name in kept],
+    )
+    for node in nodes:
+        if node.domain == DOMAIN:
+            graph.initializer.extend(_affine_constants(model, node))
+    proto = onnx.helper.make_model(graph, opset_imports=_opsets(model, nodes))
+    proto.ir_version = IR_VERSION
+    return proto
+
+
+def serialized(proto: Any, what: str) -> bytes:
+    """The bytes of a model. CompileError for one that is too large for the format."""
+    size = proto.ByteSize()
+    if size >= _LARGEST:
+        raise CompileError(f"{what} has constants of {size} bytes; an ONNX model holds less than {_LARGEST}")
+    data: bytes = proto.SerializeToString()
+    return data
+
+
+def open_session(model: bytes | str) -> Any:
+    """An onnxruntime.InferenceSession of a model or a file, on one thread, that says nothing.
+
+    Errors: MissingError; else what onnxruntime raises.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingError(
+            "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]'"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def first_line(error: BaseException) -> str:
+    """An error of onnx or onnxruntime on one line, without the places in their sources."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[:3]) or type(error).__name__
+    head, mark, tail = text.partition("[ONNXRuntimeError] : ")
+    if mark:
+        text = head + tail.partition(" : ")[2]
+    return text if len(text) <= 400 else f"{text[:397]}..."
+
+
+def tensor_proto(array: Array, name: str) -> Any:
+    """A constant as an onnx.TensorProto."""
+    import onnx
+
+    return onnx.numpy_helper.from_array(np.asarray(array), name)
+
+
+def element_type(dtype: np.dtype[Any]) -> int:
+    """ONNX's number of a type."""
+    import onnx
+
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
+
+
+def _declared(value: Value, shapes: bool) -> Any:
+    import onnx
+
+    assert value.dtype is not None
+    extents: list[Any] | None = None
+    if value.shape is not None:
+        extents = [n if shapes and not isinstance(n, str) else None for n in value.shape]
+    return onnx.helper.make_tensor_value_info(value.name, element_type(value.dtype), extents)
+
+
+def _result(value: Value) -> Any:
+    import onnx
+
+    if value.kind != "tensor" or value.dtype is None:
+        return onnx.helper.make_empty_tensor_value_info(value.name)
+    return onnx.helper.make_tensor_value_info(value.name, element_type(value.dtype), None)
+
+
+def _opsets(model: Model, nodes: Iterable[Node]) -> list[Any]:
+    import onnx
+
+    used = {"" if d in STANDARD else d for d in _domains(node.proto for node in nodes if node.proto)}
+    used |= {"" if node.domain in (*STANDARD, DOMAIN) else node.domain for node in nodes}
+    known = {**model.opsets, "": model.opset}
+    return [onnx.helper.make_opsetid(domain, known.get(domain, 1)) for domain in sorted({"", *used})]
+
+
+def _domains(protos: Iterable[Any]) -> Iterable[str]:
+    for proto in protos:
+        yield proto.domain
+        for graph in subgraphs(proto):
+            yield from _domains(graph.node)
+
+
+def subgraphs(proto: Any) -> list[Any]:
+    """The graphs in the attributes of an onnx.NodeProto."""
+    return [
+        graph
+        for attribute in proto.attribute
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
+    ]
+
+
+def _protos(model: Model, node: Node) -> list[Any]:
+    import onnx
+
+    if node.domain == DOMAIN:
+        assert node.op == AFFINE
+        between = f"{node.outputs[0]}:scaled"
+        names = [f"{name}:channels" for name in node.inputs[1:]]
+        return [
+            onnx.helper.make_node("Mul", [node.inputs[0], names[0]], [between]),
+            onnx.helper.make_node("Add", [between, names[1]], [node.outputs[0]]),
+        ]
+    if node.proto is None:
+        attributes = {
+            key: tensor_proto(value, key) if isinstance(value, np.ndarray) else value
+            for key, value in node.attributes.items()
+        }
+        return [
+            onnx.helper.make_node(
+                node.op, node.inputs, node.outputs, name=node.name, domain=node.domain, **attributes
+            )
+        ]
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    del proto.input[:], proto.output[:]
+    proto.input.extend(node.inputs)
+    proto.output.extend(node.outputs)
+    return [proto]
+
+
+def _affine_constants(model: Model, node: Node) -> list[Any]:
+    """Factor and summand of channels as they broadcast in ONNX."""
+    rank = len(model.value(node.outputs[0]).shape or ())
+    return [
+        tensor_proto(model.constants[name].reshape(-1, *[1] * (rank - 2)), f"{name}:channels")
+        for name in node.inputs[1:]
+    ]
