@@ -1,8 +1,8 @@
 """bmrt_test: runs the nets of a bmodel, compares their outputs with references, and times them.
 
-Options and output lines follow the vendor's tool. The times are the host's clock: "npu" is the time
-spent in requests that the device executes, "cpu" the rest of the launch, with subnets on the host; with an emulated device both say
-how long the emulation took, not how long the chip would.
+Options and output lines follow the vendor's tool. The times are the host's clock: "npu" is the time spent in
+requests that the device executes, "cpu" the rest of the launch, with subnets on the host; with an emulated
+device both say how long the emulation took, not how long the chip would.
 """
 
 from __future__ import annotations
