@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from firmware_sim.errors import DeviceError, ModelError, UsageError
 from firmware_sim.firmware import FirmwareLayer
 from firmware_sim.isa.layout import GDMA
-from firmware_sim.wire import CommandGroup, DType, TensorRecord
+from firmware_sim.wire import CommandGroup, DType, StoreMode, TensorRecord
 from tests.bmodel_samples import (
     COEFF,
     CONTEXT,
@@ -146,6 +146,23 @@ def test_inputs_that_do_not_fit(device: FakeDevice, inputs: Any, message: str) -
         runtime.load(write(static_net()))
         with pytest.raises(UsageError, match=message):
             runtime.launch("twice", inputs)
+
+
+def test_interleaved_batches_are_plain_for_the_caller(device: FakeDevice) -> None:
+    model = read(write(static_net()))
+    stage = model.nets[0].stages[0]
+    changes: dict[str, Any] = {"dtype": DType.INT8, "store_mode": StoreMode.N4}
+    x, y = (
+        replace(stage.inputs[0], shape=(5, 4), **changes),
+        replace(stage.outputs[0], shape=(14, 4), **changes),
+    )
+    given = np.arange(1, 21, dtype=np.int8).reshape(5, 4)
+    with BModelRuntime(device) as runtime:
+        subnet = replace(stage.subnets[0], inputs=(x,), outputs=(y,))
+        runtime.load(_with_stage(model, inputs=(x,), outputs=(y,), subnets=(subnet,)))
+        (got,) = runtime.launch("twice", [given])
+    constants = np.frombuffer(COEFF, np.int8).reshape(2, 4, 4).transpose(0, 2, 1).reshape(8, 4)
+    assert np.array_equal(got, np.vstack([given, np.zeros((3, 4), np.int8), constants[:6]]))
 
 
 def test_layouts_of_arrays_do_not_matter(device: FakeDevice) -> None:
@@ -302,7 +319,8 @@ def test_nets_that_do_not_run_here(device: FakeDevice, model: BModel, message: s
     ("changes", "message"),
     [
         ({"dtype": 8}, "x is bfloat16, which a BM1684 has not"),
-        ({"store_mode": 2}, r"x is stored in mode 2 \(2N or 4N\); only 1N runs here"),
+        ({"store_mode": 2}, r"stage 0: 'x', float32, is stored in mode 2; known are 1N"),
+        ({"store_mode": 2, "dtype": 2, "shape": (5, 3), "size": 15}, "x needs 24 bytes, .* gives it 15"),
         ({"size": 8}, "x needs 32 bytes, the bmodel gives it 8"),
     ],
 )

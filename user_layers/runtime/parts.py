@@ -18,6 +18,7 @@ from user_layers.runtime.cpu import CpuModel
 from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.memory import Memory
 from user_layers.runtime.relocate import Region, relocate_stream
+from user_layers.runtime.store_mode import batches_together, interleave, separate, stored_shape
 
 
 @dataclass
@@ -34,12 +35,15 @@ class Tensors:
         return TensorRecord(shape, DType(tensor.dtype), addr=self.address[tensor.name])
 
     def read(self, tensor: Tensor) -> Array:
-        record = self.record(tensor)
-        return self.device.read_array(record.addr, record.shape, record.dtype.numpy_name)
+        record, together = self.record(tensor), batches_together(tensor)
+        shape = stored_shape(record.shape, together)
+        stored = self.device.read_array(record.addr, shape, record.dtype.numpy_name)
+        return separate(stored, record.shape, together)
 
     def write(self, tensor: Tensor, array: Array, where: str) -> None:
-        self.made(tensor, array.shape, array.dtype.name, array.nbytes, where)
-        self.device.write(self.address[tensor.name], array)
+        stored = interleave(array, batches_together(tensor))
+        self.made(tensor, array.shape, array.dtype.name, stored.nbytes, where)
+        self.device.write(self.address[tensor.name], stored)
 
     def made(self, tensor: Tensor, shape: tuple[int, ...], dtype: str, nbytes: int, where: str) -> None:
         """Note the shape that came out. DeviceError when the tensor has no room for it."""

@@ -9,8 +9,9 @@ from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import ModelError
 from firmware_sim.firmware import FirmwareInfo, FirmwareLayer
 from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC, StoreMode
-from user_layers.bmodel.model import SUBNET_CPU, SUBNET_MODES, SUBNET_TPU, Net, Stage, SubNet
+from user_layers.bmodel.model import SUBNET_CPU, SUBNET_MODES, SUBNET_TPU, Net, Stage, SubNet, Tensor
 from user_layers.runtime.network import dtype_of
+from user_layers.runtime.store_mode import stored_bytes
 
 if TYPE_CHECKING:
     from user_layers.compiler.result import LayerUse
@@ -70,15 +71,25 @@ def check_runnable(net: Net) -> None:
             _check_kind(subnet, f"{here}: subnet {k}")
             if stage.is_dynamic and subnet.mode == SUBNET_TPU and not subnet.is_dynamic:
                 raise ModelError(f"{here}: subnet {k} is static in a dynamic net")
+            for t in (*subnet.inputs, *subnet.outputs) if subnet.is_dynamic else ():
+                if t.store_mode != StoreMode.N1:
+                    raise ModelError(
+                        f"{here}: subnet {k} is dynamic and has {t.name} in mode {t.store_mode} (2N or 4N); "
+                        "the firmware knows 1N only"
+                    )
         _check_programs(stage, here)
         for t in (*stage.inputs, *stage.outputs):
-            if t.store_mode != StoreMode.N1:
-                raise ModelError(
-                    f"{here}: {t.name} is stored in mode {t.store_mode} (2N or 4N); only 1N runs here"
-                )
-            needed = t.elem_num * dtype_of(net.name, t).itemsize
-            if t.size < needed:
-                raise ModelError(f"{here}: {t.name} needs {needed} bytes, the bmodel gives it {t.size}")
+            _check_tensor(net, t, here)
+
+
+def _check_tensor(net: Net, tensor: Tensor, here: str) -> None:
+    dtype_of(net.name, tensor)
+    try:
+        needed = stored_bytes(tensor)
+    except ModelError as error:
+        raise ModelError(f"{here}: {error.message}") from None
+    if tensor.size < needed:
+        raise ModelError(f"{here}: {tensor.name} needs {needed} bytes, the bmodel gives it {tensor.size}")
 
 
 def _check_kind(subnet: SubNet, here: str) -> None:
