@@ -14,9 +14,15 @@ _PRECISIONS = [Precision.FP32, Precision.INT8, Precision.INT16]
 
 
 def _window(
-    draw: st.DrawFn, axis: str, *, kernel: int | None = None, plain: bool = False, inserts: bool = True
+    draw: st.DrawFn,
+    axis: str,
+    *,
+    kernel: int | None = None,
+    plain: bool = False,
+    inserts: bool = True,
+    extra: int = 4,
 ) -> tuple[Fields, int]:
-    """Fields of one direction and the size of the result."""
+    """Fields of one direction and the size of the result. extra: of the input, more than it needs."""
     letter, before, after = ("y", "up", "dn") if axis == "h" else ("x", "lf", "rt")
     k = kernel or draw(st.integers(1, 3))
     dilation = 1 if plain else draw(st.sampled_from([1, 1, 1, 2, 3]))
@@ -25,7 +31,7 @@ def _window(
     pads = draw(st.sampled_from([(0, 0), (0, 0), (1, 1), (0, 2), (3, 1)]))
     extent = (k - 1) * dilation + 1
     least = max(1, -(-(extent - sum(pads) - 1) // (insert + 1)) + 1)
-    size = draw(st.integers(least, least + 4))
+    size = draw(st.integers(least, least + extra))
     result = ((size - 1) * (insert + 1) + 1 + sum(pads) - extent) // stride + 1
     return {
         f"opd0_{axis}": size,
@@ -49,13 +55,13 @@ def _batches(draw: st.DrawFn) -> int:
 
 
 @st.composite
-def convolution(draw: st.DrawFn) -> Case:
-    precision = draw(st.sampled_from(_PRECISIONS))
+def convolution(draw: st.DrawFn, *, only: Precision | None = None, extra: int = 4) -> Case:
+    precision = only or draw(st.sampled_from(_PRECISIONS))
     winograd = draw(st.integers(0, 2)) == 0
     fixed = precision is not Precision.FP32
     fields: Fields = {"tsk_typ": Task.CONV, "opt_res0_prec": precision, "opt_winograd": int(winograd)}
     for axis in "hw":
-        more, _ = _window(draw, axis, kernel=3 if winograd else None, plain=winograd)
+        more, _ = _window(draw, axis, kernel=3 if winograd else None, plain=winograd, extra=extra)
         fields.update(more)
     if winograd:
         fields.update(opd1_h=4, opd1_w=4)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from firmware_sim import flush
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import conv_tiles, small
+from firmware_sim.isa.codes import Precision
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests import isa_cases as cases
@@ -34,10 +36,19 @@ _FAMILIES: dict[str, Any] = {
 }
 
 
+def _pair() -> tuple[Tpu, Tpu]:
+    return Tpu(Memory.create(ddr_bytes=1 << 20)), Tpu(Memory.create(ddr_bytes=1 << 20))
+
+
 @pytest.fixture(scope="module")
 def both() -> tuple[Tpu, Tpu]:
-    first, second = (Tpu(Memory.create(ddr_bytes=1 << 20)) for _ in range(2))
-    return first, second
+    return _pair()
+
+
+@pytest.fixture(scope="module")
+def others() -> tuple[Tpu, Tpu]:
+    """Others, because an engine keeps how it goes about a command."""
+    return _pair()
 
 
 def run(tpu: Tpu, case: cases.Case, seed: int) -> str:
@@ -58,6 +69,26 @@ def test_loops_and_references_agree(family: str, data: st.DataObject, both: tupl
     case, seed = data.draw(_FAMILIES[family]), data.draw(st.integers(0, 3))
     compiled, plain = both
     got = run(compiled, case, seed)
+    with patch.object(flush, "HARDWARE", new=False):
+        want = run(plain, case, seed)
+    assert got == want
+    for a, b in zip(cases.windows(compiled.memory), cases.windows(plain.memory), strict=True):
+        assert same(np.ascontiguousarray(a).view(np.uint32), np.ascontiguousarray(b).view(np.uint32))
+
+
+@pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
+@pytest.mark.parametrize("family", ["convolution", "fp32 convolution", "depthwise", "product"])
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_the_ways_of_large_commands_and_references_agree(
+    family: str, data: st.DataObject, others: tuple[Tpu, Tpu]
+) -> None:
+    """Commands made to go the ways of large ones, in threads."""
+    families = {**_FAMILIES, "fp32 convolution": cases_nn.convolution(only=Precision.FP32, extra=16)}
+    case, seed = data.draw(families[family]), data.draw(st.integers(0, 3))
+    compiled, plain = others
+    with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(conv_tiles, "THREADED", new=0):
+        got = run(compiled, case, seed)
     with patch.object(flush, "HARDWARE", new=False):
         want = run(plain, case, seed)
     assert got == want

@@ -16,7 +16,7 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import conv_operands as parts
-from firmware_sim.instructions import fp32, small, sums
+from firmware_sim.instructions import conv_tiles, fp32, small, sums
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.packed import DensePacked, Packed
 from firmware_sim.instructions.saturate import saturate, shift_half_up
@@ -27,8 +27,6 @@ from firmware_sim.isa.footprint import Access, Constant, Operand, Tensor
 from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
-
-_FEW_PIXELS = 16  # below, results are computed with output channels side by side
 
 
 def _planes(row: Row) -> Planes:
@@ -97,16 +95,6 @@ def _fp32_sums(planes: Planes, x: Array, weights: Array) -> Array:
     laid[:channels] = planes.lay(x, 0, np.float32)
     halves = np.ascontiguousarray(laid.reshape(pairs, 2, planes.plane).transpose(1, 0, 2)).reshape(2, -1)
     base = (planes.offsets[:, None] + np.arange(pairs)[None, :] * planes.plane).reshape(-1)
-    rows, columns = planes.rows.result, planes.columns.result
-    if rows * columns < min(_FEW_PIXELS, weights.shape[1]):
-        at = (np.arange(rows)[:, None] * planes.pitch + np.arange(columns)[None, :]).reshape(-1)
-        seen = halves[:, at[:, None] + base[None, :]]  # [parity, pixel, tap]
-        taps, out_channels = weights.shape[2], weights.shape[1]
-        beside = np.ascontiguousarray(weights.transpose(0, 2, 1)).reshape(2, -1)
-        pixels: Array = np.empty((rows * columns, out_channels), np.float32)
-        sums.shared(beside, seen, np.arange(taps, dtype=np.int64) * out_channels, pixels)
-        turned: Array = pixels.T.reshape(out_channels, rows, columns)
-        return turned
     numbers = np.empty((weights.shape[1], planes.room), np.float32)
     sums.shared(halves, weights, base, numbers[:, : planes.count])
     return planes.crop(numbers)
@@ -156,6 +144,15 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     target = Dense(memory, out, np.float32)
     adds_old = Access.READ in out.access
     quick = _fp32_small(row, memory, planes, operands, adds_old)
+    if quick is None:
+        h, w = kernel_of(row)
+        kernel_at = np.zeros(h * w, np.int64)
+        if isinstance(weight, Tensor):
+            steps = np.arange(h)[:, None] * weight.strides[2] + np.arange(w) * weight.strides[3]
+            kernel_at = np.ascontiguousarray(_turned(row, steps)).reshape(-1)
+        first = next((b for b in bias if isinstance(b, Tensor)), None)
+        kernel = conv_tiles.Weights(weight, kernel_at)
+        quick = conv_tiles.bind(memory, planes, out, x, kernel, first, adds_old=adds_old)
     if quick is not None:
         return quick
 

@@ -53,11 +53,12 @@ def shared(xs: F32, ws: F32, base: I64, out: F32) -> None:
         shared_reference(xs, ws, base, out)
         return
     from firmware_sim.instructions.loops import sums as loops
+    from firmware_sim.instructions.loops import tiles
 
     rows, columns = out.shape
     pieces = 1 if ws.size * columns < _SMALL else workers.threads()
-    row_cuts = workers.cut(rows, 2, pieces)
-    column_cuts = workers.cut(columns, loops.BLOCK, -(-pieces // len(row_cuts)))
+    row_cuts = workers.cut(rows, tiles.ROWS, pieces)
+    column_cuts = workers.cut(columns, tiles.COLUMNS, -(-pieces // len(row_cuts)))
     workers.run(
         [
             partial(loops.shared, xs, ws, base, out, r0, r1, s0, s1)

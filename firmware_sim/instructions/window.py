@@ -107,6 +107,14 @@ class Planes:
         column_at = x % columns.stride * self._phase + x // columns.stride
         self.offsets: npt.NDArray[np.int64] = (row_at[:, None] + column_at[None, :]).reshape(-1)
 
+    def places(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """What of its place in a plane the row of an input element gives, and what its column."""
+        r, c = self.rows, self.columns
+        y = r.before + np.arange(r.size) * (r.insert + 1)
+        x = c.before + np.arange(c.size) * (c.insert + 1)
+        rows = y % r.stride * c.stride * self._phase + y // r.stride * self.pitch
+        return rows, x % c.stride * self._phase + x // c.stride
+
     def lay(self, x: Array, fill: Any, dtype: type[np.generic]) -> Array:
         """Dense [..., h, w] as phased planes [..., plane]; inserted elements and padding hold `fill`."""
         r, c = self.rows, self.columns

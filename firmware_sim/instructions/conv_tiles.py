@@ -1,0 +1,96 @@
+"""fp32 convolutions by compiled loops that read and write local memory themselves.
+
+Reference: the general way in conv, which also takes over where the result overlaps weights or bias, and
+where the processor does not flush as the chip does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from firmware_sim import flush as mode
+from firmware_sim.instructions import workers
+from firmware_sim.instructions.rows import Indices
+from firmware_sim.instructions.window import Planes
+from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
+from firmware_sim.isa.instruction import Run
+from firmware_sim.memory import Memory
+
+THREADED = 1 << 22  # products from which on threads share them
+_COPIED = 16  # products that take as long as one element of the input
+
+
+@dataclass(frozen=True)
+class Weights:
+    """operand: pairs of input channels, or a constant. kernel_at: elements from a pair to each of the
+    kernel's, in the order in which they meet the input."""
+
+    operand: Operand
+    kernel_at: Indices
+
+
+def bind(
+    memory: Memory,
+    planes: Planes,
+    out: Tensor,
+    x: Tensor,
+    weights: Weights,
+    bias: Tensor | None,
+    *,
+    adds_old: bool,
+) -> Run | None:
+    """A function that performs the convolution, or None; the operands must lie in their memories."""
+    others = [t for t in (weights.operand, bias) if isinstance(t, Tensor)]
+    if not mode.HARDWARE or any(out.may_overlap(t) for t in others):
+        return None
+    from firmware_sim.instructions.loops import convolve as loops
+    from firmware_sim.instructions.loops import tiles
+
+    (batches, channels), pairs = x.shape[:2], -(-x.shape[1] // 2)
+    words = memory.flat(Space.LOCAL).view(np.float32)
+    out_at, x_at = _channels(out), _channels(x)
+    base = (planes.offsets[:, None] + np.arange(pairs) * planes.plane).reshape(-1)
+    bias_at = _channels(bias)[0] if bias is not None else np.zeros(0, np.int64)
+    if isinstance(weights.operand, Constant):
+        value = np.full(2, weights.operand.bits, np.uint32).view(np.uint64)
+        source, step, w_at = value, 0, np.zeros(out.shape[1], np.int64)
+    else:
+        assert isinstance(weights.operand, Tensor)
+        source, step = memory.flat(Space.LOCAL).view(np.uint64), weights.operand.strides[0]
+        w_at = _channels(replace(weights.operand, shape=(1, *weights.operand.shape[1:])))[0]
+        # in the order in which their weights lie in memory: several slots of a lane are neighbours
+        order = np.argsort(w_at, kind="stable")
+        w_at, out_at = w_at[order], np.ascontiguousarray(out_at[:, order])
+        bias_at = bias_at[order] if bias is not None else bias_at
+    pitch, width = planes.pitch, planes.columns.result
+    if pitch == width:  # nothing to leave out: one long row
+        pitch = width = planes.count
+    how = np.array([step, pairs, channels % 2, adds_old, pitch, width], np.int64)
+    strides = np.array(x.strides[2:], np.int64)
+    row_at, column_at = planes.places()
+
+    pieces = workers.threads() if out_at.size * planes.count * 2 * len(base) >= THREADED else 1
+    row_cuts = workers.cut(out.shape[1], tiles.ROWS, pieces)
+    column_cuts = workers.cut(planes.count, tiles.COLUMNS, -(-pieces // len(row_cuts)))
+    copies = workers.threads() if x_at.size * planes.plane * _COPIED >= THREADED else 1
+    copy_cuts = workers.cut(2 * pairs, 2, copies)
+
+    def run() -> None:
+        laid = np.empty((batches, 2, pairs * planes.plane), np.float32)
+        at = words, x_at, strides, row_at, column_at, planes.plane, laid
+        workers.run([partial(loops.lay, *at, c0, c1) for c0, c1 in copy_cuts])
+        to = words, laid, base, source, w_at, weights.kernel_at, how, bias_at, out_at
+        workers.run(
+            [partial(loops.convolve, *to, r0, r1, s0, s1) for r0, r1 in row_cuts for s0, s1 in column_cuts]
+        )
+
+    return run
+
+
+def _channels(tensor: Tensor) -> Indices:
+    """Where the planes of a tensor begin, [n, c]."""
+    n, c, _, _ = tensor.shape
+    return replace(tensor, shape=(n, c, 1, 1)).indices().reshape(n, c)
