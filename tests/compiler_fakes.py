@@ -47,6 +47,8 @@ DEFAULTS: dict[str, Any] = {
     "input_type": TType.NEURON,
     "get_local_buffer_size": 0,
     "should_input_on_l2mem": False,
+    "prepared": None,
+    "prepare": lambda i, constant, nbytes: constant,
     "backward_hslice": lambda n: n,
     "backward_wslice": lambda n: n,
     "backward_hidx": lambda i: i,

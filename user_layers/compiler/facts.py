@@ -48,6 +48,11 @@ class Facts:
     def can_inplace(self, dtype: DType) -> bool:
         return bool(self._ask("can_inplace", dtype))
 
+    def prepare(self, index: int, constant: bytes, nbytes: int) -> bytes:
+        """The elements of a constant input as the layer's functions get them: `nbytes` of them."""
+        assert self._descriptor is not None  # a part on the host has no layer
+        return self._descriptor.prepare(index, constant, nbytes)
+
     def backward_h(self, first: int, extent: int) -> tuple[int, int]:
         """First row and number of rows of the input that these output rows need, unclipped."""
         return self._backward("h", first, extent)

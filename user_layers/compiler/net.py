@@ -11,13 +11,15 @@ from user_layers.graph.nodes import LayerNode
 
 @dataclass(frozen=True)
 class NetTensorInfo:
-    """A tensor of the net. data: the bytes of a constant, else None."""
+    """A tensor of the net. data: the bytes of a constant, else None. plain: the graph's constant that this
+    one is prepared from (prepare.py; until that pass has run, data are still those of plain)."""
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     ttype: TType = TType.NEURON
     data: bytes | None = None
+    plain: NetTensorInfo | None = None
 
     @property
     def nbytes(self) -> int:

@@ -24,6 +24,7 @@ from user_layers.compiler.grouping import schedule
 from user_layers.compiler.mode import Kind, Mode, choose_mode
 from user_layers.compiler.net import NetTensorInfo
 from user_layers.compiler.partition import part_net, partition
+from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.report import report_lines
 from user_layers.compiler.result import (
     CompiledNet,
@@ -66,7 +67,8 @@ def compile_graph(
     verbose: bool = False,
 ) -> CompiledNet:
     """Graph -> CompiledNet with one stage. See Graph.compile."""
-    plan = plan_net(gather_facts(infer_shapes(graph), graph.toolkit), dynamic=dynamic, opt=opt)
+    described = prepare_constants(gather_facts(infer_shapes(graph), graph.toolkit))
+    plan = plan_net(described, dynamic=dynamic, opt=opt)
     stage = _stage(plan, graph.toolkit)
     lines = report_lines(plan.described, plan.mode, plan.schedule)
     _say(lines, log, verbose)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.wire import DType, TensorRecord, TType
 from user_layers.compiler.net import Net, NetTensorInfo
+from user_layers.compiler.prepare import Adopted, adopt_prepared
 from user_layers.graph.nodes import MAX_ELEMENTS, LayerNode
 from user_layers.toolkit import Toolkit
 
@@ -46,9 +48,12 @@ def infer_shapes(graph: Graph) -> Net:
         for t in graph.tensors.values()
         if t.data is None or t.name in read
     }
-    for node in nodes:
-        for info in infer_layer(node, tensors, graph.toolkit):
-            tensors[info.name] = info
+    names = {*graph.tensors, *(name for node in graph.nodes for name in node.outputs)}
+    for k, node in enumerate(nodes):
+        adopted = adopt_prepared(node, tensors, graph.toolkit, names)
+        nodes[k] = adopted.node
+        tensors.update(adopted.tensors)
+        tensors.update((info.name, info) for info in _infer(adopted, tensors, graph.toolkit))
     return Net(graph.name, tensors, tuple(nodes), graph.inputs, graph.outputs)
 
 
@@ -66,13 +71,19 @@ def infer_layer(
     node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit
 ) -> list[NetTensorInfo]:
     """Shapes and types of a layer's outputs. Errors: CompileError."""
+    adopted = adopt_prepared(node, tensors, toolkit)
+    return _infer(adopted, {**tensors, **adopted.tensors}, toolkit)
+
+
+def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
+    node = adopted.node
     if node.cpu is not None:
         assert node.shapes is not None and node.dtypes is not None  # add_cpu_layer asks for them
         return [
             NetTensorInfo(name, shape, dtype)
             for name, shape, dtype in zip(node.outputs, node.shapes, node.dtypes, strict=True)
         ]
-    inputs = input_records(node, tensors, _input_types(node, tensors, toolkit))
+    inputs = input_records(node, tensors, adopted.wanted)
     try:
         records = toolkit.device.infer_shape(node.op.op_type, node.param, inputs, len(node.outputs))
     except DeviceError as e:
@@ -101,18 +112,8 @@ def infer_layer(
     return result
 
 
-def _input_types(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit) -> tuple[TType, ...]:
-    """How the layer wants its constants; asked before its outputs are known, because a shape function may
-    read the values of a NEURON_SHAPE input."""
-    if all(tensors[name].data is None for name in node.inputs):
-        return tuple(TType.NEURON for _ in node.inputs)
-    unknown = [NetTensorInfo(name, (1,), DType.FP32) for name in node.outputs]
-    handle = toolkit.describe(node, [tensors[name] for name in node.inputs], unknown)
-    return tuple(handle.input_type(i) for i in range(len(node.inputs)))
-
-
 def input_records(
-    node: LayerNode, tensors: dict[str, NetTensorInfo], input_types: tuple[TType, ...]
+    node: LayerNode, tensors: Mapping[str, NetTensorInfo], input_types: tuple[TType, ...]
 ) -> list[TensorRecord]:
     """The inputs as the layer's DDR functions see them (without addresses): constants in the type that
     input_type asks for, with their values where that is NEURON_SHAPE."""
@@ -138,5 +139,7 @@ def input_record(node: LayerNode, tensor: NetTensorInfo, wanted: TType) -> Tenso
     return record if tensor.data is None else replace(record, ttype=wanted)
 
 
-def _shapes(node: LayerNode, tensors: dict[str, NetTensorInfo]) -> str:
-    return ", ".join(str(list(tensors[name].shape)) for name in node.inputs)
+def _shapes(node: LayerNode, tensors: Mapping[str, NetTensorInfo]) -> str:
+    """Of the node's inputs, as they are in the graph."""
+    infos = [tensors[name].plain or tensors[name] for name in node.inputs]
+    return ", ".join(str(list(info.shape)) for info in infos)

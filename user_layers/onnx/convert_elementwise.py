@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from user_layers.onnx import layouts
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
@@ -144,11 +143,7 @@ def several(to: Lowering, node: Node) -> None:
 @converts(AFFINE)
 def channel_affine(to: Lowering, node: Node) -> None:
     """A factor and a summand for each channel; see fuse.py."""
-    names = [to.tensor(node.inputs[0])]
-    for name in node.inputs[1:]:
-        values = to.constant(name)
-        assert values is not None
-        names.append(to.add_const(layouts.channel_bias(values), name))
+    names = [to.tensor(name) for name in node.inputs]
     to.simple("TPU_SCALE_SHIFT", node, names, {"axis": 1, "relu": 0})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from user_layers.onnx import layouts
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
 
@@ -82,6 +81,15 @@ def _planes(to: Lowering, node: Node, name: str) -> str:
     return to.between("TPU_RESHAPE", node, [tensor], {"dims": 4, "shape": [n, c, 1, w, 0, 0, 0, 0]})
 
 
+def _kernels(to: Lowering, node: Node) -> str:
+    """The constant weights of a convolution with four dimensions."""
+    weights = to.known(node, 1)
+    assert weights is not None
+    if weights.ndim == 3:
+        return to.add_const(weights[:, :, None, :], f"{node.inputs[1]}:planes")
+    return to.tensor(node.inputs[1])
+
+
 def _result(to: Lowering, node: Node, op: str, inputs: list[str], param: dict[str, int]) -> None:
     """The layer, whose output loses its H again where the node has none."""
     shape = to.shape(node.outputs[0])
@@ -100,15 +108,12 @@ def conv(to: Lowering, node: Node) -> None:
     groups = int(node.attributes.get("group", 1))
     shape = to.shape(node.inputs[0])
     window = _window(node, shape[2:], weights.shape[2:])
-    if weights.ndim == 3:
-        weights = weights[:, :, None, :]
     inputs = [
         _planes(to, node, node.inputs[0]),
-        to.add_const(layouts.conv_weights(weights, groups), f"{node.inputs[1]}:conv"),
+        _kernels(to, node),
     ]
-    bias = to.known(node, 2)
-    if bias is not None:
-        inputs.append(to.add_const(layouts.channel_bias(bias), f"{node.inputs[2]}:bias"))
+    if to.known(node, 2) is not None:
+        inputs.append(to.tensor(node.inputs[2]))
     _result(to, node, "TPU_CONV", inputs, {"groups": groups, **window.fields()})
 
 
@@ -167,15 +172,12 @@ def conv_transpose(to: Lowering, node: Node) -> None:
     param |= dict(zip(("output_pad_h", "output_pad_w"), (0, *more) if rank == 1 else more, strict=True))
     if min(*before, *after) < 0:
         raise Unsupported("an output that is larger than the windows reach")
-    if weights.ndim == 3:
-        weights = weights[:, :, None, :]
     inputs = [
         _planes(to, node, node.inputs[0]),
-        to.add_const(layouts.deconv_weights(weights, groups), f"{node.inputs[1]}:deconv"),
+        _kernels(to, node),
     ]
-    bias = to.known(node, 2)
-    if bias is not None:
-        inputs.append(to.add_const(layouts.channel_bias(bias), f"{node.inputs[2]}:bias"))
+    if to.known(node, 2) is not None:
+        inputs.append(to.tensor(node.inputs[2]))
     _result(to, node, "TPU_DECONV", inputs, param)
 
 

@@ -238,8 +238,8 @@ class DescriptorHandle:
         """The elements of a constant input as the kernel gets them, `nbytes` of them (see prepared)."""
         if max(len(constant), nbytes) > MAX_PAYLOAD:
             raise CompileError(
-                f"layer {self.node.name} ({self.layer.op_name}): input {in_idx}, a constant of {len(constant)} "
-                f"bytes that {self.layer.descriptor} makes {nbytes}, is too large to be prepared",
+                f"layer {self.node.name} ({self.layer.op_name}): input {in_idx} is too large to be prepared: "
+                f"{len(constant)} bytes, of which {self.layer.descriptor} makes {nbytes}",
                 hint=f"at most {MAX_PAYLOAD} bytes",
             )
         header: dict[str, object] = {

@@ -3,8 +3,8 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-/* Inputs: x [N, IC, H, W]; weights; a bias of OC elements, if there is one. The weights are a constant in one of
- * two layouts (user_layers/onnx/layouts.py makes them from [OC, IC / groups, KH, KW]):
+/* Inputs: x [N, IC, H, W]; constant weights [OC, IC / groups, KH, KW]; a bias of OC elements, if there is one.
+ * The descriptor prepares the weights:
  * - groups == IC == OC > 1 (depthwise): [1, OC, KH, KW];
  * - otherwise [1, OC, P, KH * KW * 2] with P = (IC / groups + 1) / 2: pairs of input channels side by side, the
  *   last one filled up with zeros. */

@@ -5,8 +5,8 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-/* Inputs: x, scale, and optionally shift, as [1, C, 1, 1] where the layer shall be part of a local group; elsewhere
- * any shape with C elements. */
+/* Inputs: x, scale, and optionally shift, of any shape with C elements; computed ones as [1, C, 1, 1] where the layer
+ * shall be part of a local group. */
 __BM_PARAM__(TPU_SCALE_SHIFT)
 typedef struct {
     int axis; /* of the channels; negative counts from the end. Local groups: 1 of four dimensions. */

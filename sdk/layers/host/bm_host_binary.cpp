@@ -13,3 +13,11 @@ bm_size_t BinaryDescriptor::get_local_buffer_size(const std::vector<int> &split_
     const int buffers = bm_binary_work(param<tpu_binary_param_t>()->binary_op);
     return static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape) + bm_spread_bytes(layer(), split_shape);
 }
+
+std::vector<int> BinaryDescriptor::prepared_shape(int in_idx) {
+    return bm_reshaped(layer().inputs.at(static_cast<std::size_t>(in_idx)), bm_broadcast_shape(layer(), in_idx));
+}
+
+void BinaryDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
+    bm_keep_elements(layer().inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
+}

@@ -1,13 +1,39 @@
 #include "bm_host_conv.h"
 
+#include "bm_host_kernel.h"
 #include "bm_host_window.h"
 
-// The local function takes what one instruction per group takes, and weights and bias as the constants lie.
+// Weights [OC, IC / groups, KH, KW] and a bias of OC numbers.
+std::vector<int> ConvDescriptor::prepared_shape(int in_idx) {
+    const bmcompiler::GraphTensor &t = layer().inputs.at(static_cast<std::size_t>(in_idx));
+    if (in_idx == 2) return bm_reshaped(t, {1, layer().inputs[1].shape[0], 1, 1});
+    const bm_shape &w = t.shape;
+    if (in_idx != 1 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
+    bm_check_kernel(layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[1] * p()->groups);
+    if (is_depthwise()) return {1, w[0], w[2], w[3]};
+    return {1, w[0], (w[1] + 1) / 2, 2 * w[2] * w[3]};
+}
+
+void ConvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
+    const bm_shape &w = layer().inputs[1].shape;
+    if (in_idx == 2 || is_depthwise()) return bm_keep_elements(layer().inputs[in_idx], constant, prepared);
+    const float *from = static_cast<const float *>(constant);
+    const int taps = w[2] * w[3], in_c = w[1];
+    bm_fill_pairs(static_cast<float *>(prepared), w[0], in_c, taps, [=](int oc, int ic) {
+        return from + (static_cast<std::size_t>(oc) * static_cast<std::size_t>(in_c) + static_cast<std::size_t>(ic)) *
+                          static_cast<std::size_t>(taps);
+    });
+}
+
+bool ConvDescriptor::is_depthwise() const {
+    const bm_shape &w = layer().inputs[1].shape;
+    return p()->groups > 1 && p()->groups == w[0] && w[1] == 1;
+}
+
+// The local function takes what one instruction per group takes.
 bool ConvDescriptor::force_use_global_layer() {
-    const auto &inputs = layer().inputs;
-    if (inputs.back().shape.size() != 4) return true;
-    const auto &x = inputs[0].shape;
-    if (x.size() != 4) return true;
+    const auto &x = layer().inputs[0].shape;
+    if (x.size() != 4 || !bm_is_constant(layer().inputs.back())) return true;
     return !window_is_local(x[2], p()->kernel_h, p()->stride_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
            !window_is_local(x[3], p()->kernel_w, p()->stride_w, p()->dilation_w, p()->pad_left, p()->pad_right);
 }

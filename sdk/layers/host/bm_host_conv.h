@@ -3,6 +3,7 @@
 #define BM_HOST_CONV_H
 
 #include <string>
+#include <vector>
 
 #include "bmbuiltin.h"
 #include "bmcompiler_tpulayer_host.hpp"
@@ -13,6 +14,8 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
     std::string get_name() override { return "CONV"; }
     bool force_use_global_layer() override;
     TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
+    std::vector<int> prepared_shape(int in_idx) override;
+    void prepare(int in_idx, const void *constant, void *prepared) override;
     int backward_hidx(int out_hidx) override;
     int backward_hslice(int out_hslice) override;
     int backward_widx(int out_widx) override;
@@ -23,6 +26,7 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
     int backward_down_pad_h() override;
 
   private:
+    bool is_depthwise() const;
     const tpu_conv_param_t *p() const { return param<tpu_conv_param_t>(); }
 };
 

@@ -1,5 +1,7 @@
 #include "bm_host_deconv.h"
 
+#include "bm_host_kernel.h"
+
 namespace {
 
 // What one direction of the layer is as a convolution over an input with zeros between its elements.
@@ -37,9 +39,31 @@ Axis axis_w(const tpu_deconv_param_t *p, int size) {
 
 }  // namespace
 
+// Weights [IC, OC / groups, KH, KW] and a bias of OC numbers. The kernel is not turned: the instruction does that.
+std::vector<int> DeconvDescriptor::prepared_shape(int in_idx) {
+    const bmcompiler::GraphTensor &t = layer().inputs.at(static_cast<std::size_t>(in_idx));
+    const bm_shape &w = layer().inputs.at(1).shape;
+    if (in_idx == 0 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
+    if (in_idx == 2) return bm_reshaped(t, {1, w[1] * p()->groups, 1, 1});
+    bm_check_kernel(layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[0]);
+    return {1, w[1] * p()->groups, (w[0] / p()->groups + 1) / 2, 2 * w[2] * w[3]};
+}
+
+void DeconvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
+    if (in_idx == 2) return bm_keep_elements(layer().inputs[2], constant, prepared);
+    const bm_shape &w = layer().inputs[1].shape;
+    const float *from = static_cast<const float *>(constant);
+    const int taps = w[2] * w[3], in_c = w[0] / p()->groups, out_c = w[1];
+    bm_fill_pairs(static_cast<float *>(prepared), out_c * p()->groups, in_c, taps, [=](int oc, int ic) {
+        const std::size_t row = static_cast<std::size_t>(oc / out_c * in_c + ic);
+        return from + (row * static_cast<std::size_t>(out_c) + static_cast<std::size_t>(oc % out_c)) *
+                          static_cast<std::size_t>(taps);
+    });
+}
+
 bool DeconvDescriptor::force_use_global_layer() {
     const auto &inputs = layer().inputs;
-    if (inputs[0].shape.size() != 4 || inputs.back().shape.size() != 4) return true;
+    if (inputs[0].shape.size() != 4 || !bm_is_constant(inputs.back())) return true;
     return !axis_h(p(), inputs[0].shape[2]).is_local() || !axis_w(p(), inputs[0].shape[3]).is_local();
 }
 

@@ -6,7 +6,13 @@
 #include <cstddef>
 #include <vector>
 
+#include "bm_host_constants.h"
 #include "bmcompiler_tpulayer_host.hpp"
+
+// The shape in which the local function gets an input: constants have the dimensions of the largest one.
+inline bm_shape bm_operand_shape(const bmcompiler::GraphNode &node, std::size_t i) {
+    return bm_is_constant(node.inputs[i]) ? bm_broadcast_shape(node, static_cast<int>(i)) : node.inputs[i].shape;
+}
 
 // Bytes per NPU of a piece (n, c, h, w) in the aligned layout; missing extents are 1.
 inline bm_size_t bm_piece_bytes(const std::vector<int> &piece) {
@@ -18,8 +24,8 @@ inline bm_size_t bm_piece_bytes(const std::vector<int> &piece) {
 // with one channel, or one element, are copied to every lane (bm_spread), if the copying instruction takes their size.
 inline bool bm_broadcasts_locally(const bmcompiler::GraphNode &node, bool spread) {
     const std::vector<int> &out = node.outputs[0].shape;
-    for (const bmcompiler::GraphTensor &in : node.inputs) {
-        const std::vector<int> &x = in.shape;
+    for (std::size_t i = 0; i < node.inputs.size(); i++) {
+        const bm_shape x = bm_operand_shape(node, i);
         const bool single = std::all_of(x.begin(), x.end(), [](int extent) { return extent == 1; });
         const bool small = std::all_of(x.begin(), x.end(), [](int extent) { return extent <= 2047; });
         if (spread && single) continue;
@@ -32,8 +38,9 @@ inline bool bm_broadcasts_locally(const bmcompiler::GraphNode &node, bool spread
 // Bytes per NPU of the copies that bm_spread makes for a piece of the output.
 inline bm_size_t bm_spread_bytes(const bmcompiler::GraphNode &node, const std::vector<int> &piece) {
     bm_size_t bytes = 0;
-    for (const bmcompiler::GraphTensor &in : node.inputs) {
-        auto extent = [&](std::size_t d) { return d < in.shape.size() ? in.shape[d] : 1; };
+    for (std::size_t i = 0; i < node.inputs.size(); i++) {
+        const bm_shape x = bm_operand_shape(node, i);
+        auto extent = [&](std::size_t d) { return d < x.size() ? x[d] : 1; };
         if (piece.size() < 2 || piece[1] == extent(1)) continue;
         std::vector<int> copy = piece;
         for (std::size_t d = 0; d < copy.size(); d++)

@@ -1,11 +1,27 @@
 #include "bm_host_scale_shift.h"
 
+#include "bm_host_constants.h"
+
 // In local memory the numbers lie one to a channel of four dimensions.
 bool ScaleShiftDescriptor::force_use_global_layer() {
     const auto &inputs = layer().inputs;
-    const int axis = param<tpu_scale_shift_param_t>()->axis;
-    if (inputs[0].shape.size() != 4 || (axis != 1 && axis != -3)) return true;
+    if (!has_channels()) return true;
     for (std::size_t i = 1; i < inputs.size(); i++)
-        if (inputs[i].shape != std::vector<int>{1, inputs[0].shape[1], 1, 1}) return true;
+        if (!bm_is_constant(inputs[i]) && inputs[i].shape != bm_shape{1, inputs[0].shape[1], 1, 1}) return true;
     return false;
+}
+
+std::vector<int> ScaleShiftDescriptor::prepared_shape(int in_idx) {
+    const auto &inputs = layer().inputs;
+    if (in_idx == 0 || !has_channels()) return {};
+    return bm_reshaped(inputs.at(static_cast<std::size_t>(in_idx)), {1, inputs[0].shape[1], 1, 1});
+}
+
+void ScaleShiftDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
+    bm_keep_elements(layer().inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
+}
+
+bool ScaleShiftDescriptor::has_channels() const {
+    const int axis = param<tpu_scale_shift_param_t>()->axis;
+    return layer().inputs[0].shape.size() == 4 && (axis == 1 || axis == -3);
 }

@@ -3,6 +3,7 @@
 #define BM_HOST_SCALE_SHIFT_H
 
 #include <string>
+#include <vector>
 
 #include "bmbuiltin.h"
 #include "bmcompiler_tpulayer_host.hpp"
@@ -14,6 +15,11 @@ class ScaleShiftDescriptor : public bmcompiler::LayerDescriptor {
     bool force_use_global_layer() override;
     bool can_inplace(DATA_TYPE_T dtype) override { return dtype == DTYPE_FP32; }
     TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
+    std::vector<int> prepared_shape(int in_idx) override;
+    void prepare(int in_idx, const void *constant, void *prepared) override;
+
+  private:
+    bool has_channels() const; // one number to each of four dimensions' second
 };
 
 #endif

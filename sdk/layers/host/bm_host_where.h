@@ -13,6 +13,8 @@ class WhereDescriptor : public bmcompiler::LayerDescriptor {
     std::string get_name() override { return "WHERE"; }
     bool can_inplace(DATA_TYPE_T dtype) override;
     bool force_use_global_layer() override;
+    std::vector<int> prepared_shape(int in_idx) override;
+    void prepare(int in_idx, const void *constant, void *prepared) override;
     bm_size_t get_local_buffer_size(const std::vector<int> &split_shape) override;
 };
 

@@ -1,0 +1,36 @@
+// Weights of convolutions as the instruction reads them.
+#ifndef BM_HOST_KERNEL_H
+#define BM_HOST_KERNEL_H
+
+#include "bm_host_constants.h"
+
+// Weights in pairs of input channels: [1, output channels, pairs, taps * 2], where the two numbers of a pair lie side by
+// side; the last pair is filled up with a zero. at(oc, ic): the taps of one kernel, in_c input channels to a group.
+template <typename At> void bm_fill_pairs(float *prepared, int out_c, int in_c, int taps, At at) {
+    const std::size_t pairs = static_cast<std::size_t>(in_c + 1) / 2, size = static_cast<std::size_t>(taps);
+    for (int oc = 0; oc < out_c; oc++) {
+        for (int ic = 0; ic < in_c; ic++) {
+            const float *from = at(oc, ic);
+            float *to = prepared + (static_cast<std::size_t>(oc) * pairs + static_cast<std::size_t>(ic / 2)) * size * 2 +
+                        ic % 2;
+            for (std::size_t i = 0; i < size; i++) to[2 * i] = from[i];
+        }
+    }
+}
+
+// What a convolution and its weights [rows, columns, KH, KW] must have in common; throws otherwise. in_c: channels of
+// the input that the weights are for.
+inline void bm_check_kernel(const bmcompiler::GraphNode &node, int groups, int kernel_h, int kernel_w, int in_c) {
+    const bm_shape &x = node.inputs.at(0).shape, &w = node.inputs.at(1).shape;
+    if (groups < 1 || w[0] % groups != 0)
+        throw std::invalid_argument("the first extent of weights " + bm_text(w) + " does not divide into " +
+                                    std::to_string(groups) + " groups");
+    if (w[2] != kernel_h || w[3] != kernel_w)
+        throw std::invalid_argument("weights " + bm_text(w) + " for a kernel of " + std::to_string(kernel_h) + " x " +
+                                    std::to_string(kernel_w));
+    if (x.size() == 4 && x[1] != in_c)
+        throw std::invalid_argument("weights " + bm_text(w) + " in " + std::to_string(groups) + " groups for " +
+                                    std::to_string(x[1]) + " input channels");
+}
+
+#endif

@@ -1,0 +1,98 @@
+"""Constants laid out for the kernels, as the layers' descriptors want them (prepared_shape, prepare).
+
+Shapes come first, since a layer's shape function sees its constants prepared: `adopt_prepared` puts a
+tensor of the prepared shape in the place of the graph's constant while shapes are inferred. The elements
+follow once the descriptors are bound to whole nodes: `prepare_constants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+
+from firmware_sim.errors import CompileError
+from firmware_sim.wire import DType, TType
+from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.net import NetTensorInfo
+from user_layers.graph.nodes import LayerNode
+from user_layers.toolkit import Toolkit
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A node with prepared tensors in the place of constants. tensors: those, by name; wanted: how the layer
+    wants each input."""
+
+    node: LayerNode
+    tensors: dict[str, NetTensorInfo]
+    wanted: tuple[TType, ...]
+
+
+def adopt_prepared(
+    node: LayerNode, tensors: Mapping[str, NetTensorInfo], toolkit: Toolkit, taken: Container[str] = ()
+) -> Adopted:
+    """Ask the descriptor how it wants the constants; their elements are not prepared yet. It is asked before
+    the node's outputs are known, because a shape function sees constants prepared and may read the values of
+    a NEURON_SHAPE input. taken: names of tensors to come. Errors: CompileError."""
+    made: dict[str, NetTensorInfo] = {}
+    if node.cpu is not None or all(tensors[name].data is None for name in node.inputs):
+        return Adopted(node, made, tuple(TType.NEURON for _ in node.inputs))
+    unknown = [NetTensorInfo(name, (1,), DType.FP32) for name in node.outputs]
+    handle = toolkit.describe(node, [tensors[name] for name in node.inputs], unknown)
+    wanted = tuple(handle.input_type(i) for i in range(len(node.inputs)))
+    names = list(node.inputs)
+    for i, name in enumerate(node.inputs):
+        found = handle.prepared(i) if tensors[name].data is not None else None
+        if found is None:
+            continue
+        if wanted[i] == TType.NEURON_SHAPE:
+            raise CompileError(
+                f"{node.title}: its descriptor prepares input {name!r}, which its input_type makes "
+                "BMNET_NEURON_SHAPE",
+                hint="the controller reads such a constant as it is in the graph: drop one of the two",
+            )
+        shape, dtype = found
+        names[i] = _free(f"{name}:prepared", tensors, made, taken)
+        made[names[i]] = replace(tensors[name], name=names[i], shape=shape, dtype=dtype, plain=tensors[name])
+    return Adopted(replace(node, inputs=tuple(names)), made, wanted)
+
+
+def prepare_constants(described: DescribedNet) -> DescribedNet:
+    """Fill in the elements of all prepared tensors. A constant of which two nodes want the same is there
+    once; one that nothing reads as it was is gone. Errors: CompileError of a descriptor."""
+    net = described.net
+    tensors = dict(net.tensors)
+    known: dict[tuple[str, tuple[int, ...], DType, bytes], str] = {}
+    instead: dict[str, str] = {}
+    for facts in described.facts:
+        for i, name in enumerate(facts.node.inputs):
+            tensor = net.tensors[name]
+            if tensor.plain is None:
+                continue
+            assert tensor.plain.data is not None
+            data = facts.prepare(i, tensor.plain.data, tensor.nbytes)
+            first = known.setdefault((tensor.plain.name, tensor.shape, tensor.dtype, data), name)
+            if first == name:
+                tensors[name] = replace(tensor, data=data)
+            else:
+                instead[name] = first
+                del tensors[name]
+    facts_now = tuple(replace(f, node=_renamed(f.node, instead)) for f in described.facts)
+    nodes = tuple(f.node for f in facts_now)
+    read = {name for node in nodes for name in node.inputs}
+    for tensor in net.tensors.values():
+        if tensor.data is not None and tensor.plain is None and tensor.name not in read:
+            del tensors[tensor.name]
+    return DescribedNet(replace(net, tensors=tensors, nodes=nodes), facts_now)
+
+
+def _renamed(node: LayerNode, instead: dict[str, str]) -> LayerNode:
+    return replace(node, inputs=tuple(instead.get(name, name) for name in node.inputs))
+
+
+def _free(stem: str, *taken: Container[str]) -> str:
+    name, count = stem, 0
+    while any(name in names for names in taken):
+        count += 1
+        name = f"{stem}:{count}"
+    return name
