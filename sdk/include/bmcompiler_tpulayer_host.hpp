@@ -24,7 +24,7 @@ struct GraphTensor {
     std::string name;
     std::vector<int> shape;
     DATA_TYPE_T dtype = DTYPE_FP32;
-    TENSOR_TYPE_T ttype = BMNET_NEURON;
+    TENSOR_TYPE_T ttype = BMNET_NEURON;  // BMNET_COEFF: a constant
 };
 
 // The node of the graph that a descriptor describes.
