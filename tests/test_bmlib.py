@@ -15,7 +15,8 @@ import pytest
 
 from firmware_sim.device import Device, FirmwareError
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError
-from tests.firmware_harness import SDK, compilers
+from tests.firmware_harness import compilers
+from tests.host_programs import build, python_with_pid, run, script
 from user_layers.bmlib import (
     okkernel_launch_async,
     okkernel_launch_sync,
@@ -48,11 +49,6 @@ OKKERNEL_FUNC_REGISTER(endless)
 
 HEAD = r"""
 #include "bmlib_runtime.h"
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#define CHECK(x) do { if (!(x)) { printf("line %d: %s\n", __LINE__, #x); return 1; } } while (0)
 typedef struct { unsigned long long addr; int n; float add; } __attribute__((packed)) args_t;
 """
 
@@ -124,30 +120,10 @@ def firmware(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return kernel_firmware([path])
 
 
-def build(folder: Path, text: str, compiler: str | None = None, language: str = "c") -> Path:
-    """The program of HEAD and `text`, linked with libbmlib.so."""
-    (folder / "host.source").write_text(HEAD + text)
-    library = builtin_artifacts().bmlib
-    program = folder / "program"
-    found = compilers()
-    command = [*found[compiler or next(iter(found))], "-Wall", "-Werror", "-o", program, "-x", language]
-    command += [folder / "host.source", "-x", "none", f"-I{SDK / 'include'}"]
-    command += [library, f"-Wl,-rpath,{library.parent}"]
-    subprocess.run([*map(str, command)], check=True, timeout=120)
-    return program
-
-
-def run(program: Path, *args: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    words = [str(program), *map(str, args)]
-    return subprocess.run(
-        words, capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False
-    )
-
-
 @pytest.mark.parametrize("language", ["c", "c++"])
 @pytest.mark.parametrize("name", sorted(compilers()))
 def test_a_host_program(name: str, language: str, firmware: Path, tmp_path: Path) -> None:
-    program = build(tmp_path, PROGRAM, name, language)
+    program = build(tmp_path, HEAD + PROGRAM, name, language)
     done = run(program, firmware, TPULAYER_PYTHON=sys.executable)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
     for text in (
@@ -167,7 +143,7 @@ def test_the_firmware_may_come_from_the_environment(firmware: Path, tmp_path: Pa
     """Also from a folder whose names would hide Python's own modules."""
     for name in ("struct.py", "signal.py", "firmware_sim.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong module')\n")
-    program = build(tmp_path, PROGRAM)
+    program = build(tmp_path, HEAD + PROGRAM)
     done = subprocess.run(
         [program],
         cwd=tmp_path,
@@ -236,7 +212,7 @@ int main(void) {
 
 @pytest.mark.parametrize("language", ["c", "c++"])
 def test_more_ways_to_device_memory(language: str, firmware: Path, tmp_path: Path) -> None:
-    program = build(tmp_path, MORE_MEMORY, language=language)
+    program = build(tmp_path, HEAD + MORE_MEMORY, language=language)
     done = run(program, BMRUNTIME_FIRMWARE_PATH=str(firmware))
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
     for text in (
@@ -263,14 +239,8 @@ int main(void) {
 """
 
 
-def script(path: Path, text: str) -> str:
-    path.write_text(text)
-    path.chmod(0o755)
-    return str(path)
-
-
 def test_without_firmware_or_python(tmp_path: Path) -> None:
-    program = build(tmp_path, MALLOC)
+    program = build(tmp_path, HEAD + MALLOC)
     done = run(program, BMRUNTIME_FIRMWARE_PATH=str(tmp_path / "absent"))
     assert done.stdout == "1\n" and "no firmware at" in done.stderr
     done = run(program, TPULAYER_PYTHON=str(tmp_path / "no python"))
@@ -287,7 +257,7 @@ def test_another_version_of_the_toolkit_is_told(tmp_path: Path) -> None:
         "s.sendall(struct.pack('<iIQQ', 0, 0, 999, 0))\n"
         "s.recv(1)\n"
     )
-    done = run(build(tmp_path, MALLOC), TPULAYER_PYTHON=script(tmp_path / "other", text))
+    done = run(build(tmp_path, HEAD + MALLOC), TPULAYER_PYTHON=script(tmp_path / "other", text))
     assert done.stdout == "1\n" and "different versions; build_layers again" in done.stderr
 
 
@@ -316,12 +286,6 @@ int main(void) {
 """
 
 
-def python_with_pid(folder: Path) -> dict[str, str]:
-    """The environment that makes the device process write its number to $PID_FILE."""
-    text = f'#!/bin/sh\necho $$ > "$PID_FILE"\nexec {sys.executable} "$@"\n'
-    return {"TPULAYER_PYTHON": script(folder / "python", text), "PID_FILE": str(folder / "pid")}
-
-
 @pytest.mark.parametrize(
     ("number", "codes", "message"),
     [
@@ -333,7 +297,7 @@ def test_a_device_that_is_gone_or_stuck(
     number: int, codes: str, message: str, firmware: Path, tmp_path: Path
 ) -> None:
     done = run(
-        build(tmp_path, WITH_SIGNAL),
+        build(tmp_path, HEAD + WITH_SIGNAL),
         BMRUNTIME_FIRMWARE_PATH=str(firmware),
         SIGNAL=str(int(number)),
         TPULAYER_HOST_LIMIT="2",
@@ -345,7 +309,7 @@ def test_a_device_that_is_gone_or_stuck(
 
 def test_the_device_ends_with_a_program_that_does_not_free_it(firmware: Path, tmp_path: Path) -> None:
     done = run(
-        build(tmp_path, WITH_SIGNAL),
+        build(tmp_path, HEAD + WITH_SIGNAL),
         BMRUNTIME_FIRMWARE_PATH=str(firmware),
         SIGNAL=str(int(signal.SIGKILL)),
         LEAVE="1",
@@ -398,7 +362,7 @@ int main(void) {
     return 0;
 }
 """
-    done = run(build(tmp_path, text), BMRUNTIME_FIRMWARE_PATH=str(firmware))
+    done = run(build(tmp_path, HEAD + text), BMRUNTIME_FIRMWARE_PATH=str(firmware))
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
     assert "okkernel_sync: this is no handle" in done.stderr
 
@@ -435,7 +399,7 @@ int main(void) {
     return 0;
 }
 """
-    done = run(build(tmp_path, text), BMRUNTIME_FIRMWARE_PATH=str(firmware))
+    done = run(build(tmp_path, HEAD + text), BMRUNTIME_FIRMWARE_PATH=str(firmware))
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
 
 

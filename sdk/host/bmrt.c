@@ -60,9 +60,8 @@ static void free_all(net *n) {
 /* ---- create and destroy ---- */
 
 static void *create(bm_handle_t *handles, int num_handles, const char *function) {
-    unsigned int chip;
     for (int i = 0; i < num_handles; i++) {
-        if (bm_get_chipid(handles[i], &chip) != BM_SUCCESS) {
+        if (bm_get_devid(handles[i]) < 0) {
             bmrt_say(function, "no handle that bm_dev_request gave");
             return NULL;
         }

@@ -26,8 +26,9 @@ static bool check_cores(const int *core_list, int core_num, const char *function
     if (core_num < 0 || (core_num > 0 && core_list == NULL))
         return bmrt_say(function, "core_list is NULL with core_num %d", core_num);
     for (int i = 0; i < core_num; i++)
-        if (core_list[i] != 0 || core_num > 1)
-            return bmrt_say(function, "%d cores with core %d among them; a BM1684 has core 0", core_num, core_list[i]);
+        if (core_list[i] != 0 || i > 0)
+            return bmrt_say(function, "core_list[%d] is %d of %d; a BM1684 has core 0 alone", i, core_list[i],
+                            core_num);
     return true;
 }
 

@@ -64,6 +64,21 @@ def build_bmkernel(sanitize: Sanitize = False, json: Json = False) -> None:
     _say_result("build_bmkernel", result, ws.bmkernel or ws.root, json)
 
 
+def host_flags(
+    cflags: Annotated[bool, typer.Option("--cflags", help="Only those for compiling.")] = False,
+    libs: Annotated[bool, typer.Option("--libs", help="Only those for linking, behind the sources.")] = False,
+) -> None:
+    """Print the compiler's switches for programs with libbmrt.so and libbmlib.so, quoted for the shell."""
+    from shlex import join
+
+    from user_layers.build.host_flags import compile_flags, link_flags
+
+    ws = Workspace.find()
+    both = cflags == libs
+    linking = link_flags(ws)  # tells what is not built, whichever are asked for
+    typer.echo(join([*(compile_flags(ws) if cflags or both else ()), *(linking if libs or both else ())]))
+
+
 def gen_config(dry_run: DryRun = False) -> None:
     """Write what the build needs of config/Makefile.config to generated/build_config.json."""
     from user_layers.build.config import gen_config as generate

@@ -47,6 +47,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             Command("gen_entry", "building", "scan the layers and write bmtpu.h and the entry files"),
             Command("set_bmkernel_path", "building", "choose a project whose kernels the layers may call"),
             Command("build_bmkernel", "building", "build that project by itself"),
+            Command("host_flags", "building", "print the compiler's switches for host programs in C and C++"),
         ),
     ),
     (

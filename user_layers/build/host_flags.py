@@ -1,0 +1,25 @@
+"""How a host program in C or C++ is compiled and linked with the libraries that a build installed."""
+
+from __future__ import annotations
+
+from firmware_sim.errors import MissingError
+from user_layers.workspace import Workspace
+
+LIBRARIES = ("bmrt", "bmlib")  # in the order of linking
+
+
+def compile_flags(ws: Workspace) -> list[str]:
+    """For every source file."""
+    return [f"-I{ws.install_dir / 'include'}"]
+
+
+def link_flags(ws: Workspace) -> list[str]:
+    """For the program, behind its sources or objects. It finds the libraries where they are installed.
+
+    Errors: MissingError when the workspace is not built.
+    """
+    folder = ws.install_dir / "lib"
+    for name in LIBRARIES:
+        if not (folder / f"lib{name}.so").is_file():
+            raise MissingError(f"{folder / f'lib{name}.so'} is not built", hint="run `build_layers`")
+    return [f"-L{folder}", *(f"-l{name}" for name in LIBRARIES), f"-Wl,-rpath,{folder}"]
