@@ -150,7 +150,7 @@ def product(draw: st.DrawFn) -> Case:
         "opd0_w": width,
         "opd1_w": draw(st.integers(1, width)),
         "res0_c": draw(st.sampled_from([1, 2, 5, 64, 66])),
-        "res0_w": draw(st.integers(1, 9)),
+        "res0_w": draw(st.sampled_from([1, 2, 3, 5, 8, 9, 17, 50])),
         "res0_addr": LOCAL + lane * LANE + _RESULT,
         "opd0_addr": LOCAL + draw(lanes) * LANE + _INPUT,
         "opd1_addr": LOCAL + lane * LANE + _WEIGHT,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firmware_sim import flush
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import conv_tiles, small
+from firmware_sim.instructions import small, workers
 from firmware_sim.isa.codes import Precision
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
@@ -87,7 +87,7 @@ def test_the_ways_of_large_commands_and_references_agree(
     families = {**_FAMILIES, "fp32 convolution": cases_nn.convolution(only=Precision.FP32, extra=16)}
     case, seed = data.draw(families[family]), data.draw(st.integers(0, 3))
     compiled, plain = others
-    with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(conv_tiles, "THREADED", new=0):
+    with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(workers, "WORTH", new=0):
         got = run(compiled, case, seed)
     with patch.object(flush, "HARDWARE", new=False):
         want = run(plain, case, seed)

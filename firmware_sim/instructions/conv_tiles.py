@@ -13,13 +13,12 @@ import numpy as np
 
 from firmware_sim import flush as mode
 from firmware_sim.instructions import workers
-from firmware_sim.instructions.rows import Indices
+from firmware_sim.instructions.rows import Indices, planes_at
 from firmware_sim.instructions.window import Planes
 from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
 from firmware_sim.isa.instruction import Run
 from firmware_sim.memory import Memory
 
-THREADED = 1 << 22  # products from which on threads share them
 _COPIED = 16  # products that take as long as one element of the input
 
 
@@ -51,16 +50,16 @@ def bind(
 
     (batches, channels), pairs = x.shape[:2], -(-x.shape[1] // 2)
     words = memory.flat(Space.LOCAL).view(np.float32)
-    out_at, x_at = _channels(out), _channels(x)
+    out_at, x_at = planes_at(out), planes_at(x)
     base = (planes.offsets[:, None] + np.arange(pairs) * planes.plane).reshape(-1)
-    bias_at = _channels(bias)[0] if bias is not None else np.zeros(0, np.int64)
+    bias_at = planes_at(bias)[0] if bias is not None else np.zeros(0, np.int64)
     if isinstance(weights.operand, Constant):
         value = np.full(2, weights.operand.bits, np.uint32).view(np.uint64)
         source, step, w_at = value, 0, np.zeros(out.shape[1], np.int64)
     else:
         assert isinstance(weights.operand, Tensor)
         source, step = memory.flat(Space.LOCAL).view(np.uint64), weights.operand.strides[0]
-        w_at = _channels(replace(weights.operand, shape=(1, *weights.operand.shape[1:])))[0]
+        w_at = planes_at(replace(weights.operand, shape=(1, *weights.operand.shape[1:])))[0]
         # in the order in which their weights lie in memory: several slots of a lane are neighbours
         order = np.argsort(w_at, kind="stable")
         w_at, out_at = w_at[order], np.ascontiguousarray(out_at[:, order])
@@ -72,10 +71,10 @@ def bind(
     strides = np.array(x.strides[2:], np.int64)
     row_at, column_at = planes.places()
 
-    pieces = workers.threads() if out_at.size * planes.count * 2 * len(base) >= THREADED else 1
+    pieces = workers.pieces(out_at.size * planes.count * 2 * len(base))
     row_cuts = workers.cut(out.shape[1], tiles.ROWS, pieces)
     column_cuts = workers.cut(planes.count, tiles.COLUMNS, -(-pieces // len(row_cuts)))
-    copies = workers.threads() if x_at.size * planes.plane * _COPIED >= THREADED else 1
+    copies = workers.pieces(x_at.size * planes.plane * _COPIED)
     copy_cuts = workers.cut(2 * pairs, 2, copies)
 
     def run() -> None:
@@ -88,9 +87,3 @@ def bind(
         )
 
     return run
-
-
-def _channels(tensor: Tensor) -> Indices:
-    """Where the planes of a tensor begin, [n, c]."""
-    n, c, _, _ = tensor.shape
-    return replace(tensor, shape=(n, c, 1, 1)).indices().reshape(n, c)

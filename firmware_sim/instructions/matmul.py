@@ -8,16 +8,19 @@ fp32: two chains by the parity of k, then bias, then the old result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import fp32, small, sums
+from firmware_sim.instructions import fp32, small, sums, workers
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.local_operand import local_offset
+from firmware_sim.instructions.rows import planes_at
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
@@ -105,6 +108,16 @@ class _Left:
         return turned
 
 
+def _left_places(row: Row, p: Product, left: tuple[Operand, ...]) -> tuple[Array, Array] | None:
+    """m_at, k_at: element (i, k) of the left matrix lies at m_at[i] + k_at[k]; None for a constant."""
+    tensors = [t for t in left if isinstance(t, Tensor)]
+    if not tensors:
+        return None
+    rows = np.arange(p.rows, dtype=np.int64) * tensors[0].strides[0]
+    columns = np.concatenate([replace(t, shape=(1, *t.shape[1:])).indices().reshape(-1) for t in tensors])
+    return (columns, rows) if row["opt_left_tran"] else (rows, columns)
+
+
 def _constant(left: tuple[Operand, ...]) -> int | None:
     return left[0].bits if isinstance(left[0], Constant) else None
 
@@ -175,6 +188,10 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
             [t.indices() for t in (*bias, *([out] if adds_old else []))],
         )
 
+    compiled = _fp32_tiles(memory, p, _left_places(row, p, first), out, second, bias, adds_old=adds_old)
+    if compiled is not None:
+        return compiled
+
     def run() -> None:
         left, right = source.load(), other.load().reshape(p.k, -1)
         # without a sum, a product of -0 stays
@@ -185,6 +202,43 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
         if adds_old:
             results = fp32.add(results, target.load())
         target.store(results)
+
+    return run
+
+
+def _fp32_tiles(
+    memory: Memory,
+    p: Product,
+    left: tuple[Array, Array] | None,
+    out: Tensor,
+    right: Tensor,
+    bias: tuple[Tensor, ...],
+    *,
+    adds_old: bool,
+) -> Run | None:
+    """A function that performs the product by compiled loops which read and write local memory themselves;
+    None where it is no sum, where the result overlaps what is read while results are written, and where the
+    processor does not flush as the chip does."""
+    if not mode.HARDWARE or left is None or p.k == 1 or any(out.may_overlap(t) for t in (right, *bias)):
+        return None
+    from firmware_sim.instructions.loops import product as loops
+    from firmware_sim.instructions.loops import tiles
+
+    words = memory.flat(Space.LOCAL).view(np.float32)
+    block = 1 if p.m == 1 else tiles.ROWS
+    packed = -(-p.m // block) * block * -(-p.k // 2) * 2
+    bias_at = planes_at(bias[0])[0] if bias else np.zeros(0, np.int64)
+    base = np.arange(p.k, dtype=np.int64) * right.strides[0]
+    right_at = planes_at(replace(right, shape=(1, *right.shape[1:])))[0]
+    out_at = planes_at(out)
+    pieces = workers.pieces(p.m * p.k * p.channels * p.width)
+    cuts = workers.cut(p.channels, 1, pieces)
+
+    def run() -> None:
+        weights = np.zeros(packed, np.float32)
+        loops.pack(words, *left, weights)
+        to = words, weights, base, right_at, bias_at, adds_old, out_at, p.width
+        workers.run([partial(loops.product, *to, c0, c1) for c0, c1 in cuts])
 
     return run
 

@@ -37,6 +37,12 @@ class Rows:
         return [np.ascontiguousarray(self.at[:, i:j]) for i, j in workers.cut(count, 1, workers.threads())]
 
 
+def planes_at(tensor: Tensor) -> Indices:
+    """Where the planes of a tensor begin, [n, c]."""
+    n, c, _, _ = tensor.shape
+    return replace(tensor, shape=(n, c, 1, 1)).indices().reshape(n, c)
+
+
 def _cut(tensors: list[Tensor]) -> Dims4 | None:
     """The shape of the first elements where planes, or else lines, are contiguous in all tensors."""
     n, c, h, w = shape = tensors[0].shape

@@ -19,7 +19,6 @@ from firmware_sim.instructions import fp32, workers
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-_SMALL = 1 << 16  # multiplications that are not worth a thread
 _FLOAT_EXACT = 1 << 24  # integers up to this magnitude are exact in fp32
 
 
@@ -56,7 +55,7 @@ def shared(xs: F32, ws: F32, base: I64, out: F32) -> None:
     from firmware_sim.instructions.loops import tiles
 
     rows, columns = out.shape
-    pieces = 1 if ws.size * columns < _SMALL else workers.threads()
+    pieces = workers.pieces(ws.size * columns)
     row_cuts = workers.cut(rows, tiles.ROWS, pieces)
     column_cuts = workers.cut(columns, tiles.COLUMNS, -(-pieces // len(row_cuts)))
     workers.run(
@@ -78,7 +77,7 @@ def separate(x: F32, w: F32, base: I64, out: F32) -> None:
         return
     from firmware_sim.instructions.loops import sums as loops
 
-    pieces = 1 if w.size * out.shape[1] < _SMALL else workers.threads()
+    pieces = workers.pieces(w.size * out.shape[1])
     workers.run(
         [partial(loops.separate, x, w, base, out, r0, r1) for r0, r1 in workers.cut(len(out), 1, pieces)]
     )

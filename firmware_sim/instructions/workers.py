@@ -15,6 +15,8 @@ from firmware_sim.flush import flush_this_thread
 
 Piece = Callable[[], None]
 
+WORTH = 1 << 22  # products that are worth threads
+
 
 @lru_cache(maxsize=1)
 def threads() -> int:
@@ -33,6 +35,12 @@ def threads() -> int:
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads(), "tpu", initializer=flush_this_thread)
+
+
+def pieces(products: int) -> int:
+    """How many pieces to make of so many products: one for each thread, or one where it takes longer to
+    hand them over."""
+    return threads() if products >= WORTH else 1
 
 
 def cut(size: int, unit: int, pieces: int) -> list[tuple[int, int]]:

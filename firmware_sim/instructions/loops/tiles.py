@@ -45,7 +45,7 @@ def _masked_load(builder: Any, pointer: Any, mask: Any) -> Any:
     return builder.call(function, [pointer, ir.Constant(_I32, 4), mask, zeros])
 
 
-def _generate(builder: Any, data: list[Any], numbers: list[Any], vectors: int) -> None:
+def _generate(builder: Any, data: list[Any], numbers: list[Any], rows: int, vectors: int) -> None:
     """The instructions of one chain; see `chain`. valid: those of its columns that are in the last vector."""
     xs, base, weights, sums = data
     at, first, taps, w_at, w_step, valid, to = numbers
@@ -59,8 +59,8 @@ def _generate(builder: Any, data: list[Any], numbers: list[Any], vectors: int) -
     tap, w = builder.phi(_I64), builder.phi(_I64)
     tap.add_incoming(first, before)
     w.add_incoming(w_at, before)
-    rows = [[builder.phi(_VECTOR) for _ in range(vectors)] for _ in range(ROWS)]
-    for row in rows:
+    totals = [[builder.phi(_VECTOR) for _ in range(vectors)] for _ in range(rows)]
+    for row in totals:
         for total in row:
             total.add_incoming(ir.Constant(_VECTOR, [0.0] * LANES), before)
     builder.cbranch(builder.icmp_signed("<", tap, taps), body, end)
@@ -75,7 +75,7 @@ def _generate(builder: Any, data: list[Any], numbers: list[Any], vectors: int) -
             seen.append(builder.load(pointer, align=4))
         else:
             seen.append(_masked_load(builder, pointer, mask))
-    for r, row in enumerate(rows):
+    for r, row in enumerate(totals):
         weight = builder.load(builder.gep(weights, [builder.add(w, _constant(2 * r))]))
         factor = _spread(builder, weight)
         for total, x in zip(row, seen, strict=True):
@@ -85,13 +85,13 @@ def _generate(builder: Any, data: list[Any], numbers: list[Any], vectors: int) -
     builder.branch(head)
 
     builder.position_at_end(end)
-    for r, row in enumerate(rows):
+    for r, row in enumerate(totals):
         for v, total in enumerate(row):
             place = builder.gep(sums, [builder.add(to, _constant(r * COLUMNS + v * LANES))])
             builder.store(total, builder.bitcast(place, _VECTOR.as_pointer()), align=4)
 
 
-def _chain(vectors: int) -> Any:
+def _chain(rows: int, vectors: int) -> Any:
     @intrinsic
     def chain(typing, xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
@@ -99,7 +99,7 @@ def _chain(vectors: int) -> Any:
                 context.make_array(kind)(context, builder, value).data
                 for kind, value in zip(signature.args[:4], values[:4], strict=True)
             ]
-            _generate(builder, data, list(values[4:]), vectors)
+            _generate(builder, data, list(values[4:]), rows, vectors)
             return context.get_dummy_value()
 
         return types.void(xs, base, weights, sums, *(types.int64,) * 7), generate
@@ -107,7 +107,8 @@ def _chain(vectors: int) -> Any:
     return chain
 
 
-_one, _two, _three = map(_chain, range(1, VECTORS + 1))
+_one, _two, _three = (_chain(ROWS, vectors) for vectors in range(1, VECTORS + 1))
+_single_one, _single_two, _single_three = (_chain(1, vectors) for vectors in range(1, VECTORS + 1))
 _loop = njit(nogil=True, cache=True, error_model="numpy")
 
 
@@ -127,6 +128,19 @@ def chain(xs, base, weights, sums, at, first, w_at, w_step, columns, to):  # typ
         _two(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
     else:
         _three(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+
+
+@_loop
+def single(xs, base, weights, sums, at, first, w_at, w_step, columns, to):  # type: ignore[no-untyped-def]
+    """The first row of a chain, where there is no other."""
+    taps, vectors = base.shape[0], (columns + LANES - 1) // LANES
+    valid = columns - (vectors - 1) * LANES
+    if vectors == 1:
+        _single_one(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+    elif vectors == 2:
+        _single_two(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+    else:
+        _single_three(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
 
 
 @_loop

@@ -1,0 +1,54 @@
+"""fp32 matrix products from and to memory, channel by channel of the right matrix, in tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from firmware_sim.instructions.loops.tiles import COLUMNS, ROWS, TILE, add_chains, chain, single, tile_of
+
+_loop = njit(nogil=True, cache=True, error_model="numpy")
+
+
+@_loop
+def pack(left, m_at, k_at, packed):  # type: ignore[no-untyped-def]
+    """The left matrix, whose element (i, k) is left[m_at[i] + k_at[k]], as packed[block of rows, pair of k,
+    row, parity of k]; zeros where a pair lacks its second, or a block rows."""
+    rows = 1 if m_at.shape[0] == 1 else ROWS
+    pairs = (k_at.shape[0] + 1) // 2
+    for i in range(m_at.shape[0]):
+        to = i // rows * pairs * rows * 2 + i % rows * 2
+        for k in range(k_at.shape[0]):
+            packed[to + (k >> 1) * rows * 2 + (k & 1)] = left[m_at[i] + k_at[k]]
+
+
+@_loop
+def product(words, packed, base, right_at, bias_at, old, out_at, width, c0, c1):  # type: ignore[no-untyped-def]
+    """Channels [c0, c1) of the result, of `width` columns each.
+
+    words: f32. packed: the left matrix, see pack. base: i64[k], where the right matrix's rows lie, from
+    right_at[channel] on. bias_at: i64[channels] or empty; old: add what is there. out_at: i64[m, channels].
+    """
+    m, pairs = out_at.shape[0], (base.shape[0] + 1) // 2
+    block = 1 if m == 1 else ROWS
+    sums, nothing = np.empty(2 * TILE, np.float32), np.zeros(ROWS, np.float32)
+    for c in range(c0, c1):
+        for i in range(-(-width // COLUMNS)):
+            s, end = tile_of(i, 0, width)
+            for r in range(0, m, block):
+                for parity in range(2):
+                    at, w = right_at[c] + s, r * pairs * 2 + parity
+                    if block == 1:
+                        single(words, base, packed, sums, at, parity, w, 2, end - s, parity * TILE)
+                    else:
+                        chain(words, base, packed, sums, at, parity, w, 2 * ROWS, end - s, parity * TILE)
+                add_chains(sums, 2, nothing, False)
+                for j in range(min(block, m - r)):
+                    out = out_at[r + j, c] + s
+                    for x in range(end - s):
+                        total = sums[j * COLUMNS + x]
+                        if bias_at.shape[0]:
+                            total = total + words[bias_at[c] + s + x]
+                        if old:
+                            total = total + words[out + x]
+                        words[out + x] = total
