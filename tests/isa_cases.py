@@ -258,4 +258,6 @@ def dma(draw: st.DrawFn) -> Case:
         fields.update(
             {f"{side}_start_addr_l32": address & 0xFFFF_FFFF, f"{side}_start_addr_h8": address >> 32}
         )
+    if special is Special.TRANSPOSE_NC and draw(st.booleans()):  # dst's own n and c do not count
+        fields.update(dst_nsize=n, dst_csize=c)
     return Engine.GDMA, fields

@@ -161,6 +161,12 @@ def test_the_version_of_the_compiler_may_follow(monkeypatch: pytest.MonkeyPatch)
     assert read(changed(_set("version", version), monkeypatch)).version == version
 
 
+def test_lengths_of_programs_may_count_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = read(GOOD).nets[1].stages[0].subnets[0].ir_len
+    data = changed(_set("net.1.parameter.0.subNet.0.irLen", 4 * words), monkeypatch)
+    assert read(data).nets[1].stages[0].subnets[0].ir_len == words
+
+
 def test_a_hash_of_constants_too_long_for_the_vendors_counter_says_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

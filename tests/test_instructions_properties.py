@@ -224,6 +224,8 @@ def _dma(fields: cases.Fields, local: U8, ddr: U8) -> None:
     mask = f["localmem_mask_h32"] << 32 | f["localmem_mask_l32"]
 
     def shape(side: str) -> ref.Dims:
+        if side == "dst" and f["special_func"] == Special.TRANSPOSE_NC:
+            return f["src_csize"], f["src_nsize"], f["dst_hsize"], f["dst_wsize"]
         return f[f"{side}_nsize"], f[f"{side}_csize"], f[f"{side}_hsize"], f[f"{side}_wsize"]
 
     def place(side: str, at: ref.Dims, size: int) -> int:

@@ -169,7 +169,10 @@ def copy(**fields: int) -> bytes:
         ({"src_data_format": 7}, "src: data format 7 does not exist"),
         ({"src_data_format": 4}, "src and dst formats differ"),
         ({"special_func": Special.FORMAT, "src_data_format": 1}, "does not convert INT16 to FP32"),
-        ({"special_func": Special.TRANSPOSE_NC}, "is not src's .* with n and c exchanged"),
+        (
+            {"special_func": Special.TRANSPOSE_NC, "dst_wsize": 3},
+            r"dst: h and w of \[1, 2, 1, 3\] are not those of src, \[1, 2, 1, 4\]",
+        ),
         ({"src_wshift": 1}, "src_wshift = 1: unverified"),
         ({"common_mode": 1}, "src: a copy of 0 elements"),
         (

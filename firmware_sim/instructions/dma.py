@@ -86,9 +86,11 @@ def _access(row: Row, side: str) -> Access:
     return Access.UPDATE if row["acc_write_enable"] else Access.WRITE
 
 
-def side_tensor(row: Row, side: str, itemsize: int) -> Tensor:
+def side_tensor(row: Row, side: str, itemsize: int, shape: Dims4 | None = None) -> Tensor:
+    """One side's tensor; shape: where the sizes in the descriptor do not count."""
     space, offset = place(row, side, itemsize)
-    shape = sizes(row, side)
+    if shape is None:
+        shape = sizes(row, side)
     if row["stride_enable"]:
         strides = _strides(row, side)
     elif space is Space.LOCAL:
@@ -209,18 +211,19 @@ def _moves(row: Row) -> tuple[Move, ...]:
     direction = Direction(row["direction"])
     if direction is Direction.S2S and not row["stride_enable"]:
         raise DeviceError("a copy S2S without stride_enable does not exist", hint="give explicit strides")
-    src, dst = side_tensor(row, "src", src_format.itemsize), side_tensor(row, "dst", dst_format.itemsize)
-    if transpose:
+    src = side_tensor(row, "src", src_format.itemsize)
+    if transpose:  # whatever the descriptor says of dst's n and c; the vendor's compiler writes those of src
         n, c, h, w = src.shape
-        if dst.shape != (c, n, h, w):
-            raise DeviceError(
-                f"dst: shape {list(dst.shape)} is not src's {list(src.shape)} with n and c exchanged"
-            )
-    elif math.prod(src.shape) != math.prod(dst.shape):
+        shape = sizes(row, "dst")
+        if shape[2:] != (h, w):
+            raise DeviceError(f"dst: h and w of {list(shape)} are not those of src, {list(src.shape)}")
+        return (Move(src, side_tensor(row, "dst", dst_format.itemsize, (c, n, h, w)), transpose=True),)
+    dst = side_tensor(row, "dst", dst_format.itemsize)
+    if math.prod(src.shape) != math.prod(dst.shape):
         raise DeviceError(
             f"src shape {list(src.shape)} and dst shape {list(dst.shape)} have different numbers of elements"
         )
-    return (Move(src, dst, transpose=transpose),)
+    return (Move(src, dst),)
 
 
 def _operands(row: Row) -> tuple[Operand, ...]:

@@ -211,6 +211,8 @@ class _Reader:
     def subnet(self, table: Any, path: str, ir_bytes: int) -> SubNet:
         mode = table.SubnetMode()
         offset, words = table.IrOffset(), table.IrLen()
+        if offset + 4 * words > ir_bytes >= offset + words:
+            words //= 4  # newer compilers of the vendor count bytes
         end = offset + 4 * words
         if table.IsDynamic() and end > ir_bytes:
             raise ModelError(f"damaged bmodel: {path}: program to byte {end} of binary_ir with {ir_bytes}")
