@@ -14,6 +14,7 @@ from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import fuse_affine
 from user_layers.onnx.lower import Lowering
 from user_layers.onnx.model import Array, Model
+from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
 from user_layers.onnx.types import obstacle
 
@@ -52,7 +53,7 @@ def build(
 ) -> Built:
     """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out."""
     functions = resolve_map(custom)
-    model = fuse_affine(fold_constants(model))
+    model = fuse_affine(fold_constants(observe_shapes(fold_constants(model))))
     empty = {
         value.name: model.constants[value.name]
         for value in model.outputs

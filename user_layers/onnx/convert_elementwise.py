@@ -108,8 +108,20 @@ def clip(to: Lowering, node: Node) -> None:
 @converts(*_BINARIES)
 def two(to: Lowering, node: Node) -> None:
     to.need_float(*node.inputs)
-    names = [to.tensor(name) for name in node.inputs]
-    to.simple("TPU_BINARY", node, *binary(to, names[0], names[1], _BINARIES[node.op]))
+    to.simple("TPU_BINARY", node, *binary(to, *_pair(to, node), _BINARIES[node.op]))
+
+
+def _pair(to: Lowering, node: Node) -> tuple[str, str]:
+    """The operands; before opset 7 the second one could begin at a named axis of the first."""
+    left, right = (to.tensor(name) for name in node.inputs)
+    axis = node.attributes.get("axis", 1 if node.op == "PRelu" else None)
+    shape = to.shape(node.inputs[1])
+    if to.model.opset >= 7 or axis is None or not shape:
+        return left, right
+    rank = len(to.shape(node.inputs[0]))
+    full = [*shape, *[1] * (rank - int(axis) % rank - len(shape))]
+    param = {"dims": len(full), "shape": [*full, *[0] * (8 - len(full))]}
+    return left, to.between("TPU_RESHAPE", node, [right], param) if len(full) > len(shape) else right
 
 
 @converts("Mod")
@@ -164,8 +176,7 @@ def test(to: Lowering, node: Node) -> None:
     """Truth values are 1.0 and 0.0."""
     if node.op not in ("And", "Or", "Xor"):
         to.need_float(*node.inputs)
-    names = [to.tensor(name) for name in node.inputs]
-    to.simple("TPU_BINARY", node, *binary(to, names[0], names[1], _TESTS[node.op]))
+    to.simple("TPU_BINARY", node, *binary(to, *_pair(to, node), _TESTS[node.op]))
 
 
 @converts("Not", "IsNaN", "IsInf")

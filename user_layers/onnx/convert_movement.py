@@ -53,9 +53,11 @@ def split(to: Lowering, node: Node) -> None:
     axis = int(node.attributes.get("axis", 0))
     if len(node.outputs) > 16:
         raise Unsupported(f"{len(node.outputs)} outputs; a layer has 16")
-    sizes = [to.shape(name)[axis] for name in node.outputs]
+    shapes = [to.shape(name) for name in node.outputs]
+    whole = [i for i, shape in enumerate(shapes) if 0 not in shape]  # parts without elements are constants
+    sizes = [shapes[i][axis] for i in whole]
     param = {"axis": axis, "sizes": [*sizes, *[0] * (16 - len(sizes))]}
-    outputs = [to.output(node, i) for i in range(len(node.outputs))]
+    outputs = [to.output(node, i) for i in whole]
     to.layer("TPU_SPLIT", node, [to.tensor(node.inputs[0])], param, outputs)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from firmware_sim.errors import MissingError, ModelError
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Node, Value
-from user_layers.onnx.proto import first_line, open_session, part_proto, serialized
+from user_layers.onnx.proto import open_session, part_proto, serialized
+from user_layers.runtime.cpu import first_line
 
 _RANDOM = frozenset(
     {

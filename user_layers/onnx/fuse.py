@@ -76,6 +76,8 @@ def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
         return _batch_normalization(model, node)
     if node.op not in ("Add", "Sub", "Mul", "Div") or node.domain not in ("", "ai.onnx"):
         return None
+    if "axis" in node.attributes:  # before opset 7
+        return None
     left, right = node.inputs
     swapped = left in model.constants
     source, name = (right, left) if swapped else (left, right)
@@ -103,7 +105,9 @@ def _batch_normalization(model: Model, node: Node) -> tuple[str, _Affine] | None
         "training_mode", 0
     ):
         return None
-    if any(name for name in node.outputs[1:]):
+    if any(name for name in node.outputs[1:]) or not node.attributes.get("spatial", 1):
+        return None
+    if model.opset < 7 and not node.attributes.get("is_test", 0):
         return None
     scale, shift, mean, variance = (model.constants[name].astype(np.float64) for name in node.inputs[1:5])
     factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))

@@ -11,9 +11,9 @@ import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError, UsageError
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
-from user_layers.onnx.proto import element_type, first_line, part_proto, subgraphs
+from user_layers.onnx.proto import element_type, open_session, part_proto, subgraphs
+from user_layers.runtime.cpu import first_line
 
-OLDEST_OPSET = 6
 _SMALL = 4096  # elements of a constant that inference of shapes may read
 _KINDS = {
     "sequence_type": "sequence",
@@ -45,7 +45,6 @@ def read_proto(path: Path) -> Any:
 
 def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, where: str = "model") -> Model:
     """The same for an onnx.ModelProto in memory, which is not changed."""
-    onnx = _onnx()
     opset = _opset(proto, where)
     if not proto.graph.node and not proto.graph.output:
         raise ModelError(f"{where} is no ONNX model: it has no graph")
@@ -58,15 +57,7 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
     _fix_shapes(proto, dict(shapes or {}), constants, where)
     nodes = tuple(_node(node, where) for node in proto.graph.node)
     _check_nodes(nodes, {v.name for v in proto.graph.input} | set(constants), where)
-    try:
-        proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-        if all(node.domain in STANDARD for node in nodes):  # the checker knows no other operations
-            onnx.checker.check_model(proto)
-            proto = onnx.shape_inference.infer_shapes(
-                proto, check_type=True, strict_mode=True, data_prop=True
-            )
-    except Exception as error:
-        raise ModelError(f"{where} is not valid: {first_line(error)}") from None
+    proto = _checked(proto, all(node.domain in STANDARD for node in nodes), where)
     graph = proto.graph
     inputs = tuple(value_of(v, where) for v in graph.input if v.name not in constants)
     for value in inputs:
@@ -128,9 +119,9 @@ def _opset(proto: Any, where: str) -> int:
     for entry in proto.opset_import:
         if entry.domain in STANDARD:
             version, newest = int(entry.version), int(_onnx().defs.onnx_opset_version())
-            if not OLDEST_OPSET <= version <= newest:
+            if not 1 <= version <= newest:
                 raise ModelError(
-                    f"{where} is of opset {version}; known are {OLDEST_OPSET} to {newest}",
+                    f"{where} is of opset {version}; known are 1 to {newest}",
                     hint="convert it with onnx.version_converter",
                 )
             return version
@@ -147,6 +138,28 @@ def _without_functions(proto: Any, where: str) -> Any:
         return _onnx().inliner.inline_local_functions(proto)
     except Exception as error:
         raise ModelError(f"{where}: its functions cannot be written out: {first_line(error)}") from None
+
+
+def _checked(proto: Any, standard: bool, where: str) -> Any:
+    """The model with inferred shapes; standard: it has only ONNX's own operations, which can be checked."""
+    onnx = _onnx()
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        if standard:
+            onnx.checker.check_model(inferred)
+    except Exception as error:
+        raise ModelError(f"{where} is not valid: {first_line(error)}") from None
+    if not standard:
+        return inferred
+    try:
+        return onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+    except Exception as error:
+        why = first_line(error)
+    try:
+        open_session(proto.SerializeToString())
+    except Exception:
+        raise ModelError(f"{where} is not valid: {why}") from None
+    return inferred  # the inference of the package onnx fails where onnxruntime's does not
 
 
 def _light(proto: Any, constants: Mapping[str, Array]) -> Any:
@@ -185,8 +198,8 @@ def _fix_shapes(
         if len(dims) != len(shape):
             raise UsageError(f"input {name!r} has {len(dims)} dimensions, the shape given has {len(shape)}")
         for dim, extent in zip(dims, shape, strict=True):
-            if extent < 1:
-                raise UsageError(f"input {name!r}: the extent {extent} is below 1")
+            if extent < 0:
+                raise UsageError(f"input {name!r}: the extent {extent} is below 0")
             changed |= dim.HasField("dim_value") and dim.dim_value != extent
             dim.Clear()
             dim.dim_value = int(extent)

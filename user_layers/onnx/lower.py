@@ -18,10 +18,11 @@ from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value
 from user_layers.onnx.partition import Part, Reason
-from user_layers.onnx.proto import part_proto, serialized
+from user_layers.onnx.proto import part_proto, serialized, since_version, with_oldest_opset
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
 from user_layers.runtime.cpu import CpuModel
 
+OLDEST_OPSET = 6  # whose operations converters know
 Converter = Callable[["Lowering", Node], None]
 CONVERTERS: dict[str, Converter] = {}
 
@@ -246,6 +247,10 @@ class Lowering:
         converter = CONVERTERS.get(node.op) if node.domain in (*STANDARD, DOMAIN) else None
         if converter is None:
             raise Unsupported("there is no layer for this operation")
+        if self.model.opset < OLDEST_OPSET and node.domain != DOMAIN:
+            since, then = (since_version(node.op, v) for v in (self.model.opset, OLDEST_OPSET))
+            if since != then:
+                raise Unsupported(f"there is no layer for this operation as opset {self.model.opset} has it")
         for name in (*node.reads, *node.makes):
             value = self.model.value(name)
             if name in self.model.constants:
@@ -302,11 +307,7 @@ class Lowering:
         what = part.nodes[0].title
         if len(part.nodes) > 1:
             what += f" and {len(part.nodes) - 1} more nodes"
-        data = serialized(part_proto(self.model, part.nodes, part.inputs, part.outputs), what)
-        try:
-            CpuModel(data, what)
-        except ModelError as error:
-            raise CompileError(error.message, hint=error.hint) from None
+        data = self._cpu_model(part, what)
         values = [self.model.value(name) for name in part.outputs]
         for value in values:
             why = obstacle(value)
@@ -325,6 +326,22 @@ class Lowering:
             ),
         )
         self._names.update((name, name) for name in part.outputs)
+
+    def _cpu_model(self, part: Part, what: str) -> bytes:
+        """The serialized model of a part that onnxruntime takes: for any extents, where it can infer shapes
+        without knowing them, and under an older opset where its own are older and the nodes the same."""
+        refused: ModelError | None = None
+        for shapes in (False, True):
+            proto = part_proto(self.model, part.nodes, part.inputs, part.outputs, shapes=shapes)
+            for candidate in (proto, with_oldest_opset(proto)):
+                data = serialized(candidate, what)
+                try:
+                    CpuModel(data, what)
+                    return data
+                except ModelError as error:
+                    refused = refused or error
+        assert refused is not None
+        raise CompileError(refused.message, hint=refused.hint) from None
 
     def _layer_name(self, node: Node) -> str | None:
         taken = {other.name for other in self.graph.nodes}

@@ -31,10 +31,10 @@ def part_proto(
     import onnx
 
     read = {name for node in nodes for name in node.reads}
-    made = [made for node in nodes for made in _protos(model, node)]
-    kept = [name for name in model.constants if name in read and name not in inputs]
+    made = {name for node in nodes for name in node.makes}
+    kept = [name for name in model.constants if name in read and name not in inputs and name not in made]
     graph = onnx.helper.make_graph(
-        made,
+        [proto for node in nodes for proto in _protos(model, node)],
         model.name or "part",
         [_declared(model.value(name), shapes) for name in inputs],
         [_result(model.value(name)) for name in outputs],
@@ -46,6 +46,37 @@ def part_proto(
     proto = onnx.helper.make_model(graph, opset_imports=_opsets(model, nodes))
     proto.ir_version = IR_VERSION
     return proto
+
+
+def with_oldest_opset(proto: Any) -> Any:
+    """A copy under the oldest opset of ONNX's own operations in which all its nodes are what they are now."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    for entry in copy.opset_import:
+        if entry.domain in STANDARD:
+            names = {node.op_type for node in _all_nodes(copy.graph) if node.domain in STANDARD}
+            since = [since_version(name, entry.version) for name in names]
+            entry.version = max([*since, 1])
+    return copy
+
+
+def since_version(op: str, opset: int) -> int:
+    """The opset in which an operation of ONNX became what it is in this one."""
+    import onnx
+
+    try:
+        return int(onnx.defs.get_schema(op, opset).since_version)
+    except onnx.defs.SchemaError:
+        return opset
+
+
+def _all_nodes(graph: Any) -> Iterable[Any]:
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from _all_nodes(inner)
 
 
 def serialized(proto: Any, what: str) -> bytes:
@@ -73,16 +104,6 @@ def open_session(model: bytes | str) -> Any:
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def first_line(error: BaseException) -> str:
-    """An error of onnx or onnxruntime on one line, without the places in their sources."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = " ".join(lines[:3]) or type(error).__name__
-    head, mark, tail = text.partition("[ONNXRuntimeError] : ")
-    if mark:
-        text = head + tail.partition(" : ")[2]
-    return text if len(text) <= 400 else f"{text[:397]}..."
 
 
 def tensor_proto(array: Array, name: str) -> Any:
@@ -120,17 +141,11 @@ def _result(value: Value) -> Any:
 def _opsets(model: Model, nodes: Iterable[Node]) -> list[Any]:
     import onnx
 
-    used = {"" if d in STANDARD else d for d in _domains(node.proto for node in nodes if node.proto)}
-    used |= {"" if node.domain in (*STANDARD, DOMAIN) else node.domain for node in nodes}
+    used = {"" if node.domain in (*STANDARD, DOMAIN) else node.domain for node in nodes}
+    for graph in (graph for node in nodes if node.proto is not None for graph in subgraphs(node.proto)):
+        used |= {"" if inner.domain in STANDARD else inner.domain for inner in _all_nodes(graph)}
     known = {**model.opsets, "": model.opset}
-    return [onnx.helper.make_opsetid(domain, known.get(domain, 1)) for domain in sorted({"", *used})]
-
-
-def _domains(protos: Iterable[Any]) -> Iterable[str]:
-    for proto in protos:
-        yield proto.domain
-        for graph in subgraphs(proto):
-            yield from _domains(graph.node)
+    return [onnx.helper.make_opsetid(domain, known.get(domain, 1)) for domain in sorted(used)]
 
 
 def subgraphs(proto: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -50,7 +51,7 @@ class CpuModel:
         try:
             self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime raises many kinds
-            raise ModelError(f"{what}: onnxruntime refuses its model: {_line(error)}") from None
+            raise ModelError(f"{what}: onnxruntime refuses its model: {first_line(error)}") from None
         self._run_options = onnxruntime.RunOptions
         self._what = what
         self._inputs = [(v.name, self._dtype(v), v.shape) for v in self._session.get_inputs()]
@@ -91,7 +92,7 @@ class CpuModel:
             made = self._session.run(None, feeds, limit)
         except Exception as error:
             late = f"; it was stopped after {LIMIT_S:g} s" if limit.terminate else ""
-            raise DeviceError(f"{self._what}: onnxruntime: {_line(error)}{late}") from None
+            raise DeviceError(f"{self._what}: onnxruntime: {first_line(error)}{late}") from None
         finally:
             timer.cancel()
         return [
@@ -108,5 +109,12 @@ class CpuModel:
         return np.ascontiguousarray(value.astype(dtype, copy=False)).reshape(value.shape or (1,))
 
 
-def _line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def first_line(error: BaseException) -> str:
+    """An error of onnx or onnxruntime on one line, without the places in their sources."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = " ".join(lines[:3]) or type(error).__name__
+    head, mark, tail = text.partition("[ONNXRuntimeError] : ")
+    if mark:
+        text = head + tail.partition(" : ")[2]
+    text = re.sub(r"\S*/onnxruntime_src/\S+ .*?\) (?=[A-Z])", "", text)
+    return text if len(text) <= 400 else f"{text[:397]}..."
