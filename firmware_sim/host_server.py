@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from typing import Protocol
 
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
@@ -34,6 +35,13 @@ def _status(error: TpulayerError, op: int) -> int:
     if isinstance(error, MissingError) and op != _LOAD:
         return _NOT_READY
     return _PARAM
+
+
+class Server(Protocol):
+    """What a process of this protocol does with a request."""
+
+    def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
+        """(value, data) of the reply, or None when there is to be none."""
 
 
 class Host:
@@ -117,7 +125,7 @@ def _receive(sock: socket.socket, size: int) -> bytes | None:
     return bytes(data)
 
 
-def serve(sock: socket.socket, host: Host) -> None:
+def serve(sock: socket.socket, host: Server) -> None:
     """Answer requests until the socket closes."""
     sock.sendall(_REPLY.pack(_SUCCESS, 0, PROTOCOL, 0))
     while (head := _receive(sock, _REQUEST.size)) is not None:
@@ -135,7 +143,7 @@ def serve(sock: socket.socket, host: Host) -> None:
             sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
 
 
-def main(make: Callable[[int], Host] = Host) -> None:
+def main(make: Callable[[int], Server] = Host) -> None:
     """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the program
     *_, socket_fd, dev_id = sys.argv

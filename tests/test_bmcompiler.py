@@ -108,8 +108,8 @@ def test_parameters_may_be_longer_than_their_size_and_given_by_name(tmp_path: Pa
     ("changes", "words"),
     [
         ({"input_num": 2}, "input_num is 2 but input_names has 1"),
-        ({"output_dims": []}, "output_num is 1 but output_dims has 0"),
-        ({"input_dims": [5]}, "5 dimensions but its shape"),
+        ({"output_dims": []}, r"output_num is 1, but output_dims \[\] has only 0 numbers"),
+        ({"input_dims": [5]}, r"input_dims\[0\] is 5, but input_shapes\[0\] .* has only 4 numbers"),
         ({"param_size": 8}, "4 bytes, param_size is 8"),
         ({"layer_param": {}, "param_size": 8}, "param_size is 8, the parameter struct of TPU_DOUBLE has 4"),
         ({"op_type": 55}, "unknown layer 55"),
@@ -131,7 +131,7 @@ def test_one_input_has_one_shape(tmp_path: Path) -> None:
 
 def test_the_order_of_calls(tmp_path: Path) -> None:
     p = compiler(tmp_path / "none")
-    with pytest.raises(UsageError, match="without a net"):
+    with pytest.raises(UsageError, match="there is no net"):
         finish_bmcompiler(p)
     with pytest.raises(UsageError, match="finished"):
         double(p, "x", "y")

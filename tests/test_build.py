@@ -16,6 +16,7 @@ import pytest
 
 from firmware_sim.errors import BuildError, MissingError, UsageError
 from tests.workspaces import ROOT, add_repository_layer, environment, make_workspace, tpulayer
+from user_layers.bmcompiler.c_source import HEADERS
 from user_layers.build import builtin_artifacts, firmware_image, targets
 from user_layers.build.builtin import builtin_location
 from user_layers.build.cache import locked
@@ -44,12 +45,16 @@ INSTALLED = (
     "include/bmdef.h",
     "include/bmruntime_interface.h",
     "include/bmruntime_cpp.h",
+    "include/bmcompiler_if.h",
+    "include/bmcompiler_op_code.h",
+    "include/bmcompiler_defs.h",
+    "lib/libbmcompiler.so",
     "lib/libbmlib.so",
     "lib/libbmrt.so",
     "bin/load_firmware",
 )
 IMAGES = ("firmware_tcm.bin", "firmware_ddr.bin", "firmware.elf")
-HOST = (*HOST_HEADERS, "libbmlib.so", "libbmrt.so", "load_firmware")
+HOST = (*HOST_HEADERS, *HEADERS, "libbmcompiler.so", "libbmlib.so", "libbmrt.so", "load_firmware")
 
 
 def build(ws: Workspace) -> BuildResult:

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROTOCOL 4 /* PROTOCOL of host_server.py */
 #define DEVICES 64 /* numbers that may be asked for; every handle is a device of its own */
 
 enum { OP_MALLOC = 1, OP_FREE, OP_WRITE, OP_READ, OP_COPY, OP_LOAD, OP_LAUNCH, OP_START, OP_SYNC };
@@ -105,7 +104,7 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     pthread_mutex_unlock(&live_lock);
     uint64_t protocol = 0;
     bm_status_t status = connection_reply(&h->server, &(question){.value = &protocol}); /* it is ready */
-    if (status == BM_SUCCESS && protocol != PROTOCOL) {
+    if (status == BM_SUCCESS && protocol != CONNECTION_PROTOCOL) {
         fprintf(stderr, "bmlib: libbmlib.so and the toolkit it starts are of different versions; "
                         "build_layers again\n");
         status = BM_ERR_DEVNOTREADY;

@@ -11,6 +11,8 @@
 
 #include "bmlib_runtime.h"
 
+#define CONNECTION_PROTOCOL 4 /* PROTOCOL of host_server.py */
+
 typedef struct {
     uint32_t op, text_bytes;
     uint64_t a, b, c;

@@ -36,6 +36,7 @@ FIRMWARE_DEFINES = (
 FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
 _BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
 _BMLIB = ("bmlib", "connection")  # files of sdk/host, by library
+_CALLS = "bmcompiler_calls.c"
 _KEEP = 6  # builds of the built-in part in the cache; older ones are removed
 
 
@@ -77,6 +78,18 @@ class Builtin:
     def bmrt(self) -> Path:
         """libbmrt.so: nets of bmodels for the host's programs, on top of libbmlib.so."""
         return self.directory / "libbmrt.so"
+
+    @property
+    def bmcompiler(self) -> Path:
+        """libbmcompiler.so: the compiler for the host's programs, on top of libbmlib.so."""
+        return self.directory / "libbmcompiler.so"
+
+    @property
+    def bmcompiler_headers(self) -> list[Path]:
+        """Its headers."""
+        from user_layers.bmcompiler.c_source import HEADERS
+
+        return [self.directory / name for name in HEADERS]
 
     @property
     def load_firmware(self) -> Path:
@@ -147,7 +160,9 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
 
 def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     from firmware_sim.isa.c_header import c_header
+    from user_layers.bmcompiler import c_source
     from user_layers.codegen import generate
+    from user_layers.codegen.generate import sdk_types
     from user_layers.scan import scan_layers
 
     sdk = sdk_dir()
@@ -162,7 +177,12 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         op_base=FIRMWARE_OP_BASE,
     )
     generate(table, folder, prefix="bmbuiltin")
-    write_atomic(folder / "bm1684_fields.h", c_header())
+    generated = c_source.headers(sdk_types()) | {
+        "bm1684_fields.h": c_header(),
+        _CALLS: c_source.calls_source(),
+    }
+    for name, text in generated.items():
+        write_atomic(folder / name, text)
 
     ninja = NinjaFile(folder, folder)
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
@@ -192,7 +212,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         ninja.archive(arm_compiler(), built.libtpufw_arm, arm),
         link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
         ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
-        *host_programs(ninja, toolchain.c, built, includes),
+        *host_programs(ninja, toolchain.c, built, folder, includes),
     ]
     return ninja, outputs
 
@@ -218,18 +238,23 @@ def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[
 
 
 def host_programs(
-    ninja: NinjaFile, compiler: Compiler, place: Builtin, includes: Sequence[Path]
+    ninja: NinjaFile, compiler: Compiler, place: Builtin, generated: Path, includes: Sequence[Path]
 ) -> list[Path]:
-    """Statements for libbmlib.so, libbmrt.so and load_firmware in the folder of `place`."""
+    """Statements for libbmlib.so, libbmrt.so, libbmcompiler.so and load_firmware in the folder of `place`.
+    generated: the folder with the built-in part's generated files."""
     sdk = sdk_dir()
-    sources = c_sources(sdk / "host")
-    for library, names, uses in ((place.bmlib, _BMLIB, None), (place.bmrt, ("bmrt",), place.bmlib)):
+    sources = [*c_sources(sdk / "host"), generated / _CALLS]
+    libraries = {place.bmlib: _BMLIB, place.bmrt: ("bmrt",), place.bmcompiler: ("bmcompiler",)}
+    for library, names in libraries.items():
         own = [path for path in sources if path.name.startswith(names)]
-        objects = ninja.objects(Objects(compiler, own, includes, library.stem.removeprefix("lib")))
+        uses = place.bmlib if library != place.bmlib else None
+        objects = ninja.objects(
+            Objects(compiler, own, [*includes, sdk / "host"], library.stem.removeprefix("lib"))
+        )
         ninja.shared(compiler, library, objects, uses=uses)
     tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
     ninja.executable(compiler, place.load_firmware, tools, place.bmlib, "$ORIGIN/../lib")
-    return [place.bmlib, place.bmrt, place.load_firmware]
+    return [*libraries, place.load_firmware]
 
 
 def _plain(compiler: Compiler) -> Compiler:

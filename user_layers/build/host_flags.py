@@ -5,7 +5,7 @@ from __future__ import annotations
 from firmware_sim.errors import MissingError
 from user_layers.workspace import Workspace
 
-LIBRARIES = ("bmrt", "bmlib")  # in the order of linking
+LIBRARIES = ("bmcompiler", "bmrt", "bmlib")  # in the order of linking
 
 
 def compile_flags(ws: Workspace) -> list[str]:

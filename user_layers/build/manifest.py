@@ -28,7 +28,8 @@ def toolkit_files() -> list[Path]:
     """The files of the toolkit that decide what a build produces: the firmware's C and the generators."""
     package = Path(__file__).resolve().parent.parent
     chip = package.parent / "firmware_sim"
-    folders = [sdk_dir(), package / "build", package / "codegen", package / "scan", chip / "isa"]
+    parts = ("bmcompiler", "build", "codegen", "scan")
+    folders = [sdk_dir(), *(package / name for name in parts), chip / "isa"]
     found = [chip / "chip.py", package / "__init__.py"]
     for folder in folders:
         for base, names, files in os.walk(folder):

@@ -324,11 +324,15 @@ def _same(source: Path, target: Path) -> bool:
     return (new.st_size, new.st_mtime_ns, new.st_mode) == (old.st_size, old.st_mtime_ns, old.st_mode)
 
 
-def _host_library(host: Builtin, install: Path) -> list[tuple[Path, Path]]:
-    """libbmlib.so, libbmrt.so and their headers, for host programs in C and C++, and one that uses them."""
-    headers = [sdk_dir() / "include" / name for name in HOST_HEADERS]
+def _host_library(host: Builtin, builtin: Builtin, install: Path) -> list[tuple[Path, Path]]:
+    """The libraries and headers for host programs in C and C++, and a program that uses them.
+
+    host: those built for the host; builtin: for this machine.
+    """
+    headers = [*(sdk_dir() / "include" / name for name in HOST_HEADERS), *builtin.bmcompiler_headers]
+    libraries = (host.bmlib, host.bmrt, host.bmcompiler)
     return [
-        *((path, install / "lib" / path.name) for path in (host.bmlib, host.bmrt)),
+        *((path, install / "lib" / path.name) for path in libraries),
         (host.load_firmware, install / "bin" / host.load_firmware.name),
         *((path, install / "include" / path.name) for path in headers),
     ]
@@ -391,7 +395,7 @@ class _Plan:
         if cross is not toolchain:
             host = Builtin(out / "host")
             includes = [builtin.directory, sdk_dir() / "include"]
-            programs = host_programs(ninja, cross.c, host, includes)
+            programs = host_programs(ninja, cross.c, host, builtin.directory, includes)
             # the compiler on this machine asks the descriptors too
             self.early.append(
                 ninja.shared(
@@ -411,7 +415,7 @@ class _Plan:
             (plugin, ws.plugin),
             (ws.generated_dir / "bmtpu.h", ws.bmtpu_header),
             (self.launcher, ws.launcher),
-            *_host_library(host, ws.install_dir),
+            *_host_library(host, builtin, ws.install_dir),
         ]
         self.sources = [*device.sources, *kernels.sources, *host_sources]
         self.folders = [ws.device_dir, ws.host_dir, ws.include_dir]
@@ -469,7 +473,7 @@ def _build_bmkernel(
             built, done = sanitized_firmware(project, build_dir, [group], builtin, toolchain.c, report)
             result.commands += done
         images = [(path, installed.parent / path.name) for path in write_images(program, out)]
-        _install([(built, installed), *images, *_host_library(builtin, project / "install")], result)
+        _install([(built, installed), *images, *_host_library(builtin, builtin, project / "install")], result)
         manifest.finish(
             state,
             started,

@@ -48,7 +48,7 @@ def generate(table: LayerTable, out_dir: Path, *, prefix: str = "bmtpu") -> list
         "op_enum": op_enum,
         "layers": table.layers,
         "declarations": [d for d in needs if d.key != SDK_TYPES_KEY],
-        "sdk_types": _sdk_types() if any(d.key == SDK_TYPES_KEY for d in needs) else "",
+        "sdk_types": sdk_types() if any(d.key == SDK_TYPES_KEY for d in needs) else "",
         "params": list({x.param.c_type: x.param for x in table.layers}.values()),
         "prototypes": _prototypes(table.layers),
         "includes": _includes(table),
@@ -101,7 +101,7 @@ def _includes(table: LayerTable) -> list[str]:
     return sorted(f.relative_to(table.host_dir).as_posix() for f in files)
 
 
-def _sdk_types() -> str:
+def sdk_types() -> str:
     """The enums shared with the layer headers, guarded there by the same macro."""
     path = sdk_dir() / "include" / "bmcompiler_tpulayer_device.h"
     m = _SDK_TYPES.search(path.read_text(encoding="utf-8"))

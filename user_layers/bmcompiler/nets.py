@@ -1,0 +1,735 @@
+"""Functions that add convolutions, pools, matrix products, reductions and what normalizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from firmware_sim.errors import UsageError
+from user_layers.bmcompiler import codes
+from user_layers.bmcompiler.arithmetic import between_unary, of_channels, tensor_or_const
+from user_layers.bmcompiler.calls import Floats, InputShape, Ints, OutputShape, Shapes, Texts, Unread, vendor
+from user_layers.bmcompiler.movement import axis_of, field, reshape, reshape_param
+from user_layers.bmcompiler.session import BMCompiler
+from user_layers.onnx.convert_elementwise import BINARY
+from user_layers.onnx.resize import Resize
+
+ConvWeights = Annotated[ArrayLike, Floats("output_shape[1]", "input_shape[1]", "kh", "kw", per="groups")]
+OutputBias = Annotated[ArrayLike | None, Floats("output_shape[1]", when="have_bias")]
+
+
+def _planes(shape: Sequence[int], what: str) -> None:
+    if len(shape) != 4:
+        raise UsageError(f"{what} {list(shape)} has {len(shape)} dimensions; four are needed, [N, C, H, W]")
+
+
+# ---- convolutions ----
+
+
+def _conv(
+    p: BMCompiler, source: str, input_shape: Sequence[int], output_shape: Sequence[int], output: str,
+    name: str | None, weight: tuple[str | None, ArrayLike], bias: tuple[str | None, ArrayLike | None],
+    window: dict[str, int],
+) -> None:  # fmt: skip
+    _planes(input_shape, "input_shape")
+    _planes(output_shape, "output_shape")
+    groups = window["groups"]
+    extents = (output_shape[1], input_shape[1] // groups, window["kernel_h"], window["kernel_w"])
+    values = np.reshape(weight[1], extents)
+    inputs = [p.use(source, input_shape), p.const(values, weight[0] or f"{output}:weight")]
+    if bias[1] is not None:
+        inputs.append(p.const(np.asarray(bias[1]), bias[0] or f"{output}:bias"))
+    p.layer("TPU_CONV", inputs, window, output, [output_shape], name)
+
+
+def _window(
+    groups: int, kernel: Sequence[int], pads: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> dict[str, int]:
+    """Fields of TPU_CONV and TPU_DECONV; pads: top, bottom, left, right."""
+    if groups < 1:
+        raise UsageError(f"groups is {groups}")
+    sides = zip(("top", "bottom", "left", "right"), pads, strict=True)
+    found = {"groups": groups} | {f"pad_{side}": pad for side, pad in sides}
+    for what, pair in (("kernel", kernel), ("stride", stride), ("dilation", dilation)):
+        found |= {f"{what}_h": pair[0], f"{what}_w": pair[1]}
+    return found
+
+
+@vendor
+def add_conv_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    layer_name: str | None,
+    weight: ConvWeights,
+    bias: OutputBias,
+    kh: int,
+    kw: int,
+    groups: int,
+    pad_h_up: int,
+    pad_h_down: int,
+    pad_w_left: int,
+    pad_w_right: int,
+    stride_h: int,
+    stride_w: int,
+    dh: int,
+    dw: int,
+    have_bias: int,
+) -> None:
+    """A convolution of [N, C, H, W].
+
+    weight: [output channels, channels / groups, kh, kw]; dh, dw: dilation, 1 is none.
+    """
+    pads = (pad_h_up, pad_h_down, pad_w_left, pad_w_right)
+    window = _window(groups, (kh, kw), pads, (stride_h, stride_w), (dh, dw))
+    plain = (None, weight), (None, bias)
+    _conv(p_bmcpl, input_name, input_shape, output_shape, output_name, layer_name, *plain, window)
+
+
+@vendor
+def add_conv_layer_v2(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    weight_name: str | None,
+    weight: ConvWeights,
+    bias_name: str | None,
+    bias: OutputBias,
+    kh: int,
+    kw: int,
+    groups: int,
+    pad_h_up: int,
+    pad_h_down: int,
+    pad_w_left: int,
+    pad_w_right: int,
+    stride_h: int,
+    stride_w: int,
+    dh: int,
+    dw: int,
+    have_bias: int,
+) -> None:
+    """add_conv_layer, with names for the constants."""
+    pads = (pad_h_up, pad_h_down, pad_w_left, pad_w_right)
+    window = _window(groups, (kh, kw), pads, (stride_h, stride_w), (dh, dw))
+    named = (weight_name, weight), (bias_name, bias)
+    _conv(p_bmcpl, input_name, input_shape, output_shape, output_name, None, *named, window)
+
+
+@vendor
+def add_deconv_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    layer_name: str | None,
+    weight: ConvWeights,
+    bias: OutputBias,
+    kh: int,
+    kw: int,
+    groups: int,
+    pad_h_up: int,
+    pad_h_down: int,
+    pad_w_left: int,
+    pad_w_right: int,
+    stride_h: int,
+    stride_w: int,
+    dh: int,
+    dw: int,
+    have_bias: int,
+) -> None:
+    """A transposed convolution of [N, C, H, W].
+
+    weight: [channels, output channels / groups, kh, kw]; rows and columns of output_shape beyond what
+    the windows reach follow at the end.
+    """
+    _planes(input_shape, "input_shape")
+    _planes(output_shape, "output_shape")
+    pads = (pad_h_up, pad_h_down, pad_w_left, pad_w_right)
+    window = _window(groups, (kh, kw), pads, (stride_h, stride_w), (dh, dw))
+    for axis, side in ((2, "h"), (3, "w")):
+        cut = sum(pads[:2] if side == "h" else pads[2:])
+        reach = (window[f"kernel_{side}"] - 1) * window[f"dilation_{side}"] + 1
+        made = (input_shape[axis] - 1) * window[f"stride_{side}"] + reach - cut
+        window[f"output_pad_{side}"] = output_shape[axis] - made
+        if output_shape[axis] < made:
+            raise UsageError(
+                f"output_shape {list(output_shape)} has {side} {output_shape[axis]}, it is {made}"
+            )
+    values = np.reshape(weight, (input_shape[1], output_shape[1] // groups, kh, kw))
+    inputs = [p_bmcpl.use(input_name, input_shape)]
+    inputs.append(p_bmcpl.const(values, f"{output_name}:weight"))
+    if bias is not None:
+        inputs.append(p_bmcpl.const(np.asarray(bias), f"{output_name}:bias"))
+    p_bmcpl.layer("TPU_DECONV", inputs, window, output_name, [output_shape], layer_name)
+
+
+# ---- pools ----
+
+
+def _pool(
+    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str, name: str | None,
+    *, kernel: Sequence[int], pads: Sequence[int], stride: Sequence[int],
+    average: int, count_pad: int, whole: int,
+) -> None:  # fmt: skip
+    _planes(shape, "input_shape")
+    _planes(wanted, "output_shape")
+    if whole:
+        kernel, stride, pads = (1, 1), (1, 1), (0, 0, 0, 0)
+    param = _window(1, kernel, pads, stride, (1, 1))
+    del param["groups"]
+    param |= {
+        "mode": int(bool(average)),
+        "whole": int(bool(whole)),
+        "count_include_pad": int(bool(count_pad)),
+    }
+    for axis, side, end in ((2, "h", "bottom"), (3, "w", "right")):
+        room = shape[axis] + sum(pads[:2] if side == "h" else pads[2:])
+        needed = (wanted[axis] - 1) * param[f"stride_{side}"] + param[f"kernel_{side}"]
+        param[f"extra_{end}"] = 0 if whole else max(0, needed - room)
+    p.layer("TPU_POOL", [p.use(source, shape)], param, output, [wanted], name)
+
+
+@vendor
+def add_pooling_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_number: int,
+    output_shape: Annotated[Sequence[Sequence[int]], Shapes("output_number", "output_shape_dim")],
+    output_shape_dim: Annotated[Sequence[int], Ints("output_number")],
+    output_name: Annotated[Sequence[str], Texts("output_number")],
+    kh: int,
+    kw: int,
+    up_pad_h: int,
+    down_pad_h: int,
+    left_pad_w: int,
+    right_pad_w: int,
+    stride_h: int,
+    stride_w: int,
+    is_avg_pooling: int,
+    avg_pooling_mode: int,
+    is_global_pooling: int,
+    out_ceil_mode: int,
+    layer_name: str | None,
+    coeff_mask: Annotated[None, Unread("const float *")],
+) -> None:
+    """The maximum, or the average, of windows of [N, C, H, W].
+
+    avg_pooling_mode 0: pads count, 1: they do not. is_global_pooling: the window is the whole plane.
+    Whether a last window that is not complete counts (out_ceil_mode) is seen from output_shape.
+    output_number is 1: indices of the maxima are not computed.
+    """
+    if output_number != 1:
+        raise UsageError(f"output_number is {output_number}; 1 is computed")
+    _pool(
+        p_bmcpl, input_name, input_shape, output_shape[0], output_name[0], layer_name, kernel=(kh, kw),
+        pads=(up_pad_h, down_pad_h, left_pad_w, right_pad_w), stride=(stride_h, stride_w),
+        average=is_avg_pooling, count_pad=int(avg_pooling_mode == 0), whole=is_global_pooling,
+    )  # fmt: skip
+
+
+@vendor
+def add_pooling_tf_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    kh: int,
+    kw: int,
+    up_pad_h: int,
+    down_pad_h: int,
+    left_pad_w: int,
+    right_pad_w: int,
+    stride_h: int,
+    stride_w: int,
+    is_avg_pooling: int,
+) -> None:
+    """add_pooling_layer as TensorFlow has it: pads do not count in averages."""
+    _pool(
+        p_bmcpl, input_name, input_shape, output_shape, output_name, None, kernel=(kh, kw),
+        pads=(up_pad_h, down_pad_h, left_pad_w, right_pad_w), stride=(stride_h, stride_w),
+        average=is_avg_pooling, count_pad=0, whole=0,
+    )  # fmt: skip
+
+
+# ---- resizing ----
+
+_COORDINATES = ("align_corners", "asymmetric", "asymmetric", "asymmetric", "pytorch_half_pixel", "asymmetric")
+_NEAREST = (2, 3, 5)  # platform_sp
+
+
+def _resize(
+    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str,
+    *, coordinates: str, mode: str,
+) -> None:  # fmt: skip
+    _planes(shape, "input_shape")
+    _planes(wanted, "output_shape")
+    made = p.use(source, shape)
+    nearest = "round_prefer_floor" if coordinates == "align_corners" else "floor"
+    steps = [d for d in (2, 3) if shape[d] != wanted[d]]
+    if not steps:
+        p.layer("TPU_COPY", [made], {"reserved": 0}, output, [wanted])
+    for d in steps:
+        plan = Resize(shape[d], wanted[d], mode=mode, coordinates=coordinates, nearest=nearest)
+        gathered = plan.gathered()
+        constants = list(plan.taps()) if gathered is None else [gathered]
+        names = [made, *(p.const(values, f"{output}:taps") for values in constants)]
+        op, param = (
+            ("TPU_RESIZE", {"axis": d}) if gathered is None else ("TPU_GATHER", {"axis": d, "scalar": 0})
+        )
+        if d == steps[-1]:
+            p.layer(op, names, param, output, [wanted])
+        else:
+            made = p.between(op, names, param, output)
+
+
+def _platform(platform_sp: int, pad_beg: int, pad_end: int) -> tuple[str, str]:
+    """Coordinates and mode of Resize."""
+    if not 0 <= platform_sp < len(_COORDINATES):
+        raise UsageError(f"platform_sp is {platform_sp}; it is 0 to {len(_COORDINATES) - 1}")
+    if pad_beg or pad_end:
+        raise UsageError(f"pad_beg is {pad_beg} and pad_end {pad_end}; only 0 is computed")
+    return _COORDINATES[platform_sp], "nearest" if platform_sp in _NEAREST else "linear"
+
+
+@vendor
+def add_interp_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    pad_beg: int,
+    pad_end: int,
+    platform_sp: int,
+) -> None:
+    """[N, C, H, W] of another height and width.
+
+    platform_sp 0: linear, corners on corners (Caffe), 1: linear from x / scale (TensorFlow), 4: linear
+    between centres (PyTorch); 2, 3, 5: the element at x / scale rounded down. pad_beg and pad_end must
+    be 0.
+    """
+    coordinates, mode = _platform(platform_sp, pad_beg, pad_end)
+    _resize(p_bmcpl, input_name, input_shape, output_shape, output_name, coordinates=coordinates, mode=mode)
+
+
+@vendor
+def add_interp_layer_v2(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    shape_is_fixed: int,
+    output_shape: Annotated[Sequence[int] | None, Ints("output_shape_dim")],
+    output_shape_dim: int,
+    output_shape_name: str | None,
+    output_name: str,
+    pad_beg: int,
+    pad_end: int,
+    align_corners: int,
+    half_pixel_centers: int,
+    platform_sp: int,
+) -> None:
+    """add_interp_layer, where align_corners or half_pixel_centers, if not 0, replaces the coordinates of
+    platform_sp.
+
+    shape_is_fixed must be 1. (Older versions of the vendor's header have neither of these two
+    parameters.)
+    """
+    if not shape_is_fixed or output_shape is None:
+        raise UsageError("the shape is a tensor; give output_shape, and shape_is_fixed as 1")
+    if align_corners and half_pixel_centers:
+        raise UsageError("align_corners and half_pixel_centers exclude each other")
+    coordinates, mode = _platform(platform_sp, pad_beg, pad_end)
+    if align_corners or half_pixel_centers:
+        coordinates = "align_corners" if align_corners else "half_pixel"
+    _resize(p_bmcpl, input_name, input_shape, output_shape, output_name, coordinates=coordinates, mode=mode)
+
+
+@vendor
+def add_upsample_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    size: int,
+) -> None:
+    """Each element of a plane size x size times."""
+    if len(input_shape) == 4 and [n * size for n in input_shape[2:]] != list(output_shape[2:]):
+        raise UsageError(f"size is {size}, but {list(input_shape)} becomes {list(output_shape)}")
+    _resize(
+        p_bmcpl, input_name, input_shape, output_shape, output_name, coordinates="asymmetric", mode="nearest"
+    )
+
+
+# ---- matrix products ----
+
+
+@vendor
+def add_fc_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    layer_name: str | None,
+    num_input_neuron: int,
+    num_output_neuron: int,
+    weight: Annotated[ArrayLike, Floats("num_input_neuron", "num_output_neuron")],
+    bias: Annotated[ArrayLike | None, Floats("num_output_neuron", when="have_bias")],
+    have_bias: int,
+    weight_col_is_in_neruon_num: int,
+) -> None:
+    """x * weight + bias, where x is seen as [M, num_input_neuron].
+
+    weight: [num_input_neuron, num_output_neuron], or transposed when weight_col_is_in_neruon_num is not
+    0.
+    """
+    k, n = num_input_neuron, num_output_neuron
+    values = np.reshape(weight, (n, k)).T if weight_col_is_in_neruon_num else np.reshape(weight, (k, n))
+    constants = [p_bmcpl.const(np.ascontiguousarray(values), f"{output_name}:weight")]
+    if bias is not None:
+        constants.append(p_bmcpl.const(np.asarray(bias), f"{output_name}:bias"))
+    source = p_bmcpl.use(input_name, input_shape)
+    _rows(p_bmcpl, source, input_shape, output_shape, output_name, layer_name, constants, k, n, 0)
+
+
+def _rows(
+    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str, name: str | None,
+    others: Sequence[str], k: int, n: int, turned: int,
+) -> None:  # fmt: skip
+    """x [M, k] * another [k, n] (turned: [n, k]), reshaped before and after as the shapes given ask for."""
+    count = math.prod(shape)
+    if k < 1 or count % k:
+        raise UsageError(
+            f"num_input_neuron is {k}, which does not divide the {count} elements of {list(shape)}"
+        )
+    rows = count // k
+    if list(shape) != [rows, k]:
+        made = p.fresh(f"{output}:rows")
+        reshape(p, source, shape, made, [rows, k])
+        source = made
+    param = {"trans_a": 0, "trans_b": turned, "alpha": 1.0}
+    if list(wanted) == [rows, n]:
+        p.layer("TPU_MATMUL", [source, *others], param, output, [wanted], name)
+        return
+    made = p.between("TPU_MATMUL", [source, *others], param, output)
+    reshape(p, made, [rows, n], output, wanted)
+
+
+@vendor
+def add_fc_weight_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    layer_name: str | None,
+    weight_shape: Annotated[Sequence[int], Ints("weight_shape_dim")],
+    weight_shape_dim: int,
+    weight_name: str,
+    num_input_neuron: int,
+    bias: Annotated[ArrayLike | None, Floats("prod(weight_shape)", per="num_input_neuron", when="have_bias")],
+    have_bias: int,
+    weight_col_is_in_neruon_num: int,
+) -> None:
+    """add_fc_layer with a tensor [num_input_neuron, output neurons] (or transposed) as the weight."""
+    k, turned = num_input_neuron, int(bool(weight_col_is_in_neruon_num))
+    if len(weight_shape) != 2 or weight_shape[1 if turned else 0] != k:
+        raise UsageError(f"weight_shape is {list(weight_shape)}, and num_input_neuron {k}")
+    source = p_bmcpl.use(input_name, input_shape)
+    others = [p_bmcpl.use(weight_name, weight_shape)]
+    if bias is not None:
+        others.append(p_bmcpl.const(np.asarray(bias), f"{output_name}:bias"))
+    n = weight_shape[0 if turned else 1]
+    _rows(p_bmcpl, source, input_shape, output_shape, output_name, layer_name, others, k, n, turned)
+
+
+@vendor
+def add_batch_matmul_layer(
+    p_bmcpl: BMCompiler,
+    input0_name: str | None,
+    input0_shape: Annotated[Sequence[int], Ints("input0_shape_dim")],
+    input0_shape_dim: int,
+    input0_is_const: int,
+    input0_data: Annotated[ArrayLike | None, Floats("prod(input0_shape)", when="input0_is_const")],
+    input1_name: str | None,
+    input1_shape: Annotated[Sequence[int], Ints("input1_shape_dim")],
+    input1_shape_dim: int,
+    input1_is_const: int,
+    input1_data: Annotated[ArrayLike | None, Floats("prod(input1_shape)", when="input1_is_const")],
+    output_name: str,
+) -> None:
+    """Products of the matrices in the last two dimensions; the dimensions before are broadcast."""
+    names = [
+        tensor_or_const(p_bmcpl, input0_name, input0_shape, input0_data, input0_is_const),
+        tensor_or_const(p_bmcpl, input1_name, input1_shape, input1_data, input1_is_const),
+    ]
+    p_bmcpl.layer("TPU_MATMUL", names, {"trans_a": 0, "trans_b": 0, "alpha": 1.0}, output_name)
+
+
+# ---- softmax and reductions ----
+
+
+def _softmax(
+    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str,
+    *, sizes: tuple[int, int, int], log: int,
+) -> None:  # fmt: skip
+    """sizes:
+
+    outer, own, inner. Over one dimension where they are that dimension's, else over a reshaped tensor.
+    """
+    outer, own, inner = sizes
+    p.use(source, shape)
+    param = {"axis": 1, "flatten": 0, "log": log}
+    for d in range(len(shape)):
+        if (math.prod(shape[:d]), shape[d], math.prod(shape[d + 1 :])) == sizes:
+            p.layer("TPU_SOFTMAX", [source], param | {"axis": d}, output, [wanted])
+            return
+    if min(sizes) < 1 or outer * own * inner != math.prod(shape):
+        raise UsageError(
+            f"outer_num {outer} * softmax_dim {own} * inner_num {inner} is not the number of elements of "
+            f"{list(shape)}"
+        )
+    apart = p.between("TPU_RESHAPE", [source], reshape_param(sizes), output)
+    made = p.between("TPU_SOFTMAX", [apart], param, output)
+    p.layer("TPU_RESHAPE", [made], reshape_param(wanted), output, [wanted])
+
+
+@vendor
+def add_softmax_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    inner_num: int,
+    outer_num: int,
+    softmax_dim: int,
+) -> None:
+    """Softmax of x seen as [outer_num, softmax_dim, inner_num], over the middle dimension."""
+    sizes = (outer_num, softmax_dim, inner_num)
+    _softmax(p_bmcpl, input_name, input_shape, output_shape, output_name, sizes=sizes, log=0)
+
+
+@vendor
+def add_log_softmax_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    inner_num: int,
+    outer_num: int,
+    softmax_dim: int,
+) -> None:
+    """The logarithm of add_softmax_layer."""
+    sizes = (outer_num, softmax_dim, inner_num)
+    _softmax(p_bmcpl, input_name, input_shape, output_shape, output_name, sizes=sizes, log=1)
+
+
+# REDUCE_... of TPU_REDUCE for BmReduceType.
+_REDUCTIONS = {
+    codes.REDUCE_SUM: 0,
+    codes.REDUCE_MEAN: 1,
+    codes.REDUCE_MAX: 2,
+    codes.REDUCE_MIN: 3,
+    codes.REDUCE_PROD: 4,
+}
+_SUM_OF_SQUARES = 7
+
+
+def _reduce_param(kind: int, axes: Sequence[int], keep: int) -> dict[str, object]:
+    return {"kind": kind, "keep_dims": keep, "axes_num": len(axes), "axes": field(axes)}
+
+
+def _reduction(reduce_method: int) -> int:
+    if reduce_method not in _REDUCTIONS:
+        names = ", ".join(codes.code_name("BmReduceType", code) for code in _REDUCTIONS)
+        raise UsageError(
+            f"no layer computes reduce_method {codes.code_name('BmReduceType', reduce_method)}",
+            hint=f"there are {names}",
+        )
+    return _REDUCTIONS[reduce_method]
+
+
+@vendor
+def add_reduce_full_layer(
+    p_bmcpl: BMCompiler,
+    input_name: str,
+    output_name: str,
+    input_shape: Annotated[Sequence[int], Ints("input_dims")],
+    input_dims: int,
+    axis_list: Annotated[Sequence[int] | None, Ints("axis_num")],
+    axis_num: int,
+    reduce_method: int,
+    need_keep_dims: int,
+) -> None:
+    """Sum, mean, maximum, minimum or product over dimensions (axis_num 0:
+
+    all), reduce_method: BmReduceType of bmcompiler_op_code.h without ALL and ANY.
+    """
+    axes = [axis_of(axis, len(input_shape)) for axis in axis_list or ()]
+    param = _reduce_param(_reduction(reduce_method), axes, int(bool(need_keep_dims)))
+    p_bmcpl.layer("TPU_REDUCE", [p_bmcpl.use(input_name, input_shape)], param, output_name)
+
+
+@vendor
+def add_reduce_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    reduce_method: int,
+) -> None:
+    """A reduction of [N, C, H, W]:
+
+    the low 16 bits of reduce_method are BmReduceType, the others 0: over N, H and W, 1: over W.
+    """
+    _planes(input_shape, "input_shape")
+    where = reduce_method >> 16
+    if where not in (0, 1):
+        raise UsageError(f"reduce_method is {reduce_method:#x}; its upper bits are 0 (N, H, W) or 1 (W)")
+    axes = [3] if where else [0, 2, 3]
+    param = _reduce_param(_reduction(reduce_method & 0xFFFF), axes, int(len(output_shape) == 4))
+    source = p_bmcpl.use(input_name, input_shape)
+    if len(output_shape) in (4, 4 - len(axes)):
+        p_bmcpl.layer("TPU_REDUCE", [source], param, output_name, [output_shape])
+        return
+    made = p_bmcpl.between("TPU_REDUCE", [source], param, output_name)
+    p_bmcpl.layer("TPU_RESHAPE", [made], reshape_param(output_shape), output_name, [output_shape])
+
+
+@vendor
+def add_arg_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    axis: int,
+    method: int,
+) -> None:
+    """Where along an axis the largest number stands (method 1:
+
+    the smallest), the first of equal ones; int32.
+    """
+    if method not in (0, 1):
+        raise UsageError(f"method is {method}; it is 0 (largest) or 1 (smallest)")
+    keep = int(len(output_shape) == len(input_shape))
+    param = {"axis": axis_of(axis, len(input_shape)), "keep_dims": keep, "select_last": 0, "smallest": method}
+    source = p_bmcpl.use(input_name, input_shape)
+    p_bmcpl.layer("TPU_ARG", [source], param, output_name, [output_shape])
+
+
+@vendor
+def add_topk_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    k: int,
+    dim: int,
+    output_shape: Annotated[Sequence[Sequence[int]], Shapes("2", "output_shape_dim")],
+    output_shape_dim: Annotated[Sequence[int], Ints("2")],
+    output_name: Annotated[Sequence[str], Texts("2")],
+) -> None:
+    """The k largest numbers along a dimension, falling, and where they stand (int32): two outputs."""
+    param = {"axis": axis_of(dim, len(input_shape), "dim"), "k": k, "smallest": 0}
+    source = p_bmcpl.use(input_name, input_shape)
+    p_bmcpl.layer("TPU_TOPK", [source], param, output_name, output_shape)
+
+
+# ---- what normalizes ----
+
+
+@vendor
+def add_lrn_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    alpha_: float,
+    size_: int,
+    beta_: float,
+    k_: float,
+) -> None:
+    """x / (k_ + alpha_ / size_ * the sum of squares of size_ channels around it) ^ beta_."""
+    param = {"size": size_, "alpha": alpha_, "beta": beta_, "bias": k_}
+    source = p_bmcpl.use(input_name, input_shape)
+    p_bmcpl.layer("TPU_LRN", [source], param, output_name, [output_shape])
+
+
+@vendor
+def add_normalize_layer(
+    p_bmcpl: BMCompiler,
+    input_shape: InputShape,
+    input_shape_dim: int,
+    input_name: str,
+    output_shape: OutputShape,
+    output_shape_dim: int,
+    output_name: str,
+    layer_name: str | None,
+    across_spatial: int,
+    channel_shared: int,
+    scale_data: Annotated[ArrayLike, Floats("input_shape[1]", single="channel_shared")],
+    eps: float,
+) -> None:
+    """x / sqrt(the sum of its squares over the channels + eps) * scale, the scale one number or one for each
+    channel; across_spatial:
+
+    the sum is over everything but N.
+    """
+    rank = len(input_shape)
+    axes = list(range(1, rank)) if across_spatial else [1]
+    p, x = p_bmcpl, p_bmcpl.use(input_name, input_shape)
+    total = p.between("TPU_REDUCE", [x], _reduce_param(_SUM_OF_SQUARES, axes, 1), output_name)
+    more = p.fresh(f"{output_name}:eps")
+    p.graph.add_const_binary_layer(total, eps, more, codes.BINARY_ADD)
+    length = between_unary(p, more, "SQRT", output_name)
+    unit = p.between("TPU_BINARY", [x, length], {"binary_op": BINARY["DIV"]}, output_name)
+    values = np.asarray(scale_data, np.float32)
+    scale = p.const(values if channel_shared else of_channels(values, rank, 1), f"{output_name}:scale")
+    p.layer(
+        "TPU_BINARY", [unit, scale], {"binary_op": BINARY["MUL"]}, output_name, [output_shape], layer_name
+    )
