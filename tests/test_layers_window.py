@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
 from tests.window_layers import MODES, Array, Pads, close, convolution, pool, run, sample, window_param
+from user_layers.graph import BINARY_MUL, Graph
 from user_layers.toolkit import Toolkit
 
 # ---- convolution ----
@@ -163,6 +164,24 @@ def test_convolutions_in_groups_that_are_cut(toolkit: Toolkit, groups: int, stri
     y, log = run(toolkit, "TPU_CONV", x, param, consts, opt=2, around=True)
     assert "over h" in log
     close(y, convolution(2 * x, w, b, groups, stride, (1, 1), (1, 2, 1, 2)) + 1)
+
+
+@pytest.mark.parametrize("opt", [0, 2])
+@pytest.mark.parametrize("channels", [1, 2, 3])
+def test_few_channels_do_not_see_what_lies_beside_them(toolkit: Toolkit, channels: int, opt: int) -> None:
+    """The instruction is told of four channels; those that the tensor lacks held NaN before."""
+    x, w = sample(2, channels, 40, 40), sample(5, channels, 3, 3, seed=1)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", x.shape)
+    graph.add_input("z", (2, 64, 1, 65536))
+    graph.add_const("w", w)
+    graph.add_const_binary_layer("z", np.nan, "nan", BINARY_MUL)
+    param = {"groups": 1, **window_param((3, 3), (1, 1), (0, 0, 0, 0), (1, 1))}
+    graph.add_tpu_layer("TPU_CONV", ["x", "w"], param, ["y"])
+    graph.compile(opt=opt)
+    nan, y = graph.run({"x": x, "z": np.zeros((2, 64, 1, 65536), np.float32)})
+    assert np.isnan(nan).all()
+    close(y.astype(np.float32, copy=False), convolution(x, w, None, 1, (1, 1), (1, 1), (0, 0, 0, 0)))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@
 /* Inputs: x [N, IC, H, W]; constant weights [OC, IC / groups, KH, KW]; a bias of OC elements, if there is one.
  * The descriptor prepares the weights:
  * - groups == IC == OC > 1 (depthwise): [1, OC, KH, KW];
- * - otherwise [1, OC, P, KH * KW * 2] with P = (IC / groups + 1) / 2: pairs of input channels side by side, the
- *   last one filled up with zeros. */
+ * - otherwise [1, OC, P, KH * KW * 2] with P = conv_weight_pairs(): pairs of input channels side by side, filled up
+ *   with zeros. */
 __BM_PARAM__(TPU_CONV)
 typedef struct {
     int groups;

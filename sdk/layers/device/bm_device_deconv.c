@@ -5,8 +5,8 @@
 #include "okk.h"
 
 /* Inputs: x [N, IC, H, W]; constant weights [IC, OC / groups, KH, KW]; a bias of OC elements, if there is one. The
- * descriptor prepares the weights: [1, OC, P, KH * KW * 2] with P = (IC / groups + 1) / 2, pairs of input channels side
- * by side, the last one filled up with zeros, the kernel not turned.
+ * descriptor prepares the weights: [1, OC, P, KH * KW * 2] with P = conv_weight_pairs(), pairs of input channels side by
+ * side, filled up with zeros, the kernel not turned.
  * Output: (H - 1) * stride + (KH - 1) * dilation + 1 - pads + output_pad rows, columns alike. */
 __BM_PARAM__(TPU_DECONV)
 typedef struct {

@@ -14,6 +14,7 @@ typedef struct {
     dim4 input_stride; /* depthwise: the aligned one */
     dim4 output_shape; /* n, all channels, h, w */
     int groups;
+    int channels;   /* input channels of a group for the instruction: what lies beside the input's are zeros */
     bool depthwise; /* one input channel to each output channel, by the instruction for that */
     dim2 kernel, stride, dilation, insert;
     Padding pad;
@@ -86,7 +87,7 @@ static inline void conv_compute(const conv_work *w, bool taps) {
                             &w->pad, &w->stride, &w->dilation);
         return;
     }
-    const int in_c = in->c / w->groups, out_c = out->c / w->groups, pairs = divide_up(in_c, 2);
+    const int in_c = in->c / w->groups, out_c = out->c / w->groups, pairs = divide_up(w->channels, 2);
     const int size = w->kernel.h * w->kernel.w;
     const dim4 kernel_stride = {size, size * pairs, w->kernel.w, 1};
     const dim4 in_stride = w->input_stride;
@@ -94,7 +95,7 @@ static inline void conv_compute(const conv_work *w, bool taps) {
     okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
     /* The batches of a group that begins on another NPU than 0 do not lie as an instruction puts them. */
     const int rounds = w->groups > 1 ? in->n : 1;
-    const dim4 shape = {w->groups > 1 ? 1 : in->n, in_c, in->h, in->w};
+    const dim4 shape = {w->groups > 1 ? 1 : in->n, w->channels, in->h, in->w};
     for (int n = 0; n < rounds; n++) {
         for (int g = 0; g < w->groups; g++) {
             const local_addr_t input =

@@ -16,6 +16,13 @@ typedef struct {
     bool filled; /* the pads are zeros in local memory */
 } conv_problem;
 
+/* Input channels of a group as the instruction is told. It takes longer for fewer than four than for four, so three
+ * and less have zeros beside them. */
+static inline int conv_told(int groups, int in_c) { return groups == 1 && in_c < 4 ? 4 : in_c; }
+
+/* Pairs of input channels that a group's weights have. */
+static inline int conv_weight_pairs(int groups, int in_c) { return divide_up(conv_told(groups, in_c), 2); }
+
 /* Extents of the pieces, how many there are, and where the buffers lie. Output channels and input channels are
  * cut only where a piece has one group. */
 typedef struct {
@@ -27,7 +34,10 @@ typedef struct {
 
 #define CONV_LOAD_COST 230000ull /* bytes that could be moved in the time that a load takes to begin */
 
-static inline int conv_pairs(const conv_problem *p, int in_c) { return p->depthwise ? 1 : divide_up(in_c, 2); }
+/* Of a piece; pieces of fewer channels than a group has are of four at least. */
+static inline int conv_pairs(const conv_problem *p, int in_c) {
+    return p->depthwise ? 1 : in_c == p->in_c ? conv_weight_pairs(p->groups, in_c) : divide_up(in_c, 2);
+}
 
 /* Bytes per NPU of the weights of a piece. */
 static inline long long conv_weight_bytes(const conv_problem *p, const conv_plan *t) {
@@ -138,7 +148,7 @@ static inline void conv_place(const conv_problem *p, conv_plan *t) {
     }
 }
 
-/* The plan that costs least. False: not even one output element with two input channels fits. */
+/* The plan that costs least. False: not even one output element with four input channels fits. */
 static inline bool conv_make_plan(const conv_problem *p, conv_plan *best) {
     unsigned long long least = ~0ull;
     conv_plan t = {.group = p->groups, .out_c = p->out_c, .in_c = p->in_c};
@@ -151,7 +161,7 @@ static inline bool conv_make_plan(const conv_problem *p, conv_plan *best) {
         for (t.in_c = smaller(p->in_c, LOCAL_CHANNELS);; t.in_c = conv_fewer(t.in_c)) {
             if (t.in_c < p->in_c) t.in_c += t.in_c % 2; /* pairs stay together */
             conv_consider(p, t, best, &least);
-            if (t.in_c <= 2) break;
+            if (t.in_c <= 4) break;
         }
         if (t.out_c <= LOCAL_LANES) break;
     }

@@ -22,7 +22,7 @@ static inline int conv_check_inputs(int groups, const tpu_tensor_t *in, int in_n
 /* The weights are [1, OC, KH, KW] for depthwise, [1, OC, pairs of input channels, KH * KW * 2] otherwise. */
 static inline int conv_shape_result(int groups, bool depthwise, const window_axis *h, const window_axis *w,
                                     const tpu_tensor_t *in, tpu_tensor_t *out) {
-    const int rows = depthwise ? h->kernel : divide_up(in[0].shape[1] / groups, 2);
+    const int rows = depthwise ? h->kernel : conv_weight_pairs(groups, in[0].shape[1] / groups);
     const int columns = depthwise ? w->kernel : 2 * h->kernel * w->kernel;
     if (in[1].shape[0] != 1 || in[1].shape[2] != rows || in[1].shape[3] != columns) return BM_LAYER_PARAM_INVALID;
     if (h->out < 1 || w->out < 1) return BM_LAYER_PARAM_INVALID;
@@ -136,7 +136,8 @@ static inline void conv_compute_step(const conv_run *r, const conv_step *s) {
     const conv_piece e = conv_piece_of(r, s);
     conv_work work = {.output = t->output[s->out], .input = t->input[s->in], .weight = t->weight[s->weight],
                       .bias = t->bias[s->weight], .input_shape = e.input, .output_shape = e.output,
-                      .groups = e.groups, .depthwise = p->depthwise, .kernel = {p->h.kernel, p->w.kernel},
+                      .groups = e.groups, .channels = e.in_c == p->in_c ? conv_told(p->groups, e.in_c) : e.in_c,
+                      .depthwise = p->depthwise, .kernel = {p->h.kernel, p->w.kernel},
                       .stride = {p->h.stride, p->w.stride}, .dilation = {p->h.dilation, p->w.dilation},
                       .insert = {p->h.insert, p->w.insert}, .turned = p->turned,
                       .using_bias = p->bias && s->first, .result_add = !s->first};
@@ -162,11 +163,20 @@ static inline bool conv_same_weight(const conv_step *a, const conv_step *b) {
     return a->group == b->group && a->in_c == b->in_c && a->out_c == b->out_c;
 }
 
+/* Zeros in the channels beside the input's that the instruction is told of; `bytes` of each lane. */
+static inline void conv_zero_beside(const conv_problem *p, local_addr_t input, long long bytes) {
+    const int beside = conv_told(p->groups, p->in_c) - p->in_c;
+    if (p->depthwise || beside == 0) return;
+    const dim4 lines = {1, beside, (int)(bytes / LOCAL_ALIGN), LOCAL_ALIGN / 4};
+    okk_bdc_32bit_set_C(input + (local_addr_t)p->in_c * LOCAL_BYTES, (x32){.fp32 = 0}, &lines, NULL);
+}
+
 /* While one step is computed, what the next one lacks is loaded and the tile before is stored. */
 static inline void conv_run_steps(const conv_run *r) {
     const conv_plan *t = r->plan;
     const int count = t->groups * t->out_cs * t->in_cs * t->ns * t->hs * t->ws;
     conv_step loaded = {0}, computed = {0};
+    for (int i = 0; i < 2; i++) conv_zero_beside(r->problem, t->input[i], conv_input_bytes(r->problem, t));
     for (int i = 0; i <= count + 1; i++) {
         okk_parallel_start();
         conv_step next = {0};
@@ -235,6 +245,7 @@ static inline int conv_in_local(const conv_problem *p, const tpu_tensor_t *in, c
                       .input_shape = {a[0], a[1], rows.count, columns.count},
                       .output_shape = {b[0], b[1], b[2], b[3]},
                       .groups = p->groups,
+                      .channels = conv_told(p->groups, p->in_c),
                       .depthwise = p->depthwise,
                       .kernel = {p->h.kernel, p->w.kernel},
                       .stride = {p->h.stride, p->w.stride},
@@ -245,6 +256,7 @@ static inline int conv_in_local(const conv_problem *p, const tpu_tensor_t *in, c
                       .using_bias = p->bias};
     okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &piece);
     work.input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work.input_stride.h + skip_w);
+    conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(piece.n, p->in_c, piece.h, piece.w));
     conv_compute(&work, false);
     return BM_LAYER_OK;
 }

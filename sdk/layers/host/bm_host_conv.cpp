@@ -11,7 +11,7 @@ std::vector<int> ConvDescriptor::prepared_shape(int in_idx) {
     if (in_idx != 1 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
     bm_check_kernel(layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[1] * p()->groups);
     if (is_depthwise()) return {1, w[0], w[2], w[3]};
-    return {1, w[0], (w[1] + 1) / 2, 2 * w[2] * w[3]};
+    return {1, w[0], bm_kernel_pairs(p()->groups, w[1]), 2 * w[2] * w[3]};
 }
 
 void ConvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
@@ -19,7 +19,7 @@ void ConvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
     if (in_idx == 2 || is_depthwise()) return bm_keep_elements(layer().inputs[in_idx], constant, prepared);
     const float *from = static_cast<const float *>(constant);
     const int taps = w[2] * w[3], in_c = w[1];
-    bm_fill_pairs(static_cast<float *>(prepared), w[0], in_c, taps, [=](int oc, int ic) {
+    bm_fill_pairs(static_cast<float *>(prepared), w[0], in_c, bm_kernel_pairs(p()->groups, in_c), taps, [=](int oc, int ic) {
         return from + (static_cast<std::size_t>(oc) * static_cast<std::size_t>(in_c) + static_cast<std::size_t>(ic)) *
                           static_cast<std::size_t>(taps);
     });

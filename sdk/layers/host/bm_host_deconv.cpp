@@ -46,7 +46,7 @@ std::vector<int> DeconvDescriptor::prepared_shape(int in_idx) {
     if (in_idx == 0 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
     if (in_idx == 2) return bm_reshaped(t, {1, w[1] * p()->groups, 1, 1});
     bm_check_kernel(layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[0]);
-    return {1, w[1] * p()->groups, (w[0] / p()->groups + 1) / 2, 2 * w[2] * w[3]};
+    return {1, w[1] * p()->groups, bm_kernel_pairs(p()->groups, w[0] / p()->groups), 2 * w[2] * w[3]};
 }
 
 void DeconvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
@@ -54,7 +54,8 @@ void DeconvDescriptor::prepare(int in_idx, const void *constant, void *prepared)
     const bm_shape &w = layer().inputs[1].shape;
     const float *from = static_cast<const float *>(constant);
     const int taps = w[2] * w[3], in_c = w[0] / p()->groups, out_c = w[1];
-    bm_fill_pairs(static_cast<float *>(prepared), out_c * p()->groups, in_c, taps, [=](int oc, int ic) {
+    const int pairs = bm_kernel_pairs(p()->groups, in_c);
+    bm_fill_pairs(static_cast<float *>(prepared), out_c * p()->groups, in_c, pairs, taps, [=](int oc, int ic) {
         const std::size_t row = static_cast<std::size_t>(oc / out_c * in_c + ic);
         return from + (row * static_cast<std::size_t>(out_c) + static_cast<std::size_t>(oc % out_c)) *
                           static_cast<std::size_t>(taps);

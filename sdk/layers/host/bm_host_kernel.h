@@ -4,15 +4,19 @@
 
 #include "bm_host_constants.h"
 
+// Pairs of input channels of a group's weights; conv_told of ../device/bm_layer_conv_plan.h says why two at least.
+inline int bm_kernel_pairs(int groups, int in_c) { return groups == 1 && in_c < 4 ? 2 : (in_c + 1) / 2; }
+
 // Weights in pairs of input channels: [1, output channels, pairs, taps * 2], where the two numbers of a pair lie side by
-// side; the last pair is filled up with a zero. at(oc, ic): the taps of one kernel, in_c input channels to a group.
-template <typename At> void bm_fill_pairs(float *prepared, int out_c, int in_c, int taps, At at) {
-    const std::size_t pairs = static_cast<std::size_t>(in_c + 1) / 2, size = static_cast<std::size_t>(taps);
+// side; what in_c channels leave of the pairs stays zero. at(oc, ic): the taps of one kernel, ic counted in its group.
+template <typename At> void bm_fill_pairs(float *prepared, int out_c, int in_c, int pairs, int taps, At at) {
+    const std::size_t size = static_cast<std::size_t>(taps);
     for (int oc = 0; oc < out_c; oc++) {
         for (int ic = 0; ic < in_c; ic++) {
             const float *from = at(oc, ic);
-            float *to = prepared + (static_cast<std::size_t>(oc) * pairs + static_cast<std::size_t>(ic / 2)) * size * 2 +
-                        ic % 2;
+            const std::size_t pair = static_cast<std::size_t>(oc) * static_cast<std::size_t>(pairs) +
+                                     static_cast<std::size_t>(ic / 2);
+            float *to = prepared + pair * size * 2 + ic % 2;
             for (std::size_t i = 0; i < size; i++) to[2 * i] = from[i];
         }
     }
