@@ -285,7 +285,7 @@ FIRST = STATIC.nets[0].stages[0]
     ("model", "message"),
     [
         (_with_net(STATIC, cascade=True), "one part of a net for several devices"),
-        (_with_net(STATIC, addr_mode=2), "address mode 2"),
+        (_with_net(STATIC, addr_mode=3), "the address mode 3; those that run here are 0, 1, 2, 5"),
         (_with_stage(STATIC, core_num=2), "for 2 cores; a BM1684 has one"),
         (_with_stage(STATIC, ctx_sizes=(1 << 63, 1 << 63)), "context of 18446744073709551616 bytes"),
         (_with_stage(STATIC, is_dynamic=True), "not both static or both dynamic"),

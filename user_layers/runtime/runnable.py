@@ -16,6 +16,10 @@ from user_layers.runtime.store_mode import stored_bytes
 if TYPE_CHECKING:
     from user_layers.compiler.result import LayerUse
 
+# 0 and 1: inputs and outputs lie in the context, or in memory of their own. 2: each may have memory of its own,
+# named in the streams; the compiler for the BM1684 writes plain addresses in the context there too. 5: as 0,
+# with inputs that are overwritten while the net runs.
+RUNNABLE_ADDR_MODES = (0, 1, 2, 5)
 _OTHER_LAYERS = "compile the model again, or rebuild the firmware (build_layers) it was compiled with"
 
 
@@ -58,8 +62,9 @@ def check_runnable(net: Net) -> None:
     where = f"net {net.name!r}"
     if net.cascade:
         raise ModelError(f"{where} is one part of a net for several devices; one BM1684 runs whole nets")
-    if net.addr_mode not in (0, 1):
-        raise ModelError(f"{where} has the address mode {net.addr_mode}; known are 0 and 1")
+    if net.addr_mode not in RUNNABLE_ADDR_MODES:
+        known = ", ".join(map(str, RUNNABLE_ADDR_MODES))
+        raise ModelError(f"{where} has the address mode {net.addr_mode}; those that run here are {known}")
     for i, stage in enumerate(net.stages):
         here = f"{where} stage {i}"
         if stage.core_num != 1:
