@@ -265,6 +265,13 @@ class Device:
         out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
         return out
 
+    def file_of(self, addr: int, nbytes: int) -> tuple[str, int]:
+        """A file for other processes to map nbytes of DDR from, and their offset in it. It can be opened while
+        the device is open; mappings stay."""
+        with self._lock:
+            self._ddr(addr, nbytes)
+            return self._open().ddr_file(addr - DDR_BASE)
+
     @property
     def local_memory(self) -> npt.NDArray[np.uint8]:
         """All local memory as it is now, uint8[64 NPUs, 524288]: a view, not a copy."""

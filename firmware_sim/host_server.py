@@ -23,7 +23,7 @@ from firmware_sim.process_child import die_with_parent
 PROTOCOL = 4  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
 _REPLY = struct.Struct("<iIQQ")
-_MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC = range(1, 10)
+_MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC, _MAP = range(1, 11)
 _SUCCESS, _NOT_READY, _FAILURE, _TIMEOUT, _PARAM, _NOMEM = range(6)  # bm_status_t
 
 
@@ -106,6 +106,9 @@ class Host:
             return 0, self.device.read(a, b)
         elif op == _COPY:
             self.device.write(a, self.device.read(b, c))
+        elif op == _MAP:
+            path, offset = self.device.file_of(a, b)
+            return offset, path.encode()
         elif op == _LAUNCH:
             self.device.launch(text, data)
         else:

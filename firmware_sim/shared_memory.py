@@ -126,6 +126,11 @@ class SharedMemory:
         _protect(view.ctypes.data + DDR_WINDOW_BYTES, _GUARD)
         return view
 
+    def ddr_file(self, offset: int) -> tuple[str, int]:
+        """A path by which other processes of this user open the file while this one has it, and where in the
+        file a byte of DDR lies."""
+        return f"/proc/{os.getpid()}/fd/{self.fd}", self._ddr_start + offset
+
     def discard_ddr(self, offset: int, size: int) -> None:
         """Give whole pages of DDR back to the system; they read as zero afterwards."""
         page = mmap.PAGESIZE

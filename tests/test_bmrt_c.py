@@ -164,6 +164,41 @@ def test_nothing_stays_allocated(models: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
 
 
+def test_a_net_with_a_part_on_the_host(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="parts on the host are ONNX models")
+    pytest.importorskip("onnxruntime", reason="parts on the host run on onnxruntime")
+    tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * 3) for name in "io"]
+    node = onnx.helper.make_node("Neg", ["i"], ["o"])
+    part = onnx.helper.make_graph([node], "part", tensors[:1], tensors[1:])
+    opsets = [onnx.helper.make_opsetid("", 17)]
+    model = onnx.helper.make_model(part, opset_imports=opsets, ir_version=8).SerializeToString()
+    with Graph("BM1684", name="mixed") as graph:
+        graph.add_input("a", (4, 3, 5))
+        graph.add_input("b", (2, 6))
+        graph.add_const_binary_layer("a", -3.0, "c", BINARY_MUL)
+        graph.add_cpu_layer(model, ["c"], ["d"], [(4, 3, 5)], ["float32"], reason="a test")
+        graph.add_const_binary_layer("d", 0.5, "y", BINARY_MUL)
+        graph.add_const_binary_layer("b", -2.0, "z", BINARY_MUL)
+        graph.compile(directory=tmp_path, log=lambda _: None)
+    done = run(build(tmp_path, Path("one.c")), tmp_path / "compilation.bmodel", "mixed")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
+
+
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_mapped_memory_and_older_names(language: str, models: Path, tmp_path: Path) -> None:
+    (tmp_path / "compilation.bmodel").write_bytes((models / "stat.bmodel").read_bytes())
+    done = run(build(tmp_path, Path("mapped.c"), language=language), tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+    for text in (
+        "create_bmrt_helper: chip_type is BM1684X; the device is a BM1684",
+        "bm_mem_mmap_device_mem: the memory is not the device's, or has no bytes",
+        "64 bytes at 0x40 do not lie in DDR",
+        "bm_mem_flush_partial_device_mem: more than the memory has",
+        "bmrt_thread_sync: p_bmrt is NULL",
+    ):
+        assert text in done.stderr
+
+
 def test_the_structures_of_the_interface(tmp_path: Path) -> None:
     """Offsets on a machine of 64 bits, where programs and other libraries expect them."""
     done = run(build(tmp_path, Path("structures.c")))

@@ -45,6 +45,7 @@ INSTALLED = (
     "include/bmdef.h",
     "include/bmruntime_interface.h",
     "include/bmruntime_cpp.h",
+    "include/bmruntime_legacy.h",
     "include/bmcompiler_if.h",
     "include/bmcompiler_op_code.h",
     "include/bmcompiler_defs.h",

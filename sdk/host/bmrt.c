@@ -12,6 +12,7 @@
 typedef struct runtime {
     bm_handle_t *handles;
     int handle_num;
+    bool owns_handle;
     uint64_t number; /* in the process behind the first handle */
     uint32_t flags;
     net *nets, **nets_end;
@@ -55,6 +56,13 @@ static void free_all(net *n) {
         net_free(n);
         n = next;
     }
+}
+
+void bmrt_give_handle(void *p_bmrt) {
+    runtime *r = enter(p_bmrt, __func__);
+    if (r == NULL) return;
+    r->owns_handle = true;
+    leave();
 }
 
 /* ---- create and destroy ---- */
@@ -105,6 +113,7 @@ void bmrt_destroy(void *p_bmrt) {
     leave();
     question q = {.library = "bmrt", .function = __func__, .head = {.op = OP_DESTROY, .a = r->number}};
     (void)tpulayer_ask(r->handles[0], &q);
+    if (r->owns_handle) bm_dev_free(r->handles[0]);
     free_all(r->nets);
     free(r->handles);
     free(r);

@@ -22,6 +22,8 @@ enum { OP_CREATE = 32, OP_DESTROY, OP_LOAD, OP_LAUNCH }; /* the server's */
 
 /* The handle with this index of a runtime in use, and the runtime's number; NULL with a message. number: or NULL */
 bm_handle_t bmrt_handle(void *p_bmrt, int index, uint64_t *number, const char *function);
+/* From now on bmrt_destroy frees its handle. */
+void bmrt_give_handle(void *p_bmrt);
 /* A net of it, or NULL with a message. */
 const bm_net_info_t *bmrt_find(void *p_bmrt, const char *net_name, const char *function);
 

@@ -120,6 +120,20 @@ bm_status_t bm_mem_convert_system_to_device_coeff(bm_handle_t handle, struct bm_
 bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
                                                        struct bm_mem_desc sys_mem, bool need_copy, int coeff_count);
 
+/* ---- device memory in the program's address space ----
+ * *vmem: the address of its bytes, until unmap, also after bm_free_device. The device sees what is written and the
+ * program what the device wrote, so flush and invalidate only check their arguments.
+ */
+bm_status_t bm_mem_mmap_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned long long *vmem);
+bm_status_t bm_mem_mmap_device_mem_no_cache(bm_handle_t handle, bm_device_mem_t *dmem, unsigned long long *vmem);
+bm_status_t bm_mem_unmap_device_mem(bm_handle_t handle, void *vmem, int size); /* size: the memory's */
+bm_status_t bm_mem_flush_device_mem(bm_handle_t handle, bm_device_mem_t *dmem);
+bm_status_t bm_mem_flush_partial_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned int offset,
+                                            unsigned int len);
+bm_status_t bm_mem_invalidate_device_mem(bm_handle_t handle, bm_device_mem_t *dmem);
+bm_status_t bm_mem_invalidate_partial_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned int offset,
+                                                 unsigned int len);
+
 /* ---- copies: s system (host), d device; _partial: size bytes, _offset: from there on ---- */
 bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src);
 bm_status_t bm_memcpy_s2d_partial(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size);

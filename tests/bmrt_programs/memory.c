@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
         }
         bmrt_destroy(rt);
     }
+    bm_dev_free(h);
     printf("ok\n");
     return 0;
 }

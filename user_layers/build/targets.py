@@ -43,7 +43,13 @@ from user_layers.workspace import Workspace, machine_arch, sdk_dir
 if TYPE_CHECKING:
     from user_layers.scan import LayerTable
 
-HOST_HEADERS = ("bmlib_runtime.h", "bmdef.h", "bmruntime_interface.h", "bmruntime_cpp.h")
+HOST_HEADERS = (
+    "bmlib_runtime.h",
+    "bmdef.h",
+    "bmruntime_interface.h",
+    "bmruntime_cpp.h",
+    "bmruntime_legacy.h",
+)
 
 _LAUNCHER = """#!/bin/sh
 # Made by build_layers: runs the demo graph in the workspace that this file is installed in.
