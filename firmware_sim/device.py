@@ -266,8 +266,8 @@ class Device:
         return out
 
     def file_of(self, addr: int, nbytes: int) -> tuple[str, int]:
-        """A file for other processes to map nbytes of DDR from, and their offset in it. It can be opened while
-        the device is open; mappings stay."""
+        """A file from which other processes map nbytes of DDR, and their offset in it. It can be opened as
+        long as the device is open; mappings stay."""
         with self._lock:
             self._ddr(addr, nbytes)
             return self._open().ddr_file(addr - DDR_BASE)
