@@ -92,6 +92,9 @@ MATRICES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((41, 7, 9), (41, 9, 5), {}),  # many batches in one share
     ((300, 1, 9), (300, 9, 65), {}),  # the same by the matrix product
     ((700, 1500), (1500, 65), {}),  # cut over m and k: sums go on in another command
+    ((2, 2100), (2081, 2100), {"trans_b": 1}),  # a constant in blocks of columns, the last narrow
+    ((3, 70, 2), (70, 95), {"trans_a": 1}),  # one such matrix for several batches
+    ((7,), (7, 40), {}),
 ]
 
 
@@ -103,6 +106,24 @@ def test_products(
     x, y = sample(a), sample(b, 1)
     (got,) = run(toolkit, "TPU_MATMUL", [x], param, consts=[y], way=way)
     near(got, product(x, y, param, None))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("turned", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("m", "n"), [(1, 100), (3, 100), (50, 40)])
+def test_constants_are_turned_when_the_net_is_compiled(
+    toolkit: Toolkit, turned: tuple[int, int], m: int, n: int, way: str
+) -> None:
+    """Both operands are constants beside a third, which is computed: what is added."""
+    x, y = sample((70, m) if turned[0] else (m, 70)), sample((n, 70) if turned[1] else (70, n), 1)
+    c, param = sample((n,), 2), {"trans_a": turned[0], "trans_b": turned[1]}
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_const("x", x)
+    graph.add_const("y", y)
+    graph.add_input("c", c.shape)
+    graph.add_tpu_layer("TPU_MATMUL", ["x", "y", "c"], param, ["z"])
+    graph.compile(dynamic=way == "dynamic")
+    near(graph.run({"c": c})[0], product(x, y, param, c))
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)

@@ -19,22 +19,12 @@ def matmul(to: Lowering, node: Node) -> None:
 
 @converts("Gemm")
 def gemm(to: Lowering, node: Node) -> None:
-    """alpha * A' * B' + beta * C. Constants are transposed here, which the device does slowly."""
+    """alpha * A' * B' + beta * C."""
     to.need_float(*node.inputs)
     alpha, beta = (float(node.attributes.get(name, 1.0)) for name in ("alpha", "beta"))
-    sides = []
-    param: dict[str, float] = {"alpha": alpha}
-    for name, attribute, field in zip(
-        node.inputs, ("transA", "transB"), ("trans_a", "trans_b"), strict=False
-    ):
-        turned = int(node.attributes.get(attribute, 0))
-        values = to.constant(name)
-        if turned and values is not None:
-            sides.append(to.add_const(np.ascontiguousarray(values.T), f"{name}:transposed"))
-            turned = 0
-        else:
-            sides.append(to.tensor(name))
-        param[field] = turned
+    sides = [to.tensor(name) for name in node.inputs[:2]]
+    turned = {"trans_a": node.attributes.get("transA", 0), "trans_b": node.attributes.get("transB", 0)}
+    param: dict[str, float] = {"alpha": alpha, **{name: int(value) for name, value in turned.items()}}
     if alpha == 0:
         raise Unsupported("alpha is 0")
     added = node.inputs[2] if len(node.inputs) > 2 else ""

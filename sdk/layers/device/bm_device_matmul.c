@@ -5,6 +5,7 @@
  * each of its rows: it is for few rows. The convolution with a 1 x 1 kernel, whose weights are the left matrix and
  * whose picture is the right one (its rows are channels), spreads rows over the lanes and columns over the units of a
  * lane, and takes two summands at a time. */
+#include "bm_layer_product.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
@@ -13,13 +14,15 @@
 #define LINES 4096       /* of them in local memory */
 #define LEFT_WIDTH 32    /* columns of the left matrix in a channel */
 #define SUM_MAX 2048     /* columns of the left matrix at a time: one channel on each lane */
-#define COLUMNS_MAX 2048 /* columns of the result at a time, 32 to a lane */
+#define COLUMNS_MAX 2048 /* columns of the result at a time, PRODUCT_BLOCK to a lane */
 #define LANES 64
 #define HALF_WORDS 65536 /* 32-bit words of a lane that the buffers of one turn take */
 
 /* Inputs: left, right, and optionally one number per column of the result that is added (a Gemm's C of another
  * shape is a following addition). Operands that are stored transposed are loaded element by element, which is
- * slow: constants had better be transposed when the graph is made. */
+ * slow, unless they are constants: those the descriptor turns. A constant right matrix for few rows it prepares as
+ * blocks of PRODUCT_BLOCK columns, each with its rows one after the other, the last block narrower where n asks for it;
+ * its type is BMNET_COEFF_NEURON then, and its shape still [k, n]. */
 __BM_PARAM__(TPU_MATMUL)
 typedef struct {
     int trans_a; /* 1: the left matrices are stored as [k, m] */
@@ -37,6 +40,7 @@ typedef struct {
     unsigned long long left_step[MAX_SHAPE_DIMS], right_step[MAX_SHAPE_DIMS]; /* elements; 0 where broadcast */
     bool row, column;                /* an operand of one dimension */
     bool left_turned, right_turned;
+    bool blocks;                     /* the right matrix lies in blocks of columns */
 } product;
 
 /* Steps of an operand's batch dimensions, counted from the last. */
@@ -58,8 +62,9 @@ static int product_of(const tpu_matmul_param_t *param, const tpu_tensor_t *in, p
     const tpu_tensor_t *a = &in[0], *b = &in[1];
     if (a->dims < 1 || b->dims < 1) return BM_LAYER_NOT_SUPPORTED;
     *p = (product){.row = a->dims == 1, .column = b->dims == 1};
-    p->left_turned = param->trans_a && !p->row;
-    p->right_turned = param->trans_b && !p->column;
+    p->left_turned = param->trans_a && !p->row && a->ttype == BMNET_NEURON;
+    p->right_turned = param->trans_b && !p->column && b->ttype == BMNET_NEURON;
+    p->blocks = b->ttype == BMNET_COEFF_NEURON;
     const int *am = a->shape + a->dims - (p->row ? 1 : 2), *bm = b->shape + b->dims - (p->column ? 1 : 2);
     p->m = p->row ? 1 : am[p->left_turned];
     p->k = p->row ? am[0] : am[!p->left_turned];
@@ -178,9 +183,7 @@ static void plan(job *j) {
         p->batches = 1;
         p->batch_dims = 0;
     }
-    /* Time of the matrix product for k summands: m * n / 1024, n / 1024 rounded up; of the convolution: about
-     * m / 64 * n / 27, m / 64 rounded up. */
-    j->convolves = p->m > 1 && 27ll * p->m > least(p->n, 1024);
+    j->convolves = !p->blocks && product_by_convolution(p->m, p->n);
     if (j->convolves) {
         plan_convolution(j);
         return;
@@ -234,7 +237,10 @@ static void prepare(const job *j, share *s, const share *before) {
     }
     const unsigned long long m = (unsigned long long)s->m, n = (unsigned long long)s->n, k = (unsigned long long)s->k;
     left += p->left_turned ? k * (unsigned long long)p->m + m : m * (unsigned long long)p->k + k;
-    right += p->right_turned ? n * (unsigned long long)p->k + k : k * (unsigned long long)p->n + n;
+    if (p->blocks)
+        right = n * (unsigned long long)p->k + k * (unsigned long long)least(p->n - s->n, PRODUCT_BLOCK);
+    else
+        right += p->right_turned ? n * (unsigned long long)p->k + k : k * (unsigned long long)p->n + n;
     s->left = j->left + 4 * left;
     s->right = j->right + 4 * right;
     s->loads_left = before == NULL || s->left != before->left || s->rows != before->rows ||
@@ -264,8 +270,8 @@ static bool next_share(const job *j, const share *now, share *next) {
 
 /* Columns of the result in a channel. The unit computes 16 at a time, and copies go the faster the longer the runs of
  * a lane are: 32 where few rows are computed or more columns have to fit, else 16. */
-static int width_of(const share *s) {
-    const int width = s->columns > 64 * 16 || s->rows * 12 < s->columns ? 32 : 16;
+static int width_of(const job *j, const share *s) {
+    const int width = j->p.blocks || s->columns > 64 * 16 || s->rows * 12 < s->columns ? 32 : 16;
     return least(s->columns, width);
 }
 
@@ -282,6 +288,24 @@ static void load_turned(local_addr_t target, unsigned long long source, int rows
         okk_gdma_32bit_cpy_S2L(target + (local_addr_t)whole * okk_local_mem_size_per_npu(),
                                source + 4ull * (unsigned long long)(whole * width) * (unsigned long long)step, &shape,
                                &to, &from);
+    }
+}
+
+/* Rows of a block lie in a channel as they do in DDR: one run to each channel. */
+static void load_blocks(const job *j, local_addr_t target, const share *s) {
+    const product *p = &j->p;
+    const int whole = s->columns / PRODUCT_BLOCK, rest = s->columns % PRODUCT_BLOCK;
+    const dim4 to = {1, 1, PRODUCT_BLOCK, 1};
+    if (whole > 0) {
+        const dim4 shape = {1, whole, s->sums, PRODUCT_BLOCK}, from = {1, PRODUCT_BLOCK * p->k, PRODUCT_BLOCK, 1};
+        okk_gdma_32bit_cpy_S2L(target, s->right, &shape, &to, &from);
+    }
+    if (rest > 0) {
+        const dim4 shape = {1, 1, s->sums, rest}, from = {1, 1, rest, 1};
+        const unsigned long long first = (unsigned long long)(p->n - rest) * (unsigned long long)p->k;
+        okk_gdma_32bit_cpy_S2L(target + (local_addr_t)whole * okk_local_mem_size_per_npu(),
+                               j->right + 4 * (first + (unsigned long long)s->k * (unsigned long long)rest),
+                               &shape, &to, &from);
     }
 }
 
@@ -350,15 +374,17 @@ static void load(const job *j, const share *s) {
             okk_gdma_32bit_matrix_S2L(left, s->left, s->rows * s->count, s->sums, width, p->k);
     }
     if (s->loads_right) {
-        const int width = width_of(s);
-        if (p->right_turned)
+        const int width = width_of(j, s);
+        if (p->blocks)
+            load_blocks(j, right, s);
+        else if (p->right_turned)
             load_turned(right, s->right, s->sums, s->columns, width, p->k);
         else
             okk_gdma_32bit_matrix_S2L(right, s->right, s->sums * s->count, s->columns, width, p->n);
     }
     if (j->bias != 0 && s->last)
         okk_gdma_32bit_matrix_S2L(j->bias_buffer[s->out_at], j->bias + 4ull * (unsigned long long)s->n, 1, s->columns,
-                                  width_of(s), s->columns);
+                                  width_of(j, s), s->columns);
 }
 
 static void compute(const job *j, const share *s) {
@@ -367,7 +393,7 @@ static void compute(const job *j, const share *s) {
         return;
     }
     const local_addr_t out = j->out_buffer[s->out_at];
-    const int width = width_of(s);
+    const int width = width_of(j, s);
     for (int i = 0; i < s->count; i++)
         okk_bdc_matmul(out + (local_addr_t)(i * s->rows * LINE),
                        j->left_buffer[s->left_at] + (local_addr_t)(i * s->rows * LINE),
@@ -388,7 +414,7 @@ static void store(const job *j, const share *s) {
         const dim4 shape = {s->count, s->rows, 1, s->columns}, plain = {p->m * p->n, p->n, p->n, 1};
         okk_gdma_32bit_cpy_L2S(target, source, &shape, &plain, NULL);
     } else {
-        okk_gdma_32bit_matrix_L2S(target, source, s->rows * s->count, s->columns, width_of(s), p->n);
+        okk_gdma_32bit_matrix_L2S(target, source, s->rows * s->count, s->columns, width_of(j, s), p->n);
     }
 }
 

@@ -1,1 +1,65 @@
 #include "bm_host_matmul.h"
+
+#include "../device/bm_layer_product.h"
+#include "bm_host_constants.h"
+#include "bmbuiltin.h"
+
+namespace {
+
+// to = from turned, [rows, columns] to [columns, rows].
+void turn(const float *from, float *to, std::size_t rows, std::size_t columns) {
+    const std::size_t tile = 32;
+    for (std::size_t i = 0; i < rows; i += tile)
+        for (std::size_t c = 0; c < columns; c++)
+            for (std::size_t r = i; r < std::min(rows, i + tile); r++) to[c * rows + r] = from[r * columns + c];
+}
+
+}  // namespace
+
+// Constants have types of their own: the kernel sees by them what it need not turn, and what lies in blocks.
+TENSOR_TYPE_T MatmulDescriptor::input_type(int in_idx) {
+    if (!bm_is_constant(layer().inputs.at(static_cast<std::size_t>(in_idx)))) return BMNET_NEURON;
+    return in_idx == 1 && in_blocks() ? BMNET_COEFF_NEURON : BMNET_COEFF;
+}
+
+std::vector<int> MatmulDescriptor::prepared_shape(int in_idx) {
+    if (in_idx > 1 || (!turned(in_idx) && !(in_idx == 1 && in_blocks()))) return {};
+    bm_shape shape = layer().inputs.at(static_cast<std::size_t>(in_idx)).shape;
+    if (turned(in_idx)) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+    return shape;
+}
+
+void MatmulDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
+    const bm_shape &shape = layer().inputs[static_cast<std::size_t>(in_idx)].shape;
+    const std::size_t rows = static_cast<std::size_t>(shape[shape.size() - 2]);
+    const std::size_t columns = static_cast<std::size_t>(shape.back());
+    const float *from = static_cast<const float *>(constant);
+    float *to = static_cast<float *>(prepared);
+    if (in_idx == 0 || !in_blocks()) {
+        for (std::size_t i = 0; i < bm_elements(shape); i += rows * columns) turn(from + i, to + i, rows, columns);
+        return;
+    }
+    const std::size_t k = turned(1) ? columns : rows, n = turned(1) ? rows : columns;
+    for (std::size_t first = 0; first < n; first += PRODUCT_BLOCK) {
+        const std::size_t wide = std::min<std::size_t>(PRODUCT_BLOCK, n - first);
+        float *block = to + first * k;
+        if (turned(1)) turn(from + first * k, block, wide, k);
+        else
+            for (std::size_t r = 0; r < k; r++) std::copy_n(from + r * n + first, wide, block + r * wide);
+    }
+}
+
+bool MatmulDescriptor::turned(int in_idx) const {
+    const tpu_matmul_param_t *p = param<tpu_matmul_param_t>();
+    return (in_idx == 0 ? p->trans_a : p->trans_b) && layer().inputs[static_cast<std::size_t>(in_idx)].shape.size() > 1;
+}
+
+// Whether the right matrix is a constant that meets so few rows that the matrix product takes it.
+bool MatmulDescriptor::in_blocks() const {
+    const auto &inputs = layer().inputs;
+    if (inputs.size() < 2 || !bm_is_constant(inputs[1]) || inputs[1].shape.size() != 2) return false;
+    const int k = inputs[1].shape[turned(1) ? 1 : 0], n = inputs[1].shape[turned(1) ? 0 : 1];
+    const bool apart = turned(0) && !bm_is_constant(inputs[0]); // the batches do not become rows of one product
+    const long long rows = apart ? inputs[0].shape.back() : static_cast<long long>(bm_elements(inputs[0].shape)) / k;
+    return !product_by_convolution(rows, n);
+}
