@@ -64,12 +64,18 @@ def bind(
         order = np.argsort(w_at, kind="stable")
         w_at, out_at = w_at[order], np.ascontiguousarray(out_at[:, order])
         bias_at = bias_at[order] if bias is not None else bias_at
+    w_at = np.resize(w_at, -(-len(w_at) // tiles.ROWS) * tiles.ROWS)  # a full block reads some twice
     pitch, width = planes.pitch, planes.columns.result
     if pitch == width:  # nothing to leave out: one long row
         pitch = width = planes.count
     how = np.array([step, pairs, channels % 2, adds_old, pitch, width], np.int64)
-    strides = np.array(x.strides[2:], np.int64)
-    row_at, column_at = planes.places()
+    places = row_from, row_at, column_from, column_at = planes.places()
+    # whether neighbours stay neighbours, in each row and from row to row
+    whole = x.strides[3] == 1 and _follow(column_from, 1) and _follow(column_at, 1)
+    one = (
+        whole and x.strides[2] == len(column_at) and _follow(row_from, 1) and _follow(row_at, len(column_at))
+    )
+    layout = np.array([*x.strides[2:], whole, one], np.int64)
 
     pieces = workers.pieces(out_at.size * planes.count * 2 * len(base))
     row_cuts = workers.cut(out.shape[1], tiles.ROWS, pieces)
@@ -79,7 +85,7 @@ def bind(
 
     def run() -> None:
         laid = np.empty((batches, 2, pairs * planes.plane), np.float32)
-        at = words, x_at, strides, row_at, column_at, planes.plane, laid
+        at = words, x_at, layout, *places, planes.plane, laid
         workers.run([partial(loops.lay, *at, c0, c1) for c0, c1 in copy_cuts])
         to = words, laid, base, source, w_at, weights.kernel_at, how, bias_at, out_at
         workers.run(
@@ -87,3 +93,8 @@ def bind(
         )
 
     return run
+
+
+def _follow(places: Indices, step: int) -> bool:
+    """Whether each lies `step` behind the one before."""
+    return bool(np.all(np.diff(places) == step))

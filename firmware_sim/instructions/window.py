@@ -20,6 +20,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.isa.layout import Row
 
 Array = npt.NDArray[Any]
+Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,14 @@ def check_result(axis: str, window: Window, *, whole: bool) -> None:
     )
 
 
+def _seen(window: Window) -> Indices:
+    """The elements of the input whose phase some tap has; never none."""
+    phases = np.arange(window.kernel) * window.dilation % window.stride
+    at = window.before + np.arange(window.size) * (window.insert + 1)
+    seen: Indices = np.nonzero(np.isin(at % window.stride, phases))[0]
+    return seen if seen.size else np.zeros(1, np.int64)
+
+
 class Planes:
     """The layout of phased planes for a window in two directions.
 
@@ -105,15 +114,16 @@ class Planes:
         y, x = np.arange(rows.kernel) * rows.dilation, np.arange(columns.kernel) * columns.dilation
         row_at = y % rows.stride * columns.stride * self._phase + y // rows.stride * self.pitch
         column_at = x % columns.stride * self._phase + x // columns.stride
-        self.offsets: npt.NDArray[np.int64] = (row_at[:, None] + column_at[None, :]).reshape(-1)
+        self.offsets: Indices = (row_at[:, None] + column_at[None, :]).reshape(-1)
 
-    def places(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """What of its place in a plane the row of an input element gives, and what its column."""
+    def places(self) -> tuple[Indices, Indices, Indices, Indices]:
+        """Rows of the input that some tap sees, the place that each has in a plane; the same of columns."""
         r, c = self.rows, self.columns
-        y = r.before + np.arange(r.size) * (r.insert + 1)
-        x = c.before + np.arange(c.size) * (c.insert + 1)
-        rows = y % r.stride * c.stride * self._phase + y // r.stride * self.pitch
-        return rows, x % c.stride * self._phase + x // c.stride
+        rows, columns = _seen(r), _seen(c)
+        y = r.before + rows * (r.insert + 1)
+        x = c.before + columns * (c.insert + 1)
+        row_at = y % r.stride * c.stride * self._phase + y // r.stride * self.pitch
+        return rows, row_at, columns, x % c.stride * self._phase + x // c.stride
 
     def lay(self, x: Array, fill: Any, dtype: type[np.generic]) -> Array:
         """Dense [..., h, w] as phased planes [..., plane]; inserted elements and padding hold `fill`."""

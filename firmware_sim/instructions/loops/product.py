@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from firmware_sim.instructions.loops.tiles import COLUMNS, ROWS, TILE, add_chains, chain, single, tile_of
+from firmware_sim.instructions.loops.tiles import ADD_HERE, COLUMNS, ROWS, TILE, chain, single, tile_of
 
 _loop = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -31,18 +31,18 @@ def product(words, packed, base, right_at, bias_at, old, out_at, width, c0, c1):
     """
     m, pairs = out_at.shape[0], (base.shape[0] + 1) // 2
     block = 1 if m == 1 else ROWS
-    sums, nothing = np.empty(2 * TILE, np.float32), np.zeros(ROWS, np.float32)
+    sums, no_bias = np.empty(TILE, np.float32), np.zeros(ROWS, np.float32)
     for c in range(c0, c1):
         for i in range(-(-width // COLUMNS)):
             s, end = tile_of(i, 0, width)
             for r in range(0, m, block):
                 for parity in range(2):
                     at, w = right_at[c] + s, r * pairs * 2 + parity
+                    then, step, m_now = parity * ADD_HERE, 2 * block, end - s
                     if block == 1:
-                        single(words, base, packed, sums, at, parity, w, 2, end - s, parity * TILE)
+                        single(words, base, packed, sums, no_bias, at, parity, w, step, m_now, 0, then)
                     else:
-                        chain(words, base, packed, sums, at, parity, w, 2 * ROWS, end - s, parity * TILE)
-                add_chains(sums, 2, nothing, False)
+                        chain(words, base, packed, sums, no_bias, at, parity, w, step, m_now, 0, then)
                 for j in range(min(block, m - r)):
                     out = out_at[r + j, c] + s
                     for x in range(end - s):

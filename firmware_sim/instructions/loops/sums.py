@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from firmware_sim.instructions.loops.tiles import COLUMNS, ROWS, TILE, add_chains, chain, tile_of
+from firmware_sim.instructions.loops.tiles import ADD_FIRST, ADD_HERE, COLUMNS, ROWS, TILE, chain, tile_of
 
 BLOCK = 512  # results worked on at once: chains and inputs stay in the first-level cache
 
@@ -48,7 +48,7 @@ def shared(xs, ws, base, out, r0, r1, s0, s1):  # type: ignore[no-untyped-def]
     halves, _, taps = ws.shape
     pairs = (taps + 1) // 2
     weights = np.zeros(halves * pairs * ROWS * 2, np.float32)
-    sums, nothing = np.empty(2 * halves * TILE, np.float32), np.zeros(ROWS, np.float32)
+    sums, bias = np.empty(halves * TILE, np.float32), np.zeros(ROWS, np.float32)
     every = xs.reshape(-1)
     for r in range(r0, r1, ROWS):
         rows = min(ROWS, r1 - r)
@@ -58,13 +58,14 @@ def shared(xs, ws, base, out, r0, r1, s0, s1):  # type: ignore[no-untyped-def]
                     weights[((half * pairs + (t >> 1)) * ROWS + j) * 2 + (t & 1)] = ws[half, r + j, t]
         for i in range(-(-(s1 - s0) // COLUMNS)):
             s, end = tile_of(i, s0, s1)
-            for c in range(2 * halves):
-                at, w_at = (c >> 1) * xs.shape[1] + s, (c >> 1) * pairs * ROWS * 2 + (c & 1)
-                chain(every, base, weights, sums, at, c & 1, w_at, 2 * ROWS, end - s, c * TILE)
-            add_chains(sums, 2 * halves, nothing, False)
+            for half in range(halves):
+                at, w_at, to = half * xs.shape[1] + s, half * pairs * ROWS * 2, half * TILE
+                chain(every, base, weights, sums, bias, at, 0, w_at, 2 * ROWS, end - s, to, 0)
+                then = ADD_HERE | ADD_FIRST if half else ADD_HERE
+                chain(every, base, weights, sums, bias, at, 1, w_at + 1, 2 * ROWS, end - s, to, then)
             for j in range(rows):
                 for k in range(end - s):
-                    out[r + j, s + k] = sums[j * COLUMNS + k]
+                    out[r + j, s + k] = sums[to + j * COLUMNS + k]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -10,15 +10,20 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import binding, ir
-from numba import njit, types
+from numba import config, njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+if config.CPU_FEATURES is None:
+    _WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+else:  # another processor is compiled for
+    _WIDE = "+avx512f" in config.CPU_FEATURES
 LANES = 16 if _WIDE else 8  # fp32 numbers in a vector register
 ROWS = 8 if _WIDE else 4
 VECTORS = 3  # of each row: with ROWS, as many sums as there are registers for
 COLUMNS = VECTORS * LANES
 TILE = ROWS * COLUMNS
+ADD_HERE, ADD_FIRST, ADD_BIAS = 1, 2, 4  # what becomes of the sums of a chain
 
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 _VECTOR = ir.VectorType(_F32, LANES)
@@ -45,10 +50,18 @@ def _masked_load(builder: Any, pointer: Any, mask: Any) -> Any:
     return builder.call(function, [pointer, ir.Constant(_I32, 4), mask, zeros])
 
 
+def _data(context: Any, builder: Any, kinds: Any, values: Any) -> list[Any]:
+    """Pointers to the elements of arrays."""
+    return [
+        context.make_array(kind)(context, builder, value).data
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+
+
 def _generate(builder: Any, data: list[Any], numbers: list[Any], rows: int, vectors: int) -> None:
     """The instructions of one chain; see `chain`. valid: those of its columns that are in the last vector."""
-    xs, base, weights, sums = data
-    at, first, taps, w_at, w_step, valid, to = numbers
+    xs, base, weights, sums, bias = data
+    at, first, taps, w_at, w_step, valid, to, then = numbers
     before = builder.block
     head, body, end = (builder.function.append_basic_block(name) for name in ("taps", "tap", "sums"))
     lanes = ir.Constant(ir.VectorType(_I64, LANES), list(range(LANES)))
@@ -69,8 +82,8 @@ def _generate(builder: Any, data: list[Any], numbers: list[Any], rows: int, vect
     start = builder.add(at, builder.load(builder.gep(base, [tap])))
     seen = []
     for v in range(vectors):
-        place = builder.gep(xs, [builder.add(start, _constant(v * LANES))])
-        pointer = builder.bitcast(place, _VECTOR.as_pointer())
+        first_x = builder.gep(xs, [builder.add(start, _constant(v * LANES))])
+        pointer = builder.bitcast(first_x, _VECTOR.as_pointer())
         if v + 1 < vectors:
             seen.append(builder.load(pointer, align=4))
         else:
@@ -85,26 +98,82 @@ def _generate(builder: Any, data: list[Any], numbers: list[Any], rows: int, vect
     builder.branch(head)
 
     builder.position_at_end(end)
+
+    def place(start: Any, r: int, v: int) -> Any:
+        offset = builder.add(start, _constant(r * COLUMNS + v * LANES))
+        return builder.bitcast(builder.gep(sums, [offset]), _VECTOR.as_pointer())
+
+    def sum_before(start: Any) -> Any:
+        return lambda r, v: builder.load(place(start, r, v), align=4)
+
+    def bias_of(r: int, v: int) -> Any:
+        return _spread(builder, builder.load(builder.gep(bias, [_constant(r)])))
+
+    steps = ((ADD_HERE, sum_before(to)), (ADD_FIRST, sum_before(_constant(0))), (ADD_BIAS, bias_of))
+    for bit, other in steps:
+        wanted = builder.icmp_signed("!=", builder.and_(then, _constant(bit)), _constant(0))
+        without = builder.block
+        added, after = (builder.function.append_basic_block(name) for name in ("add", "added"))
+        builder.cbranch(wanted, added, after)
+        builder.position_at_end(added)
+        plus = [[builder.fadd(other(r, v), t) for v, t in enumerate(row)] for r, row in enumerate(totals)]
+        builder.branch(after)
+        builder.position_at_end(after)
+        for r, row in enumerate(totals):
+            for v, total in enumerate(row):
+                either = builder.phi(_VECTOR)
+                either.add_incoming(total, without)
+                either.add_incoming(plus[r][v], added)
+                row[v] = either
     for r, row in enumerate(totals):
         for v, total in enumerate(row):
-            place = builder.gep(sums, [builder.add(to, _constant(r * COLUMNS + v * LANES))])
-            builder.store(total, builder.bitcast(place, _VECTOR.as_pointer()), align=4)
+            builder.store(total, place(to, r, v), align=4)
 
 
 def _chain(rows: int, vectors: int) -> Any:
     @intrinsic
-    def chain(typing, xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to):  # type: ignore[no-untyped-def]
+    def chain(typing, xs, base, weights, sums, bias, at, first, taps, w_at, w_step, valid, to, then):  # type: ignore[no-untyped-def]
         def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
-            data = [
-                context.make_array(kind)(context, builder, value).data
-                for kind, value in zip(signature.args[:4], values[:4], strict=True)
-            ]
-            _generate(builder, data, list(values[4:]), rows, vectors)
+            data = _data(context, builder, signature.args[:5], values[:5])
+            _generate(builder, data, list(values[5:]), rows, vectors)
             return context.get_dummy_value()
 
-        return types.void(xs, base, weights, sums, *(types.int64,) * 7), generate
+        return types.void(xs, base, weights, sums, bias, *(types.int64,) * 8), generate
 
     return chain
+
+
+@intrinsic
+def copy(typing, target, to, source, at, count):  # type: ignore[no-untyped-def]
+    """target[to : to + count] = source[at : at + count], for arrays of one type that do not overlap."""
+
+    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        kinds = signature.args
+        target, source = _data(context, builder, (kinds[0], kinds[2]), (values[0], values[2]))
+        size = context.get_abi_sizeof(context.get_data_type(kinds[0].dtype))
+        places = builder.gep(target, [values[1]]), builder.gep(source, [values[3]])
+        cgutils.raw_memcpy(builder, *places, values[4], size)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def pick(typing, target, to, source, places, first, at):  # type: ignore[no-untyped-def]
+    """target[to + j] = source[places[first + j] + at] for each j < ROWS."""
+
+    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        kinds = signature.args
+        data = _data(context, builder, (kinds[0], kinds[2], kinds[3]), (values[0], values[2], values[3]))
+        target, source, places = data
+        _, to, _, _, first, at = values
+        for j in range(ROWS):
+            place = builder.load(builder.gep(places, [builder.add(first, _constant(j))]))
+            value = builder.load(builder.gep(source, [builder.add(place, at)]))
+            builder.store(value, builder.gep(target, [builder.add(to, _constant(j))]))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, places, types.int64, types.int64), generate
 
 
 _one, _two, _three = (_chain(ROWS, vectors) for vectors in range(1, VECTORS + 1))
@@ -113,46 +182,35 @@ _loop = njit(nogil=True, cache=True, error_model="numpy")
 
 
 @_loop
-def chain(xs, base, weights, sums, at, first, w_at, w_step, columns, to):  # type: ignore[no-untyped-def]
+def chain(xs, base, weights, sums, bias, at, first, w_at, w_step, columns, to, then):  # type: ignore[no-untyped-def]
     """One chain of a tile: [ROWS, COLUMNS] numbers at sums[to], of which `columns` in each row count.
 
     Number (r, s) is the sum over taps t = first, first + 2, ... of xs[at + base[t] + s] times
-    weights[w_at + (t - first) / 2 * w_step + 2 * r]. xs, weights, sums: f32; base: i64; all of one
-    dimension and contiguous.
+    weights[w_at + (t - first) / 2 * w_step + 2 * r]. Then, as far as the bits of `then` say so and in this
+    order: what was in its place is added (ADD_HERE), the same number of sums[0] (ADD_FIRST), bias[r]
+    (ADD_BIAS). xs, weights, sums, bias: f32; base: i64; all of one dimension and contiguous.
     """
     taps, vectors = base.shape[0], (columns + LANES - 1) // LANES
     valid = columns - (vectors - 1) * LANES
     if vectors == 1:
-        _one(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+        _one(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, valid, to, then)
     elif vectors == 2:
-        _two(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+        _two(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, valid, to, then)
     else:
-        _three(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+        _three(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, valid, to, then)
 
 
 @_loop
-def single(xs, base, weights, sums, at, first, w_at, w_step, columns, to):  # type: ignore[no-untyped-def]
+def single(xs, base, weights, sums, bias, at, first, w_at, w_step, columns, to, then):  # type: ignore[no-untyped-def]
     """The first row of a chain, where there is no other."""
     taps, vectors = base.shape[0], (columns + LANES - 1) // LANES
     valid = columns - (vectors - 1) * LANES
     if vectors == 1:
-        _single_one(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+        _single_one(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, valid, to, then)
     elif vectors == 2:
-        _single_two(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
+        _single_two(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, valid, to, then)
     else:
-        _single_three(xs, base, weights, sums, at, first, taps, w_at, w_step, valid, to)
-
-
-@_loop
-def add_chains(sums, chains, bias, has_bias):  # type: ignore[no-untyped-def]
-    """The chains of a tile, two or four, added into the first one; then the bias, f32[ROWS]."""
-    for r in range(ROWS):
-        b = bias[r]
-        for i in range(r * COLUMNS, (r + 1) * COLUMNS):
-            total = sums[i] + sums[TILE + i]
-            if chains == 4:
-                total = total + (sums[2 * TILE + i] + sums[3 * TILE + i])
-            sums[i] = total + b if has_bias else total
+        _single_three(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, valid, to, then)
 
 
 @_loop
