@@ -32,10 +32,12 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Command:
-    """One command: its cycles on its engine, and its traffic with DDR."""
+    """One command: its cycles on its engine, its traffic with DDR, and the bytes of local memory that it
+    touches: from, to (the first one behind) of each operand, in any lane."""
 
     cycles: float
     transfers: tuple[Transfer, ...]
+    local: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -114,13 +116,15 @@ class Timer:
         instruction = lookup(engine, row)
         if instruction.semantics is None:
             raise DeviceError(f"{instruction.name}: {instruction.status.value}: {instruction.reason}")
+        tensors = [t for t in instruction.semantics.operands(row) if isinstance(t, Tensor)]
         transfers = tuple(
             Transfer(t.offset, t.nbytes, access is Access.WRITE)
-            for t in instruction.semantics.operands(row)
-            if isinstance(t, Tensor) and t.space is Space.DDR
+            for t in tensors
+            if t.space is Space.DDR
             for access in (Access.READ, Access.WRITE)
             if access in t.access
         )
-        command = Command(instruction.semantics.cycles(row).chip, transfers)
+        local = tuple(t.reach() for t in tensors if t.space is Space.LOCAL)
+        command = Command(instruction.semantics.cycles(row).chip, transfers, local)
         self._known[engine, key] = command
         return command

@@ -362,7 +362,9 @@ def test_the_command_compiles_and_compares(toolkit: Toolkit, tmp_path: Path) -> 
     lines: list[str] = []
     assert run(CompileOptions(path, tmp_path / "net", report=True), lines.append, toolkit)
     assert (tmp_path / "net" / "compilation.bmodel").is_file()
-    assert any("MATMUL" in line for line in lines)
+    assert any("1 layer: 1 " in line for line in lines)
+    assert "MATMUL" in (tmp_path / "net" / "report.txt").read_text()
+    assert {"report.json", "local_memory.svg"} <= {path.name for path in (tmp_path / "net").iterdir()}
     assert re.fullmatch(r"y equals onnxruntime's within \d\.\de-\d+ of its largest value", lines[-1])
 
 

@@ -88,6 +88,7 @@ def run(ws: Workspace, mode: int, say: Callable[[str], None] = print, firmware: 
             ref_inputs={"x": x},
             ref_outputs={"y": expected(x)},
             log=lambda line: say("  " + line),
+            report=True,
         )
     shapes = (COMPILED_SHAPE, *(OTHER_SHAPES if mode else ()))
     return _run_compiled(firmware_image(ws, firmware), directory / "compilation.bmodel", shapes, x, say)

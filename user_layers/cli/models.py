@@ -30,7 +30,9 @@ def compile(
         bool, typer.Option("--cpu/--no-cpu", help="Run what no layer computes on onnxruntime.")
     ] = True,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Compare with onnxruntime.")] = True,
-    report: Annotated[bool, typer.Option("--report", help="Say what became of every layer.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Also write what became of every layer, and a picture.")
+    ] = False,
 ) -> int:
     """Compile an ONNX model into a bmodel, and compare it with onnxruntime on random inputs."""
     from user_layers.onnx.command import CompileOptions, run

@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
-from firmware_sim.wire import Program
+from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
 from user_layers.compiler.ddr import DdrPlan, pack_constants, place_ddr
 from user_layers.compiler.emit_dynamic import emit_dynamic
 from user_layers.compiler.emit_static import emit_static
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.grouping import schedule
+from user_layers.compiler.log import log_lines
 from user_layers.compiler.mode import Kind, Mode, choose_mode
 from user_layers.compiler.net import NetTensorInfo
 from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.prepare import prepare_constants
-from user_layers.compiler.report import report_lines
+from user_layers.compiler.report.measure import measure
 from user_layers.compiler.result import (
     CompiledNet,
     CpuBody,
@@ -65,14 +66,17 @@ def compile_graph(
     opt: int = 2,
     log: Callable[[str], None] | None = None,
     verbose: bool = False,
+    report: bool = False,
 ) -> CompiledNet:
     """Graph -> CompiledNet with one stage. See Graph.compile."""
     described = prepare_constants(gather_facts(infer_shapes(graph), graph.toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt)
-    stage = _stage(plan, graph.toolkit)
-    lines = report_lines(plan.described, plan.mode, plan.schedule)
+    recorded = _record(plan, graph.toolkit)
+    stage = _stage(plan, recorded)
+    lines = log_lines(plan.described, plan.mode, plan.schedule)
     _say(lines, log, verbose)
-    return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines))
+    measured = (measure(plan, recorded),) if report else ()
+    return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines), measured)
 
 
 def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) -> Plan:
@@ -104,7 +108,23 @@ def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) ->
     return Plan(described, mode, whole, ddr, tuple(programs))
 
 
-def _stage(plan: Plan, toolkit: Toolkit) -> Stage:
+def _record(plan: Plan, toolkit: Toolkit) -> list[Recorded | None]:
+    """The commands of each static part."""
+    found: list[Recorded | None] = []
+    for planned, program in zip(plan.schedule.parts, plan.programs, strict=True):
+        if planned.part.kind != Kind.STATIC or program is None:
+            found.append(None)
+            continue
+        try:
+            found.append(toolkit.device.record(program))
+        except DeviceError as e:
+            raise CompileError(
+                f"recording net {plan.described.net.name!r} failed: {e.message}", hint=e.hint
+            ) from e
+    return found
+
+
+def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
     net, ddr = plan.described.net, plan.ddr
 
     def tensors(names: Sequence[str]) -> tuple[NetTensor, ...]:
@@ -115,7 +135,7 @@ def _stage(plan: Plan, toolkit: Toolkit) -> Stage:
         tensors(net.inputs),
         tensors(net.outputs),
         tuple(
-            Subnet(tensors(part.part.inputs), tensors(part.part.outputs), _body(plan, i, toolkit))
+            Subnet(tensors(part.part.inputs), tensors(part.part.outputs), _body(plan, i, recorded[i]))
             for i, part in enumerate(plan.schedule.parts)
         ),
         ddr.ctx_addr,
@@ -128,20 +148,15 @@ def _stage(plan: Plan, toolkit: Toolkit) -> Stage:
     )
 
 
-def _body(plan: Plan, index: int, toolkit: Toolkit) -> StaticBody | DynamicBody | CpuBody:
+def _body(plan: Plan, index: int, recorded: Recorded | None) -> StaticBody | DynamicBody | CpuBody:
+    if recorded is not None:
+        return StaticBody(recorded.groups)
     planned, program = plan.schedule.parts[index], plan.programs[index]
     if program is None:
         (node,) = plan.described.net.nodes[planned.part.nodes.start : planned.part.nodes.stop]
         assert node.cpu is not None
         return CpuBody(node.cpu.model)
-    if planned.part.kind == Kind.DYNAMIC:
-        return DynamicBody(program.encode(), plan.ddr.arena.get(index, 0), planned.arena_bytes)
-    try:
-        return StaticBody(toolkit.device.record(program).groups)
-    except DeviceError as e:
-        raise CompileError(
-            f"recording net {plan.described.net.name!r} failed: {e.message}", hint=e.hint
-        ) from e
+    return DynamicBody(program.encode(), plan.ddr.arena.get(index, 0), planned.arena_bytes)
 
 
 def _net_tensor(info: NetTensorInfo, addr: int = 0) -> NetTensor:

@@ -6,8 +6,12 @@ The compiler fills these types, user_layers.bmodel writes and reads them, the ru
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from firmware_sim.wire import CommandGroup, DType, StoreMode
+
+if TYPE_CHECKING:
+    from user_layers.compiler.report import StageReport
 
 
 @dataclass(frozen=True)
@@ -95,9 +99,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class CompiledNet:
-    """A compiled net: one or more stages of the same graph."""
+    """A compiled net: one or more stages of the same graph. report: one for each stage if it was
+    asked for, else none."""
 
     name: str
     stages: tuple[Stage, ...]
     layers: tuple[LayerUse, ...] = ()
     log: tuple[str, ...] = field(default=(), compare=False)
+    report: tuple[StageReport, ...] = field(default=(), compare=False)

@@ -67,9 +67,7 @@ def _needed(graph: Graph) -> list[LayerNode]:
     return nodes[::-1]
 
 
-def infer_layer(
-    node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit
-) -> list[NetTensorInfo]:
+def infer_layer(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
     """Shapes and types of a layer's outputs. Errors: CompileError."""
     adopted = adopt_prepared(node, tensors, toolkit)
     return _infer(adopted, {**tensors, **adopted.tensors}, toolkit)

@@ -22,15 +22,17 @@ def compile_stages(
     directory: str | Path | None = None,
     opt: int = 2,
     log: Callable[[str], None] | None = None,
+    report: bool = False,
 ) -> CompiledNet:
     """The same net built for several input shapes, as one net with a stage for each.
 
-    The runtime takes the stage that fits the inputs. directory: also write compilation.bmodel and the
-    reference data of all stages there. Errors: those of Graph.compile; UsageError without a graph, or for
-    graphs of different names; ModelError for stages that differ in more than their shapes.
+    The runtime takes the stage that fits the inputs. directory: also write compilation.bmodel, the reference
+    data of all stages and, if asked for, their report there. Errors: those of Graph.compile; UsageError
+    without a graph, or for graphs of different names; ModelError for stages that differ in more than their
+    shapes.
     """
     net = combine_stages(
-        [graph.compile(dynamic, opt=opt, log=log) for graph in graphs],
+        [graph.compile(dynamic, opt=opt, log=log, report=report) for graph in graphs],
     )
     if directory is not None:
         write_directory(Path(directory), [net], [make_references(net, graphs[0].toolkit, None, None)])
@@ -49,4 +51,5 @@ def combine_stages(nets: Sequence[CompiledNet]) -> CompiledNet:
         tuple(stage for net in nets for stage in net.stages),
         tuple(use for _, use in sorted(layers.items())),
         tuple(line for net in nets for line in net.log),
+        tuple(stage for net in nets for stage in net.report),
     )

@@ -284,6 +284,7 @@ class Graph:
         opt: int = 2,
         log: Callable[[str], None] | None = None,
         verbose: bool = False,
+        report: bool = False,
     ) -> CompiledNet:
         """Compile the graph.
 
@@ -295,11 +296,13 @@ class Graph:
         opt: 0 runs every layer by itself in DDR, 1 keeps groups of two or more layers in local memory, 2
         also single layers (their loads and stores then overlap with their computing).
         log: called with each line (one per layer); verbose: the lines also go to stderr.
+        report: measure what happens to every node (CompiledNet.report); also written to the directory, as
+        report.txt, report.json and local_memory.svg (see docs/report.md).
         Errors: CompileError, UsageError; DeviceError when a layer's function fails.
         """
         from user_layers.compiler import compile_graph, write_directory
 
-        net = compile_graph(self, dynamic=dynamic, opt=opt, log=log, verbose=verbose)
+        net = compile_graph(self, dynamic=dynamic, opt=opt, log=log, verbose=verbose, report=report)
         if directory is not None:
             from user_layers.compiler.references import make_references
 

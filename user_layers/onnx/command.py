@@ -59,6 +59,8 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     Errors: those of `graph_from_onnx` and `Graph.compile`; nothing is written then.
     """
     from user_layers.compiler import References, combine_stages, write_directory
+    from user_layers.compiler.output import REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
+    from user_layers.compiler.report.text import summary
 
     shapes = parse_shapes(options.shapes)
     sets = [shapes, *({**shapes, **parse_shapes([word], "--stage")} for word in options.stages)]
@@ -74,8 +76,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         for number, model in enumerate(models):
             built = build(model, "net", custom=custom, toolkit=shared, cpu=options.cpu)
             shared = built.graph.toolkit
-            log = say if options.report else None
-            nets.append(built.graph.compile(options.dynamic, opt=options.opt, log=log))
+            nets.append(built.graph.compile(options.dynamic, opt=options.opt, report=options.report))
             inputs = random_inputs(model)
             fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
             got = built.graph.run(fed)
@@ -84,11 +85,17 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
             )
             if number == 0:
                 lines.append(_summary(options, built))
+                if options.report:
+                    lines.append(
+                        f"report: {options.directory / REPORT_TEXT}, {REPORT_JSON}, {REPORT_PICTURE}"
+                    )
                 lines += [f"on the CPU: {line}" for line in built.on_cpu]
+            which = f"stage {number}: " if len(models) > 1 else ""
+            lines += [f"{which}{summary(stage)}" for stage in nets[-1].report]
             if options.check:
                 same, found = _compared(options, model, bool(sets[number]), inputs, got)
                 good &= same
-                lines += [f"stage {number}: {line}" for line in found] if len(models) > 1 else found
+                lines += [f"{which}{line}" for line in found]
         both = References(b"".join(r.inputs for r in data), b"".join(r.outputs for r in data))
         write_directory(options.directory, [combine_stages(nets)], [both])
     finally:

@@ -8,7 +8,7 @@ from user_layers.compiler.mode import Kind, Mode
 from user_layers.compiler.schedule import Schedule
 
 
-def report_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
+def log_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
     """The reasons for the mode, then what happened to each layer, in the order of the nodes."""
     lines = list(mode.reasons)
     groups = 0

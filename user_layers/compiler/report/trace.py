@@ -1,0 +1,189 @@
+"""What each step of a static program is for, and what lies in local memory meanwhile.
+
+All of it follows from the program itself: a load is for the next layer that reads where it puts its piece, a
+store for the newest layer that wrote what it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind
+from user_layers.compiler.local_memory import piece_bytes
+from user_layers.compiler.net import Net
+
+
+class Role(Enum):
+    """Why something is in local memory."""
+
+    CONSTANT = "constant"
+    LOADED = "loaded"
+    MADE = "made"
+    STORED = "stored"  # made, and needed in DDR too
+    WORK = "work buffer"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a step was emitted for. node: its index in the net, None for steps that only order others; piece:
+    of that node, counted from 0; tensor: what a load, store or copy moves."""
+
+    node: int | None
+    piece: int = 0
+    tensor: str = ""
+
+
+@dataclass(frozen=True)
+class Area:
+    """Bytes of local memory, the same in every lane, that hold one thing from step `first` to step `last`.
+
+    name: of the tensor, or of the node whose work buffer it is. piece: of the node that it is for.
+    overwritten: the last step puts its own result there (the layer works in place).
+    """
+
+    offset: int
+    nbytes: int
+    role: Role
+    name: str
+    node: int
+    piece: int
+    first: int
+    last: int
+    overwritten: bool
+
+
+@dataclass
+class _Open:
+    """An area whose end is not known yet."""
+
+    offset: int
+    nbytes: int
+    role: Role
+    name: str
+    origin: Origin
+    first: int
+    last: int
+    overwritten: bool = False
+
+    def close(self) -> Area:
+        assert self.origin.node is not None
+        return Area(
+            self.offset,
+            self.nbytes,
+            self.role,
+            self.name,
+            self.origin.node,
+            self.origin.piece,
+            self.first,
+            self.last,
+            self.overwritten,
+        )
+
+
+def trace(net: Net, program: Program, nodes: Sequence[int]) -> list[Origin]:
+    """The origin of each step. nodes: those of the net that the program runs."""
+    index = {net.nodes[k].name: k for k in nodes}
+    origins = [Origin(None)] * len(program.steps)
+    calls = dict.fromkeys(nodes, 0)
+    writer: dict[int, tuple[int, int]] = {}  # offset -> step and output of the newest layer that wrote there
+    for s, step in enumerate(program.steps):
+        if _is_layer(step):
+            k = index[step.name]
+            origins[s] = Origin(k, calls[k])
+            calls[k] += 1
+            writer.update((t.tensor.addr, (s, i)) for i, t in _local(program, step.outputs))
+        elif step.opcode == StepOp.STORE:
+            maker = writer.get(program.tensors[step.inputs[0]].tensor.addr)
+            if maker is not None:
+                origin, output = origins[maker[0]], maker[1]
+                assert origin.node is not None
+                origins[s] = Origin(origin.node, origin.piece, net.nodes[origin.node].outputs[output])
+    reader: dict[tuple[TensorKind, int], tuple[int, int]] = {}  # place -> step and input of the next reader
+    following: Origin | None = None
+    for s, step in reversed(list(enumerate(program.steps))):
+        if _is_layer(step):
+            following = origins[s]
+            for t in step.outputs:
+                reader.pop(_place(program.tensors[t]), None)
+            reader.update((_place(program.tensors[t]), (s, i)) for i, t in enumerate(step.inputs))
+        elif step.opcode in (StepOp.LOAD, StepOp.COPY):
+            found = reader.pop(_place(program.tensors[step.outputs[0]]), None)
+            if found is not None:
+                origin = origins[found[0]]
+                assert origin.node is not None
+                origins[s] = Origin(origin.node, origin.piece, net.nodes[origin.node].inputs[found[1]])
+            elif following is not None:
+                origins[s] = following
+    return origins
+
+
+def areas(net: Net, program: Program, origins: Sequence[Origin]) -> list[Area]:
+    """Everything that lies in local memory at some time, in the order in which it gets there.
+
+    An area lasts to its last use; what a layer takes there is known of layers in groups only.
+    """
+    done: list[_Open] = []
+    here: dict[int, _Open] = {}
+
+    def put(new: _Open) -> None:
+        for old in list(here.values()):
+            if old.offset < new.offset + new.nbytes and new.offset < old.offset + old.nbytes:
+                old.overwritten = old.last == new.first
+                del here[old.offset]
+        here[new.offset] = new
+        done.append(new)
+
+    def use(offset: int, s: int) -> _Open | None:
+        found = here.get(offset)
+        if found is not None:
+            found.last = s
+        return found
+
+    for s, (step, origin) in enumerate(zip(program.steps, origins, strict=True)):
+        if step.opcode == StepOp.LOAD:
+            piece = program.tensors[step.outputs[0]]
+            role = Role.LOADED if net.tensors[origin.tensor].data is None else Role.CONSTANT
+            put(_Open(piece.tensor.addr, _bytes(piece), role, origin.tensor, origin, s, s))
+        elif step.opcode == StepOp.STORE:
+            found = use(program.tensors[step.inputs[0]].tensor.addr, s)
+            if found is not None:
+                found.role = Role.STORED
+        elif step.opcode == StepOp.LOCAL:
+            assert origin.node is not None
+            for _, t in _local(program, step.inputs):
+                use(t.tensor.addr, s)
+            for i, t in _local(program, step.outputs):
+                name = net.nodes[origin.node].outputs[i]
+                put(_Open(t.tensor.addr, _bytes(t), Role.MADE, name, origin, s, s))
+            if step.buffer_bytes:
+                put(_Open(step.buffer_addr, step.buffer_bytes, Role.WORK, step.name, origin, s, s))
+    return [o.close() for o in done]
+
+
+def call_bytes(program: Program, step: Step) -> int:
+    """Bytes per lane that one call of a local function has to do with: its pieces and its work buffer."""
+    pieces = [t for names in (step.inputs, step.outputs) for _, t in _local(program, names)]
+    return sum({t.tensor.addr: _bytes(t) for t in pieces}.values()) + step.buffer_bytes
+
+
+def _is_layer(step: Step) -> bool:
+    return step.opcode in (StepOp.GLOBAL, StepOp.LOCAL)
+
+
+def _local(program: Program, tensors: Sequence[int]) -> Iterator[tuple[int, ProgramTensor]]:
+    """Which of a step's tensors are pieces in local memory, with their positions."""
+    for i, t in enumerate(tensors):
+        if program.tensors[t].kind == TensorKind.LOCAL:
+            yield i, program.tensors[t]
+
+
+def _place(tensor: ProgramTensor) -> tuple[TensorKind, int]:
+    return tensor.kind, tensor.tensor.addr
+
+
+def _bytes(piece: ProgramTensor) -> int:
+    t = piece.tensor
+    n, c, h, w = (*(t.slice_shape or t.shape), 1, 1, 1, 1)[:4]
+    return piece_bytes(t.ttype, (n, c, h, w), t.dtype.itemsize)
