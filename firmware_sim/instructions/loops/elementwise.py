@@ -2,14 +2,17 @@
 
 Operands are rows of `width` neighbouring 32-bit elements (firmware_sim.instructions.rows): `at` holds
 the index of each row's first element in the result and in each input. The reference of each is the numpy
-function that it stands for in fp32, sfu, arithmetic or md. Choices are made with masks: branches would
-keep the loops from using vector instructions.
+function that it stands for in fp32, sfu, arithmetic or md. Choices are made with masks, and results collected
+before they are written: branches, and rows that the compiler thinks may overlap, would keep the loops from
+using vector instructions.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from firmware_sim.instructions.loops.tiles import copy as write
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
@@ -19,7 +22,7 @@ _ROUND = np.uint32(0x00555554)
 _MAGIC = np.uint32(0x5F3759DF)
 _ZERO = np.uint32(0)
 _TOO_LARGE = np.float32(2147483648.0)
-_BLOCK = 512  # elements of a row that taylor works on at once
+_BLOCK = 512  # elements of a row that are worked on at once
 
 _loop = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -70,50 +73,74 @@ def _shifted(a, count, arithmetic):  # type: ignore[no-untyped-def]
 
 @_loop
 def add(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _bits(_float(a[i]) + _float(b[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _bits(_float(a[i]) + _float(b[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def subtract(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _bits(_float(a[i]) - _float(b[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _bits(_float(a[i]) - _float(b[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def multiply(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _bits(_float(a[i]) * _float(b[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _bits(_float(a[i]) * _float(b[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def bit_and(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = a[i] & b[i]
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = a[i] & b[i]
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def bit_or(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = a[i] | b[i]
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = a[i] | b[i]
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def bit_xor(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = a[i] ^ b[i]
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = a[i] ^ b[i]
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
@@ -126,169 +153,241 @@ def copy(out, x, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def maximum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            first = _mask(_float(a[i]) > _float(b[i]))
-            v = (a[i] & first) | (b[i] & ~first)
-            r[i] = v & (_mask((v & _MAGNITUDE) >= _SMALLEST) | _SIGN)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                first = _mask(_float(a[i]) > _float(b[i]))
+                v = (a[i] & first) | (b[i] & ~first)
+                results[i] = v & (_mask((v & _MAGNITUDE) >= _SMALLEST) | _SIGN)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def minimum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            first = _mask(_float(a[i]) <= _float(b[i]))
-            r[i] = (a[i] & first) | (b[i] & ~first)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                first = _mask(_float(a[i]) <= _float(b[i]))
+                results[i] = (a[i] & first) | (b[i] & ~first)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def divide(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _bits(_quotient(a[i], b[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _bits(_quotient(a[i], b[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def divide_add(out, x, y, _old, at, width):  # type: ignore[no-untyped-def]
-    """The last operand is the old result, read as `r`: of two rows the compiler would fear an overlap."""
+    """The last operand is the old result, read as `r`."""
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _bits(_quotient(a[i], b[i]) + _float(r[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            r, a, b = _row(out, at[0, row] + s, m), _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _bits(_quotient(a[i], b[i]) + _float(r[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def multiply_add(out, x, y, _old, at, width):  # type: ignore[no-untyped-def]
-    """The last operand is the old result, read as `r`: of two rows the compiler would fear an overlap."""
+    """The last operand is the old result, read as `r`."""
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _bits(_float(a[i]) * _float(b[i]) + _float(r[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            r, a, b = _row(out, at[0, row] + s, m), _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _bits(_float(a[i]) * _float(b[i]) + _float(r[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def scale_bias(out, x, bias, scale, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(bias, at[2, row], width)
-        c = _row(scale, at[3, row], width)
-        for i in range(width):
-            product = _float(a[i]) * _float(c[i])
-            r[i] = _bits(product + _float(b[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(bias, at[2, row] + s, m)
+            c = _row(scale, at[3, row] + s, m)
+            for i in range(m):
+                product = _float(a[i]) * _float(c[i])
+                results[i] = _bits(product + _float(b[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def scale_bias_add(out, x, bias, scale, _old, at, width):  # type: ignore[no-untyped-def]
-    """The last operand is the old result, read as `r`: of two rows the compiler would fear an overlap."""
+    """The last operand is the old result, read as `r`."""
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(bias, at[2, row], width)
-        c = _row(scale, at[3, row], width)
-        for i in range(width):
-            r[i] = _bits((_float(a[i]) * _float(c[i]) + _float(b[i])) + _float(r[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            r, a, b = _row(out, at[0, row] + s, m), _row(x, at[1, row] + s, m), _row(bias, at[2, row] + s, m)
+            c = _row(scale, at[3, row] + s, m)
+            for i in range(m):
+                results[i] = _bits((_float(a[i]) * _float(c[i]) + _float(b[i])) + _float(r[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def square_sum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            s = _float(a[i]) + _float(b[i])
-            r[i] = _bits(s * s)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                total = _float(a[i]) + _float(b[i])
+                results[i] = _bits(total * total)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def square_diff(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            s = _float(a[i]) - _float(b[i])
-            r[i] = _bits(s * s)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                total = _float(a[i]) - _float(b[i])
+                results[i] = _bits(total * total)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def shift_logical(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _shifted(a[i], b[i], False)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _shifted(a[i], b[i], False)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def shift_arithmetic(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        for i in range(width):
-            r[i] = _shifted(a[i], b[i], True)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            for i in range(m):
+                results[i] = _shifted(a[i], b[i], True)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def select_greater(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        c = _row(value, at[3, row], width)
-        for i in range(width):
-            r[i] = c[i] & _mask(_float(a[i]) > _float(b[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            c = _row(value, at[3, row] + s, m)
+            for i in range(m):
+                results[i] = c[i] & _mask(_float(a[i]) > _float(b[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def select_equal(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        c = _row(value, at[3, row], width)
-        for i in range(width):
-            r[i] = c[i] & _mask(a[i] == b[i])
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            c = _row(value, at[3, row] + s, m)
+            for i in range(m):
+                results[i] = c[i] & _mask(a[i] == b[i])
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def choose(out, x, y, then, other, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a, b = _row(out, at[0, row], width), _row(x, at[1, row], width), _row(y, at[2, row], width)
-        c, d = _row(then, at[3, row], width), _row(other, at[4, row], width)
-        for i in range(width):
-            first = _mask(_float(a[i]) > _float(b[i]))
-            r[i] = (c[i] & first) | (d[i] & ~first)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            c, d = _row(then, at[3, row] + s, m), _row(other, at[4, row] + s, m)
+            for i in range(m):
+                first = _mask(_float(a[i]) > _float(b[i]))
+                results[i] = (c[i] & first) | (d[i] & ~first)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def fp32_to_int(out, x, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
-        for i in range(width):
-            v = _float(a[i])
-            inside = (v < _TOO_LARGE) & (v > -_TOO_LARGE)
-            kept = v if inside else np.float32(0)
-            limit = _SIGN if a[i] & _SIGN else _MAGNITUDE
-            r[i] = np.uint32(np.int32(kept)) if inside else limit
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a = _row(x, at[1, row] + s, m)
+            for i in range(m):
+                v = _float(a[i])
+                inside = (v < _TOO_LARGE) & (v > -_TOO_LARGE)
+                kept = v if inside else np.float32(0)
+                limit = _SIGN if a[i] & _SIGN else _MAGNITUDE
+                results[i] = np.uint32(np.int32(kept)) if inside else limit
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def int_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
-        for i in range(width):
-            v = a[i]
-            rounded = np.uint32(v & _MAGNITUDE) if v & _SIGN else np.uint32(v + _ROUND)
-            r[i] = rounded >> np.uint32(23)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a = _row(x, at[1, row] + s, m)
+            for i in range(m):
+                v = a[i]
+                rounded = np.uint32(v & _MAGNITUDE) if v & _SIGN else np.uint32(v + _ROUND)
+                results[i] = rounded >> np.uint32(23)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def fp32_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
-        for i in range(width):
-            v = a[i]
-            rounded = v if v & _SIGN else np.uint32(v + _ROUND)
-            r[i] = (rounded & _EXPONENT) | (v & _SIGN)
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a = _row(x, at[1, row] + s, m)
+            for i in range(m):
+                v = a[i]
+                rounded = v if v & _SIGN else np.uint32(v + _ROUND)
+                results[i] = (rounded & _EXPONENT) | (v & _SIGN)
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
 def rsqrt(out, x, at, width):  # type: ignore[no-untyped-def]
+    results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
-        r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
-        for i in range(width):
-            r[i] = _bits(_reciprocal_root(a[i]))
+        for s in range(0, width, _BLOCK):
+            m = min(_BLOCK, width - s)
+            a = _row(x, at[1, row] + s, m)
+            for i in range(m):
+                results[i] = _bits(_reciprocal_root(a[i]))
+            write(out, at[0, row] + s, results, 0, m)
 
 
 @_loop
