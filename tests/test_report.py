@@ -29,11 +29,13 @@ from user_layers.compiler.report.document import report_document, report_json
 from user_layers.compiler.report.model import GroupReport, NetReport, Runs, StageReport, Traffic, total
 from user_layers.compiler.report.picture import report_picture
 from user_layers.compiler.report.text import WIDTH, report_text
+from user_layers.compiler.report.trace import Role
 from user_layers.compiler.result import CompiledNet, StaticBody
 from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
 from user_layers.onnx import graph_from_onnx
 from user_layers.toolkit import Toolkit
 
+ROOT = Path(__file__).resolve().parent.parent
 RNG = np.random.default_rng(7)
 
 
@@ -275,3 +277,21 @@ def test_golden_files(
     name: str, write: Callable[[Sequence[NetReport]], str], golden: Callable[[str, str], None]
 ) -> None:
     golden(f"report/{name}", write(sample()).replace(f'"tpulayer": "{__version__}"', '"tpulayer": "VERSION"'))
+
+
+def test_the_documentation_has_the_sample_and_every_key() -> None:
+    page = (ROOT / "docs" / "report.md").read_text()
+    first = report_text(sample()).partition("\nnet dynamic")[0]
+    assert f"```text\n{first}```" in page
+
+    def keys(value: object) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from value
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            yield from keys(inner)
+
+    document = report_document(sample())
+    missing = [key for key in sorted(set(keys(document))) if f"`{key}`" not in page]
+    assert not missing
+    for name in [r.value for r in Runs] + [r.value for r in Role]:
+        assert f'"{name}"' in page
