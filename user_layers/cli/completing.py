@@ -39,7 +39,9 @@ def script(shell: str) -> str:
     return (_BASH if shell == "bash" else _ZSH).replace("NAMES", names)
 
 
-_WITHOUT_TOOL = {"init", "compile", "clean", "doctor", "completion", "isa", "conformance", "run_kernel"}
+_WITHOUT_TOOL = {
+    *("init", "compile", "clean", "doctor", "completion", "isa", "conformance", "run_kernel", "host_flags"),
+}
 
 # What tool/ holds (scaffold.TOOLS; a test compares): those commands also exist under their bare names.
 COMMANDS_WITH_TOOL = tuple(name for name in COMMANDS if name not in _WITHOUT_TOOL)
