@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import CompileError, TpulayerError
+from firmware_sim.errors import CompileError, ModelError
+from user_layers.onnx.apart import run_model
 from user_layers.onnx.model import Array, Model
-from user_layers.onnx.proto import open_session, part_proto, serialized
-from user_layers.runtime.cpu import first_line
+from user_layers.onnx.proto import part_proto, serialized
 
 TOLERANCE = 1e-4  # of the largest value of an output
 SEED = 1684
@@ -46,22 +46,16 @@ def reference(model: Path | Model, inputs: Mapping[str, Array]) -> list[Array]:
     Errors: MissingError, CompileError.
     """
     try:
-        if isinstance(model, Model):
-            names = [value.name for value in model.inputs]
-            results = [value.name for value in model.outputs]
-            proto = part_proto(model, model.nodes, names, results)
-            session = open_session(serialized(proto, "the model"))
-        else:
-            session = open_session(str(model))
-        found: list[Array] = session.run(None, dict(inputs))
-    except TpulayerError as error:
-        raise type(error)(error.message, hint=f"{error.hint}, or --no-check") from None
-    except Exception as error:
+        if isinstance(model, Path):
+            return run_model(model, inputs)
+        names = [value.name for value in model.inputs]
+        results = [value.name for value in model.outputs]
+        return run_model(serialized(part_proto(model, model.nodes, names, results), "the model"), inputs)
+    except ModelError as error:
         raise CompileError(
-            f"onnxruntime does not run the model: {first_line(error)}",
+            f"onnxruntime does not run the model: {error.message}",
             hint="--no-check leaves the comparison out",
         ) from None
-    return found
 
 
 def compare(names: list[str], got: list[Any], want: list[Array]) -> list[Difference]:

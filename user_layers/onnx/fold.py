@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import MissingError, ModelError
+from firmware_sim.errors import CompileError, ModelError
+from user_layers.onnx.apart import run_model
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Node, Value
-from user_layers.onnx.proto import open_session, part_proto, serialized
-from user_layers.runtime.cpu import first_line
+from user_layers.onnx.proto import part_proto, serialized
 
 _RANDOM = frozenset(
     {
@@ -142,15 +142,14 @@ def _holds_random(proto: Any) -> bool:
 def run_node(model: Model, node: Node) -> dict[str, Array]:
     """The outputs of a node that reads only constants of the model, by onnxruntime.
 
-    Errors: ModelError naming the node.
+    Errors: ModelError naming the node, CompileError when that crashes onnxruntime; MissingError.
     """
     try:
-        proto = part_proto(model, [node], [], node.makes)
-        found = open_session(serialized(proto, node.title)).run(list(node.makes), {})
-    except MissingError:
-        raise
-    except Exception as error:
-        raise ModelError(f"{node.title} cannot be computed: {first_line(error)}") from None
+        found = run_model(serialized(part_proto(model, [node], [], node.makes), node.title), {})
+    except ModelError as error:
+        raise ModelError(f"{node.title} cannot be computed: {error.message}") from None
+    except CompileError as error:
+        raise CompileError(f"{node.title}: {error.message}", hint=error.hint) from None
     if any(not isinstance(array, np.ndarray) for array in found):
         raise ModelError(f"{node.title} cannot be computed: it makes something else than tensors")
     return dict(zip(node.makes, found, strict=True))

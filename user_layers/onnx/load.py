@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError, UsageError
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
-from user_layers.onnx.proto import element_type, open_session, part_proto, subgraphs
+from user_layers.onnx.apart import check_model, infer_model, inline_functions
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
+from user_layers.onnx.proto import element_type, part_proto, serialized, subgraphs
 from user_layers.runtime.cpu import first_line
 
 _SMALL = 4096  # elements of a constant that inference of shapes may read
@@ -48,6 +49,8 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
     opset = _opset(proto, where)
     if not proto.graph.node and not proto.graph.output:
         raise ModelError(f"{where} is no ONNX model: it has no graph")
+    for graph in (proto.graph, *proto.functions):
+        _check_names(graph, where)
     proto = _without_functions(proto, where)
     if proto.graph.sparse_initializer:
         name = proto.graph.sparse_initializer[0].values.name
@@ -56,16 +59,14 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
     proto = _light(proto, constants)
     _fix_shapes(proto, dict(shapes or {}), constants, where)
     nodes = tuple(_node(node, where) for node in proto.graph.node)
-    _check_nodes(nodes, {v.name for v in proto.graph.input} | set(constants), where)
+    given = [v.name for v in proto.graph.input if v.name not in constants]
+    made = _check_nodes(nodes, {*given, *constants}, where)
+    _check_edges(proto.graph, given, made, where)
     proto = _checked(proto, all(node.domain in STANDARD for node in nodes), where)
     graph = proto.graph
     inputs = tuple(value_of(v, where) for v in graph.input if v.name not in constants)
-    for value in inputs:
-        if value.kind != "tensor":
-            raise ModelError(f"{where}: input {value.name!r} is {value.what}; a net takes only tensors")
     values = {v.name: value_of(v, where) for v in (*graph.value_info, *graph.input, *graph.output)}
     outputs = tuple(values[v.name] for v in graph.output)
-    _check_outputs(nodes, inputs, constants, outputs, where)
     opsets = {("" if o.domain in STANDARD else o.domain): int(o.version) for o in proto.opset_import}
     return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets)
 
@@ -86,8 +87,8 @@ def infer_values(model: Model) -> Model:
         if value.name not in skip and value.dtype is not None and value.shape is not None:
             proto.graph.value_info.append(_info(onnx, value))
     try:
-        found = onnx.shape_inference.infer_shapes(proto, data_prop=True).graph
-    except Exception:  # what it cannot infer stays unknown
+        found = onnx.load_from_string(infer_model(serialized(proto, "the model"))).graph
+    except ModelError:  # what it cannot infer stays unknown
         return model
     values = dict(model.values)
     for info in (*found.value_info, *found.output):
@@ -107,9 +108,6 @@ def _info(onnx: Any, value: Value) -> Any:
 def _onnx() -> Any:
     try:
         import onnx
-        import onnx.checker
-        import onnx.inliner
-        import onnx.shape_inference
     except ImportError:
         raise MissingError("the package onnx is not installed", hint="pip install 'tpulayer[onnx]'") from None
     return onnx
@@ -130,36 +128,42 @@ def _opset(proto: Any, where: str) -> int:
     return int(_onnx().defs.onnx_opset_version())
 
 
+def _check_names(graph: Any, where: str) -> None:
+    """Names are texts; protobuf gives bytes for what is none."""
+    for node in graph.node:
+        for name in (node.name, node.op_type, node.domain, *node.input, *node.output):
+            if not isinstance(name, str):
+                raise ModelError(f"{where}: {name!r} in node {node.name!r} is no text")
+        for attribute in node.attribute:
+            if not isinstance(attribute.name, str):
+                raise ModelError(f"{where}: {attribute.name!r} in node {node.name!r} is no text")
+        for inner in subgraphs(node):
+            _check_names(inner, where)
+    if not isinstance(graph.name, str):
+        raise ModelError(f"{where}: the name {graph.name!r} of its graph is no text")
+    for part in ("input", "output", "initializer", "value_info"):
+        for named in getattr(graph, part, ()):
+            name = getattr(named, "name", named)  # a function lists its inputs and outputs by name alone
+            if not isinstance(name, str):
+                raise ModelError(f"{where}: the name {name!r} is no text")
+
+
 def _without_functions(proto: Any, where: str) -> Any:
     """The model with its own functions written out."""
     if not proto.functions:
         return proto
     try:
-        return _onnx().inliner.inline_local_functions(proto)
-    except Exception as error:
-        raise ModelError(f"{where}: its functions cannot be written out: {first_line(error)}") from None
+        return _onnx().load_from_string(inline_functions(proto.SerializeToString()))
+    except ModelError as error:
+        raise ModelError(f"{where}: {error.message}") from None
 
 
 def _checked(proto: Any, standard: bool, where: str) -> Any:
     """The model with inferred shapes; standard: it has only ONNX's own operations, which can be checked."""
-    onnx = _onnx()
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-        if standard:
-            onnx.checker.check_model(inferred)
-    except Exception as error:
-        raise ModelError(f"{where} is not valid: {first_line(error)}") from None
-    if not standard:
-        return inferred
-    try:
-        return onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
-    except Exception as error:
-        why = first_line(error)
-    try:
-        open_session(proto.SerializeToString())
-    except Exception:
-        raise ModelError(f"{where} is not valid: {why}") from None
-    return inferred  # the inference of the package onnx fails where onnxruntime's does not
+        return _onnx().load_from_string(check_model(serialized(proto, where), standard=standard))
+    except ModelError as error:
+        raise ModelError(f"{where} is not valid: {error.message}") from None
 
 
 def _light(proto: Any, constants: Mapping[str, Array]) -> Any:
@@ -209,9 +213,9 @@ def _fix_shapes(
             if value.type.HasField("tensor_type"):
                 value.type.tensor_type.ClearField("shape")
     free = [
-        f"{name} {[d.dim_param or d.dim_value or '?' for d in v.type.tensor_type.shape.dim]}"
+        f"{shown(name)} {[d.dim_param or d.dim_value or '?' for d in v.type.tensor_type.shape.dim]}"
         if v.type.tensor_type.HasField("shape")
-        else f"{name} (any)"
+        else f"{shown(name)} (any)"
         for name, v in inputs.items()
         if v.type.WhichOneof("value") == "tensor_type"
         and (
@@ -304,32 +308,31 @@ def _captured(graph: Any) -> list[str]:
     return found + [v.name for v in graph.output if v.name not in known]
 
 
-def _check_nodes(nodes: Sequence[Node], known: set[str], where: str) -> None:
-    """Every operation exists, and everything is made once, before it is read."""
+def _check_nodes(nodes: Sequence[Node], known: set[str], where: str) -> set[str]:
+    """Every operation exists, and everything is made once, before it is read. Returns all that is there."""
     onnx = _onnx()
     made = set(known)
     for node in nodes:
         if node.domain in STANDARD and not onnx.defs.has(node.op):
-            raise ModelError(f"{where}: {node.title}: ONNX has no operation {node.op}")
+            raise ModelError(f"{where}: {node.title}: ONNX has no operation {shown(node.op)}")
         missing = next((name for name in node.reads if name not in made), None)
         if missing is not None:
-            raise ModelError(f"{where}: {node.title} reads {missing}, which nothing before it makes")
+            raise ModelError(f"{where}: {node.title} reads {shown(missing)}, which nothing before it makes")
         again = next((name for name in node.makes if name in made), None)
         if again is not None:
-            raise ModelError(f"{where}: {node.title} makes {again}, which is there already")
+            raise ModelError(f"{where}: {node.title} makes {shown(again)}, which is there already")
         made.update(node.makes)
+    return made
 
 
-def _check_outputs(
-    nodes: Sequence[Node],
-    inputs: Sequence[Value],
-    constants: Mapping[str, Array],
-    outputs: Sequence[Value],
-    where: str,
-) -> None:
-    if not outputs:
+def _check_edges(graph: Any, inputs: Sequence[str], made: set[str], where: str) -> None:
+    """There are outputs, they are made, and the inputs are tensors."""
+    if not graph.output:
         raise ModelError(f"{where} has no output")
-    made = {name for node in nodes for name in node.makes} | {v.name for v in inputs} | set(constants)
-    for value in outputs:
-        if value.name not in made:
-            raise ModelError(f"{where}: nothing makes the output {value.name!r}")
+    for info in graph.output:
+        if info.name not in made:
+            raise ModelError(f"{where}: nothing makes the output {info.name!r}")
+    for info in graph.input:
+        value = value_of(info, where)
+        if info.name in inputs and value.kind != "tensor":
+            raise ModelError(f"{where}: input {value.name!r} is {value.what}; a net takes only tensors")

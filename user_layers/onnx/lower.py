@@ -14,13 +14,13 @@ from firmware_sim.wire import TType
 from user_layers.compiler.net import NetTensorInfo
 from user_layers.compiler.shapes import infer_layer
 from user_layers.graph import Graph
+from user_layers.onnx.apart import check_part
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value
 from user_layers.onnx.partition import Part, Reason
 from user_layers.onnx.proto import part_proto, serialized, since_version, with_oldest_opset
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
-from user_layers.runtime.cpu import CpuModel
 
 OLDEST_OPSET = 6  # whose operations converters know
 Converter = Callable[["Lowering", Node], None]
@@ -196,9 +196,9 @@ class Lowering:
                 self._ask(node, own)
                 self.operands[index] = frozenset(self._taken)
             except Unsupported as error:
-                self._asked = len(self.graph.nodes)
                 found[index] = Reason(str(error), error.follows)
                 self._stand_in(node)
+                self._asked = len(self.graph.nodes)
         return found
 
     def build(self, parts: Iterable[Part], inputs: Iterable[str]) -> None:
@@ -260,7 +260,10 @@ class Lowering:
                 why = f"is {value.what}; layers take float32, int32, int64 and bool"
             if why is not None:
                 raise Unsupported(f"{name!r} {why}", follows=name in node.reads and name not in self._names)
-        converter(self, node)
+        try:
+            converter(self, node)
+        except (IndexError, KeyError, ValueError, TypeError, UsageError) as error:
+            raise Unsupported(f"its attributes or operands do not fit: {error}") from None
 
     def _ask(self, node: Node, own: bool) -> None:
         """Ask the new layers for the shapes of their outputs: those of the model, or (own layers) what the
@@ -299,9 +302,16 @@ class Lowering:
         for name in node.makes:
             self._names.pop(name, None)
             value = self.model.value(name)
-            if obstacle(value) is None and value.dtype is not None:
-                zeros = np.zeros(net_shape(value), held_as(value.dtype))
-                self._names[name] = self.graph.add_const(self.fresh(f"{name}:unmade"), zeros)
+            if obstacle(value) is not None:
+                continue
+            assert value.dtype is not None
+            name_, held = self.fresh(f"{name}:unmade"), held_as(value.dtype)
+            source = next(iter(self.graph.tensors), None) or self.add_const(np.zeros(1, np.float32), "none")
+            self.graph.add_cpu_layer(b"", [source], [name_], [net_shape(value)], [held])
+            kind = self.graph.nodes[-1].dtypes
+            assert kind is not None
+            self._infos[name_] = NetTensorInfo(name_, net_shape(value), kind[0])
+            self._names[name] = name_
 
     def _cpu(self, part: Part) -> None:
         what = part.nodes[0].title
@@ -336,7 +346,7 @@ class Lowering:
             for candidate in (proto, with_oldest_opset(proto)):
                 data = serialized(candidate, what)
                 try:
-                    CpuModel(data, what)
+                    check_part(data, what)
                     return data
                 except ModelError as error:
                     refused = refused or error

@@ -16,6 +16,11 @@ STANDARD = ("", "ai.onnx")  # both names of ONNX's own domain
 CUSTOM_DOMAIN = "tpulayer"
 
 
+def shown(name: str) -> str:
+    """A name as messages show it, on one line."""
+    return name if name.isprintable() else repr(name)
+
+
 @dataclass(frozen=True)
 class Value:
     """A value of the model. shape: None where nothing is known; a text is a free dimension.
@@ -69,8 +74,8 @@ class Node:
         """How messages call it: `Conv conv_1` or `Conv with the output y`."""
         kind = self.op if self.domain in STANDARD else f"{self.domain}.{self.op}"
         if self.name:
-            return f"{kind} {self.name}"
-        return f"{kind} with the output {next((name for name in self.outputs if name), '(none)')}"
+            return f"{shown(kind)} {shown(self.name)}"
+        return f"{shown(kind)} with the output {shown(next(iter(self.makes), '(none)'))}"
 
     @property
     def reads(self) -> tuple[str, ...]:

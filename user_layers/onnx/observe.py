@@ -11,9 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from firmware_sim.errors import ModelError
+from user_layers.onnx.apart import run_model
 from user_layers.onnx.check import random_inputs
 from user_layers.onnx.model import CUSTOM_DOMAIN, Model, Node, Value
-from user_layers.onnx.proto import open_session, part_proto, serialized
+from user_layers.onnx.proto import part_proto, serialized
 
 _BY_DATA = {
     *("NonZero", "Unique", "Compress", "NonMaxSuppression", "StringSplit", "StringNormalizer"),
@@ -60,12 +62,12 @@ def observe_shapes(model: Model) -> Model:
     read = {name for node in nodes for name in node.reads}
     inputs = [value.name for value in model.inputs if value.name in read]
     seen = []
+    proto = serialized(part_proto(model, nodes, inputs, wanted, shapes=True), "the model")
     try:
-        session = open_session(serialized(part_proto(model, nodes, inputs, wanted, shapes=True), "the model"))
         for seed in (1, 2):
             feeds = {name: array for name, array in random_inputs(model, seed).items() if name in inputs}
-            seen.append(session.run(None, feeds))
-    except Exception:  # what onnxruntime cannot run stays unknown, and is refused by name later
+            seen.append(run_model(proto, feeds))
+    except ModelError:  # what onnxruntime cannot run stays unknown, and is refused by name later
         return model
     values = dict(model.values)
     for name, first, second in zip(wanted, *seen, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import CompileError, MissingError
+from firmware_sim.errors import CompileError
 from user_layers.onnx.fuse import AFFINE, DOMAIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 
@@ -86,24 +86,6 @@ def serialized(proto: Any, what: str) -> bytes:
         raise CompileError(f"{what} has constants of {size} bytes; an ONNX model holds less than {_LARGEST}")
     data: bytes = proto.SerializeToString()
     return data
-
-
-def open_session(model: bytes | str) -> Any:
-    """An onnxruntime.InferenceSession of a model or a file, on one thread, that says nothing.
-
-    Errors: MissingError; else what onnxruntime raises.
-    """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingError(
-            "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]'"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def tensor_proto(array: Array, name: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import UsageError
+from user_layers.graph.nodes import MAX_ELEMENTS
 from user_layers.onnx.model import Array, Value
 
 _HELD = {
@@ -51,6 +53,8 @@ def obstacle(value: Value) -> str | None:
         return "has no elements"
     if len(value.fixed) > MAX_SHAPE_DIMS:
         return f"has {len(value.fixed)} dimensions; tensors of the device have {MAX_SHAPE_DIMS}"
+    if (count := math.prod(value.fixed)) > MAX_ELEMENTS:
+        return f"has {count} elements; tensors of the device have at most {MAX_ELEMENTS}"
     return None
 
 

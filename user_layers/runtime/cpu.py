@@ -111,10 +111,11 @@ class CpuModel:
 
 def first_line(error: BaseException) -> str:
     """An error of onnx or onnxruntime on one line, without the places in their sources."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines[:3]) or type(error).__name__
     head, mark, tail = text.partition("[ONNXRuntimeError] : ")
     if mark:
         text = head + tail.partition(" : ")[2]
     text = re.sub(r"\S*/onnxruntime_src/\S+ .*?\) (?=[A-Z])", "", text)
+    text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= 400 else f"{text[:397]}..."

@@ -1,0 +1,106 @@
+"""The process behind apart.py: runs the packages onnx and onnxruntime."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from firmware_sim.errors import MissingError, ModelError
+from firmware_sim.process_child import Handler, Link
+from user_layers.runtime.cpu import CpuModel, first_line
+
+
+def start(args: list[str], fds: list[int], link: Link) -> Handler:
+    """The handler of requests; see apart.py for what they are."""
+
+    def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
+        op = header["op"]
+        if op == "check":
+            link.activity = "the package onnx, checking the model,"
+            return {}, _check(payload, bool(header["standard"]))
+        if op == "infer":
+            link.activity = "the package onnx, inferring shapes,"
+            return {}, _infer(payload, strict=False)
+        if op == "inline":
+            link.activity = "the package onnx, writing out functions,"
+            return {}, _inline(payload)
+        if op == "run":
+            model, feeds = pickle.loads(payload)
+            link.activity = "onnxruntime"
+            return {}, pickle.dumps(
+                _run(str(header["path"]) if "path" in header else model, feeds), protocol=5
+            )
+        assert op == "part"
+        link.activity = f"{header['what']}: onnxruntime"
+        CpuModel(payload, str(header["what"]))
+        return {}, b""
+
+    return handle
+
+
+def _check(data: bytes, standard: bool) -> bytes:
+    import onnx.checker
+
+    inferred = _infer(data, strict=False)
+    if not standard:
+        return inferred
+    try:
+        onnx.checker.check_model(inferred)
+    except Exception as error:
+        raise ModelError(first_line(error)) from None
+    try:
+        return _infer(data, strict=True)
+    except ModelError as error:
+        strict = error
+    try:
+        _session(data)
+    except ModelError:
+        raise strict from None
+    return inferred  # the inference of the package onnx fails where onnxruntime's does not
+
+
+def _infer(data: bytes, strict: bool) -> bytes:
+    import onnx.shape_inference
+
+    try:
+        made = onnx.shape_inference.infer_shapes(data, check_type=strict, strict_mode=strict, data_prop=True)
+        found: bytes = made.SerializeToString()
+    except Exception as error:
+        raise ModelError(first_line(error)) from None
+    return found
+
+
+def _inline(data: bytes) -> bytes:
+    import onnx.inliner
+
+    try:
+        found: bytes = onnx.inliner.inline_local_functions(onnx.load_from_string(data)).SerializeToString()
+    except Exception as error:
+        raise ModelError(f"its functions cannot be written out: {first_line(error)}") from None
+    return found
+
+
+def _session(model: bytes | str) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise MissingError(
+            "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]'"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ModelError(first_line(error)) from None
+
+
+def _run(model: bytes | str, feeds: dict[str, Any]) -> list[Any]:
+    session = _session(model)
+    try:
+        found: list[Any] = session.run(None, feeds)
+    except Exception as error:
+        raise ModelError(first_line(error)) from None
+    return found
