@@ -43,6 +43,7 @@ DEFAULTS: dict[str, Any] = {
     "can_h_w_dynamic": True,
     "just_reshape": False,
     "is_share_mem_layer": False,
+    "joins_inputs": False,
     "get_global_buffer_size": 0,
     "input_type": TType.NEURON,
     "get_local_buffer_size": 0,

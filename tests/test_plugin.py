@@ -48,6 +48,7 @@ class XDescriptor : public bmcompiler::LayerDescriptor {
     bool can_h_w_dynamic() override { return mode() & 16; }
     bool just_reshape() override { return mode() & 32; }
     bool is_share_mem_layer() override { return mode() & 64; }
+    bool joins_inputs() override { return mode() & 256; }
     bm_size_t get_global_buffer_size() override { return 1ull << 40; }
     TENSOR_TYPE_T input_type(int i) override { return layer().inputs.at(i).ttype; }
     bm_size_t get_local_buffer_size(const std::vector<int> &s) override {
@@ -173,7 +174,7 @@ def test_layers(plugins: PluginHost, library: Path) -> None:
     assert x.path == library and x.param_hash != y.param_hash
 
 
-@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("bit", range(9))
 def test_yes_and_no(plugins: PluginHost, bit: int) -> None:
     names = [
         "must_dynamic_run",
@@ -184,9 +185,10 @@ def test_yes_and_no(plugins: PluginHost, bit: int) -> None:
         "just_reshape",
         "is_share_mem_layer",
         "is_backslice_optimize_support_layer",
+        "joins_inputs",
     ]
     handle = plugins.create(node(1 << bit))
-    assert [getattr(handle, n)() for n in names] == [i == bit for i in range(8)]
+    assert [getattr(handle, n)() for n in names] == [i == bit for i in range(9)]
 
 
 def test_numbers_and_arguments(plugins: PluginHost) -> None:
@@ -383,7 +385,7 @@ def test_files_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 7; }\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "c.c"), "-o", str(tmp_path / "c.so")])
     text = load([tmp_path / "c.so"])
-    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 2" in text
+    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 3" in text
     assert "rebuild_layers" in text
 
 
@@ -396,8 +398,8 @@ def test_a_plugin_of_version_1_prepares_nothing(tmp_path: Path) -> None:
     entry.write_text(entry.read_text().replace("return BMPLUGIN_ABI_VERSION;", "return 1;"))
     absent = ["-Dbmplugin_prepared=absent_1", "-Dbmplugin_prepare=absent_2"]
     with PluginHost([compiled(sources, entry, *absent)]) as plugins:
-        h = plugins.create(node())
-        assert h.prepared(0) is None and h.backward_kh() == 9
+        h = plugins.create(node(256))
+        assert h.prepared(0) is None and h.backward_kh() == 9 and not h.joins_inputs()
 
 
 def test_two_plugins_with_one_op_type(library: Path, tmp_path: Path) -> None:

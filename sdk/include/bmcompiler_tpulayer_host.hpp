@@ -91,6 +91,8 @@ class LayerDescriptor {
     virtual int backward_up_pad_h() { return 0; }
     virtual int backward_down_pad_h() { return 0; }
     virtual int forward_height(int in_height) { return in_height; }
+    // The output is the inputs' bytes one after the other.
+    virtual bool joins_inputs() { return false; }
 
     // Called once by the generated entry, before anything else.
     void bind(const GraphNode *node) { node_ = node; }

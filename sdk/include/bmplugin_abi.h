@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define BMPLUGIN_ABI_VERSION 2 /* 1: without bmplugin_prepared and bmplugin_prepare */
+#define BMPLUGIN_ABI_VERSION 3 /* 1: without bmplugin_prepared and bmplugin_prepare, 2: without the last method */
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
 #define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
@@ -71,7 +71,8 @@ enum {
     BMPLUGIN_BACKWARD_STRIDE_H,
     BMPLUGIN_BACKWARD_UP_PAD_H,
     BMPLUGIN_BACKWARD_DOWN_PAD_H,
-    BMPLUGIN_FORWARD_HEIGHT
+    BMPLUGIN_FORWARD_HEIGHT,
+    BMPLUGIN_JOINS_INPUTS
 };
 
 int32_t bmplugin_abi_version(void);

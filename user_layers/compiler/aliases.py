@@ -1,8 +1,9 @@
-"""Which tensors live in the memory of another one: reshapes, and layers that work in place in DDR."""
+"""Which tensors live in the memory of another one: reshapes, layers that work in place in DDR, and what is
+only put one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from user_layers.compiler.facts import DescribedNet, Facts
@@ -11,16 +12,28 @@ from user_layers.compiler.net import Net
 
 @dataclass(frozen=True)
 class Aliases:
-    """parent: output of a layer -> the input whose memory it shares; silent: nodes that need not run."""
+    """parent: output of a layer -> the input whose memory it shares; part: input of a layer -> the output in
+    whose memory it lies, and at which byte; silent: nodes that need not run."""
 
     parent: dict[str, str] = field(default_factory=dict)
     silent: frozenset[int] = frozenset()
+    part: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def place(self, name: str) -> tuple[str, int]:
+        """The tensor that owns the memory, and the byte of it at which this one begins."""
+        offset = 0
+        while True:
+            if name in self.parent:
+                name = self.parent[name]
+            elif name in self.part:
+                name, first = self.part[name]
+                offset += first
+            else:
+                return name, offset
 
     def root(self, name: str) -> str:
         """The tensor that owns the memory."""
-        while name in self.parent:
-            name = self.parent[name]
-        return name
+        return self.place(name)[0]
 
     def classes(self, net: Net) -> dict[str, list[str]]:
         """All tensors of the net by the owner of their memory, in the order of their making."""
@@ -35,15 +48,19 @@ def find_aliases(described: DescribedNet, dynamic: bool, nodes: Iterable[int] | 
 
     just_reshape: the bytes stay as they are and nothing runs, unless both ends must exist apart (two of
     net input, constant and net output in one memory). is_share_mem_layer: the layer runs and writes over
-    its input, if nothing else reads that memory afterwards. Where sharing is impossible the layer runs
-    like any other. A dynamic net's outputs have memory of their own, from the runtime.
+    its input, if nothing else reads that memory afterwards. joins_inputs: nothing runs if all inputs can be
+    made where they lie in the output. Where sharing is impossible the layer runs like any other. A dynamic
+    net's outputs have memory of their own, from the runtime, and it joins nothing, for sizes vary.
     Errors: CompileError when the sizes do not allow what the descriptor promises.
     """
     net = described.net
     result = Aliases()
     silent = set()
-    for i in range(len(described.facts)) if nodes is None else nodes:
+    inside = range(len(described.facts)) if nodes is None else sorted(nodes)
+    for i in inside:
         facts = described.facts[i]
+        if facts.joins_inputs and not dynamic and _join(net, result, facts, inside):
+            silent.add(i)
         if not (facts.just_reshape or facts.share_mem):
             continue
         _check_sizes(net, facts)
@@ -57,7 +74,32 @@ def find_aliases(described: DescribedNet, dynamic: bool, nodes: Iterable[int] | 
         result.parent[target] = source
         if facts.just_reshape:
             silent.add(i)
-    return Aliases(result.parent, frozenset(silent))
+    return Aliases(result.parent, frozenset(silent), result.part)
+
+
+def _join(net: Net, result: Aliases, facts: Facts, inside: Sequence[int]) -> bool:
+    """Put the inputs of a node into its output's memory, if all of them are made by nodes of `inside`, own
+    their memory, each another one, and have no place of their own in the net."""
+    target, end = facts.node.outputs[0], 0
+    parts: dict[str, tuple[str, int]] = {}
+    for name in facts.node.inputs:
+        owner, first = result.place(name)
+        size = net.tensors[name].nbytes
+        if first or owner in parts or net.tensors[owner].nbytes != size:
+            return False
+        members = _members(net, result, owner)
+        if _fixed_places(net, result, owner) or any(net.producer[m] not in inside for m in members):
+            return False
+        parts[owner] = (target, end)
+        end += size
+    if end != net.tensors[target].nbytes:
+        raise facts.nonsense(
+            "joins_inputs()",
+            f"true, but its inputs have {end} bytes and its output {net.tensors[target].nbytes}",
+            "false where the output is something else",
+        )
+    result.part.update(parts)
+    return True
 
 
 def _members(net: Net, aliases: Aliases, name: str) -> list[str]:

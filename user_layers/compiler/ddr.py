@@ -89,7 +89,7 @@ def place_ddr(
         )
     address = {name: coeff_addr + offset for name, offset in coefficients.offsets.items()}
     for members, offset in zip(owners, placement.offsets, strict=False):
-        address.update((m, ctx_addr + offset) for m in members)
+        address.update((m, ctx_addr + offset + aliases.place(m)[1]) for m in members)
     for name in net.tensors:  # reshaped constants
         root = aliases.root(name)
         if root in coefficients.offsets:

@@ -32,6 +32,7 @@ class Facts:
     can_h_w_dynamic: bool
     just_reshape: bool
     share_mem: bool
+    joins_inputs: bool
     global_buffer: int  # bytes of DDR
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
@@ -113,6 +114,7 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
         can_h_w_dynamic=d.can_h_w_dynamic(),
         just_reshape=d.just_reshape(),
         share_mem=d.is_share_mem_layer(),
+        joins_inputs=d.joins_inputs(),
         global_buffer=d.get_global_buffer_size(),
         input_types=tuple(TType(d.input_type(i)) for i in count),
         on_l2=tuple(d.should_input_on_l2mem(i) for i in count),
@@ -141,6 +143,7 @@ def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
         can_h_w_dynamic=True,
         just_reshape=False,
         share_mem=False,
+        joins_inputs=False,
         global_buffer=0,
         input_types=tuple(TType.NEURON for _ in node.inputs),
         on_l2=tuple(False for _ in node.inputs),

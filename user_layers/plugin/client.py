@@ -279,3 +279,6 @@ class DescriptorHandle:
 
     def forward_height(self, in_height: int) -> int:
         return self.call("forward_height", [in_height])
+
+    def joins_inputs(self) -> bool:
+        return bool(self.call("joins_inputs"))

@@ -14,10 +14,11 @@ from typing import Any
 
 from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.process_child import Handler, Link
-from user_layers.plugin.methods import METHODS
+from user_layers.plugin.methods import BY_NAME, METHODS
 
-ABI_VERSION = 2
-OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
+ABI_VERSION = 3
+OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants; up to 2 they lack the last method
+_SINCE = {BY_NAME["joins_inputs"].number: 3}  # methods by number: the first version that has them
 MAX_DIMS = 8
 MAX_TENSORS = 16
 HAS_LOCAL = 1
@@ -112,6 +113,7 @@ class Plugin:
             ctypes.POINTER(ctypes.c_int64),
         ]
         lib.bmplugin_error.restype = ctypes.c_char_p
+        self.version = found
         self.prepares = found >= 2
         if self.prepares:
             int_p = ctypes.POINTER(ctypes.c_int32)
@@ -211,6 +213,8 @@ class Host:
     def call(self, request: dict[str, Any]) -> dict[str, object]:
         bound = self._bound[request["handle"]]
         args = request["args"]
+        if bound.plugin.version < _SINCE.get(request["method"], 1):
+            return {"result": 0}
         what = f"{bound.label}::{_NAMES[request['method']]}({', '.join(map(str, args))})"
         self._link.activity = what
         values = (ctypes.c_int64 * len(args))(*args)

@@ -11,6 +11,7 @@ class ConcatDescriptor : public bmcompiler::LayerDescriptor {
   public:
     std::string get_name() override { return "CONCAT"; }
     bool force_use_global_layer() override { return true; }
+    bool joins_inputs() override;
 };
 
 #endif

@@ -182,6 +182,9 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
     case BMPLUGIN_FORWARD_HEIGHT:
         need(1);
         return static_cast<int64_t>(d.forward_height(as_int(args[0])));
+    case BMPLUGIN_JOINS_INPUTS:
+        need(0);
+        return static_cast<int64_t>(d.joins_inputs());
     default:
         throw std::invalid_argument("no method has the number " + std::to_string(method));
     }
