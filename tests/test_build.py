@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -441,3 +442,13 @@ def test_a_descriptor_class_in_a_source_file_is_linked_once(tmp_path: Path) -> N
     assert ws.plugin.exists()
     source.write_text(source.read_text().replace('"DOUBLE"', '"TWICE"'))
     assert ws.plugin in build(ws).installed
+
+
+def test_flags_for_host_programs(ws: Workspace, tmp_path: Path) -> None:
+    """Quoted for the shell; the workspace's path needs it."""
+    compiling, folder = [f"-I{ws.install_dir}/include"], ws.install_dir / "lib"
+    linking = [f"-L{folder}", "-lbmcompiler", "-lbmrt", "-lbmlib", f"-Wl,-rpath,{folder}"]
+    for options, words in (((), compiling + linking), (("--cflags",), compiling), (("--libs",), linking)):
+        assert shlex.split(tpulayer("host_flags", *options, cwd=ws.root).stdout) == words
+    fresh = make_workspace(tmp_path / "fresh")
+    assert "is not built" in tpulayer("host_flags", cwd=fresh.root, code=3).stderr
