@@ -33,6 +33,7 @@ _MEMORY = 320  # height of a group's local memory, as far as it is used
 _OVERVIEW = 180  # and of all of it
 _STRIP = 20  # height of what one engine does
 _TICKS = 10
+_LEAST_STEP = 128  # bytes of local memory
 _BREAK = 70  # between the first pieces and the last one
 _FIRST_PIECES = 3
 _UNKNOWN = 110  # width of a part that nothing is known of
@@ -59,14 +60,17 @@ _GROUPS = ("#5c9ead", "#8fb8c4")
 def report_picture(nets: Sequence[NetReport]) -> str:
     """The SVG text."""
     svg = Svg(WIDTH)
+    stages = 0
     for net in nets:
         for number, stage in enumerate(net.stages):
             which = f", stage {number} of {len(net.stages)}" if len(net.stages) > 1 else ""
-            _stage(svg, f"net {net.name}{which}", stage)
+            stages += 1
+            _stage(svg, f"net {net.name}{which}", stage, f"stage{stages}")
     return svg.text("Local memory over time")
 
 
-def _stage(svg: Svg, title: str, stage: StageReport) -> None:
+def _stage(svg: Svg, title: str, stage: StageReport, place: str) -> None:
+    """place: begins the names that links lead to."""
     svg.down(34)
     svg.write(20, 0, f"Local memory over time: {title}", size=20, bold=True)
     svg.down(24)
@@ -83,11 +87,13 @@ def _stage(svg: Svg, title: str, stage: StageReport) -> None:
         "Every lane has the same layout. Point at anything to read more.",
     )
     svg.down(16)
-    _legend(svg)
-    _overview(svg, stage)
+    if any(part.groups for part in stage.parts):
+        _legend(svg)
+    _overview(svg, stage, place)
     for part in stage.parts:
         for group in part.groups:
-            _group(svg, group, part)
+            svg.anchor(_target(place, group))
+            _group(svg, group)
     svg.down(20)
 
 
@@ -115,8 +121,8 @@ class _Column:
     link: str = ""
 
 
-def _overview(svg: Svg, stage: StageReport) -> None:
-    columns = [column for part in stage.parts for column in _columns(part)]
+def _overview(svg: Svg, stage: StageReport, place: str) -> None:
+    columns = [column for part in stage.parts for column in _columns(part, place)]
     unknown = sum(column.work is None for column in columns)
     cycles = sum(column.work.cycles for column in columns if column.work is not None)
     scale = max(_PLOT - unknown * _UNKNOWN, _PLOT / 4) / (cycles or 1)
@@ -162,7 +168,7 @@ def _overview(svg: Svg, stage: StageReport) -> None:
     svg.down(gdma + _STRIP + 24)
 
 
-def _columns(part: PartReport) -> Iterator[_Column]:
+def _columns(part: PartReport, place: str) -> Iterator[_Column]:
     if part.work is None:
         what = "on the host" if part.kind == "cpu" else "dynamic"
         yield _Column(what, f"subnet {part.index}, {what}: {len(part.nodes)} layers", "", 0, None)
@@ -172,12 +178,16 @@ def _columns(part: PartReport) -> Iterator[_Column]:
             about = f"group {item.index}: {_group_text(item)}\n" + "\n".join(item.nodes)
             color = _GROUPS[item.index % 2]
             name = f"group {item.index}"
-            yield _Column(name, about, color, item.local_bytes, item.work, f"#group{item.index}")
+            yield _Column(name, about, color, item.local_bytes, item.work, "#" + _target(place, item))
         else:
             node = part.nodes[item]
             if node.work is not None:
                 about = f"{node.name} ({node.label}) alone, {node.reason}: {_node_text(node, node.work)}"
                 yield _Column(node.name, about, _ALONE, node.local_bytes or 0, node.work)
+
+
+def _target(place: str, group: GroupReport) -> str:
+    return f"{place}-group{group.index}"
 
 
 def _node_text(node: NodeReport, work: Work) -> str:
@@ -220,11 +230,10 @@ class _Window:
         return start < self.end and end > self.start
 
 
-def _group(svg: Svg, group: GroupReport, part: PartReport) -> None:
+def _group(svg: Svg, group: GroupReport) -> None:
     svg.down(34)
     first, last = group.nodes[0], group.nodes[-1]
     names = first if len(group.nodes) == 1 else f"{first} to {last}"
-    svg.anchor(f"group{group.index}")
     svg.write(20, 0, f"group {group.index}: {names}", bold=True, size=14)
     svg.down(18)
     svg.write(20, 0, _group_text(group))
@@ -331,19 +340,18 @@ def _piece_marks(svg: Svg, window: _Window, group: GroupReport) -> None:
 
 
 def _memory_axis(svg: Svg, used: int) -> float:
-    """Local memory up to the end of the last bank that is used, or the beginning of bank 0; returns pixels
-    per byte."""
-    banks = max(1, -(-used // BANK_BYTES))
-    shown = banks * BANK_BYTES
-    while banks == 1 and shown // 2 >= max(used, 1024):
-        shown //= 2
+    """Local memory as far as it is used, in 5 to 8 steps of a power of two; returns pixels per byte."""
+    step = _LEAST_STEP
+    while step * 8 < used:
+        step *= 2
+    shown = max(-(-used // step), 1) * step
     scale = _MEMORY / shown
-    height = min(BANK_BYTES, shown) * scale
-    for i in range(banks):
-        svg.rect(_LEFT, i * height, _PLOT, height, "#fbfbfb" if i % 2 else "#f4f4f4")
-        svg.write(_LEFT - 60, (i + 0.5) * height + 4, f"bank {i}", anchor="end")
+    for i, offset in enumerate(range(0, shown, BANK_BYTES)):
+        y, height = offset * scale, min(BANK_BYTES, shown - offset) * scale
+        svg.rect(_LEFT, y, _PLOT, height, "#fbfbfb" if i % 2 else "#f4f4f4")
+        if height >= 12:
+            svg.write(_LEFT - 62, y + height / 2 + 4, f"bank {i}", anchor="end")
     svg.line(_LEFT, 0, _LEFT, _MEMORY, "#888888")
-    step = BANK_BYTES if banks > 1 else shown // 4
     for offset in range(0, shown + 1, step):
         svg.line(_LEFT - 4, offset * scale, _LEFT + _PLOT, offset * scale, "#d8d8d8")
         svg.write(_LEFT - 8, offset * scale + 3, f"{offset / 1024:g} KiB", anchor="end", size=9)

@@ -65,7 +65,7 @@ def summary(stage: StageReport) -> str:
     text = _layers(stage)
     if stage.recorded:
         work = total(stage.recorded)
-        of = "" if stage.complete else " in static parts"
+        of = "" if stage.complete else " in static subnets"
         text += f"; {_cycles(work.cycles)}{of}, DDR {_mb(work.traffic.read)} MB read, "
         text += f"{_mb(work.traffic.written)} MB written"
     return text
@@ -104,7 +104,7 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
 
 def _totals(stage: StageReport) -> Iterator[str]:
     work = total(stage.recorded)
-    where = "" if stage.complete else "; of the static parts, other parts take time that is not known here"
+    where = "" if stage.complete else ", and that of the other subnets, which is not known here"
     yield from _fact("time", f"{_cycles(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
     yield from _fact("busy", _busy(work))
     commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
@@ -143,9 +143,12 @@ def _part(part: PartReport, first: int) -> Iterator[str]:
     """Groups with a title each, and runs of other nodes that have the same title. first: the number of the
     part's first node."""
     place = {node.name: i for i, node in enumerate(part.nodes)}
+    differ = part.work is not None or any(node.reason for node in part.nodes)
 
     def title(item: GroupReport | int) -> str:
-        return _group_title(item, part) if isinstance(item, GroupReport) else _alone_title(part.nodes[item])
+        if isinstance(item, GroupReport):
+            return _group_title(item, part)
+        return _alone_title(part.nodes[item]) if differ else ""
 
     if part.work is not None:
         yield _row([name for name, _ in _COLUMNS])
