@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from firmware_sim.chip import MAX_TENSORS
@@ -53,6 +53,8 @@ def build(
 ) -> Built:
     """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out."""
     functions = resolve_map(custom)
+    nodes = (replace(n, mapped=True) if {n.name, n.op} & set(functions) else n for n in model.nodes)
+    model = replace(model, nodes=tuple(nodes))
     model = fuse_affine(fold_constants(observe_shapes(fold_constants(model))))
     empty = {
         value.name: model.constants[value.name]

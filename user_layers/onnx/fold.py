@@ -57,7 +57,9 @@ def _folded(model: Model) -> Model:
         free = node.outputs[0] not in model.results | captured if node.outputs else False
         if all(name in constants for name in node.makes):
             continue
-        if node.op in ("Identity", "Dropout") and free and _does_nothing(model, node):
+        if node.mapped:
+            kept.append(node)
+        elif node.op in ("Identity", "Dropout") and free and _does_nothing(model, node):
             same[node.outputs[0]] = node.inputs[0]
         elif node.op == "Shape" and (known := _shape_of(model, node, constants)) is not None:
             constants[node.outputs[0]] = known

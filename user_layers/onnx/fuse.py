@@ -50,6 +50,7 @@ def fuse_affine(model: Model) -> Model:
             at is not None
             and conv is not None
             and conv.op == "Conv"
+            and not conv.mapped
             and alone(source)
             and all(name in constants for name in conv.inputs[1:] if name)
         ):
@@ -69,7 +70,7 @@ def fuse_affine(model: Model) -> Model:
 def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
     """The input of a node that only scales and shifts channels, and how it does; None for any other node."""
     shape = model.value(node.outputs[0]).fixed
-    if shape is None or len(shape) < 2 or model.value(node.outputs[0]).dtype != np.float32:
+    if node.mapped or shape is None or len(shape) < 2 or model.value(node.outputs[0]).dtype != np.float32:
         return None
     channels = shape[1]
     if node.op == "BatchNormalization" and node.domain in ("", "ai.onnx"):

@@ -292,7 +292,7 @@ def _node(node: Any, where: str) -> Node:
         tuple(node.output),
         attributes,
         captured,
-        node,
+        proto=node,
     )
 
 

@@ -57,7 +57,8 @@ class Node:
     """One operation. inputs: "" for one that is left out. attributes: numbers, texts, lists, arrays.
 
     captured: values that its subgraphs read from outside. proto: the onnx.NodeProto that it came from,
-    None for one that this compiler made; inputs and outputs may have been renamed since.
+    None for one that this compiler made; inputs and outputs may have been renamed since. mapped: the user
+    says what becomes of it, so that nothing else may.
     """
 
     op: str
@@ -67,6 +68,7 @@ class Node:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     captured: tuple[str, ...] = ()
+    mapped: bool = False
     proto: Any = field(default=None, compare=False, repr=False)
 
     @property
