@@ -216,13 +216,13 @@ def test_info_text(tmp_path: Path) -> None:
         f"device mem size: {32 + instruct + runtime} (coeff: 32, instruct: {instruct}, runtime: {runtime})",
         "host mem size: 0 (coeff: 0, runtime: 0)",
     ]
-    assert info.run(info.TpuModelOptions(path)).splitlines() == expected
+    assert info.run(path).splitlines() == expected
 
 
 def test_info_json(tmp_path: Path) -> None:
     path = tmp_path / "a.bmodel"
     save(path, static_net(), created=EPOCH)
-    found = json.loads(info.run(info.TpuModelOptions(path, as_json=True)))
+    found = json.loads(info.run(path, as_json=True))
     (net,) = found["nets"]
     assert net["stages"][0]["inputs"][0] == {
         "name": "x",
@@ -238,4 +238,4 @@ def test_info_json(tmp_path: Path) -> None:
 
 def test_info_of_no_file(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read the bmodel .*nothing\.bmodel: No such file"):
-        info.run(info.TpuModelOptions(tmp_path / "nothing.bmodel"))
+        info.run(tmp_path / "nothing.bmodel")

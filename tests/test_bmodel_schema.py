@@ -78,7 +78,7 @@ def test_schema_fields() -> None:
         ("table A { x:int32 (id: 1); } root_type A;", "ids are not 0, 1, 2"),
         ("table A { x:B (id: 0); } root_type A;", "unknown type B"),
         ("table A { x:int32 (deprecated); } root_type A;", "cannot read the schema line"),
-        ("struct S { x:uint8; } table A { s:S (id: 0); } root_type A;", "only uint64"),
+        ("struct S { x:uint8; y:uint64; } table A { s:S (id: 0); } root_type A;", "members of one size"),
         ("table A { x:int32 (id: 0); }", "no root_type"),
     ],
 )

@@ -86,7 +86,7 @@ def test_version(tmp_path: Path) -> None:
         (["add_layer", "x", "2"], "Invalid value for 'has_local'"),
         (["test_tpu_layer", "2"], "Invalid value for 'mode'"),
         (["build_layers"], "is not in a workspace"),
-        (["tpu_model"], "Missing option '--info'."),
+        (["tpu_model"], "tpu_model does one thing at a time: none is given"),
     ],
 )
 def test_wrong_words_are_usage_errors(words: list[str], message: str, tmp_path: Path) -> None:

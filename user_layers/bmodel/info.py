@@ -26,18 +26,10 @@ class MemorySizes:
     host_runtime: int
 
 
-@dataclass(frozen=True)
-class TpuModelOptions:
-    """info: the file to describe; as_json: one JSON object instead of lines."""
-
-    info: Path
-    as_json: bool = False
-
-
-def run(options: TpuModelOptions) -> str:
-    """What the command prints. Raises ModelError for a damaged or foreign file."""
-    model = read(options.info)
-    return json.dumps(describe(model), indent=2) if options.as_json else text(model)
+def run(path: Path, *, as_json: bool = False) -> str:
+    """The description in the vendor's lines or as JSON. ModelError for a damaged or foreign file."""
+    model = read(path)
+    return json.dumps(describe(model), indent=2) if as_json else text(model)
 
 
 def memory_sizes(model: BModel) -> MemorySizes:

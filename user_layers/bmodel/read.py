@@ -26,11 +26,11 @@ from user_layers.bmodel.model import (
     MAGIC,
     SHA256_BYTES,
     SUBNET_CPU,
-    CpuLayer,
     TYPE,
     VERSION,
     BModel,
     Coeff,
+    CpuLayer,
     Module,
     Net,
     Stage,
@@ -52,14 +52,19 @@ def read(source: Path | str | bytes) -> BModel:
     if isinstance(source, bytes):
         return _Reader(source).model()
     path = Path(source)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"cannot read the bmodel {path}: {error.strerror or error}") from error
+    data = file_bytes(path)
     try:
         return _Reader(data).model()
     except ModelError as error:
         raise ModelError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def file_bytes(path: Path) -> bytes:
+    """A file's content. ModelError when it cannot be had."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read the bmodel {path}: {error.strerror or error}") from error
 
 
 class _Reader:

@@ -53,14 +53,14 @@ def parse(text: str) -> Schema:
     """Read schema text. Raises ValueError for what the parser does not know."""
     text = re.sub(r"//[^\n]*", "", text)
     blocks = _BLOCK.findall(text)
-    structs: dict[str, int] = {}
+    structs: dict[str, tuple[int, int]] = {}
     names = {name for keyword, name, _ in blocks if keyword == "table"}
     for keyword, name, body in blocks:
         if keyword == "struct":
             sizes = [SCALAR_BYTES[found["type"]] for found in _fields(body)]
-            if set(sizes) != {8}:
-                raise ValueError(f"struct {name}: only uint64 members are laid out here")
-            structs[name] = sum(sizes)
+            if len(set(sizes)) != 1:
+                raise ValueError(f"struct {name}: only members of one size are laid out here")
+            structs[name] = sum(sizes), sizes[0]
     tables: dict[str, tuple[SchemaField, ...]] = {}
     for keyword, name, body in blocks:
         if keyword != "table":
@@ -72,7 +72,7 @@ def parse(text: str) -> Schema:
             if of in SCALAR_BYTES:
                 kind, size, align = "scalar", SCALAR_BYTES[of], SCALAR_BYTES[of]
             elif of in structs:
-                kind, size, align = "struct", structs[of], 8
+                kind, (size, align) = "struct", structs[of]
             elif of == "string" or of in names:
                 kind, size, align = ("string" if of == "string" else "table"), 4, 4
             else:

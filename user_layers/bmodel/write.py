@@ -11,18 +11,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import struct
 import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import flatbuffers
-
 from firmware_sim.chip import STATIC_CONTEXT_START
 from firmware_sim.errors import ModelError, UsageError
-from user_layers.bmodel.generated.Binary import BinaryT
+from user_layers.bmodel.container import Pool, pack
 from user_layers.bmodel.generated.CmdGroup import CmdGroupT
 from user_layers.bmodel.generated.CoeffMem import CoeffMemT
 from user_layers.bmodel.generated.CpuParam import CpuParamT
@@ -37,8 +34,6 @@ from user_layers.bmodel.manifest import Manifest, ProgramUse
 from user_layers.bmodel.model import (
     CHIP,
     CPU_USER_DEFINED,
-    HEADER_BYTES,
-    MAGIC,
     ONNX_PARAM,
     SUBNET_CPU,
     SUBNET_TPU,
@@ -52,7 +47,6 @@ if TYPE_CHECKING:  # the compiler imports this package
     from user_layers.compiler.result import CompiledNet, NetTensor, Stage, Subnet
 
 MEM_TPU, MEM_CPU = 1, 2  # flags of Tensor.mem_type
-_U32_MAX = 0xFFFF_FFFF
 
 
 def save(path: Path, nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = None) -> None:
@@ -75,7 +69,7 @@ def write(nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = No
         if not name or names.count(name) > 1:
             problem = f"two nets are named {name!r}" if name else "a net has no name"
             raise ModelError(f"{problem}; nets of a bmodel are chosen by name")
-    pool = _Pool()
+    pool = Pool()
     model = ModelT()
     model.type = TYPE
     model.version = ".".join(map(str, VERSION))
@@ -83,30 +77,7 @@ def write(nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = No
     model.chip = CHIP
     model.net = [_net(net, pool) for net in listed]
     model.neuronSize = max(p.ctxSize for net in model.net for p in net.parameter)
-    builder = flatbuffers.Builder(4096)
-    builder.Finish(model.Pack(builder))
-    table = bytes(builder.Output())
-    if len(table) > _U32_MAX or len(pool.data) > _U32_MAX:
-        raise ModelError(f"bmodel too large: {len(pool.data)} bytes of binary data, at most 4 GiB")
-    header = struct.pack("<4I48x", MAGIC, HEADER_BYTES, len(table), len(pool.data))
-    return header + table + bytes(pool.data)
-
-
-class _Pool:
-    """The binary part: equal pieces are stored once."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-        self._known: dict[bytes, int] = {}
-
-    def add(self, piece: bytes) -> BinaryT:
-        start = self._known.get(piece)
-        if start is None:
-            start = self._known[piece] = len(self.data)
-            self.data += piece
-        binary = BinaryT()
-        binary.start, binary.size = start, len(piece)
-        return binary
+    return pack(model, pool)
 
 
 def _created(created: int | None) -> int:
@@ -128,7 +99,7 @@ def tool_name() -> str:
         return "tpulayer (not installed)"
 
 
-def _net(net: CompiledNet, pool: _Pool) -> NetT:
+def _net(net: CompiledNet, pool: Pool) -> NetT:
     if not net.stages:
         raise ModelError(f"net {net.name!r} has no stage")
     _check_stages(net)
@@ -156,7 +127,7 @@ def _check_stages(net: CompiledNet) -> None:
         seen[shapes] = index
 
 
-def _parameter(net: CompiledNet, stage: Stage, pool: _Pool) -> NetParameterT:
+def _parameter(net: CompiledNet, stage: Stage, pool: Pool) -> NetParameterT:
     _check_addresses(net.name, stage)
     made = NetParameterT()
     on_host = _host_tensors(stage)
@@ -188,7 +159,7 @@ def _parameter(net: CompiledNet, stage: Stage, pool: _Pool) -> NetParameterT:
 
 
 def _subnet(
-    subnet: Subnet, on_host: dict[str, NetTensor], pool: _Pool, ir: bytearray, programs: list[ProgramUse]
+    subnet: Subnet, on_host: dict[str, NetTensor], pool: Pool, ir: bytearray, programs: list[ProgramUse]
 ) -> SubNetT:
     """One subnet; a dynamic one's program goes into `ir`, each behind the one before it."""
     from user_layers.compiler.result import CpuBody, StaticBody
@@ -214,7 +185,7 @@ def _subnet(
     return made
 
 
-def _group(group: CommandGroup, pool: _Pool) -> CmdGroupT:
+def _group(group: CommandGroup, pool: Pool) -> CmdGroupT:
     entry = CmdGroupT()
     entry.bdcNum, entry.gdmaNum = group.bd_num, group.gdma_num
     entry.bdcCmdByte, entry.gdmaCmdByte = len(group.bd), len(group.gdma)
@@ -258,7 +229,7 @@ def _host_tensors(stage: Stage) -> dict[str, NetTensor]:
     }
 
 
-def _coeff(addr: int, data: bytes, pool: _Pool) -> CoeffMemT | None:
+def _coeff(addr: int, data: bytes, pool: Pool) -> CoeffMemT | None:
     if not data:
         return None
     made = CoeffMemT()

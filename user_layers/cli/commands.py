@@ -56,7 +56,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             Command("compile", "models", "compile an ONNX model into a bmodel"),
             Command("test_tpu_layer", "running", "compile and run the demo graph, compare with numpy"),
             Command("bmrt_test", "running", "run a bmodel and compare with its reference data"),
-            Command("tpu_model", "running", "show what is in a bmodel"),
+            Command("tpu_model", "running", "show, take apart and put together bmodels"),
             Command("load_firmware", "running", "load firmware images into an emulated device"),
             Command("run_kernel", "running", "run a free kernel from a C file with numpy arrays"),
         ),

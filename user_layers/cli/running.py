@@ -88,13 +88,47 @@ def bmrt_test(
 
 
 def tpu_model(
-    info: Annotated[Path, typer.Option("--info", help="The bmodel file.")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    more: Annotated[
+        list[str] | None, typer.Argument(help="What follows the first file.", show_default=False)
+    ] = None,
+    info: Annotated[Path | None, typer.Option("--info", help="FILE: show what is in it.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="With --info: print one JSON object.")] = False,
+    print_: Annotated[Path | None, typer.Option("--print", help="FILE: show every field, as JSON.")] = None,
+    weight: Annotated[
+        Path | None, typer.Option("--weight", help="FILE: show where the constants of the layers lie.")
+    ] = None,
+    extract: Annotated[
+        Path | None,
+        typer.Option("--extract", help="FILE: write each stage of each net into a file; -o FOLDER."),
+    ] = None,
+    combine: Annotated[
+        Path | None, typer.Option("--combine", help="FILE1 FILE2 ... -o NEW: put their nets into one file.")
+    ] = None,
+    combine_dir: Annotated[
+        Path | None,
+        typer.Option("--combine_dir", help="DIR1 DIR2 ... -o NEW: the same with their reference data."),
+    ] = None,
+    dump: Annotated[
+        Path | None, typer.Option("--dump", help="FILE START SIZE NEW: write bytes of its binary part.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", help="The file or folder to make.")] = None,
 ) -> None:
-    """Show what is in a bmodel: version, chip, nets, stages, inputs and outputs, memory sizes."""
-    from user_layers.bmodel.info import TpuModelOptions, run
+    """Show what is in bmodels, take them apart, put them together."""
+    from user_layers.bmodel.tool import TpuModelOptions, run
 
-    typer.echo(run(TpuModelOptions(info=info, as_json=json)))
+    options = TpuModelOptions(
+        more=tuple(more or ()),
+        info=info,
+        json=json,
+        print=print_,
+        weight=weight,
+        extract=extract,
+        combine=combine,
+        combine_dir=combine_dir,
+        dump=dump,
+        output=output,
+    )
+    typer.echo(run(options))
 
 
 def run_kernel(

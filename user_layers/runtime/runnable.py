@@ -16,9 +16,9 @@ from user_layers.runtime.store_mode import stored_bytes
 if TYPE_CHECKING:
     from user_layers.compiler.result import LayerUse
 
-# 0 and 1: inputs and outputs lie in the context, or in memory of their own. 2: each may have memory of its own,
-# named in the streams; the compiler for the BM1684 writes plain addresses in the context there too. 5: as 0,
-# with inputs that are overwritten while the net runs.
+# 0 and 1: inputs and outputs lie in the context, or in memory of their own. 2: each may have memory of its
+# own, named in the streams; the compiler for the BM1684 writes plain addresses in the context there too.
+# 5: as 0, with inputs that are overwritten while the net runs.
 RUNNABLE_ADDR_MODES = (0, 1, 2, 5)
 _OTHER_LAYERS = "compile the model again, or rebuild the firmware (build_layers) it was compiled with"
 

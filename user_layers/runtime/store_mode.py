@@ -21,12 +21,12 @@ _WORD_BYTES = 4
 
 def batches_together(tensor: Tensor) -> int:
     """How many batches are interleaved: 1, 2 or 4. ModelError for a mode that the type does not have."""
-    kind = DType(tensor.dtype).numpy_name
+    kind = DType(tensor.dtype)
     together = _TOGETHER.get(tensor.store_mode) if tensor.shape else 1
-    if together is None or together not in (1, _WORD_BYTES // np.dtype(kind).itemsize):
+    if together is None or together not in (1, _WORD_BYTES // kind.itemsize):
         raise ModelError(
-            f"{tensor.name!r}, {kind}, is stored in mode {tensor.store_mode}; known are 1N (0), 2N (1) of "
-            "16-bit types and 4N (2) of 8-bit types"
+            f"{tensor.name!r}, {kind.numpy_name}, is stored in mode {tensor.store_mode}; known are 1N (0), "
+            "2N (1) of 16-bit types and 4N (2) of 8-bit types"
         )
     return together
 
@@ -34,7 +34,7 @@ def batches_together(tensor: Tensor) -> int:
 def stored_bytes(tensor: Tensor) -> int:
     """Its size in memory, with what fills up the last words."""
     shape = stored_shape(tensor.shape, batches_together(tensor))
-    return math.prod(shape) * np.dtype(DType(tensor.dtype).numpy_name).itemsize
+    return math.prod(shape) * DType(tensor.dtype).itemsize
 
 
 def stored_shape(shape: tuple[int, ...], together: int) -> tuple[int, ...]:

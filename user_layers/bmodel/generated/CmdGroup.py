@@ -76,7 +76,31 @@ class CmdGroup(object):
             return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
         return 0
 
-def CmdGroupStart(builder): builder.StartObject(6)
+    # CmdGroup
+    def RelocEntries(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            x = self._tab.Vector(o)
+            x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 12
+            from user_layers.bmodel.generated.RelEntry import RelEntry
+            obj = RelEntry()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # CmdGroup
+    def RelocEntriesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # CmdGroup
+    def RelocEntriesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        return o == 0
+
+def CmdGroupStart(builder): builder.StartObject(7)
 def Start(builder):
     return CmdGroupStart(builder)
 def CmdGroupAddBdcNum(builder, bdcNum): builder.PrependUint32Slot(0, bdcNum, 0)
@@ -97,12 +121,19 @@ def AddBdcCmdByte(builder, bdcCmdByte):
 def CmdGroupAddGdmaCmdByte(builder, gdmaCmdByte): builder.PrependUint32Slot(5, gdmaCmdByte, 0)
 def AddGdmaCmdByte(builder, gdmaCmdByte):
     return CmdGroupAddGdmaCmdByte(builder, gdmaCmdByte)
+def CmdGroupAddRelocEntries(builder, relocEntries): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(relocEntries), 0)
+def AddRelocEntries(builder, relocEntries):
+    return CmdGroupAddRelocEntries(builder, relocEntries)
+def CmdGroupStartRelocEntriesVector(builder, numElems): return builder.StartVector(12, numElems, 4)
+def StartRelocEntriesVector(builder, numElems):
+    return CmdGroupStartRelocEntriesVector(builder, numElems)
 def CmdGroupEnd(builder): return builder.EndObject()
 def End(builder):
     return CmdGroupEnd(builder)
 import user_layers.bmodel.generated.Binary
+import user_layers.bmodel.generated.RelEntry
 try:
-    from typing import Optional
+    from typing import List, Optional
 except:
     pass
 
@@ -116,6 +147,7 @@ class CmdGroupT(object):
         self.binaryGdma = None  # type: Optional[user_layers.bmodel.generated.Binary.BinaryT]
         self.bdcCmdByte = 0  # type: int
         self.gdmaCmdByte = 0  # type: int
+        self.relocEntries = None  # type: List[user_layers.bmodel.generated.RelEntry.RelEntryT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -141,9 +173,22 @@ class CmdGroupT(object):
             self.binaryGdma = user_layers.bmodel.generated.Binary.BinaryT.InitFromObj(cmdGroup.BinaryGdma())
         self.bdcCmdByte = cmdGroup.BdcCmdByte()
         self.gdmaCmdByte = cmdGroup.GdmaCmdByte()
+        if not cmdGroup.RelocEntriesIsNone():
+            self.relocEntries = []
+            for i in range(cmdGroup.RelocEntriesLength()):
+                if cmdGroup.RelocEntries(i) is None:
+                    self.relocEntries.append(None)
+                else:
+                    relEntry_ = user_layers.bmodel.generated.RelEntry.RelEntryT.InitFromObj(cmdGroup.RelocEntries(i))
+                    self.relocEntries.append(relEntry_)
 
     # CmdGroupT
     def Pack(self, builder):
+        if self.relocEntries is not None:
+            CmdGroupStartRelocEntriesVector(builder, len(self.relocEntries))
+            for i in reversed(range(len(self.relocEntries))):
+                self.relocEntries[i].Pack(builder)
+            relocEntries = builder.EndVector()
         CmdGroupStart(builder)
         CmdGroupAddBdcNum(builder, self.bdcNum)
         CmdGroupAddGdmaNum(builder, self.gdmaNum)
@@ -155,5 +200,7 @@ class CmdGroupT(object):
             CmdGroupAddBinaryGdma(builder, binaryGdma)
         CmdGroupAddBdcCmdByte(builder, self.bdcCmdByte)
         CmdGroupAddGdmaCmdByte(builder, self.gdmaCmdByte)
+        if self.relocEntries is not None:
+            CmdGroupAddRelocEntries(builder, relocEntries)
         cmdGroup = CmdGroupEnd(builder)
         return cmdGroup

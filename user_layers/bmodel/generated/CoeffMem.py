@@ -96,7 +96,21 @@ class CoeffMem(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
         return o == 0
 
-def CoeffMemStart(builder): builder.StartObject(4)
+    # CoeffMem
+    def EncryptMode(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int32Flags, o + self._tab.Pos)
+        return 0
+
+    # CoeffMem
+    def DecryptSize(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint64Flags, o + self._tab.Pos)
+        return 0
+
+def CoeffMemStart(builder): builder.StartObject(6)
 def Start(builder):
     return CoeffMemStart(builder)
 def CoeffMemAddAddress(builder, address): builder.PrependUint64Slot(0, address, 0)
@@ -117,6 +131,12 @@ def AddLocation(builder, location):
 def CoeffMemStartLocationVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartLocationVector(builder, numElems):
     return CoeffMemStartLocationVector(builder, numElems)
+def CoeffMemAddEncryptMode(builder, encryptMode): builder.PrependInt32Slot(4, encryptMode, 0)
+def AddEncryptMode(builder, encryptMode):
+    return CoeffMemAddEncryptMode(builder, encryptMode)
+def CoeffMemAddDecryptSize(builder, decryptSize): builder.PrependUint64Slot(5, decryptSize, 0)
+def AddDecryptSize(builder, decryptSize):
+    return CoeffMemAddDecryptSize(builder, decryptSize)
 def CoeffMemEnd(builder): return builder.EndObject()
 def End(builder):
     return CoeffMemEnd(builder)
@@ -135,6 +155,8 @@ class CoeffMemT(object):
         self.checkCode = None  # type: List[int]
         self.binaryCoeff = None  # type: Optional[user_layers.bmodel.generated.Binary.BinaryT]
         self.location = None  # type: List[user_layers.bmodel.generated.Location.LocationT]
+        self.encryptMode = 0  # type: int
+        self.decryptSize = 0  # type: int
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -170,6 +192,8 @@ class CoeffMemT(object):
                 else:
                     location_ = user_layers.bmodel.generated.Location.LocationT.InitFromObj(coeffMem.Location(i))
                     self.location.append(location_)
+        self.encryptMode = coeffMem.EncryptMode()
+        self.decryptSize = coeffMem.DecryptSize()
 
     # CoeffMemT
     def Pack(self, builder):
@@ -198,5 +222,7 @@ class CoeffMemT(object):
             CoeffMemAddBinaryCoeff(builder, binaryCoeff)
         if self.location is not None:
             CoeffMemAddLocation(builder, location)
+        CoeffMemAddEncryptMode(builder, self.encryptMode)
+        CoeffMemAddDecryptSize(builder, self.decryptSize)
         coeffMem = CoeffMemEnd(builder)
         return coeffMem

@@ -44,7 +44,14 @@ class KernelModule(object):
             return obj
         return None
 
-def KernelModuleStart(builder): builder.StartObject(2)
+    # KernelModule
+    def Mode(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Int32Flags, o + self._tab.Pos)
+        return 0
+
+def KernelModuleStart(builder): builder.StartObject(3)
 def Start(builder):
     return KernelModuleStart(builder)
 def KernelModuleAddFileName(builder, fileName): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(fileName), 0)
@@ -53,6 +60,9 @@ def AddFileName(builder, fileName):
 def KernelModuleAddBinary(builder, binary): builder.PrependStructSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(binary), 0)
 def AddBinary(builder, binary):
     return KernelModuleAddBinary(builder, binary)
+def KernelModuleAddMode(builder, mode): builder.PrependInt32Slot(2, mode, 0)
+def AddMode(builder, mode):
+    return KernelModuleAddMode(builder, mode)
 def KernelModuleEnd(builder): return builder.EndObject()
 def End(builder):
     return KernelModuleEnd(builder)
@@ -68,6 +78,7 @@ class KernelModuleT(object):
     def __init__(self):
         self.fileName = None  # type: str
         self.binary = None  # type: Optional[user_layers.bmodel.generated.Binary.BinaryT]
+        self.mode = 0  # type: int
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -88,6 +99,7 @@ class KernelModuleT(object):
         self.fileName = kernelModule.FileName()
         if kernelModule.Binary() is not None:
             self.binary = user_layers.bmodel.generated.Binary.BinaryT.InitFromObj(kernelModule.Binary())
+        self.mode = kernelModule.Mode()
 
     # KernelModuleT
     def Pack(self, builder):
@@ -99,5 +111,6 @@ class KernelModuleT(object):
         if self.binary is not None:
             binary = self.binary.Pack(builder)
             KernelModuleAddBinary(builder, binary)
+        KernelModuleAddMode(builder, self.mode)
         kernelModule = KernelModuleEnd(builder)
         return kernelModule

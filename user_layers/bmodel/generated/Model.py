@@ -115,7 +115,25 @@ class Model(object):
             return obj
         return None
 
-def ModelStart(builder): builder.StartObject(9)
+    # Model
+    def BmodelType(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(22))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
+        return 0
+
+    # Model
+    def LibBackend(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
+        if o != 0:
+            x = o + self._tab.Pos
+            from user_layers.bmodel.generated.Binary import Binary
+            obj = Binary()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def ModelStart(builder): builder.StartObject(11)
 def Start(builder):
     return ModelStart(builder)
 def ModelAddType(builder, type): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(type), 0)
@@ -148,9 +166,16 @@ def AddDeviceNum(builder, deviceNum):
 def ModelAddCpuopModule(builder, cpuopModule): builder.PrependUOffsetTRelativeSlot(8, flatbuffers.number_types.UOffsetTFlags.py_type(cpuopModule), 0)
 def AddCpuopModule(builder, cpuopModule):
     return ModelAddCpuopModule(builder, cpuopModule)
+def ModelAddBmodelType(builder, bmodelType): builder.PrependUint32Slot(9, bmodelType, 0)
+def AddBmodelType(builder, bmodelType):
+    return ModelAddBmodelType(builder, bmodelType)
+def ModelAddLibBackend(builder, libBackend): builder.PrependStructSlot(10, flatbuffers.number_types.UOffsetTFlags.py_type(libBackend), 0)
+def AddLibBackend(builder, libBackend):
+    return ModelAddLibBackend(builder, libBackend)
 def ModelEnd(builder): return builder.EndObject()
 def End(builder):
     return ModelEnd(builder)
+import user_layers.bmodel.generated.Binary
 import user_layers.bmodel.generated.CpuopModule
 import user_layers.bmodel.generated.KernelModule
 import user_layers.bmodel.generated.Net
@@ -172,6 +197,8 @@ class ModelT(object):
         self.kernelModule = None  # type: Optional[user_layers.bmodel.generated.KernelModule.KernelModuleT]
         self.deviceNum = 0  # type: int
         self.cpuopModule = None  # type: Optional[user_layers.bmodel.generated.CpuopModule.CpuopModuleT]
+        self.bmodelType = 0  # type: int
+        self.libBackend = None  # type: Optional[user_layers.bmodel.generated.Binary.BinaryT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -207,6 +234,9 @@ class ModelT(object):
         self.deviceNum = model.DeviceNum()
         if model.CpuopModule() is not None:
             self.cpuopModule = user_layers.bmodel.generated.CpuopModule.CpuopModuleT.InitFromObj(model.CpuopModule())
+        self.bmodelType = model.BmodelType()
+        if model.LibBackend() is not None:
+            self.libBackend = user_layers.bmodel.generated.Binary.BinaryT.InitFromObj(model.LibBackend())
 
     # ModelT
     def Pack(self, builder):
@@ -247,5 +277,9 @@ class ModelT(object):
         ModelAddDeviceNum(builder, self.deviceNum)
         if self.cpuopModule is not None:
             ModelAddCpuopModule(builder, cpuopModule)
+        ModelAddBmodelType(builder, self.bmodelType)
+        if self.libBackend is not None:
+            libBackend = self.libBackend.Pack(builder)
+            ModelAddLibBackend(builder, libBackend)
         model = ModelEnd(builder)
         return model

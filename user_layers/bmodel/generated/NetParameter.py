@@ -296,7 +296,28 @@ class NetParameter(object):
             return obj
         return None
 
-def NetParameterStart(builder): builder.StartObject(20)
+    # NetParameter
+    def DynamicCtxAddr(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(44))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint64Flags, o + self._tab.Pos)
+        return 0
+
+    # NetParameter
+    def DynamicCoeffOffset(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(46))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint64Flags, o + self._tab.Pos)
+        return 0
+
+    # NetParameter
+    def DynamicCombinedCoeffOffset(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(48))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint64Flags, o + self._tab.Pos)
+        return 0
+
+def NetParameterStart(builder): builder.StartObject(23)
 def Start(builder):
     return NetParameterStart(builder)
 def NetParameterAddInputTensor(builder, inputTensor): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(inputTensor), 0)
@@ -377,6 +398,15 @@ def AddIoSize(builder, ioSize):
 def NetParameterAddTensorLoc(builder, tensorLoc): builder.PrependStructSlot(19, flatbuffers.number_types.UOffsetTFlags.py_type(tensorLoc), 0)
 def AddTensorLoc(builder, tensorLoc):
     return NetParameterAddTensorLoc(builder, tensorLoc)
+def NetParameterAddDynamicCtxAddr(builder, dynamicCtxAddr): builder.PrependUint64Slot(20, dynamicCtxAddr, 0)
+def AddDynamicCtxAddr(builder, dynamicCtxAddr):
+    return NetParameterAddDynamicCtxAddr(builder, dynamicCtxAddr)
+def NetParameterAddDynamicCoeffOffset(builder, dynamicCoeffOffset): builder.PrependUint64Slot(21, dynamicCoeffOffset, 0)
+def AddDynamicCoeffOffset(builder, dynamicCoeffOffset):
+    return NetParameterAddDynamicCoeffOffset(builder, dynamicCoeffOffset)
+def NetParameterAddDynamicCombinedCoeffOffset(builder, dynamicCombinedCoeffOffset): builder.PrependUint64Slot(22, dynamicCombinedCoeffOffset, 0)
+def AddDynamicCombinedCoeffOffset(builder, dynamicCombinedCoeffOffset):
+    return NetParameterAddDynamicCombinedCoeffOffset(builder, dynamicCombinedCoeffOffset)
 def NetParameterEnd(builder): return builder.EndObject()
 def End(builder):
     return NetParameterEnd(builder)
@@ -415,6 +445,9 @@ class NetParameterT(object):
         self.ioAddr = 0  # type: int
         self.ioSize = 0  # type: int
         self.tensorLoc = None  # type: Optional[user_layers.bmodel.generated.Binary.BinaryT]
+        self.dynamicCtxAddr = 0  # type: int
+        self.dynamicCoeffOffset = 0  # type: int
+        self.dynamicCombinedCoeffOffset = 0  # type: int
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -498,6 +531,9 @@ class NetParameterT(object):
         self.ioSize = netParameter.IoSize()
         if netParameter.TensorLoc() is not None:
             self.tensorLoc = user_layers.bmodel.generated.Binary.BinaryT.InitFromObj(netParameter.TensorLoc())
+        self.dynamicCtxAddr = netParameter.DynamicCtxAddr()
+        self.dynamicCoeffOffset = netParameter.DynamicCoeffOffset()
+        self.dynamicCombinedCoeffOffset = netParameter.DynamicCombinedCoeffOffset()
 
     # NetParameterT
     def Pack(self, builder):
@@ -587,5 +623,8 @@ class NetParameterT(object):
         if self.tensorLoc is not None:
             tensorLoc = self.tensorLoc.Pack(builder)
             NetParameterAddTensorLoc(builder, tensorLoc)
+        NetParameterAddDynamicCtxAddr(builder, self.dynamicCtxAddr)
+        NetParameterAddDynamicCoeffOffset(builder, self.dynamicCoeffOffset)
+        NetParameterAddDynamicCombinedCoeffOffset(builder, self.dynamicCombinedCoeffOffset)
         netParameter = NetParameterEnd(builder)
         return netParameter

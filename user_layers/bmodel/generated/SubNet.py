@@ -249,7 +249,14 @@ class SubNet(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
         return o == 0
 
-def SubNetStart(builder): builder.StartObject(15)
+    # SubNet
+    def RunCore(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(34))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
+        return 0
+
+def SubNetStart(builder): builder.StartObject(16)
 def Start(builder):
     return SubNetStart(builder)
 def SubNetAddSubnetMode(builder, subnetMode): builder.PrependInt32Slot(0, subnetMode, 0)
@@ -315,6 +322,9 @@ def AddCoreCommands(builder, coreCommands):
 def SubNetStartCoreCommandsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartCoreCommandsVector(builder, numElems):
     return SubNetStartCoreCommandsVector(builder, numElems)
+def SubNetAddRunCore(builder, runCore): builder.PrependUint32Slot(15, runCore, 0)
+def AddRunCore(builder, runCore):
+    return SubNetAddRunCore(builder, runCore)
 def SubNetEnd(builder): return builder.EndObject()
 def End(builder):
     return SubNetEnd(builder)
@@ -348,6 +358,7 @@ class SubNetT(object):
         self.mergeParam = None  # type: Optional[user_layers.bmodel.generated.MergeParam.MergeParamT]
         self.switchParam = None  # type: Optional[user_layers.bmodel.generated.SwitchParam.SwitchParamT]
         self.coreCommands = None  # type: List[user_layers.bmodel.generated.CoreCommands.CoreCommandsT]
+        self.runCore = 0  # type: int
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -423,6 +434,7 @@ class SubNetT(object):
                 else:
                     coreCommands_ = user_layers.bmodel.generated.CoreCommands.CoreCommandsT.InitFromObj(subNet.CoreCommands(i))
                     self.coreCommands.append(coreCommands_)
+        self.runCore = subNet.RunCore()
 
     # SubNetT
     def Pack(self, builder):
@@ -502,5 +514,6 @@ class SubNetT(object):
             SubNetAddSwitchParam(builder, switchParam)
         if self.coreCommands is not None:
             SubNetAddCoreCommands(builder, coreCommands)
+        SubNetAddRunCore(builder, self.runCore)
         subNet = SubNetEnd(builder)
         return subNet

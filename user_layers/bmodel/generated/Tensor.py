@@ -135,7 +135,18 @@ class Tensor(object):
             return self._tab.Get(flatbuffers.number_types.Int32Flags, o + self._tab.Pos)
         return 0
 
-def TensorStart(builder): builder.StartObject(13)
+    # Tensor
+    def Relentry(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(30))
+        if o != 0:
+            x = o + self._tab.Pos
+            from user_layers.bmodel.generated.RelEntry import RelEntry
+            obj = RelEntry()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def TensorStart(builder): builder.StartObject(14)
 def Start(builder):
     return TensorStart(builder)
 def TensorAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
@@ -180,12 +191,16 @@ def AddHidden(builder, hidden):
 def TensorAddIndex(builder, index): builder.PrependInt32Slot(12, index, 0)
 def AddIndex(builder, index):
     return TensorAddIndex(builder, index)
+def TensorAddRelentry(builder, relentry): builder.PrependStructSlot(13, flatbuffers.number_types.UOffsetTFlags.py_type(relentry), 0)
+def AddRelentry(builder, relentry):
+    return TensorAddRelentry(builder, relentry)
 def TensorEnd(builder): return builder.EndObject()
 def End(builder):
     return TensorEnd(builder)
+import user_layers.bmodel.generated.RelEntry
 import user_layers.bmodel.generated.Shape
 try:
-    from typing import List
+    from typing import List, Optional
 except:
     pass
 
@@ -206,6 +221,7 @@ class TensorT(object):
         self.zeroPoint = 0  # type: int
         self.hidden = 0  # type: int
         self.index = 0  # type: int
+        self.relentry = None  # type: Optional[user_layers.bmodel.generated.RelEntry.RelEntryT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -243,6 +259,8 @@ class TensorT(object):
         self.zeroPoint = tensor.ZeroPoint()
         self.hidden = tensor.Hidden()
         self.index = tensor.Index()
+        if tensor.Relentry() is not None:
+            self.relentry = user_layers.bmodel.generated.RelEntry.RelEntryT.InitFromObj(tensor.Relentry())
 
     # TensorT
     def Pack(self, builder):
@@ -272,5 +290,8 @@ class TensorT(object):
         TensorAddZeroPoint(builder, self.zeroPoint)
         TensorAddHidden(builder, self.hidden)
         TensorAddIndex(builder, self.index)
+        if self.relentry is not None:
+            relentry = self.relentry.Pack(builder)
+            TensorAddRelentry(builder, relentry)
         tensor = TensorEnd(builder)
         return tensor
