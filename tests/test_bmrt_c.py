@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bmodel_samples import static_net
+from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
+from tests.bmodel_samples import dynamic_net, static_net
 from tests.host_programs import build, python_with_pid, run
 from user_layers.bmodel import write
+from user_layers.build.kernel import kernel_firmware
+from user_layers.compiler.result import DynamicBody
 from user_layers.graph import BINARY_MUL, Graph
 
 
@@ -147,6 +150,36 @@ def test_a_device_that_is_gone_or_stuck(number: int, message: str, models: Path,
     )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
     assert message in done.stderr
+
+
+KERNELS = """
+#include "okk.h"
+void crash(const void *args) { *(volatile int *)(args ? 8 : 16) = 1; }
+OKKERNEL_FUNC_REGISTER(crash)
+void endless(const void *args) { for (volatile int i = 0;; i = i + 1) (void)args; }
+OKKERNEL_FUNC_REGISTER(endless)
+"""
+
+
+def test_errors_of_the_device(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "kernels.c").write_text(KERNELS)
+    net = replace(dynamic_net(), layers=())
+    (stage,) = net.stages
+    (subnet,) = stage.subnets
+    tensors = [ProgramTensor(kind, TensorRecord((4, 3, 5))) for kind in (TensorKind.INPUT, TensorKind.OUTPUT)]
+    program = Program(tensors, [Step(StepOp.GLOBAL, (0,), (1,), 77, "strange_0")], 1, 1).encode()
+    body = DynamicBody(program, stage.ctx_addr, 4096)
+    stage = replace(stage, subnets=(replace(subnet, body=body),))
+    (tmp_path / "bad.bmodel").write_bytes(write(replace(net, stages=(stage,))))
+    firmware = kernel_firmware([tmp_path / "kernels.c"])
+    done = run(build(tmp_path, Path("faults.c")), firmware, models / "stat.bmodel", tmp_path / "bad.bmodel")
+    assert done.returncode == 0 and done.stdout.endswith("ok\n"), done.stdout + done.stderr
+    for text in (
+        "bmrt: layer strange_0: this firmware has no layer with op_type 77",
+        "bmlib: kernel crash crashed: SIGSEGV",
+        "bmlib: kernel endless gave no sign of progress",
+    ):
+        assert text in done.stderr
 
 
 def test_several_threads_and_devices(models: Path, tmp_path: Path) -> None:
