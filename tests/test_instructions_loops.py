@@ -15,7 +15,7 @@ from firmware_sim.flush import flushing
 from firmware_sim.instructions import arithmetic, fp32, md, sfu
 from firmware_sim.instructions.arithmetic import on_floats
 from firmware_sim.instructions.loops import elementwise as loops
-from firmware_sim.instructions.loops import sums
+from firmware_sim.instructions.loops import windows
 from firmware_sim.instructions.rows import rows_of
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.footprint import Access, Space, Tensor, aligned_strides
@@ -142,9 +142,12 @@ def test_maxima(seed: int, rows: int, taps: int) -> None:
     x = noise(seed, rows * 200).view(np.float32).reshape(rows, 200)
     base, lowest = rng.integers(0, 100, taps), np.finfo(np.float32).min
     got, want = (np.full((rows, 100), lowest, np.float32) for _ in range(2))
+    words = np.concatenate([x.reshape(-1), got.reshape(-1)])
+    x_at, out_at = np.arange(rows) * 200, (2 * rows + np.arange(rows)) * 100
+    how, first, every = np.array([200, 1, 1, 1, 200, 100, 100, 100]), np.zeros(1, np.int64), np.arange(200)
     with np.errstate(all="ignore"), flushing():
-        sums.maxima(x, base, got, 0, rows)
-        got = fp32.flush(got)
+        windows.maxima(words, x_at, how, first, first, every, every, base, out_at, 0, rows)
+        got = words[200 * rows :].reshape(rows, 100)
         for at in base.tolist():
             one = x[:, at : at + 100]
             np.copyto(want, fp32.flush(one), where=fp32.greater(one, want))

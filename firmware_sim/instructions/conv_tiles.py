@@ -69,13 +69,7 @@ def bind(
     if pitch == width:  # nothing to leave out: one long row
         pitch = width = planes.count
     how = np.array([step, pairs, channels % 2, adds_old, pitch, width], np.int64)
-    places = row_from, row_at, column_from, column_at = planes.places()
-    # whether neighbours stay neighbours, in each row and from row to row
-    whole = x.strides[3] == 1 and _follow(column_from, 1) and _follow(column_at, 1)
-    one = (
-        whole and x.strides[2] == len(column_at) and _follow(row_from, 1) and _follow(row_at, len(column_at))
-    )
-    layout = np.array([*x.strides[2:], whole, one], np.int64)
+    layout, *places = layout_of(planes, x)
 
     pieces = workers.pieces(out_at.size * planes.count * 2 * len(base))
     row_cuts = workers.cut(out.shape[1], tiles.ROWS, pieces)
@@ -93,6 +87,18 @@ def bind(
         )
 
     return run
+
+
+def layout_of(planes: Planes, x: Tensor) -> tuple[Indices, ...]:
+    """Arguments of loops.convolve.lay for planes of x: how, row_from, row_at, column_from, column_at."""
+    row_from, row_at, column_from, column_at = planes.places()
+    # whether neighbours stay neighbours, in each row and from row to row
+    whole = x.strides[3] == 1 and _follow(column_from, 1) and _follow(column_at, 1)
+    one = (
+        whole and x.strides[2] == len(column_at) and _follow(row_from, 1) and _follow(row_at, len(column_at))
+    )
+    how = np.array([*x.strides[2:], whole, one], np.int64)
+    return how, row_from, row_at, column_from, column_at
 
 
 def _follow(places: Indices, step: int) -> bool:

@@ -16,21 +16,22 @@ import numpy as np
 from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import conv_operands as parts
-from firmware_sim.instructions import fp32, small, sums, workers
+from firmware_sim.instructions import conv_tiles, fp32, small, sums, workers
 from firmware_sim.instructions.conv import Fixed, bias_of, fixed_of, kernel_of
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.packed import DensePacked, Packed
+from firmware_sim.instructions.rows import planes_at
 from firmware_sim.instructions.window import Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
-from firmware_sim.isa.footprint import Access, Constant, Operand, Tensor
+from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor
 from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 
 _LOWEST = np.float32(np.finfo(np.float32).min)
 _MAXIMA = frozenset(range(32)) - {int(Eu.MAC)}
-_LARGE = 1 << 14  # elements from which on the compiled loop is worth loading
+_COST = 8  # of a product here, in those of a convolution
 _AVERAGE_TABLE = 256  # kernel sizes for which 8-bit average pools have a weight of their own
 _AVERAGE_KNOWN = 225  # beyond, up to the table's end, that weight is zero
 
@@ -74,12 +75,6 @@ def _cycles(row: Row) -> timing.Cycles:
 def _maximum(planes: Planes, laid: Array, lowest: Array) -> Array:
     """Maximum over all taps of planes [rows, plane] -> [rows, count]; NaN is never greater."""
     out = np.full((len(laid), planes.count), lowest, laid.dtype)
-    if laid.dtype == np.float32 and mode.HARDWARE and laid.size >= _LARGE:
-        from firmware_sim.instructions.loops import sums as loops
-
-        cuts = workers.cut(len(laid), 1, workers.threads())
-        workers.run([partial(loops.maxima, laid, planes.offsets, out, i, j) for i, j in cuts])
-        return fp32.flush(out)
     for at in planes.offsets.tolist():
         x = laid[:, at : at + planes.count]
         if x.dtype == np.float32:
@@ -123,6 +118,10 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
         if len(operands) == 2:
             return small.bind_maxima(memory, x_at, out)
 
+    compiled = _fp32_planes(memory, row, planes, operands)
+    if compiled is not None:
+        return compiled
+
     def laid(fill: float) -> Array:
         values = planes.lay(source.load(), fill, np.float32)
         return values.reshape(n * c, planes.plane)
@@ -163,6 +162,43 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
         target.store(results)
 
     return run
+
+
+def _fp32_planes(memory: Memory, row: Row, planes: Planes, operands: tuple[Operand, ...]) -> Run | None:
+    """A function that performs the operation by compiled loops which read and write local memory themselves,
+    one plane after the other; None where it is no sum, where the result overlaps an operand, and where the
+    processor does not flush as the chip does."""
+    out, x, *more = operands
+    assert isinstance(out, Tensor) and isinstance(x, Tensor)
+    if not mode.HARDWARE or any(out.may_overlap(t) for t in (x, *more) if isinstance(t, Tensor)):
+        return None
+    if more and len(planes.offsets) == 1:
+        return None
+    from firmware_sim.instructions.loops import windows as loops
+
+    words = memory.flat(Space.LOCAL).view(np.float32)
+    n, c = out.shape[:2]
+    layout, *places = conv_tiles.layout_of(planes, x)
+    pitch, width = planes.pitch, planes.columns.result
+    if pitch == width:  # nothing to leave out: one long row
+        pitch = width = planes.count
+    how = np.array([*layout, planes.plane, pitch, width, planes.count], np.int64)
+    x_at, out_at = planes_at(x).reshape(-1), planes_at(out).reshape(-1)
+    cuts = workers.cut(n * c, 1, workers.pieces(_COST * out_at.size * planes.count * len(planes.offsets)))
+    if not more:
+        given = words, x_at, how, *places, planes.offsets, out_at
+        return workers.in_threads([partial(loops.maxima, *given, i, j) for i, j in cuts])
+    weight, *bias = more
+    if isinstance(weight, Tensor):
+        source, w_at = words, np.tile(planes_at(weight).reshape(-1), n)
+    else:
+        assert isinstance(weight, Constant)
+        source = np.full(len(planes.offsets), weight.bits, np.uint32).view(np.float32)
+        w_at = np.zeros(n * c, np.int64)
+    bias_at = [np.tile(planes_at(b).reshape(-1), n) for b in bias if isinstance(b, Tensor)]
+    added = bias_at[0] if bias_at else np.zeros(0, np.int64)
+    operation = words, source, x_at, how, *places, planes.offsets, w_at, added, out_at
+    return workers.in_threads([partial(loops.depthwise, *operation, i, j) for i, j in cuts])
 
 
 # --- 8-bit ---------------------------------------------------------------------------------------

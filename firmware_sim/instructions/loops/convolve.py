@@ -13,13 +13,36 @@ from firmware_sim.instructions.loops.tiles import (
     ROWS,
     TILE,
     chain,
-    copy,
     pick,
     tile_of,
 )
+from firmware_sim.instructions.loops.vectors import copy
 
 _loop = njit(nogil=True, cache=True, error_model="numpy")
 _EVEN = np.uint64(0xFFFF_FFFF)  # of a pair of weights, the one of the even input channel
+
+
+@_loop
+def lay_plane(  # type: ignore[no-untyped-def]
+    words, at, how, row_from, row_at, column_from, column_at, plane, fill, to, start
+):
+    """One plane into to[start : start + plane]; see lay. What is not needed of it holds `fill`."""
+    row_step, step, whole, one = how[0], how[1], how[2] != 0, how[3] != 0
+    h, w = row_at.shape[0], column_at.shape[0]
+    if h * w < plane:
+        for i in range(start, start + plane):
+            to[i] = fill
+    if one:
+        source = at + row_from[0] * w + column_from[0]
+        copy(to, start + row_at[0] + column_at[0], words, source, h * w)
+        return
+    for y in range(h):
+        source, place = at + row_from[y] * row_step, start + row_at[y]
+        if whole:
+            copy(to, place + column_at[0], words, source + column_from[0], w)
+        else:
+            for x in range(w):
+                to[place + column_at[x]] = words[source + column_from[x] * step]
 
 
 @_loop
@@ -33,28 +56,16 @@ def lay(  # type: ignore[no-untyped-def]
     the rows and columns that are needed; row_at, column_at: their places in a plane. The rest of it is zero.
     A channel that a pair lacks is zero, too.
     """
-    row_step, step, whole, one = how[0], how[1], how[2] != 0, how[3] != 0
-    h, w = row_at.shape[0], column_at.shape[0]
-    to = laid.reshape(-1)
+    to, zero = laid.reshape(-1), np.float32(0)
     for n in range(x_at.shape[0]):
         for c in range(first, last):
             start = (2 * n + (c & 1)) * laid.shape[2] + (c >> 1) * plane
-            if c >= x_at.shape[1] or h * w < plane:
-                for i in range(plane):
-                    to[start + i] = np.float32(0)
             if c >= x_at.shape[1]:
+                for i in range(start, start + plane):
+                    to[i] = zero
                 continue
-            if one:
-                at = x_at[n, c] + row_from[0] * w + column_from[0]
-                copy(to, start + row_at[0] + column_at[0], words, at, h * w)
-                continue
-            for y in range(h):
-                at, place = x_at[n, c] + row_from[y] * row_step, start + row_at[y]
-                if whole:
-                    copy(to, place + column_at[0], words, at + column_from[0], w)
-                else:
-                    for x in range(w):
-                        to[place + column_at[x]] = words[at + column_from[x] * step]
+            at = x_at[n, c]
+            lay_plane(words, at, how, row_from, row_at, column_from, column_at, plane, zero, to, start)
 
 
 @_loop

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from firmware_sim.instructions.loops.tiles import copy as write
+from firmware_sim.instructions.loops.vectors import copy as write
 
 _SIGN = np.uint32(0x80000000)
 _MAGNITUDE = np.uint32(0x7FFFFFFF)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from firmware_sim.instructions.loops.tiles import ADD_HERE, COLUMNS, ROWS, TILE, chain, single, tile_of
+from firmware_sim.instructions.loops.tiles import ADD_HERE, COLUMNS, ROWS, TILE, chain, line, tile_of
 
 _loop = njit(nogil=True, cache=True, error_model="numpy")
 
@@ -40,7 +40,7 @@ def product(words, packed, base, right_at, bias_at, old, out_at, width, c0, c1):
                     at, w = right_at[c] + s, r * pairs * 2 + parity
                     then, step, m_now = parity * ADD_HERE, 2 * block, end - s
                     if block == 1:
-                        single(words, base, packed, sums, no_bias, at, parity, w, step, m_now, 0, then)
+                        line(words, base, packed, sums, no_bias, at, parity, w, step, m_now, 0, then)
                     else:
                         chain(words, base, packed, sums, no_bias, at, parity, w, step, m_now, 0, then)
                 for j in range(min(block, m - r)):
