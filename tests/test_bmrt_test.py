@@ -231,7 +231,7 @@ A = Path("a.bmodel")
         ({"bmodel": A, "profile": True}, "no profile counters"),
         (
             {"bmodel": A, "test_case": "bmcpp_reshape"},
-            "a C or C\\+\\+ interface that is not part of tpulayer",
+            "a C or C\\+\\+ interface; this command runs nets in Python",
         ),
         ({"bmodel": A, "test_case": "all"}, "--test_case all: known are bmrt_load_context"),
         ({"bmodel": A, "compare": True}, "--compare 1 with --bmodel: there is no reference data"),
@@ -270,7 +270,7 @@ def test_options_that_do_not_fit_the_bmodel(
 
 def test_every_foreign_test_case_is_refused(tool: Tool) -> None:
     for case in FOREIGN_TEST_CASES:
-        with pytest.raises(UsageError, match="not part of tpulayer"):
+        with pytest.raises(UsageError, match="runs nets in Python"):
             tool(BmrtTestOptions(bmodel=A, test_case=case))
 
 

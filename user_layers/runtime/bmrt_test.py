@@ -69,7 +69,7 @@ class BmrtTestOptions:
     subnet_time: print the time of each subnet. debug_output: write outputs and references as text into
     the current folder, one value per line. profile: refused, the emulator has no profile counters.
     test_case: one of TEST_CASES: load the bmodel by name or from memory, launch with inputs by order,
-    or from several threads. The vendor's other cases test C++ interfaces and are refused.
+    or from several threads. The vendor's other cases test C and C++ interfaces and are refused.
     input: .npz with an array per input name, instead of references or random data. output: .npz to
     write the outputs to.
     """
@@ -145,7 +145,7 @@ def _check(options: BmrtTestOptions) -> None:
         )
     if options.test_case in FOREIGN_TEST_CASES:
         raise UsageError(
-            f"--test_case {options.test_case} tests a C or C++ interface that is not part of tpulayer",
+            f"--test_case {options.test_case} is for a C or C++ interface; this command runs nets in Python",
             hint=f"the cases here are {', '.join(TEST_CASES)}",
         )
     if options.test_case and options.test_case not in TEST_CASES:
