@@ -20,6 +20,7 @@ from user_layers.compiler.report.model import (
 from user_layers.compiler.report.trace import Role
 
 KIB = 1024
+ALIAS = "its output lies in its input's memory"
 SLICES = 6
 LOAD, COMPUTE, STORE = 900.0, 700.0, 600.0
 
@@ -99,7 +100,7 @@ def mixed() -> StageReport:
     nodes = (
         NodeReport("conv1", "TPU_CONV", "CONV", (DATA, WEIGHTS), (CONV,), Runs.GROUP, "", 0, 146 * KIB, conv),
         NodeReport("relu1", "TPU_UNARY", "UNARY", (CONV,), (RELU,), Runs.GROUP, "", 0, 64 * KIB, relu),
-        NodeReport("flatten", "TPU_RESHAPE", "RESHAPE", (RELU,), (FLAT,), Runs.SHARES),
+        NodeReport("flatten", "TPU_RESHAPE", "RESHAPE", (RELU,), (FLAT,), Runs.SHARES, ALIAS),
         NodeReport(
             "sort_everything_by_value", "TPU_SORT", "TPU(SORT)", (FLAT,), (SORTED,), Runs.ALONE,
             "no local function", None, 300 * KIB, sort,
@@ -133,7 +134,7 @@ def dynamic() -> StageReport:
         (RELU,),
         (FLAT,),
         Runs.FIRMWARE,
-        "its output lies in its input's memory",
+        ALIAS,
     )
     part = PartReport(0, "dynamic", ("data",), ("flat",), (node, alias), (), (0, 1), None, 2_400_256)
     return StageReport((DATA,), (FLAT,), True, (), 0, 2_400_256, (part,))

@@ -266,7 +266,7 @@ def test_many_slices_make_no_large_picture(toolkit: Toolkit) -> None:
         assert group.pieces >= n
         return len(list(_shapes(ElementTree.fromstring(report_picture([NetReport(net.name, net.report)])))))
 
-    assert count(12) == count(4)
+    assert count(30) <= count(10) + 2  # of "more slices"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def log_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
         part = planned.part
         where = f", subnet {number}" if len(plan.parts) > 1 else ""
         for segment in planned.segments:
-            text = f"static{where}, {_segment(segment, groups)}"
+            text = f"static{where}, {_segment(described, segment, groups)}"
             nodes = segment.nodes if isinstance(segment, Group) else (segment.node,)
             lines += [_line(described, k, text) for k in nodes]
             groups += isinstance(segment, Group)
@@ -29,7 +29,7 @@ def log_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
     return lines
 
 
-def _segment(segment: Segment, number: int) -> str:
+def _segment(described: DescribedNet, segment: Segment, number: int) -> str:
     if isinstance(segment, Group):
         pieces = segment.slices
         axes = (("n", pieces.n), ("h", pieces.h), ("w", pieces.w))
@@ -37,7 +37,10 @@ def _segment(segment: Segment, number: int) -> str:
         text = f"local, group {number}, {f'slices: {cut}' if cut else 'whole'}"
         overlapped = ", overlapped" if segment.local.overlapped else ""
         return f"{text}, {segment.local.used} bytes of local memory{overlapped}"
-    return f"global ({segment.reason})" if isinstance(segment, Alone) else "shares its input's memory"
+    if isinstance(segment, Alone):
+        return f"global ({segment.reason})"
+    joins = described.facts[segment.node].joins_inputs
+    return "its inputs are made in its output's memory" if joins else "shares its input's memory"
 
 
 def _line(described: DescribedNet, k: int, what: str) -> str:

@@ -11,7 +11,7 @@ from firmware_sim.isa.instruction import Engine
 from firmware_sim.timeline import Span, Timer
 from firmware_sim.wire import NONE, Program, Recorded, StepOp
 from user_layers.compiler.ddr import DdrPlan
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.facts import DescribedNet, Facts
 from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.mode import Kind
 from user_layers.compiler.report.model import (
@@ -32,6 +32,8 @@ from user_layers.compiler.schedule import PartPlan
 
 if TYPE_CHECKING:
     from user_layers.compiler.pipeline import Plan
+
+_IN_PLACE = "its output lies in its input's memory"
 
 
 def measure(plan: Plan, recorded: Sequence[Recorded | None]) -> StageReport:
@@ -136,9 +138,9 @@ class _StaticPart:
                 for k in segment.nodes:
                     reports[k] = self._node(k, Runs.GROUP, "", number)
             else:
-                runs, reason = (
-                    (Runs.ALONE, segment.reason) if isinstance(segment, Alone) else (Runs.SHARES, "")
-                )
+                runs, reason = Runs.SHARES, _why_silent(self.described.facts[segment.node])
+                if isinstance(segment, Alone):
+                    runs, reason = Runs.ALONE, segment.reason
                 reports[segment.node] = self._node(segment.node, runs, reason)
                 order.append(segment.node - part.nodes.start)
         whole = _Sum()
@@ -239,6 +241,10 @@ class _StaticPart:
         )
 
 
+def _why_silent(facts: Facts) -> str:
+    return "its inputs are made where they lie in its output" if facts.joins_inputs else _IN_PLACE
+
+
 def _other_part(
     described: DescribedNet, planned: PartPlan, program: Program | None, index: int
 ) -> PartReport:
@@ -251,7 +257,7 @@ def _other_part(
         if program is not None:
             outputs = program.steps[at].outputs
             if any(program.tensors[t].alias_of != NONE for t in outputs):
-                reason = "its output lies in its input's memory"
+                reason = _IN_PLACE
         nodes.append(_node_report(described, k, runs, reason))
     assert part.kind is not Kind.STATIC
     return PartReport(

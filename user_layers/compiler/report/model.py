@@ -77,7 +77,8 @@ class Work:
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One node. label: its layer as the log calls it, TPU(CROP). reason: why it runs alone or on the host.
+    """One node. label: its layer as the log calls it, TPU(CROP). reason: why it runs alone, on the host or
+    not at all.
 
     group: number of its group. local_bytes: of local memory per lane; of a node in a group its pieces and
     its work buffer, of one that runs alone what its commands touch. work: None where nothing is recorded.

@@ -174,7 +174,7 @@ def _group_title(group: GroupReport, part: PartReport) -> str:
 def _alone_title(node: NodeReport) -> str:
     return {
         Runs.ALONE: f"alone, on DDR ({node.reason}):",
-        Runs.SHARES: "not run, the output lies in the input's memory:",
+        Runs.SHARES: f"not run, {node.reason}:",
         Runs.FIRMWARE: f"by the firmware{f', {node.reason}' if node.reason else ''}:",
     }.get(node.runs, "")
 
