@@ -41,8 +41,8 @@ class Measured:
     def line(self) -> str:
         return (
             f"compile {self.seconds:5.1f} s  {self.commands:6} commands {self.cycles / 1e6:7.3f} Mcycles "
-            f"(BD {self.bd / 1e6:7.3f}, GDMA {self.gdma / 1e6:7.3f})  constants {self.constants / 1e6:5.1f} MB, "
-            f"activations {self.activations / 1e6:6.1f} MB"
+            f"(BD {self.bd / 1e6:7.3f}, GDMA {self.gdma / 1e6:7.3f})  constants {self.constants / 1e6:.1f} MB, "
+            f"activations {self.activations / 1e6:.1f} MB"
         )
 
 
@@ -52,11 +52,11 @@ def measure(path: Path, toolkit: Toolkit, opt: int) -> Measured:
     graph = graph_from_onnx(path, toolkit=toolkit)
     compiled = compile_graph(graph, opt=opt)
     seconds = time.perf_counter() - start
-    body = compiled.stages[0].body
+    (body,) = (s.body for s in compiled.stages[0].subnets)
     assert isinstance(body, StaticBody)
     timer = Timer()
     timelines = [timer.timeline(group) for group in body.groups]
-    first = body.ctx_addr - DDR_BASE
+    first = compiled.stages[0].ctx_addr - DDR_BASE
     constants = activations = 0
     for timeline in timelines:
         for transfer in timeline.transfers():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.disasm import LAYOUTS
 from firmware_sim.isa.footprint import Access, Space, Tensor
@@ -19,6 +20,8 @@ from firmware_sim.isa.layout import Row
 from firmware_sim.isa.table import lookup
 from firmware_sim.tpu import command_waits, plan_keys
 from firmware_sim.wire import CommandGroup
+
+_BYTES = {Space.LOCAL: chip.LOCAL_BYTES, Space.DDR: chip.DDR_BYTES, Space.L2: chip.L2_BYTES}  # of a lane
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,13 @@ class Timer:
         if instruction.semantics is None:
             raise DeviceError(f"{instruction.name}: {instruction.status.value}: {instruction.reason}")
         tensors = [t for t in instruction.semantics.operands(row) if isinstance(t, Tensor)]
+        for t in tensors:
+            if t.reach()[1] > _BYTES[t.space]:
+                raise DeviceError(
+                    f"{instruction.name}: {t.name} reaches to byte {t.reach()[1]} of {t.space.name} memory, "
+                    f"which has {_BYTES[t.space]}",
+                    hint="make the tensor smaller or split it",
+                )
         transfers = tuple(
             Transfer(t.offset, t.nbytes, access is Access.WRITE)
             for t in tensors

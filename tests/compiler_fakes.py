@@ -54,6 +54,7 @@ DEFAULTS: dict[str, Any] = {
     "backward_wslice": lambda n: n,
     "backward_hidx": lambda i: i,
     "backward_widx": lambda i: i,
+    "accepts_larger_pieces": False,
 }
 
 

@@ -2,7 +2,7 @@
 
 Local memory is a set of byte ranges with the tensor and region they hold. Every load, layer call and store
 is checked: what it reads is there in the right place and layout and untouched since, and inside a
-parallel section the two engines touch different bytes.
+parallel section the two engines touch different bytes, or one has waited for the other.
 """
 
 from __future__ import annotations
@@ -21,13 +21,27 @@ Region = tuple[tuple[int, int], ...]  # first and extent per dimension n, c, h, 
 
 
 @dataclass
+class Touch:
+    """Bytes that a step of a section reads or writes; waits: the step of the other engine it waits for."""
+
+    engine: str
+    start: int
+    end: int
+    mode: str
+    step: int
+    waits: int
+
+
+@dataclass
 class Checker:
     described: DescribedNet
     ddr: DdrPlan
     program: Program
     held: dict[tuple[int, int], tuple[str, Region, TType]] = field(default_factory=dict)
     in_ddr: dict[str, list[Region]] = field(default_factory=dict)
-    section: list[tuple[str, int, int, str]] | None = None
+    section: list[Touch] | None = None
+    at: int = 0  # the step that runs
+    waits: dict[str, int] = field(default_factory=dict)  # by engine, the step up to which it waits
     sections: int = 0
 
     def run(self) -> None:
@@ -37,7 +51,8 @@ class Checker:
         for name, tensor in net.tensors.items():
             if name not in net.producer:
                 self.in_ddr[name] = [whole(tensor.shape)]
-        for step in self.program.steps:
+        for at, step in enumerate(self.program.steps):
+            self.at = at
             getattr(self, f"do_{step.opcode.name.lower()}")(step)
         assert self.section is None, "a parallel section stays open"
         for name in net.outputs:
@@ -49,12 +64,19 @@ class Checker:
         assert self.section is None
         self.section = []
         self.sections += 1
+        self.waits = {"bd": self.at, "gdma": self.at}
+
+    def do_wait(self, step: Step) -> None:
+        assert self.section is not None
+        assert max(step.buffer_addr, step.buffer_bytes) < self.at
+        self.waits["bd"] = max(self.waits["bd"], step.buffer_addr)
+        self.waits["gdma"] = max(self.waits["gdma"], step.buffer_bytes)
 
     def do_parallel_end(self, step: Step) -> None:
         assert self.section is not None
-        for (e1, a1, b1, m1), (e2, a2, b2, m2) in itertools.combinations(self.section, 2):
-            if e1 != e2 and "w" in m1 + m2:
-                assert b1 <= a2 or b2 <= a1, f"engines meet in local memory: {a1}..{b1} and {a2}..{b2}"
+        for x, y in itertools.combinations(self.section, 2):
+            if x.engine != y.engine and "w" in x.mode + y.mode and y.waits < x.step:
+                assert x.end <= y.start or y.end <= x.start, f"engines meet in local memory: {x} and {y}"
         self.section = None
 
     def do_load(self, step: Step) -> None:
@@ -196,7 +218,7 @@ class Checker:
     def touch(self, engine: str, start: int, end: int, mode: str) -> None:
         assert 0 <= start <= end <= LOCAL_BYTES and start % 128 == 0
         if self.section is not None:
-            self.section.append((engine, start, end, mode))
+            self.section.append(Touch(engine, start, end, mode, self.at, self.waits[engine]))
 
 
 def four(values: tuple[int, ...], fill: int) -> tuple[int, int, int, int]:

@@ -153,9 +153,9 @@ def test_any_transposed_convolution(
 
 @pytest.mark.parametrize("stride", [(2, 2), (3, 1)])
 def test_transposed_convolutions_in_groups_that_are_cut(toolkit: Toolkit, stride: tuple[int, int]) -> None:
-    x, w, b = sample(2, 64, 150, 160), sample(64, 6, 4, 3, seed=1), sample(6, seed=2)
+    x, w, b = sample(1, 64, 300, 160), sample(64, 6, 4, 3, seed=1), sample(6, seed=2)
     param = {"groups": 1, **window_param((4, 3), stride, (1, 1, 2, 1), (1, 1))}
-    y, log = run(toolkit, "TPU_DECONV", x, param, [w, b], opt=2, around=True)
+    y, log = run(toolkit, "TPU_DECONV", x, param, [w, b], opt=1, around=True)
     assert "over h" in log
     close(y, transposed(2 * x, w, b, 1, stride, (1, 1), (1, 1, 2, 1), (0, 0)) + 1)
 
@@ -165,7 +165,7 @@ def test_a_transposed_convolution_that_is_cut_over_input_channels(toolkit: Toolk
     check_transposed(toolkit, x, w, stride=(8, 8), pads=(4, 4, 4, 4))
 
 
-@pytest.mark.parametrize("opt", [2, 0])
+@pytest.mark.parametrize("opt", [1, 0])
 def test_several_windows_one_after_the_other(toolkit: Toolkit, opt: int) -> None:
     """Convolution, maximum, grouped and transposed convolution, average: halos through all of them."""
     x, w, v = sample(1, 16, 260, 250), sample(64, 16, 3, 3, seed=1), sample(64, 32, 3, 5, seed=2)

@@ -46,7 +46,7 @@ def run(
     graph.add_tpu_layer(op, names, param, outs)
     for name in outs:
         graph.add_output(name)
-    graph.compile(dynamic=way == "dynamic", opt=2 if way == "local" else 0)
+    graph.compile(dynamic=way == "dynamic", opt=1 if way == "local" else 0)
     return graph.run(feed)
 
 

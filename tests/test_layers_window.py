@@ -158,15 +158,15 @@ def test_convolutions_that_are_cut(
 @pytest.mark.parametrize(("groups", "stride"), [(1, (1, 1)), (2, (2, 1)), (64, (1, 3))])
 def test_convolutions_in_groups_that_are_cut(toolkit: Toolkit, groups: int, stride: tuple[int, int]) -> None:
     out_c = 64 if groups == 64 else 6
-    x, w, b = sample(2, 64, 300, 230), sample(out_c, 64 // groups, 3, 5, seed=1), sample(out_c, seed=2)
+    x, w, b = sample(1, 64, 600, 230), sample(out_c, 64 // groups, 3, 5, seed=1), sample(out_c, seed=2)
     param = {"groups": groups, **window_param((3, 5), stride, (1, 2, 1, 2), (1, 1))}
     consts = [w, b]
-    y, log = run(toolkit, "TPU_CONV", x, param, consts, opt=2, around=True)
+    y, log = run(toolkit, "TPU_CONV", x, param, consts, opt=1, around=True)
     assert "over h" in log
     close(y, convolution(2 * x, w, b, groups, stride, (1, 1), (1, 2, 1, 2)) + 1)
 
 
-@pytest.mark.parametrize("opt", [0, 2])
+@pytest.mark.parametrize("opt", [0, 1])
 @pytest.mark.parametrize("channels", [1, 2, 3])
 def test_few_channels_do_not_see_what_lies_beside_them(toolkit: Toolkit, channels: int, opt: int) -> None:
     """The instruction is told of four channels; those that the tensor lacks held NaN before."""
@@ -320,14 +320,14 @@ def test_pools_of_whole_planes(toolkit: Toolkit, shape: tuple[int, ...], mode: i
 
 @pytest.mark.parametrize(("mode", "kernel"), [(0, 3), (1, 3), (1, 7)])
 def test_pools_in_groups_that_are_cut(toolkit: Toolkit, mode: int, kernel: int) -> None:
-    x, pads = sample(2, 64, 300, 230), (1, 0, 1, 1)
+    x, pads = sample(1, 64, 600, 230), (1, 0, 1, 1)
     param = window_param((kernel, kernel), (2, 1), pads, (1, 1)) | {"mode": mode}
-    y, log = run(toolkit, "TPU_POOL", x, param, opt=2, around=True)
+    y, log = run(toolkit, "TPU_POOL", x, param, opt=1, around=True)
     assert "over h" in log
     close(y, pool(2 * x, mode, (kernel, kernel), (2, 1), (1, 1), pads, (0, 0), 0) + 1)
 
 
-@pytest.mark.parametrize("opt", [2, 0])
+@pytest.mark.parametrize("opt", [1, 0])
 def test_a_maximum_passes_over_nan(toolkit: Toolkit, opt: int) -> None:
     x = np.array([[[[1, np.nan, -np.inf, -2]]]], np.float32)
     y, _ = run(

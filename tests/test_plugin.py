@@ -385,7 +385,7 @@ def test_files_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 7; }\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "c.c"), "-o", str(tmp_path / "c.so")])
     text = load([tmp_path / "c.so"])
-    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 3" in text
+    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 4" in text
     assert "rebuild_layers" in text
 
 
@@ -400,6 +400,7 @@ def test_a_plugin_of_version_1_prepares_nothing(tmp_path: Path) -> None:
     with PluginHost([compiled(sources, entry, *absent)]) as plugins:
         h = plugins.create(node(256))
         assert h.prepared(0) is None and h.backward_kh() == 9 and not h.joins_inputs()
+        assert not h.accepts_larger_pieces()
 
 
 def test_two_plugins_with_one_op_type(library: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from user_layers.toolkit import Toolkit
 Array = NDArray[np.float32]
 Double = NDArray[np.float64]
 Pads = tuple[int, int, int, int]  # top, left, bottom, right
-MODES = ((2, False), (0, False), (0, True))  # opt, dynamic
+MODES = ((1, False), (0, False), (0, True))  # opt, dynamic
 
 
 def sample(*shape: int, seed: int = 0) -> Array:

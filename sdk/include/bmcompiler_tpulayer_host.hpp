@@ -93,6 +93,9 @@ class LayerDescriptor {
     virtual int forward_height(int in_height) { return in_height; }
     // The output is the inputs' bytes one after the other.
     virtual bool joins_inputs() { return false; }
+    // Its local function takes input pieces with more rows and columns than the output piece needs: it finds
+    // its window by `processed`.
+    virtual bool accepts_larger_pieces() { return false; }
 
     // Called once by the generated entry, before anything else.
     void bind(const GraphNode *node) { node_ = node; }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define BMPLUGIN_ABI_VERSION 3 /* 1: without bmplugin_prepared and bmplugin_prepare, 2: without the last method */
+#define BMPLUGIN_ABI_VERSION 4 /* 1: without bmplugin_prepared and bmplugin_prepare, 2 and 3: without the last methods */
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
 #define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
@@ -72,7 +72,8 @@ enum {
     BMPLUGIN_BACKWARD_UP_PAD_H,
     BMPLUGIN_BACKWARD_DOWN_PAD_H,
     BMPLUGIN_FORWARD_HEIGHT,
-    BMPLUGIN_JOINS_INPUTS
+    BMPLUGIN_JOINS_INPUTS,
+    BMPLUGIN_ACCEPTS_LARGER_PIECES
 };
 
 int32_t bmplugin_abi_version(void);

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+Times = tuple[int, int]  # first and last, both included
+
 
 @dataclass(frozen=True)
 class Request:
     """A buffer of `size` bytes that is needed from time `first` to time `last`, both included.
 
-    color: buffers of different colors should not share a bank (None: no matter).
+    used: when the tensor unit works on it; moved: when it may be loaded or stored. A buffer that is used
+    while another one is moved is better in another bank.
     """
 
     size: int
     first: int
     last: int
-    color: int | None = None
+    used: Times | None = None
+    moved: tuple[Times, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,42 +36,54 @@ def place(
 ) -> Placement | None:
     """Lowest free offset for each request, larger requests first; None when `limit` bytes do not suffice.
 
-    Requests whose times overlap never overlap in memory. With `bank` (bytes), requests of different
-    colors whose times overlap have no bank in common either.
+    Requests whose times overlap never overlap in memory. With `bank` (bytes), a request keeps out of the
+    banks of those that the other engine touches at the same time, where that leaves it a place.
     """
-    order = sorted(
-        range(len(requests)),
-        key=lambda i: (requests[i].color or 0 if bank else 0, -requests[i].size, i),
-    )
+    order = sorted(range(len(requests)), key=lambda i: (-requests[i].size, requests[i].first, i))
     offsets = [0] * len(requests)
     placed: list[int] = []
     used = 0
     for i in order:
         request = requests[i]
-        offset = 0
-        for start, end in _taken(request, requests, offsets, placed, bank):
-            if offset + request.size <= start:
-                break
-            offset = max(offset, -(-end // align) * align)
-        if limit is not None and offset + request.size > limit:
+        present = [
+            (offsets[j], offsets[j] + requests[j].size, j)
+            for j in placed
+            if requests[j].last >= request.first and request.last >= requests[j].first
+        ]
+        offset = None
+        if bank and (request.used or request.moved):
+            apart = sorted(
+                (start // bank * bank, -(-end // bank) * bank)
+                if _meet(request, requests[j])
+                else (start, end)
+                for start, end, j in present
+            )
+            offset = _lowest(request.size, apart, align, limit)
+        if offset is None:
+            offset = _lowest(request.size, sorted((start, end) for start, end, _ in present), align, limit)
+        if offset is None:
             return None
         offsets[i] = offset
-        placed.append(i)
+        if request.size:
+            placed.append(i)
         used = max(used, offset + request.size)
     return Placement(tuple(offsets), used)
 
 
-def _taken(
-    request: Request, requests: Sequence[Request], offsets: list[int], placed: list[int], bank: int | None
-) -> list[tuple[int, int]]:
-    """Ranges that the request must keep out of, by start."""
-    ranges = []
-    for j in placed:
-        other = requests[j]
-        if not other.size or other.last < request.first or request.last < other.first:
-            continue
-        start, end = offsets[j], offsets[j] + other.size
-        if bank and request.color is not None and other.color is not None and other.color != request.color:
-            start, end = start // bank * bank, -(-end // bank) * bank
-        ranges.append((start, end))
-    return sorted(ranges)
+def _lowest(size: int, taken: Sequence[tuple[int, int]], align: int, limit: int | None) -> int | None:
+    """The lowest offset outside the taken ranges (by start), if it is within the limit."""
+    offset = 0
+    for start, end in taken:
+        if offset + size <= start:
+            break
+        if end > offset:
+            offset = -(-end // align) * align
+    return None if limit is not None and offset + size > limit else offset
+
+
+def _meet(a: Request, b: Request) -> bool:
+    """Whether one of them is used while the other is moved."""
+    return any(
+        x.used is not None and any(first <= x.used[1] and x.used[0] <= last for first, last in y.moved)
+        for x, y in ((a, b), (b, a))
+    )

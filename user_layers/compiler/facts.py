@@ -29,6 +29,7 @@ class Facts:
     output_shape_is_dynamic: bool
     force_global: bool
     can_split_h_w: bool
+    larger_pieces: bool
     can_h_w_dynamic: bool
     just_reshape: bool
     share_mem: bool
@@ -37,6 +38,7 @@ class Facts:
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
     _descriptor: Descriptor | None = field(repr=False, compare=False)
+    toolkit: Toolkit | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
 
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
@@ -111,6 +113,7 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
         output_shape_is_dynamic=d.output_shape_is_dynamic(),
         force_global=d.force_use_global_layer(),
         can_split_h_w=d.can_split_local_h_w(),
+        larger_pieces=d.accepts_larger_pieces(),
         can_h_w_dynamic=d.can_h_w_dynamic(),
         just_reshape=d.just_reshape(),
         share_mem=d.is_share_mem_layer(),
@@ -119,6 +122,7 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
         input_types=tuple(TType(d.input_type(i)) for i in count),
         on_l2=tuple(d.should_input_on_l2mem(i) for i in count),
         _descriptor=d,
+        toolkit=toolkit,
     )
     if facts.global_buffer < 0:
         raise facts.nonsense("get_global_buffer_size()", facts.global_buffer, "at least 0")
@@ -140,6 +144,7 @@ def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
         output_shape_is_dynamic=shape_varies,
         force_global=True,
         can_split_h_w=False,
+        larger_pieces=False,
         can_h_w_dynamic=True,
         just_reshape=False,
         share_mem=False,
@@ -148,6 +153,7 @@ def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
         input_types=tuple(TType.NEURON for _ in node.inputs),
         on_l2=tuple(False for _ in node.inputs),
         _descriptor=None,
+        toolkit=None,
     )
 
 

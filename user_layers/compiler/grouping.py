@@ -1,26 +1,27 @@
 """Pass 4: which layers run together in local memory.
 
-Consecutive layers that hand a tensor to one another form a group as long as all of it can be cut and placed
-(passes 5 and 6); the longest beginning that fits is taken. A layer for which nothing fits runs alone in DDR.
+With opt=2 by modelled cycles (search.py). With opt=1 by a cheap rule: consecutive layers that hand a tensor
+to one another form a group as long as all of it can be cut and placed; the longest beginning that fits is
+taken. A layer for which nothing fits, or that is faster alone, runs by itself in DDR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from firmware_sim.chip import L2_BASE, L2_USER_BYTES, L2_USER_OFFSET
 from firmware_sim.errors import UsageError
 from firmware_sim.wire import TType
 from user_layers.compiler.aliases import Aliases
-from user_layers.compiler.allocate import Request, place
+from user_layers.compiler.cost import Meter
 from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.local_memory import LocalPlan, plan_local
-from user_layers.compiler.slicing import AXES, Misfit, Slices, axis_extent, may_split, slice_group
+from user_layers.compiler.fitting import Counts, Group, fit_group
+from user_layers.compiler.search import Search
+from user_layers.compiler.slicing import Misfit
+
+__all__ = ["Alone", "Counts", "Group", "Segment", "Silent", "schedule"]
 
 _MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
 _MAX_EXTENT = 65535  # n, h, w
-_L2_ALIGN = 128
 
 
 @dataclass(frozen=True)
@@ -32,25 +33,15 @@ class Silent:
 
 @dataclass(frozen=True)
 class Alone:
-    """A node that runs by itself on DDR data; reason: why it is in no group."""
+    """A node that runs by itself on DDR data; reason: why it is in no group; cycles: modelled time, 0 where
+    it was not measured."""
 
     node: int
     reason: str
-
-
-@dataclass(frozen=True)
-class Group:
-    """Nodes that run on pieces in local memory. l2: absolute L2 address of each tensor that a layer wants
-    there."""
-
-    nodes: tuple[int, ...]
-    slices: Slices
-    local: LocalPlan
-    l2: dict[str, int]
+    cycles: float = 0.0
 
 
 Segment = Silent | Alone | Group
-Counts = tuple[int, int, int]  # pieces along n, h, w
 
 
 def schedule(
@@ -58,22 +49,25 @@ def schedule(
 ) -> tuple[Segment, ...]:
     """What runs for these nodes of a net (None: all), which are one static subnet.
 
-    opt: 0 no groups, 1 groups of two or more layers, 2 also of one.
+    opt: 0 no groups, 1 as many layers in groups as possible (the cheap rule), 2 groups by modelled cycles.
     """
     if opt not in (0, 1, 2):
         raise UsageError(f"opt={opt!r} is no optimisation level", hint="0, 1 or 2")
     count = len(described.net.nodes)
-    at, stop = (0, count) if nodes is None else (nodes.start, nodes.stop)
+    run = range(count) if nodes is None else nodes
     reasons = [_why_global(described, aliases, i) if opt else "opt=0" for i in range(count)]
+    if opt == 2:
+        return _by_cycles(described, reasons, aliases, run)
     segments: list[Segment] = []
-    while at < stop:
+    at = run.start
+    while at < run.stop:
         if at in aliases.silent:
             segments.append(Silent(at))
             at += 1
             continue
-        end = min(_run_end(described, reasons, aliases, at), stop)
-        group: Group | Misfit = Misfit(reasons[at] or "a group needs two layers with opt=1")
-        while end - at >= (1 if opt == 2 else 2):
+        end = min(_run_end(described, reasons, at), run.stop)
+        group: Group | Misfit = Misfit(reasons[at])
+        while end > at:
             group = fit_group(described, tuple(range(at, end)))
             if isinstance(group, Group):
                 break
@@ -87,64 +81,55 @@ def schedule(
     return tuple(segments)
 
 
-def fit_group(described: DescribedNet, nodes: tuple[int, ...]) -> Group | Misfit:
-    """Cut these nodes into as few pieces as fit: first along n, then h, then w."""
-    l2 = _place_l2(described, nodes)
-    if isinstance(l2, Misfit):
-        return l2
-
-    def attempt(counts: Counts) -> Group | Misfit:
-        slices = slice_group(described, nodes, counts)
-        if isinstance(slices, Misfit):
-            return slices
-        local = plan_local(described, nodes, slices)
-        return local if isinstance(local, Misfit) else Group(nodes, slices, local, l2)
-
-    counts: Counts = (1, 1, 1)
-    best = attempt(counts)
-    allowed = may_split(described, nodes)
-    for dim, axis in enumerate(AXES):
-        if isinstance(best, Group):
-            break
-        limit = axis_extent(described, nodes, axis) if allowed[axis] else 1
-        best, counts = _fewest(attempt, counts, dim, limit, best)
-    return best
-
-
-def _fewest(
-    attempt: Callable[[Counts], Group | Misfit], counts: Counts, dim: int, limit: int, failed: Group | Misfit
-) -> tuple[Group | Misfit, Counts]:
-    """The fewest pieces (2..limit) along one axis that fit, by doubling and then halving the interval.
-
-    Without any: the last failure, and the counts with the most pieces that could at least be cut.
-    """
-
-    def with_count(count: int) -> Counts:
-        changed = [*counts]
-        changed[dim] = count
-        return changed[0], changed[1], changed[2]
-
-    low, high, cuttable = 1, 1, 1
-    while high < limit:
-        high = min(high * 2, limit)
-        result = attempt(with_count(high))
-        if isinstance(result, Group):
-            while high - low > 1:
-                middle = (low + high) // 2
-                closer = attempt(with_count(middle))
-                if isinstance(closer, Group):
-                    result, high = closer, middle
+def _by_cycles(
+    described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range
+) -> tuple[Segment, ...]:
+    """Runs of nodes that may be in groups are divided by the search; the others run alone."""
+    toolkit = next((f.toolkit for f in described.facts if f.toolkit is not None), None)
+    if toolkit is None:
+        return ()
+    meter = Meter(described, toolkit.device)
+    search = Search(described, meter)
+    segments: list[Segment] = []
+    at = nodes.start
+    while at < nodes.stop:
+        if at in aliases.silent:
+            segments.append(Silent(at))
+            at += 1
+        elif reasons[at]:
+            segments.append(Alone(at, reasons[at], meter.alone(at)))
+            at += 1
+        else:
+            end = min(_local_end(described, reasons, aliases, at), nodes.stop)
+            for part in search.divide(range(at, end)):
+                if isinstance(part, Group):
+                    segments.append(part)
                 else:
-                    low = middle
-            return result, with_count(high)
-        failed = result
-        if result.lacks_room:
-            cuttable = high
-        low = high
-    return failed, with_count(cuttable)
+                    node, cycles = part
+                    segments.append(Alone(node, search.why_not(node), cycles))
+            at = end
+    return tuple(segments)
 
 
-def _run_end(described: DescribedNet, reasons: list[str], aliases: Aliases, start: int) -> int:
+def _local_end(described: DescribedNet, reasons: list[str], aliases: Aliases, start: int) -> int:
+    """The end of the longest run of nodes from `start` that may be in groups. A node that reads a result of
+    the run otherwise than aligned in local memory begins a run of its own."""
+    net = described.net
+    made: set[str] = set()
+    end = start
+    while end < len(net.nodes) and not reasons[end] and end not in aliases.silent:
+        facts = described.facts[end]
+        if any(
+            name in made and (facts.input_types[i] != TType.NEURON or facts.on_l2[i])
+            for i, name in enumerate(net.nodes[end].inputs)
+        ):
+            break
+        made.update(net.nodes[end].outputs)
+        end += 1
+    return end
+
+
+def _run_end(described: DescribedNet, reasons: list[str], start: int) -> int:
     """The end of the longest run of nodes from `start` that could be one group."""
     net = described.net
     if reasons[start]:
@@ -185,17 +170,3 @@ def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
         if c > _MAX_CHANNELS or max(n, h, w) > _MAX_EXTENT:
             return f"{name} has more than {_MAX_CHANNELS} channels or an extent over {_MAX_EXTENT}"
     return ""
-
-
-def _place_l2(described: DescribedNet, nodes: tuple[int, ...]) -> dict[str, int] | Misfit:
-    wanted = {
-        name: described.net.tensors[name].nbytes
-        for k in nodes
-        for i, name in enumerate(described.net.nodes[k].inputs)
-        if described.facts[k].on_l2[i]
-    }
-    placement = place([Request(size, 0, 0) for size in wanted.values()], align=_L2_ALIGN, limit=L2_USER_BYTES)
-    if placement is None:
-        return Misfit(f"its L2 inputs have {sum(wanted.values())} bytes, and L2 has {L2_USER_BYTES}")
-    base = L2_BASE + L2_USER_OFFSET
-    return {name: base + offset for name, offset in zip(wanted, placement.offsets, strict=True)}

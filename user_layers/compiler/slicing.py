@@ -163,10 +163,39 @@ def _axis_piece(
                 return Misfit(f"a piece of {node.name} along {axis} needs nothing of {name}")
             read[k, i] = window
             if name in inside:
-                region = Window(*window.region)
-                if made.setdefault(name, region) != region:
-                    return Misfit(f"{name} is needed in different pieces along {axis}")
+                made[name] = _hull(made.get(name, window), window)
+    # Layers that need different windows of one tensor share a piece that holds them all, if they accept it.
+    hulls = dict(made)
+    for (k, i), window in read.items():
+        name = net.nodes[k].inputs[i]
+        if name not in inside and _shareable(described, nodes, name):
+            hulls[name] = _hull(hulls.get(name, window), window)
+    for (k, i), window in read.items():
+        name = net.nodes[k].inputs[i]
+        hull = hulls.get(name, window)
+        if taken_whole(described.facts[k], i) or window.region == hull.region:
+            continue
+        if not described.facts[k].larger_pieces:
+            return Misfit(f"{name} is needed in different pieces along {axis}")
+        read[k, i] = Window(hull.first, hull.extent, window.pad)
     return AxisPiece(made, read)
+
+
+def _hull(a: Window, b: Window) -> Window:
+    first = min(a.first, b.first)
+    return Window(first, max(a.end, b.end) - first)
+
+
+def _shareable(described: DescribedNet, nodes: Sequence[int], name: str) -> bool:
+    """Whether all layers of the group that read a tensor from outside it accept larger pieces of it."""
+    net = described.net
+    readers = [k for k in net.consumers[name] if k in nodes]
+    return all(
+        described.facts[k].larger_pieces and not taken_whole(described.facts[k], i)
+        for k in readers
+        for i, other in enumerate(net.nodes[k].inputs)
+        if other == name
+    )
 
 
 def _input_window(

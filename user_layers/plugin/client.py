@@ -282,3 +282,6 @@ class DescriptorHandle:
 
     def joins_inputs(self) -> bool:
         return bool(self.call("joins_inputs"))
+
+    def accepts_larger_pieces(self) -> bool:
+        return bool(self.call("accepts_larger_pieces"))

@@ -16,9 +16,10 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.process_child import Handler, Link
 from user_layers.plugin.methods import BY_NAME, METHODS
 
-ABI_VERSION = 3
-OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants; up to 2 they lack the last method
-_SINCE = {BY_NAME["joins_inputs"].number: 3}  # methods by number: the first version that has them
+ABI_VERSION = 4
+OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
+_SINCE = {BY_NAME["joins_inputs"].number: 3, BY_NAME["accepts_larger_pieces"].number: 4}
+"""Methods by number: the first version that has them."""
 MAX_DIMS = 8
 MAX_TENSORS = 16
 HAS_LOCAL = 1

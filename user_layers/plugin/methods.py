@@ -50,6 +50,7 @@ _ROWS = (
     ("backward_down_pad_h", "", "int"),
     ("forward_height", "extent", "int"),
     ("joins_inputs", "", "bool"),
+    ("accepts_larger_pieces", "", "bool"),
 )
 METHODS = tuple(Method(name, i, arg, result) for i, (name, arg, result) in enumerate(_ROWS, 1))
 BY_NAME = {m.name: m for m in METHODS}

@@ -281,7 +281,8 @@ static inline bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in,
 /* ---- the same work on pieces in local memory ---- */
 
 /* The job of a local call with inputs of the same channels (or see bm_spread), and of the same rank unless they have
- * only one element; strides: room for each operand's. */
+ * only one element; strides: room for each operand's. Pieces of inputs may have more rows and columns than that of the
+ * output. */
 static inline bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands, u64 buffer_offset,
                                   dim4 *strides) {
     const int *piece = out->slice_shape;
@@ -295,11 +296,14 @@ static inline bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *i
         const dim4 shape = {x[0], x[1], x[2], x[3]};
         dim4 *s = &strides[k];
         okk_128_byte_aligned_stride_for_32bit(s, 0, &shape);
+        const int skip_h = x[2] > piece[2] ? out->processed[2] - in[k].processed[2] : 0;
+        const int skip_w = x[3] > piece[3] ? out->processed[3] - in[k].processed[3] : 0;
+        const local_addr_t from = (local_addr_t)in[k].addr + 4u * (local_addr_t)(skip_h * s->h + skip_w);
         if (x[0] == 1) s->n = 0;
         if (x[2] == 1) s->h = 0;
         if (x[3] == 1) s->w = 0;
         const bool whole = x[0] == piece[0] && x[2] == piece[2] && x[3] == piece[3];
-        job.x[k] = (bm_local){(local_addr_t)in[k].addr, whole ? NULL : s};
+        job.x[k] = (bm_local){from, whole ? NULL : s};
     }
     return job;
 }

@@ -21,3 +21,5 @@ std::vector<int> BinaryDescriptor::prepared_shape(int in_idx) {
 void BinaryDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
     bm_keep_elements(layer().inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
 }
+
+bool BinaryDescriptor::accepts_larger_pieces() { return bm_all_of_one_shape(layer()); }

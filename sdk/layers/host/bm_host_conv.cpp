@@ -50,3 +50,8 @@ int ConvDescriptor::backward_kh() { return p()->kernel_h; }
 int ConvDescriptor::backward_stride_h() { return p()->stride_h; }
 int ConvDescriptor::backward_up_pad_h() { return p()->pad_top; }
 int ConvDescriptor::backward_down_pad_h() { return p()->pad_bottom; }
+// The depthwise instruction takes its input in whole pieces.
+bool ConvDescriptor::accepts_larger_pieces() {
+    const int groups = p()->groups;
+    return groups == 1 || groups != layer().inputs[0].shape[1] || groups != layer().outputs[0].shape[1];
+}

@@ -24,6 +24,7 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
     int backward_stride_h() override;
     int backward_up_pad_h() override;
     int backward_down_pad_h() override;
+    bool accepts_larger_pieces() override;
 
   private:
     bool is_depthwise() const;

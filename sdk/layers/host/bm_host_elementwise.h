@@ -35,6 +35,12 @@ inline bool bm_broadcasts_locally(const bmcompiler::GraphNode &node, bool spread
     return true;
 }
 
+// Whether nothing is broadcast: a piece of an input may then have more rows and columns than that of the output.
+inline bool bm_all_of_one_shape(const bmcompiler::GraphNode &node) {
+    return std::all_of(node.inputs.begin(), node.inputs.end(),
+                       [&](const bmcompiler::GraphTensor &in) { return in.shape == node.outputs[0].shape; });
+}
+
 // Bytes per NPU of the copies that bm_spread makes for a piece of the output.
 inline bm_size_t bm_spread_bytes(const bmcompiler::GraphNode &node, const std::vector<int> &piece) {
     bm_size_t bytes = 0;

@@ -18,3 +18,5 @@ std::vector<int> WhereDescriptor::prepared_shape(int in_idx) {
 void WhereDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
     bm_keep_elements(layer().inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
 }
+
+bool WhereDescriptor::accepts_larger_pieces() { return bm_all_of_one_shape(layer()); }

@@ -16,6 +16,7 @@ class WhereDescriptor : public bmcompiler::LayerDescriptor {
     std::vector<int> prepared_shape(int in_idx) override;
     void prepare(int in_idx, const void *constant, void *prepared) override;
     bm_size_t get_local_buffer_size(const std::vector<int> &split_shape) override;
+    bool accepts_larger_pieces() override;
 };
 
 #endif

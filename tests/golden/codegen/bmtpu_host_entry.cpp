@@ -185,6 +185,9 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
     case BMPLUGIN_JOINS_INPUTS:
         need(0);
         return static_cast<int64_t>(d.joins_inputs());
+    case BMPLUGIN_ACCEPTS_LARGER_PIECES:
+        need(0);
+        return static_cast<int64_t>(d.accepts_larger_pieces());
     default:
         throw std::invalid_argument("no method has the number " + std::to_string(method));
     }

@@ -1,0 +1,161 @@
+"""Cycles of layers and transfers, measured: the device records them, and the commands are timed.
+
+Each distinct call is recorded once, with stand-in addresses; cycles do not depend on them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from firmware_sim.chip import (
+    ALIGN_BYTES,
+    DDR_BASE,
+    L2_BASE,
+    L2_USER_OFFSET,
+    STATIC_CONTEXT_OFFSET,
+)
+from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.timeline import Timer
+from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
+from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.local_memory import Where
+from user_layers.compiler.shapes import input_record
+from user_layers.toolkit import Compute
+
+_DDR_START = DDR_BASE + STATIC_CONTEXT_OFFSET
+_L2_START = L2_BASE + L2_USER_OFFSET
+
+
+class Meter:
+    """The clock of one net's layers (local_memory.Clock)."""
+
+    def __init__(self, described: DescribedNet, device: Compute) -> None:
+        self._described = described
+        self._device = device
+        self._timer = Timer()
+        self._known: dict[object, float] = {}
+
+    def load(self, piece: TensorRecord) -> float:
+        return self._transfer(StepOp.LOAD, piece)
+
+    def store(self, piece: TensorRecord) -> float:
+        return self._transfer(StepOp.STORE, piece)
+
+    def copy(self, whole: TensorRecord) -> float:
+        """A tensor from DDR to L2."""
+        key = ("copy", whole.nbytes)
+        if key not in self._known:
+            program = Program()
+            ends = [
+                _add(program, TensorKind.NEURON, whole.at(_DDR_START)),
+                _add(program, TensorKind.L2, whole.at(_L2_START)),
+            ]
+            program.steps.append(Step(StepOp.COPY, (ends[0],), (ends[1],)))
+            self._known[key] = self._measure(program)
+        return self._known[key]
+
+    def layer(self, node: int, pieces: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
+        """A call of the local function."""
+        key = (*self._identity(node), *map(_shape_of, pieces), nbytes)
+        if key not in self._known:
+            facts = self._described.facts[node]
+            program = Program()
+            records, work = where()
+            indices = []
+            for i, record in enumerate(records):
+                if i < len(facts.on_l2) and facts.on_l2[i]:
+                    indices.append(_add(program, TensorKind.L2, record.at(_L2_START)))
+                elif record.ttype == TType.NEURON_SHAPE:
+                    indices.append(_add(program, TensorKind.COEFF, record))
+                else:
+                    indices.append(_add(program, TensorKind.LOCAL, record))
+            ins, outs = indices[: len(facts.on_l2)], indices[len(facts.on_l2) :]
+            self._known[key] = self._layer(program, StepOp.LOCAL, node, ins, outs, work, nbytes)
+        return self._known[key]
+
+    def alone(self, node: int) -> float:
+        """A call of the global function on whole tensors; infinite if its commands are beyond the chip's
+        limits, or it cannot be recorded."""
+        net, facts = self._described.net, self._described.facts[node]
+        inputs = [
+            input_record(net.nodes[node], net.tensors[name], wanted)
+            for name, wanted in zip(net.nodes[node].inputs, facts.input_types, strict=True)
+        ]
+        outputs = [net.tensors[name].record() for name in net.nodes[node].outputs]
+        key = ("alone", *self._identity(node), *map(_shape_of, (*inputs, *outputs)))
+        if key not in self._known:
+            program = Program()
+            address = _DDR_START
+            indices = []
+            for record in (*inputs, *outputs):
+                indices.append(_add(program, TensorKind.NEURON, record.at(address)))
+                address += -(-record.nbytes // ALIGN_BYTES) * ALIGN_BYTES
+            ins, outs = indices[: len(inputs)], indices[len(inputs) :]
+            try:
+                cycles = self._layer(program, StepOp.GLOBAL, node, ins, outs, address, facts.global_buffer)
+            except CompileError:
+                cycles = math.inf
+            self._known[key] = cycles
+        return self._known[key]
+
+    def _identity(self, node: int) -> tuple[object, ...]:
+        layer = self._described.net.nodes[node]
+        return layer.op.op_type, layer.param
+
+    def _transfer(self, opcode: StepOp, piece: TensorRecord) -> float:
+        key = (opcode, _shape_of(piece))
+        if key not in self._known:
+            program = Program()
+            whole = _add(
+                program,
+                TensorKind.NEURON,
+                TensorRecord(piece.shape, piece.dtype, piece.ttype, addr=_DDR_START),
+            )
+            part = _add(program, TensorKind.LOCAL, piece)
+            ends = (whole, part) if opcode == StepOp.LOAD else (part, whole)
+            program.steps.append(Step(opcode, ends[:1], ends[1:]))
+            self._known[key] = self._measure(program)
+        return self._known[key]
+
+    def _layer(
+        self,
+        program: Program,
+        opcode: StepOp,
+        node: int,
+        ins: Sequence[int],
+        outs: Sequence[int],
+        address: int,
+        nbytes: int,
+    ) -> float:
+        layer = self._described.net.nodes[node]
+        program.steps.append(
+            Step(
+                opcode,
+                tuple(ins),
+                tuple(outs),
+                op_type=layer.op.op_type,
+                name=layer.name,
+                param=layer.param,
+                buffer_addr=address,
+                buffer_bytes=nbytes,
+                param_check=layer.op.param_check,
+            )
+        )
+        return self._measure(program)
+
+    def _measure(self, program: Program) -> float:
+        try:
+            return sum(self._timer.timeline(group).cycles for group in self._device.record(program).groups)
+        except DeviceError as e:
+            name = self._described.net.name
+            raise CompileError(f"recording net {name!r} failed: {e.message}", hint=e.hint) from e
+
+
+def _add(program: Program, kind: TensorKind, record: TensorRecord) -> int:
+    return program.add(ProgramTensor(kind, record, max_bytes=record.nbytes))
+
+
+def _shape_of(record: TensorRecord) -> tuple[object, ...]:
+    """All that cycles depend on."""
+    return record.shape, record.slice_shape, record.slice_pad, record.dtype, record.ttype, record.host_data

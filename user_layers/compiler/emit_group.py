@@ -1,0 +1,72 @@
+"""The steps of one group: its plan, in the program's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from firmware_sim.wire import Step, StepOp, TensorKind, TensorRecord, TType
+from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.flow import OpKind
+from user_layers.compiler.grouping import Group
+from user_layers.compiler.local_memory import GroupPieces
+
+
+@dataclass(frozen=True)
+class Enter:
+    """How the group's tensors come into the program. in_ddr: a whole tensor, as a record if one is given;
+    local, l2: a record with its address."""
+
+    in_ddr: Callable[[str, TensorRecord | None], int]
+    tensor: Callable[[TensorKind, TensorRecord], int]
+    layer: Callable[[StepOp, int, list[int], list[int], int, int], None]
+
+
+def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: Enter) -> None:
+    """Append the group's steps. What each op waits for becomes a step of its own where the order of the
+    engine's commands does not give it already."""
+    local = group.local
+    net = described.net
+    pieces = GroupPieces(described, group.slices, local.values, local.made, local.read)
+
+    def in_l2(name: str) -> int:
+        return enter.tensor(TensorKind.L2, net.tensors[name].record().at(group.l2[name]))
+
+    def layer(k: int, p: int) -> None:
+        node, facts = net.nodes[k], described.facts[k]
+        ins = []
+        for i, (name, record) in enumerate(zip(node.inputs, pieces.inputs(p, k), strict=True)):
+            if facts.on_l2[i]:
+                ins.append(in_l2(name))
+            elif facts.input_types[i] == TType.NEURON_SHAPE:
+                ins.append(enter.in_ddr(name, record))
+            else:
+                ins.append(enter.tensor(TensorKind.LOCAL, record))
+        outs = [enter.tensor(TensorKind.LOCAL, record) for record in pieces.outputs(p, k)]
+        address = local.work[k][p] if k in local.work else 0
+        enter.layer(StepOp.LOCAL, k, ins, outs, address, pieces.work_bytes(p, k))
+
+    for name in group.l2:
+        steps.append(Step(StepOp.COPY, (enter.in_ddr(name, None),), (in_l2(name),)))
+    start = len(steps)
+    waits = {True: start, False: start}  # by engine (True: the DMA), the step up to which it waits
+    at: list[int] = []  # of each op
+    if local.overlapped:
+        steps.append(Step(StepOp.PARALLEL_START))
+    for op in local.ops:
+        dma = op.kind is not OpKind.LAYER
+        if local.overlapped and op.after >= 0 and at[op.after] > waits[dma]:
+            waits[dma] = at[op.after]
+            steps.append(Step(StepOp.WAIT, buffer_addr=waits[False], buffer_bytes=waits[True]))
+        if op.kind is OpKind.LAYER:
+            layer(op.which, op.piece)
+        else:
+            piece = enter.tensor(TensorKind.LOCAL, pieces.moved(op.which, op.piece))
+            whole = enter.in_ddr(local.values[op.which].tensor, None)
+            load = op.kind is OpKind.LOAD
+            steps.append(
+                Step(StepOp.LOAD, (whole,), (piece,)) if load else Step(StepOp.STORE, (piece,), (whole,))
+            )
+        at.append(len(steps) - 1)
+    if local.overlapped:
+        steps.append(Step(StepOp.PARALLEL_END))

@@ -1,0 +1,149 @@
+"""The best division of a run of nodes into groups and single layers, by modelled cycles.
+
+Dynamic programming over the places where the run may be cut: the best way to a place is the best way to an
+earlier one and then one group or one layer. The number of trials is bounded by counting their work, so the
+result does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from user_layers.compiler.cost import Meter
+from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.fitting import Group, fit_counts, fit_group, more_pieces
+from user_layers.compiler.slicing import Misfit, stored
+
+_BUDGET = 60_000  # layer calls planned, over all trials of a net
+_NEAR = 16  # every length up to this is tried, in units that are not worth cutting; then ever larger steps
+_FEW = 2  # layers of a group that is tried in more pieces than it needs
+_MOST_PIECES = 64  # of the finer cuts that are tried
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cycles, then bytes between DDR and local memory."""
+
+    cycles: float
+    traffic: int
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.cycles + other.cycles, self.traffic + other.traffic)
+
+    def __lt__(self, other: Cost) -> bool:
+        return (self.cycles, self.traffic) < (other.cycles, other.traffic)
+
+
+class Search:
+    """The trials of one net."""
+
+    def __init__(self, described: DescribedNet, meter: Meter) -> None:
+        self._described = described
+        self._meter = meter
+        self._left = _BUDGET
+        self._known: dict[tuple[int, int], Group | Misfit] = {}
+
+    def divide(self, run: range) -> list[Group | tuple[int, float]]:
+        """The groups of a run of nodes that may all be in groups, and (node, cycles) of those left alone."""
+        cuts = self._cuts(run)
+        best: list[Cost | None] = [Cost(0.0, 0), *([None] * (len(cuts) - 1))]
+        way: list[tuple[int, Group | None]] = [(0, None)] * len(cuts)
+        for i, start in enumerate(cuts[:-1]):
+            base = best[i]
+            assert base is not None
+            for length in _lengths(len(cuts) - 1 - i):
+                end = cuts[i + length]
+                group = self._try(start, end)
+                if isinstance(group, Misfit):
+                    break
+                cost = base + Cost(group.cycles, self._traffic(group.nodes))
+                held = best[i + length]
+                if held is None or not held < cost:
+                    best[i + length], way[i + length] = cost, (i, group)
+            # all of the unit alone
+            unit = range(start, cuts[i + 1])
+            cost = base
+            for k in unit:
+                cost += Cost(self._meter.alone(k), self._traffic((k,)))
+            held = best[i + 1]
+            if held is None or cost < held:
+                best[i + 1], way[i + 1] = cost, (i, None)
+        found: list[Group | tuple[int, float]] = []
+        at = len(cuts) - 1
+        while at:
+            before, chosen = way[at]
+            if chosen is not None:
+                found.append(self._refined(chosen))
+            else:
+                found += [(k, self._meter.alone(k)) for k in reversed(range(cuts[before], cuts[at]))]
+            at = before
+        return found[::-1]
+
+    def why_not(self, node: int) -> str:
+        """Why a node that could be in a group is alone."""
+        group = self._try(node, node + 1)
+        return group.reason if isinstance(group, Misfit) else "faster alone, by modelled cycles"
+
+    def _cuts(self, run: range) -> list[int]:
+        """Where the run may be cut: not between a layer and one that works in its result's memory only."""
+        net = self._described.net
+        found = [run.start]
+        for k in run[1:]:
+            node, facts = net.nodes[k], self._described.facts[k]
+            before = net.nodes[k - 1]
+            joined = (
+                len(before.outputs) == 1
+                and before.outputs[0] in node.inputs
+                and net.consumers[before.outputs[0]] == (k,)
+                and before.outputs[0] not in net.outputs
+                and len(node.inputs) == 1
+                and facts.can_inplace(net.tensors[before.outputs[0]].dtype)
+            )
+            if not joined:
+                found.append(k)
+        return [*found, run.stop]
+
+    def _try(self, start: int, end: int) -> Group | Misfit:
+        key = (start, end)
+        if key not in self._known:
+            nodes = tuple(range(start, end))
+            if end - start > 1 and self._left <= 0:
+                return Misfit("the search is at its limit")
+            shorter = self._known.get((start, end - 1)) or self._known.get((start + 1, end))
+            least = shorter.counts if isinstance(shorter, Group) else (1, 1, 1)
+            group = fit_group(self._described, nodes, self._meter, least)
+            self._left -= len(nodes) * (group.slices.count if isinstance(group, Group) else 8)
+            if isinstance(group, Group) and (group.slices.count > 1 or len(nodes) <= _FEW):
+                group = self._refined(group)
+            self._known[key] = group
+        return self._known[key]
+
+    def _refined(self, group: Group) -> Group:
+        """The group in more pieces, where that is faster."""
+        best = group
+        for counts in more_pieces(self._described, group, max(_MOST_PIECES, group.slices.count)):
+            if self._left <= 0:
+                break
+            finer = fit_counts(self._described, group.nodes, counts, self._meter)
+            self._left -= len(group.nodes) * counts[0] * counts[1] * counts[2]
+            if isinstance(finer, Group) and finer.cycles < best.cycles:
+                best = finer
+        return best
+
+    def _traffic(self, nodes: Sequence[int]) -> int:
+        """Bytes that these nodes as a group read and write in DDR, each tensor once."""
+        net = self._described.net
+        made = {name for k in nodes for name in net.nodes[k].outputs}
+        read = {name for k in nodes for name in net.nodes[k].inputs} - made
+        return sum(net.tensors[name].nbytes for name in (*sorted(read), *stored(self._described, nodes)))
+
+
+def _lengths(most: int) -> list[int]:
+    """Lengths of groups to try, ascending."""
+    found = list(range(1, min(most, _NEAR) + 1))
+    length = _NEAR
+    while length < most:
+        length = min(most, length * 5 // 4)
+        found.append(length)
+    return found
