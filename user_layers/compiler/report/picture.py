@@ -23,7 +23,7 @@ from user_layers.compiler.report.model import (
     Work,
     total,
 )
-from user_layers.compiler.report.svg import LETTER, Svg
+from user_layers.compiler.report.svg import LETTER, Svg, letters
 from user_layers.compiler.report.trace import Role
 
 WIDTH = 1600
@@ -71,6 +71,7 @@ def report_picture(nets: Sequence[NetReport]) -> str:
 
 def _stage(svg: Svg, title: str, stage: StageReport, place: str) -> None:
     """place: begins the names that links lead to."""
+    svg.anchor(place)
     svg.down(34)
     svg.write(20, 0, f"Local memory over time: {title}", size=20, bold=True)
     svg.down(24)
@@ -93,7 +94,7 @@ def _stage(svg: Svg, title: str, stage: StageReport, place: str) -> None:
     for part in stage.parts:
         for group in part.groups:
             svg.anchor(_target(place, group))
-            _group(svg, group)
+            _group(svg, group, place)
     svg.down(20)
 
 
@@ -111,7 +112,8 @@ def _legend(svg: Svg) -> None:
 
 @dataclass(frozen=True)
 class _Column:
-    """One group or layer of the overview, or a part that nothing is known of (work None)."""
+    """One group or layer of the overview, or a part that nothing is known of (work None). short: a label for
+    where there is no room."""
 
     label: str
     about: str
@@ -119,6 +121,7 @@ class _Column:
     local_bytes: int
     work: Work | None
     link: str = ""
+    short: str = ""
 
 
 def _overview(svg: Svg, stage: StageReport, place: str) -> None:
@@ -151,8 +154,9 @@ def _overview(svg: Svg, stage: StageReport, place: str) -> None:
         height = _OVERVIEW * column.local_bytes / LOCAL_BYTES
         with svg.link(column.link):
             svg.rect(x, _OVERVIEW - height, width, height, column.color, column.about)
-            if not svg.label(x, _OVERVIEW - height, width, height, column.label):
-                svg.label(x, _OVERVIEW - height - _STRIP, width, _STRIP, column.label, size=10)
+            label = column.label if letters(width) >= len(column.label) or not column.short else column.short
+            if not svg.label(x, _OVERVIEW - height, width, height, label):
+                svg.label(x, _OVERVIEW - height - _STRIP, width, _STRIP, label, size=10)
         for y, busy, color in (
             (bd, column.work.bd_cycles, _LAYERS[0]),
             (gdma, column.work.gdma_cycles, _COLORS[Role.LOADED]),
@@ -178,7 +182,8 @@ def _columns(part: PartReport, place: str) -> Iterator[_Column]:
             about = f"group {item.index}: {_group_text(item)}\n" + "\n".join(item.nodes)
             color = _GROUPS[item.index % 2]
             name = f"group {item.index}"
-            yield _Column(name, about, color, item.local_bytes, item.work, "#" + _target(place, item))
+            link, short = f"#{_target(place, item)}", str(item.index)
+            yield _Column(name, about, color, item.local_bytes, item.work, link, short)
         else:
             node = part.nodes[item]
             if node.work is not None:
@@ -230,11 +235,12 @@ class _Window:
         return start < self.end and end > self.start
 
 
-def _group(svg: Svg, group: GroupReport) -> None:
+def _group(svg: Svg, group: GroupReport, place: str) -> None:
     svg.down(34)
     first, last = group.nodes[0], group.nodes[-1]
     names = first if len(group.nodes) == 1 else f"{first} to {last}"
-    svg.write(20, 0, f"group {group.index}: {names}", bold=True, size=14)
+    with svg.link(f"#{place}"):
+        svg.write(20, 0, f"group {group.index}: {names}", bold=True, size=14)
     svg.down(18)
     svg.write(20, 0, _group_text(group))
     svg.down(22)

@@ -52,7 +52,7 @@ class Svg:
         """A text in the middle of a rectangle, lying or standing, shortened to fit; False when not even its
         beginning fits. second: a line below, where there is room."""
         middle_x, middle_y = x + width / 2, y + height / 2 + size * 0.35
-        lying, standing = (int((room - 4) / (LETTER * size)) for room in (width, height))
+        lying, standing = letters(width, size), letters(height, size)
         if (
             height >= size + 1
             and lying >= min(_LEAST_LETTERS, len(text))
@@ -78,7 +78,8 @@ class Svg:
 
     def anchor(self, name: str) -> None:
         """A place that links lead to."""
-        self._parts.append(f"<g id={quoteattr(name)}/>")
+        place = f'x="0" y="{_n(self._y)}" width="1" height="1"'
+        self._parts.append(f'<rect id={quoteattr(name)} {place} fill="none"/>')
 
     @contextmanager
     def link(self, target: str) -> Iterator[None]:
@@ -105,6 +106,11 @@ class Svg:
         return "\n".join(
             [head, f"<title>{escape(title)}</title>", pattern, background, *self._parts, "</svg>", ""]
         )
+
+
+def letters(room: float, size: int = 11) -> int:
+    """How many letters have room."""
+    return int((room - 4) / (LETTER * size))
 
 
 def _n(value: float) -> str:
