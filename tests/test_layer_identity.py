@@ -14,7 +14,7 @@ from user_layers.bmodel import read
 from user_layers.bmodel.model import BModel
 from user_layers.build.targets import build_layers
 from user_layers.compiler.facts import gather_facts
-from user_layers.compiler.pipeline import plan_static
+from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.shapes import infer_shapes
 from user_layers.graph import Graph
 from user_layers.runtime import BModelRuntime
@@ -46,7 +46,8 @@ def test_old_nets_run_until_their_own_layer_changes(tmp_path: Path) -> None:
     for dynamic in (False, True):
         with doubling(ws) as graph:
             graph.compile(dynamic, directory=tmp_path / f"net{dynamic}")
-            _, _, program = plan_static(gather_facts(infer_shapes(graph), graph.toolkit), 0)
+            (program,) = plan_net(gather_facts(infer_shapes(graph), graph.toolkit), opt=0).programs
+            assert program is not None
         models.append(read(tmp_path / f"net{dynamic}" / "compilation.bmodel"))
 
     add_repository_layer(ws.root, "crop")  # unrelated, and before TPU_DOUBLE in the alphabet

@@ -17,9 +17,9 @@ from tests.onnx_models import make_model
 from user_layers.onnx import graph_from_onnx
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, parse_shapes, run
+from user_layers.onnx.custom import parse_map
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.load import load_model
-from user_layers.onnx.custom import parse_map
 from user_layers.onnx.lower import CONVERTERS, load_converters
 from user_layers.toolkit import Toolkit
 
