@@ -28,6 +28,7 @@ from firmware_sim.errors import TpulayerError
 FRAME = struct.Struct("<4sIQ")  # kind, bytes of the JSON header, bytes of the payload
 MAX_HEADER = 64 << 20
 MAX_PAYLOAD = 1 << 30
+_LARGE = 1 << 18  # bytes that go through the socket at once
 HELLO, REQUEST, REPLY, ERROR, LOG = b"HELO", b"REQ ", b"REPL", b"ERR ", b"LOG "
 INTERNAL = "InternalError"
 
@@ -50,7 +51,12 @@ Handler = Callable[[dict[str, object], bytes], tuple[dict[str, object], bytes]]
 def send_frame(sock: socket.socket, kind: bytes, header: dict[str, object], payload: bytes = b"") -> None:
     """Send one frame; OSError when the other side is gone."""
     text = json.dumps(header).encode()
-    sock.sendall(FRAME.pack(kind, len(text), len(payload)) + text + payload)
+    head = FRAME.pack(kind, len(text), len(payload)) + text
+    if len(payload) < _LARGE:
+        sock.sendall(head + payload)
+    else:  # not worth a copy
+        sock.sendall(head)
+        sock.sendall(payload)
 
 
 class FrameReader:
@@ -62,7 +68,7 @@ class FrameReader:
 
     def read_available(self) -> bool:
         """Take what the socket has (one recv); False at the end of the stream."""
-        data = self._sock.recv(1 << 18)
+        data = self._sock.recv(_LARGE)
         self._data += data
         return bool(data)
 
@@ -78,7 +84,8 @@ class FrameReader:
         if len(self._data) < end:
             return None
         header = json.loads(bytes(self._data[FRAME.size : middle]))
-        payload = bytes(self._data[middle:end])
+        with memoryview(self._data) as data:
+            payload = bytes(data[middle:end])
         del self._data[:end]
         return kind, header, payload
 
