@@ -34,6 +34,8 @@ _OVERVIEW = 180  # and of all of it
 _STRIP = 20  # height of what one engine does
 _TICKS = 10
 _LEAST_STEP = 128  # bytes of local memory
+_LEAST_TICK = 25
+_GAP = 12  # height of local memory that is never used
 _BREAK = 70  # between the first pieces and the last one
 _FIRST_PIECES = 3
 _UNKNOWN = 110  # width of a part that nothing is known of
@@ -244,7 +246,8 @@ def _group(svg: Svg, group: GroupReport, place: str) -> None:
     svg.down(18)
     svg.write(20, 0, _group_text(group))
     svg.down(22)
-    scale = _memory_axis(svg, group.local_bytes)
+    axis = _Axis(group.stays)
+    axis.draw(svg)
     gdma, bd = _MEMORY + 6, _MEMORY + 6 + _STRIP + 4
     for y, name in ((gdma, "DMA engine"), (bd, "tensor unit")):
         svg.write(_LEFT - 8, y + 14, name, anchor="end")
@@ -254,7 +257,7 @@ def _group(svg: Svg, group: GroupReport, place: str) -> None:
         svg.rect(window.x, bd, window.width, _STRIP, "#f4f4f4")
         for stay in group.stays:
             if window.shows(stay.start, stay.end):
-                _draw_stay(svg, window, stay, group, scale)
+                _draw_stay(svg, window, stay, group, axis)
         colors = {name: _LAYERS[i % 2] for i, name in enumerate(group.nodes)}
         for bar in group.bars:
             if window.shows(bar.start, bar.end):
@@ -293,10 +296,9 @@ def _windows(group: GroupReport) -> list[_Window]:
     return [_Window(start, end, _LEFT, _PLOT)]
 
 
-def _draw_stay(svg: Svg, window: _Window, stay: Stay, group: GroupReport, scale: float) -> None:
-    """scale: pixels per byte."""
-    x, y = window.at(stay.start), stay.offset * scale
-    width, height = window.at(stay.end) - x, stay.nbytes * scale
+def _draw_stay(svg: Svg, window: _Window, stay: Stay, group: GroupReport, axis: _Axis) -> None:
+    x, y = window.at(stay.start), axis.y(stay.offset)
+    width, height = window.at(stay.end) - x, stay.nbytes * axis.scale
     about = (
         f"{stay.name}: {_MEANINGS[stay.role]}{_piece_text(stay.piece, group)}\n"
         f"{stay.nbytes / 1024:,.1f} KiB from {stay.offset / 1024:,.1f} KiB on ({_banks(stay)})\n"
@@ -345,23 +347,60 @@ def _piece_marks(svg: Svg, window: _Window, group: GroupReport) -> None:
 # ---- axes ----
 
 
-def _memory_axis(svg: Svg, used: int) -> float:
-    """Local memory as far as it is used, in 5 to 8 steps of a power of two; returns pixels per byte."""
-    step = _LEAST_STEP
-    while step * 8 < used:
-        step *= 2
-    shown = max(-(-used // step), 1) * step
-    scale = _MEMORY / shown
-    for i, offset in enumerate(range(0, shown, BANK_BYTES)):
-        y, height = offset * scale, min(BANK_BYTES, shown - offset) * scale
-        svg.rect(_LEFT, y, _PLOT, height, "#fbfbfb" if i % 2 else "#f4f4f4")
-        if height >= 12:
-            svg.write(_LEFT - 62, y + height / 2 + 4, f"bank {i}", anchor="end")
-    svg.line(_LEFT, 0, _LEFT, _MEMORY, "#888888")
-    for offset in range(0, shown + 1, step):
-        svg.line(_LEFT - 4, offset * scale, _LEFT + _PLOT, offset * scale, "#d8d8d8")
-        svg.write(_LEFT - 8, offset * scale + 3, f"{offset / 1024:g} KiB", anchor="end", size=9)
-    return scale
+class _Axis:
+    """Offsets in local memory downwards: what is used at some time to scale, and what is not as narrow gaps.
+
+    ranges: (first byte, end, y) of each stretch that is used.
+    """
+
+    def __init__(self, stays: Sequence[Stay]) -> None:
+        used: list[list[int]] = []
+        least_gap = sum(s.nbytes for s in {s.offset: s for s in stays}.values()) // 32
+        for first, end in sorted((s.offset, s.offset + s.nbytes) for s in stays):
+            if used and first - used[-1][1] <= least_gap:
+                used[-1][1] = max(used[-1][1], end)
+            else:
+                used.append([first, end])
+        self.scale = (_MEMORY - _GAP * (len(used) - 1)) / max(sum(end - first for first, end in used), 1)
+        self.ranges: list[tuple[int, int, float]] = []
+        y = 0.0
+        for first, end in used:
+            self.ranges.append((first, end, y))
+            y += (end - first) * self.scale + _GAP
+
+    def y(self, offset: int) -> float:
+        """Of a byte that is used, or the end of a stretch."""
+        return next(y + (offset - first) * self.scale for first, end, y in self.ranges if offset <= end)
+
+    def draw(self, svg: Svg) -> None:
+        """Banks, and offsets where there is room for them."""
+        written: list[float] = []
+
+        def write(offset: int, y: float) -> None:
+            svg.line(_LEFT - 4, y, _LEFT + _PLOT, y, "#d8d8d8")
+            if all(abs(y - other) >= 10 for other in written):
+                svg.write(_LEFT - 8, y + 3, f"{offset / 1024:.4g} KiB", anchor="end", size=9)
+                written.append(y)
+
+        step = _LEAST_STEP
+        while step * self.scale < _LEAST_TICK:
+            step *= 2
+        named: list[float] = []
+        for first, end, y in self.ranges:
+            for bank in range(first // BANK_BYTES, -(-end // BANK_BYTES)):
+                low, high = max(first, bank * BANK_BYTES), min(end, (bank + 1) * BANK_BYTES)
+                top, height = y + (low - first) * self.scale, (high - low) * self.scale
+                svg.rect(_LEFT, top, _PLOT, height, "#f1f1f1" if bank % 2 else "#fafafa")
+                middle = top + height / 2 + 4
+                if all(abs(middle - other) >= 12 for other in named):
+                    svg.write(_LEFT - 62, middle, f"bank {bank}", anchor="end")
+                    named.append(middle)
+            svg.line(_LEFT, y, _LEFT, y + (end - first) * self.scale, "#888888")
+            write(first, y)
+        for first, end, y in self.ranges:
+            write(end, y + (end - first) * self.scale)
+            for offset in range(-(-first // step) * step, end, step):
+                write(offset, y + (offset - first) * self.scale)
 
 
 def _tick(svg: Svg, x: float, y: float, cycles: float) -> None:
