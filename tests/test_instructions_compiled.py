@@ -77,7 +77,7 @@ def test_loops_and_references_agree(family: str, data: st.DataObject, both: tupl
 
 
 @pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
-@pytest.mark.parametrize("family", ["convolution", "fp32 convolution", "depthwise", "product"])
+@pytest.mark.parametrize("family", ["convolution", "fp32 convolution", "depthwise", "product", "dma"])
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
 def test_the_ways_of_large_commands_and_references_agree(

@@ -19,8 +19,6 @@ from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
 from firmware_sim.isa.instruction import Run
 from firmware_sim.memory import Memory
 
-_COPIED = 16  # products that take as long as one element of the input
-
 
 @dataclass(frozen=True)
 class Weights:
@@ -74,7 +72,7 @@ def bind(
     pieces = workers.pieces(out_at.size * planes.count * 2 * len(base))
     row_cuts = workers.cut(out.shape[1], tiles.ROWS, pieces)
     column_cuts = workers.cut(planes.count, tiles.COLUMNS, -(-pieces // len(row_cuts)))
-    copies = workers.pieces(x_at.size * planes.plane * _COPIED)
+    copies = workers.pieces(x_at.size * planes.plane * workers.COPIED)
     copy_cuts = workers.cut(2 * pairs, 2, copies)
 
     def run() -> None:

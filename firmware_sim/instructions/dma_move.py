@@ -16,7 +16,7 @@ from firmware_sim.instructions import fp32
 from firmware_sim.instructions.elementwise import Run, slices
 from firmware_sim.instructions.formats import RAW, Array, Convert, conversion
 from firmware_sim.instructions.rows import EACH, Rows, rows_of, runs
-from firmware_sim.instructions.workers import in_threads
+from firmware_sim.instructions.workers import COPIED, cut, in_threads, pieces
 from firmware_sim.isa.codes import Format
 from firmware_sim.isa.footprint import Part, Space, Tensor
 from firmware_sim.memory import Memory
@@ -183,12 +183,7 @@ def _bind_direct(memory: Memory, src: Tensor, dst: Tensor, convert: Convert | No
         for part in parts
     ]
     if not convert and not add:
-
-        def copy() -> None:
-            for target, source in pairs:
-                target[...] = source
-
-        return copy
+        return in_threads([partial(np.copyto, *piece) for pair in pairs for piece in _split(*pair)])
     chunks = [(target[piece], source[piece]) for target, source in pairs for piece in slices(target.shape)]
 
     def run() -> None:
@@ -200,6 +195,14 @@ def _bind_direct(memory: Memory, src: Tensor, dst: Tensor, convert: Convert | No
                 target[...] = values
 
     return run
+
+
+def _split(target: Array, source: Array) -> list[tuple[Array, Array]]:
+    """Views of two arrays of one shape, cut along their longest axis where they are worth threads."""
+    axis = max(range(target.ndim), key=lambda i: target.shape[i])
+    cuts = cut(target.shape[axis], 1, pieces(target.size * COPIED))
+    places = [(slice(None),) * axis + (slice(i, j),) for i, j in cuts]
+    return [(target[place], source[place]) for place in places]
 
 
 def _bind_in_order(memory: Memory, src: Tensor, dst: Tensor) -> Run:

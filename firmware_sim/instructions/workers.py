@@ -16,6 +16,7 @@ from firmware_sim.flush import flush_this_thread
 Piece = Callable[[], None]
 
 WORTH = 1 << 22  # products that are worth threads
+COPIED = 16  # products that take as long as an element to copy
 
 
 @lru_cache(maxsize=1)
