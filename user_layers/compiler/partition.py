@@ -14,6 +14,7 @@ from firmware_sim.chip import MAX_TENSORS
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.mode import Kind
 from user_layers.compiler.net import Net
+from user_layers.compiler.order import order_nodes
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def part_net(described: DescribedNet, part: Part) -> DescribedNet:
 def _order(net: Net, kinds: Sequence[Kind]) -> tuple[list[int], list[int]]:
     """The order of the nodes, and where in it each part begins."""
     waiting = {
-        k: {net.producer[n] for n in node.inputs if n in net.producer} for k, node in enumerate(net.nodes)
+        k: {net.producer[n] for n in net.nodes[k].inputs if n in net.producer} for k in order_nodes(net)
     }
     order: list[int] = []
     cuts: list[int] = []
