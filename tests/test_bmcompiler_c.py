@@ -162,7 +162,8 @@ MESSAGES = (
     "add_conv_layer: an array is too large",
     "add_active_layer: no layer computes active_type_id ACTIVE_SIN",
     "finish_bmcompiler: 1 layers were added after the last compile call",
-    "the name 'y' is taken",
+    "add_const_binary_layer, call 3: layer 'const_binary_1' (TPU_CONST_BINARY): the name 'y' is taken by "
+    "add_const_binary_layer, call 2: layer 'const_binary_0' (TPU_CONST_BINARY)",
     "__bmcompile: a net called 'net' is compiled already",
     "reference input 'y' is unknown",
     "compile_with_result_check: input_data is missing (NULL)",

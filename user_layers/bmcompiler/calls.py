@@ -166,7 +166,7 @@ def _put(function: Callable[P, R], name: str, doc: str, *, ends: bool = False) -
             checked = _checked(FUNCTIONS[name], bound.arguments)
             return function(**checked)  # type: ignore[call-arg]
         except TpulayerError as error:
-            if not error.message.startswith(f"{name}: "):
+            if not error.message.startswith(name):
                 error.message = f"{name}: {error.message}"
             raise
 

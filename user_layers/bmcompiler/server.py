@@ -32,6 +32,7 @@ from user_layers.bmcompiler.calls import (
     Unread,
 )
 from user_layers.bmcompiler.session import BMCompiler
+from user_layers.graph.nodes import CALLER
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import CONFIG_FILE, WORKSPACE_VARIABLE, Workspace
 
@@ -78,6 +79,7 @@ class _Server:
     def __init__(self, number: int) -> None:
         self._toolkit: Toolkit | None = None
         self._compiler: BMCompiler | None = None
+        self._calls = 0
 
     def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
         """(value, data) of the reply."""
@@ -93,6 +95,8 @@ class _Server:
 
     def _call(self, name: str, reader: _Reader) -> tuple[int, bytes]:
         function = FUNCTIONS[name]
+        self._calls += 1
+        CALLER.set(f"{name}, call {self._calls}")
         arguments: dict[str, Any] = {}
         for parameter in function.parameters:
             if parameter.kind == HANDLE:

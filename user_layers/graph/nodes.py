@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,8 +70,15 @@ class LayerNode:
         return f"{self.name} ({self.op.op}, {self.where})"
 
 
+CALLER: ContextVar[str | None] = ContextVar("CALLER", default=None)
+"""What `caller` says where the code that calls is not Python."""
+
+
 def caller() -> str:
     """file:line of the nearest code outside this package."""
+    named = CALLER.get()
+    if named is not None:
+        return named
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
