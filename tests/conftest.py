@@ -8,11 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests import firmware_harness
 
 if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
+
+
+# Busy machines are no failure: times are measured in benchmarks/.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

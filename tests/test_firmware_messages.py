@@ -36,7 +36,7 @@ def shape_request(what: int = 0, inputs: tuple[TensorRecord, ...] = (), outputs:
 def test_query(firmware: fh.Harness) -> None:
     reply = firmware.request(Op.QUERY)
     assert reply.status == 0
-    assert wire.INFO.unpack_from(reply.payload) == (1, 3, len(KERNELS), 0)
+    assert wire.INFO.unpack_from(reply.payload) == (wire.ABI_VERSION, 3, len(KERNELS), 0)
     names_at = wire.INFO.size + 3 * wire.LAYER_INFO.size
     layers = wire.LAYER_INFO.iter_unpack(reply.payload[wire.INFO.size : names_at])
     assert [FirmwareLayer(x[3].rstrip(b"\0").decode(), *x[:3]) for x in layers] == list(fh.USER_LAYERS)

