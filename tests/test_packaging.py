@@ -53,6 +53,7 @@ def test_what_the_wheel_carries(wheel: Path) -> None:
     for layer in ("crop", "double"):
         for name in (f"device/bm_device_{layer}.c", f"host/bm_host_{layer}.h", f"host/bm_host_{layer}.cpp"):
             assert f"user_layers/_demo/{name}" in held
+    assert "user_layers/_demo/test/test_tpu_layer_cpp.cpp" in held
     assert not [name for name in held if name.startswith(("tests/", "docs/", "build/")) or ".so" in name]
 
 

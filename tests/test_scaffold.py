@@ -191,6 +191,7 @@ def test_init_again_keeps_what_is_there_and_adds_the_demo(ws: Path) -> None:
         "bm_host_crop.h",
         "bm_host_double.cpp",
         "bm_host_double.h",
+        "test_tpu_layer_cpp.cpp",
     ]
     assert "test_tpu_layer 0" in demo.next_command
     assert [x.op for x in list_layers(ws).layers] == ["TPU_CROP", "TPU_DOUBLE"]

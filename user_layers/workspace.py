@@ -169,6 +169,11 @@ class Workspace:
         return self.root / "include"
 
     @property
+    def test_dir(self) -> Path:
+        """Programs in C++ that use the host's libraries, one in each file."""
+        return self.root / "test"
+
+    @property
     def generated_dir(self) -> Path:
         return self.root / "generated"
 

@@ -37,6 +37,7 @@ FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
 _BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
 _BMLIB = ("bmlib", "connection")  # files of sdk/host, by library
 _CALLS = "bmcompiler_calls.c"
+SEARCH = "$ORIGIN/../lib"  # where installed programs find the libraries
 _KEEP = 6  # builds of the built-in part in the cache; older ones are removed
 
 
@@ -90,6 +91,11 @@ class Builtin:
         from user_layers.bmcompiler.c_source import HEADERS
 
         return [self.directory / name for name in HEADERS]
+
+    @property
+    def libraries(self) -> list[Path]:
+        """All libraries for host programs, those that use others first."""
+        return [self.bmcompiler, self.bmrt, self.bmlib]
 
     @property
     def load_firmware(self) -> Path:
@@ -253,7 +259,7 @@ def host_programs(
         )
         ninja.shared(compiler, library, objects, uses=uses)
     tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
-    ninja.executable(compiler, place.load_firmware, tools, place.bmlib, "$ORIGIN/../lib")
+    ninja.executable(compiler, place.load_firmware, tools, [place.bmlib], SEARCH)
     return [*libraries, place.load_firmware]
 
 

@@ -78,12 +78,16 @@ def finish(
 ) -> None:
     """Record a successful build that began at started_ns (time.time_ns()).
 
-    folders are those whose listing is an input: a file added or removed changes their time.
+    folders are those whose listing is an input: a file added or removed changes their time. They may
+    be absent.
     """
-    toolkit = toolkit_files()
-    before = [str(name) for name in (*inputs, *toolkit, *(folder for folder in folders if folder.is_dir()))]
-    files = {name: entry for name in before if (entry := _entry(name)) is not None}
-    finished = all(entry[1] < started_ns - _CLOCK_GRAIN_NS for entry in files.values())
+    toolkit, listed = toolkit_files(), list(folders)
+    before = [str(name) for name in (*inputs, *toolkit, *listed)]
+    files: dict[str, list[int] | None] = {
+        name: entry for name in before if (entry := _entry(name)) is not None
+    }
+    finished = all(entry[1] < started_ns - _CLOCK_GRAIN_NS for entry in files.values() if entry is not None)
+    files |= {str(folder): None for folder in listed if str(folder) not in files}
     for output in outputs:
         entry = _entry(str(output))
         if entry is not None:
@@ -101,7 +105,7 @@ def _entry(name: str) -> list[int] | None:
     return [-1 if stat.S_ISDIR(found.st_mode) else found.st_size, found.st_mtime_ns]
 
 
-def _changed(files: dict[str, list[int]]) -> list[str]:
+def _changed(files: dict[str, list[int] | None]) -> list[str]:
     return [name for name, entry in files.items() if _entry(name) != entry]
 
 

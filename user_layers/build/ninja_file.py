@@ -111,13 +111,18 @@ class NinjaFile:
         return output
 
     def executable(
-        self, compiler: Compiler, output: Path, objects: Sequence[Path], library: Path, search: str
+        self,
+        compiler: Compiler,
+        output: Path,
+        objects: Sequence[Path],
+        libraries: Sequence[Path],
+        search: str,
     ) -> Path:
-        """A program for the host that uses one shared library, found at run time by the path `search`."""
-        tail = _shell(relative(library, self.root), f"-Wl,-rpath,{search}")
+        """A program for the host that uses shared libraries, found at run time by the path `search`."""
+        tail = _shell(*(relative(path, self.root) for path in libraries), f"-Wl,-rpath,{search}")
         command = f"{_shell(*compiler.argv, '-O2')} $in {tail} -o $out"
         rule = self._rule("link", command, f"linking {output.name}{compiler.note}")
-        self._build(output, rule, objects, [library])
+        self._build(output, rule, objects, libraries)
         return output
 
     @property

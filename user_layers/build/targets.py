@@ -24,6 +24,7 @@ from user_layers.build import manifest
 from user_layers.build.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.build.builtin import (
     FIRMWARE_DEFINES,
+    SEARCH,
     Builtin,
     builtin_artifacts,
     builtin_location,
@@ -336,9 +337,8 @@ def _host_library(host: Builtin, builtin: Builtin, install: Path) -> list[tuple[
     host: those built for the host; builtin: for this machine.
     """
     headers = [*(sdk_dir() / "include" / name for name in HOST_HEADERS), *builtin.bmcompiler_headers]
-    libraries = (host.bmlib, host.bmrt, host.bmcompiler)
     return [
-        *((path, install / "lib" / path.name) for path in libraries),
+        *((path, install / "lib" / path.name) for path in host.libraries),
         (host.load_firmware, install / "bin" / host.load_firmware.name),
         *((path, install / "include" / path.name) for path in headers),
     ]
@@ -410,9 +410,15 @@ class _Plan:
                     ninja.objects(Objects(toolchain.cxx, host_sources, host_includes, "host-native")),
                 )
             )
+        tests = []
+        includes = [ws.generated_dir, ws.include_dir, builtin.directory, sdk_dir() / "include"]
+        for source in cxx_sources(ws.test_dir):
+            made = ninja.objects(Objects(cross.cxx, [source], includes, "test"))
+            program = out / "test" / source.stem
+            tests.append(ninja.executable(cross.cxx, program, made, host.libraries, SEARCH))
         firmware = ninja.shared(toolchain.c, out / ws.firmware.name, objects, whole=[builtin.libtpufw])
         self.program = link_arm(ninja, out / "arm" / DEBUG_NAME, self.arm_objects, [builtin.libtpufw_arm])
-        self.outputs = [*self.early, firmware, self.program, *programs]
+        self.outputs = [*self.early, firmware, self.program, *programs, *tests]
         self.launcher = out / ws.launcher.name
         self.installs = [
             (firmware, ws.firmware),
@@ -422,9 +428,10 @@ class _Plan:
             (ws.generated_dir / "bmtpu.h", ws.bmtpu_header),
             (self.launcher, ws.launcher),
             *_host_library(host, builtin, ws.install_dir),
+            *((path, ws.launcher.parent / path.name) for path in tests),
         ]
-        self.sources = [*device.sources, *kernels.sources, *host_sources]
-        self.folders = [ws.device_dir, ws.host_dir, ws.include_dir]
+        self.sources = [*device.sources, *kernels.sources, *host_sources, *cxx_sources(ws.test_dir)]
+        self.folders = [ws.device_dir, ws.host_dir, ws.include_dir, ws.test_dir]
         if config.bmkernel is not None:
             self.folders += [Path(config.bmkernel) / "device", Path(config.bmkernel) / "include"]
         self._ninja = ninja

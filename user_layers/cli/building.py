@@ -68,7 +68,7 @@ def host_flags(
     cflags: Annotated[bool, typer.Option("--cflags", help="Only those for compiling.")] = False,
     libs: Annotated[bool, typer.Option("--libs", help="Only those for linking, behind the sources.")] = False,
 ) -> None:
-    """Print the compiler's switches for programs with libbmrt.so and libbmlib.so, quoted for the shell."""
+    """Print the compiler's switches for programs with the libraries of install/lib, quoted for the shell."""
     from shlex import join
 
     from user_layers.build.host_flags import compile_flags, link_flags

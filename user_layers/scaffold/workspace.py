@@ -10,6 +10,7 @@ from user_layers.scaffold.made import Made, render, write_all
 from user_layers.workspace import CONFIG_FILE
 
 DEMO_LAYERS = ("crop", "double")
+DEMO_PROGRAM = Path("test") / "test_tpu_layer_cpp.cpp"
 # The commands that tool/ makes available by their bare names.
 TOOLS = (
     "add_layer",
@@ -37,7 +38,8 @@ def tool_scripts() -> dict[str, str]:
 def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: bool = False) -> Made:
     """Make `directory` a workspace, or complete one; files that exist are kept (unless force).
 
-    demo: with the demo layers crop and double. Errors: UsageError when the directory cannot be one.
+    demo: with the demo layers crop and double, and their program in C++. Errors: UsageError when the
+    directory cannot be one.
     """
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file", hint="name a folder, existing or new")
@@ -55,6 +57,7 @@ def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: b
         for layer in DEMO_LAYERS:
             for path in layer_paths(Path(), layer):
                 files[root / path] = (source / path).read_bytes()
+        files[root / DEMO_PROGRAM] = (source / DEMO_PROGRAM).read_bytes()
     for folder in _FOLDERS:  # version control keeps no empty folders
         if not any((root / folder) in p.parents for p in files):
             files[root / folder / ".gitkeep"] = ""
@@ -68,10 +71,11 @@ def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: b
 
 
 def _demo_source() -> Path:
-    """The folder with device/ and host/ of the demo layers: package data, or the repository."""
+    """The folder with device/, host/ and test/ of the demo layers: package data, or the repository."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "_demo", package.parent):
-        if all((folder / p).is_file() for layer in DEMO_LAYERS for p in layer_paths(Path(), layer)):
+        paths = [DEMO_PROGRAM, *(p for layer in DEMO_LAYERS for p in layer_paths(Path(), layer))]
+        if all((folder / p).is_file() for p in paths):
             return folder
     raise MissingError(
         f"the demo layers are missing beside {package}",
