@@ -13,17 +13,23 @@ from xml.etree import ElementTree
 import numpy as np
 import onnx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 
 from firmware_sim.chip import LOCAL_BYTES
 from firmware_sim.device import Device
+from firmware_sim.errors import CompileError
 from firmware_sim.isa.disasm import LAYOUTS
 from firmware_sim.isa.footprint import Space
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.table import lookup
+from firmware_sim.wire import CommandGroup, Recorded
+from tests.compiler_fakes import FakeToolkit, global_layer
 from tests.onnx_models import make_model
-from tests.report_sample import sample
+from tests.report_sample import ALIAS, sample
 from user_layers import __version__
+from user_layers.compiler import compile_stages
 from user_layers.compiler.output import REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
 from user_layers.compiler.report.document import report_document, report_json
 from user_layers.compiler.report.model import GroupReport, NetReport, Runs, StageReport, Traffic, total
@@ -124,7 +130,18 @@ def test_every_node_is_there_once(compiled: tuple[Graph, CompiledNet]) -> None:
 
 
 def test_bytes_and_commands_are_those_of_the_descriptors(compiled: tuple[Graph, CompiledNet]) -> None:
-    _, net = compiled
+    check_bytes(compiled[1])
+    stage = stage_of(compiled[1])
+    known = {t.name for t in stage.inputs} | {t.name for node in stage.nodes for t in node.outputs}
+    for node in stage.nodes:
+        if node.op in ("TPU_CONV", "TPU_MATMUL", "TPU_CONST_BINARY"):
+            constants = [t for t in node.inputs if t.name not in known]
+            assert node.work is not None
+            assert node.work.traffic.constants_read == sum(4 * math.prod(t.shape) for t in constants)
+            assert bool(constants) == (node.op != "TPU_CONST_BINARY")
+
+
+def check_bytes(net: CompiledNet) -> None:
     stage = stage_of(net)
     whole = total(stage.recorded)
     works = [node.work for node in stage.nodes if node.work is not None]
@@ -133,13 +150,6 @@ def test_bytes_and_commands_are_those_of_the_descriptors(compiled: tuple[Graph, 
     for engine in ("bd", "gdma"):
         issued = sum(getattr(g, f"{engine}_num") for s in net.stages[0].subnets for g in s.body.groups)  # type: ignore[union-attr]
         assert sum(getattr(w, f"{engine}_commands") for w in works) == issued
-    known = {t.name for t in stage.inputs} | {t.name for node in stage.nodes for t in node.outputs}
-    for node in stage.nodes:
-        if node.op in ("TPU_CONV", "TPU_MATMUL", "TPU_CONST_BINARY"):
-            constants = [t for t in node.inputs if t.name not in known]
-            assert node.work is not None
-            assert node.work.traffic.constants_read == sum(4 * math.prod(t.shape) for t in constants)
-            assert bool(constants) == (node.op != "TPU_CONST_BINARY")
 
 
 def test_cycles_are_those_of_the_emulator(compiled: tuple[Graph, CompiledNet], toolkit: Toolkit) -> None:
@@ -164,15 +174,50 @@ def test_no_engine_is_busier_than_time_allows(compiled: tuple[Graph, CompiledNet
 
 
 def test_what_is_in_local_memory_at_one_time_does_not_overlap(compiled: tuple[Graph, CompiledNet]) -> None:
-    stage = stage_of(compiled[1])
+    check_local_memory(stage_of(compiled[1]))
+
+
+def check_local_memory(stage: StageReport) -> None:
     for group in groups_of(stage):
         assert group.stays and group.bars
         assert max(s.offset + s.nbytes for s in group.stays) <= group.local_bytes <= LOCAL_BYTES
         for a, b in itertools.combinations(group.stays, 2):
             apart = a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
             assert apart or a.end <= b.start or b.end <= a.start, (a, b)
-        for name in {o for n in stage.nodes if n.group == group.index for t in n.outputs for o in [t.name]}:
-            assert sum(s.name == name for s in group.stays) == group.pieces
+        for node in stage.nodes:
+            if node.group == group.index:
+                made = [
+                    s for s in group.stays if s.name == node.outputs[0].name and s.role is not Role.LOADED
+                ]
+                assert len(made) == group.pieces
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 130), st.integers(1, 150), st.integers(1, 90)),
+    sources=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), min_size=1, max_size=7),
+    opt=st.integers(0, 2),
+)
+def test_random_nets(
+    shape: tuple[int, ...], sources: list[tuple[int, int, bool]], opt: int, toolkit: Toolkit
+) -> None:
+    """Element-wise layers that take any tensors made before."""
+    g = Graph(name="random", toolkit=toolkit)
+    names = [g.add_input("x", shape)]
+    for i, (a, b, two) in enumerate(sources):
+        first, second = names[a % len(names)], names[b % len(names)]
+        if two:
+            g.add_tpu_layer("TPU_BINARY", [first, second], {"binary_op": BINARY_ADD}, [f"t{i}"])
+        else:
+            g.add_const_binary_layer(first, 2.0, f"t{i}", BINARY_MUL)
+        names.append(f"t{i}")
+    net = g.compile(opt=opt, report=True)
+    stage = stage_of(net)
+    check_local_memory(stage)
+    check_bytes(net)
+    text = report_text([NetReport(net.name, net.report)])
+    assert max(map(len, text.splitlines())) <= WIDTH
+    ElementTree.fromstring(report_picture([NetReport(net.name, net.report)]))
 
 
 def test_groups_say_how_they_are_cut(toolkit: Toolkit) -> None:
@@ -193,11 +238,43 @@ def test_layers_that_share_memory_and_dynamic_nets(toolkit: Toolkit) -> None:
     net = convolutions(toolkit).compile(dynamic=True, report=True)
     stage = stage_of(net)
     assert stage.dynamic and not stage.recorded and {n.runs for n in stage.nodes} == {Runs.FIRMWARE}
+    assert [n.op for n in stage.nodes if n.reason == ALIAS] == ["TPU_RESHAPE"]
     document = report_document([NetReport(net.name, net.report)])["nets"][0]["stages"][0]
     assert document["work"] is None and all(node["work"] is None for node in document["subnets"][0]["nodes"])
     text = report_text([NetReport(net.name, net.report)])
     assert "time      not known here" in text and " cycles" not in text
     assert "nothing is known" in report_picture([NetReport(net.name, net.report)])
+
+
+def test_a_refused_command_names_its_layer() -> None:
+    toolkit = FakeToolkit(global_layer())
+    bad = LAYOUTS[Engine.GDMA].encode(cmd_id=1)  # pio_gdma_enable is 0
+    made = Recorded((CommandGroup(b"", bad),), ((0, 1), (0, 1)))
+    toolkit.fake_device.record = lambda program: made  # type: ignore[method-assign]
+    g = Graph(name="net", toolkit=toolkit)
+    g.add_input("x", (1, 3, 8, 8))
+    g.add_tpu_layer("TPU_GLOB", ["x"], None, ["t"], name="guilty")
+    g.add_tpu_layer("TPU_GLOB", ["t"], None, ["y"], name="innocent")
+    g.compile()
+    with pytest.raises(CompileError, match=r"^guilty \(TPU_GLOB, .*\): its time is not known, .* refuses"):
+        g.compile(report=True)
+
+
+def test_stages(toolkit: Toolkit, tmp_path: Path) -> None:
+    def graph(n: int) -> Graph:
+        g = Graph(name="net", toolkit=toolkit)
+        g.add_input("x", (n, 64, 20, 20))
+        g.add_const_binary_layer("x", 2.0, "y", BINARY_MUL)
+        return g
+
+    net = compile_stages([graph(1), graph(3)], directory=tmp_path, report=True)
+    assert [stage.inputs[0].shape[0] for stage in net.report] == [1, 3]
+    text = (tmp_path / REPORT_TEXT).read_text()
+    assert "net net, stage 0 of 2: static" in text and "net net, stage 1 of 2: static" in text
+    root = ElementTree.parse(tmp_path / REPORT_PICTURE).getroot()
+    places = [e.get("id") for e in root.iter() if e.get("id")]
+    targets = {e.get("href") for e in root.iter() if e.get("href")}
+    assert len(places) == len(set(places)) and targets <= {f"#{place}" for place in places}
 
 
 def test_parts_on_the_host(toolkit: Toolkit) -> None:

@@ -6,8 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from firmware_sim.chip import DDR_BASE
+from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.isa.disasm import LAYOUTS
 from firmware_sim.isa.instruction import Engine
+from firmware_sim.isa.layout import Row
+from firmware_sim.isa.table import lookup
 from firmware_sim.timeline import Span, Timer
 from firmware_sim.wire import NONE, Program, Recorded, StepOp
 from user_layers.compiler.ddr import DdrPlan
@@ -37,7 +43,10 @@ _IN_PLACE = "its output lies in its input's memory"
 
 
 def measure(plan: Plan, recorded: Sequence[Recorded | None]) -> StageReport:
-    """The report of one stage. recorded: of each part, None for those that are not static."""
+    """The report of one stage. recorded: of each part, None for those that are not static.
+
+    Errors: CompileError for a command that the emulator refuses, so that its time is not known.
+    """
     described = plan.described
     net = described.net
     parts: list[PartReport] = []
@@ -110,7 +119,10 @@ class _StaticPart:
         self.first_group = first_group
         nodes = planned.part.nodes
         self.origins: list[Origin] = trace(described.net, program, nodes)
-        self.steps = _spans_of_steps(recorded)
+        try:
+            self.steps = _spans_of_steps(recorded)
+        except DeviceError as e:
+            raise self._refused(recorded, e) from e
         self.times = _times(self.steps)
         self.nodes = {k: _Sum() for k in nodes}
         self.steps_of: dict[int, list[int]] = {k: [] for k in nodes}
@@ -212,6 +224,24 @@ class _StaticPart:
         for engine, spans in self.steps[s].items():
             if spans:
                 yield Bar(engine, name, role, origin.piece, spans[0].start, spans[-1].end)
+
+    def _refused(self, recorded: Recorded, error: DeviceError) -> CompileError:
+        """The error with the layer that issued the first command that is refused."""
+        where = f"net {self.described.net.name!r}"
+        for column, engine in enumerate((Engine.BD, Engine.GDMA)):
+            streams = b"".join((g.bd, g.gdma)[column] for g in recorded.groups)
+            columns = LAYOUTS[engine].columns(np.frombuffer(streams, np.uint32).reshape(-1, 32))
+            bad = next((i for i in range(len(columns)) if _is_refused(engine, columns.row(i))), None)
+            if bad is not None:
+                step = next(s for s, counts in enumerate(recorded.steps) if bad < counts[column])
+                node = self.origins[step].node
+                where = self.described.net.nodes[node].title if node is not None else where
+                break
+        return CompileError(
+            f"{where}: its time is not known, because the emulator refuses one of its commands: "
+            f"{error.message}",
+            hint=error.hint or "correct its device code, or compile without a report",
+        )
 
     def _traffic(self, k: int, spans: Iterable[Span]) -> Traffic:
         """Sorted by the place in DDR: constants and the node's work buffer; the rest is activations."""
@@ -324,6 +354,17 @@ def _spans_of_steps(recorded: Recorded) -> list[dict[Engine, list[Span]]]:
         )
         before = after
     return found
+
+
+def _is_refused(engine: Engine, row: Row) -> bool:
+    try:
+        semantics = lookup(engine, row).semantics
+        if semantics is not None:
+            semantics.operands(row)
+            semantics.cycles(row)
+    except DeviceError:
+        return True
+    return semantics is None
 
 
 def _times(steps: Sequence[dict[Engine, list[Span]]]) -> list[tuple[float, float]]:
