@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from firmware_sim.isa.footprint import Space
 from firmware_sim.isa.instruction import Engine
-from tests.oracle.model_child import LIBRARIES
+from tests.oracle.model_child import DDR_BYTES, LIBRARIES
 
 U8 = npt.NDArray[np.uint8]
 
@@ -38,11 +38,15 @@ class Refused(Exception):
     """A check inside the model failed; the text is what it printed."""
 
 
+def cache() -> Path:
+    """Where what is fetched stays."""
+    return Path(os.environ.get("TPULAYER_ORACLE", Path.home() / ".cache" / "bm1684-oracle"))
+
+
 @lru_cache(maxsize=1)
 def fetch() -> Path:
     """The folder of the model's libraries, downloaded once. Raises Unavailable."""
-    home = Path(os.environ.get("TPULAYER_ORACLE", Path.home() / ".cache" / "bm1684-oracle"))
-    folder = home / "lib"
+    folder = cache() / "lib"
     if all((folder / name).exists() for name in LIBRARIES):
         return folder
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
@@ -76,8 +80,9 @@ class Answer:
 class Oracle:
     """The model in a child process; started again after a refusal. Context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, ddr_bytes: int = DDR_BYTES) -> None:
         self._folder = fetch()
+        self._ddr_bytes = ddr_bytes
         self._child: subprocess.Popen[bytes] | None = None
         self._folder_for_dumps = tempfile.TemporaryDirectory()  # the model leaves files where it runs
         # not a pipe: the model may say more than a pipe holds
@@ -123,7 +128,7 @@ class Oracle:
         if self._child is None:
             script = Path(__file__).with_name("model_child.py")
             self._child = subprocess.Popen(
-                [sys.executable, str(script), str(self._folder)],
+                [sys.executable, str(script), str(self._folder), str(self._ddr_bytes)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._said,

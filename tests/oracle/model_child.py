@@ -1,4 +1,4 @@
-"""The child process that holds the vendor's functional model (run as a script: python model_child.py FOLDER).
+"""The child process that holds the vendor's functional model (a script: model_child.py FOLDER DDR_BYTES).
 
 One pickled request after the other on stdin, one pickled reply each on stdout's original file; what the
 model itself prints goes to stderr. A failed check inside the model prints ASSERT and ends this process.
@@ -25,12 +25,12 @@ LIBRARIES = ("third_party/libgcc_s.so.1", "third_party/libstdc++.so.6", "libcmod
 class Model:
     """Executes single descriptors in its own memories: `spaces` = flat local, DDR and L2 as uint8 views."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, ddr_bytes: int = DDR_BYTES) -> None:
         for name in LIBRARIES:
             library = ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
         self._library = library
         library.cmodel_init.argtypes = [ctypes.c_int, ctypes.c_uint64]
-        if library.cmodel_init(0, DDR_BYTES):
+        if library.cmodel_init(0, ddr_bytes):
             raise RuntimeError("the model does not start")
         for function in ("get_local_mem", "get_global_memaddr", "get_l2_sram"):
             getattr(library, function).restype = ctypes.c_void_p
@@ -39,7 +39,7 @@ class Model:
             np.ctypeslib.as_array(ctypes.cast(ctypes.c_void_p(at), ctypes.POINTER(ctypes.c_uint8)), (size,))
             for at, size in (
                 (local, _LANES * _LANE_BYTES),
-                (library.get_global_memaddr(0), DDR_BYTES),
+                (library.get_global_memaddr(0), ddr_bytes),
                 (library.get_l2_sram(0), _L2_BYTES),
             )
         ]
@@ -95,4 +95,4 @@ def serve(model: Model, out: Any) -> None:
 if __name__ == "__main__":
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # the model prints on stdout
-    serve(Model(Path(sys.argv[1])), replies)
+    serve(Model(Path(sys.argv[1]), int(sys.argv[2])), replies)
