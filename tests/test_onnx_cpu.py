@@ -176,6 +176,22 @@ def test_inputs_that_nothing_needs_are_left_out(toolkit: Toolkit, tmp_path: Path
     assert built.graph.inputs == ("x",) and len(built.graph.nodes) == 1
 
 
+def test_operations_defined_by_others_are_written_out(toolkit: Toolkit, tmp_path: Path) -> None:
+    """LayerNormalization with its mean as an output has no layer, but what defines it has."""
+    nodes = [node("LayerNormalization", "x s", "n m"), node("Add", "n m")]
+    proto = make_model(nodes, {"x": (3, 8)}, ["y"], {"s": np.full(8, 2, np.float32)})
+    built = check(proto, toolkit, tmp_path / "m.onnx")
+    assert not built.on_cpu and len(built.graph.nodes) > 4
+
+
+def test_what_writing_out_does_not_help_stays_whole(toolkit: Toolkit, tmp_path: Path) -> None:
+    """One piece (GatherElements) has no layer: then the whole node is on the CPU, as it was."""
+    nodes = [node("Relu", "x", "a"), node("NegativeLogLikelihoodLoss", "a t", "l"), node("Exp", "l")]
+    proto = make_model(nodes, {"x": (3, 5)}, ["y"], {"t": np.array([1, 0, 4])})
+    built = check(proto, toolkit, tmp_path / "m.onnx")
+    assert sides(built) == ["tpu Relu", "cpu NegativeLogLikelihoodLoss", "tpu Exp"]
+
+
 def test_the_command_says_what_is_on_the_cpu(toolkit: Toolkit, tmp_path: Path) -> None:
     nodes = [node("Relu", "x", "a"), node("CumSum", "a k", "b", name="sums"), node("Exp", "b")]
     proto = make_model(nodes, {"x": (3, 5)}, ["y"], {"k": np.int64(1)})

@@ -40,6 +40,11 @@ def inline_functions(proto: bytes) -> bytes:
     return _request({"op": "inline"}, proto)
 
 
+def expand_function(proto: bytes, domain: str, op: str) -> bytes:
+    """A serialized model, with an operation replaced by those that define it. Errors: ModelError."""
+    return _request({"op": "expand", "function": [domain, op]}, proto)
+
+
 def run_model(model: bytes | Path, feeds: Mapping[str, Array]) -> list[Any]:
     """The outputs of a model, or of a file, from onnxruntime: arrays, or what else it gives.
 

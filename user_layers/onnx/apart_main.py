@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, cast
 
 from firmware_sim.errors import MissingError, ModelError
 from firmware_sim.process_child import Handler, Link
-from user_layers.runtime.cpu import CpuModel, first_line
+from user_layers.runtime.cpu import CpuModel, first_line, open_session
 
 
 def start(args: list[str], fds: list[int], link: Link) -> Handler:
@@ -24,6 +24,10 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         if op == "inline":
             link.activity = "the package onnx, writing out functions,"
             return {}, _inline(payload)
+        if op == "expand":
+            link.activity = "the package onnx, writing out a function,"
+            domain, name = cast("list[str]", header["function"])
+            return {}, _expand(payload, domain, name)
         if op == "run":
             model, feeds = pickle.loads(payload)
             link.activity = "onnxruntime"
@@ -80,19 +84,25 @@ def _inline(data: bytes) -> bytes:
     return found
 
 
+def _expand(data: bytes, domain: str, name: str) -> bytes:
+    import onnx.inliner
+
+    try:
+        model = onnx.load_from_string(data)
+        made = onnx.inliner.inline_selected_functions(model, [(domain, name)], inline_schema_functions=True)
+        found: bytes = made.SerializeToString()
+    except Exception as error:
+        raise ModelError(f"{name} cannot be written out: {first_line(error)}") from None
+    return found
+
+
 def _session(model: bytes | str) -> Any:
     try:
-        import onnxruntime
+        return open_session(model)
     except ImportError:
         raise MissingError(
             "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]'"
         ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ModelError(first_line(error)) from None
 

@@ -10,8 +10,10 @@ from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError
 from user_layers.graph import Graph
 from user_layers.onnx.custom import MapFunction, resolve_map
+from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import fuse_affine
+from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Lowering
 from user_layers.onnx.model import Array, Model
 from user_layers.onnx.observe import observe_shapes
@@ -55,7 +57,7 @@ def build(
     functions = resolve_map(custom)
     nodes = (replace(n, mapped=True) if {n.name, n.op} & set(functions) else n for n in model.nodes)
     model = replace(model, nodes=tuple(nodes))
-    model = fuse_affine(fold_constants(observe_shapes(fold_constants(model))))
+    model = fold_constants(observe_shapes(fold_constants(model)))
     empty = {
         value.name: model.constants[value.name]
         for value in model.outputs
@@ -69,8 +71,14 @@ def build(
     wanted = [value.name for value in model.outputs if value.name not in empty]
     graph = Graph(name=name, toolkit=toolkit)
     try:
-        trial = Lowering(model, graph, functions)
+        expansion = Expansion(model)
+        trial = Lowering(fuse_affine(model), graph, functions)
         refused = trial.survey()
+        while refused and expansion.review(trial.model, refused):
+            written = fold_constants(infer_values(expansion.written_out()))
+            trial = Lowering(fuse_affine(written), Graph(name=name, toolkit=graph.toolkit), functions)
+            refused = trial.survey()
+        model, graph = trial.model, trial.graph
         if refused and not cpu:
             lines = [
                 f"{model.nodes[index].title}: {reason.text}"
@@ -78,7 +86,6 @@ def build(
                 if not reason.follows
             ]
             raise CompileError("no layer does this:\n  " + "\n  ".join(lines))
-        model = trial.model
         parts = partition(
             model, refused, lambda value: obstacle(model.value(value)), MAX_TENSORS, trial.operands
         )

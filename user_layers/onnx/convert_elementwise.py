@@ -99,10 +99,25 @@ def gelu(to: Lowering, node: Node) -> None:
 @converts("Clip")
 def clip(to: Lowering, node: Node) -> None:
     limits = []
+    computed = [name for name in node.inputs[1:] if name and to.constant(name) is None]
+    if computed:
+        _clip_by_tensors(to, node)
+        return
     for attribute, index, default in (("min", 1, -math.inf), ("max", 2, math.inf)):
         value = to.option(node, attribute, index)
         limits.append(default if value is None or not value.size else float(value.reshape(-1)[0]))
     unary(to, node, "CLIP", *limits)
+
+
+def _clip_by_tensors(to: Lowering, node: Node) -> None:
+    """Limits that are computed: the larger of it and the lower one, the smaller of that and the upper one."""
+    to.need_float(*node.inputs)
+    steps = [(n, kind) for n, kind in zip(node.inputs[1:], ("MAX", "MIN"), strict=False) if n]
+    tensor = to.tensor(node.inputs[0])
+    for name, kind in steps[:-1]:
+        tensor = to.between("TPU_BINARY", node, *binary(to, tensor, to.tensor(name), kind))
+    name, kind = steps[-1]
+    to.simple("TPU_BINARY", node, *binary(to, tensor, to.tensor(name), kind))
 
 
 @converts(*_BINARIES)

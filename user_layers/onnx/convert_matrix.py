@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
+from user_layers.onnx.convert_elementwise import BINARY, binary
+from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
 
@@ -11,10 +15,13 @@ from user_layers.onnx.model import Node
 @converts("MatMul")
 def matmul(to: Lowering, node: Node) -> None:
     to.need_float(*node.inputs)
-    if not to.shape(node.outputs[0]):
-        raise Unsupported("a result without dimensions")
+    names = [to.tensor(name) for name in node.inputs]
     param = {"trans_a": 0, "trans_b": 0, "alpha": 1.0}
-    to.simple("TPU_MATMUL", node, [to.tensor(name) for name in node.inputs], param)
+    if to.shape(node.outputs[0]):
+        to.simple("TPU_MATMUL", node, names, param)
+        return
+    row = to.between("TPU_RESHAPE", node, names[:1], shape_param((1, *to.shape(node.inputs[0]))))
+    to.simple("TPU_MATMUL", node, [row, names[1]], param)  # two vectors
 
 
 @converts("Gemm")
@@ -34,7 +41,12 @@ def gemm(to: Lowering, node: Node) -> None:
     columns = to.shape(node.outputs[0])[1]
     values = to.constant(added)
     if values is None or values.size not in (1, columns) or values.shape[-1:] not in ((columns,), (1,), ()):
-        raise Unsupported(f"its third operand {added!r} is no constant with one number per column")
+        product, summand = to.between("TPU_MATMUL", node, sides, param), to.tensor(added)
+        if beta != 1:
+            factor = {"value": beta, "binary_op": BINARY["MUL"], "inversed": 0}
+            summand = to.between("TPU_CONST_BINARY", node, [summand], factor)
+        to.simple("TPU_BINARY", node, *binary(to, product, summand, "ADD"))
+        return
     bias = np.broadcast_to(values.reshape(-1) * np.float32(beta), (columns,)).astype(np.float32)
     to.simple("TPU_MATMUL", node, [*sides, to.add_const(bias, f"{added}:bias")], param)
 
@@ -54,16 +66,56 @@ _REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "Lo
 @converts(*(f"Reduce{name}" for name in _REDUCTIONS))
 def reduce(to: Lowering, node: Node) -> None:
     to.need_float(node.inputs[0])
-    axes = to.option(node, "axes", 1)
-    if (axes is None or not axes.size) and node.attributes.get("noop_with_empty_axes", 0):
+    axes = _axes(to, node)
+    if axes is None:
         to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
         return
-    found = [] if axes is None else [int(axis) for axis in axes.reshape(-1)]
-    if not to.shape(node.outputs[0]):
-        raise Unsupported("a result without dimensions")
-    param = {"kind": _REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(found)}
-    fields = {"axes": [*found, *[0] * (8 - len(found))], "keep_dims": int(node.attributes.get("keepdims", 1))}
-    to.simple("TPU_REDUCE", node, [to.tensor(node.inputs[0])], {**param, **fields})
+    keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
+    param = {"kind": _REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(axes)}
+    fields = {"axes": [*axes, *[0] * (8 - len(axes))], "keep_dims": int(keep)}
+    one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {**param, **fields})
+
+
+def one(to: Lowering, node: Node, op: str, inputs: list[str], param: dict[str, object]) -> None:
+    """A layer whose result, where the node's has no dimensions, becomes (1,)."""
+    if to.shape(node.outputs[0]) or to.shape(node.inputs[0]) in ((), (1,)):
+        to.simple(op, node, inputs, param)
+        return
+    to.simple("TPU_RESHAPE", node, [to.between(op, node, inputs, param)], shape_param(()))
+
+
+def _axes(to: Lowering, node: Node) -> list[int] | None:
+    """The axes of a reduction ([]: all); None where it does nothing. Axes that are computed show in the
+    extents, where only one choice makes these; an axis of extent 1 makes no difference beside others."""
+    if (
+        "axes" in node.attributes
+        or len(node.inputs) < 2
+        or not node.inputs[1]
+        or to.constant(node.inputs[1]) is not None
+    ):
+        axes = to.option(node, "axes", 1)
+        if axes is not None and axes.size:
+            return [int(axis) for axis in axes.reshape(-1)]
+        return None if node.attributes.get("noop_with_empty_axes", 0) else []
+    before, after = to.shape(node.inputs[0]), to.shape(node.outputs[0])
+    large = [i for i, extent in enumerate(before) if extent > 1]
+    if node.attributes.get("keepdims", 1):
+        choices = [tuple(i for i in large if after[i] == 1)]
+    else:
+        left = tuple(n for n in after if n > 1)
+        choices = [
+            chosen
+            for count in range(len(large) + 1)
+            for chosen in itertools.combinations(large, count)
+            if tuple(before[i] for i in large if i not in chosen) == left
+        ]
+    if len(choices) != 1 or not choices[0]:
+        raise Unsupported(f"its input {node.inputs[1]!r} is computed; it must be a constant")
+    lost = [i for i, extent in enumerate(before) if extent == 1]
+    if not node.attributes.get("keepdims", 1):
+        rest = len(before) - len(after) - len(choices[0])
+        return sorted([*choices[0], *lost[:rest]])
+    return list(choices[0])
 
 
 def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> None:
@@ -97,26 +149,20 @@ def instance_normalization(to: Lowering, node: Node) -> None:
 def arg(to: Lowering, node: Node) -> None:
     """Indices, which are int32 on the device."""
     to.need_float(node.inputs[0])
-    if not to.shape(node.outputs[0]):
-        raise Unsupported("a result without dimensions")
-    param = {
+    param: dict[str, object] = {
         "axis": int(node.attributes.get("axis", 0)),
-        "keep_dims": int(node.attributes.get("keepdims", 1)),
+        "keep_dims": int(bool(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])),
+        "select_last": int(node.attributes.get("select_last_index", 0)),
+        "smallest": int(node.op == "ArgMin"),
     }
-    param |= {"select_last": int(node.attributes.get("select_last_index", 0))}
-    param["smallest"] = int(node.op == "ArgMin")
-    to.simple("TPU_ARG", node, [to.tensor(node.inputs[0])], param)
+    one(to, node, "TPU_ARG", [to.tensor(node.inputs[0])], param)
 
 
 @converts("TopK")
 def top_k(to: Lowering, node: Node) -> None:
     to.need_float(node.inputs[0])
-    count = to.option(node, "k", 1)
-    assert count is not None
-    param = {"axis": int(node.attributes.get("axis", -1)), "k": int(count.reshape(-1)[0])}
+    axis = int(node.attributes.get("axis", -1))
+    param = {"axis": axis, "k": to.shape(node.outputs[0] or node.outputs[1])[axis]}
     param["smallest"] = 1 - int(node.attributes.get("largest", 1))
-    outputs = [
-        to.output(node, 0),
-        to.output(node, 1) if node.outputs[1] else to.fresh(f"{node.outputs[0]}:k"),
-    ]
+    outputs = [to.output(node, 0), to.output(node, 1)]
     to.layer("TPU_TOPK", node, [to.tensor(node.inputs[0])], param, outputs)

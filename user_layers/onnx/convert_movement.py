@@ -9,8 +9,15 @@ import numpy as np
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
 
+_OPERANDS = 16  # inputs, and outputs, of one layer
 _LAST = np.iinfo(np.int32).max
 _PAD_MODES = {"constant": 0, "reflect": 1, "edge": 2, "wrap": 3}
+
+
+def shape_param(shape: Sequence[int]) -> dict[str, object]:
+    """Parameters of TPU_RESHAPE; one number without dimensions is (1,) in a net."""
+    extents = tuple(shape) or (1,)
+    return {"dims": len(extents), "shape": _dims(extents)}
 
 
 def _dims(values: Sequence[int]) -> list[int]:
@@ -20,32 +27,44 @@ def _dims(values: Sequence[int]) -> list[int]:
     return [*(int(v) for v in values), *[0] * (8 - len(values))]
 
 
-def _reshaped(to: Lowering, node: Node, shape: Sequence[int]) -> None:
-    if not shape:
-        raise Unsupported("a result without dimensions")
-    param = {"dims": len(shape), "shape": _dims(shape)}
-    to.simple("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], param)
-
-
 @converts("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def reshape(to: Lowering, node: Node) -> None:
     """All of these are the same elements under the shape that is known here."""
-    _reshaped(to, node, to.shape(node.outputs[0]))
+    to.simple("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], shape_param(to.shape(node.outputs[0])))
 
 
-@converts("Identity", "Dropout")
+@converts("Identity")
 def copy(to: Lowering, node: Node) -> None:
-    if any(name and to.is_used(name) for name in node.outputs[1:]):
-        raise Unsupported("the mask as an output")
     to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
+
+
+@converts("Dropout")
+def dropout(to: Lowering, node: Node) -> None:
+    """A copy, and a mask that keeps everything, unless it is for training."""
+    training = to.known(node, 2)
+    ratio = to.known(node, 1)
+    if training is not None and training.any() and (ratio is None or ratio.any()):
+        raise Unsupported("training")
+    to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
+    if len(node.outputs) > 1 and node.outputs[1]:
+        keep = to.add_const(np.ones(to.shape(node.outputs[1]), np.float32), f"{node.outputs[1]}:keep")
+        to.layer("TPU_COPY", node, [keep], {"reserved": 0}, [to.output(node, 1)])
 
 
 @converts("Concat")
 def concat(to: Lowering, node: Node) -> None:
-    axis = int(node.attributes["axis"])
-    if len(node.inputs) > 16:
-        raise Unsupported(f"{len(node.inputs)} inputs; a layer has 16")
-    to.simple("TPU_CONCAT", node, [to.tensor(name) for name in node.inputs], {"axis": axis})
+    """In steps of 16, what a layer takes; inputs without elements add nothing."""
+    param = {"axis": int(node.attributes["axis"])}
+    full = [name for name in node.inputs if 0 not in to.shape(name)]
+    names = [to.tensor(name) for name in full]
+    while len(names) > _OPERANDS:
+        names = [
+            to.between("TPU_CONCAT", node, names[i : i + _OPERANDS], param)
+            if i + 1 < len(names)
+            else names[i]
+            for i in range(0, len(names), _OPERANDS)
+        ]
+    to.simple("TPU_CONCAT" if len(names) > 1 else "TPU_COPY", node, names, param if len(names) > 1 else {})
 
 
 @converts("Split")
@@ -113,16 +132,13 @@ def pad(to: Lowering, node: Node) -> None:
 
 @converts("Expand")
 def expand(to: Lowering, node: Node) -> None:
-    shape = to.shape(node.outputs[0])
-    to.simple("TPU_EXPAND", node, [to.tensor(node.inputs[0])], {"dims": len(shape), "shape": _dims(shape)})
+    to.simple("TPU_EXPAND", node, [to.tensor(node.inputs[0])], shape_param(to.shape(node.outputs[0])))
 
 
 @converts("Tile")
 def tile(to: Lowering, node: Node) -> None:
-    repeats = to.known(node, 1)
-    assert repeats is not None
-    if repeats.min(initial=1) < 1:
-        raise Unsupported("a repeat of 0")
+    before, after = to.shape(node.inputs[0]), to.shape(node.outputs[0])
+    repeats = [b // a for a, b in zip(before, after, strict=True)]  # also where they are computed
     counts = [*(int(v) for v in repeats), *[1] * (8 - len(repeats))]
     to.simple("TPU_TILE", node, [to.tensor(node.inputs[0])], {"repeats": counts})
 
@@ -148,6 +164,6 @@ def gather(to: Lowering, node: Node) -> None:
         raise Unsupported("indices that are computed")
     param = {"axis": int(node.attributes.get("axis", 0)), "scalar": int(indices.ndim == 0)}
     if not to.shape(node.outputs[0]):
-        raise Unsupported("a result without dimensions")
+        param["scalar"] = 0  # one number without dimensions is (1,) in a net
     list_ = to.add_const(np.atleast_1d(indices).astype(np.int64), f"{node.inputs[1]}:indices")
     to.simple("TPU_GATHER", node, [to.tensor(node.inputs[0]), list_], param)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 from firmware_sim.errors import CompileError, ModelError
 from user_layers.onnx.apart import run_model
 from user_layers.onnx.load import infer_values
-from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Node, Value
-from user_layers.onnx.proto import part_proto, serialized
+from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value
+from user_layers.onnx.proto import element_type, part_proto, serialized, with_oldest_opset
+from user_layers.onnx.types import held_as
 
 _RANDOM = frozenset(
     {
@@ -54,6 +56,7 @@ def _folded(model: Model) -> Model:
     captured = {name for node in model.nodes for name in node.captured}
     for node in model.nodes:
         node = replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
+        node = _cast_like(model, node)
         free = node.outputs[0] not in model.results | captured if node.outputs else False
         if all(name in constants for name in node.makes):
             continue
@@ -61,7 +64,7 @@ def _folded(model: Model) -> Model:
             kept.append(node)
         elif node.op in ("Identity", "Dropout") and free and _does_nothing(model, node):
             same[node.outputs[0]] = node.inputs[0]
-        elif node.op == "Shape" and (known := _shape_of(model, node, constants)) is not None:
+        elif node.op in ("Shape", "Size") and (known := _shape_of(model, node, constants)) is not None:
             constants[node.outputs[0]] = known
         elif _foldable(model, node, constants):
             try:
@@ -105,12 +108,25 @@ def _does_nothing(model: Model, node: Node) -> bool:
     return training in model.constants and not bool(model.constants[training])
 
 
+def _cast_like(model: Model, node: Node) -> Node:
+    """CastLike as the Cast that it is: only the type of its second input matters."""
+    if node.op != "CastLike" or node.domain not in STANDARD:
+        return node
+    dtype = model.value(node.inputs[1]).dtype
+    if dtype is None or held_as(dtype) is None:
+        return node
+    attributes = {**node.attributes, "to": element_type(dtype)}
+    return replace(node, op="Cast", inputs=node.inputs[:1], attributes=attributes, proto=None)
+
+
 def _shape_of(model: Model, node: Node, constants: Mapping[str, Array]) -> Array | None:
     shape = model.value(node.inputs[0]).fixed
     if node.inputs[0] in constants:
         shape = constants[node.inputs[0]].shape
     if shape is None:
         return None
+    if node.op == "Size":
+        return np.array(math.prod(shape), np.int64)
     start, end = node.attributes.get("start", 0), node.attributes.get("end")
     return np.array(shape[start:end], np.int64)
 
@@ -146,12 +162,18 @@ def run_node(model: Model, node: Node) -> dict[str, Array]:
 
     Errors: ModelError naming the node, CompileError when that crashes onnxruntime; MissingError.
     """
-    try:
-        found = run_model(serialized(part_proto(model, [node], [], node.makes), node.title), {})
-    except ModelError as error:
-        raise ModelError(f"{node.title} cannot be computed: {error.message}") from None
-    except CompileError as error:
-        raise CompileError(f"{node.title}: {error.message}", hint=error.hint) from None
+    proto = part_proto(model, [node], [], node.makes)
+    found, refused = None, ""
+    for candidate in (proto, with_oldest_opset(proto)):
+        try:
+            found = run_model(serialized(candidate, node.title), {})
+            break
+        except ModelError as error:
+            refused = refused or error.message
+        except CompileError as error:
+            raise CompileError(f"{node.title}: {error.message}", hint=error.hint) from None
+    if found is None:
+        raise ModelError(f"{node.title} cannot be computed: {refused}")
     if any(not isinstance(array, np.ndarray) for array in found):
         raise ModelError(f"{node.title} cannot be computed: it makes something else than tensors")
     return dict(zip(node.makes, found, strict=True))

@@ -58,7 +58,7 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
     constants = {t.name: _array(t, where) for t in proto.graph.initializer}
     proto = _light(proto, constants)
     _fix_shapes(proto, dict(shapes or {}), constants, where)
-    nodes = tuple(_node(node, where) for node in proto.graph.node)
+    nodes = tuple(node_of(node, where) for node in proto.graph.node)
     given = [v.name for v in proto.graph.input if v.name not in constants]
     made = _check_nodes(nodes, {*given, *constants}, where)
     _check_edges(proto.graph, given, made, where)
@@ -261,7 +261,8 @@ def _array(tensor: Any, where: str) -> Array:
     return array
 
 
-def _node(node: Any, where: str) -> Node:
+def node_of(node: Any, where: str) -> Node:
+    """A Node from an onnx.NodeProto. ModelError for damaged attributes."""
     onnx = _onnx()
     attributes: dict[str, Any] = {}
     for attribute in node.attribute:

@@ -171,7 +171,7 @@ class Lowering:
         """The graph's name for an output of the node; a free one for an output left out."""
         name = node.outputs[index]
         if not name:
-            return self.fresh(f"{node.outputs[0]}:{index}")
+            return self.fresh(f"{node.makes[0]}:{index}")
         self._names[name] = name
         return name
 

@@ -58,7 +58,8 @@ class Node:
 
     captured: values that its subgraphs read from outside. proto: the onnx.NodeProto that it came from,
     None for one that this compiler made; inputs and outputs may have been renamed since. mapped: the user
-    says what becomes of it, so that nothing else may.
+    says what becomes of it, so that nothing else may. origin: for a piece of a node that was written
+    out, what that is remembered by (see expand.py).
     """
 
     op: str
@@ -69,6 +70,7 @@ class Node:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     captured: tuple[str, ...] = ()
     mapped: bool = False
+    origin: str = ""
     proto: Any = field(default=None, compare=False, repr=False)
 
     @property

@@ -91,7 +91,8 @@ class _Wires:
         for i in reversed(range(len(model.nodes))):
             if not wanted.isdisjoint(model.nodes[i].makes):
                 wanted.update(self.reads[i])
-                self.maker.update((name, i) for name in model.nodes[i].makes)
+                made = (name for name in model.nodes[i].makes if name not in model.constants)
+                self.maker.update((name, i) for name in made)
                 for name in self.reads[i]:
                     self.readers.setdefault(name, []).append(i)
 

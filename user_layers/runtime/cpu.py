@@ -45,11 +45,8 @@ class CpuModel:
                 f"{what} runs on the host, and the package onnxruntime is not installed",
                 hint="pip install 'tpulayer[onnx]'",
             ) from None
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4
         try:
-            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            self._session = open_session(model)
         except Exception as error:  # onnxruntime raises many kinds
             raise ModelError(f"{what}: onnxruntime refuses its model: {first_line(error)}") from None
         self._run_options = onnxruntime.RunOptions
@@ -107,6 +104,28 @@ class CpuModel:
             if value.min() < limits.min or value.max() > limits.max:
                 raise DeviceError(f"{self._what}: {name} has values beyond the device's 32 bits")
         return np.ascontiguousarray(value.astype(dtype, copy=False)).reshape(value.shape or (1,))
+
+
+def open_session(model: bytes | str) -> Any:
+    """An onnxruntime.InferenceSession of a model or a file, on one thread, that says nothing.
+
+    Raises what onnxruntime raises. Its optimizer fails on some models that it can run: then without it.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    providers = ["CPUExecutionProvider"]
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=providers)
+    except Exception as error:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        try:
+            return onnxruntime.InferenceSession(model, options, providers=providers)
+        except Exception:
+            raise error from None
 
 
 def first_line(error: BaseException) -> str:
