@@ -118,10 +118,6 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
         if len(operands) == 2:
             return small.bind_maxima(memory, x_at, out)
 
-    compiled = _fp32_planes(memory, row, planes, operands)
-    if compiled is not None:
-        return compiled
-
     def laid(fill: float) -> Array:
         values = planes.lay(source.load(), fill, np.float32)
         return values.reshape(n * c, planes.plane)
@@ -130,7 +126,7 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
         target.store(_cropped(planes, _maximum(planes, laid(_LOWEST), _LOWEST), (n, c)))
 
     if len(operands) == 2:
-        return run_maximum
+        return _fp32_planes(memory, planes, operands) or run_maximum
     weight = operands[2]
     taps = len(planes.offsets)
     weights = Dense(memory, weight, np.float32) if isinstance(weight, Tensor) else None
@@ -148,6 +144,10 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
             [b.indices() for b in operands[3:] if isinstance(b, Tensor)],
         )
 
+    compiled = _fp32_planes(memory, planes, operands)
+    if compiled is not None:
+        return compiled
+
     def run() -> None:
         one = weights.load().reshape(c, taps) if weights else np.broadcast_to(constant, (c, taps))
         every = np.ascontiguousarray(np.tile(one, (n, 1)))
@@ -164,10 +164,10 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     return run
 
 
-def _fp32_planes(memory: Memory, row: Row, planes: Planes, operands: tuple[Operand, ...]) -> Run | None:
+def _fp32_planes(memory: Memory, planes: Planes, operands: tuple[Operand, ...]) -> Run | None:
     """A function that performs the operation by compiled loops which read and write local memory themselves,
-    one plane after the other; None where it is no sum, where the result overlaps an operand, and where the
-    processor does not flush as the chip does."""
+    one plane after the other; the operands must lie in their memories. None where it is no sum, where the
+    result overlaps an operand, and where the processor does not flush as the chip does."""
     out, x, *more = operands
     assert isinstance(out, Tensor) and isinstance(x, Tensor)
     if not mode.HARDWARE or any(out.may_overlap(t) for t in (x, *more) if isinstance(t, Tensor)):
