@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,10 @@ from user_layers.graph import Graph
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def backwards(i: int, constant: bytes, nbytes: int) -> bytes:
-    """The elements of input i the other way round, filled up with zeros."""
-    values = np.frombuffer(constant, np.float32)[::-1].tobytes()
+def backwards(i: int, constants: Mapping[int, bytes], nbytes: int) -> bytes:
+    """The elements of input i the other way round, those of others behind them, filled up with zeros."""
+    values = np.frombuffer(constants[i], np.float32)[::-1].tobytes()
+    values += b"".join(data for k, data in constants.items() if k != i)
     return values + bytes(nbytes - len(values))
 
 
@@ -118,4 +119,38 @@ def test_constants_for_the_controller_stay_as_they_are() -> None:
     g = graph(layer(input_type=TType.NEURON_SHAPE))
     g.add_tpu_layer("TPU_P", ["x", "w"], None, ["y"], name="odd")
     with pytest.raises(CompileError, match=r"odd \(TPU_P, .*\): its descriptor prepares input 'w', which"):
+        prepared(g)
+
+
+def test_a_prepared_constant_that_holds_another() -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def shape(inputs: Sequence[TensorRecord], param: bytes) -> list[TensorRecord]:
+        seen.append(tuple(t.shape for t in inputs))
+        return [TensorRecord(inputs[0].shape, inputs[0].dtype)]
+
+    kind = layer(
+        prepared_with=lambda i: 1 if i == 2 else i,
+        input_type=lambda i: (TType.NEURON, TType.COEFF, TType.COEFF, TType.COEFF_NEURON)[i],
+    )
+    kind.shape = shape
+    g = graph(kind)
+    g.add_const("b", np.array([7, 8], np.float32))
+    g.add_const("c", np.array([9], np.float32))
+    g.add_tpu_layer("TPU_P", ["x", "w", "b", "c"], None, ["y"])
+    described = prepared(g)
+    assert seen == [((1, 3, 8, 8), (1, 4, 2), (1,))]
+    (facts,) = described.facts
+    assert facts.node.inputs == ("x", "w:prepared", "c") and facts.numbers == (0, 1, 3)
+    assert facts.input_types == (TType.NEURON, TType.COEFF, TType.COEFF_NEURON)
+    assert values(described, "w:prepared") == [5, 4, 3, 2, 1, 0, 7, 8]
+    assert described.const_names == ("c", "w:prepared")
+
+
+@pytest.mark.parametrize("into", [0, 2, 5, -1])
+def test_a_constant_that_goes_nowhere(into: int) -> None:
+    g = graph(layer(prepared_with=lambda i: into if i == 3 else i))
+    g.add_const("b", np.array([7, 8], np.float32))
+    g.add_tpu_layer("TPU_P", ["x", "w", "b", "b"], None, ["y"])
+    with pytest.raises(CompileError, match=rf"prepared_with\(3\) of its descriptor returns {into}, which"):
         prepared(g)

@@ -86,12 +86,18 @@ class XDescriptor : public bmcompiler::LayerDescriptor {
         if (mode() == 209) return static_cast<DATA_TYPE_T>(9);
         return mode() == 210 ? DTYPE_FP32 : LayerDescriptor::prepared_dtype(i);
     }
+    int prepared_with(int i) override { return i == 1 ? 0 : i; }
     void prepare(int i, const void *constant, void *prepared) override {
         const auto *from = static_cast<const short *>(constant);
         auto *to = static_cast<short *>(prepared);
         if (mode() == 211) to[6] = 1;
         if (mode() == 212) to[0] = from[6];
         if (mode() == 213) return LayerDescriptor::prepare(i, constant, prepared);
+        if (mode() == 214) {
+            const void *other = layer().inputs.at(1).data;
+            to[0] = other ? static_cast<short>(static_cast<const int *>(other)[6]) : -1;
+            return;
+        }
         for (int k = 0; k < 5; k++) to[k] = from[5 - k];
     }
 };
@@ -236,7 +242,7 @@ def test_prepared_constants(plugins: PluginHost) -> None:
     h = plugins.create(node())
     assert h.prepared(0) == ((1, 3, 2), DType.INT16)
     assert h.prepared(1) is None
-    assert h.prepare(0, WEIGHTS, 12) == bytes([10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 0])  # the last stays 0
+    assert h.prepare(0, {0: WEIGHTS}, 12) == bytes([10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 0])  # the last stays 0
     assert plugins.create(node(210)).prepared(0) == ((1, 3, 2), DType.FP32)
     plain = plugins.create(node(op_type=1))
     assert plain.prepared(0) is None
@@ -257,20 +263,31 @@ def test_prepared_shapes_that_make_no_sense(plugins: PluginHost, mode: int, text
     assert e.value.message == f"layer w_1 (TPU_X): XDescriptor::prepared_shape(0) failed: {text}"
 
 
+def test_constants_that_others_take_in(plugins: PluginHost) -> None:
+    h = plugins.create(node(214))
+    assert (h.prepared_with(0), h.prepared_with(1)) == (0, 0)
+    other = bytes(24) + (77).to_bytes(4, "little")  # of input b: 7 elements of 4 bytes
+    assert h.prepare(0, {1: other, 0: WEIGHTS}, 12)[:2] == b"\x4d\0"
+    assert h.prepare(0, {0: WEIGHTS}, 12)[:2] == b"\xff\xff"  # forgotten again
+    with pytest.raises(CompileError, match=r"prepare\(0\) failed: a constant of 24 bytes, its shape has 28"):
+        h.prepare(0, {0: WEIGHTS, 1: other[:24]}, 12)
+    assert plugins.create(node(op_type=1)).prepared_with(3) == 3
+
+
 def test_preparing_checks_sizes(plugins: PluginHost) -> None:
     h = plugins.create(node())
     with pytest.raises(CompileError, match=r"prepare\(0\) failed: the constant has 10 bytes, its shape 12"):
-        h.prepare(0, WEIGHTS[:10], 12)
+        h.prepare(0, {0: WEIGHTS[:10]}, 12)
     with pytest.raises(CompileError, match="prepared_shape is of 12 bytes now, before of 14"):
-        h.prepare(0, WEIGHTS, 14)
+        h.prepare(0, {0: WEIGHTS}, 14)
     with pytest.raises(CompileError, match=r"prepare\(7\) failed: exception: "):
-        h.prepare(7, WEIGHTS, 12)
+        h.prepare(7, {7: WEIGHTS}, 12)
     changing = plugins.create(node(208))
     assert changing.prepared(0) == ((1, 3, 2), DType.INT16)
     with pytest.raises(CompileError, match="prepared_shape is of 24 bytes now, before of 12"):
-        changing.prepare(0, WEIGHTS, 12)
+        changing.prepare(0, {0: WEIGHTS}, 12)
     with pytest.raises(CompileError, match="prepared_shape is given, prepare is not"):
-        plugins.create(node(213)).prepare(0, WEIGHTS, 12)
+        plugins.create(node(213)).prepare(0, {0: WEIGHTS}, 12)
 
 
 @pytest.mark.parametrize("mode", [211, 212])
@@ -282,7 +299,7 @@ def test_preparing_beyond_the_ends_is_a_crash(
         with pytest.raises(
             CompileError, match=r"layer w_1 \(TPU_X\): XDescriptor::prepare\(0\) crashed: SIGSEGV"
         ):
-            h.prepare(0, WEIGHTS, 12)
+            h.prepare(0, {0: WEIGHTS}, 12)
     capfd.readouterr()
 
 
@@ -385,7 +402,7 @@ def test_files_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 7; }\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "c.c"), "-o", str(tmp_path / "c.so")])
     text = load([tmp_path / "c.so"])
-    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 4" in text
+    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 5" in text
     assert "rebuild_layers" in text
 
 
@@ -396,10 +413,11 @@ def test_a_plugin_of_version_1_prepares_nothing(tmp_path: Path) -> None:
     generate(sources.table(0), tmp_path / "generated")
     entry = tmp_path / "generated" / "bmtpu_host_entry.cpp"
     entry.write_text(entry.read_text().replace("return BMPLUGIN_ABI_VERSION;", "return 1;"))
-    absent = ["-Dbmplugin_prepared=absent_1", "-Dbmplugin_prepare=absent_2"]
+    absent = [f"-Dbmplugin_{name}=absent_{name}" for name in ("prepared", "prepare", "constant")]
     with PluginHost([compiled(sources, entry, *absent)]) as plugins:
         h = plugins.create(node(256))
         assert h.prepared(0) is None and h.backward_kh() == 9 and not h.joins_inputs()
+        assert h.prepared_with(1) == 1
         assert not h.accepts_larger_pieces()
 
 

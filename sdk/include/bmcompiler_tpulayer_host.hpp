@@ -25,6 +25,7 @@ struct GraphTensor {
     std::vector<int> shape;
     DATA_TYPE_T dtype = DTYPE_FP32;
     TENSOR_TYPE_T ttype = BMNET_NEURON;  // BMNET_COEFF: a constant
+    const void *data = nullptr;          // its elements, inside prepare, where that needs them
 };
 
 // The node of the graph that a descriptor describes.
@@ -72,10 +73,13 @@ class LayerDescriptor {
     // makes its elements. `constant` holds the elements as in layer().inputs[in_idx]; `prepared` is as long as
     // prepared_shape and prepared_dtype say, and zeroed. Asked for constants only; outputs have no shape yet when
     // prepared_shape and prepared_dtype are asked. All other methods go on seeing the graph's constant.
+    // prepared_with: the prepared constant input that holds this one's elements too (prepare finds them in
+    // layer().inputs[].data). The C functions then do not get this input; those behind it move up.
     virtual std::vector<int> prepared_shape(int /*in_idx*/) { return {}; }
     virtual DATA_TYPE_T prepared_dtype(int in_idx) {
         return layer().inputs.at(static_cast<std::size_t>(in_idx)).dtype;
     }
+    virtual int prepared_with(int in_idx) { return in_idx; }
     virtual void prepare(int /*in_idx*/, const void * /*constant*/, void * /*prepared*/) {
         throw std::logic_error("prepared_shape is given, prepare is not");
     }

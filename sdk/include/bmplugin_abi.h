@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define BMPLUGIN_ABI_VERSION 4 /* 1: without bmplugin_prepared and bmplugin_prepare, 2 and 3: without the last methods */
+#define BMPLUGIN_ABI_VERSION 5 /* 1: without bmplugin_prepared and bmplugin_prepare; 2 to 4: without the last methods */
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
 #define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
@@ -73,7 +73,8 @@ enum {
     BMPLUGIN_BACKWARD_DOWN_PAD_H,
     BMPLUGIN_FORWARD_HEIGHT,
     BMPLUGIN_JOINS_INPUTS,
-    BMPLUGIN_ACCEPTS_LARGER_PIECES
+    BMPLUGIN_ACCEPTS_LARGER_PIECES,
+    BMPLUGIN_PREPARED_WITH
 };
 
 int32_t bmplugin_abi_version(void);
@@ -88,6 +89,8 @@ int32_t bmplugin_call(void *handle, int32_t method, const int64_t *args, uint32_
 
 /* How constant input in_idx is laid out for the kernel: dims, shape[dims] and dtype; dims 0: as in the graph. */
 int32_t bmplugin_prepared(void *handle, int32_t in_idx, uint32_t *dims, int32_t *shape, int32_t *dtype);
+/* Where the elements of another constant input lie that the next bmplugin_prepare takes in (prepared_with). */
+int32_t bmplugin_constant(void *handle, int32_t in_idx, const void *constant, uint64_t constant_bytes);
 /* Lays it out: `prepared` is zeroed before. Both sizes in bytes; they must be those that the shapes and types say. */
 int32_t bmplugin_prepare(void *handle, int32_t in_idx, const void *constant, uint64_t constant_bytes, void *prepared,
                          uint64_t prepared_bytes);

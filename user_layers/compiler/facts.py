@@ -7,7 +7,7 @@ from functools import cached_property
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import DType, TType
-from user_layers.compiler.net import Net
+from user_layers.compiler.net import Net, NetTensorInfo
 from user_layers.graph.nodes import LayerNode
 from user_layers.toolkit import Descriptor, Toolkit
 
@@ -20,9 +20,11 @@ class Facts:
     """The answers of one descriptor; those that take arguments are asked once for each argument.
 
     label: how the log calls the layer, `TPU(CROP)` for the user's and `EXPAND_DIMS` for built-in ones.
+    numbers: the descriptor's number of each input, which goes on where a prepared one holds others.
     """
 
     node: LayerNode
+    numbers: tuple[int, ...]
     label: str
     has_local: bool
     must_dynamic_run: bool
@@ -51,10 +53,12 @@ class Facts:
     def can_inplace(self, dtype: DType) -> bool:
         return bool(self._ask("can_inplace", dtype))
 
-    def prepare(self, index: int, constant: bytes, nbytes: int) -> bytes:
-        """The elements of a constant input as the layer's functions get them: `nbytes` of them."""
-        assert self._descriptor is not None  # a part on the host has no layer
-        return self._descriptor.prepare(index, constant, nbytes)
+    def prepare(self, index: int, tensor: NetTensorInfo) -> bytes:
+        """The elements of a prepared input as the layer's functions get them."""
+        assert self._descriptor is not None and tensor.plain is not None and tensor.plain.data is not None
+        number = self.numbers[index]
+        held = {i: t.data for i, t in tensor.holds.items() if t.data is not None}
+        return self._descriptor.prepare(number, {number: tensor.plain.data, **held}, tensor.nbytes)
 
     def backward_h(self, first: int, extent: int) -> tuple[int, int]:
         """First row and number of rows of the input that these output rows need, unclipped."""
@@ -104,9 +108,11 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
     if node.cpu is not None:
         return _cpu_facts(node, node.cpu.shape_varies)
     d = toolkit.describe(node, [net.tensors[n] for n in node.inputs], [net.tensors[n] for n in node.outputs])
-    count = range(len(node.inputs))
+    held = {i for name in node.inputs for i in net.tensors[name].holds}
+    numbers = tuple(i for i in range(len(node.inputs) + len(held)) if i not in held)
     facts = Facts(
         node=node,
+        numbers=numbers,
         label=_label(node, d.name),
         has_local=node.op.has_local,
         must_dynamic_run=d.must_dynamic_run(),
@@ -119,8 +125,8 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
         share_mem=d.is_share_mem_layer(),
         joins_inputs=d.joins_inputs(),
         global_buffer=d.get_global_buffer_size(),
-        input_types=tuple(TType(d.input_type(i)) for i in count),
-        on_l2=tuple(d.should_input_on_l2mem(i) for i in count),
+        input_types=tuple(TType(d.input_type(i)) for i in numbers),
+        on_l2=tuple(d.should_input_on_l2mem(i) for i in numbers),
         _descriptor=d,
         toolkit=toolkit,
     )
@@ -138,6 +144,7 @@ def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
     """A part on the host takes tensors as they lie in DDR, of any shape."""
     return Facts(
         node=node,
+        numbers=tuple(range(len(node.inputs))),
         label=node.op.op,
         has_local=False,
         must_dynamic_run=False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from firmware_sim.wire import DType, TensorRecord, TType
@@ -12,7 +13,9 @@ from user_layers.graph.nodes import LayerNode
 @dataclass(frozen=True)
 class NetTensorInfo:
     """A tensor of the net. data: the bytes of a constant, else None. plain: the graph's constant that this
-    one is prepared from (prepare.py; until that pass has run, data are still those of plain)."""
+    one is prepared from (prepare.py; until that pass has run, data are still those of plain). holds: other
+    constants of the graph that it is prepared from too, by their numbers among the graph's inputs of the
+    node that alone reads it."""
 
     name: str
     shape: tuple[int, ...]
@@ -20,6 +23,7 @@ class NetTensorInfo:
     ttype: TType = TType.NEURON
     data: bytes | None = None
     plain: NetTensorInfo | None = None
+    holds: Mapping[int, NetTensorInfo] = field(default_factory=dict, hash=False)
 
     @property
     def nbytes(self) -> int:

@@ -41,10 +41,25 @@ def adopt_prepared(
     handle = toolkit.describe(node, [tensors[name] for name in node.inputs], unknown)
     wanted = tuple(handle.input_type(i) for i in range(len(node.inputs)))
     names = list(node.inputs)
-    for i, name in enumerate(node.inputs):
-        found = handle.prepared(i) if tensors[name].data is not None else None
+    holds: dict[int, dict[int, NetTensorInfo]] = {}
+    constants = [i for i, name in enumerate(names) if tensors[name].data is not None]
+    for i in constants:
+        into = handle.prepared_with(i)
+        if into == i:
+            continue
+        if into not in constants or handle.prepared_with(into) != into or handle.prepared(into) is None:
+            raise CompileError(
+                f"{node.title}: prepared_with({i}) of its descriptor returns {into}, which is no constant "
+                "input that is prepared",
+                hint="correct the method in host/ and run `build_layers`",
+            )
+        holds.setdefault(into, {})[i] = tensors[names[i]]
+    held = {i for taken in holds.values() for i in taken}
+    for i in constants:
+        found = handle.prepared(i) if i not in held else None
         if found is None:
             continue
+        name = names[i]
         if wanted[i] == TType.NEURON_SHAPE:
             raise CompileError(
                 f"{node.title}: its descriptor prepares input {name!r}, which its input_type makes "
@@ -52,9 +67,13 @@ def adopt_prepared(
                 hint="the controller reads such a constant as it is in the graph: drop one of the two",
             )
         shape, dtype = found
+        plain = tensors[name]
         names[i] = _free(f"{name}:prepared", tensors, made, taken)
-        made[names[i]] = replace(tensors[name], name=names[i], shape=shape, dtype=dtype, plain=tensors[name])
-    return Adopted(replace(node, inputs=tuple(names)), made, wanted)
+        made[names[i]] = replace(
+            plain, name=names[i], shape=shape, dtype=dtype, plain=plain, holds=holds.get(i, {})
+        )
+    kept = [i for i in range(len(names)) if i not in held]
+    return Adopted(replace(node, inputs=tuple(names[i] for i in kept)), made, tuple(wanted[i] for i in kept))
 
 
 def prepare_constants(described: DescribedNet) -> DescribedNet:
@@ -62,16 +81,16 @@ def prepare_constants(described: DescribedNet) -> DescribedNet:
     once; one that nothing reads as it was is gone. Errors: CompileError of a descriptor."""
     net = described.net
     tensors = dict(net.tensors)
-    known: dict[tuple[str, tuple[int, ...], DType, bytes], str] = {}
+    known: dict[tuple[object, ...], str] = {}
     instead: dict[str, str] = {}
     for facts in described.facts:
         for i, name in enumerate(facts.node.inputs):
             tensor = net.tensors[name]
             if tensor.plain is None:
                 continue
-            assert tensor.plain.data is not None
-            data = facts.prepare(i, tensor.plain.data, tensor.nbytes)
-            first = known.setdefault((tensor.plain.name, tensor.shape, tensor.dtype, data), name)
+            data = facts.prepare(i, tensor)
+            sources = (tensor.plain.name, *(t.name for t in tensor.holds.values()))
+            first = known.setdefault((sources, tensor.shape, tensor.dtype, data), name)
             if first == name:
                 tensors[name] = replace(tensor, data=data)
             else:

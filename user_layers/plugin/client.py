@@ -3,7 +3,7 @@ message here; answers are kept, because the compiler asks the same questions oft
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -234,21 +234,25 @@ class DescriptorHandle:
         assert isinstance(shape, list)
         return (tuple(shape), DType(int(str(reply["dtype"])))) if shape else None
 
-    def prepare(self, in_idx: int, constant: bytes, nbytes: int) -> bytes:
-        """The elements of a constant input as the kernel gets them, `nbytes` of them (see prepared)."""
-        if max(len(constant), nbytes) > MAX_PAYLOAD:
+    def prepared_with(self, in_idx: int) -> int:
+        """The prepared input that holds the elements of this one; the same number: none."""
+        return self.call("prepared_with", [in_idx])
+
+    def prepare(self, in_idx: int, constants: Mapping[int, bytes], nbytes: int) -> bytes:
+        """The elements of a constant input as the kernel gets them, `nbytes` of them (see prepared).
+        constants: its own, by in_idx, and those of the inputs that it takes in (prepared_with)."""
+        order = [in_idx, *(i for i in constants if i != in_idx)]
+        sizes = [[i, len(constants[i])] for i in order]
+        total = sum(size for _, size in sizes)
+        if max(total, nbytes) > MAX_PAYLOAD:
             raise CompileError(
                 f"layer {self.node.name} ({self.layer.op_name}): input {in_idx} is too large to be prepared: "
-                f"{len(constant)} bytes, of which {self.layer.descriptor} makes {nbytes}",
+                f"{total} bytes, of which {self.layer.descriptor} makes {nbytes}",
                 hint=f"at most {MAX_PAYLOAD} bytes",
             )
-        header: dict[str, object] = {
-            "op": "prepare",
-            "handle": self._handle,
-            "input": in_idx,
-            "bytes": nbytes,
-        }
-        return self._host.request(header, constant)[1]
+        header: dict[str, object] = {"op": "prepare", "handle": self._handle, "input": in_idx}
+        header |= {"bytes": nbytes, "sizes": sizes}
+        return self._host.request(header, b"".join(constants[i] for i in order))[1]
 
     def is_backslice_optimize_support_layer(self) -> bool:
         return bool(self.call("is_backslice_optimize_support_layer"))

@@ -5,6 +5,7 @@ The structures mirror sdk/include/bmplugin_abi.h; a test compares sizes and offs
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 from collections.abc import Sequence
@@ -16,9 +17,14 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.process_child import Handler, Link
 from user_layers.plugin.methods import BY_NAME, METHODS
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
-_SINCE = {BY_NAME["joins_inputs"].number: 3, BY_NAME["accepts_larger_pieces"].number: 4}
+# Methods by number: the first version that has them.
+_SINCE = {
+    BY_NAME["joins_inputs"].number: 3,
+    BY_NAME["accepts_larger_pieces"].number: 4,
+    BY_NAME["prepared_with"].number: 5,
+}
 """Methods by number: the first version that has them."""
 MAX_DIMS = 8
 MAX_TENSORS = 16
@@ -126,6 +132,14 @@ class Plugin:
                 int_p,
                 int_p,
             ]
+            if found >= _SINCE[BY_NAME["prepared_with"].number]:
+                lib.bmplugin_constant.restype = ctypes.c_int32
+                lib.bmplugin_constant.argtypes = [
+                    ctypes.c_void_p,
+                    ctypes.c_int32,
+                    ctypes.c_void_p,
+                    ctypes.c_uint64,
+                ]
             lib.bmplugin_prepare.argtypes = [
                 ctypes.c_void_p,
                 ctypes.c_int32,
@@ -215,7 +229,7 @@ class Host:
         bound = self._bound[request["handle"]]
         args = request["args"]
         if bound.plugin.version < _SINCE.get(request["method"], 1):
-            return {"result": 0}
+            return {"result": args[0] if _NAMES[request["method"]] == "prepared_with" else 0}
         what = f"{bound.label}::{_NAMES[request['method']]}({', '.join(map(str, args))})"
         self._link.activity = what
         values = (ctypes.c_int64 * len(args))(*args)
@@ -237,17 +251,29 @@ class Host:
             raise CompileError(f"{what} failed: {bound.plugin.error()}")
         return {"shape": list(shape[: dims.value]), "dtype": dtype.value}
 
-    def prepare(self, request: dict[str, Any], constant: bytes) -> bytes:
+    def prepare(self, request: dict[str, Any], payload: bytes) -> bytes:
+        """payload: the constant, then the others that it takes in; `sizes` says which and how long."""
         bound, index, size = self._bound[request["handle"]], request["input"], request["bytes"]
         what = self._link.activity = f"{bound.label}::prepare({index})"
-        with Guarded(len(constant)) as source, Guarded(size) as target:
-            ctypes.memmove(source.address, constant, len(constant))
-            lib = bound.plugin.lib
-            if (
-                lib.bmplugin_prepare(bound.handle, index, source.address, len(constant), target.address, size)
-                < 0
-            ):
+        lib = bound.plugin.lib
+
+        def check(status: int) -> None:
+            if status < 0:
                 raise CompileError(f"{what} failed: {bound.plugin.error()}")
+
+        with contextlib.ExitStack() as stack:
+            target = stack.enter_context(Guarded(size))
+            first, start = None, 0
+            for which, length in request["sizes"]:
+                source = stack.enter_context(Guarded(length))
+                ctypes.memmove(source.address, payload[start : start + length], length)
+                start += length
+                if first is None:
+                    first = source.address, length
+                else:
+                    check(lib.bmplugin_constant(bound.handle, which, source.address, length))
+            assert first is not None
+            check(lib.bmplugin_prepare(bound.handle, index, *first, target.address, size))
             return ctypes.string_at(target.address, size)
 
 

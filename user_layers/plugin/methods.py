@@ -51,6 +51,7 @@ _ROWS = (
     ("forward_height", "extent", "int"),
     ("joins_inputs", "", "bool"),
     ("accepts_larger_pieces", "", "bool"),
+    ("prepared_with", "index", "int"),
 )
 METHODS = tuple(Method(name, i, arg, result) for i, (name, arg, result) in enumerate(_ROWS, 1))
 BY_NAME = {m.name: m for m in METHODS}

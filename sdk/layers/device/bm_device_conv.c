@@ -7,7 +7,9 @@
  * The descriptor prepares the weights:
  * - groups == IC == OC > 1 (depthwise): [1, OC, KH, KW];
  * - otherwise [1, OC, P, KH * KW * 2] with P = conv_weight_pairs(): pairs of input channels side by side, filled up
- *   with zeros. */
+ *   with zeros.
+ * A constant bias joins them: [1, OC, 1, words + CONV_JOINED], each channel's bias behind its weights, so that one load
+ * brings both; there is no third input then. */
 __BM_PARAM__(TPU_CONV)
 typedef struct {
     int groups;
@@ -47,10 +49,9 @@ int conv_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
 /* ---- global and local ---- */
 
 static conv_problem problem_of(const tpu_conv_param_t *p, const tpu_tensor_t *in, int in_num, const tpu_tensor_t *out) {
-    conv_problem problem = conv_problem_of(p->groups, in, in_num, out);
-    axes_of(p, in[0].shape, &problem.h, &problem.w);
-    problem.depthwise = is_depthwise(p->groups, in[0].shape[1], out[0].shape[1]);
-    return problem;
+    window_axis h, w;
+    axes_of(p, in[0].shape, &h, &w);
+    return conv_problem_of(p->groups, is_depthwise(p->groups, in[0].shape[1], out[0].shape[1]), h, w, in, in_num, out);
 }
 
 __BM_GLOBAL__(TPU_CONV)

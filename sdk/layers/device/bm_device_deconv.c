@@ -6,7 +6,7 @@
 
 /* Inputs: x [N, IC, H, W]; constant weights [IC, OC / groups, KH, KW]; a bias of OC elements, if there is one. The
  * descriptor prepares the weights: [1, OC, P, KH * KW * 2] with P = conv_weight_pairs(), pairs of input channels side by
- * side, filled up with zeros, the kernel not turned.
+ * side, filled up with zeros, the kernel not turned; a constant bias joins them as for TPU_CONV.
  * Output: (H - 1) * stride + (KH - 1) * dilation + 1 - pads + output_pad rows, columns alike. */
 __BM_PARAM__(TPU_DECONV)
 typedef struct {
@@ -56,8 +56,9 @@ int deconv_shape(const void *param, const int param_size, const tpu_tensor_t *in
 
 static conv_problem problem_of(const tpu_deconv_param_t *p, const tpu_tensor_t *in, int in_num,
                                const tpu_tensor_t *out) {
-    conv_problem problem = conv_problem_of(p->groups, in, in_num, out);
-    axes_of(p, in[0].shape, &problem.h, &problem.w);
+    window_axis h, w;
+    axes_of(p, in[0].shape, &h, &w);
+    conv_problem problem = conv_problem_of(p->groups, false, h, w, in, in_num, out);
     problem.turned = true;
     return problem;
 }

@@ -7,9 +7,12 @@
 #include "bm_layer_local.h"
 
 /* Everything begins on NPU 0. The output is aligned; weights and bias are compact: a channel of the weights has the
- * pairs of input channels one after the other (depthwise: kernel.h * kernel.w words). */
+ * pairs of input channels one after the other (depthwise: kernel.h * kernel.w words), and joined: its bias behind
+ * them. */
 typedef struct {
     local_addr_t output, input, weight, bias;
+    int weight_words; /* from one channel's weights to those of the next one of the lane */
+    bool joined;
     dim4 input_shape;  /* n, all channels, h, w */
     dim4 input_stride; /* depthwise: the aligned one */
     dim4 output_shape; /* n, all channels, h, w */
@@ -79,33 +82,69 @@ static inline void conv_taps(const conv_work *w, local_addr_t output, local_addr
     }
 }
 
+/* Output channels from `channel` on that one instruction takes: all of a group, or where the bias is among the weights
+ * those up to the lanes' end. */
+static inline int conv_share(const conv_work *w, int channel, int left) {
+    return w->joined ? smaller(left, LOCAL_LANES - channel % LOCAL_LANES) : left;
+}
+
+/* Whether one instruction takes all batches: they do not lie as an instruction puts them in a part of the channels. */
+static inline bool conv_at_once(const conv_work *w) {
+    return w->groups == 1 && conv_share(w, 0, w->output_shape.c) == w->output_shape.c;
+}
+
+static inline local_addr_t conv_bias_at(const conv_work *w, int channel, local_addr_t weight, int words) {
+    if (!w->using_bias) return 0;
+    return w->joined ? weight + 4u * (local_addr_t)words : local_channel(w->bias, channel, 4);
+}
+
+static inline void conv_depthwise(const conv_work *w) {
+    const dim4 *in = &w->input_shape, *out = &w->output_shape;
+    const bool once = !w->joined || (in->n == 1 && in->c <= LOCAL_LANES);
+    dim4 out_stride;
+    okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
+    for (int n = 0; n < (once ? 1 : in->n); n++) {
+        for (int c = 0; c < in->c;) {
+            const int count = conv_share(w, c, in->c - c);
+            const dim4 shape = {once ? in->n : 1, count, in->h, in->w};
+            const local_addr_t weight = local_channel(w->weight, c, 4 * w->weight_words);
+            okk_bdc_depthwise2d(
+                local_channel(w->output, c, 4 * out_stride.c) + 4u * (local_addr_t)(n * out_stride.n),
+                local_channel(w->input, c, 4 * w->input_stride.c) + 4u * (local_addr_t)(n * w->input_stride.n), weight,
+                conv_bias_at(w, c, weight, w->kernel.h * w->kernel.w), &shape, w->kernel.h, w->kernel.w, w->using_bias,
+                &w->pad, &w->stride, &w->dilation);
+            c += count;
+        }
+    }
+}
+
 /* taps: see conv_taps; not for depthwise. */
 static inline void conv_compute(const conv_work *w, bool taps) {
     const dim4 *in = &w->input_shape, *out = &w->output_shape;
     if (w->depthwise) {
-        okk_bdc_depthwise2d(w->output, w->input, w->weight, w->bias, in, w->kernel.h, w->kernel.w, w->using_bias,
-                            &w->pad, &w->stride, &w->dilation);
+        conv_depthwise(w);
         return;
     }
-    const int in_c = in->c / w->groups, out_c = out->c / w->groups, pairs = divide_up(w->channels, 2);
-    const int size = w->kernel.h * w->kernel.w;
+    const int in_c = in->c / w->groups, pairs = divide_up(w->channels, 2), size = w->kernel.h * w->kernel.w;
     const dim4 kernel_stride = {size, size * pairs, w->kernel.w, 1};
     const dim4 in_stride = w->input_stride;
     dim4 out_stride;
     okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
-    /* The batches of a group that begins on another NPU than 0 do not lie as an instruction puts them. */
-    const int rounds = w->groups > 1 ? in->n : 1;
-    const dim4 shape = {w->groups > 1 ? 1 : in->n, w->channels, in->h, in->w};
-    for (int n = 0; n < rounds; n++) {
-        for (int g = 0; g < w->groups; g++) {
+    const bool once = conv_at_once(w);
+    const dim4 shape = {once ? in->n : 1, w->channels, in->h, in->w};
+    for (int n = 0; n < (once ? 1 : in->n); n++) {
+        for (int c = 0; c < out->c;) {
+            const int group = c / (out->c / w->groups);
+            const int count = conv_share(w, c, (group + 1) * (out->c / w->groups) - c);
             const local_addr_t input =
-                local_channel(w->input, g * in_c, 4 * in_stride.c) + 4u * (local_addr_t)(n * in_stride.n);
+                local_channel(w->input, group * in_c, 4 * in_stride.c) + 4u * (local_addr_t)(n * in_stride.n);
             const local_addr_t output =
-                local_channel(w->output, g * out_c, 4 * out_stride.c) + 4u * (local_addr_t)(n * out_stride.n);
-            const local_addr_t weight = local_channel(w->weight, g * out_c, 8 * kernel_stride.c);
-            const local_addr_t bias = w->using_bias ? local_channel(w->bias, g * out_c, 4) : 0;
-            (taps ? conv_taps : conv_instruction)(w, output, input, weight, bias, &shape, out_c, &in_stride,
-                                                  &kernel_stride);
+                local_channel(w->output, c, 4 * out_stride.c) + 4u * (local_addr_t)(n * out_stride.n);
+            const local_addr_t weight = local_channel(w->weight, c, 4 * w->weight_words);
+            (taps ? conv_taps : conv_instruction)(w, output, input, weight,
+                                                  conv_bias_at(w, c, weight, 2 * size * pairs), &shape, count,
+                                                  &in_stride, &kernel_stride);
+            c += count;
         }
     }
 }

@@ -3,6 +3,7 @@
 #define BM_LAYER_CONV_PLAN_H
 
 #include "bm_layer_axis.h"
+#include "bm_layer_joined.h"
 #include "bm_layer_local.h"
 
 typedef struct {
@@ -11,6 +12,7 @@ typedef struct {
     int weight_words;  /* of one output channel and one pair of input channels; depthwise: of one channel */
     window_axis h, w;
     bool depthwise, bias;
+    bool joined; /* the bias lies behind the weights of each channel */
     bool turned; /* the kernel is turned by half a turn */
     bool taps;   /* tap by tap: conv_taps */
     bool filled; /* the pads are zeros in local memory */
@@ -39,14 +41,18 @@ static inline int conv_pairs(const conv_problem *p, int in_c) {
     return p->depthwise ? 1 : in_c == p->in_c ? conv_weight_pairs(p->groups, in_c) : divide_up(in_c, 2);
 }
 
+/* Words of one output channel, for in_c input channels of a group. */
+static inline int conv_channel_words(const conv_problem *p, int in_c) {
+    return conv_pairs(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
+}
+
 /* Bytes per NPU of the weights of a piece. */
 static inline long long conv_weight_bytes(const conv_problem *p, const conv_plan *t) {
-    const int slots = local_slots(t->group * t->out_c);
-    return local_align(4ll * slots * conv_pairs(p, t->in_c) * p->weight_words);
+    return local_align(4ll * local_slots(t->group * t->out_c) * conv_channel_words(p, t->in_c));
 }
 
 static inline long long conv_bias_bytes(const conv_problem *p, const conv_plan *t) {
-    return p->bias ? local_align(4ll * local_slots(t->group * t->out_c)) : 0;
+    return p->bias && !p->joined ? local_align(4ll * local_slots(t->group * t->out_c)) : 0;
 }
 
 static inline long long conv_input_bytes(const conv_problem *p, const conv_plan *t) {

@@ -19,12 +19,22 @@ static inline int conv_check_inputs(int groups, const tpu_tensor_t *in, int in_n
     return BM_LAYER_OK;
 }
 
-/* The weights are [1, OC, KH, KW] for depthwise, [1, OC, pairs of input channels, KH * KW * 2] otherwise. */
+/* Whether the weights hold the bias: [1, OC, 1, words of the weights + CONV_JOINED] instead of what has two dimensions
+ * or as many words less. */
+static inline bool conv_is_joined(bool depthwise, int groups, int in_c, int kernel, const tpu_tensor_t *weight) {
+    const int words = depthwise ? kernel : conv_weight_pairs(groups, in_c / groups) * 2 * kernel;
+    return weight->shape[2] == 1 && weight->shape[3] == words + CONV_JOINED;
+}
+
+/* The weights are [1, OC, KH, KW] for depthwise, [1, OC, pairs of input channels, KH * KW * 2] otherwise; or joined. */
 static inline int conv_shape_result(int groups, bool depthwise, const window_axis *h, const window_axis *w,
                                     const tpu_tensor_t *in, tpu_tensor_t *out) {
     const int rows = depthwise ? h->kernel : conv_weight_pairs(groups, in[0].shape[1] / groups);
     const int columns = depthwise ? w->kernel : 2 * h->kernel * w->kernel;
-    if (in[1].shape[0] != 1 || in[1].shape[2] != rows || in[1].shape[3] != columns) return BM_LAYER_PARAM_INVALID;
+    const bool apart = in[1].shape[2] == rows && in[1].shape[3] == columns;
+    if (in[1].shape[0] != 1 ||
+        (!apart && !conv_is_joined(depthwise, groups, in[0].shape[1], h->kernel * w->kernel, &in[1])))
+        return BM_LAYER_PARAM_INVALID;
     if (h->out < 1 || w->out < 1) return BM_LAYER_PARAM_INVALID;
     out->ttype = BMNET_NEURON;
     out->dtype = DTYPE_FP32;
@@ -48,7 +58,6 @@ typedef struct {
     const conv_problem *problem;
     const conv_plan *plan;
     bm_addr_t x, y, weight, bias;
-    int pairs;          /* of all input channels of a group */
     dim4 x_stride, y_stride;
 } conv_run;
 
@@ -116,18 +125,22 @@ static inline void conv_load_input(const conv_run *r, const conv_step *s) {
 static inline void conv_load_weight(const conv_run *r, const conv_step *s) {
     const conv_problem *p = r->problem;
     const conv_piece e = conv_piece_of(r, s);
-    const int channel = s->group * p->out_c + s->out_c, words = p->weight_words;
-    const dim4 shape = {1, e.output.c, conv_pairs(p, e.in_c), words};
-    const dim4 from = {0, r->pairs * words, words, 1};
-    dim4 to;
-    okk_compact_stride(&to, 0, &shape);
-    okk_gdma_32bit_cpy_S2L(r->plan->weight[s->weight],
-                           r->weight + 4 * ((u64)channel * (u64)from.c + (u64)(s->in_c / 2) * (u64)words), &shape,
-                           &to, &from);
-    if (!p->bias) return;
+    const int channel = s->group * p->out_c + s->out_c, pairs = conv_pairs(p, e.in_c);
+    const bool whole = p->joined && e.in_c == p->in_c; /* the bias comes with the weights */
+    const int row = conv_channel_words(p, p->in_c), words = whole ? row : p->weight_words;
+    const dim4 shape = {1, e.output.c, whole ? 1 : pairs, words}, from = {0, row, words, 1};
+    const dim4 to = {0, conv_channel_words(p, e.in_c), words, 1};
+    const local_addr_t weight = r->plan->weight[s->weight];
+    const u64 at = r->weight + 4 * (u64)channel * (u64)row;
+    okk_gdma_32bit_cpy_S2L(weight, at + 4 * (u64)(s->in_c / 2) * (u64)p->weight_words, &shape, &to, &from);
+    if (!p->bias || whole) return;
     const dim4 one = {1, e.output.c, 1, 1};
-    okk_compact_stride(&to, 0, &one);
-    okk_gdma_32bit_cpy_S2L(r->plan->bias[s->weight], r->bias + 4 * (u64)channel, &one, &to, NULL);
+    dim4 compact;
+    okk_compact_stride(&compact, 0, &one);
+    if (p->joined)
+        okk_gdma_32bit_cpy_S2L(weight + 4u * (local_addr_t)(pairs * p->weight_words), at + 4 * (u64)(row - CONV_JOINED), &one, &to, &from);
+    else
+        okk_gdma_32bit_cpy_S2L(r->plan->bias[s->weight], r->bias + 4 * (u64)channel, &one, &compact, NULL);
 }
 
 static inline void conv_compute_step(const conv_run *r, const conv_step *s) {
@@ -135,7 +148,8 @@ static inline void conv_compute_step(const conv_run *r, const conv_step *s) {
     const conv_plan *t = r->plan;
     const conv_piece e = conv_piece_of(r, s);
     conv_work work = {.output = t->output[s->out], .input = t->input[s->in], .weight = t->weight[s->weight],
-                      .bias = t->bias[s->weight], .input_shape = e.input, .output_shape = e.output,
+                      .bias = t->bias[s->weight], .joined = p->joined,
+                      .weight_words = conv_channel_words(p, e.in_c), .input_shape = e.input, .output_shape = e.output,
                       .groups = e.groups, .channels = e.in_c == p->in_c ? conv_told(p->groups, e.in_c) : e.in_c,
                       .depthwise = p->depthwise, .kernel = {p->h.kernel, p->w.kernel},
                       .stride = {p->h.stride, p->w.stride}, .dilation = {p->h.dilation, p->w.dilation},
@@ -197,19 +211,26 @@ static inline void conv_run_steps(const conv_run *r) {
     }
 }
 
-/* The problem of a layer with the inputs x, weights and perhaps bias, but for axes, depthwise and turned. */
-static inline conv_problem conv_problem_of(int groups, const tpu_tensor_t *in, int in_num, const tpu_tensor_t *out) {
+/* The problem of a layer with the inputs x, weights and perhaps bias, but for turned, taps and filled. */
+static inline conv_problem conv_problem_of(int groups, bool depthwise, window_axis h, window_axis w,
+                                           const tpu_tensor_t *in, int in_num, const tpu_tensor_t *out) {
+    const int kernel = h.kernel * w.kernel;
+    const bool joined = conv_is_joined(depthwise, groups, in[0].shape[1], kernel, &in[1]);
     return (conv_problem){.n = in[0].shape[0],
                           .groups = groups,
                           .in_c = in[0].shape[1] / groups,
                           .out_c = out[0].shape[1] / groups,
-                          .bias = in_num == 3};
+                          .weight_words = depthwise ? kernel : 2 * kernel,
+                          .h = h,
+                          .w = w,
+                          .depthwise = depthwise,
+                          .joined = joined,
+                          .bias = joined || in_num == 3};
 }
 
-/* p: all but weight_words, taps and filled. */
+/* p: all but taps and filled. */
 static inline int conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
-    const int *x = in[0].shape, *y = out[0].shape, size = p->h.kernel * p->w.kernel;
-    p->weight_words = p->depthwise ? size : 2 * size;
+    const int *x = in[0].shape, *y = out[0].shape;
     p->taps = !axis_in_instruction(&p->h) || !axis_in_instruction(&p->w);
     p->filled = p->taps || axis_needs_zeros(&p->h) || axis_needs_zeros(&p->w);
     conv_plan plan;
@@ -219,8 +240,7 @@ static inline int conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu
                           .x = in[0].addr,
                           .y = out[0].addr,
                           .weight = in[1].addr,
-                          .bias = p->bias ? in[2].addr : 0,
-                          .pairs = conv_pairs(p, p->in_c),
+                          .bias = p->bias && !p->joined ? in[2].addr : 0,
                           .x_stride = {x[1] * x[2] * x[3], x[2] * x[3], x[3], 1},
                           .y_stride = {y[1] * y[2] * y[3], y[2] * y[3], y[3], 1}};
     okk_initialize();
@@ -241,7 +261,9 @@ static inline int conv_in_local(const conv_problem *p, const tpu_tensor_t *in, c
     const dim4 piece = {a[0], a[1], a[2], a[3]};
     conv_work work = {.output = (local_addr_t)out[0].addr,
                       .weight = (local_addr_t)in[1].addr,
-                      .bias = p->bias ? (local_addr_t)in[2].addr : 0,
+                      .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
+                      .weight_words = conv_channel_words(p, p->in_c),
+                      .joined = p->joined,
                       .input_shape = {a[0], a[1], rows.count, columns.count},
                       .output_shape = {b[0], b[1], b[2], b[3]},
                       .groups = p->groups,

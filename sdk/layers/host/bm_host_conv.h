@@ -15,6 +15,7 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
     bool force_use_global_layer() override;
     TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
     std::vector<int> prepared_shape(int in_idx) override;
+    int prepared_with(int in_idx) override;
     void prepare(int in_idx, const void *constant, void *prepared) override;
     int backward_hidx(int out_hidx) override;
     int backward_hslice(int out_hslice) override;
@@ -28,6 +29,8 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
 
   private:
     bool is_depthwise() const;
+    int words() const;
+    bool joined() const;
     const tpu_conv_param_t *p() const { return param<tpu_conv_param_t>(); }
 };
 

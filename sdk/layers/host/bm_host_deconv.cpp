@@ -46,20 +46,33 @@ std::vector<int> DeconvDescriptor::prepared_shape(int in_idx) {
     if (in_idx == 0 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
     if (in_idx == 2) return bm_reshaped(t, {1, w[1] * p()->groups, 1, 1});
     bm_check_kernel(layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[0]);
-    return {1, w[1] * p()->groups, bm_kernel_pairs(p()->groups, w[0] / p()->groups), 2 * w[2] * w[3]};
+    if (joined()) return {1, w[1] * p()->groups, 1, pairs() * 2 * w[2] * w[3] + CONV_JOINED};
+    return {1, w[1] * p()->groups, pairs(), 2 * w[2] * w[3]};
 }
+
+int DeconvDescriptor::prepared_with(int in_idx) { return in_idx == 2 && joined() ? 1 : in_idx; }
 
 void DeconvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
     if (in_idx == 2) return bm_keep_elements(layer().inputs[2], constant, prepared);
     const bm_shape &w = layer().inputs[1].shape;
     const float *from = static_cast<const float *>(constant);
+    const float *bias = joined() ? static_cast<const float *>(layer().inputs[2].data) : nullptr;
     const int taps = w[2] * w[3], in_c = w[0] / p()->groups, out_c = w[1];
-    const int pairs = bm_kernel_pairs(p()->groups, in_c);
-    bm_fill_pairs(static_cast<float *>(prepared), out_c * p()->groups, in_c, pairs, taps, [=](int oc, int ic) {
+    float *to = static_cast<float *>(prepared);
+    bm_fill_pairs(to, out_c * p()->groups, in_c, pairs(), taps, bias, [=](int oc, int ic) {
         const std::size_t row = static_cast<std::size_t>(oc / out_c * in_c + ic);
         return from + (row * static_cast<std::size_t>(out_c) + static_cast<std::size_t>(oc % out_c)) *
                           static_cast<std::size_t>(taps);
     });
+}
+
+int DeconvDescriptor::pairs() const {
+    return bm_kernel_pairs(p()->groups, layer().inputs[1].shape[0] / p()->groups);
+}
+
+bool DeconvDescriptor::joined() const {
+    const bm_shape &w = layer().inputs[1].shape;
+    return w.size() == 4 && p()->groups > 0 && bm_joins_bias(layer(), w[1] * p()->groups, pairs() * 2 * w[2] * w[3]);
 }
 
 bool DeconvDescriptor::force_use_global_layer() {

@@ -2,23 +2,36 @@
 #ifndef BM_HOST_KERNEL_H
 #define BM_HOST_KERNEL_H
 
+#include "../device/bm_layer_joined.h"
 #include "bm_host_constants.h"
 
 // Pairs of input channels of a group's weights; conv_told of ../device/bm_layer_conv_plan.h says why two at least.
 inline int bm_kernel_pairs(int groups, int in_c) { return groups == 1 && in_c < 4 ? 2 : (in_c + 1) / 2; }
 
+// Whether a bias that is a constant is laid out behind the weights, `words` to a channel: where all of them are weights
+// that one command loads.
+inline bool bm_joins_bias(const bmcompiler::GraphNode &node, int out_c, int words) {
+    const auto &inputs = node.inputs;
+    return inputs.size() == 3 && bm_is_constant(inputs[1]) && bm_is_constant(inputs[2]) &&
+           inputs[1].dtype == DTYPE_FP32 && inputs[2].dtype == DTYPE_FP32 &&
+           bm_elements(inputs[2].shape) == static_cast<std::size_t>(out_c) && words + CONV_JOINED <= 65535;
+}
+
 // Weights in pairs of input channels: [1, output channels, pairs, taps * 2], where the two numbers of a pair lie side by
 // side; what in_c channels leave of the pairs stays zero. at(oc, ic): the taps of one kernel, ic counted in its group.
-template <typename At> void bm_fill_pairs(float *prepared, int out_c, int in_c, int pairs, int taps, At at) {
-    const std::size_t size = static_cast<std::size_t>(taps);
+// bias: NULL, or what lies behind each channel's pairs.
+template <typename At>
+void bm_fill_pairs(float *prepared, int out_c, int in_c, int pairs, int taps, const float *bias, At at) {
+    const std::size_t size = static_cast<std::size_t>(taps), words = static_cast<std::size_t>(pairs) * size * 2;
+    const std::size_t row = words + (bias != nullptr ? CONV_JOINED : 0);
     for (int oc = 0; oc < out_c; oc++) {
         for (int ic = 0; ic < in_c; ic++) {
             const float *from = at(oc, ic);
-            const std::size_t pair = static_cast<std::size_t>(oc) * static_cast<std::size_t>(pairs) +
-                                     static_cast<std::size_t>(ic / 2);
-            float *to = prepared + pair * size * 2 + ic % 2;
+            float *to = prepared + static_cast<std::size_t>(oc) * row + static_cast<std::size_t>(ic / 2) * size * 2 +
+                        ic % 2;
             for (std::size_t i = 0; i < size; i++) to[2 * i] = from[i];
         }
+        if (bias != nullptr) prepared[static_cast<std::size_t>(oc) * row + words] = bias[oc];
     }
 }
 

@@ -188,6 +188,9 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
     case BMPLUGIN_ACCEPTS_LARGER_PIECES:
         need(0);
         return static_cast<int64_t>(d.accepts_larger_pieces());
+    case BMPLUGIN_PREPARED_WITH:
+        need(1);
+        return static_cast<int64_t>(d.prepared_with(as_int(args[0])));
     default:
         throw std::invalid_argument("no method has the number " + std::to_string(method));
     }
@@ -277,9 +280,20 @@ int32_t bmplugin_prepared(void *handle, int32_t in_idx, uint32_t *dims, int32_t 
     });
 }
 
+int32_t bmplugin_constant(void *handle, int32_t in_idx, const void *constant, uint64_t constant_bytes) {
+    return guarded([&]() -> int32_t {
+        GraphTensor &input = static_cast<Handle *>(handle)->node.inputs.at(static_cast<size_t>(in_idx));
+        if (constant_bytes != bytes_of(input.shape, input.dtype))
+            return fail("a constant of " + std::to_string(constant_bytes) + " bytes, its shape has " +
+                        std::to_string(bytes_of(input.shape, input.dtype)));
+        input.data = constant;
+        return 0;
+    });
+}
+
 int32_t bmplugin_prepare(void *handle, int32_t in_idx, const void *constant, uint64_t constant_bytes, void *prepared,
                          uint64_t prepared_bytes) {
-    return guarded([&]() -> int32_t {
+    const int32_t status = guarded([&]() -> int32_t {
         LayerDescriptor &d = *static_cast<Handle *>(handle)->descriptor;
         const GraphTensor &from = static_cast<Handle *>(handle)->node.inputs.at(static_cast<size_t>(in_idx));
         const uint64_t expected = bytes_of(from.shape, from.dtype);
@@ -293,6 +307,8 @@ int32_t bmplugin_prepare(void *handle, int32_t in_idx, const void *constant, uin
         d.prepare(in_idx, constant, prepared);
         return 0;
     });
+    for (GraphTensor &input : static_cast<Handle *>(handle)->node.inputs) input.data = nullptr;
+    return status;
 }
 
 const char *bmplugin_error(void) { return last_error.c_str(); }
