@@ -93,8 +93,7 @@ def _pieces(model: Model, node: Node) -> tuple[Node, ...]:
     """The nodes that define a node; names inside begin with that of its first output."""
     import onnx
 
-    inputs = [name for name in node.reads if name not in model.constants]
-    proto = part_proto(model, [node], inputs, node.makes, shapes=True)
+    proto = part_proto(model, [node], node.reads, node.makes, shapes=True)
     for name, attribute in _schema(model, node).attributes.items():
         if name not in node.attributes and attribute.default_value.name:  # the inliner does not fill them in
             proto.graph.node[0].attribute.append(attribute.default_value)
