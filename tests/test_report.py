@@ -346,6 +346,18 @@ def test_many_slices_make_no_large_picture(toolkit: Toolkit) -> None:
     assert count(30) <= count(10) + 2  # of "more slices"
 
 
+def test_many_layers_get_several_rows(toolkit: Toolkit) -> None:
+    g = Graph(name="many", toolkit=toolkit)
+    last = g.add_input("x", (1, 64, 30, 30))
+    for i in range(100):
+        last = g.add_const_binary_layer(last, 2.0, f"t{i}", BINARY_MUL, name=f"l{i}")
+    net = g.compile(report=True)
+    (group,) = groups_of(stage_of(net))
+    picture = report_picture([NetReport(net.name, net.report)])
+    assert picture.count(">DMA engine<") >= 1 + 100 * min(group.pieces, 4) / 40
+    assert all(f">{node}<" in picture for node in group.nodes)
+
+
 @pytest.mark.parametrize(
     ("name", "write"),
     [(REPORT_TEXT, report_text), (REPORT_JSON, report_json), (REPORT_PICTURE, report_picture)],

@@ -38,6 +38,7 @@ _LEAST_TICK = 25
 _GAP = 12  # height of local memory that is never used
 _BREAK = 70  # between the first pieces and the last one
 _FIRST_PIECES = 3
+_ROW_STEPS = 36  # calls of layers side by side
 _UNKNOWN = 110  # width of a part that nothing is known of
 
 _COLORS = {
@@ -247,18 +248,27 @@ def _group(svg: Svg, group: GroupReport, place: str) -> None:
     svg.write(20, 0, _group_text(group))
     svg.down(22)
     axis = _Axis(group.stays)
+    for row in _rows(group):
+        if row.left_out:
+            svg.down(4)
+            svg.write(_LEFT, 0, row.left_out)
+            svg.down(22)
+        _row(svg, group, axis, row.windows)
+        svg.down(16)
+
+
+def _row(svg: Svg, group: GroupReport, axis: _Axis, windows: Sequence[_Window]) -> None:
     axis.draw(svg)
     gdma, bd = _MEMORY + 6, _MEMORY + 6 + _STRIP + 4
     for y, name in ((gdma, "DMA engine"), (bd, "tensor unit")):
         svg.write(_LEFT - 8, y + 14, name, anchor="end")
-    windows = _windows(group)
+    colors = {name: _LAYERS[i % 2] for i, name in enumerate(group.nodes)}
     for window in windows:
         svg.rect(window.x, gdma, window.width, _STRIP, "#f4f4f4")
         svg.rect(window.x, bd, window.width, _STRIP, "#f4f4f4")
         for stay in group.stays:
             if window.shows(stay.start, stay.end):
                 _draw_stay(svg, window, stay, group, axis)
-        colors = {name: _LAYERS[i % 2] for i, name in enumerate(group.nodes)}
         for bar in group.bars:
             if window.shows(bar.start, bar.end):
                 y = bd if bar.engine is Engine.BD else gdma
@@ -273,27 +283,59 @@ def _group(svg: Svg, group: GroupReport, place: str) -> None:
     if len(windows) > 1:
         x = windows[0].x + windows[0].width
         svg.rect(x, 0, _BREAK, bd + _STRIP, "#ffffff")
-        left_out = group.pieces - _FIRST_PIECES - 1
-        svg.label(x, 0, _BREAK, _MEMORY, f"{left_out} more slice{'s' if left_out > 1 else ''}")
+        svg.label(x, 0, _BREAK, _MEMORY, _left_out(group))
     svg.down(bd + _STRIP + 20)
 
 
-def _windows(group: GroupReport) -> list[_Window]:
-    """All of the group, or its first pieces and the last one."""
+@dataclass(frozen=True)
+class _Row:
+    """What is drawn side by side. left_out: says what is missing before it."""
+
+    windows: tuple[_Window, ...]
+    left_out: str = ""
+
+
+def _rows(group: GroupReport) -> Iterator[_Row]:
+    """All of the group, or its first pieces and the last one; in several rows where there are many steps."""
+    stretches = _stretches(group)
+    counts = [
+        sum(bar.role is None and start < bar.end and bar.start < end for bar in group.bars)
+        for start, end in stretches
+    ]
+    if len(stretches) == 2 and sum(counts) <= _ROW_STEPS:
+        (start, stop), (again, end) = stretches
+        room = _PLOT - _BREAK
+        first = room * min(max((stop - start) / (stop - start + end - again), 0.4), 0.8)
+        yield _Row(
+            (
+                _Window(start, stop, _LEFT, first),
+                _Window(again, end, _LEFT + first + _BREAK, room - first),
+            )
+        )
+        return
+    for number, ((start, end), count) in enumerate(zip(stretches, counts, strict=True)):
+        rows = max(1, math.ceil(count / _ROW_STEPS))
+        length = (end - start) / rows
+        for row in range(rows):
+            window = _Window(start + row * length, start + (row + 1) * length, _LEFT, _PLOT)
+            yield _Row((window,), _left_out(group) if number and not row else "")
+
+
+def _stretches(group: GroupReport) -> list[tuple[float, float]]:
+    """The times that are drawn."""
     start, end = group.work.start, group.work.end
     if group.pieces > _FIRST_PIECES + 1:
         calls = [bar for bar in group.bars if bar.role is None]
         stop = max((b.end for b in calls if b.piece < _FIRST_PIECES), default=end)
         again = min((b.start for b in calls if b.piece == group.pieces - 1), default=start)
         if stop < again:
-            room = _PLOT - _BREAK
-            share = min(max((stop - start) / (stop - start + end - again), 0.4), 0.8)
-            first = room * share
-            return [
-                _Window(start, stop, _LEFT, first),
-                _Window(again, end, _LEFT + first + _BREAK, room - first),
-            ]
-    return [_Window(start, end, _LEFT, _PLOT)]
+            return [(start, stop), (again, end)]
+    return [(start, end)]
+
+
+def _left_out(group: GroupReport) -> str:
+    count = group.pieces - _FIRST_PIECES - 1
+    return f"{count} more slice{'s' if count > 1 else ''}"
 
 
 def _draw_stay(svg: Svg, window: _Window, stay: Stay, group: GroupReport, axis: _Axis) -> None:
