@@ -332,6 +332,23 @@ def matrices() -> Net:
     return net
 
 
+def batches(n: int) -> Net:
+    """Reshapes for a batch of 3, and what they give for a batch of n."""
+    x = random(3, 4, 2, 6)
+    net = Net("batches", {"x": x[:n]})
+    w = random(48, 5)
+    net.add("add_reshape_layer", *s(x), "x", (3, 8, 6), 3, "rows", None)
+    net.add("add_fc_layer", *s(x), "x", (3, 5, 1, 1), 4, "fc", None, 48, 5, w, None, 0, 0)
+    net.add("add_softmax_layer", *s(x), "x", *s(x), "soft", 6, 3, 8)
+    net.add("add_shufflechannel_layer", *s(x), "x", *s(x), "shuffled", 2)
+    net.add("add_squeeze_layer", "fc", (3, 5, 1, 1), 4, None, 0, "flat")
+    net.add("add_flatten_layer_v2", "x", *s(x), "joined", 1, -1)
+    x = x[:n]
+    net.want(rows=x.reshape(n, 8, 6), flat=x.reshape(n, 48) @ w, shuffled=x[:, [0, 2, 1, 3]])
+    net.want(soft=softmax(x.reshape(n, 8, 6), 1).reshape(x.shape), joined=x.reshape(n, 48))
+    return net
+
+
 def ranking() -> Net:
     x = random(3, 4, 2, 2)
     net = Net("ranking", {"x": x})

@@ -207,9 +207,9 @@ def add_eltwise_layer(
     op_code: int,
     coefficients: Annotated[ArrayLike | None, Floats("input_num")],
 ) -> None:
-    """op_code 0:
+    """The product, the sum or the maximum of all inputs.
 
-    the product of all inputs, 1: their sum, each times its coefficient (NULL: 1), 2: their maximum.
+    op_code 0: product, 1: sum of the inputs times their coefficients (NULL: 1), 2: maximum.
     """
     if op_code not in (ELTWISE_PRODUCT, ELTWISE_SUM, ELTWISE_MAX):
         raise UsageError(f"op_code is {op_code}; it is 0 (product), 1 (sum) or 2 (maximum)")

@@ -163,10 +163,9 @@ def add_stride_slice_layer(
     end_index: Annotated[Sequence[int], Ints("shape_size")],
     stride: Annotated[Sequence[int], Ints("shape_size")],
 ) -> None:
-    """Elements begin_index[d], + stride[d], ...
+    """Of each dimension d the elements begin_index[d], begin_index[d] + stride[d], ... before end_index[d].
 
-    before end_index[d] of each dimension; negative ones count from the end. Bit d of begin_mask or
-    end_mask: from the first, or to the last element.
+    Negative ones count from the end. Bit d of begin_mask or end_mask: from the first, or to the last element.
     """
     source = p_bmcpl.use(input_name, input_shape)
     starts, ends = _masked(begin_index, end_index, stride, begin_mask, end_mask)
@@ -190,8 +189,11 @@ def add_stride_slice_layer_v2(
     new_axis_mask: int,
     ellipsis_mask: int,
 ) -> None:
-    """add_stride_slice_layer; bit d of shrink_axis_mask: element begin_index[d] alone, without its dimension.
-    new_axis_mask must be 0; bit d of ellipsis_mask: the whole dimension."""
+    """add_stride_slice_layer with more masks.
+
+    Bit d of shrink_axis_mask: element begin_index[d] alone, without its dimension. Bit d of
+    ellipsis_mask: the whole dimension. new_axis_mask must be 0.
+    """
     if new_axis_mask:
         raise UsageError(f"new_axis_mask is {new_axis_mask}", hint="call add_expand_dims_layer for it")
     begin_mask, end_mask = begin_mask | ellipsis_mask, end_mask | ellipsis_mask
@@ -228,10 +230,10 @@ def add_pad_layer(
     pad_val: float,
     pad_mode: int,
 ) -> None:
-    """Elements around:
+    """More elements at the ends: paddings_ has, for each dimension, how many before and behind.
 
-    paddings_ has, for each dimension, how many before and behind. pad_mode 0: pad_val, 1: mirrored
-    without the edge; the vendor's 2, mirrored with the edge, is not computed.
+    pad_mode 0: pad_val, 1: mirrored without the edge. The vendor's 2, mirrored with the edge, is not
+    computed.
     """
     if len(paddings_) != 2 * len(input_shape):
         raise UsageError(f"pad_dim is {pad_dim}; two for each of {len(input_shape)} dimensions are needed")

@@ -14,7 +14,7 @@ from user_layers.bmcompiler import codes
 from user_layers.bmcompiler.arithmetic import between_unary, of_channels, tensor_or_const
 from user_layers.bmcompiler.calls import Floats, InputShape, Ints, OutputShape, Shapes, Texts, vendor
 from user_layers.bmcompiler.session import BMCompiler
-from user_layers.bmcompiler.shapes import axis_of, field, reshape, reshape_param
+from user_layers.bmcompiler.shapes import axis_of, field, reshape
 from user_layers.bmcompiler.windows import planes
 from user_layers.onnx.convert_elementwise import BINARY
 
@@ -151,9 +151,10 @@ def _softmax(
             f"outer_num {outer} * softmax_dim {own} * inner_num {inner} is not the number of elements of "
             f"{list(shape)}"
         )
-    apart = p.between("TPU_RESHAPE", [source], reshape_param(sizes), output)
+    apart = p.fresh(f"{output}:apart")
+    reshape(p, source, shape, apart, sizes)
     made = p.between("TPU_SOFTMAX", [apart], param, output)
-    p.layer("TPU_RESHAPE", [made], reshape_param(wanted), output, [wanted])
+    reshape(p, made, sizes, output, wanted)
 
 
 @vendor
@@ -229,9 +230,9 @@ def add_reduce_full_layer(
     reduce_method: int,
     need_keep_dims: int,
 ) -> None:
-    """Sum, mean, maximum, minimum or product over dimensions (axis_num 0:
+    """Sum, mean, maximum, minimum or product over dimensions; axis_num 0: over all.
 
-    all), reduce_method: BmReduceType of bmcompiler_op_code.h without ALL and ANY.
+    reduce_method: BmReduceType of bmcompiler_op_code.h, but not REDUCE_ALL and REDUCE_ANY.
     """
     axes = [axis_of(axis, len(input_shape)) for axis in axis_list or ()]
     param = _reduce_param(_reduction(reduce_method), axes, int(bool(need_keep_dims)))
@@ -249,9 +250,9 @@ def add_reduce_layer(
     output_name: str,
     reduce_method: int,
 ) -> None:
-    """A reduction of [N, C, H, W]:
+    """Sum, mean, maximum, minimum or product of [N, C, H, W] over N, H and W, or over W.
 
-    the low 16 bits of reduce_method are BmReduceType, the others 0: over N, H and W, 1: over W.
+    reduce_method: the low 16 bits are BmReduceType, the others 0 for N, H and W, 1 for W.
     """
     planes(input_shape, "input_shape")
     where = reduce_method >> 16
@@ -260,11 +261,12 @@ def add_reduce_layer(
     axes = [3] if where else [0, 2, 3]
     param = _reduce_param(_reduction(reduce_method & 0xFFFF), axes, int(len(output_shape) == 4))
     source = p_bmcpl.use(input_name, input_shape)
-    if len(output_shape) in (4, 4 - len(axes)):
+    kept = [extent for d, extent in enumerate(input_shape) if d not in axes]
+    if len(output_shape) in (4, len(kept)):
         p_bmcpl.layer("TPU_REDUCE", [source], param, output_name, [output_shape])
         return
     made = p_bmcpl.between("TPU_REDUCE", [source], param, output_name)
-    p_bmcpl.layer("TPU_RESHAPE", [made], reshape_param(output_shape), output_name, [output_shape])
+    reshape(p_bmcpl, made, kept, output_name, output_shape)
 
 
 @vendor
@@ -279,10 +281,7 @@ def add_arg_layer(
     axis: int,
     method: int,
 ) -> None:
-    """Where along an axis the largest number stands (method 1:
-
-    the smallest), the first of equal ones; int32.
-    """
+    """Where along an axis the largest (method 1: smallest) number stands, the first of equal ones; int32."""
     if method not in (0, 1):
         raise UsageError(f"method is {method}; it is 0 (largest) or 1 (smallest)")
     keep = int(len(output_shape) == len(input_shape))
@@ -347,10 +346,10 @@ def add_normalize_layer(
     scale_data: Annotated[ArrayLike, Floats("input_shape[1]", single="channel_shared")],
     eps: float,
 ) -> None:
-    """x / sqrt(the sum of its squares over the channels + eps) * scale, the scale one number or one for each
-    channel; across_spatial:
+    """x / sqrt(the sum of its squares + eps) * scale.
 
-    the sum is over everything but N.
+    The sum is over the channels, across_spatial: over everything but N. The scale is one number for each
+    channel, channel_shared: one for all.
     """
     rank = len(input_shape)
     axes = list(range(1, rank)) if across_spatial else [1]

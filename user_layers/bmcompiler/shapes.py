@@ -42,18 +42,17 @@ def axis_of(axis: int, rank: int, what: str = "axis") -> int:
     return axis % rank
 
 
-def reshape_param(shape: Sequence[int]) -> dict[str, object]:
-    return {"dims": len(shape), "shape": field(shape)}
-
-
 def reshape(p: BMCompiler, source: str, shape: Sequence[int], output: str, wanted: Sequence[int]) -> None:
-    """The same elements under another shape. In dynamic nets, what is as in the input follows it, and the one
-    other extent, where it is one, is what the elements leave."""
+    """The same elements under another shape.
+
+    So that a dynamic net takes other batches, extents that stand where the input has the same follow
+    it, and the first other one is what the elements leave.
+    """
     if math.prod(wanted) != math.prod(shape):
         raise UsageError(f"{list(shape)} has {math.prod(shape)} elements, {list(wanted)} {math.prod(wanted)}")
     same = [i < len(shape) and extent == shape[i] for i, extent in enumerate(wanted)]
     extents = [0 if kept else extent for kept, extent in zip(same, wanted, strict=True)]
-    if same.count(False) == 1:
+    if False in same:
         extents[same.index(False)] = -1
     p.layer("TPU_RESHAPE", [source], {"dims": len(wanted), "shape": field(extents)}, output, [wanted])
 
@@ -72,9 +71,10 @@ def add_reshape_layer(
     output_name: str,
     raw_param: Annotated[None, Unread("const int *")],
 ) -> None:
-    """The same elements as output_shape.
+    """The same elements as output_shape. raw_param is not read.
 
-    In a dynamic net extents that stand where the input has the same follow it. raw_param is not read.
+    In a dynamic net extents that stand where the input has the same follow it; the first other one is what
+    the elements leave.
     """
     reshape(p_bmcpl, p_bmcpl.use(input_name, input_shape), input_shape, output_name, output_shape)
 
@@ -92,9 +92,11 @@ def add_reshape_layer_v2(
     new_shape: Annotated[Sequence[int], Ints("new_dims")],
     new_dims: int,
 ) -> None:
-    """The same elements as new_shape, where 0 is the input's extent at that place, -1, once, what the others
-    leave, -2 all the rest of the input's extents, -3 the product of the next two, and -4 splits the
-    next one into the two numbers that follow (one may be -1).
+    """The same elements as new_shape.
+
+    Codes in new_shape: 0 is the input's extent at that place, -1, once, what the others leave, -2 all the
+    rest of the input's extents, -3 the product of the next two; -4 splits the next one into the two numbers
+    that follow it, one of which may be -1.
     """
     extents, wanted = _mxnet_shape(input_shape, new_shape)
     if math.prod(wanted) != math.prod(input_shape):
@@ -220,9 +222,9 @@ def add_expand_ndims_layer(
     ndims: int,
     output_name: str,
 ) -> None:
-    """ndims dimensions of extent 1 in front of dimension `axis` (-1:
+    """ndims dimensions of extent 1 in front of dimension `axis` (-1: at the end).
 
-    at the end). input_data: of a constant.
+    input_data: the values of a constant, or NULL.
     """
     rank = len(input_shape)
     if not -rank - 1 <= axis <= rank or ndims < 1:
@@ -327,8 +329,9 @@ def add_shufflechannel_layer(
         raise UsageError(f"group_ is {group_}, which does not divide the channels of {list(input_shape)}")
     apart = [n, group_, c // group_, math.prod(rest)]
     source = p_bmcpl.use(input_name, input_shape)
-    groups = p_bmcpl.between("TPU_RESHAPE", [source], reshape_param(apart), output_name)
+    groups = p_bmcpl.fresh(f"{output_name}:groups")
+    reshape(p_bmcpl, source, input_shape, groups, apart)
     turned = p_bmcpl.between(
         "TPU_TRANSPOSE", [groups], {"dims": 4, "order": field([0, 2, 1, 3])}, output_name
     )
-    p_bmcpl.layer("TPU_RESHAPE", [turned], reshape_param(output_shape), output_name, [output_shape])
+    reshape(p_bmcpl, turned, [n, c // group_, group_, math.prod(rest)], output_name, output_shape)

@@ -346,11 +346,11 @@ def add_interp_layer_v2(
     half_pixel_centers: int,
     platform_sp: int,
 ) -> None:
-    """add_interp_layer, where align_corners or half_pixel_centers, if not 0, replaces the coordinates of
-    platform_sp.
+    """add_interp_layer with coordinates of its own.
 
-    shape_is_fixed must be 1. (Older versions of the vendor's header have neither of these two
-    parameters.)
+    align_corners or half_pixel_centers, if not 0, replaces the coordinates of platform_sp.
+    shape_is_fixed must be 1. (Older versions of the vendor's header have neither align_corners nor
+    half_pixel_centers.)
     """
     if not shape_is_fixed or output_shape is None:
         raise UsageError("the shape is a tensor; give output_shape, and shape_is_fixed as 1")
