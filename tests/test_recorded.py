@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, Tpulayer
 from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage
 from user_layers.build.builtin import builtin_artifacts
 from user_layers.build.kernel import kernel_firmware
+from user_layers.runtime import load_firmware
+from user_layers.workspace import sdk_dir
 
 
 @pytest.fixture
@@ -133,3 +136,10 @@ def test_a_device_that_runs_keeps_the_pair_it_booted(
     end = "from firmware_sim.recorded import *; forget(2)"
     subprocess.run([sys.executable, "-c", end], check=True, timeout=60)
     assert len(list((state / "devices").iterdir())) == 2
+
+
+def test_the_library_numbers_devices_alike() -> None:
+    source = (sdk_dir() / "host" / "bmlib.c").read_text()
+    found = re.search(r"#define DEVICES (\d+)", source)
+    assert found is not None and int(found[1]) == load_firmware.DEVICES
+    assert f"devices are numbered 0 to {load_firmware.DEVICES - 1}" in source
