@@ -54,6 +54,7 @@ _WITH_LOOPS: dict[str, tuple[Callable[..., Any], int]] = {
 
 
 _WITH_OLD_RESULT = {"multiply_add", "divide_add", "scale_bias_add"}
+_ONE_FOR_EACH_ROW = {"scale_bias": (1, 2), "scale_bias_add": (1, 2), "square_sum": (1,), "square_diff": (1,)}
 
 
 def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
@@ -70,6 +71,8 @@ def test_each_loop_equals_its_reference(name: str, seed: int, rows: int, width: 
     words = noise(seed, (1 + inputs) * rows * width)
     at = np.arange((1 + inputs) * rows).reshape(1 + inputs, rows) * width
     values = words.reshape(1 + inputs, -1)[1:].copy()
+    for k in _ONE_FOR_EACH_ROW.get(name, ()):
+        values[k] = np.repeat(words[at[1 + k]], width)
     if name in _WITH_OLD_RESULT:
         at[-1], values[-1] = at[0], words[: rows * width]
     with np.errstate(all="ignore"), flushing():

@@ -20,7 +20,7 @@ from firmware_sim import chip
 from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import workers
-from firmware_sim.instructions.rows import Rows, rows_of
+from firmware_sim.instructions.rows import ROWS_MAX, Rows, planes_at, rows_of
 from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
 from firmware_sim.memory import Memory
 
@@ -75,11 +75,14 @@ class Bound:
         out: Tensor,
         loop: str | None = None,
         tables: tuple[npt.NDArray[Any], ...] = (),
+        *,
+        by_plane: bool = False,
     ) -> None:
         """Prepare out = kernel(*inputs); all operands have out's shape (broadcast by stride 0).
 
         loop: the kernel's compiled twin in loops.elementwise, which then does it wherever it can;
-        tables: what the loop reads besides, after the inputs.
+        tables: what the loop reads besides, after the inputs. by_plane: the loop takes planes of out and of
+        the first input (and of an input that is out itself), and one element of the others for each.
 
         The kernel takes and gives uint32 arrays: [n, slots, lanes, h, w] pieces, or one element for
         a constant. Views are made here once, so running costs only the arithmetic. Raises
@@ -101,7 +104,8 @@ class Bound:
                 for part in tensor.parts():
                     memory.check(tensor, part, tensor.block(part))
         if loop is not None and apart:
-            self._rows = _bind_rows(memory, loop, inputs, out, tables)
+            bind_loop = _bind_planes if by_plane else _bind_rows
+            self._rows = bind_loop(memory, loop, inputs, out, tables)
         if self._rows is not None:
             return
         if gathered:
@@ -181,6 +185,29 @@ def _bind_rows(
     return run_rows(loop, [*arguments, *tables], replace(rows, at=np.stack(starts)))
 
 
+def _bind_planes(
+    memory: Memory,
+    loop: str,
+    inputs: tuple[Operand, ...],
+    out: Tensor,
+    tables: tuple[npt.NDArray[Any], ...],
+) -> Run | None:
+    """The same for a loop that takes planes and single elements; planes must be contiguous."""
+    n, c, h, w = out.shape
+    if not mode.HARDWARE or n * c > ROWS_MAX:
+        return None
+    words = memory.flat(Space.LOCAL).view(np.uint32)
+    starts, arguments = [planes_at(out).reshape(-1)], [words]
+    for operand in inputs:
+        if isinstance(operand, Constant):
+            starts.append(np.zeros_like(starts[0]))
+            arguments.append(_constant(operand))
+        else:
+            starts.append(planes_at(operand).reshape(-1))
+            arguments.append(words)
+    return run_rows(loop, [*arguments, *tables], Rows(np.stack(starts), h * w))
+
+
 def run_rows(loop: str, arguments: list[npt.NDArray[Any]], rows: Rows) -> Run:
     """A function that runs a loop of loops.elementwise over rows, in threads where they are many."""
     from firmware_sim.instructions.loops import elementwise as loops
@@ -220,6 +247,8 @@ def bind(
     out: Tensor,
     loop: str | None = None,
     tables: tuple[npt.NDArray[Any], ...] = (),
+    *,
+    by_plane: bool = False,
 ) -> Run:
     """A function that performs out = kernel(*inputs); see Bound."""
-    return Bound(memory, kernel, inputs, out, loop, tables).plan()
+    return Bound(memory, kernel, inputs, out, loop, tables, by_plane=by_plane).plan()

@@ -68,10 +68,11 @@ def _one_result(
     add: bool,
     loop: str | None = None,
     loop_adding: str | None = None,
+    by_plane: bool = False,
 ) -> Semantics:
     """res0 = function(*inputs), plus the old res0 where opt_res_add is set and `add` says it counts.
 
-    loop, loop_adding: the compiled twins without and with that addition.
+    loop, loop_adding: the compiled twins without and with that addition; by_plane: see elementwise.Bound.
     """
 
     def adds(row: Row) -> bool:
@@ -93,8 +94,9 @@ def _one_result(
         assert isinstance(out, Tensor)
         _check(every)
         if adds(row):
-            return elementwise.bind(memory, on_floats(function_and_add), (*found, out), out, loop_adding)
-        return elementwise.bind(memory, on_floats(function), tuple(found), out, loop)
+            kernel, inputs_and_old = on_floats(function_and_add), (*found, out)
+            return elementwise.bind(memory, kernel, inputs_and_old, out, loop_adding, by_plane=by_plane)
+        return elementwise.bind(memory, on_floats(function), tuple(found), out, loop, by_plane=by_plane)
 
     return Semantics(operands, cycles, bind)
 
@@ -236,21 +238,29 @@ INSTRUCTIONS = (
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.MAC),
         "opd0 * opd2 + opd1 (+ old with opt_res_add), opd1 and opd2 per channel, fp32, aligned",
-        _one_result(_linear_inputs, scale_bias, 4, add=True, loop="scale_bias", loop_adding="scale_bias_add"),
+        _one_result(
+            _linear_inputs,
+            scale_bias,
+            4,
+            add=True,
+            loop="scale_bias",
+            loop_adding="scale_bias_add",
+            by_plane=True,
+        ),
     ),
     Instruction(
         "md_linear.square_sum",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.SQUARE_SUM),
         "(opd0 + opd1)**2, opd1 per channel, fp32, aligned",
-        _one_result(_square_inputs, square_sum, 4, add=False, loop="square_sum"),
+        _one_result(_square_inputs, square_sum, 4, add=False, loop="square_sum", by_plane=True),
     ),
     Instruction(
         "md_linear.square_diff",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.SQUARE_DIFF),
         "(opd0 - opd1)**2, opd1 per channel, fp32, aligned",
-        _one_result(_square_inputs, square_diff, 4, add=False, loop="square_diff"),
+        _one_result(_square_inputs, square_diff, 4, add=False, loop="square_diff", by_plane=True),
     ),
     Instruction(
         "md_cmp.max",

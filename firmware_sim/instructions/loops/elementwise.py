@@ -218,15 +218,16 @@ def multiply_add(out, x, y, _old, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def scale_bias(out, x, bias, scale, at, width):  # type: ignore[no-untyped-def]
+    """One element of bias and of scale for each row, as in the next three of their second operands."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
+        b, c = _float(bias[at[2, row]]), _float(scale[at[3, row]])
         for s in range(0, width, _BLOCK):
             m = min(_BLOCK, width - s)
-            a, b = _row(x, at[1, row] + s, m), _row(bias, at[2, row] + s, m)
-            c = _row(scale, at[3, row] + s, m)
+            a = _row(x, at[1, row] + s, m)
             for i in range(m):
-                product = _float(a[i]) * _float(c[i])
-                results[i] = _bits(product + _float(b[i]))
+                product = _float(a[i]) * c
+                results[i] = _bits(product + b)
             write(out, at[0, row] + s, results, 0, m)
 
 
@@ -235,12 +236,12 @@ def scale_bias_add(out, x, bias, scale, _old, at, width):  # type: ignore[no-unt
     """The last operand is the old result, read as `r`."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
+        b, c = _float(bias[at[2, row]]), _float(scale[at[3, row]])
         for s in range(0, width, _BLOCK):
             m = min(_BLOCK, width - s)
-            r, a, b = _row(out, at[0, row] + s, m), _row(x, at[1, row] + s, m), _row(bias, at[2, row] + s, m)
-            c = _row(scale, at[3, row] + s, m)
+            r, a = _row(out, at[0, row] + s, m), _row(x, at[1, row] + s, m)
             for i in range(m):
-                results[i] = _bits((_float(a[i]) * _float(c[i]) + _float(b[i])) + _float(r[i]))
+                results[i] = _bits((_float(a[i]) * c + b) + _float(r[i]))
             write(out, at[0, row] + s, results, 0, m)
 
 
@@ -248,11 +249,12 @@ def scale_bias_add(out, x, bias, scale, _old, at, width):  # type: ignore[no-unt
 def square_sum(out, x, y, at, width):  # type: ignore[no-untyped-def]
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
+        b = _float(y[at[2, row]])
         for s in range(0, width, _BLOCK):
             m = min(_BLOCK, width - s)
-            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            a = _row(x, at[1, row] + s, m)
             for i in range(m):
-                total = _float(a[i]) + _float(b[i])
+                total = _float(a[i]) + b
                 results[i] = _bits(total * total)
             write(out, at[0, row] + s, results, 0, m)
 
@@ -261,11 +263,12 @@ def square_sum(out, x, y, at, width):  # type: ignore[no-untyped-def]
 def square_diff(out, x, y, at, width):  # type: ignore[no-untyped-def]
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
+        b = _float(y[at[2, row]])
         for s in range(0, width, _BLOCK):
             m = min(_BLOCK, width - s)
-            a, b = _row(x, at[1, row] + s, m), _row(y, at[2, row] + s, m)
+            a = _row(x, at[1, row] + s, m)
             for i in range(m):
-                total = _float(a[i]) - _float(b[i])
+                total = _float(a[i]) - b
                 results[i] = _bits(total * total)
             write(out, at[0, row] + s, results, 0, m)
 
