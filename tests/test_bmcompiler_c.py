@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from tests.bmcompiler_cases import Net, nets
 from tests.firmware_harness import SDK, compilers
 from tests.workspaces import environment
 from user_layers.bmcompiler import create_bmcompiler_dir, finish_bmcompiler
+from user_layers.bmcompiler.c_source import headers
 from user_layers.bmcompiler.calls import (
     FLOAT,
     FUNCTIONS,
@@ -120,6 +122,37 @@ def test_the_same_calls_give_the_same_files(tmp_path: Path, monkeypatch: pytest.
     for name in ("compilation.bmodel", "input_ref_data.dat", "output_ref_data.dat"):
         made = [(tmp_path / of / name).read_bytes() for of in ("from_c", "from_python")]
         assert made[0] == made[1], name
+
+
+# Parameters of a few functions in the vendor's headers: i int, f float, pointers to const in capitals, S text,
+# P p_bmcpl, * several of them.
+PROTOTYPES = {
+    "add_conv_layer": "P I i S I i S S F F i i i i i i i i i i i i",
+    "add_pooling_layer": "P I i S i I* I S* i i i i i i i i i i i i S F",
+    "add_fc_layer": "P I i S I i S S i i F F i i",
+    "add_scale_layer": "P i I* I S* I i S S F F i i i",
+    "add_binary_layer_v2": "P S I i i F S I i i F S i",
+    "add_const_binary_layer": "P S I i f S i i",
+    "add_expand_dims_layer": "P S I i i S",
+    "add_topk_layer": "P I i S i i I* I S*",
+    "add_batch_matmul_layer": "P S I i i F S I i i F S",
+    "add_select_layer": "P S S i f S i f S I i",
+    "add_stride_slice_layer_v2": "P S I i S I I I i i i i i i",
+    "add_lrn_layer": "P I i S I i S f i f f",
+    "finish_bmcompiler": "P",
+    "__bmcompile_opt": "P S i",
+}
+
+
+def test_prototypes() -> None:
+    codes = {"void *": "P", "int ": "i", "float ": "f", "const char *": "S", "const int *": "I"}
+    codes |= {"const float *": "F", "const char *const *": "S*", "const int *const *": "I*"}
+    text = " ".join(headers("")["bmcompiler_if.h"].split())
+    for name, wanted in PROTOTYPES.items():
+        found = re.search(rf"void {name}\(([^)]*)\);", text)
+        assert found is not None, name
+        kinds = [re.sub(r"\w+$", "", parameter) for parameter in found[1].split(", ")]
+        assert " ".join(codes[kind] for kind in kinds) == wanted, name
 
 
 # ---- compiling and ending ----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -37,17 +38,23 @@ def test_both_modes(ws: Workspace, mode: str, folder: str, runs: int) -> None:
     assert "+++ The network[tpulayer] stage[0] cmp success +++" in said
 
 
+def test_the_library_knows_the_workspace_that_it_is_installed_in(ws: Workspace, tmp_path: Path) -> None:
+    """In another folder; the firmware to run it with is told by name there."""
+    done = run(ws, "0", cwd=tmp_path, BMRUNTIME_FIRMWARE_PATH=str(ws.firmware))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "tpulayer_static" / "compilation.bmodel").exists()
+
+
 def test_its_words(ws: Workspace) -> None:
     done = run(ws, "2")
     assert done.returncode == 2 and "usage: test_tpu_layer_cpp 0|1" in done.stderr
 
 
-def run(ws: Workspace, *words: str) -> subprocess.CompletedProcess[str]:
-    program = ws.install_dir / "test" / DEMO_PROGRAM.stem
+def run(ws: Workspace, *words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [program, *words],
-        cwd=ws.root,
-        env=environment(),
+        [ws.install_dir / "test" / DEMO_PROGRAM.stem, *words],
+        cwd=cwd or ws.root,
+        env=environment(**env),
         capture_output=True,
         text=True,
         timeout=60,

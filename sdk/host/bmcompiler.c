@@ -15,6 +15,7 @@
 #define LIBRARY "bmcompiler"
 #define NO_ARRAY 0xFFFFFFFFu
 #define LARGEST 0x7FFFFFFF /* numbers in one array */
+#define SLACK 0x100000     /* the most by which a message is made larger than it must be */
 
 enum { OP_LIBRARY = 64, OP_CALL, OP_TENSOR_BYTES }; /* server.py */
 
@@ -53,7 +54,8 @@ message message_begin(const char *function) { return (message){.function = funct
 static void put(message *m, const void *data, size_t size) {
     if (m->wrong != NULL) return;
     if (m->size + size > m->room) {
-        size_t room = (m->size + size) * 2;
+        const size_t needed = m->size + size;
+        const size_t room = needed + (needed < SLACK ? needed : SLACK);
         char *larger = realloc(m->data, room);
         if (larger == NULL) {
             m->wrong = "out of memory";
