@@ -27,7 +27,7 @@ from user_layers.runtime.reference_data import save_npz
 Array = npt.NDArray[np.generic]
 _NAME, _, VERSION = PACKAGE.partition("==")
 _SITE = "lib/python3.10/site-packages"
-_COMPILE_SECONDS, _RUN_SECONDS, _INSTALL_SECONDS = 240, 120, 1800
+_COMPILE_SECONDS, _RUN_SECONDS, _INSTALL_SECONDS = 240, 600, 1800
 # The importer wants a package of 800 MB for one call, tensor(x).numpy().
 _STAND_IN = '''"""Stands in for PyTorch, of which the importer needs tensor(x).numpy() only."""
 import numpy as np
@@ -127,17 +127,20 @@ class Toolchain:
         env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         env["PATH"] = os.pathsep.join((str(self._home / "bin"), env.get("PATH", "")))
         env["PYTHONPATH"] = str(self._home / "stand_in")
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired:
+            raise Refused(f"{Path(command[0]).name} was not done after {seconds:.0f} s") from None
         if done.returncode:
             lines = done.stdout.strip().splitlines()
             wrong = [line for line in lines if "ASSERT" in line or "FATAL" in line or "rror" in line]

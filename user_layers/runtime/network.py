@@ -18,7 +18,8 @@ Inputs = Mapping[str, Array] | Sequence[Array]
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output: value = scale * (stored - zero_point) for quantised ones."""
+    """An input or output. In the vendor's quantised nets an input stores value * scale + zero_point, and an
+    output's value is scale * (stored - zero_point)."""
 
     name: str
     dtype: DType
