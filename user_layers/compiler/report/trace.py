@@ -95,28 +95,25 @@ def trace(net: Net, program: Program, nodes: Sequence[int]) -> list[Origin]:
             calls[k] += 1
             writer.update((t.tensor.addr, (s, i)) for i, t in _local(program, step.outputs))
         elif step.opcode == StepOp.STORE:
-            maker = writer.get(program.tensors[step.inputs[0]].tensor.addr)
-            if maker is not None:
-                origin, output = origins[maker[0]], maker[1]
-                assert origin.node is not None
-                origins[s] = Origin(origin.node, origin.piece, net.nodes[origin.node].outputs[output])
+            maker, i = writer[program.tensors[step.inputs[0]].tensor.addr]
+            origins[s] = _moves(net, origins[maker], i, made=True)
     reader: dict[tuple[TensorKind, int], tuple[int, int]] = {}  # place -> step and input of the next reader
-    following: Origin | None = None
     for s, step in reversed(list(enumerate(program.steps))):
         if _is_layer(step):
-            following = origins[s]
             for t in step.outputs:
                 reader.pop(_place(program.tensors[t]), None)
             reader.update((_place(program.tensors[t]), (s, i)) for i, t in enumerate(step.inputs))
         elif step.opcode in (StepOp.LOAD, StepOp.COPY):
-            found = reader.pop(_place(program.tensors[step.outputs[0]]), None)
-            if found is not None:
-                origin = origins[found[0]]
-                assert origin.node is not None
-                origins[s] = Origin(origin.node, origin.piece, net.nodes[origin.node].inputs[found[1]])
-            elif following is not None:
-                origins[s] = following
+            taker, i = reader.pop(_place(program.tensors[step.outputs[0]]))
+            origins[s] = _moves(net, origins[taker], i, made=False)
     return origins
+
+
+def _moves(net: Net, layer: Origin, i: int, *, made: bool) -> Origin:
+    """The origin of a step that moves output (made) or input i of a layer's call."""
+    assert layer.node is not None
+    node = net.nodes[layer.node]
+    return Origin(layer.node, layer.piece, (node.outputs if made else node.inputs)[i])
 
 
 def areas(net: Net, program: Program, origins: Sequence[Origin]) -> list[Area]:
