@@ -221,3 +221,17 @@ def test_stages_that_do_not_fit_together(toolkit: Toolkit, tmp_path: Path) -> No
     with pytest.raises(ModelError, match="the same input shapes"):
         save(tmp_path / "a.bmodel", combine_stages([nets[0], nets[0]]))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_replaced_as_a_whole(toolkit: Toolkit, tmp_path: Path) -> None:
+    graph = staged(toolkit, (1, 3, 4, 4))
+    graph.compile(directory=tmp_path, report=True)
+    assert (tmp_path / "report.json").exists()
+    graph.compile(directory=tmp_path)
+    names = {p.name for p in tmp_path.iterdir()}
+    assert names == {"compilation.bmodel", "input_ref_data.dat", "output_ref_data.dat"}
+    (tmp_path / BMODEL).unlink()
+    (tmp_path / BMODEL).mkdir()  # cannot be replaced by a file
+    with pytest.raises(UsageError, match="cannot write"):
+        graph.compile(directory=tmp_path)
+    assert not [p for p in tmp_path.iterdir() if p.name.endswith(".tmp")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -17,6 +18,24 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_together(folder: Path, files: Mapping[str, bytes | str], gone: Iterable[str] = ()) -> None:
+    """Put files in a folder: all are written aside before the first takes its place, then those named in
+    `gone` are removed. OSError when that fails; up to the first replacement nothing has changed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made: dict[Path, Path] = {}
+    try:
+        for name, data in files.items():
+            made[folder / name] = _temporary(folder / name)
+            made[folder / name].write_bytes(data.encode() if isinstance(data, str) else data)
+        for path, temporary in made.items():
+            os.replace(temporary, path)
+        for name in gone:
+            (folder / name).unlink(missing_ok=True)
+    finally:
+        for temporary in made.values():
+            temporary.unlink(missing_ok=True)
 
 
 def write_if_changed(path: Path, data: bytes | str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from firmware_sim.errors import UsageError
 from user_layers.compiler.report import NetReport
 from user_layers.compiler.result import CompiledNet
-from user_layers.files import write_atomic
+from user_layers.files import write_together
 
 BMODEL = "compilation.bmodel"
 INPUT_REFERENCE = "input_ref_data.dat"
@@ -30,8 +30,9 @@ class References:
 def write_directory(directory: Path, nets: Sequence[CompiledNet], references: Sequence[References]) -> None:
     """Write compilation.bmodel, input_ref_data.dat and output_ref_data.dat, replacing older ones.
 
-    Of nets that were compiled with a report also report.txt, report.json and local_memory.svg. Other files
-    stay; nothing is written before all of it is ready. Errors: UsageError when the folder cannot be written.
+    Of nets that were compiled with a report also report.txt, report.json and local_memory.svg; otherwise an
+    older report is removed. Other files stay; nothing is replaced before all of it is written. Errors:
+    UsageError when the folder cannot be written.
     """
     from user_layers.bmodel import write
 
@@ -43,9 +44,9 @@ def write_directory(directory: Path, nets: Sequence[CompiledNet], references: Se
     reports = [NetReport(net.name, net.report) for net in nets if net.report]
     if reports:
         files |= report_files(reports)
+    stale = [] if reports else [REPORT_TEXT, REPORT_JSON, REPORT_PICTURE]
     try:
-        for name, data in files.items():
-            write_atomic(directory / name, data)
+        write_together(directory, files, stale)
     except OSError as e:
         raise UsageError(
             f"cannot write {e.filename or directory}: {e.strerror}", hint="give another directory"
