@@ -352,6 +352,9 @@ def batches(n: int) -> Net:
 def ranking() -> Net:
     x = random(3, 4, 2, 2)
     net = Net("ranking", {"x": x})
+    right = random(4, 2, 3)
+    net.add("add_batch_matmul_layer", "x", *s(x), 0, None, None, *s(right), 1, right, "other")
+    net.want(other=x @ right)
     top = -np.sort(-x, 1)[:, :2]
     places = np.argsort(-x, 1)[:, :2].astype(np.int32)
     net.add("add_topk_layer", *s(x), "x", 2, 1, [top.shape] * 2, [4, 4], ["top", "places"])

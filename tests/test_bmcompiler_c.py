@@ -124,7 +124,7 @@ def test_the_same_calls_give_the_same_files(tmp_path: Path, monkeypatch: pytest.
         assert made[0] == made[1], name
 
 
-# Parameters of a few functions in the vendor's headers: i int, f float, pointers to const in capitals, S text,
+# Parameters of a few functions in the vendor's headers: i int, f float, capitals pointers to const, S text,
 # P p_bmcpl, * several of them.
 PROTOTYPES = {
     "add_conv_layer": "P I i S I i S S F F i i i i i i i i i i i i",

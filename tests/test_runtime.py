@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import DeviceError, ModelError, UsageError
 from firmware_sim.firmware import FirmwareLayer
-from firmware_sim.isa.layout import GDMA
+from firmware_sim.isa.codes import OtherEngine, Task
+from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup, DType, StoreMode, TensorRecord
 from tests.bmodel_samples import (
     COEFF,
@@ -34,7 +35,7 @@ from user_layers.bmodel.model import CpuLayer, Net, Stage
 from user_layers.compiler.result import CompiledNet, LayerUse
 from user_layers.runtime import BModelRuntime
 from user_layers.runtime.device_api import Array
-from user_layers.runtime.relocate import Region, relocate_stream
+from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream
 
 CONSTANTS = np.frombuffer(COEFF, np.float32).reshape(2, 4)
 
@@ -379,6 +380,34 @@ def _copy(direction: int, source: int, target: int) -> bytes:
         dst_start_addr_l32=target & 0xFFFF_FFFF,
         dst_start_addr_h8=target >> 32,
     )
+
+
+@pytest.mark.parametrize(("indices", "counted"), [(0, 0), (1, 0), (1, 1)])
+def test_sorts_are_relocated(indices: int, counted: int) -> None:
+    """In a BD stream among other commands; unused addresses, and those of other commands, stay."""
+
+    def sort(base: int, given: int, made: int) -> bytes:
+        (source, given, target, made) = (base + 0x10, given + 0x20, base + 0x30, made + 0x40)
+        fields = {"opd0_addr": source, "opd1_addr": given, "res0_addr": target, "res1_addr": made}
+        high = {"opd0_n": source, "opd1_n": given, "res0_n": target, "opd0_c": made}
+        low = {name: value & 0xFFFF_FFFF for name, value in fields.items()}
+        task = {"tsk_typ": Task.OTHER_ENGINE, "tsk_eu_typ": OtherEngine.SORT}
+        options = {"opt_res_add": indices, "opt_left_tran": counted}
+        return BD.encode(**task, **options, **low, **{name: value >> 32 for name, value in high.items()})
+
+    other = BD.encode(tsk_typ=Task.ARITHMETIC, opd0_addr=OLD[0] & 0xFFFF_FFFF, opd0_n=OLD[0] >> 32)
+    regions = [Region("context", OLD[0], 0x1000, 0x2_0000_8000)]
+    moved = (0x2_0000_8000, OLD[0] if counted or not indices else 0x2_0000_8000)
+    expected = sort(*moved, 0x2_0000_8000 if indices else OLD[0])
+    assert (
+        relocate_sorts(other + sort(OLD[0], OLD[0], OLD[0]) + other, regions, "here")
+        == other + expected + other
+    )
+    with pytest.raises(ModelError, match=r"here: opd0_addr of BD command 2, 0x105200010, is outside"):
+        relocate_sorts(other + sort(OLD[1], OLD[1], OLD[1]), regions, "here")
+    constants = [Region("constants", OLD[0], 0x1000, 0x2_0000_8000, writable=False)]
+    with pytest.raises(ModelError, match=r"here: BD command 1 writes to 0x105100030 in constants"):
+        relocate_sorts(sort(OLD[0], OLD[0], OLD[0]), constants, "here")
 
 
 def test_relocation_names_the_command() -> None:

@@ -17,7 +17,7 @@ from user_layers.bmodel.model import SubNet, Tensor
 from user_layers.runtime.cpu import CpuModel
 from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.memory import Memory
-from user_layers.runtime.relocate import Region, relocate_stream
+from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream
 from user_layers.runtime.store_mode import batches_together, interleave, separate, stored_shape
 
 
@@ -90,8 +90,9 @@ def _upload(
     placed = []
     for i, group in enumerate(groups):
         gdma = relocate_stream(group.gdma, regions, f"{where} group {i}")
-        placed.append((len(streams), len(streams) + len(group.bd), group))
-        streams += group.bd + gdma
+        bd = relocate_sorts(group.bd, regions, f"{where} group {i}")
+        placed.append((len(streams), len(streams) + len(bd), group))
+        streams += bd + gdma
     base = memory.store(bytes(streams))
     return [StreamGroup(base + bd, base + gdma, g.bd_num, g.gdma_num) for bd, gdma, g in placed]
 
