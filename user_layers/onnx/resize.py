@@ -65,6 +65,14 @@ class Resize:
         first: Array = indices[0]
         return first if indices.shape[0] == 1 and bool((weights == 1).all()) else None
 
+    def repeats(self) -> int | None:
+        """How often each element comes, one after the other, where that is all; else None."""
+        gathered = self.gathered()
+        times, rest = divmod(self.length, self.extent)
+        if gathered is None or rest or not np.array_equal(gathered, np.arange(self.length) // times):
+            return None
+        return times
+
     # ---- where the elements lie ----
 
     @property
