@@ -23,10 +23,12 @@ from user_layers.bmcompiler import (
     __compile_with_result_check,
     add_const_binary_layer,
     add_expand_dims_layer,
+    add_layer_name,
     add_tpu_layer,
     create_bmcompiler,
     create_bmcompiler_dir,
     finish_bmcompiler,
+    get_max_layer_id,
 )
 from user_layers.bmodel import read
 
@@ -127,6 +129,25 @@ def test_one_input_has_one_shape(tmp_path: Path) -> None:
     double(p, "x", "y")
     with pytest.raises(UsageError, match=r"'x' is \[1, 3, 4, 5\] float32 .* \[60\] float32 here"):
         add_const_binary_layer(p, "x", [60], 1, 1.0, "z", BINARY_ADD, 0)
+
+
+def test_names_of_layers(tmp_path: Path) -> None:
+    p = compiler(tmp_path)
+    assert get_max_layer_id(p) == -1
+    double(p, "x", "y")
+    double(p, "y", "z")
+    assert get_max_layer_id(p) == 1
+    add_layer_name(p, 1, "second")
+    add_layer_name(p, 1, "last")
+    assert [node.name for node in p.graph.nodes] == ["double_0", "last"]
+    for layer, name, words in (
+        (2, "x", "layer_id is 2"),
+        (-1, "x", "-1"),
+        (0, "last", "another layer"),
+        (0, "", ""),
+    ):
+        with pytest.raises(UsageError, match=f"^add_layer_name: .*{words}"):
+            add_layer_name(p, layer, name)
 
 
 def test_the_order_of_calls(tmp_path: Path) -> None:

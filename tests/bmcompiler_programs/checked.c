@@ -7,7 +7,9 @@ int main(void) {
     fill();
     void *p = create_bmcompiler("BM1684");
     CHECK(p != NULL);
+    CHECK(get_max_layer_id(p) == -1);
     add_double(p, "x", "y");
+    CHECK(get_max_layer_id(p) == 0);
     compile_with_result_check(p, in, ins, 1, out, outs, 1, "fixed");
     add_double(p, "x", "y");
     compile_ir_with_result_check(p, in, ins, 1, out, outs, 1, "free");

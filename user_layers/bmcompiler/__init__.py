@@ -82,6 +82,7 @@ from user_layers.bmcompiler.custom import (
 from user_layers.bmcompiler.movement import (
     add_coeff_layer,
     add_concat_layer,
+    add_const_data_layer,
     add_crop_layer,
     add_dropout_layer,
     add_expand_layer,
@@ -118,6 +119,7 @@ from user_layers.bmcompiler.session import (
     __bmcompile_opt,
     __compile_ir_with_result_check,
     __compile_with_result_check,
+    add_layer_name,
     compile_ir_with_result_check,
     compile_with_result_check,
     create_bmcompiler,
@@ -125,6 +127,7 @@ from user_layers.bmcompiler.session import (
     delete_bmcompiler,
     finish_bmcompiler,
     finish_bmcompiler_data,
+    get_max_layer_id,
 )
 from user_layers.bmcompiler.shapes import (
     add_expand_dims_layer,
@@ -214,6 +217,7 @@ __all__ = [
     "add_coeff_layer",
     "add_concat_layer",
     "add_const_binary_layer",
+    "add_const_data_layer",
     "add_conv_layer",
     "add_conv_layer_v2",
     "add_crop_layer",
@@ -232,6 +236,7 @@ __all__ = [
     "add_identity_layer",
     "add_interp_layer",
     "add_interp_layer_v2",
+    "add_layer_name",
     "add_log_softmax_layer",
     "add_lrn_layer",
     "add_normalize_layer",
@@ -271,4 +276,5 @@ __all__ = [
     "delete_bmcompiler",
     "finish_bmcompiler",
     "finish_bmcompiler_data",
+    "get_max_layer_id",
 ]

@@ -376,6 +376,19 @@ def add_coeff_layer(
 
 
 @vendor
+def add_const_data_layer(
+    p_bmcpl: BMCompiler,
+    input_name: str | None,
+    output_name: str,
+    shape: Annotated[Sequence[int], Ints("dims")],
+    data: Annotated[ArrayLike, Floats("prod(shape)")],
+    dims: int,
+) -> None:
+    """A constant tensor, fp32, called output_name; input_name is not needed here."""
+    p_bmcpl.graph.add_const(output_name, np.asarray(data, np.float32).reshape(tuple(shape)))
+
+
+@vendor
 def add_output_layer_v2(p_bmcpl: BMCompiler, name: str) -> None:
     """Make a layer's output an output of the net; without such calls all that no layer uses are."""
     p_bmcpl.graph.add_output(name)

@@ -107,7 +107,9 @@ class _Server:
             self._compiler = function.call(**arguments, toolkit=self._toolkit)
             return 0, b""
         result = function.call(**arguments)
-        return (int(result), b"") if isinstance(result, int) else (0, result or b"")
+        if isinstance(result, int):
+            return result & 0xFFFF_FFFF_FFFF_FFFF, b""  # an int in C
+        return 0, result or b""
 
     def _argument(self, parameter: Parameter, reader: _Reader, before: dict[str, Any]) -> Any:
         import numpy as np

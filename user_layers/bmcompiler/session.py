@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from firmware_sim.errors import UsageError
 from firmware_sim.wire import DType
 from user_layers.bmcompiler.calls import Arrays, Result, Texts, vendor, vendor_last
 from user_layers.graph import Graph
-from user_layers.graph.nodes import check_dtype, check_shape
+from user_layers.graph.nodes import check_dtype, check_name, check_shape
 from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -183,6 +184,26 @@ def delete_bmcompiler(p_bmcpl: BMCompiler) -> None:
     """End the compiler without writing anything."""
     p_bmcpl.finished = True
     p_bmcpl.toolkit.close()
+
+
+@vendor
+def get_max_layer_id(p_bmcpl: BMCompiler) -> int:
+    """The number of the layer added last to the net under construction, from 0; -1 without layers.
+
+    A function may add several layers. In C also -1 where the call fails.
+    """
+    return len(p_bmcpl.graph.nodes) - 1
+
+
+@vendor
+def add_layer_name(p_bmcpl: BMCompiler, layer_id: int, layer_name: str) -> None:
+    """A name for a layer, by its number (see get_max_layer_id); logs and reports call it so."""
+    nodes = p_bmcpl.graph.nodes
+    if not 0 <= layer_id < len(nodes):
+        raise UsageError(f"layer_id is {layer_id}; the layers are 0 to {len(nodes) - 1}")
+    if any(node.name == layer_name for i, node in enumerate(nodes) if i != layer_id):
+        raise UsageError(f"layer_name: another layer is called {layer_name!r}")
+    nodes[layer_id] = replace(nodes[layer_id], name=check_name(layer_name, "layer_name"))
 
 
 @vendor
