@@ -5,6 +5,7 @@
  * each of its rows: it is for few rows. The convolution with a 1 x 1 kernel, whose weights are the left matrix and
  * whose picture is the right one (its rows are channels), spreads rows over the lanes and columns over the units of a
  * lane, and takes two summands at a time. */
+#include "bm_layer_move.h"
 #include "bm_layer_product.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
@@ -19,8 +20,8 @@
 #define HALF_WORDS 65536 /* 32-bit words of a lane that the buffers of one turn take */
 
 /* Inputs: left, right, and optionally one number per column of the result that is added (a Gemm's C of another
- * shape is a following addition). Operands that are stored transposed are loaded element by element, which is
- * slow, unless they are constants: those the descriptor turns. A constant right matrix for few rows it prepares as
+ * shape is a following addition). Constants that are stored transposed the descriptor turns, others are turned in DDR
+ * before anything else. A constant right matrix for few rows it prepares as
  * blocks of PRODUCT_BLOCK columns, each with its rows one after the other, the last block narrower where n asks for it;
  * its type is BMNET_COEFF_NEURON then, and its shape still [k, n]. */
 __BM_PARAM__(TPU_MATMUL)
@@ -128,7 +129,7 @@ typedef struct {
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-/* Both operands' matrices lie one after another, as those of the result do, none turned. */
+/* Both operands' matrices lie one after another, as those of the result do. */
 static bool dense(const product *p) {
     unsigned long long left = (unsigned long long)p->m * (unsigned long long)p->k;
     unsigned long long right = (unsigned long long)p->k * (unsigned long long)p->n;
@@ -137,7 +138,7 @@ static bool dense(const product *p) {
         left *= (unsigned long long)p->batch[d];
         right *= (unsigned long long)p->batch[d];
     }
-    return !p->left_turned && !p->right_turned;
+    return true;
 }
 
 static int even(int k) { return (k + 1) / 2 * 2; }
@@ -177,7 +178,7 @@ static void plan(job *j) {
     bool one_right = true;
     for (int d = 0; d < p->batch_dims; d++) one_right &= p->right_step[d] == 0;
     const unsigned long long all = p->batches * (unsigned long long)p->m;
-    if (one_right && !p->left_turned && all <= 0x7fffffff) {
+    if (one_right && all <= 0x7fffffff) {
         /* All batches multiply one matrix: their rows are rows of one product (none is repeated then). */
         p->m = (int)all;
         p->batches = 1;
@@ -236,11 +237,11 @@ static void prepare(const job *j, share *s, const share *before) {
         right += at * p->right_step[d];
     }
     const unsigned long long m = (unsigned long long)s->m, n = (unsigned long long)s->n, k = (unsigned long long)s->k;
-    left += p->left_turned ? k * (unsigned long long)p->m + m : m * (unsigned long long)p->k + k;
+    left += m * (unsigned long long)p->k + k;
     if (p->blocks)
         right = n * (unsigned long long)p->k + k * (unsigned long long)least(p->n - s->n, PRODUCT_BLOCK);
     else
-        right += p->right_turned ? n * (unsigned long long)p->k + k : k * (unsigned long long)p->n + n;
+        right += k * (unsigned long long)p->n + n;
     s->left = j->left + 4 * left;
     s->right = j->right + 4 * right;
     s->loads_left = before == NULL || s->left != before->left || s->rows != before->rows ||
@@ -275,22 +276,6 @@ static int width_of(const job *j, const share *s) {
     return least(s->columns, width);
 }
 
-/* Element [r, c] from source[c * step + r]. */
-static void load_turned(local_addr_t target, unsigned long long source, int rows, int columns, int width, int step) {
-    const dim4 to = {32, 32, 1, 1}, from = {1, width * step, step, 1};
-    const int whole = columns / width, rest = columns % width;
-    if (whole > 0) {
-        const dim4 shape = {rows, whole, width, 1};
-        okk_gdma_32bit_cpy_S2L(target, source, &shape, &to, &from);
-    }
-    if (rest > 0) {
-        const dim4 shape = {rows, 1, rest, 1};
-        okk_gdma_32bit_cpy_S2L(target + (local_addr_t)whole * okk_local_mem_size_per_npu(),
-                               source + 4ull * (unsigned long long)(whole * width) * (unsigned long long)step, &shape,
-                               &to, &from);
-    }
-}
-
 /* Rows of a block lie in a channel as they do in DDR: one run to each channel. */
 static void load_blocks(const job *j, local_addr_t target, const share *s) {
     const product *p = &j->p;
@@ -316,25 +301,15 @@ static void load_channels(const job *j, const share *s) {
     const local_addr_t left = j->left_buffer[s->left_at];
     if (s->loads_left) {
         const int wide = even(s->sums);
-        const dim4 to = {slots(s->rows) * wide, wide, 1, 1}, shape = {s->count, s->rows, s->sums, 1};
-        const dim4 turned = {p->m * p->k, 1, p->m, 1}, beside = {s->count, s->rows, 1, 1};
+        const dim4 to = {slots(s->rows) * wide, wide, 1, 1}, beside = {s->count, s->rows, 1, 1};
         const dim4 line = {s->count, s->rows, 1, s->sums}, plain = {p->m * p->k, p->k, p->k, 1};
         if (wide > s->sums)
             okk_gdma_32bit_set_C_local(left + 4u * (local_addr_t)s->sums, (x32){.u32 = 0}, &beside, &to);
-        if (p->left_turned)
-            okk_gdma_32bit_cpy_S2L(left, s->left, &shape, &to, &turned);
-        else
-            okk_gdma_32bit_cpy_S2L(left, s->left, &line, &to, &plain);
+        okk_gdma_32bit_cpy_S2L(left, s->left, &line, &to, &plain);
     }
     if (s->loads_right) {
-        const int wide = line_of(s->columns);
-        const dim4 to = {slots(s->sums) * wide, wide, 1, 1}, shape = {s->count, s->sums, s->columns, 1};
-        const dim4 turned = {p->k * p->n, 1, p->k, 1}, line = {s->count, s->sums, 1, s->columns};
-        const dim4 plain = {p->k * p->n, p->n, p->n, 1};
-        if (p->right_turned)
-            okk_gdma_32bit_cpy_S2L(j->right_buffer[s->right_at], s->right, &shape, &to, &turned);
-        else
-            okk_gdma_32bit_cpy_S2L(j->right_buffer[s->right_at], s->right, &line, NULL, &plain);
+        const dim4 line = {s->count, s->sums, 1, s->columns}, plain = {p->k * p->n, p->n, p->n, 1};
+        okk_gdma_32bit_cpy_S2L(j->right_buffer[s->right_at], s->right, &line, NULL, &plain);
     }
     if (j->bias != 0 && s->last) {
         const dim4 shape = {1, LANES, 1, s->columns}, same = {0, 0, s->columns, 1};
@@ -367,18 +342,12 @@ static void load(const job *j, const share *s) {
     const product *p = &j->p;
     const local_addr_t left = j->left_buffer[s->left_at], right = j->right_buffer[s->right_at];
     if (s->loads_left) {
-        const int width = least(s->sums, LEFT_WIDTH);
-        if (p->left_turned)
-            load_turned(left, s->left, s->rows, s->sums, width, p->m);
-        else
-            okk_gdma_32bit_matrix_S2L(left, s->left, s->rows * s->count, s->sums, width, p->k);
+        okk_gdma_32bit_matrix_S2L(left, s->left, s->rows * s->count, s->sums, least(s->sums, LEFT_WIDTH), p->k);
     }
     if (s->loads_right) {
         const int width = width_of(j, s);
         if (p->blocks)
             load_blocks(j, right, s);
-        else if (p->right_turned)
-            load_turned(right, s->right, s->sums, s->columns, width, p->k);
         else
             okk_gdma_32bit_matrix_S2L(right, s->right, s->sums * s->count, s->columns, width, p->n);
     }
@@ -418,22 +387,42 @@ static void store(const job *j, const share *s) {
     }
 }
 
+/* The matrices of an operand, stored [columns, rows], turned one after the other to `target`. */
+static void turn(u64 target, const tpu_tensor_t *t, int rows, int columns) {
+    const long long size = (long long)rows * columns;
+    bm_move m = {.dims = 0};
+    bm_move_add(&m, t->elem_num / (int)size, size, size);
+    bm_move_add(&m, rows, columns, 1);
+    bm_move_add(&m, columns, 1, rows);
+    bm_move_run(target, t->addr, &m, 4);
+}
+
 __BM_GLOBAL__(TPU_MATMUL)
 int matmul_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                   const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
                   const int out_num) {
-    (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    (void)param_size, (void)buffer_size, (void)out_num;
     job j = {.left = in_tensors[0].addr, .right = in_tensors[1].addr, .out = out_tensors[0].addr};
     j.bias = in_num == 3 ? in_tensors[2].addr : 0;
     j.alpha = ((const tpu_matmul_param_t *)param)->alpha;
     const int code = product_of(param, in_tensors, &j.p);
     if (code != BM_LAYER_OK) return code;
+    okk_initialize();
+    u64 buffer = buffer_addr;
+    if (j.p.left_turned) {
+        turn(buffer, &in_tensors[0], j.p.m, j.p.k);
+        j.left = buffer;
+        buffer += 4ull * (unsigned int)in_tensors[0].elem_num;
+    }
+    if (j.p.right_turned) {
+        turn(buffer, &in_tensors[1], j.p.k, j.p.n);
+        j.right = buffer;
+    }
     plan(&j);
 
     /* While one share is computed, the next one's operands are loaded and a finished tile is stored. */
     share current = {0}, next = {0}, stored = {0};
     prepare(&j, &current, NULL);
-    okk_initialize();
     load(&j, &current);
     for (bool more = true, storing = false; more || storing;) {
         const bool computing = more;

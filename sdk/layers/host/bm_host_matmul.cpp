@@ -22,6 +22,16 @@ TENSOR_TYPE_T MatmulDescriptor::input_type(int in_idx) {
     return in_idx == 1 && in_blocks() ? BMNET_COEFF_NEURON : BMNET_COEFF;
 }
 
+// Operands that are not constants are turned in DDR.
+bm_size_t MatmulDescriptor::get_global_buffer_size() {
+    bm_size_t bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        const bmcompiler::GraphTensor &t = layer().inputs.at(static_cast<std::size_t>(i));
+        if (turned(i) && !bm_is_constant(t)) bytes += 4 * bm_elements(t.shape);
+    }
+    return bytes;
+}
+
 std::vector<int> MatmulDescriptor::prepared_shape(int in_idx) {
     if (in_idx > 1 || (!turned(in_idx) && !(in_idx == 1 && in_blocks()))) return {};
     bm_shape shape = layer().inputs.at(static_cast<std::size_t>(in_idx)).shape;
@@ -59,7 +69,5 @@ bool MatmulDescriptor::in_blocks() const {
     const auto &inputs = layer().inputs;
     if (inputs.size() < 2 || !bm_is_constant(inputs[1]) || inputs[1].shape.size() != 2) return false;
     const int k = inputs[1].shape[turned(1) ? 1 : 0], n = inputs[1].shape[turned(1) ? 0 : 1];
-    const bool apart = turned(0) && !bm_is_constant(inputs[0]); // the batches do not become rows of one product
-    const long long rows = apart ? inputs[0].shape.back() : static_cast<long long>(bm_elements(inputs[0].shape)) / k;
-    return !product_by_convolution(rows, n);
+    return !product_by_convolution(static_cast<long long>(bm_elements(inputs[0].shape)) / k, n);
 }
