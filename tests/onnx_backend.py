@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
+import os
 import re
 import sys
 import tempfile
@@ -189,7 +191,11 @@ def main() -> int:
     reasons: collections.Counter[str] = collections.Counter()
     failures: dict[str, str] = {}
     bad = []
-    with tempfile.TemporaryDirectory(), Toolkit() as toolkit:
+    with contextlib.ExitStack() as stack:
+        # outside any workspace: with the built-in layers as they are now
+        stack.callback(os.chdir, os.getcwd())
+        os.chdir(stack.enter_context(tempfile.TemporaryDirectory()))
+        toolkit = stack.enter_context(Toolkit())
         for family in given.family or FAMILIES:
             found = counts.setdefault(family, collections.Counter())
             floats = counts.setdefault(f"{family}, float32", collections.Counter())

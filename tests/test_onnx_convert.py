@@ -247,6 +247,39 @@ CASES = {
     "number of elements": Case(
         node("Size", "x", "n"), node("Cast", "n", "f", to=1), node("Div", "x f"), x={"x": (3, 4)}
     ),
+    "hyperbolic sine": Case(node("Sinh", "x"), x={"x": (5, 7)}),
+    "hyperbolic cosine": Case(node("Cosh", "x"), x={"x": (5, 7)}),
+    "its inverse": Case(node("Cosh", "x", "c"), node("Acosh", "c"), x={"x": (5, 7)}),
+    "hardmax": Case(node("Hardmax", "x", axis=1), x={"x": (3, 9, 4)}),
+    "hardmax, old": Case(node("Hardmax", "x", axis=1), x={"x": (3, 9)}, opset=11),
+    "divided by its norm": Case(node("LpNormalization", "x", axis=1, p=1), x={"x": (3, 9, 4)}),
+    "pool of powers": Case(
+        node("LpPool", "x", kernel_shape=[2, 3], strides=[1, 2], pads=[1, 0, 0, 1], p=3),
+        x={"x": (1, 3, 6, 7)},
+    ),
+    "pool of squares": Case(node("LpPool", "x", kernel_shape=[3]), x={"x": (1, 3, 6)}),
+    "pool of absolutes": Case(node("LpPool", "x", kernel_shape=[2, 2], p=1), x={"x": (1, 3, 6, 7)}),
+    "batch normalization, computed": Case(
+        node("Abs", "v", "w"),
+        node("BatchNormalization", "x s b m w"),
+        x={"x": (2, 3, 4, 5), "s": (3,), "b": (3,), "m": (3,), "v": (3,)},
+    ),
+    "loss": Case(
+        node("LogSoftmax", "x", "l", axis=1),
+        node("NegativeLogLikelihoodLoss", "l t w"),
+        x={"x": (2, 5, 3)},
+        c={"t": np.array([[1, 4, 0], [3, 3, 2]]), "w": np.abs(f32(5))},
+    ),
+    "loss without one class": Case(
+        node("NegativeLogLikelihoodLoss", "x t", ignore_index=3),
+        x={"x": (2, 5, 3)},
+        c={"t": np.array([[1, 4, 0], [3, 3, 2]])},
+    ),
+    "losses": Case(
+        node("SoftmaxCrossEntropyLoss", "x t", reduction="none", ignore_index=-1),
+        x={"x": (2, 5, 3)},
+        c={"t": np.array([[1, 4, 0], [3, -1, 2]])},
+    ),
     "lrn": Case(node("LRN", "x", size=3, alpha=0.5), x={"x": (2, 7, 4, 5)}),
     "layer normalization": Case(
         node("LayerNormalization", "x s b", axis=-2), x={"x": (3, 4, 5)}, c={"s": f32(4, 5), "b": f32(4, 5)}
@@ -418,5 +451,6 @@ def test_bad_shapes(word: str) -> None:
 def test_the_documentation_lists_every_operation() -> None:
     load_converters()
     text = (Path(__file__).parent.parent / "docs" / "onnx.md").read_text()
-    listed = set(re.findall(r"\w+", text.partition("Operations so far:")[2]))
+    section = text.partition("## Operations with layers\n\n")[2].partition("\n\n")[0]
+    listed = set(re.findall(r"\w+", section))
     assert listed == {op for op in CONVERTERS if op != AFFINE} | {"BatchNormalization"}

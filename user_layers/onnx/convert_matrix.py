@@ -60,10 +60,10 @@ def softmax(to: Lowering, node: Node) -> None:
     to.simple("TPU_SOFTMAX", node, [to.tensor(node.inputs[0])], param)
 
 
-_REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
+REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
 
 
-@converts(*(f"Reduce{name}" for name in _REDUCTIONS))
+@converts(*(f"Reduce{name}" for name in REDUCTIONS))
 def reduce(to: Lowering, node: Node) -> None:
     to.need_float(node.inputs[0])
     axes = _axes(to, node)
@@ -71,7 +71,7 @@ def reduce(to: Lowering, node: Node) -> None:
         to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
         return
     keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
-    param = {"kind": _REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(axes)}
+    param = {"kind": REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(axes)}
     fields = {"axes": [*axes, *[0] * (8 - len(axes))], "keep_dims": int(keep)}
     one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {**param, **fields})
 

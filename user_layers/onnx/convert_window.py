@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from user_layers.onnx.lower import Lowering, Unsupported, converts
@@ -36,7 +37,8 @@ class Window:
         return found | {"pad_top": top, "pad_left": left, "pad_bottom": bottom, "pad_right": right}
 
 
-def _window(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+def window_of(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+    """The windows of a node. Raises Unsupported for other than one or two spatial dimensions."""
     rank = len(extents)
     if rank not in (1, 2):
         raise Unsupported(f"{rank} spatial dimensions; layers have one or two")
@@ -71,7 +73,7 @@ def _window(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Wi
     )
 
 
-def _planes(to: Lowering, node: Node, name: str) -> str:
+def planes(to: Lowering, node: Node, name: str) -> str:
     """A tensor as [N, C, H, W]: of [N, C, W] with H = 1."""
     shape = to.shape(name)
     tensor = to.tensor(name)
@@ -90,7 +92,7 @@ def _kernels(to: Lowering, node: Node) -> str:
     return to.tensor(node.inputs[1])
 
 
-def _result(to: Lowering, node: Node, op: str, inputs: list[str], param: dict[str, int]) -> None:
+def result(to: Lowering, node: Node, op: str, inputs: list[str], param: Mapping[str, float]) -> None:
     """The layer, whose output loses its H again where the node has none."""
     shape = to.shape(node.outputs[0])
     if len(shape) != 3:
@@ -107,14 +109,20 @@ def conv(to: Lowering, node: Node) -> None:
     assert weights is not None
     groups = int(node.attributes.get("group", 1))
     shape = to.shape(node.inputs[0])
-    window = _window(node, shape[2:], weights.shape[2:])
+    window = window_of(node, shape[2:], weights.shape[2:])
     inputs = [
-        _planes(to, node, node.inputs[0]),
+        planes(to, node, node.inputs[0]),
         _kernels(to, node),
     ]
     if to.known(node, 2) is not None:
         inputs.append(to.tensor(node.inputs[2]))
-    _result(to, node, "TPU_CONV", inputs, {"groups": groups, **window.fields()})
+    result(to, node, "TPU_CONV", inputs, {"groups": groups, **window.fields()})
+
+
+def pool_param(window: Window, *, average: bool, count_pads: bool) -> dict[str, int]:
+    """The parameters of TPU_POOL for windows (not for a whole plane)."""
+    param = {"mode": int(average), "whole": 0, **window.fields(), "count_include_pad": int(count_pads)}
+    return param | {"extra_bottom": window.extra[0], "extra_right": window.extra[1]}
 
 
 @converts("MaxPool", "AveragePool")
@@ -123,11 +131,10 @@ def pool(to: Lowering, node: Node) -> None:
     if len([name for name in node.outputs if name]) > 1:
         raise Unsupported("indices of the maxima")
     shape = to.shape(node.inputs[0])
-    window = _window(node, shape[2:], tuple(node.attributes["kernel_shape"]))
-    param = {"mode": int(node.op == "AveragePool"), "whole": 0, **window.fields()}
-    param |= {"extra_bottom": window.extra[0], "extra_right": window.extra[1]}
-    param["count_include_pad"] = int(node.attributes.get("count_include_pad", 0))
-    _result(to, node, "TPU_POOL", [_planes(to, node, node.inputs[0])], param)
+    window = window_of(node, shape[2:], tuple(node.attributes["kernel_shape"]))
+    pads = bool(node.attributes.get("count_include_pad", 0))
+    param = pool_param(window, average=node.op == "AveragePool", count_pads=pads)
+    result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
 
 
 @converts("GlobalMaxPool", "GlobalAveragePool")
@@ -138,7 +145,7 @@ def global_pool(to: Lowering, node: Node) -> None:
     mode = int(node.op == "GlobalAveragePool")
     window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
     param = {"mode": mode, "whole": 1, **window.fields()}
-    _result(to, node, "TPU_POOL", [_planes(to, node, node.inputs[0])], param)
+    result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
 
 
 @converts("LRN")
@@ -161,7 +168,7 @@ def conv_transpose(to: Lowering, node: Node) -> None:
     rank = weights.ndim - 2
     extents, lengths = (to.shape(name)[2:] for name in (node.inputs[0], node.outputs[0]))
     plain = Node(node.op, node.domain, node.name, node.inputs, node.outputs, _without_pads(node))
-    window = _window(plain, extents, weights.shape[2:])
+    window = window_of(plain, extents, weights.shape[2:])
     groups = int(node.attributes.get("group", 1))
     more = [int(v) for v in node.attributes.get("output_padding", [0] * rank)]
     before, after = _transposed_pads(node, window, extents, lengths, more)
@@ -173,12 +180,12 @@ def conv_transpose(to: Lowering, node: Node) -> None:
     if min(*before, *after) < 0:
         raise Unsupported("an output that is larger than the windows reach")
     inputs = [
-        _planes(to, node, node.inputs[0]),
+        planes(to, node, node.inputs[0]),
         _kernels(to, node),
     ]
     if to.known(node, 2) is not None:
         inputs.append(to.tensor(node.inputs[2]))
-    _result(to, node, "TPU_DECONV", inputs, param)
+    result(to, node, "TPU_DECONV", inputs, param)
 
 
 def _without_pads(node: Node) -> dict[str, object]:

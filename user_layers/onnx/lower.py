@@ -48,7 +48,7 @@ def converts(*ops: str) -> Callable[[Converter], Converter]:
 
 def load_converters() -> None:
     """Import the modules that register converters."""
-    for name in ("elementwise", "matrix", "movement", "resize", "window"):
+    for name in ("composed", "elementwise", "matrix", "movement", "resize", "window"):
         import_module(f"user_layers.onnx.convert_{name}")
 
 
