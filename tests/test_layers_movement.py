@@ -283,6 +283,42 @@ def test_pad(toolkit: Toolkit, x: Array, mode: int, data: st.DataObject) -> None
     check(toolkit, "TPU_PAD", param, x, padded(inner, width, PAD_MODES[mode], **more))
 
 
+@pytest.mark.parametrize(
+    ("shape", "before", "after", "where"),
+    [
+        ((2, 70, 9, 11), (0, 0, 2, 3), (0, 0, 1, 4), "local"),
+        ((1, 64, 200, 250), (0, 0, 1, 2), (0, 0, 3, 0), "over"),
+        ((1, 3, 2, 3), (0, 0, 40, 0), (0, 0, 30, 200), "local"),
+        ((1, 3, 4, 5), (0, 1, 0, 0), (0, 0, 0, 0), "global"),
+        ((1, 3, 4, 5), (0, 0, -1, 0), (0, 0, 2, 0), "global"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_pad_in_groups(
+    toolkit: Toolkit,
+    shape: tuple[int, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    where: str,
+    dtype: str,
+) -> None:
+    x = sample(shape, dtype)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", shape, dtype)
+    param = {"mode": 0, "before": before, "after": after, "value": -1.5, "bits": 77}
+    once = {"scale_h": 1, "scale_w": 1}  # layers around it, so that it is in a group where it can be
+    graph.add_tpu_layer("TPU_UPSAMPLE", ["x"], once, ["a"])
+    graph.add_tpu_layer("TPU_PAD", ["a"], param, ["b"], name="it")
+    graph.add_tpu_layer("TPU_UPSAMPLE", ["b"], once, ["y"])
+    lines: list[str] = []
+    graph.compile(log=lines.append)
+    assert where in next(line for line in lines if line.startswith("PAD it"))
+    inner = x[tuple(slice(max(0, -b), None) for b in before)]
+    width = [(max(0, b), max(0, a)) for b, a in zip(before, after, strict=True)]
+    want = np.pad(inner, width, constant_values=-1.5 if dtype == "float32" else 77)
+    same(graph.run({"x": x})[0], want)
+
+
 def test_pad_that_is_impossible(toolkit: Toolkit) -> None:
     x = sample((2, 3))
     for param in (

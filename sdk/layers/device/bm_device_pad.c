@@ -46,6 +46,10 @@ static int outside_at(const void *list, int i) {
     return o->s.first + at;
 }
 
+static unsigned int filling(const tpu_pad_param_t *p, int dtype) {
+    return dtype == DTYPE_FP32 ? (x32){.fp32 = p->value}.u32 : (unsigned int)p->bits;
+}
+
 /* Elements [start, start + count) of dimension d; of the dimensions before d what is inside, of those behind it
  * all. */
 static void fill(const tpu_pad_param_t *p, const tpu_tensor_t *in, const tpu_tensor_t *out, int d, int start,
@@ -64,8 +68,7 @@ static void fill(const tpu_pad_param_t *p, const tpu_tensor_t *in, const tpu_ten
     const u64 target = plane + (u64)(start * stride * bytes);
     if (p->mode == PAD_CONSTANT) {
         bm_move_add(&m, count, stride, stride);
-        bm_move_fill(target, out->dtype == DTYPE_FP32 ? (x32){.fp32 = p->value}.u32 : (unsigned int)p->bits, &m,
-                     bytes);
+        bm_move_fill(target, filling(p, out->dtype), &m, bytes);
         return;
     }
     const outside o = {p->mode, start, inside_of(p, in, d)};
@@ -120,5 +123,25 @@ int pad_global(const void *param, const int param_size, const tpu_tensor_t *in_t
         fill(p, in, out, d, s.first + s.count, out->shape[d] - s.first - s.count);
     }
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* A constant around rows and columns: the descriptor lets nothing else come here. */
+__BM_LOCAL__(TPU_PAD)
+int pad_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+              u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    const tpu_pad_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const int *a = in->slice_shape, *b = out->slice_shape;
+    const dim4 piece = {a[0], a[1], a[2], a[3]}, whole = {b[0], b[1], b[2], b[3]};
+    const int row = in->processed[2] + p->before[2] - out->processed[2];
+    const int column = in->processed[3] + p->before[3] - out->processed[3];
+    if (row < 0 || column < 0 || row + piece.h > whole.h || column + piece.w > whole.w) return BM_LAYER_RUNTIME_ERROR;
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
+    okk_bdc_32bit_set_C((local_addr_t)out->addr, (x32){.u32 = filling(p, out->dtype)}, &whole, NULL);
+    okk_bdc_32bit_cpy((local_addr_t)out->addr + 4u * (local_addr_t)(row * stride.h + column), (local_addr_t)in->addr,
+                      &piece, &stride, NULL);
     return BM_LAYER_OK;
 }
