@@ -111,6 +111,7 @@ CASES = {
     "max of one": Case(node("Max", "a"), x={"a": (3, 4)}),
     "softmax": Case(node("Softmax", "x", axis=1), x={"x": (3, 9, 4)}),
     "softmax, old": Case(node("LogSoftmax", "x", axis=1), x={"x": (3, 9, 4)}, opset=11),
+    "means of planes": Case(node("ReduceMean", "x", axes=[3, -2]), x={"x": (2, 9, 4, 5)}),
     "reduce": Case(node("ReduceMean", "x", axes=[1, -1], keepdims=0), x={"x": (3, 9, 4)}),
     "reduce by input": Case(
         node("ReduceSum", "x a"), x={"x": (3, 9, 4)}, c={"a": np.array([0], I64)}, opset=13

@@ -8,6 +8,7 @@ import numpy as np
 
 from user_layers.onnx.convert_elementwise import BINARY, binary
 from user_layers.onnx.convert_movement import shape_param
+from user_layers.onnx.convert_window import whole_planes
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
 
@@ -71,6 +72,10 @@ def reduce(to: Lowering, node: Node) -> None:
         to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
         return
     keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
+    planes = len(to.shape(node.inputs[0])) == 4 and {axis % 4 for axis in axes} == {2, 3}
+    if node.op == "ReduceMean" and planes and keep:
+        whole_planes(to, node, average=True)  # which has a local version
+        return
     param = {"kind": REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(axes)}
     fields = {"axes": [*axes, *[0] * (8 - len(axes))], "keep_dims": int(keep)}
     one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {**param, **fields})

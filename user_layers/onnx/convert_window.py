@@ -142,9 +142,13 @@ def global_pool(to: Lowering, node: Node) -> None:
     to.need_float(node.inputs[0])
     if len(to.shape(node.inputs[0])) not in (3, 4):
         raise Unsupported("only one or two spatial dimensions")
-    mode = int(node.op == "GlobalAveragePool")
+    whole_planes(to, node, average=node.op == "GlobalAveragePool")
+
+
+def whole_planes(to: Lowering, node: Node, average: bool) -> None:
+    """The average or the maximum of each plane, with all dimensions."""
     window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
-    param = {"mode": mode, "whole": 1, **window.fields()}
+    param = {"mode": int(average), "whole": 1, **window.fields()}
     result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
 
 
