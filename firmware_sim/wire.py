@@ -117,6 +117,7 @@ class StepOp(enum.IntEnum):
     PARALLEL_START = 6
     PARALLEL_END = 7
     WAIT = 8
+    MOVE = 9
 
 
 class RunMode(enum.IntEnum):

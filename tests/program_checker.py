@@ -8,13 +8,14 @@ parallel section the two engines touch different bytes, or one has waited for th
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firmware_sim.chip import L2_BASE, LOCAL_BYTES
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TType
 from user_layers.compiler.ddr import DdrPlan
 from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.local_memory import piece_bytes
+from user_layers.compiler.joins import joined_channels
+from user_layers.compiler.pieces import piece_bytes
 from user_layers.compiler.slicing import taken_whole
 
 Region = tuple[tuple[int, int], ...]  # first and extent per dimension n, c, h, w
@@ -43,6 +44,8 @@ class Checker:
     at: int = 0  # the step that runs
     waits: dict[str, int] = field(default_factory=dict)  # by engine, the step up to which it waits
     sections: int = 0
+    # parts that were copied into a join: (its address, first channel) -> (join, part, region, bytes)
+    moved: dict[tuple[int, int], tuple[int, str, Region, tuple[int, int]]] = field(default_factory=dict)
 
     def run(self) -> None:
         net = self.described.net
@@ -89,11 +92,35 @@ class Checker:
     def do_store(self, step: Step) -> None:
         source, target = self.tensors(step)
         held = self.held.get(span(source))
-        assert held is not None, "a store of nothing"
-        name = held[0]
+        names = [n for n, a in self.ddr.address.items() if a == target.tensor.addr]
+        joined = [n for n in names if self.joined(n) and self.shape(n) == target.tensor.shape]
+        assert held is not None or joined, "a store of nothing"
+        name = held[0] if held is not None else joined[0]
         self.expect(source, name, "gdma")
         assert target.tensor.addr == self.ddr.address[name]
         self.write_ddr(name, region_of(source))
+
+    def do_move(self, step: Step) -> None:
+        part, whole = self.tensors(step)
+        held = self.held.get(span(part))
+        first = step.buffer_addr
+        k, name = next(
+            (k, name)
+            for k, node in enumerate(self.described.net.nodes)
+            for name, channel in zip(node.inputs, joined_channels(self.described, k) or (), strict=False)
+            if channel == first and self.shape(name) == part.tensor.shape
+            if held is None or held[0] == name
+        )
+        self.expect(part, name, "gdma")
+        n, _, h, w = four(whole.tensor.slice_shape, 1)
+        plane = piece_bytes(TType.NEURON, (1, 1, h, w), whole.tensor.dtype.itemsize)
+        low, high = first // 64, -(-(first + part.tensor.shape[1]) // 64)
+        start, end = whole.tensor.addr + low * plane, whole.tensor.addr + high * plane
+        if n > 1:
+            start, end = span(whole)
+        self.touch("gdma", start, end, "w")
+        self.forget(start, end, self.parts(k))
+        self.moved[whole.tensor.addr, first] = (k, name, region_of(part), (start, end))
 
     def do_copy(self, step: Step) -> None:
         source, target = self.tensors(step)
@@ -169,6 +196,8 @@ class Checker:
     def ddr_name(self, t: ProgramTensor) -> str:
         """The tensor that was written to this address last."""
         roots = [n for n in self.in_ddr if self.ddr.address[n] == t.tensor.addr]
+        if len(roots) > 1:  # a join and its first part
+            roots = [n for n in roots if self.shape(n) == t.tensor.shape]
         assert len(roots) == 1, f"{roots} lie at {t.tensor.addr:#x}"
         return roots[0]
 
@@ -177,6 +206,8 @@ class Checker:
         runs."""
         net = self.described.net
         while name in net.producer and net.nodes[net.producer[name]].name not in self.runs:
+            if self.joined(name) and name in self.in_ddr:
+                break
             source = net.nodes[net.producer[name]].inputs[0]
             assert self.ddr.address[source] == self.ddr.address[name]
             name = source
@@ -186,9 +217,10 @@ class Checker:
         """Part of a tensor is written: whatever else lay there is gone."""
         start = self.ddr.address[name]
         end = start + self.described.net.tensors[name].nbytes
+        parts = self.parts(self.described.net.producer[name]) if self.joined(name) else set()
         for other in list(self.in_ddr):
             a = self.ddr.address[other]
-            if other != name and a < end and start < a + self.described.net.tensors[other].nbytes:
+            if other != name and other not in parts and a < end and start < a + self.described.net.tensors[other].nbytes:
                 del self.in_ddr[other]
         self.in_ddr.setdefault(name, []).append(region)
 
@@ -198,22 +230,72 @@ class Checker:
         shape = self.described.net.tensors[root].shape
         assert covers(self.in_ddr[root], shape), f"{name} is read before it is complete"
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.described.net.tensors[name].shape
+
+    def joined(self, name: str) -> bool:
+        net = self.described.net
+        return name in net.producer and joined_channels(self.described, net.producer[name]) is not None
+
+    def parts(self, k: int) -> set[str]:
+        """Everything that ends up in the result of join k."""
+        found = set(self.described.net.nodes[k].inputs)
+        for name in list(found):
+            if self.joined(name):
+                found |= self.parts(self.described.net.producer[name])
+        return found
+
     def put(self, t: ProgramTensor, name: str, region: Region, engine: str) -> None:
         start, end = span(t)
         self.touch(engine, start, end, "w")
+        # other lanes of the same bytes may hold parts of one join
+        joins = {m[0] for m in self.moved.values() if name in self.parts(m[0])}
+        kept = {key: m for key, m in self.moved.items() if m[0] in joins}
         self.forget(start, end)
+        self.moved.update(kept)
         self.held[start, end] = (name, region, t.tensor.ttype)
 
     def expect(self, t: ProgramTensor, name: str, engine: str) -> None:
         start, end = span(t)
         self.touch(engine, start, end, "r")
+        if self.held.get((start, end)) is None and self.joined(name):
+            self.expect_parts(t, name)
+            return
         wanted = (self.owner(name), region_of(t), t.tensor.ttype)
         assert self.held.get((start, end)) == wanted, (
             f"{start}..{end} should hold {name} {region_of(t)}, holds {self.held.get((start, end))}"
         )
 
-    def forget(self, start: int, end: int) -> None:
-        self.held = {(a, b): v for (a, b), v in self.held.items() if b <= start or end <= a}
+    def expect_parts(self, t: ProgramTensor, name: str) -> None:
+        """All parts of a join are where they belong: made there, or copied."""
+        net = self.described.net
+        k = net.producer[name]
+        n, _, h, w = region_of(t)
+        plane = piece_bytes(TType.NEURON, (1, 1, h[1], w[1]), t.tensor.dtype.itemsize)
+        for part, channel in zip(net.nodes[k].inputs, joined_channels(self.described, k) or (), strict=True):
+            region = (n, (0, self.shape(part)[1]), h, w)
+            copied = self.moved.get((t.tensor.addr, channel))
+            if copied is not None and copied[:3] == (k, part, region):
+                continue
+            assert channel % 64 == 0 and n[1] == 1, f"{part} is not in {name}"
+            dims = len(t.tensor.shape)
+            record = replace(
+                t.tensor,
+                shape=self.shape(part),
+                addr=t.tensor.addr + channel // 64 * plane,
+                slice_shape=tuple(x for _, x in region)[:dims],
+            )
+            self.expect(replace(t, tensor=record), part, "bd")
+
+    def forget(self, start: int, end: int, but: set[str] | None = None) -> None:
+        self.held = {
+            (a, b): v for (a, b), v in self.held.items() if b <= start or end <= a or v[0] in (but or ())
+        }
+        self.moved = {
+            key: m
+            for key, m in self.moved.items()
+            if m[3][1] <= start or end <= m[3][0] or m[1] in (but or ())
+        }
 
     def touch(self, engine: str, start: int, end: int, mode: str) -> None:
         assert 0 <= start <= end <= LOCAL_BYTES and start % 128 == 0

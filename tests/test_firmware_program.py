@@ -105,6 +105,34 @@ def test_tensors_with_fewer_dimensions(firmware: fh.Harness) -> None:
     assert not target[0].any()
 
 
+@pytest.mark.parametrize("first", [0, 3, 64, 90])
+@pytest.mark.parametrize("batches", [1, 2])
+def test_pieces_move_into_some_channels_of_another(firmware: fh.Harness, first: int, batches: int) -> None:
+    rng = np.random.default_rng(5)
+    parts, whole = (batches, 70, 3, 5), (batches, 160, 3, 5)
+    source, target = firmware.array(fh.DDR, parts), firmware.array(fh.DDR + 65536, whole)
+    source[...] = rng.random(parts)
+    target[...] = rng.random(whole)
+    want = target.copy()
+    want[:, first : first + 70] = source
+    program = Program()
+    program.add(ProgramTensor(TensorKind.NEURON, TensorRecord(parts, addr=fh.DDR)))
+    program.add(ProgramTensor(TensorKind.NEURON, TensorRecord(whole, addr=fh.DDR + 65536)))
+    p = program.add(piece(parts, (0, 0, 0, 0), parts, 0))
+    q = program.add(piece(whole, (0, 0, 0, 0), whole, 4096))
+    steps = (
+        Step(StepOp.LOAD, (0,), (p,)),
+        Step(StepOp.LOAD, (1,), (q,)),
+        Step(StepOp.MOVE, (p,), (q,), buffer_addr=first),
+        Step(StepOp.STORE, (q,), (1,)),
+    )
+    assert run(firmware, program, *steps).status == 0
+    assert np.array_equal(target, want)
+    program.steps.clear()
+    reply = run(firmware, program, Step(StepOp.MOVE, (p,), (q,), buffer_addr=91))
+    assert reply.status == Status.SHAPE and "is no part of" in reply.text
+
+
 @pytest.mark.parametrize("elements", [1, 32767, 32768, 100_001])
 def test_copy_of_any_size(firmware: fh.Harness, elements: int) -> None:
     source = firmware.array(fh.DDR, (elements,), "uint8")

@@ -96,6 +96,8 @@ void fw_gdma_load(local_addr_t dst, system_addr_t src, const dim4 *shape, const 
                   const dim4 *src_stride, int element);
 void fw_gdma_store(system_addr_t dst, local_addr_t src, const dim4 *shape, const dim4 *dst_stride,
                    const dim4 *src_stride, int element);
+void fw_gdma_move(local_addr_t dst, local_addr_t src, const dim4 *shape, const dim4 *dst_stride,
+                  const dim4 *src_stride, int element);
 void fw_gdma_copy(system_addr_t dst, system_addr_t src, uint64_t elements, int element);
 
 /* ---- layouts ---- */

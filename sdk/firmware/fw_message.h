@@ -152,9 +152,10 @@ enum {
     FW_STEP_COPY = 5,       /* in[0] -> out[0], both in system memory, continuous */
     FW_STEP_PARALLEL_START = 6,
     FW_STEP_PARALLEL_END = 7,
-    FW_STEP_WAIT = 8        /* inside a parallel section: from here on the tensor unit also waits for the DMA
+    FW_STEP_WAIT = 8,       /* inside a parallel section: from here on the tensor unit also waits for the DMA
                              * commands up to the end of step buffer_addr, and the DMA for the tensor unit's up
                              * to the end of step buffer_bytes; both are earlier steps */
+    FW_STEP_MOVE = 9        /* in[0] (piece) -> channels buffer_addr and following of out[0] (piece) */
 };
 
 typedef struct {

@@ -61,14 +61,14 @@ void fw_step_load(const program *p, uint32_t index, step *s) {
 }
 
 static bool is_transfer(uint32_t opcode) {
-    return opcode == FW_STEP_LOAD || opcode == FW_STEP_STORE || opcode == FW_STEP_COPY;
+    return opcode == FW_STEP_LOAD || opcode == FW_STEP_STORE || opcode == FW_STEP_COPY || opcode == FW_STEP_MOVE;
 }
 
 /* Which memories a step's tensors may lie in; system memory is DDR and L2. */
 static void check_places(const program *p, const step *s) {
     uint32_t op = s->record->opcode;
-    bool local_in = op == FW_STEP_LOCAL || op == FW_STEP_STORE;
-    bool local_out = op == FW_STEP_LOCAL || op == FW_STEP_LOAD;
+    bool local_in = op == FW_STEP_LOCAL || op == FW_STEP_STORE || op == FW_STEP_MOVE;
+    bool local_out = op == FW_STEP_LOCAL || op == FW_STEP_LOAD || op == FW_STEP_MOVE;
     for (uint32_t i = 0; i < s->record->in_num; i++) {
         uint32_t kind = p->records[s->in[i]].kind;
         /* Inputs of local functions may be in L2, and shape tensors are values, not memory. */
@@ -87,7 +87,7 @@ static void check_step(const program *p, uint32_t index) {
     step s;
     fw_step_load(p, index, &s);
     const fw_step *r = s.record;
-    if (r->opcode < FW_STEP_GLOBAL || r->opcode > FW_STEP_WAIT)
+    if (r->opcode < FW_STEP_GLOBAL || r->opcode > FW_STEP_MOVE)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has the unknown opcode %u", (unsigned)index, (unsigned)r->opcode);
     if (is_transfer(r->opcode) && (r->in_num != 1 || r->out_num != 1))
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u moves %u tensors to %u; it moves one to one", (unsigned)index,
@@ -174,6 +174,25 @@ static void move_piece(const step *s, const tpu_tensor_t *whole, const tpu_tenso
         fw_gdma_load((local_addr_t)piece->addr, addr, &size, &inside, &outside, element);
     else
         fw_gdma_store(addr, (local_addr_t)piece->addr, &size, &outside, &inside, element);
+}
+
+/* A piece into some of the channels of another one, which begin on any NPU. */
+static void join_piece(const step *s, const tpu_tensor_t *part, const tpu_tensor_t *piece) {
+    const int element = fw_dtype_bytes(part->dtype), *from = part->slice_shape, *to = piece->slice_shape;
+    const uint64_t first = s->record->buffer_addr;
+    const bool fits = part->dims <= 4 && piece->dims <= 4 && part->dtype == piece->dtype && from[0] == to[0] &&
+                      from[2] == to[2] && from[3] == to[3] && from[1] >= 1 && to[1] >= from[1] &&
+                      first <= (uint64_t)(to[1] - from[1]);
+    if (!fits || part->store_mode != STORE_MODE_1N || piece->store_mode != STORE_MODE_1N)
+        fw_fail(FW_STATUS_SHAPE, "step %u (%s): a piece [%d, %d, %d, %d] is no part of [%d, %d, %d, %d] from channel %llu on",
+                (unsigned)s->index, s->name, from[0], from[1], from[2], from[3], to[0], to[1], to[2], to[3],
+                (unsigned long long)first);
+    dim4 size = dims_of(from), all = dims_of(to), inside, outside;
+    fw_aligned_stride(&inside, 0, &size, element);
+    fw_aligned_stride(&outside, 0, &all, element);
+    const local_addr_t lane = (local_addr_t)(first % FW_NPU_NUM), slot = (local_addr_t)(first / FW_NPU_NUM);
+    fw_gdma_move((local_addr_t)piece->addr + lane * FW_LOCAL_BYTES + slot * (local_addr_t)(outside.c * element),
+                 (local_addr_t)part->addr, &size, &outside, &inside, element);
 }
 
 void fw_step_copy(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *out) {
@@ -269,6 +288,7 @@ static void run_step(program *p, uint32_t index) {
     case FW_STEP_COPY: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
     case FW_STEP_PARALLEL_START: fw_parallel_start(); return;
     case FW_STEP_PARALLEL_END: fw_parallel_end(); return;
+    case FW_STEP_MOVE: join_piece(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
     case FW_STEP_WAIT: wait_step(p, &s); return;
     default: call_layer(p, &s);
     }

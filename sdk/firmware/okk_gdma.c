@@ -217,6 +217,12 @@ void fw_gdma_store(system_addr_t dst, local_addr_t src, const dim4 *shape, const
     copy(sys(dst, dst_stride), local(src, src_stride), shape, element);
 }
 
+void fw_gdma_move(local_addr_t dst, local_addr_t src, const dim4 *shape, const dim4 *dst_stride,
+                  const dim4 *src_stride, int element) {
+    as_firmware("move");
+    copy(local(dst, dst_stride), local(src, src_stride), shape, element);
+}
+
 /* A continuous copy as rows of ROW elements, then the rest. */
 void fw_gdma_copy(system_addr_t dst, system_addr_t src, uint64_t elements, int element) {
     enum { ROW = 32768, ROWS = 65535 };

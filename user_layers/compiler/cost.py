@@ -42,6 +42,16 @@ class Meter:
     def store(self, piece: TensorRecord) -> float:
         return self._transfer(StepOp.STORE, piece)
 
+    def move(self, part: TensorRecord, whole: TensorRecord, channel: int) -> float:
+        """A piece into channels of another one."""
+        key = ("move", _shape_of(part), _shape_of(whole), channel)
+        if key not in self._known:
+            program = Program()
+            ends = [_add(program, TensorKind.LOCAL, part.at(0)), _add(program, TensorKind.LOCAL, whole.at(0))]
+            program.steps.append(Step(StepOp.MOVE, (ends[0],), (ends[1],), buffer_addr=channel))
+            self._known[key] = self._measure(program)
+        return self._known[key]
+
     def copy(self, whole: TensorRecord) -> float:
         """A tensor from DDR to L2."""
         key = ("copy", whole.nbytes)

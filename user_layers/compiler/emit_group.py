@@ -9,7 +9,8 @@ from firmware_sim.wire import Step, StepOp, TensorKind, TensorRecord, TType
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Group
-from user_layers.compiler.local_memory import GroupPieces
+from user_layers.compiler.joins import joined_channels
+from user_layers.compiler.pieces import GroupPieces
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,20 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             steps.append(Step(StepOp.WAIT, buffer_addr=waits[False], buffer_bytes=waits[True]))
         if op.kind is OpKind.LAYER:
             layer(op.which, op.piece)
+        elif op.kind is OpKind.MOVE:
+            channels = joined_channels(described, op.which) or ()
+            part, joined = (
+                enter.tensor(TensorKind.LOCAL, r) for r in pieces.joined(op.piece, op.which, op.index)
+            )
+            steps.append(
+                Step(
+                    StepOp.MOVE,
+                    (part,),
+                    (joined,),
+                    name=net.nodes[op.which].name,
+                    buffer_addr=channels[op.index],
+                )
+            )
         else:
             piece = enter.tensor(TensorKind.LOCAL, pieces.moved(op.which, op.piece))
             whole = enter.in_ddr(local.values[op.which].tensor, None)

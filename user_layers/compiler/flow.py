@@ -12,6 +12,8 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from user_layers.compiler.storage import Move
+
 Range = tuple[int, int]  # bytes [first, end) of local memory
 
 
@@ -19,11 +21,13 @@ class OpKind(enum.Enum):
     LOAD = "load"
     LAYER = "layer"
     STORE = "store"
+    MOVE = "move"
 
 
 @dataclass(frozen=True)
 class Op:
-    """One load or store of value `which`, or the call of node `which`, for one piece.
+    """One load or store of value `which`, the call of node `which`, or the copy of input `index` of node
+    `which` to its channels of the node's output; for one piece.
 
     after: number of the newest earlier op on the other engine that must be done before; -1: none.
     """
@@ -33,14 +37,16 @@ class Op:
     piece: int
     after: int = -1
     cycles: float = 0.0
+    index: int = 0
 
 
 @dataclass
 class Buffer:
     """Memory of one piece: first used in step `need`, last in step `last`, stored after step `made`.
 
-    Steps count the layer calls of all pieces. load, store: cycles of the transfer, if there is one; first,
-    until: from the step in which the load is issued to the one in which the store may still run.
+    Steps count the layer calls of all pieces. load, store: cycles of the transfer, if there is one; moved:
+    the last step in which a copy of it begins; first, until: from the step in which the load is issued to the
+    one in which the store or copy may still run.
     """
 
     size: int
@@ -50,12 +56,38 @@ class Buffer:
     load: float | None = None
     store: float | None = None
     made: int = -1
+    moved: int = -1
     first: int = -1
     until: int = -1
 
 
+@dataclass
+class Copy:
+    """A copy within local memory that begins in a step, after the layer before."""
+
+    step: int
+    piece: int
+    move: Move
+    cycles: float = 0.0
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Work of the DMA that is issued in a step: a copy, or the load or the store of a buffer (by number)."""
+
+    step: int
+    buffer: int = -1
+    store: bool = False
+    copy: Copy | None = None
+
+
 def choose_loads(
-    buffers: Sequence[Buffer], compute: Sequence[float], limit: int, ahead: int, hold: int
+    buffers: Sequence[Buffer],
+    copies: Sequence[Copy],
+    compute: Sequence[float],
+    limit: int,
+    ahead: int,
+    hold: int,
 ) -> bool:
     """Set `first` and `until` of all buffers; False when even without loading ahead they need more than
     `limit` bytes at some step. compute: cycles of each step; ahead: bytes that may be taken so that loads
@@ -69,25 +101,27 @@ def choose_loads(
         b.first, b.until = b.need, b.last
         if b.store is not None:
             b.until = max(b.until, min(b.made + 1 + hold, steps))
+        if b.moved >= 0:
+            b.until = max(b.until, min(b.moved + hold, steps))
         for s in range(b.first, b.until + 1):
             taken[s] += b.size
     if max(taken) > limit:
         return False
     queue = sorted(
-        [(b.need, 0, i) for i, b in enumerate(buffers) if b.load is not None]
-        + [(b.made + 1, 1, i) for i, b in enumerate(buffers) if b.store is not None]
+        [(b.need, 0, i, 0.0) for i, b in enumerate(buffers) if b.load is not None]
+        + [(b.made + 1, 1, i, b.store) for i, b in enumerate(buffers) if b.store is not None]
+        + [(c.step, 1, -1, c.cycles) for c in copies]
     )
-    latest = begins[-1] + sum(b.store for b in buffers if b.store is not None)
+    latest = begins[-1] + sum(cycles for _, _, _, cycles in queue)
     starts: dict[int, float] = {}
-    for step, is_store, i in reversed(queue):
-        b = buffers[i]
-        if is_store:
-            latest -= b.store or 0.0
+    for step, other, i, cycles in reversed(queue):
+        if other:
+            latest -= cycles
         else:
-            latest = min(latest, begins[step]) - (b.load or 0.0)
+            latest = min(latest, begins[step]) - (buffers[i].load or 0.0)
             starts[i] = latest
-    for step, is_store, i in queue:
-        if is_store:
+    for step, other, i, _ in queue:
+        if other:
             continue
         b = buffers[i]
         wanted = min(bisect.bisect_right(begins, starts[i]) - 1, step - 1)
@@ -99,12 +133,16 @@ def choose_loads(
     return True
 
 
-def transfers_in_order(buffers: Sequence[Buffer]) -> list[tuple[int, int, int, int]]:
-    """All transfers in their order: (step in which it is issued, 0 load or 1 store, order in it, buffer)."""
-    return sorted(
-        [(b.first, 0, b.need, i) for i, b in enumerate(buffers) if b.load is not None]
-        + [(b.made + 1, 1, 0, i) for i, b in enumerate(buffers) if b.store is not None]
-    )
+def transfers_in_order(buffers: Sequence[Buffer], copies: Sequence[Copy]) -> list[Transfer]:
+    """All work of the DMA in its order: in each step loads for it, copies, loads for later steps as they are
+    needed, stores."""
+    found = [((c.step, 1, i), Transfer(c.step, copy=c)) for i, c in enumerate(copies)]
+    for i, b in enumerate(buffers):
+        if b.load is not None:
+            found.append(((b.first, 0 if b.need == b.first else 2, b.need), Transfer(b.first, i)))
+        if b.store is not None:
+            found.append(((b.made + 1, 3, i), Transfer(b.made + 1, i, store=True)))
+    return [transfer for _, transfer in sorted(found, key=lambda entry: entry[0])]
 
 
 class Order:
@@ -124,13 +162,14 @@ class Order:
         cycles: float,
         reads: list[Range],
         writes: list[Range],
+        index: int = 0,
     ) -> None:
         """The next op. reads, writes: what it touches in local memory."""
         dma = kind is not OpKind.LAYER
         level = self._waits[dma]
         after = -1
-        for index, other_reads, other_writes in reversed(self._touched[not dma]):
-            if index <= level:
+        for earlier, other_reads, other_writes in reversed(self._touched[not dma]):
+            if earlier <= level:
                 break
             if (
                 self._serial
@@ -138,10 +177,10 @@ class Order:
                 or _overlap(writes, other_writes)
                 or _overlap(reads, other_writes)
             ):
-                after = self._waits[dma] = index
+                after = self._waits[dma] = earlier
                 break
         self._touched[dma].append((len(self.ops), reads, writes))
-        self.ops.append(Op(kind, which, piece, after, cycles))
+        self.ops.append(Op(kind, which, piece, after, cycles, index))
 
     def cycles(self) -> float:
         """Modelled time until both engines are done."""

@@ -15,6 +15,7 @@ from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.cost import Meter
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.fitting import Counts, Group, fit_group
+from user_layers.compiler.joins import joined_channels
 from user_layers.compiler.search import Search
 from user_layers.compiler.slicing import Misfit
 
@@ -89,35 +90,36 @@ def _by_cycles(
     if toolkit is None:
         return ()
     meter = Meter(described, toolkit.device)
-    search = Search(described, meter)
+    search = Search(described, meter, aliases.silent)
     segments: list[Segment] = []
     at = nodes.start
     while at < nodes.stop:
-        if at in aliases.silent:
+        if at in aliases.silent and reasons[at]:
             segments.append(Silent(at))
             at += 1
         elif reasons[at]:
             segments.append(Alone(at, reasons[at], meter.alone(at)))
             at += 1
         else:
-            end = min(_local_end(described, reasons, aliases, at), nodes.stop)
+            end = min(_local_end(described, reasons, at), nodes.stop)
             for part in search.divide(range(at, end)):
                 if isinstance(part, Group):
                     segments.append(part)
                 else:
                     node, cycles = part
-                    segments.append(Alone(node, search.why_not(node), cycles))
+                    silent = node in aliases.silent
+                    segments.append(Silent(node) if silent else Alone(node, search.why_not(node), cycles))
             at = end
     return tuple(segments)
 
 
-def _local_end(described: DescribedNet, reasons: list[str], aliases: Aliases, start: int) -> int:
+def _local_end(described: DescribedNet, reasons: list[str], start: int) -> int:
     """The end of the longest run of nodes from `start` that may be in groups. A node that reads a result of
     the run otherwise than aligned in local memory begins a run of its own."""
     net = described.net
     made: set[str] = set()
     end = start
-    while end < len(net.nodes) and not reasons[end] and end not in aliases.silent:
+    while end < len(net.nodes) and not reasons[end]:
         facts = described.facts[end]
         if any(
             name in made and (facts.input_types[i] != TType.NEURON or facts.on_l2[i])
@@ -153,10 +155,11 @@ def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
     """Why a node cannot run on pieces in local memory; "" when it can."""
     facts, net = described.facts[index], described.net
     node = facts.node
-    if not facts.has_local:
-        return "no local function"
-    if facts.force_global:
-        return "force_use_global_layer"
+    if joined_channels(described, index) is None:
+        if not facts.has_local:
+            return "no local function"
+        if facts.force_global:
+            return "force_use_global_layer"
     if any(out in aliases.parent for out in node.outputs):
         return "works in its input's memory"
     for name in (*node.inputs, *node.outputs):

@@ -15,8 +15,8 @@ from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.fitting import Group, fit_counts, fit_group, more_pieces
 from user_layers.compiler.slicing import Misfit, stored
 
-_BUDGET = 60_000  # layer calls planned, over all trials of a net
-_NEAR = 16  # every length up to this is tried, in units that are not worth cutting; then ever larger steps
+_BUDGET = 40_000  # layer calls planned, over all trials of a net
+_NEAR = 8  # every length up to this is tried, in units that are not worth cutting; then ever larger steps
 _FEW = 2  # layers of a group that is tried in more pieces than it needs
 _MOST_PIECES = 64  # of the finer cuts that are tried
 
@@ -38,7 +38,8 @@ class Cost:
 class Search:
     """The trials of one net."""
 
-    def __init__(self, described: DescribedNet, meter: Meter) -> None:
+    def __init__(self, described: DescribedNet, meter: Meter, silent: frozenset[int]) -> None:
+        self._silent = silent
         self._described = described
         self._meter = meter
         self._left = _BUDGET
@@ -65,7 +66,7 @@ class Search:
             unit = range(start, cuts[i + 1])
             cost = base
             for k in unit:
-                cost += Cost(self._meter.alone(k), self._traffic((k,)))
+                cost += self._alone(k)
             held = best[i + 1]
             if held is None or cost < held:
                 best[i + 1], way[i + 1] = cost, (i, None)
@@ -76,9 +77,14 @@ class Search:
             if chosen is not None:
                 found.append(self._refined(chosen))
             else:
-                found += [(k, self._meter.alone(k)) for k in reversed(range(cuts[before], cuts[at]))]
+                found += [(k, self._alone(k).cycles) for k in reversed(range(cuts[before], cuts[at]))]
             at = before
         return found[::-1]
+
+    def _alone(self, node: int) -> Cost:
+        if node in self._silent:
+            return Cost(0.0, 0)
+        return Cost(self._meter.alone(node), self._traffic((node,)))
 
     def why_not(self, node: int) -> str:
         """Why a node that could be in a group is alone."""
@@ -144,6 +150,6 @@ def _lengths(most: int) -> list[int]:
     found = list(range(1, min(most, _NEAR) + 1))
     length = _NEAR
     while length < most:
-        length = min(most, length * 5 // 4)
+        length = min(most, length * 3 // 2)
         found.append(length)
     return found

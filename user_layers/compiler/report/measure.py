@@ -174,7 +174,8 @@ class _StaticPart:
         local = None
         if runs is Runs.GROUP:
             own = (self.program.steps[s] for s in self.steps_of[k])
-            local = max(call_bytes(self.program, step) for step in own if step.opcode == StepOp.LOCAL)
+            calls = [call_bytes(self.program, step) for step in own if step.opcode == StepOp.LOCAL]
+            local = max(calls, default=0)  # none for joins: their inputs are made in place, or copied
         elif runs is Runs.ALONE:
             commands = (s.command for spans in self.nodes[k].spans.values() for s in spans)
             local = _covered({place for command in commands for place in command.local})
@@ -220,6 +221,8 @@ class _StaticPart:
         elif step.opcode in (StepOp.LOAD, StepOp.COPY):
             constant = self.described.net.tensors[origin.tensor].data is not None
             role = Role.CONSTANT if constant else Role.LOADED
+        elif step.opcode == StepOp.MOVE:
+            role = Role.MADE
         name = origin.tensor or self.described.net.nodes[origin.node].name
         for engine, spans in self.steps[s].items():
             if spans:

@@ -355,10 +355,13 @@ def _banks(stay: Stay) -> str:
     return f"bank {first}" if first == last else f"banks {first} to {last}"
 
 
+_MOVES = {Role.STORED: "store", Role.MADE: "copy"}
+
+
 def _bar_text(bar: Bar, group: GroupReport) -> str:
     what = bar.name
     if bar.role is not None:
-        what = f"{'store' if bar.role is Role.STORED else 'load'} {bar.name}"
+        what = f"{_MOVES.get(bar.role, 'load')} {bar.name}"
     return f"{what}{_piece_text(bar.piece, group)}\n{_span_text(bar.start, bar.end, group)}"
 
 

@@ -6,13 +6,14 @@ store for the newest layer that wrote what it takes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind
-from user_layers.compiler.local_memory import piece_bytes
 from user_layers.compiler.net import Net
+from user_layers.compiler.pieces import piece_bytes
 
 
 class Role(Enum):
@@ -87,6 +88,7 @@ def trace(net: Net, program: Program, nodes: Sequence[int]) -> list[Origin]:
     index = {net.nodes[k].name: k for k in nodes}
     origins = [Origin(None)] * len(program.steps)
     calls = dict.fromkeys(nodes, 0)
+    copies: dict[tuple[int, int], int] = {}  # node and channel -> number of the newest copy there
     writer: dict[int, tuple[int, int]] = {}  # offset -> step and output of the newest layer that wrote there
     for s, step in enumerate(program.steps):
         if _is_layer(step):
@@ -94,15 +96,25 @@ def trace(net: Net, program: Program, nodes: Sequence[int]) -> list[Origin]:
             origins[s] = Origin(k, calls[k])
             calls[k] += 1
             writer.update((t.tensor.addr, (s, i)) for i, t in _local(program, step.outputs))
+        elif step.opcode == StepOp.MOVE:
+            k = index[step.name]
+            copies[k, step.buffer_addr] = copies.get((k, step.buffer_addr), -1) + 1
+            origins[s] = Origin(k, copies[k, step.buffer_addr], net.nodes[k].inputs[_part(net, k, step)])
+            writer[program.tensors[step.outputs[0]].tensor.addr] = (s, 0)
         elif step.opcode == StepOp.STORE:
-            maker, i = writer[program.tensors[step.inputs[0]].tensor.addr]
-            origins[s] = _moves(net, origins[maker], i, made=True)
+            stored = program.tensors[step.inputs[0]].tensor
+            maker, i = writer[stored.addr]
+            origin = _moves(net, origins[maker], i, made=True)
+            origins[s] = replace(origin, tensor=_joined(net, origin.tensor, stored.shape))
     reader: dict[tuple[TensorKind, int], tuple[int, int]] = {}  # place -> step and input of the next reader
     for s, step in reversed(list(enumerate(program.steps))):
         if _is_layer(step):
             for t in step.outputs:
                 reader.pop(_place(program.tensors[t]), None)
             reader.update((_place(program.tensors[t]), (s, i)) for i, t in enumerate(step.inputs))
+        elif step.opcode == StepOp.MOVE:
+            k = index[step.name]
+            reader[_place(program.tensors[step.inputs[0]])] = (s, _part(net, k, step))
         elif step.opcode in (StepOp.LOAD, StepOp.COPY):
             taker, i = reader.pop(_place(program.tensors[step.outputs[0]]))
             origins[s] = _moves(net, origins[taker], i, made=False)
@@ -132,10 +144,14 @@ def areas(net: Net, program: Program, origins: Sequence[Origin]) -> list[Area]:
         here[new.offset] = new
         done.append(new)
 
-    def use(offset: int, s: int) -> _Open | None:
-        found = here.get(offset)
-        if found is not None:
-            found.last = s
+    def read(piece: ProgramTensor, name: str, number: int, s: int) -> _Open:
+        """What holds a piece that is read; a join is whole from its first reader on."""
+        found = here.get(piece.tensor.addr)
+        if found is None or found.name != name:
+            origin = Origin(net.producer[name], number)
+            found = _Open(piece.tensor.addr, _bytes(piece), Role.MADE, name, origin, s, s)
+            put(found)
+        found.last = s
         return found
 
     for s, (step, origin) in enumerate(zip(program.steps, origins, strict=True)):
@@ -144,13 +160,14 @@ def areas(net: Net, program: Program, origins: Sequence[Origin]) -> list[Area]:
             role = Role.LOADED if net.tensors[origin.tensor].data is None else Role.CONSTANT
             put(_Open(piece.tensor.addr, _bytes(piece), role, origin.tensor, origin, s, s))
         elif step.opcode == StepOp.STORE:
-            found = use(program.tensors[step.inputs[0]].tensor.addr, s)
-            if found is not None:
-                found.role = Role.STORED
+            found = read(program.tensors[step.inputs[0]], origin.tensor, origin.piece, s)
+            found.role = Role.STORED
+        elif step.opcode == StepOp.MOVE:
+            read(program.tensors[step.inputs[0]], origin.tensor, origin.piece, s)
         elif step.opcode == StepOp.LOCAL:
             assert origin.node is not None
-            for _, t in _local(program, step.inputs):
-                use(t.tensor.addr, s)
+            for i, t in _local(program, step.inputs):
+                read(t, net.nodes[origin.node].inputs[i], origin.piece, s)
             for i, t in _local(program, step.outputs):
                 name = net.nodes[origin.node].outputs[i]
                 put(_Open(t.tensor.addr, _bytes(t), Role.MADE, name, origin, s, s))
@@ -163,6 +180,23 @@ def call_bytes(program: Program, step: Step) -> int:
     """Bytes per lane that one call of a local function has to do with: its pieces and its work buffer."""
     pieces = [t for names in (step.inputs, step.outputs) for _, t in _local(program, names)]
     return sum({t.tensor.addr: _bytes(t) for t in pieces}.values()) + step.buffer_bytes
+
+
+def _part(net: Net, k: int, step: Step) -> int:
+    """Which input of node k, a join, a step copies to its channels."""
+    channels = itertools.accumulate((net.tensors[n].shape[1] for n in net.nodes[k].inputs), initial=0)
+    return list(channels).index(step.buffer_addr)
+
+
+def _joined(net: Net, name: str, shape: tuple[int, ...]) -> str:
+    """The tensor of this shape that begins with `name`: itself, or what it is joined to."""
+    found = name
+    while net.tensors[found].shape != shape:
+        wider = [net.nodes[k].outputs[0] for k in net.consumers[found] if net.nodes[k].inputs[0] == found]
+        if not wider:
+            return name
+        found = wider[0]
+    return found
 
 
 def _is_layer(step: Step) -> bool:

@@ -1,0 +1,201 @@
+"""Tensors of a group as they lie in local memory, piece by piece."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from firmware_sim.chip import ALIGN_BYTES, NPU_NUM
+from firmware_sim.wire import TensorRecord, TType
+from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.net import NetTensorInfo
+from user_layers.compiler.shapes import input_record
+from user_layers.compiler.slicing import AxisPiece, Slices, Window, stored, taken_whole
+
+Piece = tuple[AxisPiece, AxisPiece, AxisPiece]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor in local memory: ttype is its layout.
+
+    offsets: for each piece, or one if it is loaded once for the whole group. loaded: from DDR; stored: to DDR
+    after each piece.
+    """
+
+    tensor: str
+    ttype: TType
+    loaded: bool
+    once: bool
+    stored: bool
+    nbytes: int
+    offsets: tuple[int, ...] = ()
+
+    def offset(self, piece: int) -> int:
+        return self.offsets[piece % len(self.offsets)]
+
+
+def piece_bytes(ttype: TType, shape: tuple[int, int, int, int], itemsize: int) -> int:
+    """Bytes per NPU of a piece [n, c, h, w] that starts on NPU 0.
+
+    Aligned (NEURON): each channel's h*w is rounded up to 128 bytes; compact (COEFF, COEFF_NEURON): not.
+    """
+    n, c, h, w = shape
+    slots = -(-c // NPU_NUM)
+    plane = h * w * itemsize
+    if ttype == TType.NEURON:
+        plane = -(-plane // ALIGN_BYTES) * ALIGN_BYTES
+    return n * slots * plane
+
+
+def piece_shape(channels: int, axes: Sequence[tuple[int, int]]) -> tuple[int, int, int, int]:
+    """[n, c, h, w] of a piece whose windows along n, h, w are these (first, extent)."""
+    return axes[0][1], channels, axes[1][1], axes[2][1]
+
+
+def piece_record(info: NetTensorInfo, ttype: TType, windows: Sequence[Window], addr: int = 0) -> TensorRecord:
+    """A tensor's piece in local memory; windows: along n, h, w."""
+    n, h, w = windows
+    dims = len(info.shape)
+    return replace(
+        info.record(),
+        ttype=ttype,
+        addr=addr,
+        slice_pad=(n.pad, 0, h.pad, w.pad)[:dims],
+        slice_shape=(n.extent, info.nchw[1], h.extent, w.extent)[:dims],
+        processed=(n.first, 0, h.first, w.first)[:dims],
+    )
+
+
+class GroupPieces:
+    """The records of a group's tensors, piece by piece, wherever they lie."""
+
+    def __init__(
+        self,
+        described: DescribedNet,
+        slices: Slices,
+        values: Sequence[Value],
+        made: dict[str, int],
+        read: dict[tuple[int, int], int],
+    ) -> None:
+        self.described = described
+        self.pieces: list[Piece] = list(slices.pieces())
+        self._slices, self._values, self._made, self._read = slices, values, made, read
+        # Where the window of a value that is read comes from: any of its readers, which all agree.
+        self._reader = {v: key for key, v in reversed(list(read.items()))}
+
+    def placed(self, values: Sequence[Value]) -> GroupPieces:
+        """The same with addresses."""
+        return GroupPieces(self.described, self._slices, values, self._made, self._read)
+
+    def call(self, p: int, k: int) -> list[TensorRecord]:
+        """Inputs and outputs of node k."""
+        return [*self.inputs(p, k), *self.outputs(p, k)]
+
+    def moved(self, v: int, p: int) -> TensorRecord:
+        """What is loaded or stored of a value."""
+        value = self._values[v]
+        if value.loaded:
+            windows = [Window(*axis.read[self._reader[v]].region) for axis in self.pieces[p]]
+        else:
+            windows = [axis.made[value.tensor] for axis in self.pieces[p]]
+        return self._record(value, p, windows)
+
+    def inputs(self, p: int, k: int) -> list[TensorRecord]:
+        """The inputs of node k; those in L2 without an address."""
+        node, facts = self.described.net.nodes[k], self.described.facts[k]
+        found = []
+        for i, name in enumerate(node.inputs):
+            if (k, i) in self._read:
+                windows = [axis.read[k, i] for axis in self.pieces[p]]
+                found.append(self._record(self._values[self._read[k, i]], p, windows))
+            elif facts.on_l2[i]:
+                found.append(self.described.net.tensors[name].record())
+            else:
+                found.append(input_record(node, self.described.net.tensors[name], facts.input_types[i]))
+        return found
+
+    def outputs(self, p: int, k: int) -> list[TensorRecord]:
+        return [
+            self._record(self._values[self._made[name]], p, [axis.made[name] for axis in self.pieces[p]])
+            for name in self.described.net.nodes[k].outputs
+        ]
+
+    def joined(self, p: int, k: int, i: int) -> tuple[TensorRecord, TensorRecord]:
+        """Input i of a join, and its output."""
+        return self.inputs(p, k)[i], self.outputs(p, k)[0]
+
+    def work_bytes(self, p: int, k: int) -> int:
+        """The work buffer that node k's local function gets."""
+        node, facts = self.described.net.nodes[k], self.described.facts[k]
+        n, h, w = (axis.made[node.outputs[0]].extent for axis in self.pieces[p])
+        return facts.local_buffer(split_shape(self.described, k, (n, h, w)))
+
+    def _record(self, value: Value, p: int, windows: Sequence[Window]) -> TensorRecord:
+        addr = value.offset(p) if value.offsets else 0
+        return piece_record(self.described.net.tensors[value.tensor], value.ttype, windows, addr)
+
+
+def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int]) -> tuple[int, ...]:
+    """What get_local_buffer_size is asked with: the extents of the first output's piece (extents: along n, h,
+    w), as many as it has dimensions."""
+    info = described.net.tensors[described.net.nodes[node].outputs[0]]
+    n, h, w = extents
+    return (n, info.nchw[1], h, w)[: len(info.shape)]
+
+
+def work_bytes(described: DescribedNet, node: int, slices: Slices) -> int:
+    facts = described.facts[node]
+    out = facts.node.outputs[0]
+    n, h, w = (sorted({p.made[out].extent for p in axis}) for axis in (slices.n, slices.h, slices.w))
+    return max(
+        facts.local_buffer(split_shape(described, node, extents)) for extents in itertools.product(n, h, w)
+    )
+
+
+def group_values(
+    described: DescribedNet, nodes: Sequence[int], slices: Slices
+) -> tuple[list[Value], dict[str, int], dict[tuple[int, int], int]]:
+    net = described.net
+    axes = (slices.n, slices.h, slices.w)
+    keep = set(stored(described, nodes))
+    values: list[Value] = []
+    made: dict[str, int] = {}
+    read: dict[tuple[int, int], int] = {}
+    external: dict[object, int] = {}
+
+    def add(name: str, ttype: TType, regions: list[list[tuple[int, int]]], loaded: bool, once: bool) -> int:
+        info = net.tensors[name]
+        largest = piece_shape(info.nchw[1], [max(axis, key=lambda r: r[1]) for axis in regions])
+        nbytes = piece_bytes(ttype, largest, info.dtype.itemsize)
+        values.append(Value(name, ttype, loaded, once, not loaded and name in keep, nbytes))
+        return len(values) - 1
+
+    for k in nodes:
+        facts = described.facts[k]
+        for i, name in enumerate(net.nodes[k].inputs):
+            if facts.on_l2[i] or facts.input_types[i] == TType.NEURON_SHAPE:
+                continue
+            if name in made:
+                read[k, i] = made[name]
+                continue
+            regions = [[piece.read[k, i].region for piece in axis] for axis in axes]
+            key = (name, facts.input_types[i], tuple(map(tuple, regions)))
+            if key not in external:
+                same = taken_whole(facts, i) or all(len(set(axis)) == 1 for axis in regions)
+                once = slices.count > 1 and same
+                external[key] = add(name, facts.input_types[i], regions, True, once)
+            read[k, i] = external[key]
+        for out in net.nodes[k].outputs:
+            made[out] = add(
+                out, TType.NEURON, [[p.made[out].region for p in axis] for axis in axes], False, False
+            )
+    return values, made, read
+
+
+def slot_bytes(pieces: GroupPieces, name: str, p: int) -> int:
+    """Bytes of one channel of a tensor that the group computes, as it lies in local memory."""
+    info = pieces.described.net.tensors[name]
+    _, h, w = (axis.made[name].extent for axis in pieces.pieces[p])
+    return -(-h * w * info.dtype.itemsize // ALIGN_BYTES) * ALIGN_BYTES

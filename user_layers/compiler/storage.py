@@ -1,0 +1,194 @@
+"""Which values of a group share memory: what is computed in place, and what is joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from firmware_sim.chip import NPU_NUM
+from firmware_sim.wire import TType
+from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.joins import joined_channels
+from user_layers.compiler.pieces import Value
+from user_layers.compiler.slicing import Slices
+
+
+@dataclass
+class Storage:
+    """Memory of one value, or of several that overwrite one another or are parts of one.
+
+    first, last: steps of one piece in which it is in use; values: with the channels on each NPU that lie
+    before them; load: the value that is loaded; store: the one that is stored, made in step `made`; moved:
+    the last step in which a copy of it to elsewhere begins.
+    """
+
+    size: int
+    first: int
+    last: int
+    values: list[tuple[int, int]]
+    once: bool = False
+    load: int | None = None
+    store: int | None = None
+    made: int = -1
+    moved: int = -1
+    joined: int | None = None  # the value whose parts the others are
+
+
+@dataclass(frozen=True)
+class Move:
+    """Input `index` of node `node`, a join, is copied to its channels from `channel` on; step: of one piece,
+    in which the copy begins."""
+
+    node: int
+    index: int
+    channel: int
+    step: int
+
+
+class _Sharing:
+    """The storages of a group under construction, in the order of its steps."""
+
+    def __init__(
+        self,
+        described: DescribedNet,
+        nodes: Sequence[int],
+        slices: Slices,
+        values: Sequence[Value],
+        made: dict[str, int],
+        read: dict[tuple[int, int], int],
+    ) -> None:
+        self.described, self.nodes, self.slices = described, nodes, slices
+        self.values, self.made, self.read = values, made, read
+        self.storages: list[Storage] = []
+        self.moves: list[Move] = []
+        self._where: dict[int, Storage] = {}
+        self._makers: dict[int, int] = {}  # step that makes a value by a layer
+        steps: dict[int, list[int]] = {}
+        for (k, _), v in read.items():
+            steps.setdefault(v, []).append(nodes.index(k))
+        self._reads = {v: (min(found), max(found)) for v, found in steps.items()}
+
+    def run(self) -> None:
+        for v, value in enumerate(self.values):
+            if value.loaded:
+                self._new(v, *self._reads[v]).load = v
+        for step, k in enumerate(self.nodes):
+            channels = joined_channels(self.described, k)
+            for out in self.described.net.nodes[k].outputs:
+                v = self.made[out]
+                if channels is not None:
+                    s = self._join(step, k, v, channels)
+                else:
+                    self._makers[v] = step
+                    s = self._made_by_layer(step, k, v)
+                if self.values[v].stored:
+                    s.store, s.made = v, step
+
+    def _new(self, v: int, first: int, last: int) -> Storage:
+        s = Storage(self.values[v].nbytes, first, last, [(v, 0)], self.values[v].once)
+        self.storages.append(s)
+        self._where[v] = s
+        return s
+
+    def _last_read(self, v: int, otherwise: int) -> int:
+        return self._reads[v][1] if v in self._reads else otherwise
+
+    def _made_by_layer(self, step: int, k: int, v: int) -> Storage:
+        s = self._inplace_source(step, k)
+        last = self._last_read(v, step)
+        if s is None:
+            return self._new(v, step, last)
+        s.values.append((v, 0))
+        s.last = max(s.last, last)
+        if s.joined is not None:
+            s.joined = v
+        self._where[v] = s
+        return s
+
+    def _join(self, step: int, k: int, v: int, channels: Sequence[int]) -> Storage:
+        """Memory for all inputs one after the other. Those that a layer of the group makes are made there if
+        they begin on the first NPU; the others are copied."""
+        s = self._new(v, step, self._last_read(v, step))
+        s.joined = v
+        single = all(piece.made[self.values[v].tensor].extent == 1 for piece in self.slices.n)
+        for i, channel in enumerate(channels):
+            u = self.read[k, i]
+            part = self._where[u]
+            if (
+                single
+                and channel % NPU_NUM == 0
+                and part is not s
+                and not part.once
+                and part.load is None
+                and part.store is None
+                and part.size == self.values[u].nbytes
+                and (part.joined is None or part.joined == u)
+            ):
+                self.storages.remove(part)
+                s.first, s.last, s.moved = (
+                    min(s.first, part.first),
+                    max(s.last, part.last),
+                    max(s.moved, part.moved),
+                )
+                for x, slot in part.values:
+                    s.values.append((x, slot + channel // NPU_NUM))
+                    self._where[x] = s
+            else:
+                begins = min(self._makers[u] + 1, step) if u in self._makers else step
+                self.moves.append(Move(k, i, channel, begins))
+                s.first = min(s.first, begins)
+                part.moved = max(part.moved, begins)
+        return s
+
+    def _inplace_source(self, step: int, k: int) -> Storage | None:
+        """The storage of an input that the layer's only output may overwrite: the descriptor allows it,
+        nothing needs the input afterwards, and its pieces have the shape and type of the output's."""
+        net, facts = self.described.net, self.described.facts[k]
+        node = net.nodes[k]
+        if len(node.outputs) != 1:
+            return None
+        target = net.tensors[node.outputs[0]]
+        for i, name in enumerate(node.inputs):
+            if (k, i) not in self.read:
+                continue
+            v = self.read[k, i]
+            source, s = net.tensors[name], self._where[v]
+            if (
+                self.values[v].ttype == TType.NEURON
+                and not self.values[v].once
+                and not self.values[v].stored
+                and self._last_read(v, step) == step
+                and source.dtype == target.dtype
+                and source.nchw[1] == target.nchw[1]
+                and _same_regions(self.slices, k, i, node.outputs[0])
+                and facts.can_inplace(source.dtype)
+                and (s.joined is None or (s.joined == v and self._is_last(s, step)))
+            ):
+                return s
+        return None
+
+    def _is_last(self, s: Storage, step: int) -> bool:
+        """Whether nothing needs the parts of a storage after this step."""
+        return s.store is None and all(self._last_read(x, -1) <= step for x, _ in s.values)
+
+
+def share_memory(
+    described: DescribedNet,
+    nodes: Sequence[int],
+    slices: Slices,
+    values: Sequence[Value],
+    made: dict[str, int],
+    read: dict[tuple[int, int], int],
+) -> tuple[list[Storage], list[Move]]:
+    """The storages of all values, and the copies into joined ones."""
+    sharing = _Sharing(described, nodes, slices, values, made, read)
+    sharing.run()
+    return sharing.storages, sharing.moves
+
+
+def _same_regions(slices: Slices, k: int, i: int, out: str) -> bool:
+    return all(
+        piece.read[k, i].extent == piece.made[out].extent
+        for axis in (slices.n, slices.h, slices.w)
+        for piece in axis
+    )
