@@ -258,21 +258,19 @@ static inline void bm_run_tiles(bm_tiling t, bm_job_function function, const voi
 
 /* ---- shapes ---- */
 
-/* The result of broadcasting `num` inputs, each with slices of its own; false when their shapes do not fit. */
+/* The result of broadcasting `num` inputs; false when their shapes do not fit. Says nothing about pieces: those of the
+ * inputs may be larger than the output's (accepts_larger_pieces). */
 static inline bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int num) {
     out->dims = 0;
     for (int k = 0; k < num; k++)
         if (in[k].dims > out->dims) out->dims = in[k].dims;
     for (unsigned int d = 0; d < out->dims; d++) {
-        out->shape[d] = out->slice_shape[d] = 1;
-        out->processed[d] = out->slice_pad[d] = 0;
+        out->shape[d] = 1;
         for (int k = 0; k < num; k++) {
             const unsigned int missing = out->dims - in[k].dims;
             if (d < missing || in[k].shape[d - missing] == 1) continue;
             if (out->shape[d] != 1 && out->shape[d] != in[k].shape[d - missing]) return false;
             out->shape[d] = in[k].shape[d - missing];
-            out->slice_shape[d] = in[k].slice_shape[d - missing];
-            out->processed[d] = in[k].processed[d - missing];
         }
     }
     return true;

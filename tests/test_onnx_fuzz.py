@@ -1,0 +1,34 @@
+"""A few random ONNX models; `python -m tests.onnx_fuzz` tries more of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.onnx_fuzz import check_model
+from tests.onnx_models import make_model
+from user_layers.onnx.build import build
+from user_layers.onnx.check import reference
+from user_layers.onnx.load import from_proto
+from user_layers.toolkit import Toolkit
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_models_agree_in_every_mode(seed: int, toolkit: Toolkit) -> None:
+    assert check_model(seed, toolkit) == []
+
+
+def test_a_layer_beside_one_with_a_larger_window(toolkit: Toolkit) -> None:
+    """Both read one piece, of which the layer without a window computes its part."""
+    nodes = [helper.make_node("Max", ["x", "x"], ["a"]), helper.make_node("Conv", ["x", "w"], ["b"])]
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((4, 7, 4, 4)).astype(np.float32)
+    model = from_proto(make_model(nodes, {"x": (2, 7, 20, 28)}, ["a", "b"], {"w": w}))
+    graph = build(model, "net", toolkit=toolkit).graph
+    feeds = {"x": rng.standard_normal((2, 7, 20, 28)).astype(np.float32)}
+    graph.compile(opt=2)
+    a, b = graph.run(feeds)
+    want = reference(model, feeds)
+    assert np.array_equal(a, want[0])
+    assert np.allclose(b, want[1], rtol=0, atol=1e-5)
