@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
-import os
 import re
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -31,6 +28,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 from firmware_sim.errors import TpulayerError
+from tests.workspaces import builtin_toolkit
 from user_layers.onnx import apart
 from user_layers.onnx.backend import PreparedModel, prepare, unheld
 from user_layers.runtime.cpu import first_line
@@ -191,11 +189,7 @@ def main() -> int:
     reasons: collections.Counter[str] = collections.Counter()
     failures: dict[str, str] = {}
     bad = []
-    with contextlib.ExitStack() as stack:
-        # outside any workspace: with the built-in layers as they are now
-        stack.callback(os.chdir, os.getcwd())
-        os.chdir(stack.enter_context(tempfile.TemporaryDirectory()))
-        toolkit = stack.enter_context(Toolkit())
+    with builtin_toolkit() as toolkit:
         for family in given.family or FAMILIES:
             found = counts.setdefault(family, collections.Counter())
             floats = counts.setdefault(f"{family}, float32", collections.Counter())

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tests.workspaces import builtin_toolkit
 from user_layers.onnx import graph_from_onnx
 from user_layers.onnx.check import TOLERANCE, Difference, compare, random_inputs, reference
 from user_layers.onnx.load import load_model
@@ -84,7 +85,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME")
     parser.add_argument("--dynamic", action="store_true")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Toolkit() as toolkit:
+    with tempfile.TemporaryDirectory() as folder, builtin_toolkit() as toolkit:
         for name in given.names:
             run(randomized(name, Path(folder)), toolkit, given.dynamic, print)
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,20 @@ def layers_toolkit(root: Path, folder: str) -> Iterator[Toolkit]:
     build_layers(ws)
     with Toolkit(ws) as toolkit:
         yield toolkit
+
+
+@contextmanager
+def builtin_toolkit() -> Iterator[Toolkit]:
+    """The built-in layers as they are now: outside any workspace, whose firmware may be older."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            with Toolkit() as toolkit:
+                assert toolkit.workspace is None
+                yield toolkit
+        finally:
+            os.chdir(before)
 
 
 def environment(**changes: str) -> dict[str, str]:
