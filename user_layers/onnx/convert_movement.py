@@ -29,8 +29,33 @@ def _dims(values: Sequence[int]) -> list[int]:
 
 @converts("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def reshape(to: Lowering, node: Node) -> None:
-    """All of these are the same elements under the shape that is known here."""
-    to.simple("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], shape_param(to.shape(node.outputs[0])))
+    """All of these are the same elements under another shape, which follows the input's in a dynamic net."""
+    before, after = (to.shape(name) for name in (node.inputs[0], node.outputs[0]))
+    if node.op in ("Squeeze", "Unsqueeze"):
+        extents = _without_ones(to, node, before, after)
+    elif node.op == "Flatten":
+        axis = int(node.attributes.get("axis", 1)) % (len(before) + 1)
+        extents = [0, -1] if axis == 1 and before else list(after)
+    else:
+        target = to.constant(node.inputs[1])
+        wanted = list(after) if target is None else [int(extent) for extent in target]
+        # An extent that stands where the input has the same is that of the input, for other batches too.
+        extents = [0 if before[i : i + 1] == (extent,) else extent for i, extent in enumerate(wanted)]
+    to.simple("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], shape_param(extents))
+
+
+def _without_ones(to: Lowering, node: Node, before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """The extents that TPU_RESHAPE is given where extents of 1 go or come."""
+    longer = before if node.op == "Squeeze" else after
+    axes = to.option(node, "axes", 1)
+    if axes is None:  # Squeeze without axes: all of them
+        ones = {i for i, extent in enumerate(before) if extent == 1}
+    else:
+        ones = {int(axis) % len(longer) for axis in axes.reshape(-1)}
+    if node.op == "Squeeze":
+        return [-2 - i for i in range(len(before)) if i not in ones]
+    sources = iter(range(len(before)))
+    return [1 if i in ones else -2 - next(sources) for i in range(len(after))]
 
 
 @converts("Identity")

@@ -1,0 +1,59 @@
+"""Dynamic nets from ONNX models with smaller inputs than they were compiled for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.onnx_models import make_model
+from user_layers.onnx.build import build
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.load import from_proto
+from user_layers.onnx.types import from_net
+from user_layers.toolkit import Toolkit
+
+node = helper.make_node
+SHAPE = (4, 6, 12, 1)
+BATCH, HEIGHT = (3, 6, 12, 1), (4, 6, 7, 1)
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+RESHAPES: dict[str, tuple[list[Any], dict[str, Any], list[tuple[int, ...]]]] = {
+    "flatten": ([node("Flatten", ["x"], ["y"])], {}, [BATCH, HEIGHT]),
+    "flatten to one row": ([node("Flatten", ["x"], ["y"], axis=0)], {}, []),
+    "rest": ([node("Reshape", ["x", "s"], ["y"])], {"s": ints(0, 0, -1)}, [BATCH, HEIGHT]),
+    "rest before": ([node("Reshape", ["x", "s"], ["y"])], {"s": ints(-1, 6)}, [BATCH, HEIGHT]),
+    "fixed rows": ([node("Reshape", ["x", "s"], ["y"])], {"s": ints(-1, 6, 12)}, [BATCH]),
+    "from a shape": (
+        [
+            node("Shape", ["x"], ["n"], end=1),
+            node("Concat", ["n", "m"], ["s"], axis=0),
+            node("Reshape", ["x", "s"], ["y"]),
+        ],
+        {"m": ints(-1)},
+        [BATCH, HEIGHT],
+    ),
+    "squeeze": ([node("Squeeze", ["x"], ["y"])], {}, [BATCH, HEIGHT]),
+    "squeeze one": ([node("Squeeze", ["x", "a"], ["y"])], {"a": ints(-1)}, [BATCH, HEIGHT]),
+    "unsqueeze": ([node("Unsqueeze", ["x", "a"], ["y"])], {"a": ints(0, -1, 2)}, [BATCH, HEIGHT]),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPES)
+def test_reshapes_follow_the_input(name: str, toolkit: Toolkit) -> None:
+    nodes, constants, shapes = RESHAPES[name]
+    proto = make_model(nodes, {"x": SHAPE}, ["y"], constants)
+    graph = build(from_proto(proto), "net", toolkit=toolkit, cpu=False).graph
+    graph.compile(dynamic=True)
+    for shape in (SHAPE, *shapes):
+        model = from_proto(proto, {"x": shape})
+        feeds = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
+        got = [from_net(array, value) for array, value in zip(graph.run(feeds), model.outputs, strict=True)]
+        (found,) = compare(["y"], got, reference(model, feeds))
+        assert found.relative <= TOLERANCE
