@@ -95,6 +95,7 @@ MATRICES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((2, 2100), (2081, 2100), {"trans_b": 1}),  # a constant in blocks of columns, the last narrow
     ((3, 70, 2), (70, 95), {"trans_a": 1}),  # one such matrix for several batches
     ((7,), (7, 40), {}),
+    ((7, 4500), (4500, 300), {}),  # several rows of a left matrix that stays in local memory
 ]
 
 

@@ -113,6 +113,7 @@ typedef struct {
     float alpha;
     bool convolves;
     int rows, columns, sums; /* of a tile, at most; sums: how many columns of the left matrix at a time */
+    bool left_once;          /* all of the left matrix stays in local memory, `sums` columns after the other */
     int together;            /* batches whose matrices are loaded with one command for each operand */
     local_addr_t left_buffer[2], right_buffer[2], out_buffer[2], bias_buffer[2];
 } job;
@@ -201,6 +202,19 @@ static void plan(job *j) {
         const unsigned long long half = (p->batches + 1) / 2;
         j->together = half < (unsigned long long)fit ? (int)half : fit;
     }
+    int left_rows = j->together * j->rows;
+    for (int parts = (p->k + j->sums - 1) / j->sums; j->sums < p->k && p->batches == 1 && j->rows == p->m;) {
+        const int sums = line_of((p->k + parts - 1) / parts);
+        if (parts * j->rows > LINES / 8) break;
+        if (2 * sums + (parts + 2) * j->rows + 2 > LINES) {
+            parts++;
+            continue;
+        }
+        j->left_once = true;
+        j->sums = sums;
+        left_rows = parts * j->rows;
+        break;
+    }
     local_addr_t next = 0;
     for (int i = 0; i < 2; i++) {
         j->right_buffer[i] = next;
@@ -208,7 +222,7 @@ static void plan(job *j) {
     }
     for (int i = 0; i < 2; i++) {
         j->left_buffer[i] = next;
-        next += (local_addr_t)(j->together * j->rows * LINE);
+        if (i == 1 || !j->left_once) next += (local_addr_t)(left_rows * LINE);
     }
     for (int i = 0; i < 2; i++) {
         j->out_buffer[i] = next;
@@ -244,8 +258,8 @@ static void prepare(const job *j, share *s, const share *before) {
         right += k * (unsigned long long)p->n + n;
     s->left = j->left + 4 * left;
     s->right = j->right + 4 * right;
-    s->loads_left = before == NULL || s->left != before->left || s->rows != before->rows ||
-                    s->sums != before->sums || s->count != before->count;
+    s->loads_left = before == NULL || (!j->left_once && (s->left != before->left || s->rows != before->rows ||
+                                                         s->sums != before->sums || s->count != before->count));
     s->loads_right = before == NULL || s->right != before->right || s->columns != before->columns ||
                      s->sums != before->sums || s->count != before->count;
     s->left_at = before == NULL ? 0 : before->left_at ^ (int)s->loads_left;
@@ -334,6 +348,19 @@ static void convolve(const job *j, const share *s) {
     if (j->bias != 0) okk_bdc_add(out, out, j->bias_buffer[s->out_at], &shape, NULL, NULL, &once);
 }
 
+/* All columns of the left matrix, j->sums at a time. */
+static void load_left(const job *j, const share *s) {
+    const product *p = &j->p;
+    const int parts = p->k / j->sums, rest = p->k - parts * j->sums;
+    const dim4 shape = {s->rows, j->sums / LEFT_WIDTH, parts, LEFT_WIDTH};
+    const dim4 to = {LEFT_WIDTH, 1, s->rows * LEFT_WIDTH, 1}, from = {p->k, LEFT_WIDTH, j->sums, 1};
+    okk_gdma_32bit_cpy_S2L(j->left_buffer[0], s->left, &shape, &to, &from);
+    if (rest > 0)
+        okk_gdma_32bit_matrix_S2L(j->left_buffer[0] + (local_addr_t)(parts * s->rows * LINE),
+                                  s->left + 4ull * (unsigned int)(parts * j->sums), s->rows, rest,
+                                  least(rest, LEFT_WIDTH), p->k);
+}
+
 static void load(const job *j, const share *s) {
     if (j->convolves) {
         load_channels(j, s);
@@ -341,7 +368,9 @@ static void load(const job *j, const share *s) {
     }
     const product *p = &j->p;
     const local_addr_t left = j->left_buffer[s->left_at], right = j->right_buffer[s->right_at];
-    if (s->loads_left) {
+    if (s->loads_left && j->left_once) {
+        load_left(j, s);
+    } else if (s->loads_left) {
         okk_gdma_32bit_matrix_S2L(left, s->left, s->rows * s->count, s->sums, least(s->sums, LEFT_WIDTH), p->k);
     }
     if (s->loads_right) {
@@ -362,10 +391,10 @@ static void compute(const job *j, const share *s) {
         return;
     }
     const local_addr_t out = j->out_buffer[s->out_at];
-    const int width = width_of(j, s);
+    const int width = width_of(j, s), part = j->left_once ? s->k / j->sums : 0;
+    const local_addr_t left = j->left_buffer[s->left_at] + (local_addr_t)(part * s->rows * LINE);
     for (int i = 0; i < s->count; i++)
-        okk_bdc_matmul(out + (local_addr_t)(i * s->rows * LINE),
-                       j->left_buffer[s->left_at] + (local_addr_t)(i * s->rows * LINE),
+        okk_bdc_matmul(out + (local_addr_t)(i * s->rows * LINE), left + (local_addr_t)(i * s->rows * LINE),
                        j->right_buffer[s->right_at] + (local_addr_t)(i * s->sums * LINE), 0, s->rows, s->sums,
                        s->columns, least(s->sums, LEFT_WIDTH), width, false, !s->first);
     if (!s->last) return;
