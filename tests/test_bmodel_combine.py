@@ -208,6 +208,13 @@ def test_contexts_of_several_blocks(tmp_path: Path) -> None:
     assert container.unpack(part).model.neuronSize == 4192
 
 
+def test_contexts_that_no_chip_has(tmp_path: Path) -> None:
+    path = changed(one(tmp_path, "a", 2), _set("ctxSizes", [1 << 63, 1 << 63], "parameter"))
+    with pytest.raises(ModelError, match="net 'a': context of 18446744073709551616 bytes"):
+        extract(path, tmp_path / "parts")
+    assert not (tmp_path / "parts").exists()
+
+
 def test_print_has_every_field(three: Path) -> None:
     found = json.loads(run(TpuModelOptions(print=three)))
     first = found["net"][0]["parameter"][0]

@@ -332,6 +332,26 @@ def test_tensors_that_do_not_run_here(device: FakeDevice, changes: dict[str, Any
         runtime.load(_with_stage(model, inputs=(tensor,)))
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dtype": 8}, "x is bfloat16, which a BM1684 has not"),
+        ({"name": "inner", "dtype": 128}, "inner is unknown type 128"),
+        ({"name": "inner", "size": 8}, "stage 0 subnet 0: inner needs 240 bytes, the bmodel gives it 8"),
+        ({"dtype": DType.INT32}, "subnet 0 has another x than the rest"),
+        ({"size": 1000}, "subnet 0 has another x than the rest"),
+        ({"name": "inner", "dtype": DType.INT8, "store_mode": 2}, "is dynamic and has inner in mode 2"),
+    ],
+)
+def test_tensors_of_subnets_that_do_not_run_here(
+    device: FakeDevice, changes: dict[str, Any], message: str
+) -> None:
+    subnet = DYNAMIC.nets[0].stages[0].subnets[0]
+    wrong = replace(subnet, inputs=(replace(subnet.inputs[0], **changes),))
+    with BModelRuntime(device) as runtime, pytest.raises(ModelError, match=message):
+        runtime.load(_with_stage(DYNAMIC, subnets=(wrong,)))
+
+
 def test_dynamic_output_over_the_maximum() -> None:
     def grow(_: FakeDevice, inputs: list[TensorRecord], outputs: list[TensorRecord]) -> list[TensorRecord]:
         return [replace(outputs[0], shape=(4, 3, 6))]

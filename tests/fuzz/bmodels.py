@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import random
@@ -15,12 +16,14 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
+from firmware_sim.errors import ModelError
 from firmware_sim.wire import DType
 from tests.bmodel_samples import dynamic_net, static_net
 from tests.fuzz.driver import Case, Target
 from tests.fuzz.mutate import damage, number
 from tests.fuzz.requests import Devices, any_kind
 from user_layers.bmodel import read, write
+from user_layers.bmodel.combine import combine, extract
 from user_layers.bmodel.generated.Model import Model, ModelT
 from user_layers.graph import BINARY_MUL, Graph
 from user_layers.runtime import BModelRuntime
@@ -122,6 +125,16 @@ def _model(rng: random.Random) -> bytes:
         return data[: _HEADER.size] + table + damage(rng, binary)
 
 
+def _taken_apart(data: bytes) -> None:
+    """Each stage into a file and all of them into one again."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "given.bmodel")
+        path.write_bytes(data)
+        made = extract(path, Path(folder))
+        if len(made) > 1:
+            combine(made, Path(folder, "again.bmodel"))
+
+
 class BModels(Target):
     """A case is {"model": hex, "kind": ...}."""
 
@@ -132,7 +145,10 @@ class BModels(Target):
         return {"model": _model(rng).hex(), "kind": any_kind(rng)}
 
     def run(self, case: Case) -> str:
-        model = read(bytes.fromhex(case["model"]))
+        data = bytes.fromhex(case["model"])
+        with contextlib.suppress(ModelError):
+            _taken_apart(data)
+        model = read(data)
         with BModelRuntime(self._devices.of(case["kind"])) as runtime:
             outcome = "loaded"
             for name in runtime.load(model):

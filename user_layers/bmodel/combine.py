@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.wire import DType
 from user_layers.bmodel.container import Pool, Unpacked, pack, unpack
@@ -162,7 +163,7 @@ def _file(sources: Sequence[Unpacked], nets: Sequence[list[NetT]]) -> bytes:
             else:
                 joined[net.name] = net
     made.net = list(joined.values())
-    made.neuronSize = max(_context_bytes(parameter) for net in made.net for parameter in net.parameter)
+    made.neuronSize = max(_context_bytes(net, parameter) for net in made.net for parameter in net.parameter)
     for name in ("kernelModule", "cpuopModule"):
         setattr(made, name, _module(sources, name, pool))
     data = pack(made, pool)
@@ -170,9 +171,13 @@ def _file(sources: Sequence[Unpacked], nets: Sequence[list[NetT]]) -> bytes:
     return data
 
 
-def _context_bytes(parameter: NetParameterT) -> int:
+def _context_bytes(net: NetT, parameter: NetParameterT) -> int:
     blocks = parameter.ctxSizes
-    return parameter.ctxSize if blocks is None or not len(blocks) else sum(map(int, blocks))
+    size: int = parameter.ctxSize if blocks is None or not len(blocks) else sum(map(int, blocks))
+    if size > DDR_BYTES:
+        name = net.name.decode(errors="replace")
+        raise ModelError(f"net {name!r}: context of {size} bytes; a BM1684 has {DDR_BYTES} bytes of DDR")
+    return size
 
 
 def _module(sources: Sequence[Unpacked], name: str, pool: Pool) -> KernelModuleT | CpuopModuleT | None:

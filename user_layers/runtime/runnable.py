@@ -76,15 +76,29 @@ def check_runnable(net: Net) -> None:
             _check_kind(subnet, f"{here}: subnet {k}")
             if stage.is_dynamic and subnet.mode == SUBNET_TPU and not subnet.is_dynamic:
                 raise ModelError(f"{here}: subnet {k} is static in a dynamic net")
-            for t in (*subnet.inputs, *subnet.outputs) if subnet.is_dynamic else ():
-                if t.store_mode != StoreMode.N1:
-                    raise ModelError(
-                        f"{here}: subnet {k} is dynamic and has {t.name} in mode {t.store_mode} (2N or 4N); "
-                        "the firmware knows 1N only"
-                    )
         _check_programs(stage, here)
-        for t in (*stage.inputs, *stage.outputs):
-            _check_tensor(net, t, here)
+        _check_tensors(net, stage, here)
+
+
+def _check_tensors(net: Net, stage: Stage, here: str) -> None:
+    """What enters and leaves the net, and the subnets that are not mere streams."""
+    known: dict[str, Tensor] = {}
+    for t in (*stage.inputs, *stage.outputs):
+        _check_tensor(net, t, here)
+        known[t.name] = t
+    for k, subnet in enumerate(stage.subnets):
+        if not subnet.is_dynamic and subnet.mode == SUBNET_TPU:
+            continue
+        for t in (*subnet.inputs, *subnet.outputs):
+            _check_tensor(net, t, f"{here} subnet {k}")
+            other = known.setdefault(t.name, t)
+            if (t.dtype, t.store_mode) != (other.dtype, other.store_mode) or t.size > other.size:
+                raise ModelError(f"damaged bmodel: {here}: subnet {k} has another {t.name} than the rest")
+            if subnet.is_dynamic and t.store_mode != StoreMode.N1:
+                raise ModelError(
+                    f"{here}: subnet {k} is dynamic and has {t.name} in mode {t.store_mode} (2N or 4N); "
+                    "the firmware knows 1N only"
+                )
 
 
 def _check_tensor(net: Net, tensor: Tensor, here: str) -> None:
