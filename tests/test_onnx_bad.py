@@ -16,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from firmware_sim.errors import CompileError, ModelError, TpulayerError, UsageError
 from tests.onnx_backend import cases
 from tests.onnx_models import make_model
+from tests.workspaces import tpulayer
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.toolkit import Toolkit
 
@@ -196,3 +197,18 @@ def test_a_folder_that_cannot_be_written(toolkit: Toolkit, tmp_path: Path) -> No
     onnx.save(make_model([node("Relu", "x")], {"x": (2,)}, ["y"]), str(path))
     with pytest.raises(UsageError, match="cannot write"):
         run(CompileOptions(path, path / "net"), print, toolkit)
+
+
+def test_exit_codes_of_the_command(tmp_path: Path) -> None:
+    """0: compiled; 1: not a model, or a node that cannot be had; 2: words that do not fit."""
+    onnx.save(make_model([node("Det", "x", name="d")], {"x": ("n", 2, 2)}, ["y"]), str(tmp_path / "m.onnx"))
+    (tmp_path / "cut.onnx").write_bytes((tmp_path / "m.onnx").read_bytes()[:-9])
+    words = ("compile", "m.onnx", "-o", "net", "--shapes", "x=3x2x2")
+    done = tpulayer(*words, cwd=tmp_path)
+    assert "on the CPU: Det d: there is no layer" in done.stdout and (tmp_path / "net").is_dir()
+    assert "Det d: there is no layer" in tpulayer(*words, "--no-cpu", cwd=tmp_path, code=1).stderr
+    assert (
+        "cut.onnx is no ONNX model" in tpulayer("compile", "cut.onnx", "-o", "c", cwd=tmp_path, code=1).stderr
+    )
+    assert "free dimensions" in tpulayer("compile", "m.onnx", "-o", "c", cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "c").exists()

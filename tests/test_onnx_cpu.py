@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from firmware_sim.errors import CompileError
@@ -142,6 +144,64 @@ def test_shapes_known_only_when_running(toolkit: Toolkit, tmp_path: Path) -> Non
     built = check(proto, toolkit, tmp_path / "m.onnx")
     assert sides(built) == ["tpu Relu", "cpu NonZero Cast ReduceMax", "tpu Exp"]
     assert any("'z' has a shape that is known only when the model runs" in line for line in built.on_cpu)
+
+
+def test_random_numbers_are_no_constants(toolkit: Toolkit) -> None:
+    """They are made when the net runs; a part without inputs of its own gets one."""
+    nodes = [node("RandomNormal", "", "r", shape=[3, 5]), node("Add", "x r")]
+    model = from_proto(make_model(nodes, {"x": (3, 5)}, ["y"]))
+    built = build(model, "net", toolkit=toolkit)
+    assert sides(built) == ["cpu RandomNormal", "tpu Add"]
+    built.graph.compile()
+    x = np.ones((3, 5), np.float32)
+    (y,) = built.graph.run({"x": x})
+    assert y.shape == (3, 5) and len(set((y - x).ravel().tolist())) > 10
+
+
+OPS: dict[str, tuple[int, Callable[..., list[Any]]]] = {
+    "tpu": (1, lambda y, a: [node("Relu", a, y)]),
+    "tpu of two": (2, lambda y, a, b: [node("Sub", f"{a} {b}", y)]),
+    "cpu": (1, lambda y, a: [node("CumSum", f"{a} one", y)]),
+    "double": (
+        1,
+        lambda y, a: [
+            node("Cast", a, f"{y}d", to=F64),
+            node("Sqrt", f"{y}d", f"{y}e"),
+            node("Cast", f"{y}e", y, to=1),
+        ],
+    ),
+    "truth": (
+        2,
+        lambda y, a, b: [
+            node("Greater", f"{a} {b}", f"{y}g"),
+            node("Where", f"{y}g {a} {b}", y),
+        ],
+    ),
+    "index": (
+        1,
+        lambda y, a: [
+            node("ArgMax", a, f"{y}i", axis=0),
+            node("Mul", f"{y}i {y}i", f"{y}j"),
+            node("Cast", f"{y}j", f"{y}f", to=1),
+            node("Add", f"{a} {y}f", y),
+        ],
+    ),
+}
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_mixture(toolkit: Toolkit, tmp_path: Path, data: st.DataObject) -> None:
+    names, nodes = ["x", "z"], []
+    for number in range(data.draw(st.integers(1, 7))):
+        count, make = OPS[data.draw(st.sampled_from(sorted(OPS)))]
+        operands = [data.draw(st.sampled_from(names)) for _ in range(count)]
+        nodes += make(f"v{number}", *operands)
+        names.append(f"v{number}")
+    outputs = data.draw(st.lists(st.sampled_from(names[2:]), min_size=1, max_size=3, unique=True))
+    proto = make_model(nodes, {"x": (3, 4), "z": (3, 4)}, outputs, {"one": np.int64(1)})
+    built = check(proto, toolkit, tmp_path / "m.onnx", dynamic=data.draw(st.booleans()))
+    assert len([part for part in built.parts if part.on_cpu]) <= len(nodes)
 
 
 def test_an_output_without_a_known_shape_is_refused(toolkit: Toolkit) -> None:

@@ -91,6 +91,8 @@ def build(
         )
         inputs = {value.name for value in model.inputs}
         used = inputs.intersection([*wanted, *(value for part in parts for value in part.inputs)])
+        if not used and any(part.on_cpu and not part.inputs for part in parts):
+            used = {value.name for value in model.inputs[:1]}
         if any(part.on_cpu for part in parts) or used != inputs:
             graph = Graph(name=name, toolkit=graph.toolkit)
             final = Lowering(model, graph, functions)

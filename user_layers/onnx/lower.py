@@ -326,7 +326,7 @@ class Lowering:
                 raise CompileError(f"{maker.title}: the output {value.name!r} {why}")
         self.graph.add_cpu_layer(
             data,
-            [self.tensor(name) for name in part.inputs],
+            [self.tensor(name) for name in part.inputs or self._unread()],
             list(part.outputs),
             [net_shape(value) for value in values],
             [held_as(value.dtype) for value in values if value.dtype is not None],
@@ -337,12 +337,19 @@ class Lowering:
         )
         self._names.update((name, name) for name in part.outputs)
 
+    def _unread(self) -> tuple[str, ...]:
+        """An input for a part that needs none (random numbers): every part of a net has one."""
+        if not self.graph.inputs:
+            raise CompileError("the model has no inputs: a part of the net on the CPU has at least one")
+        return self.graph.inputs[:1]
+
     def _cpu_model(self, part: Part, what: str) -> bytes:
         """The serialized model of a part that onnxruntime takes: for any extents, where it can infer shapes
         without knowing them, and under an older opset where its own are older and the nodes the same."""
         refused: ModelError | None = None
         for shapes in (False, True):
-            proto = part_proto(self.model, part.nodes, part.inputs, part.outputs, shapes=shapes)
+            inputs = part.inputs or self._unread()
+            proto = part_proto(self.model, part.nodes, inputs, part.outputs, shapes=shapes)
             for candidate in (proto, with_oldest_opset(proto)):
                 data = serialized(candidate, what)
                 try:
