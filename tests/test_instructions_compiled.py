@@ -92,7 +92,7 @@ def test_the_ways_of_large_commands_and_references_agree(
         fields = {**fields, near_the_end: (fields[near_the_end] | (cases.LANE - 1)) + 1 - distance}
     case = engine, fields
     compiled, plain = others
-    with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(workers, "WORTH", new=0):
+    with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(workers, "WORTH", new=1):
         got = run(compiled, case, seed)
     with patch.object(flush, "HARDWARE", new=False):
         want = run(plain, case, seed)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,32 @@ def test_cuts_are_the_whole_in_order(size: int, unit: int, pieces: int) -> None:
     assert [i for a, b in cuts for i in range(a, b)] == list(range(size))
     assert len(cuts) <= pieces
     assert all(a < b and a % unit == 0 for a, b in cuts)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("wrong", [None, 0, 3, 8])
+def test_each_piece_runs_once_and_none_is_left_behind(
+    asked: pytest.MonkeyPatch, threads: int, wrong: int | None
+) -> None:
+    asked.setenv("TPULAYER_THREADS", str(threads))
+    begun: Counter[int] = Counter()
+    ended: Counter[int] = Counter()
+
+    def piece(number: int) -> None:
+        begun[number] += 1
+        time.sleep(0.002)
+        if number == wrong:
+            raise ValueError(f"piece {number}")
+        ended[number] += 1
+
+    pieces: list[workers.Piece] = [partial(piece, i) for i in range(9)]
+    if wrong is None:
+        workers.run(pieces)
+        assert ended == Counter(range(9))
+    else:
+        with pytest.raises(ValueError, match=f"piece {wrong}"):
+            workers.run(pieces)
+        assert max(begun.values()) == 1
+    then = begun.copy()
+    time.sleep(0.01)
+    assert begun == then and begun - ended == Counter([] if wrong is None else [wrong])

@@ -16,7 +16,7 @@ from firmware_sim.instructions import fp32
 from firmware_sim.instructions.elementwise import Run, slices
 from firmware_sim.instructions.formats import RAW, Array, Convert, conversion
 from firmware_sim.instructions.rows import EACH, Rows, rows_of, runs
-from firmware_sim.instructions.workers import COPIED, cut, in_threads, pieces
+from firmware_sim.instructions.workers import COPIED, cut, in_threads, pieces, threads
 from firmware_sim.isa.codes import Format
 from firmware_sim.isa.footprint import Part, Space, Tensor
 from firmware_sim.memory import Memory
@@ -183,7 +183,14 @@ def _bind_direct(memory: Memory, src: Tensor, dst: Tensor, convert: Convert | No
         for part in parts
     ]
     if not convert and not add:
-        return in_threads([partial(np.copyto, *piece) for pair in pairs for piece in _split(*pair)])
+        if pieces(math.prod(dst.shape) * COPIED) > 1:
+            return in_threads([partial(np.copyto, *piece) for pair in pairs for piece in _split(*pair)])
+
+        def copy() -> None:
+            for target, source in pairs:
+                target[...] = source
+
+        return copy
     chunks = [(target[piece], source[piece]) for target, source in pairs for piece in slices(target.shape)]
 
     def run() -> None:
@@ -198,9 +205,9 @@ def _bind_direct(memory: Memory, src: Tensor, dst: Tensor, convert: Convert | No
 
 
 def _split(target: Array, source: Array) -> list[tuple[Array, Array]]:
-    """Views of two arrays of one shape, cut along their longest axis where they are worth threads."""
+    """Views of two arrays of one shape, cut along their longest axis into one for each thread."""
     axis = max(range(target.ndim), key=lambda i: target.shape[i])
-    cuts = cut(target.shape[axis], 1, pieces(target.size * COPIED))
+    cuts = cut(target.shape[axis], 1, threads())
     places = [(slice(None),) * axis + (slice(i, j),) for i, j in cuts]
     return [(target[place], source[place]) for place in places]
 

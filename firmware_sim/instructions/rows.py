@@ -19,7 +19,6 @@ Indices = npt.NDArray[np.int64]
 
 EACH = 1 << 12  # elements up to which every one is looked at to find rows
 ROWS_MAX = 1 << 17
-LARGE = 1 << 14  # elements from which on threads share the rows
 
 
 @dataclass(frozen=True)
@@ -32,9 +31,10 @@ class Rows:
     def pieces(self) -> list[Indices]:
         """`at` in one piece, or in one for each thread where there is enough to do."""
         count = self.at.shape[1]
-        if count * self.width < LARGE:
+        pieces = workers.pieces(count * self.width * workers.COPIED)
+        if pieces == 1:
             return [self.at]
-        return [np.ascontiguousarray(self.at[:, i:j]) for i, j in workers.cut(count, 1, workers.threads())]
+        return [np.ascontiguousarray(self.at[:, i:j]) for i, j in workers.cut(count, 1, pieces)]
 
 
 def planes_at(tensor: Tensor) -> Indices:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache, partial
 
 from firmware_sim.errors import UsageError
@@ -15,8 +15,8 @@ from firmware_sim.flush import flush_this_thread
 
 Piece = Callable[[], None]
 
-WORTH = 1 << 22  # products that are worth threads
-COPIED = 16  # products that take as long as an element to copy
+WORTH = 1 << 25  # products that are worth threads: on a busy machine one may take milliseconds to begin
+COPIED = 32  # products that take as long as an element to copy
 
 
 @lru_cache(maxsize=1)
@@ -35,7 +35,7 @@ def threads() -> int:
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads(), "tpu", initializer=flush_this_thread)
+    return ThreadPoolExecutor(max(threads() - 1, 1), "tpu", initializer=flush_this_thread)
 
 
 def pieces(products: int) -> int:
@@ -56,10 +56,23 @@ def in_threads(pieces: list[Piece]) -> Piece:
 
 
 def run(pieces: list[Piece]) -> None:
-    """All pieces, in any order; the calling thread must flush denormals already."""
+    """All pieces, in any order, some in the calling thread, which must flush denormals already.
+
+    When it returns or raises, no piece runs any more; it raises the error of one of them.
+    """
     if len(pieces) == 1 or threads() == 1:
         for piece in pieces:
             piece()
         return
-    for done in [_pool().submit(piece) for piece in pieces]:
-        done.result()
+    first, *rest = pieces
+    given = [(piece, _pool().submit(piece)) for piece in rest]
+    try:
+        first()
+        for piece, done in reversed(given):
+            if done.cancel():  # no thread has begun it
+                piece()
+    finally:
+        wait([done for _, done in given])
+    for _, done in given:
+        if not done.cancelled():
+            done.result()
