@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from firmware_sim.errors import UsageError
 from user_layers.bmcompiler.calls import Floats, InputShape, Ints, OutputShape, Shapes, Texts, Unread, vendor
 from user_layers.bmcompiler.session import BMCompiler
-from user_layers.onnx.resize import Resize
+from user_layers.onnx.resize import Resize, upsampling
 
 ConvWeights = Annotated[ArrayLike, Floats("output_shape[1]", "input_shape[1]", "kh", "kw", per="groups")]
 OutputBias = Annotated[ArrayLike | None, Floats("output_shape[1]", when="have_bias")]
@@ -283,8 +283,14 @@ def _resize(
     steps = [d for d in (2, 3) if shape[d] != wanted[d]]
     if not steps:
         p.layer("TPU_COPY", [made], {"reserved": 0}, output, [wanted])
-    for d in steps:
-        plan = Resize(shape[d], wanted[d], mode=mode, coordinates=coordinates, nearest=nearest)
+    plans = {
+        d: Resize(shape[d], wanted[d], mode=mode, coordinates=coordinates, nearest=nearest) for d in steps
+    }
+    repeated = upsampling(plans, 4)
+    if repeated is not None:
+        p.layer("TPU_UPSAMPLE", [made], repeated, output, [wanted])
+        return
+    for d, plan in plans.items():
         gathered = plan.gathered()
         constants = list(plan.taps()) if gathered is None else [gathered]
         names = [made, *(p.const(values, f"{output}:taps") for values in constants)]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from firmware_sim.errors import UsageError
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Array, Node
-from user_layers.onnx.resize import Resize
-
-_MOST_TIMES = 64  # of TPU_UPSAMPLE
+from user_layers.onnx.resize import Resize, upsampling
 
 
 @converts("Resize", "Upsample")
@@ -30,11 +28,9 @@ def resize(to: Lowering, node: Node) -> None:
     tensor = to.tensor(node.inputs[0])
     if not steps:
         to.simple("TPU_COPY", node, [tensor], {"reserved": 0})
-    times = {axis: plan.repeats() or 0 for axis, _, plan in steps}
-    repeats = all(axis in (2, 3) and 0 < count <= _MOST_TIMES for axis, count in times.items())
-    if steps and repeats and len(extents) == 4:
-        param = {"scale_h": times.get(2, 1), "scale_w": times.get(3, 1)}
-        to.simple("TPU_UPSAMPLE", node, [tensor], param)
+    repeated = upsampling({axis: plan for axis, _, plan in steps}, len(extents))
+    if repeated is not None:
+        to.simple("TPU_UPSAMPLE", node, [tensor], repeated)
         return
     for number, (axis, gathered, plan) in enumerate(steps):
         if gathered is not None:

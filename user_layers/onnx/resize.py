@@ -5,6 +5,7 @@ Coordinates are computed in float32, as onnxruntime does, so that borders fall t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,3 +151,15 @@ class Resize:
         far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         result: Array = np.where(d <= 1, near, np.where(d < 2, far, 0))
         return result
+
+
+_MOST_TIMES = 64  # of TPU_UPSAMPLE
+
+
+def upsampling(plans: Mapping[int, Resize], dims: int) -> dict[str, int] | None:
+    """The parameters of TPU_UPSAMPLE where it does the same as these steps, by axis of a tensor of `dims`
+    dimensions; else None."""
+    times = {axis: plan.repeats() or 0 for axis, plan in plans.items()}
+    if dims != 4 or not times or not all(d in (2, 3) and 0 < n <= _MOST_TIMES for d, n in times.items()):
+        return None
+    return {"scale_h": times.get(2, 1), "scale_w": times.get(3, 1)}
