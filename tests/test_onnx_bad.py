@@ -122,6 +122,28 @@ def test_models_for_no_such_chip(
     assert re.search(message, error.message), error.message
 
 
+@pytest.mark.parametrize(
+    ("bad", "x", "w", "message"),
+    [
+        (node("Add", "x w", name="n"), (1, 3), (4,), r"not valid: .*Add.*n.* [Ii]ncompatible"),
+        (node("Conv", "x w", name="n", strides=[0, 0]), (1, 3, 8, 8), (4, 3, 3, 3), r"not valid: .*Conv.*n"),
+        (node("Conv", "x w", name="n"), (1, 3, 2, 2), (4, 3, 5, 5), r"^Conv n: .*\[1, 4, -2, -2\]"),
+    ],
+)
+def test_operands_that_do_not_fit_name_the_node(
+    bad: Any, x: tuple[int, ...], w: tuple[int, ...], message: str, toolkit: Toolkit, tmp_path: Path
+) -> None:
+    model = make_model([bad], {"x": x}, ["y"], {"w": np.ones(w, np.float32)})
+    assert re.search(message, refused(model, tmp_path, toolkit).message)
+
+
+def test_messages_name_the_model_as_the_place(toolkit: Toolkit, tmp_path: Path) -> None:
+    model = make_model(
+        [node("Relu", "x", f"y{i}") for i in range(17)], {"x": (1,)}, [f"y{i}" for i in range(17)]
+    )
+    assert refused(model, tmp_path, toolkit).message.startswith("model.onnx: output 'y16'")
+
+
 @pytest.mark.parametrize("kind", [TensorProto.DOUBLE, TensorProto.STRING, TensorProto.BFLOAT16])
 def test_types_that_the_device_does_not_hold(kind: int, toolkit: Toolkit, tmp_path: Path) -> None:
     model = make_model([node("Identity", "x")], {"x": (2,)}, ["y"])

@@ -51,6 +51,7 @@ def _check(data: bytes, standard: bool) -> bytes:
     try:
         onnx.checker.check_model(inferred)
     except Exception as error:
+        _infer(data, strict=True)  # names the node that leaves an output without a shape
         raise ModelError(first_line(error)) from None
     try:
         return _infer(data, strict=True)

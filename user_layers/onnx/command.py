@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import DeviceError, UsageError
+from user_layers.graph.nodes import CALLER
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.custom import parse_map
@@ -72,14 +73,13 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     data: list[References] = []
     lines: list[str] = []
     good, shared = True, toolkit
+    caller = CALLER.set(options.model.name)  # what messages call the place where a layer was added
     try:
         for number, model in enumerate(models):
             built = build(model, "net", custom=custom, toolkit=shared, cpu=options.cpu)
             shared = built.graph.toolkit
             nets.append(built.graph.compile(options.dynamic, opt=options.opt, report=options.report))
-            inputs = random_inputs(model)
-            fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
-            got = built.graph.run(fed)
+            inputs, fed, got = _run(model, built)
             data.append(
                 References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
             )
@@ -99,11 +99,29 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         both = References(b"".join(r.inputs for r in data), b"".join(r.outputs for r in data))
         write_directory(options.directory, [combine_stages(nets)], [both])
     finally:
+        CALLER.reset(caller)
         if toolkit is None and shared is not None:
             shared.close()
     for line in lines:
         say(line)
     return good
+
+
+def _run(model: Model, built: Built) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
+    """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
+    with the whole numbers (it divides by them, or they are indices), others are tried."""
+    refused: DeviceError | None = None
+    for whole in (None, 1, 0):
+        inputs = random_inputs(model, whole=whole)
+        fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
+        try:
+            return inputs, fed, built.graph.run(fed)
+        except DeviceError as error:
+            refused = refused or error
+            if all(value.dtype is not None and value.dtype.kind == "f" for value in model.inputs):
+                break
+    assert refused is not None
+    raise refused
 
 
 def _summary(options: CompileOptions, built: Built) -> str:

@@ -49,6 +49,8 @@ def obstacle(value: Value) -> str | None:
         return f"is {value.what}, which no tensor of the device holds"
     if value.fixed is None:
         return "has a shape that is known only when the model runs"
+    if min(value.fixed, default=1) < 0:
+        return f"has the shape {list(value.fixed)}, which no tensor has"
     if 0 in value.fixed:
         return "has no elements"
     if len(value.fixed) > MAX_SHAPE_DIMS:
