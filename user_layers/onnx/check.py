@@ -27,8 +27,8 @@ class Difference:
     relative: float
 
 
-def random_inputs(model: Model, seed: int = SEED) -> dict[str, Array]:
-    """Inputs for a check: normal numbers for float inputs, small whole numbers for others."""
+def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> dict[str, Array]:
+    """Inputs for a check: normal numbers for float inputs, 0 and 1 for others (whole: only this number)."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for value in model.inputs:
@@ -36,7 +36,8 @@ def random_inputs(model: Model, seed: int = SEED) -> dict[str, Array]:
         if value.dtype.kind == "f":
             found[value.name] = rng.standard_normal(value.fixed).astype(value.dtype)
         else:
-            found[value.name] = rng.integers(0, 2, value.fixed).astype(value.dtype)
+            numbers = rng.integers(0, 2, value.fixed)
+            found[value.name] = (numbers if whole is None else numbers * 0 + whole).astype(value.dtype)
     return found
 
 

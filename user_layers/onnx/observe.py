@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from firmware_sim.errors import ModelError
+from firmware_sim.errors import CompileError, ModelError
 from user_layers.onnx.apart import run_model
 from user_layers.onnx.check import random_inputs
 from user_layers.onnx.model import CUSTOM_DOMAIN, Model, Node, Value
@@ -67,7 +67,10 @@ def observe_shapes(model: Model) -> Model:
         for seed in (1, 2):
             feeds = {name: array for name, array in random_inputs(model, seed).items() if name in inputs}
             seen.append(run_model(proto, feeds))
-    except ModelError:  # what onnxruntime cannot run stays unknown, and is refused by name later
+    except (
+        ModelError,
+        CompileError,
+    ):  # what onnxruntime cannot run stays unknown, and is refused by name later
         return model
     values = dict(model.values)
     for name, first, second in zip(wanted, *seen, strict=True):

@@ -82,6 +82,7 @@ class CpuModel:
             value = array if shape else array.reshape(())  # onnxruntime: [] for no dimensions
             feeds[name] = np.asarray(value != 0) if dtype == "bool" else value.astype(dtype, copy=False)
         limit = self._run_options()
+        limit.log_severity_level = 4  # what goes wrong is raised
         timer = threading.Timer(LIMIT_S, setattr, (limit, "terminate", True))
         timer.daemon = True
         timer.start()
