@@ -11,6 +11,8 @@
 
 /* Input: x [N, C, ...]. The channels of a sum begin (size - 1) / 2 (rounded down) before the result's own; what is
  * before the first channel and behind the last one counts as zero. */
+#define RUN_LEAST 40 /* words that take longer to copy than a run takes to begin */
+
 __BM_PARAM__(TPU_LRN)
 typedef struct {
     int size;
@@ -209,6 +211,8 @@ int lrn_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     r.filled = axis_needs_zeros(&r.channels);
     r.c = smaller(shape[1], AXIS_SIDE_MAX + 1 - r.channels.kernel);
     r.w = largest(&r, &r.w, smaller(AXIS_SIDE_MAX, divide_up(r.pixels, LOCAL_LANES)));
+    /* Several tiles overlap, as long as the runs in DDR are not too short to be copied fast. */
+    r.w = divide_up(r.w, smaller(4, larger(1, r.w / RUN_LEAST)));
     r.n = largest(&r, &r.n, r.batches);
     r.runs = count_runs(&r);
     r.cs = divide_up(shape[1], r.c);
