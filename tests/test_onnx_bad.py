@@ -212,6 +212,8 @@ def test_a_map_that_is_wrong(toolkit: Toolkit, tmp_path: Path) -> None:
         assert message in refused(model, tmp_path, toolkit, custom=[f"r={target}"]).message
     with pytest.raises(UsageError, match="expected NODE=TPU_OP"):
         run(CompileOptions(tmp_path / "model.onnx", tmp_path / "net", custom=["r="]), print, toolkit)
+    error = refused(model, tmp_path, toolkit, custom=["r=TPU_COPY", "s=TPU_COPY"])
+    assert error.message == "the model has no node 's' that a layer could be mapped to"
 
 
 def test_a_folder_that_cannot_be_written(toolkit: Toolkit, tmp_path: Path) -> None:

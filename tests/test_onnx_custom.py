@@ -136,6 +136,14 @@ def test_a_mistake_in_an_own_layer_is_no_reason_for_the_cpu(toolkit: Toolkit, tm
         graph_from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
 
 
+def test_the_name_of_the_net(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The file's, so that nets of two models go into one bmodel; or what --name says."""
+    onnx.save(net(*STANDARD), str(tmp_path / "m.onnx"))
+    for name, expected in (("", "m"), ("other", "other")):
+        assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net", name=name), print, toolkit)
+        assert [found.name for found in read(tmp_path / "net" / "compilation.bmodel").nets] == [expected]
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_stages(dynamic: bool, toolkit: Toolkit, tmp_path: Path) -> None:
     """Further shapes of the inputs in the same bmodel, each compared."""

@@ -19,6 +19,7 @@ def compile(
         list[str] | None,
         typer.Option("--stage", help="INPUT=4x3x224x224[,INPUT=...]: a further set of input shapes."),
     ] = None,
+    name: Annotated[str, typer.Option("--name", help="Of the net; the file's, if it is left out.")] = "",
     opt: Annotated[
         int, typer.Option("--opt", min=0, max=2, help="0: every layer alone; 2: most groups.")
     ] = 2,
@@ -48,5 +49,6 @@ def compile(
         report=report,
         cpu=cpu,
         stages=tuple(stages or ()),
+        name=name,
     )
     return 0 if run(options, typer.echo) else 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from firmware_sim.chip import MAX_TENSORS
-from firmware_sim.errors import CompileError
+from firmware_sim.errors import CompileError, UsageError
 from user_layers.graph import Graph
 from user_layers.onnx.custom import MapFunction, resolve_map
 from user_layers.onnx.expand import Expansion
@@ -55,6 +55,12 @@ def build(
 ) -> Built:
     """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out."""
     functions = resolve_map(custom)
+    unknown = set(functions) - {text for node in model.nodes for text in (node.name, node.op)}
+    if unknown:
+        raise UsageError(
+            f"the model has no node {min(unknown)!r} that a layer could be mapped to",
+            hint="give a node's name or its operation",
+        )
     nodes = (replace(n, mapped=True) if {n.name, n.op} & set(functions) else n for n in model.nodes)
     model = replace(model, nodes=tuple(nodes))
     model = fold_constants(observe_shapes(fold_constants(model)))

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CompileOptions:
     """The options of the command. shapes: "x=1x3x224x224" texts; stages: further sets of shapes, each text
-    "x=4x3x224x224" or "x=4x3,y=4x5"; custom: "NODE=TPU_OP" and "NODE=FILE.py:FUNCTION" texts."""
+    "x=4x3x224x224" or "x=4x3,y=4x5"; custom: "NODE=TPU_OP" and "NODE=FILE.py:FUNCTION" texts; name: of
+    the net, that of the file where it is empty."""
 
     model: Path
     directory: Path
@@ -37,6 +38,7 @@ class CompileOptions:
     report: bool = False
     cpu: bool = True
     stages: Sequence[str] = ()
+    name: str = ""
 
 
 def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
@@ -66,6 +68,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     shapes = parse_shapes(options.shapes)
     sets = [shapes, *({**shapes, **parse_shapes([word], "--stage")} for word in options.stages)]
     custom = parse_map(options.custom)
+    name = options.name or options.model.stem
     proto = read_proto(options.model)
     models = [from_proto(proto, given, str(options.model)) for given in sets]
     del proto
@@ -76,7 +79,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     caller = CALLER.set(options.model.name)  # what messages call the place where a layer was added
     try:
         for number, model in enumerate(models):
-            built = build(model, "net", custom=custom, toolkit=shared, cpu=options.cpu)
+            built = build(model, name, custom=custom, toolkit=shared, cpu=options.cpu)
             shared = built.graph.toolkit
             nets.append(built.graph.compile(options.dynamic, opt=options.opt, report=options.report))
             inputs, fed, got = _run(model, built)
