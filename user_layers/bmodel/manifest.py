@@ -40,7 +40,7 @@ class ProgramUse:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One stage's manifest: the tool that wrote it, the layers it needs, the programs of its dynamic subnets."""
+    """One stage's manifest: the tool that wrote it, the layers it needs, its dynamic subnets' programs."""
 
     tool: str
     layers: tuple[LayerUse, ...] = ()
