@@ -91,7 +91,8 @@ def layout_of(planes: Planes, x: Tensor) -> tuple[Indices, ...]:
     """Arguments of loops.convolve.lay for planes of x: how, row_from, row_at, column_from, column_at."""
     row_from, row_at, column_from, column_at = planes.places()
     # whether neighbours stay neighbours, in each row and from row to row
-    whole = x.strides[3] == 1 and _follow(column_from, 1) and _follow(column_at, 1)
+    any_seen = row_from.size > 0 and column_from.size > 0
+    whole = any_seen and x.strides[3] == 1 and _follow(column_from, 1) and _follow(column_at, 1)
     one = (
         whole and x.strides[2] == len(column_at) and _follow(row_from, 1) and _follow(row_at, len(column_at))
     )

@@ -6,6 +6,7 @@ added around it. The kernel's taps are dilated by opd1_y_ins0 + 1 and opd1_x_ins
 For the arithmetic an input plane is cut into `stride` phases in both directions, so that the elements one
 tap needs for all output pixels lie next to each other: output pixel (y, x) is number y * pitch + x, and
 tap k finds its element at offset[k] + that number. Numbers with x >= width are computed and thrown away.
+Phases that no tap needs are left out.
 """
 
 from __future__ import annotations
@@ -87,12 +88,11 @@ def check_result(axis: str, window: Window, *, whole: bool) -> None:
     )
 
 
-def _seen(window: Window) -> Indices:
-    """The elements of the input whose phase some tap has; never none."""
-    phases = np.arange(window.kernel) * window.dilation % window.stride
+def _seen(window: Window, phases: Indices) -> Indices:
+    """The elements of the input that lie in some of the phases."""
     at = window.before + np.arange(window.size) * (window.insert + 1)
     seen: Indices = np.nonzero(np.isin(at % window.stride, phases))[0]
-    return seen if seen.size else np.zeros(1, np.int64)
+    return seen
 
 
 class Planes:
@@ -110,20 +110,29 @@ class Planes:
         self.pitch = columns.phase
         self._phase = rows.phase * columns.phase
         self.count = (rows.result - 1) * self.pitch + columns.result
-        self.plane = rows.stride * columns.stride * self._phase
         y, x = np.arange(rows.kernel) * rows.dilation, np.arange(columns.kernel) * columns.dilation
-        row_at = y % rows.stride * columns.stride * self._phase + y // rows.stride * self.pitch
-        column_at = x % columns.stride * self._phase + x // columns.stride
-        self.offsets: Indices = (row_at[:, None] + column_at[None, :]).reshape(-1)
+        self._row_phases, self._column_phases = np.unique(y % rows.stride), np.unique(x % columns.stride)
+        self.plane = len(self._row_phases) * len(self._column_phases) * self._phase
+        self.offsets: Indices = (self._row_at(y)[:, None] + self._column_at(x)[None, :]).reshape(-1)
+
+    def _row_at(self, y: Indices) -> Indices:
+        """The place in a plane of padded rows, which must be of phases that are needed."""
+        phase = np.searchsorted(self._row_phases, y % self.rows.stride)
+        at: Indices = phase * len(self._column_phases) * self._phase + y // self.rows.stride * self.pitch
+        return at
+
+    def _column_at(self, x: Indices) -> Indices:
+        phase = np.searchsorted(self._column_phases, x % self.columns.stride)
+        at: Indices = phase * self._phase + x // self.columns.stride
+        return at
 
     def places(self) -> tuple[Indices, Indices, Indices, Indices]:
         """Rows of the input that some tap sees, the place that each has in a plane; the same of columns."""
         r, c = self.rows, self.columns
-        rows, columns = _seen(r), _seen(c)
+        rows, columns = _seen(r, self._row_phases), _seen(c, self._column_phases)
         y = r.before + rows * (r.insert + 1)
         x = c.before + columns * (c.insert + 1)
-        row_at = y % r.stride * c.stride * self._phase + y // r.stride * self.pitch
-        return rows, row_at, columns, x % c.stride * self._phase + x // c.stride
+        return rows, self._row_at(y), columns, self._column_at(x)
 
     def lay(self, x: Array, fill: Any, dtype: type[np.generic]) -> Array:
         """Dense [..., h, w] as phased planes [..., plane]; inserted elements and padding hold `fill`."""
@@ -137,6 +146,7 @@ class Planes:
         split = padded.reshape(*lead, r.phase, r.stride, c.phase, c.stride)
         k = len(lead)
         moved = split.transpose(*range(k), k + 1, k + 3, k, k + 2)
+        moved = moved[..., self._row_phases[:, None], self._column_phases, :, :]
         return np.ascontiguousarray(moved).reshape(*lead, self.plane)
 
     def crop(self, numbers: Array) -> Array:
