@@ -16,9 +16,11 @@ class ScaleShiftDescriptor : public bmcompiler::LayerDescriptor {
     bool can_inplace(DATA_TYPE_T dtype) override { return dtype == DTYPE_FP32; }
     TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
     std::vector<int> prepared_shape(int in_idx) override;
+    int prepared_with(int in_idx) override;
     void prepare(int in_idx, const void *constant, void *prepared) override;
 
   private:
+    bool joined() const;
     bool has_channels() const; // one number to each of four dimensions' second
 };
 
