@@ -48,7 +48,7 @@ def pack(model: ModelT, pool: Pool) -> bytes:
     if len(table) > _U32_MAX or len(pool.data) > _U32_MAX:
         raise ModelError(f"bmodel too large: {len(pool.data)} bytes of binary data, at most 4 GiB")
     header = struct.pack("<4I48x", MAGIC, HEADER_BYTES, len(table), len(pool.data))
-    return header + table + bytes(pool.data)
+    return b"".join((header, table, pool.data))
 
 
 @dataclass
