@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
 from tests.onnx_models import make_model
+from user_layers.bmodel import read
 from user_layers.onnx.build import build
 from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.load import from_proto
 from user_layers.onnx.types import from_net
 from user_layers.toolkit import Toolkit
@@ -57,3 +61,39 @@ def test_reshapes_follow_the_input(name: str, toolkit: Toolkit) -> None:
         got = [from_net(array, value) for array, value in zip(graph.run(feeds), model.outputs, strict=True)]
         (found,) = compare(["y"], got, reference(model, feeds))
         assert found.relative <= TOLERANCE
+
+
+KERNEL = np.random.default_rng(0).standard_normal((4, 6, 3, 3)).astype(np.float32)
+FREE: dict[str, tuple[Any, dict[str, Any], bool, bool]] = {
+    "windows": (node("Conv", ["x", "w"], ["y"], name="a", pads=[1] * 4), {"w": KERNEL}, True, True),
+    "an expanded shape": (
+        node("Expand", ["x", "s"], ["y"], name="a"),
+        {"s": ints(2, 1, 1, 1, 1)},
+        False,
+        False,
+    ),
+    "values from a shape": (node("Mul", ["x", "size"], ["y"], name="a"), {}, True, False),
+    "reshape": (node("Flatten", ["x"], ["y"], name="a"), {}, True, True),
+}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_what_a_net_may_not_take_is_found_when_compiling(name: str, toolkit: Toolkit, tmp_path: Path) -> None:
+    last, constants, n, h_w = FREE[name]
+    nodes = [
+        node("Shape", ["x"], ["whole"]),
+        node("Gather", ["whole", "two"], ["height"]),
+        node("Cast", ["height"], ["size"], to=1),
+        last,
+    ]
+    model = make_model(nodes, {"x": (4, 6, 12, 9)}, ["y"], {"two": np.int64(2), **constants})
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    lines: list[str] = []
+    assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net", dynamic=True), lines.append, toolkit)
+    (net,) = read(tmp_path / "net" / "compilation.bmodel").nets
+    assert (net.stages[0].n_dynamic, net.stages[0].h_w_dynamic) == (n, h_w)
+    notes = [line for line in lines if "depends on it" in line]
+    expected = [(n, "first extent"), (h_w, "height and width")]
+    assert notes == [
+        f"inputs need the compiled {what}: layer a depends on it" for free, what in expected if not free
+    ]

@@ -11,7 +11,8 @@ from firmware_sim.errors import DeviceError, UsageError
 from user_layers.graph.nodes import CALLER
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
-from user_layers.onnx.custom import parse_map
+from user_layers.onnx.custom import MapFunction, parse_map
+from user_layers.onnx.flexible import Fixed, Shapes, fixed_extents, restricted
 from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import from_proto, read_proto
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
@@ -19,6 +20,7 @@ from user_layers.onnx.types import from_net, to_net
 
 if TYPE_CHECKING:
     from user_layers.compiler.result import CompiledNet
+    from user_layers.graph import Graph
     from user_layers.toolkit import Toolkit
 
 
@@ -71,17 +73,24 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     name = options.name or options.model.stem
     proto = read_proto(options.model)
     models = [from_proto(proto, given, str(options.model)) for given in sets]
-    del proto
+    if not options.dynamic:
+        proto = None  # with its constants
     nets: list[CompiledNet] = []
     data: list[References] = []
     lines: list[str] = []
+    notes: list[str] = []
     good, shared = True, toolkit
     caller = CALLER.set(options.model.name)  # what messages call the place where a layer was added
     try:
         for number, model in enumerate(models):
             built = build(model, name, custom=custom, toolkit=shared, cpu=options.cpu)
             shared = built.graph.toolkit
-            nets.append(built.graph.compile(options.dynamic, opt=options.opt, report=options.report))
+            net = built.graph.compile(options.dynamic, opt=options.opt, report=options.report)
+            if options.dynamic:
+                fixed = _fixed(model, built, lambda given: from_proto(proto, given), custom, options)
+                net = restricted(net, fixed)
+                notes += _fixed_lines(fixed)
+            nets.append(net)
             inputs, fed, got = _run(model, built)
             data.append(
                 References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
@@ -105,9 +114,31 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         CALLER.reset(caller)
         if toolkit is None and shared is not None:
             shared.close()
-    for line in lines:
+    for line in (*lines, *dict.fromkeys(notes)):
         say(line)
     return good
+
+
+def _fixed(
+    model: Model,
+    built: Built,
+    read: Callable[[Shapes], Model],
+    custom: Mapping[str, str | MapFunction],
+    options: CompileOptions,
+) -> Fixed:
+    """What the net depends on; read: the model for other shapes of its inputs."""
+    shapes = {value.name: value.fixed for value in model.inputs if value.fixed is not None}
+    toolkit = built.graph.toolkit
+
+    def smaller(given: Shapes) -> Graph:
+        return build(read(given), built.graph.name, custom=custom, toolkit=toolkit, cpu=options.cpu).graph
+
+    return fixed_extents(built.graph, shapes, smaller)
+
+
+def _fixed_lines(fixed: Fixed) -> list[str]:
+    kinds = (("first extent", fixed.n), ("height and width", fixed.h_w))
+    return [f"inputs need the compiled {what}: layer {name} depends on it" for what, name in kinds if name]
 
 
 def _run(model: Model, built: Built) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:

@@ -1,0 +1,80 @@
+"""Which extents of its inputs a dynamic net must be given as it was compiled.
+
+Converters write what follows from shapes into parameters and constants: pads that keep the size, positions
+to gather, shapes that are expanded to. The graph of the same model with smaller inputs shows whether one did:
+then it is another graph, and the compiled one would compute something else for such inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from firmware_sim.errors import TpulayerError
+from user_layers.compiler.result import CompiledNet
+from user_layers.graph import Graph
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The first layer that depends on the first extent of the inputs, and on the third and later ones; None
+    where no layer does."""
+
+    n: str | None
+    h_w: str | None
+
+
+def fixed_extents(graph: Graph, shapes: Shapes, smaller: Callable[[Shapes], Graph]) -> Fixed:
+    """shapes: of the inputs that the graph was made for; smaller: makes the graph for others.
+
+    Inputs with which there is no model tell nothing: the layers refuse them when the net runs.
+    """
+
+    def probe(change: Callable[[int, int], int]) -> str | None:
+        changed = {name: tuple(change(i, n) for i, n in enumerate(shape)) for name, shape in shapes.items()}
+        if changed == shapes:
+            return None
+        try:
+            return _first_difference(graph, smaller(changed))
+        except TpulayerError:
+            return None
+
+    n = probe(lambda i, extent: max(1, extent - 1) if i == 0 else extent)
+    odd = probe(lambda i, extent: max(1, extent - 1) if i >= 2 else extent)
+    half = probe(lambda i, extent: extent - extent // 2 if i >= 2 else extent)
+    return Fixed(n, odd or half)
+
+
+def restricted(net: CompiledNet, fixed: Fixed) -> CompiledNet:
+    """The net with stages that refuse inputs of other fixed extents."""
+    stages = tuple(
+        replace(
+            stage,
+            n_dynamic=stage.n_dynamic and fixed.n is None,
+            h_w_dynamic=stage.h_w_dynamic and fixed.h_w is None,
+        )
+        for stage in net.stages
+    )
+    return replace(net, stages=stages)
+
+
+def _first_difference(a: Graph, b: Graph) -> str | None:
+    """The first layer of `a` that has other parameters, operands, or another model for the host in `b`."""
+    for i, node in enumerate(a.nodes):
+        if i >= len(b.nodes):
+            return node.name
+        other = b.nodes[i]
+        constants = [
+            [graph.tensors[name].data if name in graph.tensors else name for name in of.inputs]
+            for graph, of in ((a, node), (b, other))
+        ]
+        models = [None if of.cpu is None else of.cpu.model for of in (node, other)]
+        if (
+            (node.op, node.param, node.outputs) != (other.op, other.param, other.outputs)
+            or constants[0] != constants[1]
+            or models[0] != models[1]
+        ):
+            return node.name
+    return a.nodes[-1].name if len(b.nodes) > len(a.nodes) else None
