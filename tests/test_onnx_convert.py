@@ -68,6 +68,8 @@ CASES = {
     "gemm, all turned": Case(node("Gemm", "a b", transA=1, transB=1), x={"a": (5, 3), "b": (4, 5)}),
     "reshape": Case(node("Reshape", "x s"), x={"x": (2, 3, 4)}, c={"s": np.array([4, -1, 3], I64)}),
     "flatten": Case(node("Flatten", "x", axis=2), x={"x": (2, 3, 4, 5)}),
+    "flatten from the end": Case(node("Flatten", "x", axis=-1), x={"x": (2, 3, 4, 5)}),
+    "flatten to a row": Case(node("Flatten", "x", axis=0), x={"x": (2, 3)}),
     "squeeze": Case(node("Squeeze", "x a"), x={"x": (1, 3, 1, 5)}, c={"a": np.array([2], I64)}),
     "squeeze, old": Case(node("Squeeze", "x", axes=[0]), x={"x": (1, 3, 1, 5)}, opset=11),
     "unsqueeze": Case(node("Unsqueeze", "x a"), x={"x": (3, 5)}, c={"a": np.array([0, -1], I64)}),
@@ -167,6 +169,19 @@ CASES = {
     ),
     "average pool, ceil": Case(
         node("AveragePool", "x", kernel_shape=[3], strides=[2], ceil_mode=1), x={"x": (1, 3, 8)}, opset=19
+    ),
+    "max pool of volumes": Case(
+        node("MaxPool", "x", kernel_shape=[2, 3, 3], strides=[2, 1, 2], pads=[1, 0, 1, 0, 1, 1], ceil_mode=1),
+        x={"x": (2, 3, 6, 7, 8)},
+    ),
+    "average pool of volumes": Case(
+        node("AveragePool", "x", kernel_shape=[3, 2, 2], strides=[2, 1, 1], pads=[1, 1, 0, 1, 0, 1]),
+        x={"x": (1, 3, 5, 6, 7)},
+    ),
+    "convolution of volumes": Case(
+        node("Conv", "x w b", strides=[2, 1, 2], pads=[1, 0, 1, 2, 1, 0], dilations=[2, 1, 1], group=2),
+        x={"x": (2, 4, 7, 6, 8)},
+        c={"w": f32(6, 2, 3, 2, 3), "b": f32(6)},
     ),
     "global average pool": Case(node("GlobalAveragePool", "x"), x={"x": (2, 3, 7, 9)}),
     "global max pool": Case(node("GlobalMaxPool", "x"), x={"x": (2, 3, 7)}),

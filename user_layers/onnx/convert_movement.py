@@ -34,7 +34,8 @@ def reshape(to: Lowering, node: Node) -> None:
     if node.op in ("Squeeze", "Unsqueeze"):
         extents = _without_ones(to, node, before, after)
     elif node.op == "Flatten":
-        axis = int(node.attributes.get("axis", 1)) % (len(before) + 1)
+        axis = int(node.attributes.get("axis", 1))  # up to the rank
+        axis += len(before) * (axis < 0)
         extents = [0, -1] if axis == 1 and before else list(after)
     else:
         target = to.constant(node.inputs[1])
@@ -47,6 +48,8 @@ def reshape(to: Lowering, node: Node) -> None:
 def _without_ones(to: Lowering, node: Node, before: Sequence[int], after: Sequence[int]) -> list[int]:
     """The extents that TPU_RESHAPE is given where extents of 1 go or come."""
     longer = before if node.op == "Squeeze" else after
+    if "axes" not in node.attributes and len(node.inputs) > 1 and to.constant(node.inputs[1]) is None:
+        return list(after)  # axes that are computed
     axes = to.option(node, "axes", 1)
     if axes is None:  # Squeeze without axes: all of them
         ones = {i for i, extent in enumerate(before) if extent == 1}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from user_layers.onnx.lower import Lowering, Unsupported, converts
-from user_layers.onnx.model import Node
+from user_layers.onnx.model import Array, Node
 
 
 @dataclass(frozen=True)
@@ -37,40 +37,66 @@ class Window:
         return found | {"pad_top": top, "pad_left": left, "pad_bottom": bottom, "pad_right": right}
 
 
-def window_of(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
-    """The windows of a node. Raises Unsupported for other than one or two spatial dimensions."""
+@dataclass(frozen=True)
+class Axis:
+    """The windows of a node along one axis; see Window."""
+
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+    extra: int = 0
+
+
+def axes_of(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> list[Axis]:
+    """The windows of a node along each of its spatial axes."""
     rank = len(extents)
-    if rank not in (1, 2):
-        raise Unsupported(f"{rank} spatial dimensions; layers have one or two")
 
     def option(name: str, default: int) -> list[int]:
         return [int(v) for v in node.attributes.get(name, [default] * rank)]
 
-    stride, dilation = option("strides", 1), option("dilations", 1)
+    strides, dilations = option("strides", 1), option("dilations", 1)
     pads = [int(v) for v in node.attributes.get("pads", [0] * 2 * rank)]
-    before, after, extra = pads[:rank], pads[rank:], [0] * rank
     auto = node.attributes.get("auto_pad", "NOTSET")
+    found = []
     for i, extent in enumerate(extents):
-        reach = (kernel[i] - 1) * dilation[i] + 1
+        stride, before, after, extra = strides[i], pads[i], pads[i + rank], 0
+        reach = (kernel[i] - 1) * dilations[i] + 1
         if auto in ("SAME_UPPER", "SAME_LOWER"):
-            total = max(0, (math.ceil(extent / stride[i]) - 1) * stride[i] + reach - extent)
+            total = max(0, (math.ceil(extent / stride) - 1) * stride + reach - extent)
             small = total // 2
-            before[i], after[i] = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
+            before, after = (small, total - small) if auto == "SAME_UPPER" else (total - small, small)
         elif auto == "VALID":
-            before[i] = after[i] = 0
+            before = after = 0
         if node.attributes.get("ceil_mode", 0) and auto == "NOTSET":
-            room = extent + before[i] + after[i] - reach
-            count = math.ceil(room / stride[i]) + 1
-            if (count - 1) * stride[i] >= extent + before[i]:  # a window that begins behind the data
+            room = extent + before + after - reach
+            count = math.ceil(room / stride) + 1
+            if (count - 1) * stride >= extent + before:  # a window that begins behind the data
                 count -= 1
-            extra[i] = max(0, (count - 1) * stride[i] - room)
+            extra = max(0, (count - 1) * stride - room)
+        found.append(Axis(int(kernel[i]), stride, dilations[i], before, after, extra))
+    return found
 
-    def two(values: list[int] | tuple[int, ...], first: int) -> tuple[int, int]:
-        return (first, int(values[0])) if rank == 1 else (int(values[0]), int(values[1]))
 
+def plane_window(h: Axis, w: Axis) -> Window:
+    """A window over h and w."""
     return Window(
-        two(kernel, 1), two(stride, 1), two(dilation, 1), two(before, 0), two(after, 0), two(extra, 0)
+        (h.kernel, w.kernel),
+        (h.stride, w.stride),
+        (h.dilation, w.dilation),
+        (h.before, w.before),
+        (h.after, w.after),
+        (h.extra, w.extra),
     )
+
+
+def window_of(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> Window:
+    """The windows of a node. Raises Unsupported for other than one or two spatial dimensions."""
+    if len(extents) not in (1, 2):
+        raise Unsupported(f"{len(extents)} spatial dimensions; layers have one or two")
+    axes = axes_of(node, extents, kernel)
+    return plane_window(*axes) if len(axes) == 2 else plane_window(Axis(1), axes[0])
 
 
 def planes(to: Lowering, node: Node, name: str) -> str:
@@ -109,6 +135,9 @@ def conv(to: Lowering, node: Node) -> None:
     assert weights is not None
     groups = int(node.attributes.get("group", 1))
     shape = to.shape(node.inputs[0])
+    if len(shape) == 5:
+        _conv_of_volumes(to, node, weights, groups)
+        return
     window = window_of(node, shape[2:], weights.shape[2:])
     inputs = [
         planes(to, node, node.inputs[0]),
@@ -131,10 +160,62 @@ def pool(to: Lowering, node: Node) -> None:
     if len([name for name in node.outputs if name]) > 1:
         raise Unsupported("indices of the maxima")
     shape = to.shape(node.inputs[0])
+    if len(shape) == 5:
+        _pool_of_volumes(to, node)
+        return
     window = window_of(node, shape[2:], tuple(node.attributes["kernel_shape"]))
     pads = bool(node.attributes.get("count_include_pad", 0))
     param = pool_param(window, average=node.op == "AveragePool", count_pads=pads)
     result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
+
+
+def _pool_of_volumes(to: Lowering, node: Node) -> None:
+    """Over h and w, then over d: the largest, the sum and the number of elements part that way."""
+    n, c, d, h, w = to.shape(node.inputs[0])
+    lengths = to.shape(node.outputs[0])
+    axes = axes_of(node, (d, h, w), tuple(node.attributes["kernel_shape"]))
+    average, pads = node.op == "AveragePool", bool(node.attributes.get("count_include_pad", 0))
+    flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], _shape(n, c * d, h, w))
+    param = pool_param(plane_window(*axes[1:]), average=average, count_pads=pads)
+    pooled = to.between("TPU_POOL", node, [flat], param)
+    rows = to.between("TPU_RESHAPE", node, [pooled], _shape(n, c, d, lengths[3] * lengths[4]))
+    param = pool_param(plane_window(axes[0], Axis(1)), average=average, count_pads=pads)
+    to.simple("TPU_RESHAPE", node, [to.between("TPU_POOL", node, [rows], param)], _shape(*lengths))
+
+
+def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
+    """A convolution of planes for each step of the kernel along d, added up; planes lie along n meanwhile."""
+    n, c, d, h, w = to.shape(node.inputs[0])
+    _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
+    axes = axes_of(node, (d, h, w), weights.shape[2:])
+    along, window = axes[0], plane_window(*axes[1:])
+    swap = {"dims": 5, "order": [0, 2, 1, 3, 4, 0, 0, 0]}
+    x = to.between("TPU_TRANSPOSE", node, [to.tensor(node.inputs[0])], swap)
+    if along.before or along.after:
+        ends = {"before": [0, along.before, *[0] * 6], "after": [0, along.after, *[0] * 6]}
+        x = to.between("TPU_PAD", node, [x], {"mode": 0, "value": 0.0, "bits": 0, **ends})
+    total = ""
+    for step in range(along.kernel):
+        first = step * along.dilation
+        last = first + (length - 1) * along.stride + 1
+        cut: dict[str, object] = {"count": 1, "axes": [1, *[0] * 7], "starts": [first, *[0] * 7]}
+        cut |= {"ends": [last, *[0] * 7], "steps": [along.stride, *[1] * 7]}
+        part = to.between("TPU_SLICE", node, [x], cut)
+        inputs = [
+            to.between("TPU_RESHAPE", node, [part], _shape(n * length, c, h, w)),
+            to.add_const(weights[:, :, step], f"{node.inputs[1]}:{step}"),
+        ]
+        if step == 0 and to.known(node, 2) is not None:
+            inputs.append(to.tensor(node.inputs[2]))
+        made = to.between("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
+        total = to.between("TPU_BINARY", node, [total, made], {"binary_op": 0}) if total else made
+    planes_ = to.between("TPU_RESHAPE", node, [total], _shape(n, length, out_c, out_h, out_w))
+    to.simple("TPU_TRANSPOSE", node, [planes_], swap)
+
+
+def _shape(*extents: int) -> dict[str, object]:
+    """Parameters of TPU_RESHAPE."""
+    return {"dims": len(extents), "shape": [*extents, *[0] * (8 - len(extents))]}
 
 
 @converts("GlobalMaxPool", "GlobalAveragePool")
