@@ -259,7 +259,7 @@ def test_the_command_says_what_is_on_the_cpu(toolkit: Toolkit, tmp_path: Path) -
     onnx.save(proto, str(tmp_path / "m.onnx"))
     lines: list[str] = []
     assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net"), lines.append, toolkit)
-    assert lines[0].endswith("compilation.bmodel: 2 layers, 1 nodes on the CPU in 1 parts")
+    assert lines[0].endswith("compilation.bmodel: 2 layers, 1 node on the CPU in 1 part")
     assert lines[1] == "on the CPU: CumSum sums: there is no layer for this operation"
     forbidden = CompileOptions(tmp_path / "m.onnx", tmp_path / "other", cpu=False)
     with pytest.raises(CompileError, match="no layer does this:\n  CumSum sums: there is no layer"):

@@ -161,8 +161,14 @@ def _run(model: Model, built: Built) -> tuple[dict[str, Array], dict[str, Array]
 def _summary(options: CompileOptions, built: Built) -> str:
     parts = [part for part in built.parts if part.on_cpu]
     layers = len(built.graph.nodes) - len(parts)
-    rest = f", {len(built.on_cpu)} nodes on the CPU in {len(parts)} parts" if parts else ""
-    return f"{options.model} -> {options.directory / 'compilation.bmodel'}: {layers} layers{rest}"
+    rest = (
+        f", {_count(len(built.on_cpu), 'node')} on the CPU in {_count(len(parts), 'part')}" if parts else ""
+    )
+    return f"{options.model} -> {options.directory / 'compilation.bmodel'}: {_count(layers, 'layer')}{rest}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _compared(
