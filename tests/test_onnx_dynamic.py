@@ -10,8 +10,11 @@ import onnx
 import pytest
 from onnx import helper
 
+from firmware_sim.errors import MissingError, UsageError
 from tests.onnx_models import make_model
 from user_layers.bmodel import read
+from user_layers.graph import BINARY_ADD
+from user_layers.onnx import graph_from_onnx
 from user_layers.onnx.build import build
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.command import CompileOptions, run
@@ -97,3 +100,22 @@ def test_what_a_net_may_not_take_is_found_when_compiling(name: str, toolkit: Too
     assert notes == [
         f"inputs need the compiled {what}: layer a depends on it" for free, what in expected if not free
     ]
+
+
+def test_a_graph_of_a_file_refuses_what_it_would_compute_wrong(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Its own layers decide, not what was added since."""
+    path = tmp_path / "m.onnx"
+    nodes = [node("Shape", ["x"], ["s"]), node("Expand", ["c", "s"], ["t"]), node("Add", ["x", "t"], ["y"])]
+    onnx.save(make_model(nodes, {"x": (4, 6)}, ["y"], {"c": np.full(1, 2, np.float32)}), str(path))
+    graph = graph_from_onnx(path, toolkit=toolkit)
+    graph.compile(dynamic=True)
+    with pytest.raises(UsageError, match="needs the compiled first dimension, 4"):
+        graph.run({"x": np.ones((3, 6), np.float32)})
+    onnx.save(make_model([node("Relu", ["x"], ["y"])], {"x": (4, 6)}, ["y"]), str(path))
+    graph = graph_from_onnx(path, toolkit=toolkit)
+    graph.add_const_binary_layer("y", 1.0, "z", BINARY_ADD)
+    graph.compile(dynamic=True)
+    assert graph.run({"x": np.ones((3, 6), np.float32)})[0].shape == (3, 6)
+    path.unlink()
+    with pytest.raises(MissingError, match="is gone"):
+        graph.compile(dynamic=True)

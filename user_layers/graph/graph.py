@@ -63,6 +63,8 @@ class Graph:
         self._made_by: dict[str, str] = {}
         self._outputs: list[str] = []
         self._compiled: CompiledNet | None = None
+        self.restrict: Callable[[CompiledNet], CompiledNet] | None = None
+        """What an importer does to a dynamic net: which smaller inputs it may take."""
 
     def __enter__(self) -> Graph:
         return self
@@ -293,8 +295,8 @@ class Graph:
         directory: also write compilation.bmodel, input_ref_data.dat and output_ref_data.dat there.
         ref_inputs, ref_outputs: arrays by name for the two .dat files; inputs left out are seeded random
         numbers, outputs left out are what the compiled net gives on the emulator.
-        opt: 0 runs every layer by itself in DDR, 1 keeps groups of two or more layers in local memory, 2
-        also single layers (their loads and stores then overlap with their computing).
+        opt: 0 runs every layer by itself in DDR, 1 keeps as many layers as fit together in local memory, 2
+        chooses what is kept there by modelled cycles.
         log: called with each line (one per layer); verbose: the lines also go to stderr.
         report: measure what happens to every node (CompiledNet.report); also written to the directory, as
         report.txt, report.json and local_memory.svg (see docs/report.md).
@@ -303,6 +305,8 @@ class Graph:
         from user_layers.compiler import compile_graph, write_directory
 
         net = compile_graph(self, dynamic=dynamic, opt=opt, log=log, verbose=verbose, report=report)
+        if dynamic and self.restrict is not None:
+            net = self.restrict(net)
         if directory is not None:
             from user_layers.compiler.references import make_references
 

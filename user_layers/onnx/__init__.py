@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firmware_sim.errors import MissingError
+
 if TYPE_CHECKING:
     from user_layers.graph import Graph
     from user_layers.onnx.custom import MapFunction
+    from user_layers.onnx.model import Model
     from user_layers.toolkit import Toolkit
 
 __all__ = ["graph_from_onnx"]
@@ -33,7 +36,16 @@ def graph_from_onnx(
     UsageError, MissingError without the extra `onnx`.
     """
     from user_layers.onnx.build import build
+    from user_layers.onnx.flexible import fixed_extents_of, restricted
     from user_layers.onnx.load import load_model
 
     model = load_model(Path(path), shapes)
-    return build(model, name or Path(path).stem, custom=custom, toolkit=toolkit, cpu=cpu).graph
+    built = build(model, name or Path(path).stem, custom=custom, toolkit=toolkit, cpu=cpu)
+
+    def read(given: Mapping[str, Sequence[int]]) -> Model:
+        if not Path(path).is_file():
+            raise MissingError(f"{path} is gone; compiling a dynamic net reads it again")
+        return load_model(Path(path), given)
+
+    built.graph.restrict = lambda net: restricted(net, fixed_extents_of(built, model, read, custom, cpu))
+    return built.graph

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Built:
     """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
-    net cannot have."""
+    net cannot have. layers: how many the graph has now."""
 
     graph: Graph
     parts: tuple[Part, ...]
     empty: Mapping[str, Array]
+    layers: int
 
     @property
     def on_cpu(self) -> list[str]:
@@ -110,4 +111,4 @@ def build(
         if toolkit is None:
             graph.close()
         raise
-    return Built(graph, tuple(parts), empty)
+    return Built(graph, tuple(parts), empty, len(graph.nodes))

@@ -11,8 +11,8 @@ from firmware_sim.errors import DeviceError, UsageError
 from user_layers.graph.nodes import CALLER
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
-from user_layers.onnx.custom import MapFunction, parse_map
-from user_layers.onnx.flexible import Fixed, Shapes, fixed_extents, restricted
+from user_layers.onnx.custom import parse_map
+from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import from_proto, read_proto
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
@@ -20,7 +20,6 @@ from user_layers.onnx.types import from_net, to_net
 
 if TYPE_CHECKING:
     from user_layers.compiler.result import CompiledNet
-    from user_layers.graph import Graph
     from user_layers.toolkit import Toolkit
 
 
@@ -87,7 +86,9 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
             shared = built.graph.toolkit
             net = built.graph.compile(options.dynamic, opt=options.opt, report=options.report)
             if options.dynamic:
-                fixed = _fixed(model, built, lambda given: from_proto(proto, given), custom, options)
+                fixed = fixed_extents_of(
+                    built, model, lambda given: from_proto(proto, given), custom, options.cpu
+                )
                 net = restricted(net, fixed)
                 notes += _fixed_lines(fixed)
             nets.append(net)
@@ -117,23 +118,6 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     for line in (*lines, *dict.fromkeys(notes)):
         say(line)
     return good
-
-
-def _fixed(
-    model: Model,
-    built: Built,
-    read: Callable[[Shapes], Model],
-    custom: Mapping[str, str | MapFunction],
-    options: CompileOptions,
-) -> Fixed:
-    """What the net depends on; read: the model for other shapes of its inputs."""
-    shapes = {value.name: value.fixed for value in model.inputs if value.fixed is not None}
-    toolkit = built.graph.toolkit
-
-    def smaller(given: Shapes) -> Graph:
-        return build(read(given), built.graph.name, custom=custom, toolkit=toolkit, cpu=options.cpu).graph
-
-    return fixed_extents(built.graph, shapes, smaller)
 
 
 def _fixed_lines(fixed: Fixed) -> list[str]:

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import CompileError, DeviceError, ModelError, UsageError
 from user_layers.compiler.result import CompiledNet
 from user_layers.graph import Graph
+from user_layers.onnx.build import Built, build
+from user_layers.onnx.custom import MapFunction
+from user_layers.onnx.model import Model
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -26,8 +29,9 @@ class Fixed:
     h_w: str | None
 
 
-def fixed_extents(graph: Graph, shapes: Shapes, smaller: Callable[[Shapes], Graph]) -> Fixed:
-    """shapes: of the inputs that the graph was made for; smaller: makes the graph for others.
+def fixed_extents(graph: Graph, shapes: Shapes, smaller: Callable[[Shapes], Graph], layers: int) -> Fixed:
+    """shapes: of the inputs that the graph was made for; smaller: makes the graph for others; layers: how
+    many of the graph's count, from the first.
 
     Inputs with which there is no model tell nothing: the layers refuse them when the net runs.
     """
@@ -37,14 +41,32 @@ def fixed_extents(graph: Graph, shapes: Shapes, smaller: Callable[[Shapes], Grap
         if changed == shapes:
             return None
         try:
-            return _first_difference(graph, smaller(changed))
-        except TpulayerError:
+            return _first_difference(graph, smaller(changed), layers)
+        except (CompileError, DeviceError, ModelError, UsageError):
             return None
 
     n = probe(lambda i, extent: max(1, extent - 1) if i == 0 else extent)
     odd = probe(lambda i, extent: max(1, extent - 1) if i >= 2 else extent)
     half = probe(lambda i, extent: extent - extent // 2 if i >= 2 else extent)
     return Fixed(n, odd or half)
+
+
+def fixed_extents_of(
+    built: Built,
+    model: Model,
+    read: Callable[[Shapes], Model],
+    custom: Mapping[str, str | MapFunction] | None = None,
+    cpu: bool = True,
+) -> Fixed:
+    """The same for what `build` made of a model; read: the model for other shapes of its inputs. Layers that
+    were added to the graph since do not count."""
+    shapes = {value.name: value.fixed for value in model.inputs if value.fixed is not None}
+    graph = built.graph
+
+    def smaller(given: Shapes) -> Graph:
+        return build(read(given), graph.name, custom=custom, toolkit=graph.toolkit, cpu=cpu).graph
+
+    return fixed_extents(graph, shapes, smaller, built.layers)
 
 
 def restricted(net: CompiledNet, fixed: Fixed) -> CompiledNet:
@@ -60,9 +82,10 @@ def restricted(net: CompiledNet, fixed: Fixed) -> CompiledNet:
     return replace(net, stages=stages)
 
 
-def _first_difference(a: Graph, b: Graph) -> str | None:
-    """The first layer of `a` that has other parameters, operands, or another model for the host in `b`."""
-    for i, node in enumerate(a.nodes):
+def _first_difference(a: Graph, b: Graph, layers: int) -> str | None:
+    """The first of so many layers of `a` that has other parameters, operands, or another model for the host
+    in `b`."""
+    for i, node in enumerate(a.nodes[:layers]):
         if i >= len(b.nodes):
             return node.name
         other = b.nodes[i]
@@ -77,4 +100,4 @@ def _first_difference(a: Graph, b: Graph) -> str | None:
             or models[0] != models[1]
         ):
             return node.name
-    return a.nodes[-1].name if len(b.nodes) > len(a.nodes) else None
+    return a.nodes[layers - 1].name if len(b.nodes) > layers else None
