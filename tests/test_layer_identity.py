@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from firmware_sim.errors import DeviceError, ModelError
 from tests.workspaces import add_repository_layer, make_workspace
 from user_layers.bmodel import read
 from user_layers.bmodel.model import BModel
-from user_layers.build.targets import build_layers
+from user_layers.build.targets import build_layers, manifest_path
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.shapes import infer_shapes
@@ -72,3 +73,20 @@ def test_old_nets_run_until_their_own_layer_changes(tmp_path: Path) -> None:
                 runtime.load(model)
         with pytest.raises(DeviceError, match=r"layer \w+ \(TPU_DOUBLE\): its parameter struct has changed"):
             device.record(program)
+
+
+def test_a_build_of_an_older_toolkit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its built-in layers may differ from what the compiler expects."""
+    ws = make_workspace(tmp_path)
+    build_layers(ws)
+    state = json.loads(manifest_path(ws).read_text())
+    for changes in (False, True):
+        capsys.readouterr()
+        if changes:
+            name = next(n for n in state["files"] if n.endswith("okk.h"))
+            state["files"][name][1] -= 1
+            manifest_path(ws).write_text(json.dumps(state))
+        with doubling(ws) as graph:
+            graph.resolve()
+        said = capsys.readouterr().err
+        assert ("okk.h has changed); run `build_layers`" in said) is changes

@@ -6,6 +6,7 @@ it is opened when first used and closed together, so that building a graph start
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,7 +166,10 @@ class Toolkit:
             from firmware_sim.device import Device
             from user_layers.build import firmware_image
 
-            self._device = Device(firmware_image(self.workspace, self._firmware))
+            image = firmware_image(self.workspace, self._firmware)
+            if self.workspace is not None and image.path.is_relative_to(self.workspace.root):
+                _warn_of_old_build(self.workspace)
+            self._device = Device(image)
         return self._device
 
     @property
@@ -273,6 +277,20 @@ class Toolkit:
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the graph is closed", hint="compile and run inside its `with` block")
+
+
+def _warn_of_old_build(ws: Workspace) -> None:
+    """A firmware of an older toolkit may know other built-in layers: say so, since they then fail oddly."""
+    from user_layers.build import manifest
+    from user_layers.build.targets import manifest_path
+
+    changed = manifest.older_than_toolkit(manifest_path(ws))
+    if changed:
+        print(
+            f"warning: the firmware of {ws.root} was built with another state of the toolkit ({changed} has "
+            "changed); run `build_layers`",
+            file=sys.stderr,
+        )
 
 
 def _find_workspace(given: Workspace | str | Path | None) -> Workspace | None:

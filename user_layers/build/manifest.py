@@ -58,6 +58,17 @@ def changes(path: Path) -> list[str]:
     return found
 
 
+def older_than_toolkit(path: Path) -> str:
+    """The first file of the toolkit that is not as it was for the build at path; empty when all are, or when
+    no build is recorded."""
+    known = _load(path)
+    if known is None:
+        return ""
+    now = {str(name) for name in toolkit_files()}
+    changed = (name for name in _changed(known["files"]) if name in now)
+    return next((Path(name).name for name in (*changed, *sorted(now - known["files"].keys()))), "")
+
+
 def changed_files(path: Path) -> set[Path]:
     """The recorded files that are not as they were; whatever their time, they are to be compiled again."""
     known = _load(path)
