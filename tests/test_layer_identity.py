@@ -47,10 +47,11 @@ def test_old_nets_run_until_their_own_layer_changes(tmp_path: Path) -> None:
     for dynamic in (False, True):
         with doubling(ws) as graph:
             graph.compile(dynamic, directory=tmp_path / f"net{dynamic}")
-            (program,) = plan_net(gather_facts(infer_shapes(graph), graph.toolkit), opt=0).programs
-            assert program is not None
+            (planned,) = plan_net(gather_facts(infer_shapes(graph), graph.toolkit), opt=0).programs
         models.append(read(tmp_path / f"net{dynamic}" / "compilation.bmodel"))
 
+    assert planned is not None
+    program = planned
     add_repository_layer(ws.root, "crop")  # unrelated, and before TPU_DOUBLE in the alphabet
     build_layers(ws)
     with Device(ws.firmware) as device:
