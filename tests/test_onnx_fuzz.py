@@ -32,3 +32,15 @@ def test_a_layer_beside_one_with_a_larger_window(toolkit: Toolkit) -> None:
     want = reference(model, feeds)
     assert np.array_equal(a, want[0])
     assert np.allclose(b, want[1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("pads", [(0, 0, 1, 2, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 2, 2)])
+def test_around_a_single_element(pads: tuple[int, ...], toolkit: Toolkit) -> None:
+    """An extent of 1 that grows is not always broadcast: pieces of the constant need nothing of the input."""
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Pad", ["a", "p"], ["y"])]
+    shape = (1, 18, 1, 1)
+    model = from_proto(make_model(nodes, {"x": shape}, ["y"], {"p": np.array(pads, np.int64)}))
+    graph = build(model, "net", toolkit=toolkit).graph
+    feeds = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
+    graph.compile(opt=2)
+    assert np.array_equal(graph.run(feeds)[0], reference(model, feeds)[0])

@@ -205,7 +205,9 @@ def _input_window(
     extent = tensor.nchw[_DIM[axis]]
     whole = Window(0, extent)
     backward = facts.backward_h if axis == "h" else facts.backward_w
-    if taken_whole(facts, i) or (extent == 1 and out_extent > 1):  # the second: broadcast
+    if taken_whole(facts, i):
+        return whole
+    if extent == 1 and out_extent > 1 and len(facts.node.inputs) > 1:  # broadcast against another input
         return whole
     if axis == "n":
         return out if count > 1 else whole
