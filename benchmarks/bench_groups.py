@@ -41,7 +41,7 @@ class Measured:
     def line(self) -> str:
         return (
             f"compile {self.seconds:5.1f} s  {self.commands:6} commands {self.cycles / 1e6:7.3f} Mcycles "
-            f"(BD {self.bd / 1e6:7.3f}, GDMA {self.gdma / 1e6:7.3f})  constants {self.constants / 1e6:.1f} MB, "
+            f"(BD {self.bd / 1e6:.3f}, GDMA {self.gdma / 1e6:7.3f})  constants {self.constants / 1e6:.1f} MB "
             f"activations {self.activations / 1e6:.1f} MB"
         )
 
@@ -83,8 +83,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Toolkit() as toolkit:
         for name in given.names:
             path = randomized(name, Path(folder))
+            found: list[Measured] = []
             for opt in given.opt or (0, 2):
-                print(f"{name:14} opt {opt}  {measure(path, toolkit, opt).line()}", flush=True)
+                found.append(measure(path, toolkit, opt))
+                print(f"{name:14} opt {opt}  {found[-1].line()}", flush=True)
+            first, last = found[0], found[-1]
+            if len(found) > 1:
+                saved = 1 - last.activations / first.activations
+                print(
+                    f"{name:14} {saved:.0%} of activation traffic less, {first.cycles / last.cycles:.2f} x"
+                )
 
 
 if __name__ == "__main__":

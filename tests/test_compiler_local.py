@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
+from firmware_sim.errors import CompileError
 from firmware_sim.wire import StepOp, TType
 from tests.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.program_checker import Checker, region_of, volume
@@ -92,7 +93,12 @@ def chains(draw: st.DrawFn) -> Graph:
         draw(st.integers(20, 400)),
         draw(st.integers(20, 300)),
     )
-    return chain(layers, shape)
+    graph = chain(layers, shape)
+    try:
+        infer_shapes(graph)
+    except CompileError:
+        reject()  # windows that are larger than what is left
+    return graph
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])

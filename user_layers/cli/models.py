@@ -21,7 +21,7 @@ def compile(
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Of the net; the file's, if it is left out.")] = "",
     opt: Annotated[
-        int, typer.Option("--opt", min=0, max=2, help="0: every layer alone; 2: most groups.")
+        int, typer.Option("--opt", min=0, max=2, help="0: every layer alone; 1: cheap groups; 2: by cycles.")
     ] = 2,
     custom: Annotated[
         list[str] | None,

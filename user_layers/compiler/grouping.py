@@ -7,6 +7,7 @@ taken. A layer for which nothing fits, or that is faster alone, runs by itself i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from firmware_sim.errors import UsageError
@@ -98,7 +99,7 @@ def _by_cycles(
             segments.append(Silent(at))
             at += 1
         elif reasons[at]:
-            segments.append(Alone(at, reasons[at], meter.alone(at)))
+            segments.append(Alone(at, reasons[at], _known(meter.alone(at))))
             at += 1
         else:
             end = min(_local_end(described, reasons, at), nodes.stop)
@@ -108,9 +109,16 @@ def _by_cycles(
                 else:
                     node, cycles = part
                     silent = node in aliases.silent
-                    segments.append(Silent(node) if silent else Alone(node, search.why_not(node), cycles))
+                    segments.append(
+                        Silent(node) if silent else Alone(node, search.why_not(node), _known(cycles))
+                    )
             at = end
     return tuple(segments)
+
+
+def _known(cycles: float) -> float:
+    """0 for what could not be measured; recording the net then says why."""
+    return cycles if math.isfinite(cycles) else 0.0
 
 
 def _local_end(described: DescribedNet, reasons: list[str], start: int) -> int:
