@@ -90,9 +90,7 @@ def main() -> None:
             first, last = found[0], found[-1]
             if len(found) > 1:
                 saved = 1 - last.activations / first.activations
-                print(
-                    f"{name:14} {saved:.0%} of activation traffic less, {first.cycles / last.cycles:.2f} x"
-                )
+                print(f"{name:14} {saved:.0%} of activation traffic less, {first.cycles / last.cycles:.2f} x")
 
 
 if __name__ == "__main__":
