@@ -82,6 +82,8 @@ def _fixed(rng: random.Random) -> Program:
     whole = [
         Step(StepOp.PARALLEL_START),
         Step(StepOp.LOAD, (0,), (1,)),
+        Step(StepOp.WAIT, buffer_addr=1, buffer_bytes=0),
+        Step(StepOp.MOVE, (1,), (2,), buffer_addr=rng.choice((0, 0, 3, 64, 1 << 40))),
         Step(StepOp.PARALLEL_END),
         Step(StepOp.LOCAL, (1,), (2,), _CONST, "local", _param(_CONST, rng), 0x8000, 64),
         Step(StepOp.STORE, (2,), (3,)),
