@@ -71,6 +71,22 @@ def text(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+def windows(plan: Plan) -> str:
+    """What each piece of the groups has of every tensor: first and extent along n, h, w."""
+    lines = []
+    for segment in plan.schedule.segments:
+        if isinstance(segment, Group):
+            for number, axes in enumerate(segment.slices.pieces()):
+                lines.append(f"piece {number}")
+                for name in axes[0].made:
+                    lines.append(f"  {name} made {[axis.made[name].region for axis in axes]}")
+                for k, i in axes[0].read:
+                    name = plan.described.net.nodes[k].inputs[i]
+                    parts = [(w.first, w.extent, w.pad) for w in (axis.read[k, i] for axis in axes)]
+                    lines.append(f"  {name} read by {plan.described.net.nodes[k].name} {parts}")
+    return "\n".join(lines) + "\n"
+
+
 # ---- what is chosen ----
 
 
@@ -102,7 +118,9 @@ def test_a_layer_that_is_slower_in_pieces_runs_alone(toolkit: Toolkit) -> None:
 
 
 @pytest.mark.parametrize("axis", ["n", "h"])
-def test_branches_are_cut_with_their_group(toolkit: Toolkit, axis: str) -> None:
+def test_branches_are_cut_with_their_group(
+    toolkit: Toolkit, golden: Callable[[str, str], None], axis: str
+) -> None:
     shape = (6, 64, 110, 110) if axis == "n" else (1, 8, 330, 320)
     b = Branches(toolkit, shape)
     c = shape[1]
@@ -115,6 +133,7 @@ def test_branches_are_cut_with_their_group(toolkit: Toolkit, axis: str) -> None:
     assert len(x) == 1  # one piece for both readers
     plan = checked(planned(b.graph, opt=1))
     assert any(isinstance(s, Group) and s.slices.count > 1 for s in plan.schedule.segments)
+    golden(f"compiler/cut_over_{axis}.txt", text(plan) + windows(plan))
 
 
 # ---- joins ----
