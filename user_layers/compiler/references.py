@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -25,11 +26,34 @@ SEED = 1684
 def run_net(
     net: CompiledNet, toolkit: Toolkit, inputs: Mapping[str, ArrayLike], stage: int | None = None
 ) -> list[NDArray[np.generic]]:
-    """The net's outputs, in order, from the emulator. stage: which one, by default what fits the inputs."""
+    """The net's outputs, in order, from the emulator. stage: which one, by default what fits the inputs.
+
+    Errors: UsageError where this machine has not the memory; those of the runtime.
+    """
+    _check_memory(net)
     with BModelRuntime(cast("DeviceApi", toolkit.device)) as runtime:
         runtime.load(write(net))
         arrays = {name: np.asarray(value) for name, value in inputs.items()}
         return runtime.launch(net.name, arrays, stage)
+
+
+def _check_memory(net: CompiledNet) -> None:
+    """The device's memory, the bmodel and the arrays are all in this machine's. An operating system without
+    /proc/meminfo is not asked."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return
+    free = next((int(x.split()[1]) << 10 for x in lines if x.startswith("MemAvailable:")), 0)
+    largest = max(stage.ctx_bytes for stage in net.stages)
+    arrays = max(sum(t.nbytes for t in (*s.inputs, *s.outputs)) for s in net.stages)
+    needed = largest + 3 * sum(len(stage.coeff) for stage in net.stages) + 2 * arrays
+    if free and needed > free:
+        raise UsageError(
+            f"running net {net.name!r} takes about {needed >> 20} MiB of memory, this machine has "
+            f"{free >> 20} MiB",
+            hint="use smaller shapes",
+        )
 
 
 def make_references(
