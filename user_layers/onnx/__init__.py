@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firmware_sim.errors import MissingError
-
 if TYPE_CHECKING:
     from user_layers.graph import Graph
     from user_layers.onnx.custom import MapFunction
@@ -37,15 +35,14 @@ def graph_from_onnx(
     """
     from user_layers.onnx.build import build
     from user_layers.onnx.flexible import fixed_extents_of, restricted
-    from user_layers.onnx.load import load_model
+    from user_layers.onnx.load import from_proto, read_proto
 
-    model = load_model(Path(path), shapes)
+    proto = read_proto(Path(path))
+    model = from_proto(proto, shapes, str(path))
     built = build(model, name or Path(path).stem, custom=custom, toolkit=toolkit, cpu=cpu)
 
     def read(given: Mapping[str, Sequence[int]]) -> Model:
-        if not Path(path).is_file():
-            raise MissingError(f"{path} is gone; compiling a dynamic net reads it again")
-        return load_model(Path(path), given)
+        return from_proto(proto, given, str(path))
 
     built.graph.restrict = lambda net: restricted(net, fixed_extents_of(built, model, read, custom, cpu))
     return built.graph
