@@ -55,8 +55,8 @@ def load_converters() -> None:
 class Lowering:
     """A model on its way into a graph.
 
-    Values of the model are tensors of the graph under the same name, unless a converter says that one lies
-    under another (`alias`). custom: what is made of nodes, by their names or operations (see `custom.py`).
+    Values of the model are tensors of the graph, most of them under the same name. custom: what is made of
+    nodes, by their names or operations (see `custom.py`).
     """
 
     def __init__(self, model: Model, graph: Graph, custom: Mapping[str, Converter] | None = None) -> None:
@@ -99,10 +99,6 @@ class Lowering:
         if found is None:
             raise Unsupported(f"the shape of {name!r} is not known")
         return found
-
-    def is_used(self, name: str) -> bool:
-        """Whether a node reads a value or the model gives it out."""
-        return name in self.model.consumers or name in self.model.results
 
     def is_float(self, name: str) -> bool:
         return self.model.value(name).dtype == np.float32
@@ -174,10 +170,6 @@ class Lowering:
             return self.fresh(f"{node.makes[0]}:{index}")
         self._names[name] = name
         return name
-
-    def alias(self, name: str, tensor: str) -> None:
-        """A value of the model that is a tensor of the graph already."""
-        self._names[name] = tensor
 
     # ---- the walks ----
 

@@ -25,15 +25,13 @@ def shown(name: str) -> str:
 class Value:
     """A value of the model. shape: None where nothing is known; a text is a free dimension.
 
-    kind: "tensor", or what it is instead (then it has neither shape nor dtype). varies: the shape is the
-    largest one, and known exactly only when the model runs.
+    kind: "tensor", or what it is instead (then it has neither shape nor dtype).
     """
 
     name: str
     shape: tuple[int | str, ...] | None
     dtype: np.dtype[Any] | None
     kind: str = "tensor"
-    varies: bool = False
 
     @property
     def fixed(self) -> tuple[int, ...] | None:
