@@ -254,8 +254,10 @@ def _compare(result: Result, warm: Usage, after: Usage, devices: int) -> None:
         for what in ("files", "threads", "children", "memories"):
             if getattr(a, what) != getattr(b, what):
                 result.problems.append(f"{name}: {what} {getattr(a, what)} and {getattr(b, what)}")
-    if after.children != devices:
-        result.problems.append(f"{after.children} children with {devices} devices")
+    if after.children != devices + before.children:
+        result.problems.append(
+            f"{after.children} children with {devices} devices and {before.children} before"
+        )
     if after.resident > warm.resident + _GROWTH:
         result.problems.append(f"resident memory grew from {warm.resident} to {after.resident}")
     if max(after.devices, default=0) > max(warm.devices, default=0) + _GROWTH:
