@@ -89,5 +89,6 @@ def test_a_build_of_an_older_toolkit_is_told(tmp_path: Path, capsys: pytest.Capt
             manifest_path(ws).write_text(json.dumps(state))
         with doubling(ws) as graph:
             graph.resolve()
+            assert graph.toolkit.old_build is changes
         said = capsys.readouterr().err
         assert ("okk.h has changed); run `build_layers`" in said) is changes

@@ -130,6 +130,7 @@ class Toolkit:
         self._builtin_params = builtin_params
         self._ops: dict[str, OpInfo] | None = None
         self._closed = False
+        self.old_build = False  # whether the firmware was built with another state of the toolkit
 
     def __enter__(self) -> Toolkit:
         return self
@@ -168,7 +169,7 @@ class Toolkit:
 
             image = firmware_image(self.workspace, self._firmware)
             if self.workspace is not None and image.path.is_relative_to(self.workspace.root):
-                _warn_of_old_build(self.workspace)
+                self.old_build = _warn_of_old_build(self.workspace)
             self._device = Device(image)
         return self._device
 
@@ -279,7 +280,7 @@ class Toolkit:
             raise UsageError("the graph is closed", hint="compile and run inside its `with` block")
 
 
-def _warn_of_old_build(ws: Workspace) -> None:
+def _warn_of_old_build(ws: Workspace) -> bool:
     """A firmware of an older toolkit may know other built-in layers: say so, since they then fail oddly."""
     from user_layers.build import manifest
     from user_layers.build.targets import manifest_path
@@ -291,6 +292,7 @@ def _warn_of_old_build(ws: Workspace) -> None:
             "changed); run `build_layers`",
             file=sys.stderr,
         )
+    return bool(changed)
 
 
 def _find_workspace(given: Workspace | str | Path | None) -> Workspace | None:

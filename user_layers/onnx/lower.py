@@ -268,7 +268,7 @@ class Lowering:
             try:
                 found = infer_layer(layer, self._infos, self.graph.toolkit)
             except CompileError as error:
-                if own:
+                if own or self.graph.toolkit.old_build:  # the layer may do it once it is built
                     raise
                 raise Unsupported(error.message) from None
             self._infos.update((info.name, info) for info in found)
