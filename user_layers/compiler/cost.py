@@ -21,6 +21,7 @@ from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, 
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.local_memory import Where
 from user_layers.compiler.shapes import input_record
+from user_layers.compiler.steps import layer_step
 from user_layers.toolkit import Compute
 
 _DDR_START = DDR_BASE + STATIC_CONTEXT_OFFSET
@@ -139,19 +140,7 @@ class Meter:
         nbytes: int,
     ) -> float:
         layer = self._described.net.nodes[node]
-        program.steps.append(
-            Step(
-                opcode,
-                tuple(ins),
-                tuple(outs),
-                op_type=layer.op.op_type,
-                name=layer.name,
-                param=layer.param,
-                buffer_addr=address,
-                buffer_bytes=nbytes,
-                param_check=layer.op.param_check,
-            )
-        )
+        program.steps.append(layer_step(opcode, layer, ins, outs, nbytes, address))
         return self._measure(program)
 
     def _measure(self, program: Program) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from firmware_sim.wire import NONE, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
+from firmware_sim.wire import NONE, Program, ProgramTensor, StepOp, TensorKind, TensorRecord
 from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.ddr import DDR_ALIGN, Coefficients
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.shapes import input_record
+from user_layers.compiler.steps import layer_step
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,7 @@ def emit_dynamic(described: DescribedNet, aliases: Aliases, coefficients: Coeffi
             for name, wanted in zip(node.inputs, facts.input_types, strict=True)
         )
         outs = tuple(tensor(name, net.tensors[name].record()) for name in node.outputs)
-        program.steps.append(
-            Step(
-                StepOp.GLOBAL,
-                ins,
-                outs,
-                op_type=node.op.op_type,
-                name=node.name,
-                param=node.param,
-                buffer_bytes=facts.global_buffer,
-                param_check=node.op.param_check,
-            )
-        )
+        program.steps.append(layer_step(StepOp.GLOBAL, node, ins, outs, facts.global_buffer))
     return DynamicPlan(program, _neuron_bytes(described, aliases))
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
+from firmware_sim.wire import Program, ProgramTensor, StepOp, TensorKind, TensorRecord
 from user_layers.compiler.ddr import DdrPlan
 from user_layers.compiler.emit_group import Enter, emit_group
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.grouping import Alone, Group, Segment
 from user_layers.compiler.shapes import input_record
+from user_layers.compiler.steps import layer_step
 
 
 def emit_static(described: DescribedNet, segments: Sequence[Segment], ddr: DdrPlan) -> Program:
@@ -57,20 +58,7 @@ class _Emitter:
     def layer(
         self, opcode: StepOp, k: int, inputs: list[int], outputs: list[int], address: int, nbytes: int
     ) -> None:
-        node = self.net.nodes[k]
-        self.program.steps.append(
-            Step(
-                opcode,
-                tuple(inputs),
-                tuple(outputs),
-                op_type=node.op.op_type,
-                name=node.name,
-                param=node.param,
-                buffer_addr=address,
-                buffer_bytes=nbytes,
-                param_check=node.op.param_check,
-            )
-        )
+        self.program.steps.append(layer_step(opcode, self.net.nodes[k], inputs, outputs, nbytes, address))
 
     def alone(self, k: int) -> None:
         node, facts = self.net.nodes[k], self.described.facts[k]
