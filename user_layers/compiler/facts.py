@@ -40,7 +40,6 @@ class Facts:
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
     _descriptor: Descriptor | None = field(repr=False, compare=False)
-    toolkit: Toolkit | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
 
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
@@ -89,10 +88,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class DescribedNet:
-    """A net with the facts of each node, in the same order."""
+    """A net with the facts of each node, in the same order. toolkit: whose device measures the layers."""
 
     net: Net
     facts: tuple[Facts, ...]
+    toolkit: Toolkit = field(repr=False, compare=False)
 
     @cached_property
     def const_names(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class DescribedNet:
 
 def gather_facts(net: Net, toolkit: Toolkit) -> DescribedNet:
     """Net -> DescribedNet. Errors: CompileError for answers that make no sense."""
-    return DescribedNet(net, tuple(_facts(net, node, toolkit) for node in net.nodes))
+    return DescribedNet(net, tuple(_facts(net, node, toolkit) for node in net.nodes), toolkit)
 
 
 def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
@@ -128,7 +128,6 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
         input_types=tuple(TType(d.input_type(i)) for i in numbers),
         on_l2=tuple(d.should_input_on_l2mem(i) for i in numbers),
         _descriptor=d,
-        toolkit=toolkit,
     )
     if facts.global_buffer < 0:
         raise facts.nonsense("get_global_buffer_size()", facts.global_buffer, "at least 0")
@@ -160,7 +159,6 @@ def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
         input_types=tuple(TType.NEURON for _ in node.inputs),
         on_l2=tuple(False for _ in node.inputs),
         _descriptor=None,
-        toolkit=None,
     )
 
 

@@ -87,10 +87,7 @@ def _by_cycles(
     described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range
 ) -> tuple[Segment, ...]:
     """Runs of nodes that may be in groups are divided by the search; the others run alone."""
-    toolkit = next((f.toolkit for f in described.facts if f.toolkit is not None), None)
-    if toolkit is None:
-        return ()
-    meter = Meter(described, toolkit.device)
+    meter = Meter(described, described.toolkit.device)
     search = Search(described, meter, aliases.silent)
     segments: list[Segment] = []
     at = nodes.start

@@ -35,7 +35,7 @@ def partition(described: DescribedNet, kinds: Sequence[Kind]) -> tuple[Described
     """The net with its nodes in the order in which they run, and its parts. kinds: of each node."""
     order, cuts = _order(described.net, kinds)
     net = replace(described.net, nodes=tuple(described.net.nodes[k] for k in order))
-    sorted_net = DescribedNet(net, tuple(described.facts[k] for k in order))
+    sorted_net = replace(described, net=net, facts=tuple(described.facts[k] for k in order))
     parts: list[Part] = []
     for start, stop in zip(cuts, [*cuts[1:], len(order)], strict=True):
         parts += _parts(net, kinds[order[start]], range(start, stop))
@@ -49,7 +49,7 @@ def part_net(described: DescribedNet, part: Part) -> DescribedNet:
     names = dict.fromkeys((*part.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs))))
     tensors = {name: net.tensors[name] for name in names}
     facts = described.facts[part.nodes.start : part.nodes.stop]
-    return DescribedNet(Net(net.name, tensors, nodes, part.inputs, part.outputs), facts)
+    return replace(described, net=Net(net.name, tensors, nodes, part.inputs, part.outputs), facts=facts)
 
 
 def _order(net: Net, kinds: Sequence[Kind]) -> tuple[list[int], list[int]]:

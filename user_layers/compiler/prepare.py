@@ -102,7 +102,7 @@ def prepare_constants(described: DescribedNet) -> DescribedNet:
     for tensor in net.tensors.values():
         if tensor.data is not None and tensor.plain is None and tensor.name not in read:
             del tensors[tensor.name]
-    return DescribedNet(replace(net, tensors=tensors, nodes=nodes), facts_now)
+    return replace(described, net=replace(net, tensors=tensors, nodes=nodes), facts=facts_now)
 
 
 def _renamed(node: LayerNode, instead: dict[str, str]) -> LayerNode:
