@@ -21,7 +21,7 @@ REPORT_PICTURE = "local_memory.svg"
 
 @dataclass(frozen=True)
 class References:
-    """Raw arrays of one net, one after the other: stage by stage, tensor by tensor."""
+    """Raw arrays of one net, or of one stage of it, one after the other: stage by stage, tensor by tensor."""
 
     inputs: bytes
     outputs: bytes

@@ -109,8 +109,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
                 same, found = _compared(options, model, bool(sets[number]), inputs, got)
                 good &= same
                 lines += [f"{which}{line}" for line in found]
-        both = References(b"".join(r.inputs for r in data), b"".join(r.outputs for r in data))
-        write_directory(options.directory, [combine_stages(nets)], [both])
+        write_directory(options.directory, [combine_stages(nets)], data)
     finally:
         CALLER.reset(caller)
         if toolkit is None and shared is not None:
