@@ -9,11 +9,11 @@
 __BM_DESC__(TPU_CROP)
 class CropDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "CROP"; }
-    bool force_use_global_layer() override;
-    int backward_hidx(int out_hidx) override;
-    int backward_widx(int out_widx) override;
-    int forward_height(int in_height) override;
+    virtual std::string get_name() const override { return "CROP"; }
+    virtual bool force_use_global_layer() const override;
+    virtual int backward_hidx(int out_hidx) const override;
+    virtual int backward_widx(int out_widx) const override;
+    virtual int forward_height(int in_height) const override;
 };
 
 #endif

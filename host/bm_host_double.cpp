@@ -1,4 +1,4 @@
 #include "bm_host_double.h"
 
 // One instruction reads each element once and writes it to the same place.
-bool DoubleDescriptor::can_inplace(DATA_TYPE_T dtype) { return dtype == DTYPE_FP32; }
+bool DoubleDescriptor::can_inplace(DATA_TYPE_T dtype) const { return dtype == DTYPE_FP32; }

@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_DOUBLE)
 class DoubleDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "DOUBLE"; }
-    bool can_inplace(DATA_TYPE_T dtype) override;
+    virtual std::string get_name() const override { return "DOUBLE"; }
+    virtual bool can_inplace(DATA_TYPE_T dtype) const override;
 };
 
 #endif

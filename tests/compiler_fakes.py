@@ -55,6 +55,12 @@ DEFAULTS: dict[str, Any] = {
     "backward_wslice": lambda n: n,
     "backward_hidx": lambda i: i,
     "backward_widx": lambda i: i,
+    "backward_kh": lambda n: n,
+    "backward_stride_h": lambda n: n,
+    "backward_up_pad_h": lambda n: n,
+    "backward_down_pad_h": lambda n: n,
+    "forward_height": lambda h: h,
+    "is_backslice_optimize_support_layer": False,
     "accepts_larger_pieces": False,
 }
 

@@ -177,7 +177,9 @@ class Checker:
             if taken_whole(facts, i) or not facts.can_split_h_w or (size[d] == 1 and out[d] > 1):
                 assert got == (0, size[d]) and pads[d] == 0
                 continue
-            first, extent = (facts.backward_h if axis == "h" else facts.backward_w)(*made[d])
+            first, extent = (
+                facts.backward_h(*made[d], out[d], size[d]) if axis == "h" else facts.backward_w(*made[d])
+            )
             low, high = max(first, 0), min(first + extent, size[d])
             assert pads[d] == low - first
             if facts.larger_pieces:

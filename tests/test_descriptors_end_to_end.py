@@ -127,6 +127,25 @@ def test_windows_over_both_axes(
     same(y, diagonal(x, stride))
 
 
+@pytest.mark.parametrize("how", ["slides", "both"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_windows_told_by_kernel_stride_and_pads(toolkit: Toolkit, how: str, stride: int) -> None:
+    x = sample((1, 130, 190, 190), stride)
+    y, log = compiled(toolkit, x, "TPU_DIAGONAL", {"stride": stride, how: 1}, around=True)
+    assert ("over h" if stride < 3 else "whole") in log
+    same(y, diagonal(x, stride))
+
+
+def test_a_descriptor_that_contradicts_itself(toolkit: Toolkit) -> None:
+    message = (
+        r"diagonal_0 \(TPU_DIAGONAL, .*\): its descriptor contradicts itself: for output rows 0 to 189 "
+        r"backward_hidx and backward_hslice ask for input rows -1 to 190, backward_kh, backward_stride_h and "
+        r"backward_up_pad_h for rows -1 to 189"
+    )
+    with pytest.raises(TpulayerError, match=message):
+        compiled(toolkit, sample((1, 2, 190, 190)), "TPU_DIAGONAL", {"stride": 1, "both": 1, "lies": 1})
+
+
 def test_a_row_wider_than_local_memory_is_cut_over_w(toolkit: Toolkit) -> None:
     x = sample((1, 2, 3, 60_000))
     for stride in (1, 2):

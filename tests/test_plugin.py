@@ -36,65 +36,63 @@ DESCRIPTOR = """
 #include <stdexcept>
 __BM_DESC__(TPU_X)
 class XDescriptor : public bmcompiler::LayerDescriptor {
-    int mode() { return param<tpu_x_param_t>()->mode; }
-    int calls = 0;
+    int mode() const { return param<tpu_x_param_t>()->mode; }
+    mutable int calls = 0;
   public:
-    std::string get_name() override { return "X of " + layer().name; }
-    bool must_dynamic_run() override { return mode() & 1; }
-    bool output_shape_is_dynamic() override { return mode() & 2; }
-    bool force_use_global_layer() override { return mode() & 4; }
-    bool can_split_local_h_w() override { return mode() & 8; }
-    bool can_inplace(DATA_TYPE_T t) override { return t == DTYPE_INT8; }
-    bool can_h_w_dynamic() override { return mode() & 16; }
-    bool just_reshape() override { return mode() & 32; }
-    bool is_share_mem_layer() override { return mode() & 64; }
-    bool joins_inputs() override { return mode() & 256; }
-    bm_size_t get_global_buffer_size() override { return 1ull << 40; }
-    TENSOR_TYPE_T input_type(int i) override { return layer().inputs.at(i).ttype; }
-    bm_size_t get_local_buffer_size(const std::vector<int> &s) override {
-        bm_size_t n = 1;
-        for (int x : s) n = n * 10 + x;
-        return n;
+    std::string get_name() const override { return "X of " + layer()->name; }
+    bool must_dynamic_run() const override { return mode() & 1; }
+    bool output_shape_is_dynamic() const override { return mode() & 2; }
+    bool force_use_global_layer() const override { return mode() & 4; }
+    bool can_split_local_h_w() const override { return mode() & 8; }
+    bool can_inplace(DATA_TYPE_T t) const override { return t == DTYPE_INT8; }
+    bool can_h_w_dynamic() const override { return mode() & 16; }
+    bool just_reshape() const override { return mode() & 32; }
+    bool is_share_mem_layer() const override { return mode() & 64; }
+    bool joins_inputs() const override { return mode() & 256; }
+    u64 get_global_buffer_size() const override { return 1ull << 40; }
+    TENSOR_TYPE_T input_type(int i) const override { return layer()->inputs.at(i).ttype; }
+    u32 get_local_buffer_size(const int *s) const override {
+        return s[0] * 1000 + s[1] * 100 + s[2] * 10 + s[3];
     }
-    bool should_input_on_l2mem(int i) override { return i == 1; }
-    bool is_backslice_optimize_support_layer() override { return mode() & 128; }
-    int backward_hslice(int n) override { return 2 * n + 1; }
-    int backward_wslice(int n) override { return 3 * n + 1; }
-    int backward_hidx(int i) override { return i - 5; }
-    int backward_widx(int i) override { return i - 6; }
-    int backward_kh() override { return layer().outputs.at(0).shape.at(2); }
-    int backward_stride_h() override { return layer().inputs.at(0).dtype; }
-    int backward_up_pad_h() override { return ++calls; }
-    int backward_down_pad_h() override {
+    bool should_input_on_l2mem(int i) const override { return i == 1; }
+    bool is_backslice_optimize_support_layer() const override { return mode() & 128; }
+    int backward_hslice(int n) const override { return 2 * n + 1; }
+    int backward_wslice(int n) const override { return 3 * n + 1; }
+    int backward_hidx(int i) const override { return i - 5; }
+    int backward_widx(int i) const override { return i - 6; }
+    int backward_kh(int n) const override { return n + layer()->outputs.at(0).shape.at(2); }
+    int backward_stride_h(int n) const override { return n * layer()->inputs.at(0).dtype; }
+    int backward_up_pad_h(int n) const override { return n + ++calls; }
+    int backward_down_pad_h(int n) const override {
         if (mode() == 200) { std::printf("about to fail"); std::fflush(stdout); std::abort(); }
         if (mode() == 201) { int *p = nullptr; return *(volatile int *)p; }
         if (mode() == 202) throw std::runtime_error("no such pad");
         if (mode() == 203) throw 42;
         if (mode() == 204) for (volatile int i = 0; i >= 0;) i = 1;
-        return 4;
+        return n + 4;
     }
-    int forward_height(int h) override { return h / 2; }
-    std::vector<int> prepared_shape(int i) override {
+    int forward_height(int h) const override { return h / 2; }
+    std::vector<int> prepared_shape(int i) const override {
         if (mode() == 205) throw std::runtime_error("no such weights");
         if (mode() == 206) return std::vector<int>(9, 1);
         if (mode() == 207) return {2, 0};
         if (i == 1) return {};
-        const auto &s = layer().inputs.at(i).shape;
+        const auto &s = layer()->inputs.at(i).shape;
         return {mode() == 208 ? ++calls : 1, s.at(2), s.at(1) * s.at(0)};
     }
-    DATA_TYPE_T prepared_dtype(int i) override {
+    DATA_TYPE_T prepared_dtype(int i) const override {
         if (mode() == 209) return static_cast<DATA_TYPE_T>(9);
         return mode() == 210 ? DTYPE_FP32 : LayerDescriptor::prepared_dtype(i);
     }
-    int prepared_with(int i) override { return i == 1 ? 0 : i; }
-    void prepare(int i, const void *constant, void *prepared) override {
+    int prepared_with(int i) const override { return i == 1 ? 0 : i; }
+    void prepare(int i, const void *constant, void *prepared) const override {
         const auto *from = static_cast<const short *>(constant);
         auto *to = static_cast<short *>(prepared);
         if (mode() == 211) to[6] = 1;
         if (mode() == 212) to[0] = from[6];
         if (mode() == 213) return LayerDescriptor::prepare(i, constant, prepared);
         if (mode() == 214) {
-            const void *other = layer().inputs.at(1).data;
+            const void *other = layer()->inputs.at(1).data;
             to[0] = other ? static_cast<short>(static_cast<const int *>(other)[6]) : -1;
             return;
         }
@@ -203,11 +201,12 @@ def test_numbers_and_arguments(plugins: PluginHost) -> None:
     assert (h.can_inplace(DType.INT8), h.can_inplace(DType.FP32)) == (True, False)
     assert h.get_global_buffer_size() == 1 << 40
     assert (h.input_type(0), h.input_type(1)) == (TType.COEFF, TType.NEURON_SHAPE)
-    assert h.get_local_buffer_size([2, 3, 4, 5]) == 12345 and h.get_local_buffer_size(()) == 1
+    assert h.get_local_buffer_size([2, 3, 4, 5]) == 2345
     assert (h.should_input_on_l2mem(0), h.should_input_on_l2mem(1)) == (False, True)
     assert (h.backward_hslice(4), h.backward_wslice(4)) == (9, 13)
     assert (h.backward_hidx(0), h.backward_widx(0)) == (-5, -6)
-    assert (h.backward_kh(), h.backward_stride_h(), h.backward_down_pad_h()) == (9, int(DType.INT16), 4)
+    assert (h.backward_kh(10), h.backward_stride_h(2)) == (19, 2 * int(DType.INT16))
+    assert (h.backward_up_pad_h(10), h.backward_down_pad_h(0)) == (11, 4)
     assert h.forward_height(9) == 4
 
 
@@ -225,14 +224,8 @@ def test_defaults(plugins: PluginHost) -> None:
             assert h.call(m.name, [0] if m.arg else []) == (m.name in yes), m.name
         elif m.arg == "extent":
             assert h.call(m.name, [17]) == 17, m.name
-    assert h.get_global_buffer_size() == h.get_local_buffer_size([1]) == 0
+    assert h.get_global_buffer_size() == h.get_local_buffer_size([1, 2, 3, 4]) == 0
     assert h.input_type(0) is TType.NEURON
-    assert (h.backward_kh(), h.backward_stride_h(), h.backward_up_pad_h(), h.backward_down_pad_h()) == (
-        1,
-        1,
-        0,
-        0,
-    )
 
 
 WEIGHTS = bytes(range(12))  # of input a: 6 elements of 2 bytes
@@ -305,8 +298,8 @@ def test_preparing_beyond_the_ends_is_a_crash(
 
 def test_answers_are_kept(plugins: PluginHost) -> None:
     h = plugins.create(node())
-    assert [h.backward_up_pad_h() for _ in range(3)] == [1, 1, 1]  # it counts its calls
-    assert plugins.create(node()).backward_up_pad_h() == 1
+    assert [h.backward_up_pad_h(0) for _ in range(3)] == [1, 1, 1]  # it counts its calls
+    assert plugins.create(node()).backward_up_pad_h(0) == 1
 
 
 @pytest.mark.parametrize(
@@ -316,9 +309,9 @@ def test_answers_are_kept(plugins: PluginHost) -> None:
 def test_exceptions(plugins: PluginHost, mode: int, text: str) -> None:
     h = plugins.create(node(mode, "pad_1"))
     with pytest.raises(CompileError) as e:
-        h.backward_down_pad_h()
-    assert e.value.message == f"layer pad_1 (TPU_X): XDescriptor::backward_down_pad_h() {text}"
-    assert h.backward_kh() == 9  # the host lives on
+        h.backward_down_pad_h(0)
+    assert e.value.message == f"layer pad_1 (TPU_X): XDescriptor::backward_down_pad_h(0) {text}"
+    assert h.backward_kh(0) == 9  # the host lives on
     with pytest.raises(CompileError, match=r"input_type\(5\) failed: exception: "):
         h.input_type(5)
     with pytest.raises(CompileError, match="argument is no int"):
@@ -335,13 +328,13 @@ def test_crashes(library: Path, mode: int, text: str, capfd: pytest.CaptureFixtu
     with PluginHost([library], watchdog=1.0) as plugins:
         h = plugins.create(node(mode, "pad_1"))
         with pytest.raises(CompileError) as e:
-            h.backward_down_pad_h()
-        assert e.value.message.startswith("layer pad_1 (TPU_X): XDescriptor::backward_down_pad_h() " + text)
+            h.backward_down_pad_h(0)
+        assert e.value.message.startswith("layer pad_1 (TPU_X): XDescriptor::backward_down_pad_h(0) " + text)
         assert "endless loop" in e.value.hint
         if mode == 200:
             assert "about to fail" in e.value.message
         with pytest.raises(CompileError) as again:  # the reason, not "the process has ended"
-            h.backward_kh()
+            h.backward_kh(0)
         assert again.value is e.value
     capfd.readouterr()
 
@@ -381,7 +374,7 @@ def test_a_closed_host(library: Path) -> None:
     with PluginHost([library]) as plugins:
         h = plugins.create(node())
     with pytest.raises(UsageError, match="the plugin host is closed"):
-        h.backward_kh()
+        h.backward_kh(0)
 
 
 # ---- loading ----
@@ -402,7 +395,7 @@ def test_files_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 7; }\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "c.c"), "-o", str(tmp_path / "c.so")])
     text = load([tmp_path / "c.so"])
-    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 5" in text
+    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 6" in text
     assert "rebuild_layers" in text
 
 
@@ -412,11 +405,17 @@ def test_a_plugin_of_version_1_prepares_nothing(tmp_path: Path) -> None:
     )
     generate(sources.table(0), tmp_path / "generated")
     entry = tmp_path / "generated" / "bmtpu_host_entry.cpp"
-    entry.write_text(entry.read_text().replace("return BMPLUGIN_ABI_VERSION;", "return 1;"))
+    text = entry.read_text().replace("return BMPLUGIN_ABI_VERSION;", "return 1;")
+    window = "d.backward_kh(as_int(args[0]))"  # without an argument then
+    assert text.count(f"need(1);\n        return static_cast<int64_t>({window})") == 1
+    text = text.replace(
+        f"need(1);\n        return static_cast<int64_t>({window})", "need(0);\n        return 9"
+    )
+    entry.write_text(text)
     absent = [f"-Dbmplugin_{name}=absent_{name}" for name in ("prepared", "prepare", "constant")]
     with PluginHost([compiled(sources, entry, *absent)]) as plugins:
         h = plugins.create(node(256))
-        assert h.prepared(0) is None and h.backward_kh() == 9 and not h.joins_inputs()
+        assert h.prepared(0) is None and h.backward_kh(1) == 9 and not h.joins_inputs()
         assert h.prepared_with(1) == 1
         assert not h.accepts_larger_pieces()
 

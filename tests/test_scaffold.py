@@ -42,7 +42,7 @@ def test_the_files_of_a_layer(ws: Path) -> None:
     assert layer.op == "TPU_SCALE" and layer.param.c_type == "tpu_scale_param_t"
     assert layer.local_fn is not None
     found = (layer.global_fn.name, layer.local_fn.name, layer.shape_fn.name, layer.descriptor.name)
-    assert found == ("scale_global", "scale_local", "scale_shape", "ScaleDescriptor")
+    assert found == ("scale_global", "scale_local", "scale_reshape", "ScaleDescriptor")
 
 
 def test_without_local(ws: Path) -> None:

@@ -53,7 +53,7 @@ def test_parts_that_are_missing(sources: Sources) -> None:
     assert "sets the outputs' shapes and types" in hint
     text, hint = only(sources, HEAD + shape("TPU_X") + global_("TPU_X"))
     assert text.startswith("3:1: layer TPU_X has no __BM_PARAM__(TPU_X)")
-    assert "`int reserved;`" in hint
+    assert "a layer without parameters has an empty one" in hint
     text, hint = only(sources, device(), "")
     assert text.startswith("2:1: layer TPU_X has no __BM_DESC__(TPU_X)")
     assert "derived from bmcompiler::LayerDescriptor in a file of host/" in hint
@@ -330,9 +330,12 @@ def test_types_that_bmtpu_cannot_hold(
     assert hint in found
 
 
-def test_an_empty_parameter_struct(sources: Sources) -> None:
-    text, hint = only(sources, device(struct="typedef struct {} tpu_x_param_t;"))
-    assert text.startswith("2:") and "an empty struct" in text and "`int reserved;`" in hint
+@pytest.mark.parametrize(
+    "struct", ["typedef struct {} tpu_x_param_t;", "typedef struct x { } tpu_x_param_t;"]
+)
+def test_an_empty_parameter_struct_is_a_layer_without_parameters(sources: Sources, struct: str) -> None:
+    param = sources.layer(device(struct=struct)).table(0).layers[0].param
+    assert (param.size, param.fields) == (0, ())
 
 
 def test_unnamed_struct_in_a_packed_one(sources: Sources) -> None:
@@ -447,6 +450,58 @@ def test_bad_descriptors(sources: Sources, text: str, message: str, hint: str) -
     at = problem.location
     assert f"{at.line}:{at.column}: {problem.message}".startswith(message)
     assert hint in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("member", "meant"),
+    [
+        ("public: virtual bool must_dynamicrun() const { return true; }", "must_dynamic_run"),
+        ("virtual u64 global_buffer_size() const;", "get_global_buffer_size"),
+        ("public:\n  int backward_hindex(int h) const { return h - 1; }", "backward_hidx"),
+        ("public: bool force_global_layer() const;", "force_use_global_layer"),
+        ("public: int x{3}; std::string get_nam() const { if (x) { return {}; } return {}; }", "get_name"),
+        (
+            "struct In { int f() { return 1; } }; public: u32 get_local_buffersize(const int *) const;",
+            "get_local_buffer_size",
+        ),
+    ],
+)
+def test_a_method_that_is_nearly_one_of_the_base_class(sources: Sources, member: str, meant: str) -> None:
+    text = f"__BM_DESC__(TPU_X) class D : public bmcompiler::LayerDescriptor {{\n{member}\n}};\n"
+    sources.layer(device(), text)
+    (problem,) = sources.problems()
+    assert problem.location.line == 2 + ("public:\n" in member)
+    assert problem.message.startswith("LayerDescriptor has no method ")
+    assert problem.message.endswith(f"; did you mean {meant}?") and "private" in problem.hint
+
+
+def test_a_misspelled_method_of_a_base_class_of_the_users(sources: Sources) -> None:
+    base = (
+        "class Base : public bmcompiler::LayerDescriptor {\n protected: virtual int backward_hslide(int);\n};"
+    )
+    sources.write("host/base.hpp", base)
+    sources.layer(device(), '#include "base.hpp"\n__BM_DESC__(TPU_X) class D : public Base {};\n')
+    (text,) = sources.texts()
+    assert text.startswith("host/base.hpp:2:") and "did you mean backward_hslice" in text
+
+
+def test_methods_of_the_users_own(sources: Sources) -> None:
+    text = """class Other { public: virtual bool must_dynamicrun() const; };
+__BM_DESC__(TPU_X) class D : public bmcompiler::LayerDescriptor {
+    int size = f(1);
+  public:
+    D() : size(2) { if (size) return; }
+    ~D() override;
+    int kernel_h() const { return input_type(0) + size; }
+    virtual int rounds() const;
+    int operator()(int input_types) const;
+  private:
+    int backward_hindex(int h) const { return h; }
+};
+void must_dynamic_runn();
+"""
+    sources.layer(device(), text)
+    assert list(sources.problems()) == []
 
 
 def test_a_class_inside_a_function(sources: Sources) -> None:

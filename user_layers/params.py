@@ -84,8 +84,9 @@ class ParamTypes:
         return self._op_types[op]
 
     def sizeof(self, op: str) -> int:
-        """Bytes of an op's parameter struct."""
-        return int(self._ffi.sizeof(self._type(op)))
+        """Bytes of an op's parameter struct; 0 for an empty one, as in C."""
+        ctype = self._type(op)
+        return int(self._ffi.sizeof(ctype)) if ctype.fields else 0
 
     def fields(self, op: str) -> dict[str, str]:
         """Names and C types of the struct's fields."""
@@ -104,18 +105,18 @@ class ParamTypes:
             if not isinstance(values, Mapping):
                 raise FieldError(op, "", f"parameters given as {_kind(values)}", "give a dict of field names")
             self._fill(op, "", cdata[0], ctype, values)
-        return bytes(self._ffi.buffer(cdata))
+        return bytes(self._ffi.buffer(cdata, self.sizeof(op)))
 
     def unpack(self, op: str, data: bytes) -> dict[str, Any]:
         """Values by field name from the struct's bytes; UsageError for another number of bytes."""
         ctype = self._type(op)
-        if len(data) != self._ffi.sizeof(ctype):
+        if len(data) != self.sizeof(op):
             raise UsageError(
-                f"{op}: {len(data)} bytes of parameters, the struct has {self._ffi.sizeof(ctype)}",
+                f"{op}: {len(data)} bytes of parameters, the struct has {self.sizeof(op)}",
                 hint="the bytes come from another version of the layer",
             )
         cdata = self._ffi.new(self._ffi.getctype(ctype, "*"))
-        self._ffi.buffer(cdata)[:] = bytes(data)
+        self._ffi.buffer(cdata, len(data))[:] = bytes(data)
         result: dict[str, Any] = self._value(cdata[0], ctype)
         return result
 

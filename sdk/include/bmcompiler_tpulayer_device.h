@@ -24,6 +24,7 @@ extern "C" {
 #define __BM_LOCAL__(op)
 #define __BM_SHAPE__(op)
 
+typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned long long bm_addr_t;
 typedef unsigned long long bm_size_t;

@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-#define BMPLUGIN_ABI_VERSION 5 /* 1: without bmplugin_prepared and bmplugin_prepare; 2 to 4: without the last methods */
+#define BMPLUGIN_ABI_VERSION 6 /* 1: without bmplugin_prepared and bmplugin_prepare; 2 to 4: without the last methods;
+                                  * 5: the methods from BACKWARD_KH to BACKWARD_DOWN_PAD_H take no argument */
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
 #define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
@@ -48,7 +49,7 @@ typedef struct {
 
 /* Virtual methods by number, in the order of class LayerDescriptor; get_name and the three that prepare
  * constants have functions of their own. Integer arguments and result; get_local_buffer_size takes the
- * split shape as its arguments. */
+ * four extents of split_shape as its arguments. */
 enum {
     BMPLUGIN_MUST_DYNAMIC_RUN = 1,
     BMPLUGIN_OUTPUT_SHAPE_IS_DYNAMIC,

@@ -11,11 +11,11 @@
 __BM_DESC__(TPU_ROWS)
 class RowsDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "ROWS"; }
-    int backward_hidx(int out_hidx) override { return out_hidx - 1; }
-    int backward_hslice(int out_hslice) override { return out_hslice + 2; }
-    bm_size_t get_local_buffer_size(const std::vector<int> &piece) override {
-        return static_cast<bm_size_t>(param<tpu_rows_param_t>()->scratch) * static_cast<bm_size_t>(piece[2]);
+    virtual std::string get_name() const override { return "ROWS"; }
+    virtual int backward_hidx(int out_hidx) const override { return out_hidx - 1; }
+    virtual int backward_hslice(int out_hslice) const override { return out_hslice + 2; }
+    virtual u32 get_local_buffer_size(const int *piece) const override {
+        return static_cast<u32>(param<tpu_rows_param_t>()->scratch * piece[2]);
     }
 };
 

@@ -9,6 +9,8 @@ typedef struct {
     int whole;  /* can_split_local_h_w answers false */
     int lies;   /* the descriptor's backward_hslice is one row too large */
     int global; /* force_use_global_layer */
+    int slides; /* the descriptor tells the window's size, stride and pads, not which rows a piece needs */
+    int both;   /* it tells both, and is_backslice_optimize_support_layer */
 } tpu_diagonal_param_t;
 
 static void piece_of(const tpu_tensor_t *in, tpu_tensor_t *out, int d, int stride) {

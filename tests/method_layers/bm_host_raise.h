@@ -6,8 +6,8 @@
 __BM_DESC__(TPU_RAISE)
 class RaiseDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "RAISE"; }
-    bool is_share_mem_layer() override { return param<tpu_raise_param_t>()->shares; }
-    bool just_reshape() override { return param<tpu_raise_param_t>()->reshape; }
+    virtual std::string get_name() const override { return "RAISE"; }
+    virtual bool is_share_mem_layer() const override { return param<tpu_raise_param_t>()->shares; }
+    virtual bool just_reshape() const override { return param<tpu_raise_param_t>()->reshape; }
 };
 #endif

@@ -8,9 +8,9 @@ class ReaderDescriptor : public bmcompiler::LayerDescriptor {
     const tpu_reader_param_t *p() const { return param<tpu_reader_param_t>(); }
 
   public:
-    std::string get_name() override { return "READER"; }
-    bool must_dynamic_run() override { return p()->says_so; }
-    bool output_shape_is_dynamic() override { return p()->depends; }
-    bool can_h_w_dynamic() override { return !p()->fixed; }
+    virtual std::string get_name() const override { return "READER"; }
+    virtual bool must_dynamic_run() const override { return p()->says_so; }
+    virtual bool output_shape_is_dynamic() const override { return p()->depends; }
+    virtual bool can_h_w_dynamic() const override { return !p()->fixed; }
 };
 #endif

@@ -6,17 +6,17 @@
 __BM_DESC__(TPU_TABLE)
 class TableDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "TABLE"; }
-    TENSOR_TYPE_T input_type(int i) override {
+    virtual std::string get_name() const override { return "TABLE"; }
+    virtual TENSOR_TYPE_T input_type(int i) const override {
         return i == 1 ? static_cast<TENSOR_TYPE_T>(param<tpu_table_param_t>()->ttype) : BMNET_NEURON;
     }
-    bool should_input_on_l2mem(int i) override { return i == 1 && param<tpu_table_param_t>()->on_l2; }
-    bm_size_t get_global_buffer_size() override {
+    virtual bool should_input_on_l2mem(int i) const override { return i == 1 && param<tpu_table_param_t>()->on_l2; }
+    virtual u64 get_global_buffer_size() const override {
         bm_size_t bytes = 4;
-        for (int extent : layer().inputs[0].shape) bytes *= static_cast<bm_size_t>(extent);
+        for (int extent : layer()->inputs[0].shape) bytes *= static_cast<bm_size_t>(extent);
         return bytes;
     }
-    bm_size_t get_local_buffer_size(const std::vector<int> &split) override {
+    virtual u32 get_local_buffer_size(const int *split) const override {
         return param<tpu_table_param_t>()->on_l2 ? 4 * ((split[1] + 63) / 64) : 0;
     }
 };

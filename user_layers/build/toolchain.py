@@ -69,7 +69,8 @@ C_FLAGS = (
     "-Werror=return-type",
     *(f"-fno-builtin-{name}{kind}" for name in _CALLED for kind in ("", "f")),
 )
-CXX_FLAGS = ("-std=c++17", "-Werror=return-type")
+# A descriptor's method that hides the one it means to override would never be called.
+CXX_FLAGS = ("-std=c++17", "-Werror=return-type", "-Werror=overloaded-virtual")
 WARNINGS = (
     "-Wall",
     "-Wextra",

@@ -16,6 +16,21 @@ _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAP
 
 
 @dataclass(frozen=True)
+class Sliding:
+    """A window of `kernel` rows that moves by `stride` rows for each row of the output; above and below: rows
+    by which it reaches over the input's edges. All in rows of the input."""
+
+    kernel: int
+    stride: int
+    above: int
+    below: int
+
+    def rows(self, first: int, extent: int) -> tuple[int, int]:
+        """First row and number of rows of the input under these output rows, unclipped."""
+        return first * self.stride - self.above, (extent - 1) * self.stride + self.kernel
+
+
+@dataclass(frozen=True)
 class Facts:
     """The answers of one descriptor; those that take arguments are asked once for each argument.
 
@@ -32,6 +47,7 @@ class Facts:
     force_global: bool
     can_split_h_w: bool
     larger_pieces: bool
+    larger_pieces_by_window: bool  # is_backslice_optimize_support_layer
     can_h_w_dynamic: bool
     just_reshape: bool
     share_mem: bool
@@ -49,6 +65,10 @@ class Facts:
             raise self.nonsense(f"get_local_buffer_size({list(split_shape)})", size, "at least 0")
         return size
 
+    def forward_height(self, in_height: int) -> int:
+        """Rows of the output, as the descriptor has it."""
+        return self._ask("forward_height", in_height)
+
     def can_inplace(self, dtype: DType) -> bool:
         return bool(self._ask("can_inplace", dtype))
 
@@ -59,9 +79,23 @@ class Facts:
         held = {i: t.data for i, t in tensor.holds.items() if t.data is not None}
         return self._descriptor.prepare(number, {number: tensor.plain.data, **held}, tensor.nbytes)
 
-    def backward_h(self, first: int, extent: int) -> tuple[int, int]:
-        """First row and number of rows of the input that these output rows need, unclipped."""
-        return self._backward("h", first, extent)
+    def backward_h(self, first: int, extent: int, height: int, in_height: int) -> tuple[int, int]:
+        """First row and number of rows of the input that these output rows need, unclipped.
+
+        height, in_height: rows of the whole output and input.
+        """
+        by_rows = self._backward("h", first, extent)
+        sliding = self._sliding
+        if sliding is None:
+            return by_rows
+        start, rows = sliding.rows(first, extent)
+        if not self._rows_are_as_given:
+            if self.larger_pieces_by_window and by_rows != (start, rows):
+                raise self._contradiction(first, extent, by_rows, (start, rows))
+            return by_rows
+        if first + extent == height and sliding.below:  # it reaches over the lower edge: no row is left out
+            rows = max(rows, in_height + sliding.below - start)
+        return start, rows
 
     def backward_w(self, first: int, extent: int) -> tuple[int, int]:
         return self._backward("w", first, extent)
@@ -77,6 +111,40 @@ class Facts:
         if rows < 1:
             raise self.nonsense(f"backward_{axis}slice({extent})", rows, "at least 1")
         return self._ask(f"backward_{axis}idx", first), rows
+
+    @cached_property
+    def _rows_are_as_given(self) -> bool:
+        """Whether backward_hidx and backward_hslice say that output rows need the same rows of the input."""
+        return all(self._ask("backward_hidx", i) == i for i in (0, 1)) and all(
+            self._ask("backward_hslice", n) == n for n in (1, 2)
+        )
+
+    @cached_property
+    def _sliding(self) -> Sliding | None:
+        """What backward_kh and its companions say of the layer's own window; None where they say nothing."""
+        if not (self._rows_are_as_given or self.larger_pieces_by_window):
+            return None
+        kernel, stride = self._ask("backward_kh", 1), self._ask("backward_stride_h", 1)
+        above, below = self._ask("backward_up_pad_h", 0), self._ask("backward_down_pad_h", 0)
+        for name, value in (("backward_kh(1)", kernel), ("backward_stride_h(1)", stride)):
+            if value < 1:
+                raise self.nonsense(name, value, "at least 1")
+        plain = (kernel, stride, above, below) == (1, 1, 0, 0)
+        return None if plain else Sliding(kernel, stride, above, below)
+
+    def _contradiction(
+        self, first: int, extent: int, by_rows: tuple[int, int], by_window: tuple[int, int]
+    ) -> CompileError:
+        def text(start: int, rows: int) -> str:
+            return f"rows {start} to {start + rows - 1}"
+
+        return CompileError(
+            f"{self.node.title}: its descriptor contradicts itself: for output {text(first, extent)} "
+            f"backward_hidx and backward_hslice ask for input {text(*by_rows)}, backward_kh, "
+            f"backward_stride_h and backward_up_pad_h for {text(*by_window)}",
+            hint="correct one of them in host/, or leave backward_hidx and backward_hslice out, and run "
+            "`build_layers`",
+        )
 
     def _ask(self, method: str, argument: object) -> int:
         key = (method, argument)
@@ -120,6 +188,7 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
         force_global=d.force_use_global_layer(),
         can_split_h_w=d.can_split_local_h_w(),
         larger_pieces=d.accepts_larger_pieces(),
+        larger_pieces_by_window=d.is_backslice_optimize_support_layer(),
         can_h_w_dynamic=d.can_h_w_dynamic(),
         just_reshape=d.just_reshape(),
         share_mem=d.is_share_mem_layer(),
@@ -136,7 +205,19 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
             raise facts.nonsense(
                 f"input_type({i})", f"BMNET_{kind.name}", ", ".join(f"BMNET_{k.name}" for k in _INPUT_TYPES)
             )
+    if node.inputs and not facts.output_shape_is_dynamic:
+        _check_height(net, facts)
     return facts
+
+
+def _check_height(net: Net, facts: Facts) -> None:
+    """forward_height, where it says something, against the shape function."""
+    before, after = (net.tensors[names[0]].nchw[2] for names in (facts.node.inputs, facts.node.outputs))
+    height = facts.forward_height(before)
+    if height not in (before, after):
+        raise facts.nonsense(
+            f"forward_height({before})", height, f"{after}, which its shape function gives the output"
+        )
 
 
 def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
@@ -151,6 +232,7 @@ def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
         force_global=True,
         can_split_h_w=False,
         larger_pieces=False,
+        larger_pieces_by_window=False,
         can_h_w_dynamic=True,
         just_reshape=False,
         share_mem=False,

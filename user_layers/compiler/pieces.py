@@ -138,11 +138,11 @@ class GroupPieces:
 
 
 def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int]) -> tuple[int, ...]:
-    """What get_local_buffer_size is asked with: the extents of the first output's piece (extents: along n, h,
-    w), as many as it has dimensions."""
+    """What get_local_buffer_size is asked with: the four extents of the first output's piece. extents: along
+    n, h, w."""
     info = described.net.tensors[described.net.nodes[node].outputs[0]]
     n, h, w = extents
-    return (n, info.nchw[1], h, w)[: len(info.shape)]
+    return n, info.nchw[1], h, w
 
 
 def work_bytes(described: DescribedNet, node: int, slices: Slices) -> int:

@@ -204,14 +204,17 @@ def _input_window(
     """What input i needs for the output window; None when that is nothing."""
     extent = tensor.nchw[_DIM[axis]]
     whole = Window(0, extent)
-    backward = facts.backward_h if axis == "h" else facts.backward_w
     if taken_whole(facts, i):
         return whole
     if extent == 1 and out_extent > 1 and len(facts.node.inputs) > 1:  # broadcast against another input
         return whole
     if axis == "n":
         return out if count > 1 else whole
-    first, size = backward(out.first, out.extent)
+    first, size = (
+        facts.backward_h(out.first, out.extent, out_extent, extent)
+        if axis == "h"
+        else facts.backward_w(out.first, out.extent)
+    )
     if not facts.can_split_h_w:  # all of it, and what its window has beyond the low edge as for any piece
         return Window(0, extent, max(-first, 0))
     low, high = max(first, 0), min(first + size, extent)

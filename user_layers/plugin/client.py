@@ -221,7 +221,7 @@ class DescriptorHandle:
             ) from None
 
     def get_local_buffer_size(self, split_shape: Sequence[int]) -> int:
-        """Bytes of local memory per NPU for a piece of this shape."""
+        """Bytes of local memory per NPU for a piece of these four extents."""
         return self.call("get_local_buffer_size", split_shape)
 
     def should_input_on_l2mem(self, in_idx: int) -> bool:
@@ -269,17 +269,17 @@ class DescriptorHandle:
     def backward_widx(self, out_widx: int) -> int:
         return self.call("backward_widx", [out_widx])
 
-    def backward_kh(self) -> int:
-        return self.call("backward_kh")
+    def backward_kh(self, out_kh: int) -> int:
+        return self.call("backward_kh", [out_kh])
 
-    def backward_stride_h(self) -> int:
-        return self.call("backward_stride_h")
+    def backward_stride_h(self, out_stride_h: int) -> int:
+        return self.call("backward_stride_h", [out_stride_h])
 
-    def backward_up_pad_h(self) -> int:
-        return self.call("backward_up_pad_h")
+    def backward_up_pad_h(self, out_up_pad_h: int) -> int:
+        return self.call("backward_up_pad_h", [out_up_pad_h])
 
-    def backward_down_pad_h(self) -> int:
-        return self.call("backward_down_pad_h")
+    def backward_down_pad_h(self, out_down_pad_h: int) -> int:
+        return self.call("backward_down_pad_h", [out_down_pad_h])
 
     def forward_height(self, in_height: int) -> int:
         return self.call("forward_height", [in_height])

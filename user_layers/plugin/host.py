@@ -17,15 +17,18 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.process_child import Handler, Link
 from user_layers.plugin.methods import BY_NAME, METHODS
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
-# Methods by number: the first version that has them.
 _SINCE = {
     BY_NAME["joins_inputs"].number: 3,
     BY_NAME["accepts_larger_pieces"].number: 4,
     BY_NAME["prepared_with"].number: 5,
 }
 """Methods by number: the first version that has them."""
+_WITHOUT_ARGUMENT = {
+    BY_NAME[f"backward_{name}"].number for name in ("kh", "stride_h", "up_pad_h", "down_pad_h")
+}
+"""Methods by number that take no argument before version 6: they describe the layer's own window."""
 MAX_DIMS = 8
 MAX_TENSORS = 16
 HAS_LOCAL = 1
@@ -230,6 +233,8 @@ class Host:
         args = request["args"]
         if bound.plugin.version < _SINCE.get(request["method"], 1):
             return {"result": args[0] if _NAMES[request["method"]] == "prepared_with" else 0}
+        if bound.plugin.version < 6 and request["method"] in _WITHOUT_ARGUMENT:
+            args = []
         what = f"{bound.label}::{_NAMES[request['method']]}({', '.join(map(str, args))})"
         self._link.activity = what
         values = (ctypes.c_int64 * len(args))(*args)

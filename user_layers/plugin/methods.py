@@ -12,7 +12,7 @@ class Method:
     """One virtual method.
 
     arg: "" none, "dtype" DATA_TYPE_T, "index" an input's index, "extent" an int in elements,
-    "shape" the piece's shape. result: "bool", "int", "bytes" or "ttype".
+    "shape" the four extents of a piece. result: "bool", "int", "bytes" or "ttype".
     """
 
     name: str
@@ -44,10 +44,10 @@ _ROWS = (
     ("backward_wslice", "extent", "int"),
     ("backward_hidx", "extent", "int"),
     ("backward_widx", "extent", "int"),
-    ("backward_kh", "", "int"),
-    ("backward_stride_h", "", "int"),
-    ("backward_up_pad_h", "", "int"),
-    ("backward_down_pad_h", "", "int"),
+    ("backward_kh", "extent", "int"),
+    ("backward_stride_h", "extent", "int"),
+    ("backward_up_pad_h", "extent", "int"),
+    ("backward_down_pad_h", "extent", "int"),
     ("forward_height", "extent", "int"),
     ("joins_inputs", "", "bool"),
     ("accepts_larger_pieces", "", "bool"),

@@ -12,7 +12,16 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from user_layers.scan.model import FileFacts, HostClass, Location, Mark, Problem, Symbol, marker
+from user_layers.scan.model import (
+    FileFacts,
+    HostClass,
+    HostMethod,
+    Location,
+    Mark,
+    Problem,
+    Symbol,
+    marker,
+)
 from user_layers.scan.opname import op_problem
 from user_layers.scan.text import Source, mask, read_source
 
@@ -26,6 +35,16 @@ _ACCESS = ("public", "protected", "private")
 class _Token:
     text: str
     offset: int
+
+
+@dataclass
+class _Body:
+    """A class whose body is being read. depth: of braces in it; virtual: that word began the declaration."""
+
+    name: str
+    depth: int
+    public: bool
+    virtual: bool = False
 
 
 def scan_host(path: Path, data: bytes) -> FileFacts:
@@ -68,6 +87,7 @@ class _HostFile:
         self.facts = FileFacts()
         self.scopes: list[str | None] = []  # one per open brace: namespace or class name, or None
         self.pending: list[tuple[str, Location]] = []
+        self.inside: list[_Body] = []  # the classes around, the innermost last
 
     def _at(self, tok: _Token) -> Location:
         line = bisect.bisect_right(self.starts, tok.offset)
@@ -107,7 +127,44 @@ class _HostFile:
             self.scopes.append("" if i and self._text(i - 1) == "extern" else None)
         elif word == "}" and self.scopes:
             self.scopes.pop()
+            if self.inside and len(self.scopes) < self.inside[-1].depth:
+                self.inside.pop()
+        elif self.inside and len(self.scopes) == self.inside[-1].depth:
+            return self._member(i, self.inside[-1])
         return i + 1
+
+    def _member(self, i: int, body: _Body) -> int:
+        """A token directly inside a class: an access label, or perhaps a method's name."""
+        word = self._text(i)
+        if word in _ACCESS and self._text(i + 1) == ":":
+            body.public = word == "public"
+            return i + 2
+        if word == "virtual":
+            body.virtual = True
+        elif word in (";", ":"):
+            body.virtual = False
+        elif word == "=":  # the value of a member, "= 0" or "= default"
+            while i < len(self.tokens) and self._text(i) not in (";", "{"):
+                i += 1
+            return i
+        elif self._text(i + 1) == "(" and re.match(r"[A-Za-z_]", word):
+            method = HostMethod(
+                body.name, word, self._at(self.tokens[i]), body.public or body.virtual, body.virtual
+            )
+            self.facts.methods.append(method)
+            body.virtual = False
+            return self._round(i + 1)
+        return i + 1
+
+    def _round(self, j: int) -> int:
+        """Index behind the parenthesis that closes the one at j."""
+        depth = 0
+        while j < len(self.tokens):
+            depth += (self._text(j) == "(") - (self._text(j) == ")")
+            j += 1
+            if depth == 0:
+                break
+        return j
 
     def _marker(self, i: int, kind: str) -> int:
         at = self._at(self.tokens[i])
@@ -193,6 +250,7 @@ class _HostFile:
             self._described(op, at, i, name, qualified, nested=hidden)
         self.pending = []
         self.scopes.append(name)
+        self.inside.append(_Body(qualified, len(self.scopes), keyword == "struct"))
         return j + 1
 
     def _described(self, op: str, at: Location, i: int, name: str, qualified: str, *, nested: bool) -> None:

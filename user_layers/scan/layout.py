@@ -121,6 +121,7 @@ class Resolver:
     needs: dict[str, Declaration] = field(default_factory=dict)
     _done: dict[str, CType] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
+    _whole: Any = None  # the parameter struct itself: the only one that may be empty
 
     def param_struct(self, node: Any) -> ParamStruct:
         """The struct that a declaration behind __BM_PARAM__ defines or names; TypeProblem."""
@@ -129,14 +130,14 @@ class Resolver:
         self._open.clear()
         fields: list[ParamField] = []
         if isinstance(node, c_ast.Typedef):
-            struct = self._struct_behind(node.type)
+            struct = self._whole = self._complete(self._struct_behind(node.type))
             name, given = node.name, self._typedef(node.name, node)
         elif isinstance(node, c_ast.Decl) and isinstance(node.type, c_ast.Struct) and node.type.name:
-            struct, name = node.type, node.type.name
+            struct, name = self._complete(node.type), node.type.name
+            self._whole = struct
             given = self._aggregate(node.type)
         else:
             raise TypeProblem("", "")  # the caller reports what stands there
-        struct = self._complete(struct)
         self._members(struct, fields)
         place = self.place(node, name)
         digest = hashlib.blake2b(given.canon.encode(), digest_size=8).digest()
@@ -392,7 +393,7 @@ class Resolver:
             if listing is not None:
                 listing.append(ParamField(name, declare(t, ""), at[0], t.size[0]))
         kind = "union" if union else "struct"
-        if not canon:
+        if not canon and node is not self._whole:  # an empty one there: a layer without parameters
             raise TypeProblem(
                 f"an empty {kind}",
                 "C++ gives an empty struct one byte and C none: add a member `int reserved;`",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from user_layers.scan.host import scan_host
 from user_layers.scan.model import (
     DEVICE_KINDS,
     KINDS,
     FileFacts,
     HostClass,
+    HostMethod,
     LayerInfo,
     Location,
     Mark,
@@ -18,11 +22,12 @@ from user_layers.scan.model import (
     Symbol,
     marker,
 )
+from user_layers.workspace import sdk_dir
 
 _BASE = "LayerDescriptor"
 _FIX = {
     "PARAM": "add `{marker}` before the parameter struct in the device file; a layer without "
-    "parameters has one with `int reserved;`",
+    "parameters has an empty one",
     "GLOBAL": "add `{marker}` before the function that works on data in DDR",
     "SHAPE": "add `{marker}` before the function that sets the outputs' shapes and types",
     "DESC": "add `{marker}` before a class derived from bmcompiler::LayerDescriptor in a file of host/",
@@ -65,6 +70,7 @@ def link(facts: Sequence[FileFacts]) -> tuple[list[Draft], list[str], list[Probl
     for m in dict.fromkeys(m for f in facts for m in f.marks):  # a shared header's marker counts once
         marks.setdefault(m.op, {}).setdefault(m.kind, []).append(m)
     classes = {c.name: c for f in facts for c in f.classes}
+    problems += _misspelled(marks, classes, dict.fromkeys(m for f in facts for m in f.methods))
     drafts: list[Draft] = []
     for op in sorted(marks):
         draft, found = _layer(op, marks[op], classes)
@@ -145,19 +151,13 @@ def _twice(op: str, marks: dict[str, list[Mark]]) -> list[Problem]:
 
 def _derives(op: str, mark: Mark, symbol: Symbol, classes: dict[str, HostClass]) -> list[Problem]:
     """Check that a descriptor derives publicly from LayerDescriptor, perhaps through own classes."""
-    todo, seen = [symbol.name], set[str]()
     hidden: list[str] = []
     bases: list[str] = []
-    while todo:
-        c = _find(todo.pop(), classes)
-        if c is None or c.name in seen:
-            continue
-        seen.add(c.name)
+    for c in _lineage(symbol.name, classes):
         if any(b.split("::")[-1] == _BASE for b in c.bases):
             return []
         hidden += [b for b in c.hidden_bases if b.split("::")[-1] == _BASE]
         bases += [*c.bases, *c.hidden_bases]
-        todo += c.bases
     if hidden:
         found = f"does not derive publicly from {hidden[0]}"
         fix = f"write `: public {hidden[0]}`"
@@ -166,6 +166,54 @@ def _derives(op: str, mark: Mark, symbol: Symbol, classes: dict[str, HostClass])
         fix = "derive it from the base class: `: public bmcompiler::LayerDescriptor`"
     message = f"class {symbol.name} behind {marker('DESC', op)} {found}, expected bmcompiler::LayerDescriptor"
     return [Problem(symbol.location, message, fix)]
+
+
+def _misspelled(
+    marks: dict[str, dict[str, list[Mark]]], classes: dict[str, HostClass], methods: Iterable[HostMethod]
+) -> list[Problem]:
+    """Methods of descriptors whose names are nearly those of LayerDescriptor's: nobody would call them."""
+    described = {
+        c.name
+        for found in marks.values()
+        for m in found.get("DESC", ())
+        if m.symbol
+        for c in _lineage(m.symbol.name, classes)
+    }
+    problems = []
+    known = descriptor_methods()
+    for m in methods:
+        if not m.called or m.of not in described or m.name in (*known, m.of.split("::")[-1]):
+            continue
+        close = difflib.get_close_matches(m.name, known, n=1, cutoff=0.75 if m.virtual else 0.87)
+        if close:
+            problems.append(
+                Problem(
+                    m.location,
+                    f"LayerDescriptor has no method {m.name}; did you mean {close[0]}?",
+                    "the compiler calls the methods of LayerDescriptor only; give one of your own a name "
+                    "that is less like one of them, or make it private",
+                )
+            )
+    return problems
+
+
+@lru_cache(maxsize=1)
+def descriptor_methods() -> tuple[str, ...]:
+    """The virtual methods of bmcompiler::LayerDescriptor, from the header that declares them."""
+    path = sdk_dir() / "include" / "bmcompiler_tpulayer_host.hpp"
+    found = scan_host(path, path.read_bytes()).methods
+    return tuple(m.name for m in found if m.virtual and m.of == f"bmcompiler::{_BASE}" and m.name != _BASE)
+
+
+def _lineage(name: str, classes: dict[str, HostClass]) -> list[HostClass]:
+    """The class and those of the user's that it derives from."""
+    todo, found = [name], list[HostClass]()
+    while todo:
+        c = _find(todo.pop(), classes)
+        if c is not None and c not in found:
+            found.append(c)
+            todo += c.bases
+    return found
 
 
 def _find(name: str, classes: dict[str, HostClass]) -> HostClass | None:

@@ -193,6 +193,18 @@ class HostClass:
     hidden_bases: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class HostMethod:
+    """A method that a class of a host file declares; called: the class's users can call it, or their base
+    class calls it (it is public or virtual)."""
+
+    of: str  # the class, qualified
+    name: str
+    location: Location
+    called: bool
+    virtual: bool
+
+
 @dataclass
 class FileFacts:
     """What one file contributes. `depends` maps every file that was read or looked for to the
@@ -200,6 +212,7 @@ class FileFacts:
 
     marks: list[Mark] = field(default_factory=list)
     classes: list[HostClass] = field(default_factory=list)
+    methods: list[HostMethod] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     depends: dict[str, str] = field(default_factory=dict)
 
@@ -252,6 +265,7 @@ def to_json(facts: FileFacts) -> dict[str, Any]:
             for m in facts.marks
         ],
         "classes": [[c.name, list(c.bases), list(c.hidden_bases)] for c in facts.classes],
+        "methods": [[m.of, m.name, _place(m.location), m.called, m.virtual] for m in facts.methods],
         "problems": [[_place(p.location), p.message, p.hint] for p in facts.problems],
         "depends": facts.depends,
     }
@@ -270,6 +284,7 @@ def from_json(data: dict[str, Any]) -> FileFacts:
             for kind, op, at, symbol, param in data["marks"]
         ],
         classes=[HostClass(n, tuple(b), tuple(h)) for n, b, h in data["classes"]],
+        methods=[HostMethod(of, n, _unplace(at), c, v) for of, n, at, c, v in data["methods"]],
         problems=[Problem(_unplace(at), m, h) for at, m, h in data["problems"]],
         depends=dict(data["depends"]),
     )

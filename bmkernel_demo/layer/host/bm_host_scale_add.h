@@ -6,7 +6,7 @@
 __BM_DESC__(TPU_SCALE_ADD)
 class ScaleAddDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "SCALE_ADD"; }
+    virtual std::string get_name() const override { return "SCALE_ADD"; }
 };
 
 #endif

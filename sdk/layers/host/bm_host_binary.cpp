@@ -5,21 +5,21 @@
 #include "bmbuiltin.h"
 
 // Every operation reads its operands before it writes where one of them lies.
-bool BinaryDescriptor::can_inplace(DATA_TYPE_T dtype) { return dtype == DTYPE_FP32; }
+bool BinaryDescriptor::can_inplace(DATA_TYPE_T dtype) const { return dtype == DTYPE_FP32; }
 
-bool BinaryDescriptor::force_use_global_layer() { return !bm_broadcasts_locally(layer(), true); }
+bool BinaryDescriptor::force_use_global_layer() const { return !bm_broadcasts_locally(*layer(), true); }
 
-bm_size_t BinaryDescriptor::get_local_buffer_size(const std::vector<int> &split_shape) {
+u32 BinaryDescriptor::get_local_buffer_size(const int *split_shape) const {
     const int buffers = bm_binary_work(param<tpu_binary_param_t>()->binary_op);
-    return static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape) + bm_spread_bytes(layer(), split_shape);
+    return bm_local_bytes(static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape) + bm_spread_bytes(*layer(), split_shape));
 }
 
-std::vector<int> BinaryDescriptor::prepared_shape(int in_idx) {
-    return bm_reshaped(layer().inputs.at(static_cast<std::size_t>(in_idx)), bm_broadcast_shape(layer(), in_idx));
+std::vector<int> BinaryDescriptor::prepared_shape(int in_idx) const {
+    return bm_reshaped(layer()->inputs.at(static_cast<std::size_t>(in_idx)), bm_broadcast_shape(*layer(), in_idx));
 }
 
-void BinaryDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
-    bm_keep_elements(layer().inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
+void BinaryDescriptor::prepare(int in_idx, const void *constant, void *prepared) const {
+    bm_keep_elements(layer()->inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
 }
 
-bool BinaryDescriptor::accepts_larger_pieces() { return bm_all_of_one_shape(layer()); }
+bool BinaryDescriptor::accepts_larger_pieces() const { return bm_all_of_one_shape(*layer()); }

@@ -10,13 +10,13 @@
 __BM_DESC__(TPU_BINARY)
 class BinaryDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "BINARY"; }
-    bool can_inplace(DATA_TYPE_T dtype) override;
-    bool force_use_global_layer() override;
-    std::vector<int> prepared_shape(int in_idx) override;
-    void prepare(int in_idx, const void *constant, void *prepared) override;
-    bm_size_t get_local_buffer_size(const std::vector<int> &split_shape) override;
-    bool accepts_larger_pieces() override;
+    virtual std::string get_name() const override { return "BINARY"; }
+    virtual bool can_inplace(DATA_TYPE_T dtype) const override;
+    virtual bool force_use_global_layer() const override;
+    virtual std::vector<int> prepared_shape(int in_idx) const override;
+    virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
+    virtual u32 get_local_buffer_size(const int *split_shape) const override;
+    virtual bool accepts_larger_pieces() const override;
 };
 
 #endif

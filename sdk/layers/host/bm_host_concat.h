@@ -9,9 +9,9 @@
 __BM_DESC__(TPU_CONCAT)
 class ConcatDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "CONCAT"; }
-    bool force_use_global_layer() override { return true; }
-    bool joins_inputs() override;
+    virtual std::string get_name() const override { return "CONCAT"; }
+    virtual bool force_use_global_layer() const override { return true; }
+    virtual bool joins_inputs() const override;
 };
 
 #endif

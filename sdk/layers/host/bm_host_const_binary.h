@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_CONST_BINARY)
 class ConstBinaryDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "CONST_BINARY"; }
-    bool can_inplace(DATA_TYPE_T dtype) override;
+    virtual std::string get_name() const override { return "CONST_BINARY"; }
+    virtual bool can_inplace(DATA_TYPE_T dtype) const override;
 };
 
 #endif

@@ -4,24 +4,24 @@
 #include "bm_host_window.h"
 
 // Weights [OC, IC / groups, KH, KW] and a bias of OC numbers.
-std::vector<int> ConvDescriptor::prepared_shape(int in_idx) {
-    const bmcompiler::GraphTensor &t = layer().inputs.at(static_cast<std::size_t>(in_idx));
-    if (in_idx == 2) return bm_reshaped(t, {1, layer().inputs[1].shape[0], 1, 1});
+std::vector<int> ConvDescriptor::prepared_shape(int in_idx) const {
+    const bmcompiler::GraphTensor &t = layer()->inputs.at(static_cast<std::size_t>(in_idx));
+    if (in_idx == 2) return bm_reshaped(t, {1, layer()->inputs[1].shape[0], 1, 1});
     const bm_shape &w = t.shape;
     if (in_idx != 1 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
-    bm_check_kernel(layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[1] * p()->groups);
+    bm_check_kernel(*layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[1] * p()->groups);
     if (joined()) return {1, w[0], 1, words() + CONV_JOINED};
     if (is_depthwise()) return {1, w[0], w[2], w[3]};
     return {1, w[0], bm_kernel_pairs(p()->groups, w[1]), 2 * w[2] * w[3]};
 }
 
-int ConvDescriptor::prepared_with(int in_idx) { return in_idx == 2 && joined() ? 1 : in_idx; }
+int ConvDescriptor::prepared_with(int in_idx) const { return in_idx == 2 && joined() ? 1 : in_idx; }
 
-void ConvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
-    const bm_shape &w = layer().inputs[1].shape;
-    if (in_idx == 2) return bm_keep_elements(layer().inputs[2], constant, prepared);
+void ConvDescriptor::prepare(int in_idx, const void *constant, void *prepared) const {
+    const bm_shape &w = layer()->inputs[1].shape;
+    if (in_idx == 2) return bm_keep_elements(layer()->inputs[2], constant, prepared);
     const float *from = static_cast<const float *>(constant);
-    const float *bias = joined() ? static_cast<const float *>(layer().inputs[2].data) : nullptr;
+    const float *bias = joined() ? static_cast<const float *>(layer()->inputs[2].data) : nullptr;
     const std::size_t taps = static_cast<std::size_t>(w[2] * w[3]), in_c = static_cast<std::size_t>(w[1]);
     float *to = static_cast<float *>(prepared);
     if (!is_depthwise()) {
@@ -40,42 +40,38 @@ void ConvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
 
 // Of one channel's weights.
 int ConvDescriptor::words() const {
-    const bm_shape &w = layer().inputs[1].shape;
+    const bm_shape &w = layer()->inputs[1].shape;
     return is_depthwise() ? w[2] * w[3] : bm_kernel_pairs(p()->groups, w[1]) * 2 * w[2] * w[3];
 }
 
 bool ConvDescriptor::joined() const {
-    const bm_shape &w = layer().inputs[1].shape;
-    return w.size() == 4 && bm_joins_bias(layer(), w[0], words());
+    const bm_shape &w = layer()->inputs[1].shape;
+    return w.size() == 4 && bm_joins_bias(*layer(), w[0], words());
 }
 
 bool ConvDescriptor::is_depthwise() const {
-    const bm_shape &w = layer().inputs[1].shape;
+    const bm_shape &w = layer()->inputs[1].shape;
     return p()->groups > 1 && p()->groups == w[0] && w[1] == 1;
 }
 
 // The local function takes what one instruction per group takes.
-bool ConvDescriptor::force_use_global_layer() {
-    const auto &x = layer().inputs[0].shape;
-    if (x.size() != 4 || !bm_is_constant(layer().inputs.back())) return true;
+bool ConvDescriptor::force_use_global_layer() const {
+    const auto &x = layer()->inputs[0].shape;
+    if (x.size() != 4 || !bm_is_constant(layer()->inputs.back())) return true;
     return !window_is_local(x[2], p()->kernel_h, p()->stride_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
            !window_is_local(x[3], p()->kernel_w, p()->stride_w, p()->dilation_w, p()->pad_left, p()->pad_right);
 }
 
-int ConvDescriptor::backward_hidx(int out_hidx) { return out_hidx * p()->stride_h - p()->pad_top; }
-int ConvDescriptor::backward_hslice(int out_hslice) {
+int ConvDescriptor::backward_hidx(int out_hidx) const { return out_hidx * p()->stride_h - p()->pad_top; }
+int ConvDescriptor::backward_hslice(int out_hslice) const {
     return window_length(out_hslice, p()->kernel_h, p()->stride_h, p()->dilation_h);
 }
-int ConvDescriptor::backward_widx(int out_widx) { return out_widx * p()->stride_w - p()->pad_left; }
-int ConvDescriptor::backward_wslice(int out_wslice) {
+int ConvDescriptor::backward_widx(int out_widx) const { return out_widx * p()->stride_w - p()->pad_left; }
+int ConvDescriptor::backward_wslice(int out_wslice) const {
     return window_length(out_wslice, p()->kernel_w, p()->stride_w, p()->dilation_w);
 }
-int ConvDescriptor::backward_kh() { return p()->kernel_h; }
-int ConvDescriptor::backward_stride_h() { return p()->stride_h; }
-int ConvDescriptor::backward_up_pad_h() { return p()->pad_top; }
-int ConvDescriptor::backward_down_pad_h() { return p()->pad_bottom; }
 // The depthwise instruction takes its input in whole pieces.
-bool ConvDescriptor::accepts_larger_pieces() {
+bool ConvDescriptor::accepts_larger_pieces() const {
     const int groups = p()->groups;
-    return groups == 1 || groups != layer().inputs[0].shape[1] || groups != layer().outputs[0].shape[1];
+    return groups == 1 || groups != layer()->inputs[0].shape[1] || groups != layer()->outputs[0].shape[1];
 }

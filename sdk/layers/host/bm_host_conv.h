@@ -11,21 +11,17 @@
 __BM_DESC__(TPU_CONV)
 class ConvDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "CONV"; }
-    bool force_use_global_layer() override;
-    TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
-    std::vector<int> prepared_shape(int in_idx) override;
-    int prepared_with(int in_idx) override;
-    void prepare(int in_idx, const void *constant, void *prepared) override;
-    int backward_hidx(int out_hidx) override;
-    int backward_hslice(int out_hslice) override;
-    int backward_widx(int out_widx) override;
-    int backward_wslice(int out_wslice) override;
-    int backward_kh() override;
-    int backward_stride_h() override;
-    int backward_up_pad_h() override;
-    int backward_down_pad_h() override;
-    bool accepts_larger_pieces() override;
+    virtual std::string get_name() const override { return "CONV"; }
+    virtual bool force_use_global_layer() const override;
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
+    virtual std::vector<int> prepared_shape(int in_idx) const override;
+    virtual int prepared_with(int in_idx) const override;
+    virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
+    virtual int backward_hidx(int out_hidx) const override;
+    virtual int backward_hslice(int out_hslice) const override;
+    virtual int backward_widx(int out_widx) const override;
+    virtual int backward_wslice(int out_wslice) const override;
+    virtual bool accepts_larger_pieces() const override;
 
   private:
     bool is_depthwise() const;

@@ -9,11 +9,11 @@
 __BM_DESC__(TPU_COPY)
 class CopyDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "COPY"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "COPY"; }
+    virtual bool force_use_global_layer() const override { return true; }
     // The same bytes: the output can live in the input's memory.
-    bool just_reshape() override { return true; }
-    bool is_share_mem_layer() override { return true; }
+    virtual bool just_reshape() const override { return true; }
+    virtual bool is_share_mem_layer() const override { return true; }
 };
 
 #endif

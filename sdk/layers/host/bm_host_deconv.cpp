@@ -40,23 +40,23 @@ Axis axis_w(const tpu_deconv_param_t *p, int size) {
 }  // namespace
 
 // Weights [IC, OC / groups, KH, KW] and a bias of OC numbers. The kernel is not turned: the instruction does that.
-std::vector<int> DeconvDescriptor::prepared_shape(int in_idx) {
-    const bmcompiler::GraphTensor &t = layer().inputs.at(static_cast<std::size_t>(in_idx));
-    const bm_shape &w = layer().inputs.at(1).shape;
+std::vector<int> DeconvDescriptor::prepared_shape(int in_idx) const {
+    const bmcompiler::GraphTensor &t = layer()->inputs.at(static_cast<std::size_t>(in_idx));
+    const bm_shape &w = layer()->inputs.at(1).shape;
     if (in_idx == 0 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
     if (in_idx == 2) return bm_reshaped(t, {1, w[1] * p()->groups, 1, 1});
-    bm_check_kernel(layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[0]);
+    bm_check_kernel(*layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[0]);
     if (joined()) return {1, w[1] * p()->groups, 1, pairs() * 2 * w[2] * w[3] + CONV_JOINED};
     return {1, w[1] * p()->groups, pairs(), 2 * w[2] * w[3]};
 }
 
-int DeconvDescriptor::prepared_with(int in_idx) { return in_idx == 2 && joined() ? 1 : in_idx; }
+int DeconvDescriptor::prepared_with(int in_idx) const { return in_idx == 2 && joined() ? 1 : in_idx; }
 
-void DeconvDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
-    if (in_idx == 2) return bm_keep_elements(layer().inputs[2], constant, prepared);
-    const bm_shape &w = layer().inputs[1].shape;
+void DeconvDescriptor::prepare(int in_idx, const void *constant, void *prepared) const {
+    if (in_idx == 2) return bm_keep_elements(layer()->inputs[2], constant, prepared);
+    const bm_shape &w = layer()->inputs[1].shape;
     const float *from = static_cast<const float *>(constant);
-    const float *bias = joined() ? static_cast<const float *>(layer().inputs[2].data) : nullptr;
+    const float *bias = joined() ? static_cast<const float *>(layer()->inputs[2].data) : nullptr;
     const int taps = w[2] * w[3], in_c = w[0] / p()->groups, out_c = w[1];
     float *to = static_cast<float *>(prepared);
     bm_fill_pairs(to, out_c * p()->groups, in_c, pairs(), taps, bias, [=](int oc, int ic) {
@@ -67,21 +67,21 @@ void DeconvDescriptor::prepare(int in_idx, const void *constant, void *prepared)
 }
 
 int DeconvDescriptor::pairs() const {
-    return bm_kernel_pairs(p()->groups, layer().inputs[1].shape[0] / p()->groups);
+    return bm_kernel_pairs(p()->groups, layer()->inputs[1].shape[0] / p()->groups);
 }
 
 bool DeconvDescriptor::joined() const {
-    const bm_shape &w = layer().inputs[1].shape;
-    return w.size() == 4 && p()->groups > 0 && bm_joins_bias(layer(), w[1] * p()->groups, pairs() * 2 * w[2] * w[3]);
+    const bm_shape &w = layer()->inputs[1].shape;
+    return w.size() == 4 && p()->groups > 0 && bm_joins_bias(*layer(), w[1] * p()->groups, pairs() * 2 * w[2] * w[3]);
 }
 
-bool DeconvDescriptor::force_use_global_layer() {
-    const auto &inputs = layer().inputs;
+bool DeconvDescriptor::force_use_global_layer() const {
+    const auto &inputs = layer()->inputs;
     if (inputs[0].shape.size() != 4 || !bm_is_constant(inputs.back())) return true;
     return !axis_h(p(), inputs[0].shape[2]).is_local() || !axis_w(p(), inputs[0].shape[3]).is_local();
 }
 
-int DeconvDescriptor::backward_hidx(int out_hidx) { return axis_h(p(), 1).index(out_hidx); }
-int DeconvDescriptor::backward_hslice(int out_hslice) { return axis_h(p(), 1).slice(out_hslice); }
-int DeconvDescriptor::backward_widx(int out_widx) { return axis_w(p(), 1).index(out_widx); }
-int DeconvDescriptor::backward_wslice(int out_wslice) { return axis_w(p(), 1).slice(out_wslice); }
+int DeconvDescriptor::backward_hidx(int out_hidx) const { return axis_h(p(), 1).index(out_hidx); }
+int DeconvDescriptor::backward_hslice(int out_hslice) const { return axis_h(p(), 1).slice(out_hslice); }
+int DeconvDescriptor::backward_widx(int out_widx) const { return axis_w(p(), 1).index(out_widx); }
+int DeconvDescriptor::backward_wslice(int out_wslice) const { return axis_w(p(), 1).slice(out_wslice); }

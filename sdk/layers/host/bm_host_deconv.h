@@ -11,16 +11,16 @@
 __BM_DESC__(TPU_DECONV)
 class DeconvDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "DECONV"; }
-    bool force_use_global_layer() override;
-    TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
-    std::vector<int> prepared_shape(int in_idx) override;
-    int prepared_with(int in_idx) override;
-    void prepare(int in_idx, const void *constant, void *prepared) override;
-    int backward_hidx(int out_hidx) override;
-    int backward_hslice(int out_hslice) override;
-    int backward_widx(int out_widx) override;
-    int backward_wslice(int out_wslice) override;
+    virtual std::string get_name() const override { return "DECONV"; }
+    virtual bool force_use_global_layer() const override;
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
+    virtual std::vector<int> prepared_shape(int in_idx) const override;
+    virtual int prepared_with(int in_idx) const override;
+    virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
+    virtual int backward_hidx(int out_hidx) const override;
+    virtual int backward_hslice(int out_hslice) const override;
+    virtual int backward_widx(int out_widx) const override;
+    virtual int backward_wslice(int out_wslice) const override;
 
   private:
     int pairs() const;

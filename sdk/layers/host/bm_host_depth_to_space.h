@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_DEPTH_TO_SPACE)
 class DepthToSpaceDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "DEPTH_TO_SPACE"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "DEPTH_TO_SPACE"; }
+    virtual bool force_use_global_layer() const override { return true; }
 };
 
 #endif

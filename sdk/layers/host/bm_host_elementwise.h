@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "bm_host_constants.h"
@@ -14,9 +15,14 @@ inline bm_shape bm_operand_shape(const bmcompiler::GraphNode &node, std::size_t 
     return bm_is_constant(node.inputs[i]) ? bm_broadcast_shape(node, static_cast<int>(i)) : node.inputs[i].shape;
 }
 
-// Bytes per NPU of a piece (n, c, h, w) in the aligned layout; missing extents are 1.
-inline bm_size_t bm_piece_bytes(const std::vector<int> &piece) {
-    auto extent = [&](std::size_t d) { return d < piece.size() ? static_cast<bm_size_t>(piece[d]) : 1; };
+// What get_local_buffer_size returns for so many bytes: more than local memory has stays more.
+inline u32 bm_local_bytes(bm_size_t bytes) {
+    return static_cast<u32>(std::min<bm_size_t>(bytes, std::numeric_limits<u32>::max()));
+}
+
+// Bytes per NPU of a piece (n, c, h, w) in the aligned layout.
+inline bm_size_t bm_piece_bytes(const int *piece) {
+    auto extent = [&](std::size_t d) { return static_cast<bm_size_t>(piece[d]); };
     return extent(0) * ((extent(1) + 63) / 64) * ((extent(2) * extent(3) * 4 + 127) / 128 * 128);
 }
 
@@ -42,15 +48,14 @@ inline bool bm_all_of_one_shape(const bmcompiler::GraphNode &node) {
 }
 
 // Bytes per NPU of the copies that bm_spread makes for a piece of the output.
-inline bm_size_t bm_spread_bytes(const bmcompiler::GraphNode &node, const std::vector<int> &piece) {
+inline bm_size_t bm_spread_bytes(const bmcompiler::GraphNode &node, const int *piece) {
     bm_size_t bytes = 0;
     for (std::size_t i = 0; i < node.inputs.size(); i++) {
         const bm_shape x = bm_operand_shape(node, i);
         auto extent = [&](std::size_t d) { return d < x.size() ? x[d] : 1; };
-        if (piece.size() < 2 || piece[1] == extent(1)) continue;
-        std::vector<int> copy = piece;
-        for (std::size_t d = 0; d < copy.size(); d++)
-            if (d != 1 && extent(d) == 1) copy[d] = 1;
+        if (piece[1] == extent(1)) continue;
+        int copy[4];
+        for (std::size_t d = 0; d < 4; d++) copy[d] = d != 1 && extent(d) == 1 ? 1 : piece[d];
         bytes += bm_piece_bytes(copy);
     }
     return bytes;

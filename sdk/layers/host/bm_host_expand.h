@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_EXPAND)
 class ExpandDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "EXPAND"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "EXPAND"; }
+    virtual bool force_use_global_layer() const override { return true; }
 };
 
 #endif

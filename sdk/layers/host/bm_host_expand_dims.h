@@ -9,11 +9,11 @@
 __BM_DESC__(TPU_EXPAND_DIMS)
 class ExpandDimsDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "EXPAND_DIMS"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "EXPAND_DIMS"; }
+    virtual bool force_use_global_layer() const override { return true; }
     // The same bytes under another shape: the output can live in the input's memory.
-    bool just_reshape() override { return true; }
-    bool is_share_mem_layer() override { return true; }
+    virtual bool just_reshape() const override { return true; }
+    virtual bool is_share_mem_layer() const override { return true; }
 };
 
 #endif

@@ -9,10 +9,10 @@
 __BM_DESC__(TPU_GATHER)
 class GatherDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "GATHER"; }
-    bool force_use_global_layer() override { return true; }
-    bool must_dynamic_run() override { return computed(); }
-    TENSOR_TYPE_T input_type(int in_idx) override;
+    virtual std::string get_name() const override { return "GATHER"; }
+    virtual bool force_use_global_layer() const override { return true; }
+    virtual bool must_dynamic_run() const override { return computed(); }
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override;
 
   private:
     bool computed() const;  // the indices are no constants: the controller reads them when the layer runs

@@ -17,30 +17,30 @@ void turn(const float *from, float *to, std::size_t rows, std::size_t columns) {
 }  // namespace
 
 // Constants have types of their own: the kernel sees by them what it need not turn, and what lies in blocks.
-TENSOR_TYPE_T MatmulDescriptor::input_type(int in_idx) {
-    if (!bm_is_constant(layer().inputs.at(static_cast<std::size_t>(in_idx)))) return BMNET_NEURON;
+TENSOR_TYPE_T MatmulDescriptor::input_type(int in_idx) const {
+    if (!bm_is_constant(layer()->inputs.at(static_cast<std::size_t>(in_idx)))) return BMNET_NEURON;
     return in_idx == 1 && in_blocks() ? BMNET_COEFF_NEURON : BMNET_COEFF;
 }
 
 // Operands that are not constants are turned in DDR.
-bm_size_t MatmulDescriptor::get_global_buffer_size() {
+u64 MatmulDescriptor::get_global_buffer_size() const {
     bm_size_t bytes = 0;
     for (int i = 0; i < 2; i++) {
-        const bmcompiler::GraphTensor &t = layer().inputs.at(static_cast<std::size_t>(i));
+        const bmcompiler::GraphTensor &t = layer()->inputs.at(static_cast<std::size_t>(i));
         if (turned(i) && !bm_is_constant(t)) bytes += 4 * bm_elements(t.shape);
     }
     return bytes;
 }
 
-std::vector<int> MatmulDescriptor::prepared_shape(int in_idx) {
+std::vector<int> MatmulDescriptor::prepared_shape(int in_idx) const {
     if (in_idx > 1 || (!turned(in_idx) && !(in_idx == 1 && in_blocks()))) return {};
-    bm_shape shape = layer().inputs.at(static_cast<std::size_t>(in_idx)).shape;
+    bm_shape shape = layer()->inputs.at(static_cast<std::size_t>(in_idx)).shape;
     if (turned(in_idx)) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
     return shape;
 }
 
-void MatmulDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
-    const bm_shape &shape = layer().inputs[static_cast<std::size_t>(in_idx)].shape;
+void MatmulDescriptor::prepare(int in_idx, const void *constant, void *prepared) const {
+    const bm_shape &shape = layer()->inputs[static_cast<std::size_t>(in_idx)].shape;
     const std::size_t rows = static_cast<std::size_t>(shape[shape.size() - 2]);
     const std::size_t columns = static_cast<std::size_t>(shape.back());
     const float *from = static_cast<const float *>(constant);
@@ -61,12 +61,12 @@ void MatmulDescriptor::prepare(int in_idx, const void *constant, void *prepared)
 
 bool MatmulDescriptor::turned(int in_idx) const {
     const tpu_matmul_param_t *p = param<tpu_matmul_param_t>();
-    return (in_idx == 0 ? p->trans_a : p->trans_b) && layer().inputs[static_cast<std::size_t>(in_idx)].shape.size() > 1;
+    return (in_idx == 0 ? p->trans_a : p->trans_b) && layer()->inputs[static_cast<std::size_t>(in_idx)].shape.size() > 1;
 }
 
 // Whether the right matrix is a constant that meets so few rows that the matrix product takes it.
 bool MatmulDescriptor::in_blocks() const {
-    const auto &inputs = layer().inputs;
+    const auto &inputs = layer()->inputs;
     if (inputs.size() < 2 || !bm_is_constant(inputs[1]) || inputs[1].shape.size() != 2) return false;
     const int k = inputs[1].shape[turned(1) ? 1 : 0], n = inputs[1].shape[turned(1) ? 0 : 1];
     return !product_by_convolution(static_cast<long long>(bm_elements(inputs[0].shape)) / k, n);

@@ -10,12 +10,12 @@
 __BM_DESC__(TPU_MATMUL)
 class MatmulDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "MATMUL"; }
-    bool force_use_global_layer() override { return true; }
-    bm_size_t get_global_buffer_size() override;
-    TENSOR_TYPE_T input_type(int in_idx) override;
-    std::vector<int> prepared_shape(int in_idx) override;
-    void prepare(int in_idx, const void *constant, void *prepared) override;
+    virtual std::string get_name() const override { return "MATMUL"; }
+    virtual bool force_use_global_layer() const override { return true; }
+    virtual u64 get_global_buffer_size() const override;
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override;
+    virtual std::vector<int> prepared_shape(int in_idx) const override;
+    virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
 
   private:
     bool turned(int in_idx) const;

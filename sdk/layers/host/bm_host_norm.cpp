@@ -3,9 +3,9 @@
 #include "bm_host_reduce_bytes.h"
 
 // Partial results of reductions, one number for all that is normalized together, and one for each channel.
-bm_size_t NormDescriptor::get_global_buffer_size() {
+u64 NormDescriptor::get_global_buffer_size() const {
     const tpu_norm_param_t *p = param<tpu_norm_param_t>();
-    const std::vector<int> &shape = layer().inputs[0].shape;
+    const std::vector<int> &shape = layer()->inputs[0].shape;
     // With groups: at most one row per channel.
     int axis = p->groups != 0 ? 2 : p->axis < 0 ? p->axis + (int)shape.size() : p->axis;
     bm_size_t rows = 1;

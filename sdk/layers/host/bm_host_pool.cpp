@@ -1,10 +1,11 @@
 #include "bm_host_pool.h"
 
+#include "bm_host_elementwise.h"
 #include "bm_host_window.h"
 
 // The local function takes what one instruction takes.
-bool PoolDescriptor::force_use_global_layer() {
-    const auto &x = layer().inputs[0].shape;
+bool PoolDescriptor::force_use_global_layer() const {
+    const auto &x = layer()->inputs[0].shape;
     if (x.size() != 4) return true;
     if (whole()) return x[2] > 2047 || x[3] > 2047;
     return p()->dilation_h > 1 || p()->dilation_w > 1 ||
@@ -13,18 +14,14 @@ bool PoolDescriptor::force_use_global_layer() {
 }
 
 // Rows that are pooled along w, but not yet along h: only large kernels are worth two steps.
-bm_size_t PoolDescriptor::get_local_buffer_size(const std::vector<int> &split_shape) {
+u32 PoolDescriptor::get_local_buffer_size(const int *split_shape) const {
     if (kernel_h() < 2 || kernel_w() < 2 || kernel_h() * kernel_w() < 16) return 0;
     const bm_size_t slots = static_cast<bm_size_t>(split_shape[0]) * ((split_shape[1] + 63) / 64);
     const bm_size_t row = 4 * static_cast<bm_size_t>(split_shape[3]);
-    return slots * ((row * backward_hslice(split_shape[2]) + 127) / 128 * 128);
+    return bm_local_bytes(slots * ((row * backward_hslice(split_shape[2]) + 127) / 128 * 128));
 }
 
-int PoolDescriptor::backward_hidx(int out_hidx) { return out_hidx * stride_h() - backward_up_pad_h(); }
-int PoolDescriptor::backward_hslice(int out_hslice) { return window_length(out_hslice, kernel_h(), stride_h(), 1); }
-int PoolDescriptor::backward_widx(int out_widx) { return out_widx * stride_w() - (whole() ? 0 : p()->pad_left); }
-int PoolDescriptor::backward_wslice(int out_wslice) { return window_length(out_wslice, kernel_w(), stride_w(), 1); }
-int PoolDescriptor::backward_kh() { return kernel_h(); }
-int PoolDescriptor::backward_stride_h() { return stride_h(); }
-int PoolDescriptor::backward_up_pad_h() { return whole() ? 0 : p()->pad_top; }
-int PoolDescriptor::backward_down_pad_h() { return whole() ? 0 : p()->pad_bottom + p()->extra_bottom; }
+int PoolDescriptor::backward_hidx(int out_hidx) const { return out_hidx * stride_h() - (whole() ? 0 : p()->pad_top); }
+int PoolDescriptor::backward_hslice(int out_hslice) const { return window_length(out_hslice, kernel_h(), stride_h(), 1); }
+int PoolDescriptor::backward_widx(int out_widx) const { return out_widx * stride_w() - (whole() ? 0 : p()->pad_left); }
+int PoolDescriptor::backward_wslice(int out_wslice) const { return window_length(out_wslice, kernel_w(), stride_w(), 1); }

@@ -4,8 +4,8 @@
 
 // Partial results, what lies between two runs of dimensions, and for the logarithm of a sum of powers the largest
 // elements and the powers: each at most as large as the input.
-bm_size_t ReduceDescriptor::get_global_buffer_size() {
+u64 ReduceDescriptor::get_global_buffer_size() const {
     bm_size_t bytes = 4;
-    for (int extent : layer().inputs[0].shape) bytes *= (bm_size_t)extent;
+    for (int extent : layer()->inputs[0].shape) bytes *= (bm_size_t)extent;
     return REDUCE_BYTES + 4 * bytes;
 }

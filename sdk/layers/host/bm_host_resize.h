@@ -9,10 +9,10 @@
 __BM_DESC__(TPU_RESIZE)
 class ResizeDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "RESIZE"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "RESIZE"; }
+    virtual bool force_use_global_layer() const override { return true; }
     // The indices are read by the controller, the weights stay where they are.
-    TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 1 ? BMNET_NEURON_SHAPE : BMNET_NEURON; }
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 1 ? BMNET_NEURON_SHAPE : BMNET_NEURON; }
 };
 
 #endif

@@ -3,25 +3,25 @@
 #include "bm_host_constants.h"
 
 // In local memory the numbers lie one to a channel of four dimensions.
-bool ScaleShiftDescriptor::force_use_global_layer() {
-    const auto &inputs = layer().inputs;
+bool ScaleShiftDescriptor::force_use_global_layer() const {
+    const auto &inputs = layer()->inputs;
     if (!has_channels()) return true;
     for (std::size_t i = 1; i < inputs.size(); i++)
         if (!bm_is_constant(inputs[i]) && inputs[i].shape != bm_shape{1, inputs[0].shape[1], 1, 1}) return true;
     return false;
 }
 
-std::vector<int> ScaleShiftDescriptor::prepared_shape(int in_idx) {
-    const auto &inputs = layer().inputs;
+std::vector<int> ScaleShiftDescriptor::prepared_shape(int in_idx) const {
+    const auto &inputs = layer()->inputs;
     if (in_idx == 0 || !has_channels()) return {};
     if (in_idx == 1 && joined()) return {2, inputs[0].shape[1], 1, 1};
     return bm_reshaped(inputs.at(static_cast<std::size_t>(in_idx)), {1, inputs[0].shape[1], 1, 1});
 }
 
-int ScaleShiftDescriptor::prepared_with(int in_idx) { return in_idx == 2 && joined() ? 1 : in_idx; }
+int ScaleShiftDescriptor::prepared_with(int in_idx) const { return in_idx == 2 && joined() ? 1 : in_idx; }
 
-void ScaleShiftDescriptor::prepare(int in_idx, const void *constant, void *prepared) {
-    const auto &inputs = layer().inputs;
+void ScaleShiftDescriptor::prepare(int in_idx, const void *constant, void *prepared) const {
+    const auto &inputs = layer()->inputs;
     bm_keep_elements(inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
     if (in_idx == 1 && joined())
         bm_keep_elements(inputs[2], inputs[2].data, static_cast<float *>(prepared) + inputs[0].shape[1]);
@@ -29,7 +29,7 @@ void ScaleShiftDescriptor::prepare(int in_idx, const void *constant, void *prepa
 
 // Whether scale and shift are constants for the channels of four dimensions.
 bool ScaleShiftDescriptor::joined() const {
-    const auto &inputs = layer().inputs;
+    const auto &inputs = layer()->inputs;
     if (!has_channels() || inputs.size() != 3) return false;
     for (std::size_t i = 1; i < 3; i++)
         if (!bm_is_constant(inputs[i]) || inputs[i].dtype != DTYPE_FP32 ||
@@ -40,5 +40,5 @@ bool ScaleShiftDescriptor::joined() const {
 
 bool ScaleShiftDescriptor::has_channels() const {
     const int axis = param<tpu_scale_shift_param_t>()->axis;
-    return layer().inputs[0].shape.size() == 4 && (axis == 1 || axis == -3);
+    return layer()->inputs[0].shape.size() == 4 && (axis == 1 || axis == -3);
 }

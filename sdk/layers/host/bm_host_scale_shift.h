@@ -11,13 +11,13 @@
 __BM_DESC__(TPU_SCALE_SHIFT)
 class ScaleShiftDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "SCALE_SHIFT"; }
-    bool force_use_global_layer() override;
-    bool can_inplace(DATA_TYPE_T dtype) override { return dtype == DTYPE_FP32; }
-    TENSOR_TYPE_T input_type(int in_idx) override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
-    std::vector<int> prepared_shape(int in_idx) override;
-    int prepared_with(int in_idx) override;
-    void prepare(int in_idx, const void *constant, void *prepared) override;
+    virtual std::string get_name() const override { return "SCALE_SHIFT"; }
+    virtual bool force_use_global_layer() const override;
+    virtual bool can_inplace(DATA_TYPE_T dtype) const override { return dtype == DTYPE_FP32; }
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
+    virtual std::vector<int> prepared_shape(int in_idx) const override;
+    virtual int prepared_with(int in_idx) const override;
+    virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
 
   private:
     bool joined() const;

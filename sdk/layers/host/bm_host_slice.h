@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_SLICE)
 class SliceDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "SLICE"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "SLICE"; }
+    virtual bool force_use_global_layer() const override { return true; }
 };
 
 #endif

@@ -4,8 +4,8 @@
 
 // For what does not fit into a lane: partial results of reductions, the largest elements, the sums, and the powers
 // where the output cannot hold them.
-bm_size_t SoftmaxDescriptor::get_global_buffer_size() {
+u64 SoftmaxDescriptor::get_global_buffer_size() const {
     bm_size_t bytes = 4;
-    for (int extent : layer().inputs[0].shape) bytes *= (bm_size_t)extent;
+    for (int extent : layer()->inputs[0].shape) bytes *= (bm_size_t)extent;
     return REDUCE_BYTES + 3 * bytes;
 }

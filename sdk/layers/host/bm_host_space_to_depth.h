@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_SPACE_TO_DEPTH)
 class SpaceToDepthDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "SPACE_TO_DEPTH"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "SPACE_TO_DEPTH"; }
+    virtual bool force_use_global_layer() const override { return true; }
 };
 
 #endif

@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_SPLIT)
 class SplitDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "SPLIT"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "SPLIT"; }
+    virtual bool force_use_global_layer() const override { return true; }
 };
 
 #endif

@@ -1,8 +1,8 @@
 #include "bm_host_topk.h"
 
 // Copies of input, numbers and indices in which rows lie together.
-bm_size_t TopkDescriptor::get_global_buffer_size() {
+u64 TopkDescriptor::get_global_buffer_size() const {
     bm_size_t bytes = 4;
-    for (int extent : layer().inputs[0].shape) bytes *= (bm_size_t)extent;
+    for (int extent : layer()->inputs[0].shape) bytes *= (bm_size_t)extent;
     return 3 * bytes;
 }

@@ -9,9 +9,9 @@
 __BM_DESC__(TPU_TOPK)
 class TopkDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "TOPK"; }
-    bool force_use_global_layer() override { return true; }
-    bm_size_t get_global_buffer_size() override;
+    virtual std::string get_name() const override { return "TOPK"; }
+    virtual bool force_use_global_layer() const override { return true; }
+    virtual u64 get_global_buffer_size() const override;
 };
 
 #endif

@@ -9,8 +9,8 @@
 __BM_DESC__(TPU_TRANSPOSE)
 class TransposeDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "TRANSPOSE"; }
-    bool force_use_global_layer() override { return true; }
+    virtual std::string get_name() const override { return "TRANSPOSE"; }
+    virtual bool force_use_global_layer() const override { return true; }
 };
 
 #endif

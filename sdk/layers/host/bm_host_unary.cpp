@@ -5,9 +5,9 @@
 #include "bmbuiltin.h"
 
 // Every function has read an element by the time that it writes there.
-bool UnaryDescriptor::can_inplace(DATA_TYPE_T dtype) { return dtype == DTYPE_FP32; }
+bool UnaryDescriptor::can_inplace(DATA_TYPE_T dtype) const { return dtype == DTYPE_FP32; }
 
-bm_size_t UnaryDescriptor::get_local_buffer_size(const std::vector<int> &split_shape) {
+u32 UnaryDescriptor::get_local_buffer_size(const int *split_shape) const {
     const int buffers = bm_unary_work(param<tpu_unary_param_t>()->unary_op);
-    return static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape);
+    return bm_local_bytes(static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape));
 }

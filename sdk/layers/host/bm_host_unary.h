@@ -10,9 +10,9 @@
 __BM_DESC__(TPU_UNARY)
 class UnaryDescriptor : public bmcompiler::LayerDescriptor {
   public:
-    std::string get_name() override { return "UNARY"; }
-    bool can_inplace(DATA_TYPE_T dtype) override;
-    bm_size_t get_local_buffer_size(const std::vector<int> &split_shape) override;
+    virtual std::string get_name() const override { return "UNARY"; }
+    virtual bool can_inplace(DATA_TYPE_T dtype) const override;
+    virtual u32 get_local_buffer_size(const int *split_shape) const override;
 };
 
 #endif

@@ -145,8 +145,8 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
         return static_cast<int64_t>(d.input_type(as_int(args[0])));
     case BMPLUGIN_GET_LOCAL_BUFFER_SIZE:
         {
-            std::vector<int> shape(arg_num);
-            for (uint32_t i = 0; i < arg_num; ++i) shape[i] = as_int(args[i]);
+            need(4);
+            const int shape[4] = {as_int(args[0]), as_int(args[1]), as_int(args[2]), as_int(args[3])};
             return as_result(d.get_local_buffer_size(shape));
         }
     case BMPLUGIN_SHOULD_INPUT_ON_L2MEM:
@@ -168,17 +168,17 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
         need(1);
         return static_cast<int64_t>(d.backward_widx(as_int(args[0])));
     case BMPLUGIN_BACKWARD_KH:
-        need(0);
-        return static_cast<int64_t>(d.backward_kh());
+        need(1);
+        return static_cast<int64_t>(d.backward_kh(as_int(args[0])));
     case BMPLUGIN_BACKWARD_STRIDE_H:
-        need(0);
-        return static_cast<int64_t>(d.backward_stride_h());
+        need(1);
+        return static_cast<int64_t>(d.backward_stride_h(as_int(args[0])));
     case BMPLUGIN_BACKWARD_UP_PAD_H:
-        need(0);
-        return static_cast<int64_t>(d.backward_up_pad_h());
+        need(1);
+        return static_cast<int64_t>(d.backward_up_pad_h(as_int(args[0])));
     case BMPLUGIN_BACKWARD_DOWN_PAD_H:
-        need(0);
-        return static_cast<int64_t>(d.backward_down_pad_h());
+        need(1);
+        return static_cast<int64_t>(d.backward_down_pad_h(as_int(args[0])));
     case BMPLUGIN_FORWARD_HEIGHT:
         need(1);
         return static_cast<int64_t>(d.forward_height(as_int(args[0])));
@@ -220,7 +220,7 @@ void *bmplugin_create(const bmplugin_node *node) {
         for (int32_t i = 0; i < entry_count; ++i)
             if (entries[i].layer.op_type == node->op_type) entry = &entries[i];
         if (!entry) return fail("no layer has the op_type " + std::to_string(node->op_type));
-        if (node->param_size != entry->layer.param_size || !node->param)
+        if (node->param_size != entry->layer.param_size || (node->param_size && !node->param))
             return fail(std::string(entry->layer.op_name) + ": a parameter struct of " + std::to_string(node->param_size) +
                         " bytes, expected " + std::to_string(entry->layer.param_size));
         std::unique_ptr<Handle> handle(new Handle);
