@@ -218,6 +218,24 @@ def test_a_compile_error_shows_the_compilers_text(ws: Workspace) -> None:
     assert build(ws).nothing_to_do
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        "bool must_dynamic_run() { return true; }",  # for want of a const
+        "int backward_kh() const { return 3; }",
+        "virtual u32 get_local_buffer_size(int *) const { return 3; }",
+        "bool can_inplace(DATA_TYPE_T) override { return true; }",
+    ],
+)
+def test_a_method_that_hides_one_of_the_descriptor_is_an_error(ws: Workspace, method: str) -> None:
+    header = ws.host_dir / "bm_host_double.h"
+    edit(header, "bool can_inplace(DATA_TYPE_T dtype) const override;", f"{method}\n")
+    line = next(n for n, text in enumerate(header.read_text().splitlines(), 1) if method in text)
+    (ws.host_dir / "bm_host_double.cpp").write_text('#include "bm_host_double.h"\n')
+    done = tpulayer("build_layers", cwd=ws.root, code=1)
+    assert f"host/bm_host_double.h:{line}:" in done.stderr
+
+
 def test_errors_of_all_files_come_at_once(ws: Workspace) -> None:
     edit(ws.device_dir / "bm_device_double.c", "    okk_initialize();", "    first_mistake();")
     (ws.device_dir / "helper.c").write_text("int helper(void) { return second_mistake(); }\n")

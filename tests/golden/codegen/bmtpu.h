@@ -6,10 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #ifndef BMCOMPILER_TYPES_DEFINED
 #define BMCOMPILER_TYPES_DEFINED
 typedef enum {
@@ -103,7 +99,4 @@ BMTPU_H_ASSERT(sizeof(struct tpu_y) == 4, "size of struct tpu_y");
 BMTPU_H_ASSERT(offsetof(struct tpu_y, reserved) == 0, "struct tpu_y.reserved");
 #undef BMTPU_H_ASSERT
 
-#ifdef __cplusplus
-}
-#endif
 #endif

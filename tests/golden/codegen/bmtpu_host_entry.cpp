@@ -96,15 +96,16 @@ int64_t as_result(bm_size_t bytes) {
 
 uint64_t bytes_of(const std::vector<int> &shape, DATA_TYPE_T dtype) {
     static const uint64_t sizes[] = {4, 2, 1, 1, 2, 2, 4, 4};
-    if (dtype < 0 || dtype >= static_cast<int>(sizeof(sizes) / sizeof(sizes[0])))
-        throw std::out_of_range("the type " + std::to_string(dtype) + " is no DATA_TYPE_T");
+    const int code = dtype;
+    if (code < 0 || code >= static_cast<int>(sizeof(sizes) / sizeof(sizes[0])))
+        throw std::out_of_range("the type " + std::to_string(code) + " is no DATA_TYPE_T");
     uint64_t count = 1;
     for (const int extent : shape) {
         if (extent < 1) throw std::out_of_range("an extent of " + std::to_string(extent));
         count *= static_cast<uint64_t>(extent);
         if (count > INT_MAX) throw std::out_of_range("more than 2147483647 elements");
     }
-    return count * sizes[dtype];
+    return count * sizes[code];
 }
 
 int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t arg_num) {
