@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ NAMES = [
     "load_bmodel",
     "run_kernel",
 ]
-IMPORT_LIMIT = 0.02  # seconds over those of an empty program
+IMPORT_LIMIT = 0.02  # seconds
 PAGE = ROOT / "docs" / "python.md"
 
 
@@ -132,17 +131,9 @@ def test_importing_loads_nothing_else() -> None:
 
 
 def test_importing_is_fast() -> None:
-    """The best of several runs of each: other work on the machine only adds."""
-
-    def best(code: str) -> float:
-        times = []
-        for _ in range(10):
-            begin = time.perf_counter()
-            python(code)
-            times.append(time.perf_counter() - begin)
-        return min(times)
-
-    assert best("import tpulayer") - best("") < IMPORT_LIMIT
+    """The best of several runs, in time of the processor: other work on the machine only adds."""
+    code = "import time; t = time.process_time(); import tpulayer; print(time.process_time() - t)"
+    assert min(float(python(code)) for _ in range(5)) < IMPORT_LIMIT
 
 
 def test_the_version() -> None:
@@ -240,7 +231,7 @@ def test_a_bmodel_that_is_none_leaves_no_device(
     monkeypatch.setattr(tpulayer.Toolkit, "__init__", noticed)
     with pytest.raises(tpulayer.ModelError, match=r"cannot read the bmodel .*/compilation\.bmodel: No such"):
         tpulayer.load_bmodel(tmp_path)
-    with pytest.raises(tpulayer.ModelError, match="no bmodel"):
+    with pytest.raises(tpulayer.ModelError, match="not a bmodel: starts with"):
         tpulayer.load_bmodel(b"nothing")
     assert [toolkit.closed for toolkit in opened] == [True, True]
 

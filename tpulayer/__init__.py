@@ -11,11 +11,9 @@ Errors: each is a `TpulayerError`, whose `message` says what is wrong and where,
 A name is loaded when it is first used: importing the package loads nothing else.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from user_layers import __version__ as __version__
+
+TYPE_CHECKING = False  # known to type checkers by its name; importing typing would take longer than all else
 
 if TYPE_CHECKING:
     from firmware_sim.device import Device, FirmwareError
