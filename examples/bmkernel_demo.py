@@ -12,12 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from firmware_sim.device import Device
+from tpulayer import Device, Graph, Toolkit, Workspace
 from user_layers.build.targets import build_bmkernel, build_layers
-from user_layers.graph import Graph
 from user_layers.scaffold import init
-from user_layers.toolkit import Toolkit
-from user_layers.workspace import Workspace
 
 PROJECT = Path(__file__).resolve().parent.parent / "bmkernel_demo"
 sys.path.insert(0, str(PROJECT / "host"))

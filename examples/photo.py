@@ -16,7 +16,7 @@ from matplotlib import cbook
 from numpy.typing import NDArray
 from PIL import Image
 
-from user_layers.graph import Graph
+from tpulayer import Graph
 
 # What is cut off, [n, c, h, w], before and after.
 BEFORE, AFTER = (0, 0, 60, 120), (0, 0, 260, 150)

@@ -202,6 +202,10 @@ class Device:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._memory is None else "open"
+        return f"<Device {self.dev_id}, {state}: {self.firmware.kind} firmware {self.firmware}>"
+
     def close(self) -> None:
         """End the device process and release the memories; views handed out stay valid."""
         self._queue.close()

@@ -42,6 +42,7 @@ class FirmwareImage:
 
     @property
     def kind(self) -> Kind:
+        """native: runs in a process of this machine; arm: on the emulated controller."""
         return "native" if self.ddr is None else "arm"
 
     @property
@@ -51,6 +52,9 @@ class FirmwareImage:
 
     def __str__(self) -> str:
         return str(self.path)
+
+    def __repr__(self) -> str:
+        return f"<FirmwareImage {self.kind}, {self.path}>"
 
 
 @dataclass(frozen=True)

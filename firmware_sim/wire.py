@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import ModelError, UsageError
+from firmware_sim.shown import brief, commands
 
 ABI_VERSION = 2
 PROGRAM_MAGIC = 0x52505446
@@ -47,7 +48,7 @@ class Status(enum.IntEnum):
 
 
 class DType(enum.IntEnum):
-    """DATA_TYPE_T of the vendor's bmcompiler_defs.h."""
+    """The types of elements, by their codes: DATA_TYPE_T of the vendor's bmcompiler_defs.h."""
 
     FP32 = 0
     FP16 = 1
@@ -65,6 +66,7 @@ class DType(enum.IntEnum):
 
     @property
     def numpy_name(self) -> str:
+        """What numpy calls it: "float32"."""
         return ("float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32")[self]
 
     @classmethod
@@ -77,7 +79,11 @@ class DType(enum.IntEnum):
 
 
 class TType(enum.IntEnum):
-    """TENSOR_TYPE_T of the vendor's bmcompiler_defs.h."""
+    """What a tensor is to the net, by its code: TENSOR_TYPE_T of the vendor's bmcompiler_defs.h.
+
+    NEURON: computed; COEFF: a constant of a layer; NEURON_SHAPE: int32 values that the firmware itself reads,
+    such as sizes. The others exist for the vendor's programs.
+    """
 
     NEURON = 0
     COEFF = 1
@@ -176,6 +182,8 @@ class TensorRecord:
     slice_shape: tuple[int, ...] = ()
     processed: tuple[int, ...] = ()
     host_data: tuple[int, ...] | None = None
+
+    __repr__ = brief
 
     @property
     def elem_num(self) -> int:
@@ -276,6 +284,8 @@ class Step:
     buffer_bytes: int = 0
     param_check: int = 0
 
+    __repr__ = brief
+
 
 @dataclass
 class Program:
@@ -285,6 +295,8 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     in_num: int = 0
     out_num: int = 0
+
+    __repr__ = brief
 
     def add(self, tensor: ProgramTensor) -> int:
         """Append a tensor and return its index."""
@@ -355,6 +367,9 @@ class CommandGroup:
     bd: bytes
     gdma: bytes
 
+    def __repr__(self) -> str:
+        return f"<CommandGroup: {commands([self])}>"
+
     @property
     def bd_num(self) -> int:
         return len(self.bd) // 128
@@ -374,3 +389,5 @@ class Recorded:
 
     groups: tuple[CommandGroup, ...]
     steps: tuple[tuple[int, int], ...] = ()
+
+    __repr__ = brief

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -21,11 +22,14 @@ LIMIT = 240.0
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    code = "import os, sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    return _built("build_wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def _built(what: str, source: Path, folder: Path) -> Path:
+    code = f"import sys; from hatchling.build import {what}; print({what}(sys.argv[1]))"
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)],
-        cwd=ROOT,
+        cwd=source,
         capture_output=True,
         text=True,
         timeout=LIMIT,
@@ -54,7 +58,73 @@ def test_what_the_wheel_carries(wheel: Path) -> None:
         for name in (f"device/bm_device_{layer}.c", f"host/bm_host_{layer}.h", f"host/bm_host_{layer}.cpp"):
             assert f"user_layers/_demo/{name}" in held
     assert "user_layers/_demo/test/test_tpu_layer_cpp.cpp" in held
+    assert {"tpulayer/__init__.py", "tpulayer/__main__.py"} <= held
+    assert {f"{package}/py.typed" for package in ("tpulayer", "user_layers", "firmware_sim")} <= held
     assert not [name for name in held if name.startswith(("tests/", "docs/", "build/")) or ".so" in name]
+
+
+def test_the_source_distribution_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    sdist = _built("build_sdist", ROOT, tmp_path)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    again = _built("build_wheel", tmp_path / f"tpulayer-{__version__}", tmp_path)
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(again) as other:
+        assert set(one.namelist()) == set(other.namelist())
+
+
+USER_PROGRAM = """
+from pathlib import Path
+
+import numpy as np
+import tpulayer
+from tpulayer import BINARY_MUL, CompiledNet, Graph, Output, UsageError, compile_onnx, load_bmodel, run_kernel
+from typing_extensions import assert_type
+
+
+def use(x: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]") -> None:
+    with Graph("BM1684", name="net") as graph:
+        graph.add_input("x", x.shape)
+        assert_type(graph.add_const_binary_layer("x", 2.0, "y", BINARY_MUL), str)
+        assert_type(graph.compile(directory=Path("net")), CompiledNet)
+        graph.compile(optt=2)  # type: ignore[call-arg]
+    with load_bmodel("net") as nets:
+        assert_type(nets, tpulayer.BModelRuntime)
+        (y,) = nets.launch("net", {"x": x})
+    assert_type(compile_onnx("m.onnx", "net", shapes={"x": (1, 3)}), CompiledNet)
+    result = run_kernel("k.c", "k", {"x": x}, {"y": Output((1, 3))})
+    assert_type(result, tpulayer.KernelResult)
+    assert_type(tpulayer.__version__, str)
+    tpulayer.Grahp()  # type: ignore[attr-defined]
+    try:
+        graph.close()
+    except UsageError as error:
+        assert_type(error.hint, str)
+"""
+
+
+def test_a_typed_program_of_a_user(wheel: Path, tmp_path: Path) -> None:
+    """mypy --strict takes the types of the installed packages (py.typed), and sees mistakes."""
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    program = tmp_path / "user.py"
+    program.write_text(USER_PROGRAM)
+
+    def checked() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)],
+            cwd=tmp_path,
+            env=environment(PYTHONPATH=str(site)),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+
+    done = checked()
+    assert done.returncode == 0, done.stdout + done.stderr
+    (site / "tpulayer" / "py.typed").unlink()
+    assert "module is installed, but missing library stubs or py.typed marker" in checked().stdout
 
 
 def test_a_workspace_with_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
@@ -68,7 +138,8 @@ def test_a_workspace_with_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
     def run(*words: str, cwd: Path) -> str:
         # PYTHONPATH comes before an editable installation of this repository.
         code = (
-            "import sys, user_layers; assert user_layers.__file__.startswith(sys.argv.pop(1)); "
+            "import sys, tpulayer, user_layers; site = sys.argv.pop(1); "
+            "assert all(m.__file__.startswith(site) for m in (tpulayer, user_layers)); "
             "from user_layers.cli.main import main; main()"
         )
         done = subprocess.run(

@@ -158,8 +158,24 @@ class Toolkit:
             if plugins is not None:
                 plugins.close()
 
+    def __repr__(self) -> str:
+        if self._workspace_known:
+            place = f"of {self._workspace.root}" if self._workspace is not None else "without a workspace"
+        else:
+            given = self._workspace_given
+            place = f"of {given}" if given is not None else "of the workspace around the current folder"
+        running = [name for name, what in (("device", self._device), ("plugins", self._plugins)) if what]
+        started = f"; running: {', '.join(running)}" if running else ""
+        return f"<Toolkit {place}, {'closed' if self.closed else 'open'}{started}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed
+
     @property
     def workspace(self) -> Workspace | None:
+        """The workspace whose layers there are; None for the built-in ones alone. Errors: UsageError."""
         if not self._workspace_known:
             self._workspace = _find_workspace(self._workspace_given)
             self._workspace_known = True
@@ -181,6 +197,7 @@ class Toolkit:
 
     @property
     def plugins(self) -> Plugins:
+        """The process that asks the layers' descriptors; started when first asked for."""
         if self._plugins is None:
             self._check_open()
             from user_layers.build import builtin_artifacts

@@ -149,6 +149,7 @@ class Workspace:
 
     @property
     def config_file(self) -> Path:
+        """config/Makefile.config."""
         return self.root / CONFIG_FILE
 
     @property
@@ -158,14 +159,17 @@ class Workspace:
 
     @property
     def device_dir(self) -> Path:
+        """The layers' C sources."""
         return self.root / "device"
 
     @property
     def host_dir(self) -> Path:
+        """The layers' C++ descriptors."""
         return self.root / "host"
 
     @property
     def include_dir(self) -> Path:
+        """Headers that layers share."""
         return self.root / "include"
 
     @property
@@ -175,18 +179,22 @@ class Workspace:
 
     @property
     def generated_dir(self) -> Path:
+        """What gen_config and gen_entry write."""
         return self.root / "generated"
 
     @property
     def build_dir(self) -> Path:
+        """Objects and the like, made by the build."""
         return self.root / "build"
 
     @property
     def tool_dir(self) -> Path:
+        """The commands under their bare names."""
         return self.root / "tool"
 
     @property
     def install_dir(self) -> Path:
+        """What the build is for: firmware, plugin, headers, libraries."""
         return self.root / "install"
 
     @property
@@ -197,6 +205,7 @@ class Workspace:
 
     @property
     def scan_cache_dir(self) -> Path:
+        """What is kept of scanned sources."""
         return self.build_dir / "scan"
 
     @property
@@ -206,6 +215,7 @@ class Workspace:
 
     @property
     def firmware(self) -> Path:
+        """The firmware for this machine."""
         return self.install_dir / "firmware" / "firmware.so"
 
     @property
@@ -227,6 +237,7 @@ class Workspace:
 
     @property
     def launcher(self) -> Path:
+        """The command test_tpu_layer as a program."""
         return self.install_dir / "test" / "test_tpu_layer"
 
     @property

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from firmware_sim.device import Device
+from tpulayer import Device
 
 ARGUMENTS = struct.Struct("<QQQQf")  # scale_add_args_t in include/scale_add.h
 

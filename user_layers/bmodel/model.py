@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from firmware_sim import shown
 from firmware_sim.wire import CommandGroup
 from user_layers.bmodel.manifest import Manifest
 
@@ -67,6 +68,13 @@ class Tensor:
             n *= s
         return n
 
+    @property
+    def text(self) -> str:
+        """`x [1, 3, 64, 64] float32`."""
+        return shown.tensor(self.name, self.shape, dtype_name(self.dtype))
+
+    __repr__ = shown.brief
+
 
 @dataclass(frozen=True)
 class Coeff:
@@ -76,6 +84,8 @@ class Coeff:
     data: bytes
     check_code: bytes
 
+    __repr__ = shown.brief
+
 
 @dataclass(frozen=True)
 class CpuLayer:
@@ -83,6 +93,8 @@ class CpuLayer:
 
     op_type: int
     param: bytes
+
+    __repr__ = shown.brief
 
     @property
     def onnx(self) -> bytes | None:
@@ -107,6 +119,8 @@ class SubNet:
     outputs: tuple[Tensor, ...] = ()
     cpu: CpuLayer | None = None
     host_const_sizes: tuple[tuple[bytes, int], ...] = ()  # (check code, size) of a CPU subnet's constants
+
+    __repr__ = shown.brief
 
 
 @dataclass(frozen=True)
@@ -133,6 +147,18 @@ class Stage:
     def ctx_size(self) -> int:
         return sum(self.ctx_sizes)
 
+    @property
+    def mode(self) -> str:
+        return shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
+
+    @property
+    def edges(self) -> str:
+        """What goes in and what comes out."""
+        return shown.edges((t.text for t in self.inputs), (t.text for t in self.outputs))
+
+    def __repr__(self) -> str:
+        return f"<Stage, {self.mode}: {self.edges}; {shown.count(len(self.subnets), 'subnet')}>"
+
 
 @dataclass(frozen=True)
 class Net:
@@ -147,6 +173,10 @@ class Net:
     def is_dynamic(self) -> bool:
         return self.stages[0].is_dynamic
 
+    def __repr__(self) -> str:
+        edges = shown.listed((stage.edges for stage in self.stages), " | ")
+        return f"<Net {self.name!r}, {self.stages[0].mode}: {edges}>"
+
 
 @dataclass(frozen=True)
 class Module:
@@ -154,6 +184,8 @@ class Module:
 
     file_name: str
     data: bytes
+
+    __repr__ = shown.brief
 
 
 @dataclass(frozen=True)
@@ -168,3 +200,6 @@ class BModel:
     device_num: int
     kernel_module: Module | None
     cpuop_module: Module | None
+
+    def __repr__(self) -> str:
+        return f"<BModel for {self.chip} of {self.time}: {shown.listed(map(repr, self.nets))}>"

@@ -22,8 +22,9 @@ __all__ = ["FIRMWARE_VARIABLE", "firmware_image", "other_recorded"]
 
 
 def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id: int = 0) -> FirmwareImage:
-    """The firmware to run on a device.
+    """The firmware to run on a device, for `Device`.
 
+    ws: the workspace whose firmware it is. dev_id: the device's number, for which a pair may be recorded.
     asked: `native`, `arm` (else $TPULAYER_FIRMWARE says which), or a path: a file or folder. Without
     one: what BMRUNTIME_FIRMWARE_PATH names, else the pair that load_firmware recorded for the device, else
     the workspace's; without a workspace one that holds the built-in layers only. Where both kinds are

@@ -22,39 +22,41 @@ from user_layers.workspace import sdk_dir
 
 
 def kernel_firmware(
-    sources: Sequence[Path],
-    includes: Sequence[Path] = (),
+    sources: str | Path | Sequence[str | Path],
+    includes: Sequence[str | Path] = (),
     report: Reporter | None = None,
     *,
     kind: Kind | None = None,
     sanitize: bool = False,
 ) -> Path:
-    """The firmware.so with these sources and the kernel API, with full debug information.
+    """The firmware with the free kernels of some C files and the kernel API, for `Device`; kept in the cache.
 
-    Of kind arm (else $TPULAYER_FIRMWARE says which): firmware_tcm.bin, with its other half beside it.
-    sanitize: a firmware.so with checks (build/sanitize.py).
-
-    Headers may also lie beside a source. UsageError for a missing file, BuildError with the compiler's text.
+    sources: a C file, or several, with headers beside them or in the folders `includes`. report: gets what
+    the build says, by default stderr. kind: native, a firmware.so with full debug information, or arm,
+    firmware_tcm.bin with its other half beside it; else $TPULAYER_FIRMWARE says which. sanitize: a
+    firmware.so with checks of the C.
+    Errors: UsageError for a missing file, BuildError with the compiler's text.
     """
     kind = kind or ("native" if sanitize else usual_kind() or "native")
     if sanitize and kind == "arm":
         raise UsageError(
             "the firmware for the controller has no checks", hint="leave --firmware or --sanitize out"
         )
-    paths = [path.resolve() for path in sources]
+    given = [sources] if isinstance(sources, (str, Path)) else sources
+    paths, folders = [Path(path).resolve() for path in given], [Path(path) for path in includes]
     for path in paths:
         if not path.is_file():
             raise UsageError(f"there is no file {path}", hint="give the C file that holds the kernel")
     toolchain, report = choose(), report or Reporter()
     builtin = builtin_artifacts(toolchain, report)
-    key = hashlib.sha256("\n".join([str(builtin.directory), *map(str, paths), *map(str, includes)]).encode())
+    key = hashlib.sha256("\n".join([str(builtin.directory), *map(str, paths), *map(str, folders)]).encode())
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
     # -g2 describes types too: the argument structs are read there. (After a -g1 zig does not look at -g.)
     compiler = replace(toolchain.c, flags=(*toolchain.c.flags, "-g2"))
     with locked(folder.with_suffix(".lock")):
         ninja = NinjaFile(folder, folder)
-        search = [*dict.fromkeys(path.parent for path in paths), *includes, sdk_dir() / "include"]
+        search = [*dict.fromkeys(path.parent for path in paths), *folders, sdk_dir() / "include"]
         group = Objects(compiler, paths, search, "kernels", FIRMWARE_DEFINES)
         objects = ninja.objects(group)
         native = ninja.shared(toolchain.c, folder / "firmware.so", objects, whole=[builtin.libtpufw])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from firmware_sim.shown import brief
 from firmware_sim.wire import DType, TensorRecord, TType
 from user_layers.graph.nodes import LayerNode
 
@@ -24,6 +25,8 @@ class NetTensorInfo:
     data: bytes | None = None
     plain: NetTensorInfo | None = None
     holds: Mapping[int, NetTensorInfo] = field(default_factory=dict, hash=False)
+
+    __repr__ = brief
 
     @property
     def nbytes(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firmware_sim.errors import UsageError
+from firmware_sim.shown import brief
 from user_layers.compiler.report import NetReport
 from user_layers.compiler.result import CompiledNet
 from user_layers.files import write_together
@@ -25,6 +26,8 @@ class References:
 
     inputs: bytes
     outputs: bytes
+
+    __repr__ = brief
 
 
 def write_directory(directory: Path, nets: Sequence[CompiledNet], references: Sequence[References]) -> None:

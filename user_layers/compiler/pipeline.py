@@ -135,7 +135,12 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
         tensors(net.inputs),
         tensors(net.outputs),
         tuple(
-            Subnet(tensors(part.part.inputs), tensors(part.part.outputs), _body(plan, i, recorded[i]))
+            Subnet(
+                tensors(part.part.inputs),
+                tensors(part.part.outputs),
+                _body(plan, i, recorded[i]),
+                len(part.part.nodes),
+            )
             for i, part in enumerate(plan.schedule.parts)
         ),
         ddr.ctx_addr,

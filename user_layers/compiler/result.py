@@ -6,8 +6,9 @@ The compiler fills these types, user_layers.bmodel writes and reads them, the ru
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from firmware_sim import shown
 from firmware_sim.wire import CommandGroup, DType, StoreMode
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ class NetTensor:
             n *= s
         return n
 
+    @property
+    def text(self) -> str:
+        """`x [1, 3, 64, 64] float32`."""
+        return shown.tensor(self.name, self.shape, self.dtype.numpy_name)
+
+    def __repr__(self) -> str:
+        return f"<NetTensor {self.text}{f' at {self.addr:#x}' if self.addr else ''}>"
+
 
 @dataclass(frozen=True)
 class LayerUse:
@@ -49,6 +58,15 @@ class StaticBody:
 
     groups: tuple[CommandGroup, ...]
 
+    kind: ClassVar[str] = "static"
+
+    @property
+    def size(self) -> str:
+        return shown.commands(self.groups)
+
+    def __repr__(self) -> str:
+        return f"<StaticBody: {self.size} in {shown.count(len(self.groups), 'group')}>"
+
 
 @dataclass(frozen=True)
 class DynamicBody:
@@ -59,6 +77,13 @@ class DynamicBody:
     arena_addr: int
     arena_bytes: int
 
+    kind: ClassVar[str] = "dynamic"
+    __repr__ = shown.brief
+
+    @property
+    def size(self) -> str:
+        return f"a program of {len(self.program)} bytes"
+
 
 @dataclass(frozen=True)
 class CpuBody:
@@ -66,15 +91,27 @@ class CpuBody:
 
     model: bytes
 
+    kind: ClassVar[str] = "host"
+    __repr__ = shown.brief
+
+    @property
+    def size(self) -> str:
+        return f"a model of {len(self.model)} bytes"
+
 
 @dataclass(frozen=True)
 class Subnet:
     """What runs in one go. Every tensor has an address in the stage's context or constants; in a dynamic
-    stage the net's own inputs and outputs have none (0)."""
+    stage the net's own inputs and outputs have none (0). nodes: how many of the graph's layers it does."""
 
     inputs: tuple[NetTensor, ...]
     outputs: tuple[NetTensor, ...]
     body: StaticBody | DynamicBody | CpuBody
+    nodes: int = 0
+
+    def __repr__(self) -> str:
+        edges = shown.edges((t.text for t in self.inputs), (t.text for t in self.outputs))
+        return f"<Subnet, {self.body.kind}: {edges}; {shown.count(self.nodes, 'layer')}, {self.body.size}>"
 
 
 @dataclass(frozen=True)
@@ -96,6 +133,24 @@ class Stage:
     n_dynamic: bool = False
     h_w_dynamic: bool = False
 
+    @property
+    def mode(self) -> str:
+        return shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
+
+    @property
+    def text(self) -> str:
+        """Inputs, outputs, and what lies between."""
+        edges = shown.edges((t.text for t in self.inputs), (t.text for t in self.outputs))
+        layers = shown.count(sum(subnet.nodes for subnet in self.subnets), "layer")
+        if len(self.subnets) > 1:
+            layers += f" in {len(self.subnets)} subnets"
+        bodies = shown.listed(subnet.body.size for subnet in self.subnets)
+        constants = f"; {len(self.coeff)} bytes of constants" if self.coeff else ""
+        return f"{edges}; {layers}: {bodies}{constants}"
+
+    def __repr__(self) -> str:
+        return f"<Stage, {self.mode}: {self.text}>"
+
 
 @dataclass(frozen=True)
 class CompiledNet:
@@ -107,3 +162,18 @@ class CompiledNet:
     layers: tuple[LayerUse, ...] = ()
     log: tuple[str, ...] = field(default=(), compare=False)
     report: tuple[StageReport, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        modes = " or ".join(dict.fromkeys(stage.mode for stage in self.stages)) or "without stages"
+        stages = f", {len(self.stages)} stages" if len(self.stages) > 1 else ""
+        uses = f"; with {shown.listed(use.op for use in self.layers)}" if self.layers else ""
+        texts = shown.listed((stage.text for stage in self.stages), " | ")
+        return f"<CompiledNet {self.name!r}, {modes}{stages}: {texts}{uses}>"
+
+    def _repr_html_(self) -> str | None:
+        """What notebooks show of a net that was compiled with a report: its text and its picture."""
+        if not self.report:
+            return None
+        from user_layers.compiler.report.html import report_html
+
+        return report_html(self.name, self.report)

@@ -26,10 +26,10 @@ def compile_stages(
 ) -> CompiledNet:
     """The same net built for several input shapes, as one net with a stage for each.
 
-    The runtime takes the stage that fits the inputs. directory: also write compilation.bmodel, the reference
-    data of all stages and, if asked for, their report there. Errors: those of Graph.compile; UsageError
-    without a graph, or for graphs of different names; ModelError for stages that differ in more than their
-    shapes.
+    The runtime takes the stage that fits the inputs. dynamic, opt, log: as in Graph.compile. directory: also
+    write compilation.bmodel, the reference data of all stages and, if asked for, their report there. Errors:
+    those of Graph.compile; UsageError without a graph, or for graphs of different names; ModelError for
+    stages that differ in more than their shapes.
     """
     net = combine_stages(
         [graph.compile(dynamic, opt=opt, log=log, report=report) for graph in graphs],

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from firmware_sim import shown
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import UsageError
 from user_layers.graph.nodes import (
@@ -23,6 +24,7 @@ from user_layers.toolkit import OpInfo, Toolkit
 
 if TYPE_CHECKING:
     import numpy as np
+    import onnx
     from numpy.typing import ArrayLike, NDArray
 
     from user_layers.compiler.net import Net
@@ -74,13 +76,24 @@ class Graph:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        stages = self._compiled.stages if self._compiled is not None else ()
+        known = {tensor.name: tensor.text for stage in stages for tensor in stage.outputs}
+        inputs = (t.text for t in self.tensors.values() if t.data is None)
+        edges = shown.edges(inputs, (known.get(name, name) for name in self.outputs))
+        state = f"compiled {stages[0].mode}" if stages else "not compiled"
+        return (
+            f"<Graph {self.name!r}, {'closed' if self.toolkit.closed else 'open'}, {state}: {edges}; "
+            f"{shown.count(len(self.nodes), 'layer')}>"
+        )
+
     def close(self) -> None:
         """End the device and plugin processes that the graph used."""
         self.toolkit.close()
 
     @staticmethod
     def from_onnx(
-        path: str | Path,
+        model: str | Path | onnx.ModelProto,
         *,
         shapes: Mapping[str, Sequence[int]] | None = None,
         custom: Mapping[str, str | MapFunction] | None = None,
@@ -88,10 +101,16 @@ class Graph:
         toolkit: Toolkit | None = None,
         cpu: bool = True,
     ) -> Graph:
-        """The graph of an ONNX model; see `user_layers.onnx.graph_from_onnx`."""
+        """The graph of an ONNX model, a file or an onnx.ModelProto; its inputs and outputs keep their names.
+
+        shapes: of inputs with free dimensions. custom: what nodes become, by their names or operations: a
+        layer ("TPU_CROP"), "FILE.py:FUNCTION", or a function of a Graph and a MappedNode. cpu: what no layer
+        computes runs on onnxruntime; otherwise it is a CompileError.
+        Errors: ModelError, CompileError, UsageError; MissingError without the extra `onnx`.
+        """
         from user_layers.onnx import graph_from_onnx
 
-        return graph_from_onnx(path, shapes=shapes, custom=custom, name=name, toolkit=toolkit, cpu=cpu)
+        return graph_from_onnx(model, shapes=shapes, custom=custom, name=name, toolkit=toolkit, cpu=cpu)
 
     # ---- building ----
 
@@ -250,6 +269,7 @@ class Graph:
 
     @property
     def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order in which they were added."""
         return tuple(t.name for t in self.tensors.values() if t.data is None)
 
     @property
@@ -261,6 +281,7 @@ class Graph:
         return tuple(o for node in self.nodes for o in node.outputs if o not in used)
 
     def has_tensor(self, name: str) -> bool:
+        """Whether an input, a constant or a layer's output has this name."""
         return name in self._made_by
 
     def resolve(self) -> Net:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
+from firmware_sim import shown
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import UsageError
 from firmware_sim.wire import DType
@@ -30,6 +31,15 @@ class Tensor:
     dtype: DType
     data: bytes | None = None
 
+    @property
+    def text(self) -> str:
+        """`x [1, 3, 64, 64] float32`."""
+        return shown.tensor(self.name, self.shape, self.dtype.numpy_name)
+
+    def __repr__(self) -> str:
+        what = "input" if self.data is None else f"constant of {len(self.data)} bytes"
+        return f"<Tensor {self.text}, {what}>"
+
 
 @dataclass(frozen=True)
 class CpuPart:
@@ -41,6 +51,8 @@ class CpuPart:
     model: bytes
     reason: str
     shape_varies: bool
+
+    __repr__ = shown.brief
 
 
 CPU_OP = OpInfo("CPU", 0xFFFF_FFFF, 0, 0, has_local=False)
@@ -68,6 +80,9 @@ class LayerNode:
     def title(self) -> str:
         """How messages call it: `crop_0 (TPU_CROP, model.py:12)`."""
         return f"{self.name} ({self.op.op}, {self.where})"
+
+    def __repr__(self) -> str:
+        return f"<LayerNode {self.title}: {shown.edges(self.inputs, self.outputs)}>"
 
 
 CALLER: ContextVar[str | None] = ContextVar("CALLER", default=None)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import onnx
+
     from user_layers.graph import Graph
     from user_layers.onnx.custom import MapFunction
     from user_layers.onnx.model import Model
@@ -16,7 +18,7 @@ __all__ = ["graph_from_onnx"]
 
 
 def graph_from_onnx(
-    path: str | Path,
+    model: str | Path | onnx.ModelProto,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     custom: Mapping[str, str | MapFunction] | None = None,
@@ -24,7 +26,7 @@ def graph_from_onnx(
     toolkit: Toolkit | None = None,
     cpu: bool = True,
 ) -> Graph:
-    """The graph of a model file; its inputs and outputs keep their names.
+    """The graph of a model file or an onnx.ModelProto; its inputs and outputs keep their names.
 
     shapes: of inputs with free dimensions. custom: what nodes become, by their names or operations: a layer
     ("TPU_CROP", with their attributes as fields of the parameter struct), "FILE.py:FUNCTION", or a function
@@ -35,14 +37,14 @@ def graph_from_onnx(
     """
     from user_layers.onnx.build import build
     from user_layers.onnx.flexible import fixed_extents_of, restricted
-    from user_layers.onnx.load import from_proto, read_proto
+    from user_layers.onnx.load import Source, from_proto, read_proto
 
-    proto = read_proto(Path(path))
-    model = from_proto(proto, shapes, str(path))
-    built = build(model, name or Path(path).stem, custom=custom, toolkit=toolkit, cpu=cpu)
+    proto, source = read_proto(model), Source.of(model)
+    loaded = from_proto(proto, shapes, source.place)
+    built = build(loaded, name or source.name, custom=custom, toolkit=toolkit, cpu=cpu)
 
     def read(given: Mapping[str, Sequence[int]]) -> Model:
-        return from_proto(proto, given, str(path))
+        return from_proto(proto, given, source.place)
 
-    built.graph.restrict = lambda net: restricted(net, fixed_extents_of(built, model, read, custom, cpu))
+    built.graph.restrict = lambda net: restricted(net, fixed_extents_of(built, loaded, read, custom, cpu))
     return built.graph

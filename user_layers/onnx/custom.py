@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firmware_sim.errors import CompileError, TpulayerError, UsageError
+from firmware_sim.shown import brief
 from user_layers.onnx.lower import Converter, Lowering, Unsupported, own_layer
 from user_layers.onnx.model import Array, Node
 
@@ -36,6 +37,8 @@ class MappedNode:
     shapes: tuple[tuple[int, ...] | None, ...]
     constants: tuple[Array | None, ...]
     outputs: tuple[str, ...]
+
+    __repr__ = brief
 
 
 MapFunction = Callable[["Graph", MappedNode], None]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from user_layers.onnx.apart import check_model, infer_model, inline_functions
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.proto import element_type, part_proto, serialized, subgraphs
 from user_layers.runtime.cpu import first_line
+
+if TYPE_CHECKING:
+    import onnx
 
 _SMALL = 4096  # elements of a constant that inference of shapes may read
 _KINDS = {
@@ -33,9 +37,36 @@ def load_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) ->
     return from_proto(read_proto(path), shapes, str(path))
 
 
-def read_proto(path: Path) -> Any:
-    """The onnx.ModelProto of a file. Errors: MissingError, UsageError, ModelError."""
+@dataclass(frozen=True)
+class Source:
+    """Where a model comes from: what messages call it (short: beside a layer), the name of its net, its file
+    if it is one."""
+
+    place: str
+    short: str
+    name: str
+    path: Path | None
+
+    @classmethod
+    def of(cls, model: str | Path | onnx.ModelProto) -> Source:
+        """Of what `read_proto` took."""
+        if isinstance(model, (str, Path)):
+            path = Path(model)
+            return cls(str(path), path.name, path.stem, path)
+        return cls("the model", "the model", model.graph.name or "net", None)
+
+
+def read_proto(model: str | Path | onnx.ModelProto) -> Any:
+    """The onnx.ModelProto of a file, or the one given. Errors: MissingError, UsageError, ModelError."""
     onnx = _onnx()
+    if isinstance(model, onnx.ModelProto):
+        return model
+    if not isinstance(model, (str, Path)):
+        raise UsageError(
+            f"an ONNX model is wanted, not an object of type {type(model).__name__}",
+            hint="give the path of its file, or an onnx.ModelProto",
+        )
+    path = Path(model)
     try:
         return onnx.load(str(path))
     except OSError as error:
@@ -194,19 +225,26 @@ def _fix_shapes(
     for name, shape in shapes.items():
         if name not in inputs:
             raise UsageError(f"{where} has no input {name!r}", hint=f"its inputs are {', '.join(inputs)}")
+        try:
+            extents = [operator.index(extent) for extent in shape]
+        except TypeError:
+            raise UsageError(
+                f"input {name!r}: the shape {shape!r} is no sequence of whole numbers",
+                hint="give a tuple such as (1, 3, 224, 224)",
+            ) from None
         tensor = inputs[name].type.tensor_type
         if not tensor.HasField("shape"):
-            for _ in shape:
+            for _ in extents:
                 tensor.shape.dim.add()
         dims = tensor.shape.dim
-        if len(dims) != len(shape):
-            raise UsageError(f"input {name!r} has {len(dims)} dimensions, the shape given has {len(shape)}")
-        for dim, extent in zip(dims, shape, strict=True):
+        if len(dims) != len(extents):
+            raise UsageError(f"input {name!r} has {len(dims)} dimensions, the shape given has {len(extents)}")
+        for dim, extent in zip(dims, extents, strict=True):
             if extent < 0:
                 raise UsageError(f"input {name!r}: the extent {extent} is below 0")
             changed |= dim.HasField("dim_value") and dim.dim_value != extent
             dim.Clear()
-            dim.dim_value = int(extent)
+            dim.dim_value = extent
     if changed:  # shapes that the file gives for other values were those of the old inputs
         del proto.graph.value_info[:]
         for value in proto.graph.output:
@@ -225,7 +263,8 @@ def _fix_shapes(
     ]
     if free:
         raise UsageError(
-            f"{where} has free dimensions: {'; '.join(free)}", hint="give them with --shapes NAME=1x3x224x224"
+            f"{where} has free dimensions: {'; '.join(free)}",
+            hint="give them with --shapes NAME=1x3x224x224, in Python shapes={'NAME': (1, 3, 224, 224)}",
         )
 
 

@@ -1,18 +1,21 @@
 """Loads bmodels onto a device and runs their nets.
 
-with Device(firmware) as device, BModelRuntime(device) as runtime:
-    runtime.load("compilation.bmodel")
-    (y,) = runtime.launch("net", {"x": x})
+with load_bmodel("net/compilation.bmodel") as nets:
+    (y,) = nets.launch("net", {"x": x})
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, cast
 
+from firmware_sim import shown
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
+from user_layers.bmodel.combine import BMODEL
 from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.loaded import LoadedNet, Ran
 from user_layers.runtime.network import (
@@ -25,15 +28,20 @@ from user_layers.runtime.network import (
 )
 from user_layers.runtime.runnable import check_firmware, check_runnable
 
+if TYPE_CHECKING:
+    from user_layers.workspace import Workspace
+
 
 class BModelRuntime:
     """The nets on one device. Calls from several threads run one after the other.
 
-    As a context manager it unloads everything at the end; the device stays the caller's.
+    As a context manager it unloads everything at the end; the device stays the caller's. on_close: called
+    after that, once.
     """
 
-    def __init__(self, device: DeviceApi) -> None:
+    def __init__(self, device: DeviceApi, on_close: Callable[[], None] | None = None) -> None:
         self._device = device
+        self._on_close = on_close
         self._lock = threading.RLock()
         self._nets: dict[str, tuple[NetworkInfo, LoadedNet]] = {}
 
@@ -45,18 +53,28 @@ class BModelRuntime:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<BModelRuntime on {self._device!r}: {shown.listed(map(repr, self.networks))}>"
+
     def close(self) -> None:
-        """Unload all nets."""
-        for name in list(self._nets):
-            self.unload(name)
+        """Unload all nets; of `load_bmodel` also end the device that it opened."""
+        on_close, self._on_close = self._on_close, None
+        try:
+            for name in list(self._nets):
+                self.unload(name)
+        finally:
+            if on_close is not None:
+                on_close()
 
     def load(self, source: Path | str | bytes | BModel) -> tuple[str, ...]:
-        """Load all nets of a bmodel (a file, its bytes, or what read() returned); returns their names.
+        """Load all nets of a bmodel; returns their names.
+
+        source: the file or the folder that compiling wrote, the file's bytes, or what read() returned.
 
         Raises ModelError when the file is damaged or foreign, when its user layers are not those of
         the device's firmware, or when a net of that name is loaded; then nothing of it stays loaded.
         """
-        model = source if isinstance(source, BModel) else read(source)
+        model = source if isinstance(source, BModel) else read(_file(source))
         with self._lock:
             info = self._device.query()
             for net in model.nets:
@@ -113,3 +131,48 @@ class BModelRuntime:
         except KeyError:
             listed = ", ".join(self._nets) or "none"
             raise UsageError(f"no net named {name!r} is loaded; loaded are: {listed}") from None
+
+
+def _file(source: Path | str | bytes) -> Path | bytes:
+    if isinstance(source, bytes):
+        return source
+    path = Path(source)
+    return path / BMODEL if path.is_dir() else path
+
+
+def load_bmodel(
+    source: str | Path | bytes | BModel,
+    *,
+    device: DeviceApi | None = None,
+    workspace: Workspace | str | Path | None = None,
+    firmware: str | Path | None = None,
+) -> BModelRuntime:
+    """Load the nets of a bmodel and run them: `load_bmodel("compilation.bmodel").launch("net", {"x": x})`.
+
+    source: the file or the folder that compiling wrote, or the file's bytes.
+    device: an open `Device`, which stays the caller's; by default one is opened, which ends when the result
+    is closed (use it in a `with` block), with the firmware of the workspace around the current folder.
+    workspace: another one, or a folder inside it. firmware: `native`, `arm` or the path of one.
+
+    `launch` takes and returns numpy arrays, of the shapes and types that `networks` lists; a dynamic net
+    takes smaller shapes too.
+    Errors: ModelError for a file that cannot be read, is damaged or was made for other layers than the
+    firmware's; UsageError where device and firmware are given; MissingError without a firmware.
+    """
+    if device is not None:
+        if workspace is not None or firmware is not None:
+            raise UsageError(
+                "load_bmodel: the device given has its firmware", hint="leave firmware and workspace out"
+            )
+        runtime = BModelRuntime(device)
+    else:
+        from user_layers.toolkit import Toolkit
+
+        toolkit = Toolkit(workspace, firmware=None if firmware is None else str(firmware))
+        runtime = BModelRuntime(cast("DeviceApi", toolkit.device), toolkit.close)
+    try:
+        runtime.load(source)
+    except BaseException:
+        runtime.close()
+        raise
+    return runtime

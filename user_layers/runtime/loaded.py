@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from firmware_sim.shown import brief
 from user_layers.bmodel.manifest import ProgramUse
 from user_layers.bmodel.model import SUBNET_CPU, Net, Stage, SubNet, Tensor
 from user_layers.runtime.device_api import Array, DeviceApi
@@ -28,6 +29,8 @@ class Ran:
     get_s: float
     subnets_s: tuple[float, ...]
     host_s: float
+
+    __repr__ = brief
 
 
 class LoadedStage:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from firmware_sim import shown
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.wire import DType
 from user_layers.bmodel.model import Net, Stage, Tensor, dtype_name
@@ -47,6 +48,19 @@ class NetworkInfo:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     stages: tuple[StageInfo, ...]
+
+    def __repr__(self) -> str:
+        mode = shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
+        stages = f", {len(self.stages)} stages" if len(self.stages) > 1 else ""
+        edges = (
+            shown.edges(_texts(self.inputs, stage.input_shapes), _texts(self.outputs, stage.output_shapes))
+            for stage in self.stages
+        )
+        return f"<NetworkInfo {self.name!r}, {mode}{stages}: {shown.listed(edges, ' | ')}>"
+
+
+def _texts(tensors: Sequence[TensorInfo], shapes: Sequence[tuple[int, ...]]) -> Iterator[str]:
+    return (shown.tensor(t.name, s, t.dtype.numpy_name) for t, s in zip(tensors, shapes, strict=True))
 
 
 def network_info(net: Net) -> NetworkInfo:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim import shown
+from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device import WATCHDOG, Device
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware import Kind
@@ -29,7 +31,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Result:
+class KernelResult:
     """outputs by the name of the address member; cycles: modelled time of the engines at 550 MHz;
     instructions: what the controller ran (0: a native firmware, where nobody counts)."""
 
@@ -37,30 +39,39 @@ class Result:
     cycles: float
     instructions: int
 
+    def __repr__(self) -> str:
+        arrays = (f"{name} {shown.array(array)}" for name, array in self.outputs.items())
+        micros = self.cycles / CLOCK_HZ * 1e6
+        return f"<KernelResult {shown.listed(arrays)}; {self.cycles:.0f} cycles, {micros:.1f} us at 550 MHz>"
+
 
 def run_kernel(
-    source: Path | Sequence[Path],
+    source: str | Path | Sequence[str | Path],
     name: str,
     inputs: Mapping[str, Array] | None = None,
     outputs: Mapping[str, Output] | None = None,
     arguments: Mapping[str, Any] | None = None,
     *,
     struct: str | None = None,
-    includes: Sequence[Path] = (),
+    includes: Sequence[str | Path] = (),
     report: Reporter | None = None,
     kind: Kind = "native",
     watchdog: float = WATCHDOG,
     sanitize: bool = False,
-) -> Result:
+) -> KernelResult:
     """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
 
+    source: a C file, or several, with headers beside them or in the folders `includes`; `name` is registered
+    there with OKKERNEL_FUNC_REGISTER.
     inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
-    the arrays; arguments name the other members. An array that is input and output is named in both. kind:
-    arm runs the images for the chip's controller. watchdog: seconds without progress after which a kernel is
-    stopped. sanitize: with checks of the C, see docs/free-kernels.md.
+    the arrays; arguments name the other members. An array that is input and output is named in both. struct:
+    the struct's name, where there are several.
+    kind: arm runs the images for the chip's controller. watchdog: seconds without progress after which a
+    kernel is stopped. sanitize: with checks of the C, see docs/free-kernels.md. report: gets what the build
+    says, by default stderr.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
-    sources = [source] if isinstance(source, Path) else list(source)
+    sources = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
     image = kernel_firmware(sources, includes, report, kind="native", sanitize=sanitize)
     some = bool(given or wanted or values)
@@ -98,4 +109,4 @@ def run_kernel(
         asked = device.instructions
         device.launch(name, packed)
         found = {m: device.read_array(places[m], o.shape, o.dtype).copy() for m, o in wanted.items()}
-        return Result(found, device.cycles, device.instructions - asked)
+        return KernelResult(found, device.cycles, device.instructions - asked)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 
 from firmware_sim.isa.instruction import Engine
+from firmware_sim.shown import count, listed
 from user_layers.compiler.report.trace import Role
 
 
@@ -151,6 +152,9 @@ class GroupReport:
     stays: tuple[Stay, ...]
     bars: tuple[Bar, ...]
 
+    def __repr__(self) -> str:
+        return f"<GroupReport {self.index}: {listed(self.nodes)}; {count(self.pieces, 'piece')}>"
+
     @property
     def pieces(self) -> int:
         n, h, w = self.slices
@@ -172,6 +176,10 @@ class PartReport:
     work: Work | None
     arena_bytes: int
 
+    def __repr__(self) -> str:
+        layers, groups = count(len(self.nodes), "layer"), count(len(self.groups), "group")
+        return f"<PartReport {self.index}, {self.kind}: {layers}, {groups}>"
+
 
 @dataclass(frozen=True)
 class StageReport:
@@ -185,6 +193,11 @@ class StageReport:
     constants_bytes: int
     context_bytes: int
     parts: tuple[PartReport, ...]
+
+    def __repr__(self) -> str:
+        from user_layers.compiler.report.text import summary
+
+        return f"<StageReport, {'dynamic' if self.dynamic else 'static'}: {summary(self)}>"
 
     @property
     def nodes(self) -> tuple[NodeReport, ...]:

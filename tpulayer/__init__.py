@@ -1,0 +1,141 @@
+"""tpulayer: custom layers for the BM1684 in C; compile, emulate and check them without the chip.
+
+Graphs: `Graph` builds a net of layers, compiles and runs it; `compile_onnx` compiles an ONNX model into a
+folder; `compile_stages` puts several sets of input shapes into one net. All give a `CompiledNet`.
+Running: `load_bmodel` loads what was compiled and runs it with numpy arrays (`BModelRuntime`); `run_kernel`
+builds a free kernel from C files and runs it; `Device` is the emulated chip itself.
+Around them: `Workspace` is a folder with layers, `Toolkit` what graphs need of one; `firmware_image` and
+`kernel_firmware` give what a device is to boot.
+Errors: each is a `TpulayerError`, whose `message` says what is wrong and where, and `hint` what to do.
+
+A name is loaded when it is first used: importing the package loads nothing else.
+"""
+
+from user_layers import __version__ as __version__
+
+TYPE_CHECKING = False  # known to type checkers by its name; importing typing would take longer than all else
+
+if TYPE_CHECKING:
+    from firmware_sim.device import Device, FirmwareError
+    from firmware_sim.errors import (
+        BuildError,
+        CompileError,
+        DeviceCrash,
+        DeviceError,
+        MissingError,
+        ModelError,
+        SourceError,
+        TpulayerError,
+        UsageError,
+    )
+    from firmware_sim.firmware import FirmwareImage
+    from firmware_sim.wire import DType, TType
+    from user_layers.build.firmware import firmware_image
+    from user_layers.build.kernel import kernel_firmware
+    from user_layers.compiler.result import CompiledNet
+    from user_layers.compiler.stages import compile_stages
+    from user_layers.graph.graph import (
+        BINARY_ADD,
+        BINARY_DIV,
+        BINARY_MAX,
+        BINARY_MIN,
+        BINARY_MUL,
+        BINARY_SUB,
+        Graph,
+    )
+    from user_layers.onnx.compile import compile_onnx
+    from user_layers.onnx.custom import MappedNode
+    from user_layers.runtime.bmruntime import BModelRuntime, load_bmodel
+    from user_layers.runtime.network import NetworkInfo
+    from user_layers.runtime.run_kernel import KernelResult, Output, run_kernel
+    from user_layers.toolkit import Toolkit
+    from user_layers.workspace import Workspace
+
+__all__ = [
+    "BINARY_ADD",
+    "BINARY_DIV",
+    "BINARY_MAX",
+    "BINARY_MIN",
+    "BINARY_MUL",
+    "BINARY_SUB",
+    "BModelRuntime",
+    "BuildError",
+    "CompileError",
+    "CompiledNet",
+    "DType",
+    "Device",
+    "DeviceCrash",
+    "DeviceError",
+    "FirmwareError",
+    "FirmwareImage",
+    "Graph",
+    "KernelResult",
+    "MappedNode",
+    "MissingError",
+    "ModelError",
+    "NetworkInfo",
+    "Output",
+    "SourceError",
+    "TType",
+    "Toolkit",
+    "TpulayerError",
+    "UsageError",
+    "Workspace",
+    "compile_onnx",
+    "compile_stages",
+    "firmware_image",
+    "kernel_firmware",
+    "load_bmodel",
+    "run_kernel",
+]
+
+if not TYPE_CHECKING:  # a checker would take any name for one of ours
+    _MODULES = {
+        "firmware_sim.device": ("Device", "FirmwareError"),
+        "firmware_sim.errors": (
+            "BuildError",
+            "CompileError",
+            "DeviceCrash",
+            "DeviceError",
+            "MissingError",
+            "ModelError",
+            "SourceError",
+            "TpulayerError",
+            "UsageError",
+        ),
+        "firmware_sim.firmware": ("FirmwareImage",),
+        "firmware_sim.wire": ("DType", "TType"),
+        "user_layers.build.firmware": ("firmware_image",),
+        "user_layers.build.kernel": ("kernel_firmware",),
+        "user_layers.compiler.result": ("CompiledNet",),
+        "user_layers.compiler.stages": ("compile_stages",),
+        "user_layers.graph.graph": (
+            "BINARY_ADD",
+            "BINARY_DIV",
+            "BINARY_MAX",
+            "BINARY_MIN",
+            "BINARY_MUL",
+            "BINARY_SUB",
+            "Graph",
+        ),
+        "user_layers.onnx.compile": ("compile_onnx",),
+        "user_layers.onnx.custom": ("MappedNode",),
+        "user_layers.runtime.bmruntime": ("BModelRuntime", "load_bmodel"),
+        "user_layers.runtime.network": ("NetworkInfo",),
+        "user_layers.runtime.run_kernel": ("KernelResult", "Output", "run_kernel"),
+        "user_layers.toolkit": ("Toolkit",),
+        "user_layers.workspace": ("Workspace",),
+    }
+    _MODULE = {name: module for module, names in _MODULES.items() for name in names}
+
+    def __getattr__(name):
+        module = _MODULE.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(module), name)
+        return value
+
+    def __dir__():
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

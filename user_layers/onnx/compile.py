@@ -1,0 +1,230 @@
+"""`compile_onnx`: a model into a folder with a bmodel, compared with onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.shown import count
+from user_layers.graph.nodes import CALLER
+from user_layers.onnx.build import Built, build
+from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
+from user_layers.onnx.custom import MapFunction
+from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
+from user_layers.onnx.fold import is_random
+from user_layers.onnx.load import Source, from_proto, read_proto
+from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
+from user_layers.onnx.types import from_net, to_net
+
+if TYPE_CHECKING:
+    import onnx
+
+    from user_layers.compiler import CompiledNet, References
+    from user_layers.toolkit import Toolkit
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def compile_onnx(
+    model: str | Path | onnx.ModelProto,
+    directory: str | Path,
+    *,
+    dynamic: bool = False,
+    shapes: Shapes | None = None,
+    stages: Sequence[Shapes] = (),
+    opt: int = 2,
+    custom: Mapping[str, str | MapFunction] | None = None,
+    cpu: bool = True,
+    check: bool = True,
+    report: bool = False,
+    name: str | None = None,
+    toolkit: Toolkit | None = None,
+    log: Callable[[str], None] | None = None,
+) -> CompiledNet:
+    """Compile an ONNX model into a folder: compilation.bmodel and its reference data; returns the net.
+
+    model: a file, or an onnx.ModelProto in memory, which is not changed.
+    directory: made if it is not there. Nothing is written when an error is raised.
+    dynamic: the net takes any input shapes up to those compiled; otherwise exactly those.
+    shapes: of inputs, {"x": (1, 3, 224, 224)}: needed where the model leaves extents free.
+    stages: further sets of such shapes, each for a stage of its own; what one leaves out is as in `shapes`.
+    opt: 0 runs every layer by itself in DDR, 1 keeps as many layers as fit together in local memory, 2
+    chooses what is kept there by modelled cycles.
+    custom: what nodes become, by their names or operations: a layer ("TPU_CROP"), "FILE.py:FUNCTION", or a
+    function of a Graph and a MappedNode.
+    cpu: what no layer computes runs on onnxruntime; otherwise it is a CompileError.
+    check: run the net on random inputs and compare it with onnxruntime; an output that differs by more than
+    1e-4 of its largest value is a CompileError. (Not done for models with layers of the user's.)
+    report: also write what became of every layer: report.txt, report.json, local_memory.svg.
+    name: of the net; by default the file's, or that of the ModelProto's graph.
+    toolkit: where the layers come from, by default the workspace around the current folder; one given stays
+    open. log: gets each line that `tpulayer compile` prints.
+    Errors: ModelError for what is no valid model, CompileError naming the nodes that cannot be had,
+    UsageError for shapes or names that do not fit, DeviceError when a layer's function fails, MissingError
+    without the extra `onnx`.
+    """
+    made = compile_model(
+        model,
+        dynamic=dynamic,
+        shapes=shapes,
+        stages=stages,
+        opt=opt,
+        custom=custom,
+        cpu=cpu,
+        check=check,
+        report=report,
+        name=name,
+        toolkit=toolkit,
+    )
+    if made.different:
+        raise CompileError(
+            f"{made.place}: {'; '.join(made.different)}", hint="check=False writes the net all the same"
+        )
+    made.write(Path(directory), log or (lambda _: None))
+    return made.net
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A net, its reference data stage by stage, and what to tell about it. summary: how many layers it has,
+    lines: the rest; different: those of the lines that name an output which is not onnxruntime's."""
+
+    place: str
+    net: CompiledNet
+    references: Sequence[References]
+    summary: str
+    lines: Sequence[str]
+    different: Sequence[str]
+
+    def write(self, directory: Path, say: Callable[[str], None]) -> None:
+        """Write the folder, then say what was made. Errors: UsageError."""
+        from user_layers.compiler import write_directory
+        from user_layers.compiler.output import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
+
+        write_directory(directory, [self.net], self.references)
+        say(f"{self.place} -> {directory / BMODEL}: {self.summary}")
+        if self.net.report:
+            say(f"report: {directory / REPORT_TEXT}, {REPORT_JSON}, {REPORT_PICTURE}")
+        for line in self.lines:
+            say(line)
+
+
+def compile_model(
+    model: str | Path | onnx.ModelProto,
+    *,
+    dynamic: bool,
+    shapes: Shapes | None,
+    stages: Sequence[Shapes],
+    opt: int,
+    custom: Mapping[str, str | MapFunction] | None,
+    cpu: bool,
+    check: bool,
+    report: bool,
+    name: str | None,
+    toolkit: Toolkit | None,
+) -> CompiledModel:
+    """Compile and compare; see `compile_onnx`, which also says what the arguments are.
+
+    The net runs once for each stage: what it gives is compared, and is the reference data.
+    """
+    from user_layers.compiler import References, combine_stages
+    from user_layers.compiler.report.text import summary
+
+    proto, source = read_proto(model), Source.of(model)
+    sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
+    models = [from_proto(proto, given, source.place) for given in sets]
+    if not dynamic:
+        proto = None  # with its constants
+    nets: list[CompiledNet] = []
+    data: list[References] = []
+    head: list[str] = []
+    lines: list[str] = []
+    notes: list[str] = []
+    different: list[str] = []
+    layers, shared = "", toolkit
+    caller = CALLER.set(source.short)  # what messages call the place where a layer was added
+    try:
+        for number, one in enumerate(models):
+            built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
+            shared = built.graph.toolkit
+            net = built.graph.compile(dynamic, opt=opt, report=report)
+            if dynamic:
+                fixed = fixed_extents_of(built, one, lambda given: from_proto(proto, given), custom, cpu)
+                net = restricted(net, fixed)
+                notes += _fixed_lines(fixed)
+            nets.append(net)
+            inputs, fed, got = _run(one, built)
+            data.append(
+                References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
+            )
+            if number == 0:
+                layers = _summary(built)
+                head += [f"on the CPU: {line}" for line in built.on_cpu]
+            which = f"stage {number}: " if len(models) > 1 else ""
+            lines += [f"{which}{summary(stage)}" for stage in nets[-1].report]
+            if check:
+                original = source.path if source.path is not None and not sets[number] else one
+                found, wrong = _compared(one, bool(custom), original, inputs, got)
+                lines += [f"{which}{line}" for line in found]
+                different += [f"{which}{line}" for line in wrong]
+    finally:
+        CALLER.reset(caller)
+        if toolkit is None and shared is not None:
+            shared.close()
+    told = (*head, *lines, *dict.fromkeys(notes))
+    return CompiledModel(source.place, combine_stages(nets), data, layers, told, different)
+
+
+def _fixed_lines(fixed: Fixed) -> list[str]:
+    kinds = (("first extent", fixed.n), ("height and width", fixed.h_w))
+    return [f"inputs need the compiled {what}: layer {name} depends on it" for what, name in kinds if name]
+
+
+def _run(model: Model, built: Built) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
+    """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
+    with the whole numbers (it divides by them, or they are indices), others are tried."""
+    refused: DeviceError | None = None
+    for whole in (None, 1, 0):
+        inputs = random_inputs(model, whole=whole)
+        fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
+        try:
+            return inputs, fed, built.graph.run(fed)
+        except DeviceError as error:
+            refused = refused or error
+            if all(value.dtype is not None and value.dtype.kind == "f" for value in model.inputs):
+                break
+    assert refused is not None
+    raise refused
+
+
+def _summary(built: Built) -> str:
+    parts = [part for part in built.parts if part.on_cpu]
+    layers = len(built.graph.nodes) - len(parts)
+    rest = f", {count(len(built.on_cpu), 'node')} on the CPU in {count(len(parts), 'part')}" if parts else ""
+    return f"{count(layers, 'layer')}{rest}"
+
+
+def _compared(
+    model: Model, mapped: bool, original: Path | Model, inputs: Mapping[str, Array], got: Sequence[Array]
+) -> tuple[list[str], list[str]]:
+    """A line about each output, and those of them that tell of a difference from onnxruntime. mapped: nodes
+    became layers of the user's; original: what onnxruntime runs, the model where its inputs have other shapes
+    than the file says, which onnxruntime would refuse."""
+    if mapped or any(node.domain == CUSTOM_DOMAIN for node in model.nodes):
+        return ["not compared: onnxruntime does not know the model's own layers"], []
+    if any(is_random(node) for node in model.nodes):
+        return ["not compared: the model makes random numbers"], []
+    want = reference(original, inputs)
+    mine = [from_net(array, value) for array, value in zip(got, model.outputs, strict=True)]
+    lines, different = [], []
+    for found in compare([value.name for value in model.outputs], mine, want):
+        wrong = found.relative > TOLERANCE
+        verdict = "DIFFERS from" if wrong else "equals"
+        lines.append(
+            f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
+        )
+        different += lines[-1:] if wrong else []
+    return lines, different
