@@ -39,14 +39,14 @@ class Result:
 
 
 def run_kernel(
-    source: Path | Sequence[Path],
+    source: str | Path | Sequence[str | Path],
     name: str,
     inputs: Mapping[str, Array] | None = None,
     outputs: Mapping[str, Output] | None = None,
     arguments: Mapping[str, Any] | None = None,
     *,
     struct: str | None = None,
-    includes: Sequence[Path] = (),
+    includes: Sequence[str | Path] = (),
     report: Reporter | None = None,
     kind: Kind = "native",
     watchdog: float = WATCHDOG,
@@ -60,9 +60,10 @@ def run_kernel(
     stopped. sanitize: with checks of the C, see docs/free-kernels.md.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
-    sources = [source] if isinstance(source, Path) else list(source)
+    sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
+    folders = [Path(p) for p in includes]
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
-    image = kernel_firmware(sources, includes, report, kind="native", sanitize=sanitize)
+    image = kernel_firmware(sources, folders, report, kind="native", sanitize=sanitize)
     some = bool(given or wanted or values)
     layout = find_arguments(image, name, sources, struct, guess=some)
     if layout is None and some:
@@ -76,7 +77,7 @@ def run_kernel(
         if layout.member(member).size != 8:
             raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
     if kind == "arm":
-        image = kernel_firmware(sources, includes, report, kind="arm", sanitize=sanitize)
+        image = kernel_firmware(sources, folders, report, kind="arm", sanitize=sanitize)
     with Device(image, watchdog=watchdog) as device:
         if name not in device.query().kernels:
             raise UsageError(
