@@ -57,6 +57,24 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
         yield opened
 
 
+@pytest.fixture(scope="session")
+def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built workspace with the demo layers."""
+    from tests.workspaces import make_workspace
+    from user_layers.build.targets import build_layers
+
+    ws = make_workspace(tmp_path_factory.mktemp("demo"), ("crop", "double"))
+    build_layers(ws)
+    return ws.root
+
+
+@pytest.fixture(autouse=True)
+def _demo_layers_are_built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo layers' own tests (with golden and CASES) find a build of what the sources are now."""
+    if hasattr(request.module, "golden") and hasattr(request.module, "CASES"):
+        monkeypatch.setenv("TPULAYER_WORKSPACE", str(request.getfixturevalue("demo_workspace")))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_recorded_firmware(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What the tester's own load_firmware recorded is not what the tests run."""

@@ -246,6 +246,17 @@ def test_options_that_do_not_go_together(tool: Tool, options: dict[str, Any], me
     assert tool.devids == []
 
 
+def test_a_folder_is_no_bmodel_and_a_file_no_context(tool: Tool, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder") as caught:
+        tool(BmrtTestOptions(bmodel=tmp_path))
+    assert f"--context_dir {tmp_path} " in caught.value.hint
+    (tmp_path / "a.bmodel").touch()
+    with pytest.raises(UsageError, match="is a file") as caught:
+        tool(BmrtTestOptions(context_dir=tmp_path / "a.bmodel"))
+    assert f"--bmodel {tmp_path / 'a.bmodel'} " in caught.value.hint
+    assert tool.devids == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -344,6 +344,16 @@ def test_the_images_are_the_same_for_card_and_chip(ws: Workspace, arch: str) -> 
     assert config["firmware_arch"] == arch
 
 
+def test_a_configuration_added_in_the_root_counts(ws: Workspace) -> None:
+    (ws.root / "Makefile.config").write_text("FIRMWARE_ARCH ?= soc\n")
+    build(ws)
+    config = json.loads((ws.generated_dir / "build_config.json").read_text())
+    assert config["firmware_arch"] == "soc"
+    edit(ws.root / "Makefile.config", "soc", "pcie")
+    build(ws)
+    assert '"pcie"' in (ws.generated_dir / "build_config.json").read_text()
+
+
 def test_the_plugin_for_another_machine(ws: Workspace) -> None:
     other, number = ("aarch64", 183) if os.uname().machine == "x86_64" else ("x86", 62)
     ws.config_file.write_text(f"HOST_ARCH = {other}\n")

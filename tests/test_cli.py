@@ -19,9 +19,9 @@ import pytest
 from tests.workspaces import ROOT, environment, make_workspace, tpulayer
 from user_layers import __version__
 from user_layers.cli import main
-from user_layers.cli.commands import COMMANDS
-from user_layers.cli.completing import COMMANDS_WITH_TOOL, candidates
-from user_layers.scaffold import TOOLS, tool_scripts
+from user_layers.cli.commands import COMMANDS, TOOLS
+from user_layers.cli.completing import candidates, script
+from user_layers.cli.spelling import runnable
 
 START_LIMIT = 0.15  # seconds, for --help
 MAIN = [sys.executable, "-m", "user_layers.cli.main"]
@@ -222,7 +222,10 @@ def test_init_add_and_list(tmp_path: Path) -> None:
     assert "next: cd w && source envsetup.sh" in tpulayer("init", "w", "--demo", cwd=tmp_path).stdout
     ws = tmp_path / "w"
     assert "kept envsetup.sh" in tpulayer("init", cwd=ws).stdout
-    assert "next: build_layers" in tpulayer("add-layer", "scale", "1", cwd=ws).stdout
+    assert (
+        "next: tpulayer build_layers && tpulayer test scale\n"
+        in tpulayer("add-layer", "scale", "1", cwd=ws).stdout
+    )
     before = {path: path.read_bytes() for path in ws.rglob("*") if path.is_file()}
     assert "--force" in tpulayer("add_layer", "scale", cwd=ws, code=2).stderr
     assert {path: path.read_bytes() for path in ws.rglob("*") if path.is_file()} == before
@@ -235,7 +238,8 @@ def test_init_add_and_list(tmp_path: Path) -> None:
     assert layers["scale"]["local"] is None
     text = tpulayer("list_layers", cwd=ws).stdout
     assert "scale  TPU_SCALE = " in text
-    assert "  files device/bm_device_scale.c, host/bm_host_scale.h" in text
+    assert "  files device/bm_device_scale.c, host/bm_host_scale.h, tests/test_scale.py\n" in text
+    assert layers["double"]["files"][-1] == "tests/test_double.py"
 
 
 def test_list_layers_shows_what_is_wrong(tmp_path: Path) -> None:
@@ -272,7 +276,9 @@ def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
 def test_doctor_tells_a_workspace_that_is_not_built(tmp_path: Path) -> None:
     make_workspace(tmp_path)
     text = tpulayer("doctor", cwd=tmp_path).stdout
-    assert re.search(r"^note +firmware .*is not built\n.*hint: run `build_layers`", text, re.MULTILINE)
+    assert re.search(
+        r"^note +firmware .*is not built\n.*hint: run `tpulayer build_layers`", text, re.MULTILINE
+    )
 
 
 def test_set_bmkernel_path(tmp_path: Path) -> None:
@@ -329,6 +335,8 @@ def test_the_launcher_runs_the_demo_of_its_workspace(tmp_path: Path) -> None:
         (["tpulayer", "build_"], ["build_layers", "build_bmkernel"]),
         (["tpulayer", ""], [*COMMANDS, "--help", "--version"]),
         (["tpulayer", "test_tpu_layer", ""], ["0", "1"]),
+        (["tpulayer", "isa", "e"], ["encode"]),
+        (["isa", "encode", "l"], []),
         (["/some/tool/add_layer", "x", ""], ["0", "1"]),
         (["build_layers", "--"], ["--dry-run", "--help", "--json", "--sanitize"]),
         (["bmrt_test", "--context_dir", ""], []),
@@ -345,11 +353,59 @@ def test_completion_knows_the_layers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     make_workspace(tmp_path, layers=("crop", "double"))
     monkeypatch.chdir(tmp_path)
     assert candidates(["tpulayer", "del_layer", "d"]) == ["double"]
+    assert (
+        candidates(["tpulayer", "test", "crop", ""]) == candidates(["test_layers", ""]) == ["crop", "double"]
+    )
     monkeypatch.chdir("/")
     assert candidates(["tpulayer", "del_layer", "d"]) == []
 
 
-def test_the_repositorys_tools_are_those_of_a_new_workspace() -> None:
-    assert {path.name: path.read_text() for path in (ROOT / "tool").iterdir()} == tool_scripts()
+def test_the_page_lists_every_command() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    table = page[page.index("| command |") : page.index("\n\n", page.index("| command |"))]
+    rows = [row.split(" | ")[0] for row in table.splitlines()[2:]]
+    named = {name for row in rows for name in re.findall(r"`(\w+)", row)}
+    assert named == set(COMMANDS)
+
+
+def test_every_command_has_a_bare_name_that_a_shell_can_run() -> None:
+    assert set(TOOLS) == {*COMMANDS, "test_layers"} - {"test"}
+    assert {path.name for path in (ROOT / "tool").iterdir()} == set(TOOLS)
     assert all(os.access(path, os.X_OK) for path in (ROOT / "tool").iterdir())
-    assert set(COMMANDS_WITH_TOOL) == set(TOOLS)
+    shown = subprocess.run(
+        ["bash", "-c", f"type -t {' '.join(TOOLS)} || true"],
+        env=environment(PATH=f"{ROOT / 'tool'}:{os.environ['PATH']}"),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert shown.stdout.split() == ["file"] * len(TOOLS)  # no builtin, keyword or function
+    for shell in ("bash", "zsh"):
+        assert set(TOOLS) <= set(script(shell).split())
+
+
+def test_advice_is_spelled_as_this_shell_can_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    advice = {
+        "run build_layers": "run tpulayer build_layers",
+        "`tpulayer build_layers` makes it": "`tpulayer build_layers` makes it",
+        "load_firmware A B, or test_layers x.": "tpulayer load_firmware A B, or tpulayer test x.",
+        "cd w && source envsetup.sh && build_layers": "cd w && source envsetup.sh && build_layers",
+    }
+    for text in (
+        "see test_layers.py, install/test/test_tpu_layer",
+        "compile it",
+        "run_kernel(x), build_layers_x",
+    ):
+        advice[text] = text
+    for path, bare in ((os.environ["PATH"], False), (f"{ROOT / 'tool'}:{os.environ['PATH']}", True)):
+        monkeypatch.setenv("PATH", path)
+        assert [runnable(text) for text in advice] == [*(advice if bare else advice.values())]
+
+
+def test_a_hint_names_what_can_be_run(tmp_path: Path) -> None:
+    ws = make_workspace(tmp_path)
+    hint = tpulayer("host_flags", cwd=ws.root, code=3).stderr
+    assert "hint: run `tpulayer build_layers`" in hint
+    env = environment(PATH=f"{ROOT / 'tool'}:{os.environ['PATH']}")
+    assert "hint: run `build_layers`" in tpulayer("host_flags", cwd=ws.root, env=env, code=3).stderr

@@ -412,6 +412,12 @@ def test_bad_options(tmp_path: Path) -> None:
         g.compile(ref_inputs={"x": np.zeros((1, 3, 8, 8), np.float32)})
     with pytest.raises(UsageError, match="not compiled"):
         graph(local_layer()).run({})
+    g.compile()
+    x = np.zeros((1, 3, 8, 8), np.float32)
+    for wrong, words in ((x, "given is an array"), ([x], "given is list")):
+        with pytest.raises(UsageError, match=rf"test_compiler\.py:\d+: run\(\) takes .*{words}") as e:
+            g.run(wrong)  # type: ignore[arg-type]
+        assert e.value.hint == "run({'x': array})"
     directory = tmp_path / "out"
     x, y = (np.zeros((1, 3, 8, 8), np.float32) for _ in "xy")
     for refs, words in (

@@ -55,7 +55,8 @@ def test_what_the_wheel_carries(wheel: Path) -> None:
         missing = {f"{place}/{path.relative_to(folder)}" for path in files} - held
         assert not missing
     for layer in ("crop", "double"):
-        for name in (f"device/bm_device_{layer}.c", f"host/bm_host_{layer}.h", f"host/bm_host_{layer}.cpp"):
+        host = (f"host/bm_host_{layer}.h", f"host/bm_host_{layer}.cpp")
+        for name in (f"device/bm_device_{layer}.c", *host, f"tests/test_{layer}.py"):
             assert f"user_layers/_demo/{name}" in held
     assert "user_layers/_demo/test/test_tpu_layer_cpp.cpp" in held
     assert {"tpulayer/__init__.py", "tpulayer/__main__.py"} <= held
@@ -160,11 +161,13 @@ def test_a_workspace_with_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
     run("add_layer", "crop", "1", cwd=ws)
     assert "installed install/firmware/firmware.so" in run("build_layers", cwd=ws)
     assert "crop  TPU_CROP = 0" in run("list_layers", cwd=ws)
+    assert "are equal to golden" in run("test", "crop", cwd=ws)
     run("init", "demo", "--demo", cwd=tmp_path)
     run("build_layers", cwd=tmp_path / "demo")
     shown = run("test_tpu_layer", "1", cwd=tmp_path / "demo")
     assert "equals numpy bit for bit" in shown
     assert "DIFFERS" not in shown
+    assert "are equal to golden" in run("test", "double", cwd=tmp_path / "demo")
     assert (ws / "device" / "bm_device_crop.c").read_text() != (
         tmp_path / "demo" / "device" / "bm_device_crop.c"
     ).read_text()

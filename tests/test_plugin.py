@@ -497,3 +497,20 @@ def test_the_variable(
         monkeypatch.setenv(PLUGIN_PATH_VARIABLE, value)
         with pytest.raises(MissingError, match=message):
             find_plugins(workspace)
+
+
+@pytest.mark.parametrize("name", ["libbmplugin_tpu_layer.so", "libbmplugin_layer.so"])
+def test_the_vendors_other_names(
+    workspace: Workspace, library: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PLUGIN_PATH_VARIABLE, str(tmp_path / name))
+    with pytest.raises(MissingError, match=f"{name}, which does not exist"):
+        find_plugins(workspace)
+    built = Path(shutil.copy(library, tmp_path / "libbmplugin_tpulayer.so"))
+    assert find_plugins(workspace) == [built]
+    own = tmp_path / name
+    own.write_bytes(library.read_bytes() + b"another one")
+    assert find_plugins(workspace) == [own]  # a file of that name is the one that is meant
+    monkeypatch.setenv(PLUGIN_PATH_VARIABLE, str(tmp_path / "libbmplugin_tpu.so"))
+    with pytest.raises(MissingError, match="which does not exist"):
+        find_plugins(workspace)

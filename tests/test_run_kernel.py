@@ -53,6 +53,13 @@ def test_arrays_in_and_out(source: Path) -> None:
     assert result.cycles > 0
 
 
+def test_paths_may_be_texts(source: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no file .*nope\.c"):
+        run_kernel("nope.c", "axpy")
+    run_kernel(str(source), "nothing", includes=[str(source.parent)])
+    run_kernel([str(source)], "nothing")
+
+
 OTHER_STRUCTS = """
 #include "okk.h"
 #include "shared.h"

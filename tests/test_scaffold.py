@@ -11,8 +11,17 @@ import pytest
 
 from firmware_sim.errors import MissingError, UsageError
 from tests.layer_sources import compile_text
+from user_layers.cli.commands import TOOLS
 from user_layers.codegen import generate
-from user_layers.scaffold import TOOLS, add_layer, del_layer, init, layer_files, list_layers, tool_scripts
+from user_layers.scaffold import (
+    add_layer,
+    del_layer,
+    environment_scripts,
+    init,
+    layer_files,
+    list_layers,
+    tool_scripts,
+)
 from user_layers.scaffold import workspace as scaffold_workspace
 from user_layers.scan import scan_layers
 from user_layers.workspace import Workspace, sdk_dir
@@ -36,8 +45,9 @@ def tree(root: Path) -> dict[str, bytes]:
 def test_the_files_of_a_layer(ws: Path) -> None:
     made = add_layer(ws, "scale", True)
     names = [str(p.relative_to(ws)) for p in made.files]
-    assert names == ["device/bm_device_scale.c", "host/bm_host_scale.h", "host/bm_host_scale.cpp"]
-    assert made.next_command == "build_layers"
+    host = ["host/bm_host_scale.h", "host/bm_host_scale.cpp"]
+    assert names == ["device/bm_device_scale.c", *host, "tests/test_scale.py"]
+    assert made.next_command == "build_layers && test_layers scale"
     (layer,) = list_layers(ws).layers
     assert layer.op == "TPU_SCALE" and layer.param.c_type == "tpu_scale_param_t"
     assert layer.local_fn is not None
@@ -69,10 +79,11 @@ def test_fresh_layers_compile_without_warnings(ws: Path, name: str, has_local: b
         compile_text("c++", [*common, "-std=c++17", str(cpp)])
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
 def test_existing_files_are_never_overwritten_silently(ws: Path, kept: int) -> None:
     made = add_layer(ws, "scale", dry_run=True)
     path = made.files[kept]
+    path.parent.mkdir(exist_ok=True)
     path.write_text("mine")
     before = tree(ws)
     with pytest.raises(UsageError) as e:
@@ -85,7 +96,7 @@ def test_existing_files_are_never_overwritten_silently(ws: Path, kept: int) -> N
 
 def test_a_dry_run_writes_nothing(ws: Path) -> None:
     before = tree(ws)
-    assert len(add_layer(ws, "scale", dry_run=True).files) == 3
+    assert len(add_layer(ws, "scale", dry_run=True).files) == 4
     assert tree(ws) == before
 
 
@@ -136,9 +147,13 @@ def test_del_layer_asks_for_each_file(ws: Path) -> None:
 
     assert del_layer(ws, "scale", confirm=confirm) == [made.files[2]]
     assert asked == list(made.files)
-    assert layer_files(ws, "scale") == list(made.files[:2])
-    assert del_layer(ws, "scale", dry_run=True) == list(made.files[:2])
-    assert del_layer(ws, "scale") == list(made.files[:2])
+    left = [*made.files[:2], made.files[3]]
+    assert layer_files(ws, "scale") == left
+    assert del_layer(ws, "scale", dry_run=True) == left
+    assert del_layer(ws, "scale", confirm=lambda path: path != made.files[3]) == left[:2]
+    assert layer_files(ws, "scale") == [made.files[3]]
+    assert del_layer(ws, "scale") == [made.files[3]]
+    (ws / "tests" / "test_scale.py").write_text("def test_nothing_of_a_layer() -> None: ...\n")
     with pytest.raises(UsageError, match="there is no layer scale; the workspace has none"):
         del_layer(ws, "scale")
     with pytest.raises(UsageError, match="is no layer's name"):
@@ -169,6 +184,7 @@ def test_a_new_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "envsetup.sh",
         "host",
         "include",
+        "scripts",
         "tool",
     }
     assert made.next_command == "cd ws && source envsetup.sh && add_layer crop 1"
@@ -191,6 +207,8 @@ def test_init_again_keeps_what_is_there_and_adds_the_demo(ws: Path) -> None:
         "bm_host_crop.h",
         "bm_host_double.cpp",
         "bm_host_double.h",
+        "test_crop.py",
+        "test_double.py",
         "test_tpu_layer_cpp.cpp",
     ]
     assert "test_tpu_layer 0" in demo.next_command
@@ -215,6 +233,15 @@ def test_init_dry_run_and_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_repositorys_tools_are_those_of_the_template() -> None:
     scripts = tool_scripts()
     assert {p.name: p.read_text() for p in (ROOT / "tool").iterdir()} == scripts
+    assert {p.name: p.read_text() for p in (ROOT / "scripts").iterdir()} == environment_scripts()
+
+
+def test_init_keeps_a_configuration_in_the_root(tmp_path: Path) -> None:
+    (tmp_path / "Makefile.config").write_text("FIRMWARE_ARCH ?= pcie\n")
+    made = init(tmp_path)
+    assert tmp_path.resolve() / "Makefile.config" in made.kept
+    assert not (tmp_path / "config" / "Makefile.config").exists()
+    assert Workspace.find(tmp_path / "device").config.firmware_arch == "pcie"
 
 
 def test_make_forwards(ws: Path, tmp_path: Path) -> None:
@@ -289,3 +316,58 @@ def test_envsetup_that_is_run_instead_of_sourced(ws: Path, tmp_path: Path) -> No
         timeout=60,
     )
     assert run.returncode == 2 and "source envsetup.sh" in run.stderr
+
+
+# ---- scripts/envsetup_*.sh ----
+
+
+def _sourced(ws: Path, shell: str, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    path = shutil.which(shell)
+    if path is None:
+        pytest.skip(f"{shell} is not installed")
+    names = ("LD_LIBRARY_PATH", "BMRUNTIME_FIRMWARE_PATH", "BMCOMPILER_PLUGIN_PATH")
+    env = {name: value for name, value in os.environ.items() if name not in names}
+    return subprocess.run(
+        [path, "-c", f"set -u; {script}"],
+        cwd=ws,
+        env={**env, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+_SHOW = (
+    'echo "${LD_LIBRARY_PATH-unset} ${BMRUNTIME_FIRMWARE_PATH-unset} ${BMCOMPILER_PLUGIN_PATH-unset}"; '
+    "set | grep ^_tpulayer"
+)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_scripts_of_the_environment(ws: Path, shell: str) -> None:
+    install = f"{ws.resolve()}/install"
+    for before, after, left in (
+        ({}, f"{install}/lib", ""),
+        ({"LD_LIBRARY_PATH": "/a:/b"}, f"{install}/lib:/a:/b", "/a:/b"),
+    ):
+        run = _sourced(
+            ws, shell, f". scripts/envsetup_cmodel.sh; . scripts/envsetup_cmodel.sh; {_SHOW}", **before
+        )
+        assert run.stdout == f"{after} {install}/firmware {install}/plugin\n", run.stderr
+        assert run.stderr.count("emulated chip") == 2 and len(run.stderr.splitlines()) == 4
+        card = (
+            f". scripts/envsetup_cmodel.sh; . scripts/envsetup_pcie.sh; . scripts/envsetup_pcie.sh; {_SHOW}"
+        )
+        run = _sourced(ws, shell, card, **before)
+        assert run.stdout == f"{left} unset {install}/plugin\n", run.stderr
+        assert run.stderr.count("a card needs the vendor's libbmlib.so") == 2
+    between = _sourced(
+        ws, shell, f". scripts/envsetup_pcie.sh; {_SHOW}", LD_LIBRARY_PATH=f"/a:{install}/lib:/b"
+    )
+    assert between.stdout.startswith("/a:/b unset ")
+
+
+@pytest.mark.parametrize("name", ["cmodel", "pcie"])
+def test_a_script_of_the_environment_that_is_run_instead_of_sourced(ws: Path, name: str) -> None:
+    run = _sourced(ws, "bash", f"bash scripts/envsetup_{name}.sh; echo $?")
+    assert run.stdout == "2\n" and "source it" in run.stderr

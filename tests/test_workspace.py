@@ -105,6 +105,34 @@ def test_a_bmkernel_path_that_is_none(tmp_path: Path) -> None:
         _ = make_workspace(tmp_path / "b", config="BMKERNEL_PATH = empty\n").bmkernel
 
 
+def test_a_configuration_in_the_root(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    (root / "device").mkdir(parents=True)
+    (root / "Makefile.config").write_text("FIRMWARE_ARCH ?= soc  # mine\n")
+    ws = Workspace.find(root / "device")
+    assert ws.root == root and ws.config == Config("x86", "soc", None)
+    assert ws.config_files == (ws.config_file,) == (root / "Makefile.config",)
+    assert ws.set_config(FIRMWARE_ARCH="pcie", BMKERNEL_PATH="../k")
+    assert ws.config_file.read_text() == "FIRMWARE_ARCH ?= pcie  # mine\nBMKERNEL_PATH = ../k\n"
+    (root / "device").rename(root / "src")  # another project's Makefile.config makes no workspace
+    with pytest.raises(UsageError, match="not in a workspace"):
+        Workspace.find(root)
+
+
+def test_two_configurations(tmp_path: Path) -> None:
+    ws = make_workspace(tmp_path, config="HOST_ARCH = x86\nBMKERNEL_PATH =\n")
+    other = tmp_path / "Makefile.config"
+    other.write_text("\nHOST_ARCH ?= x86\nFIRMWARE_ARCH ?= pcie\nBMKERNEL_PATH = ../k\n")
+    assert Workspace(tmp_path).config == Config("x86", "pcie", "../k")
+    assert ws.set_config(HOST_ARCH="aarch64", FIRMWARE_ARCH="soc")  # each where it stands
+    assert ws.config_file.read_text() == "HOST_ARCH = aarch64\nBMKERNEL_PATH =\n"
+    assert other.read_text() == "\nHOST_ARCH ?= aarch64\nFIRMWARE_ARCH ?= soc\nBMKERNEL_PATH = ../k\n"
+    other.write_text("\nHOST_ARCH = x86\n")
+    with pytest.raises(SourceError) as caught:
+        _ = Workspace(tmp_path).config
+    assert caught.value.message == (f"{other}:2: HOST_ARCH = x86, but {ws.config_file}:1 says aarch64")
+
+
 def test_files_are_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     assert write_if_changed(path, "a")

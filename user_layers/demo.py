@@ -105,6 +105,7 @@ def _run_compiled(
 
     from firmware_sim.device import Device
     from user_layers.runtime import BModelRuntime
+    from user_layers.testing.compare import difference
 
     rng = np.random.default_rng(4861)
     good = True
@@ -116,20 +117,13 @@ def _run_compiled(
             y = runtime.launch("tpulayer", {"x": x})[0].astype(np.float32, copy=False)
             counted = device.instructions - before
             want = expected(x)
-            same = y.shape == want.shape and bool(np.array_equal(y, want))
-            good &= same
-            verdict = "equals numpy bit for bit" if same else _difference(y, want)
+            if y.shape != want.shape:
+                verdict = f"WRONG SHAPE, numpy gives {list(want.shape)}"
+            elif found := difference(y, want):
+                verdict = str(found)
+            else:
+                verdict = "equals numpy bit for bit"
+            good &= verdict.startswith("equals")
             by = f"; the controller ran {counted} instructions" if counted else ""
             say(f"x {list(shape)} -> y {list(y.shape)}: {verdict}{by}")
     return good
-
-
-def _difference(got: NDArray[np.float32], want: NDArray[np.float32]) -> str:
-    import numpy as np
-
-    if got.shape != want.shape:
-        return f"WRONG SHAPE, numpy gives {list(want.shape)}"
-    wrong = np.argwhere(got != want)
-    first = tuple(int(i) for i in wrong[0])
-    where = f"first at {list(first)}: {got[first]!r}, numpy {want[first]!r}"
-    return f"DIFFERS in {len(wrong)} of {want.size}, {where}"

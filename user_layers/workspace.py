@@ -1,7 +1,8 @@
 """Where things are in a workspace, and its configuration.
 
-A workspace is the folder that holds config/Makefile.config, with the layers in device/ and host/.
-This repository is one; `tpulayer init` makes others.
+A workspace is the folder that holds config/Makefile.config, with the layers in device/ and host/. The
+configuration may also be a Makefile.config beside device/, or in both places. This repository is a workspace;
+`tpulayer init` makes others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from firmware_sim.errors import MissingError, SourceError, UsageError
 from user_layers.files import write_if_changed
 
 CONFIG_FILE = Path("config") / "Makefile.config"
+ROOT_CONFIG_FILE = Path("Makefile.config")  # where the vendor's workspaces have it
 WORKSPACE_VARIABLE = "TPULAYER_WORKSPACE"
 
 HOST_ARCHS = ("x86", "aarch64")
@@ -42,7 +44,7 @@ def sdk_dir() -> Path:
 
 @dataclass(frozen=True)
 class Config:
-    """What config/Makefile.config says.
+    """What the configuration says.
 
     host_arch: the machine that the plugin is built for; firmware_arch: where the firmware runs;
     bmkernel_path: a bmkernel project whose kernels the layers may call, relative to the workspace
@@ -63,7 +65,22 @@ def parse_config(text: str, path: Path) -> Config:
 
     Errors: SourceError with file and line for a line, key or value that means nothing, or a key given twice.
     """
-    values: dict[str, tuple[str, int]] = {}
+    return _config(_parse(text, path))
+
+
+@dataclass(frozen=True)
+class _Value:
+    text: str
+    path: Path
+    line: int
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def _parse(text: str, path: Path) -> dict[str, _Value]:
+    values: dict[str, _Value] = {}
     for number, raw in enumerate(text.splitlines(), start=1):
         line = raw.split("#", 1)[0]
         if not line.strip():
@@ -76,19 +93,43 @@ def parse_config(text: str, path: Path) -> Config:
         if key not in _KEYS:
             raise SourceError(f"{where}: unknown key {key}", hint=f"the keys are {', '.join(_KEYS)}")
         if key in values:
-            raise SourceError(f"{where}: {key} is given twice, first in line {values[key][1]}")
+            raise SourceError(f"{where}: {key} is given twice, first in line {values[key].line}")
         if key in _CHOICES and value not in _CHOICES[key]:
             raise SourceError(
                 f"{where}: {key} = {value or '(empty)'}", hint=f"{key} is one of {', '.join(_CHOICES[key])}"
             )
-        values[key] = (value, number)
-    plain = {key: value for key, (value, _) in values.items()}
+        values[key] = _Value(value, path, number)
+    return values
+
+
+def _config(values: Mapping[str, _Value]) -> Config:
+    plain = {key: value.text for key, value in values.items()}
     config = Config(bmkernel_path=plain.get("BMKERNEL_PATH") or None)
     if "HOST_ARCH" in plain:
         config = replace(config, host_arch=plain["HOST_ARCH"])
     if "FIRMWARE_ARCH" in plain:
         config = replace(config, firmware_arch=plain["FIRMWARE_ARCH"])
     return config
+
+
+def _merge(a: Mapping[str, _Value], b: Mapping[str, _Value]) -> dict[str, _Value]:
+    """The values of two files; an empty value says nothing. SourceError where they contradict each other."""
+    merged = {**a, **{key: value for key, value in b.items() if value.text or key not in a}}
+    for key, value in merged.items():
+        other = a.get(key)
+        if other is not None and other.text and other.text != value.text:
+            raise SourceError(
+                f"{value.where}: {key} = {value.text}, but {other.where} says {other.text}",
+                hint="keep one of the two lines: both files belong to the workspace's configuration",
+            )
+    return merged
+
+
+def is_workspace(folder: Path) -> bool:
+    """Whether the folder holds a configuration: config/Makefile.config, or Makefile.config beside device/."""
+    if (folder / CONFIG_FILE).is_file():
+        return True
+    return (folder / ROOT_CONFIG_FILE).is_file() and (folder / "device").is_dir()
 
 
 def edit_config(text: str, values: Mapping[str, str]) -> str:
@@ -121,7 +162,7 @@ class Workspace:
         named = os.environ.get(WORKSPACE_VARIABLE) if start is None else None
         if named:
             root = Path(named).expanduser().resolve()
-            if not (root / CONFIG_FILE).is_file():
+            if not is_workspace(root):
                 raise UsageError(
                     f"{WORKSPACE_VARIABLE} names {root}, which holds no {CONFIG_FILE}",
                     hint=f"unset {WORKSPACE_VARIABLE}, or set it to a workspace made by `tpulayer init`",
@@ -129,7 +170,7 @@ class Workspace:
             return cls(root)
         begin = (start or Path.cwd()).resolve()
         for folder in (begin, *begin.parents):
-            if (folder / CONFIG_FILE).is_file():
+            if is_workspace(folder):
                 return cls(folder)
         raise UsageError(
             f"{begin} is not in a workspace: no {CONFIG_FILE} here or above",
@@ -138,19 +179,43 @@ class Workspace:
 
     @cached_property
     def config(self) -> Config:
-        """The configuration; SourceError with file and line when it cannot be understood."""
-        return parse_config(self.config_file.read_text(), self.config_file)
+        """The configuration; SourceError with file and line when it cannot be understood, or when its two
+        files contradict each other."""
+        values: dict[str, _Value] = {}
+        for path in self.config_files:
+            values = _merge(values, _parse(path.read_text(), path))
+        return _config(values)
 
     def set_config(self, **values: str) -> bool:
-        """Set keys of the configuration (HOST_ARCH=..., ...); True when the file changed."""
-        text = edit_config(self.config_file.read_text(), values)
-        parse_config(text, self.config_file)
-        return write_if_changed(self.config_file, text)
+        """Set keys of the configuration (HOST_ARCH=..., ...) where they stand; True when a file changed."""
+        texts = {path: path.read_text() for path in self.config_files}
+        known = {path: _parse(text, path) for path, text in texts.items()}
+        for path in texts:
+            here = {
+                key: value
+                for key, value in values.items()
+                if key in known[path]
+                or (path == self.config_file and not any(key in k for k in known.values()))
+            }
+            texts[path] = edit_config(texts[path], here)
+            parse_config(texts[path], path)
+        changed = [write_if_changed(path, text) for path, text in texts.items()]
+        return any(changed)
+
+    @property
+    def config_places(self) -> tuple[Path, Path]:
+        """Where the configuration may be."""
+        return self.root / CONFIG_FILE, self.root / ROOT_CONFIG_FILE
+
+    @property
+    def config_files(self) -> tuple[Path, ...]:
+        """The files of the configuration that exist; at least one does."""
+        return tuple(path for path in self.config_places if path.is_file())
 
     @property
     def config_file(self) -> Path:
-        """config/Makefile.config."""
-        return self.root / CONFIG_FILE
+        """The first of them: where new keys are written."""
+        return self.config_files[0]
 
     @property
     def op_lock(self) -> Path:
@@ -176,6 +241,11 @@ class Workspace:
     def test_dir(self) -> Path:
         """Programs in C++ that use the host's libraries, one in each file."""
         return self.root / "test"
+
+    @property
+    def tests_dir(self) -> Path:
+        """Tests of the layers, in Python: test_NAME.py."""
+        return self.root / "tests"
 
     @property
     def generated_dir(self) -> Path:

@@ -232,14 +232,14 @@ def _build_layers(ws: Workspace, report: Reporter, sanitize: bool) -> BuildResul
         ]
     _install(installs, result)
     outputs = [target for _, target in plan.installs] + [ws.generated_dir / name for name in _generated(ws)]
-    inputs = [ws.config_file, *plan.sources, *_headers(ws.root, plan.file)]
+    inputs = [*plan.sources, *_headers(ws.root, plan.file)]
     outputs += [path for path in (ws.op_lock,) if path.exists()]  # new layers get their number in a build
     own = set(outputs) | {builtin.libtpufw}
     manifest.finish(
         state,
         started,
         [path for path in inputs if path not in own],
-        plan.folders,
+        [*plan.folders, *ws.config_places],  # a further Makefile.config counts, too
         [*outputs, builtin.libtpufw],
     )
     return result

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from user_layers.cli.spelling import runnable
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def host_flags(
 
 
 def gen_config(dry_run: DryRun = False) -> None:
-    """Write what the build needs of config/Makefile.config to generated/build_config.json."""
+    """Write what the build needs of Makefile.config to generated/build_config.json."""
     from user_layers.build.config import gen_config as generate
 
     ws = Workspace.find()
@@ -105,7 +106,8 @@ def set_bmkernel_path(
     path: Annotated[str, typer.Argument(help="The project's folder; '' for none.")], dry_run: DryRun = False
 ) -> None:
     """Choose a bmkernel project whose kernels the layers may call: device/*.c, headers in include/."""
-    from user_layers.workspace import CONFIG_FILE, check_bmkernel
+    from user_layers.build.ninja_file import relative
+    from user_layers.workspace import check_bmkernel
 
     ws = Workspace.find()
     value = ""
@@ -117,9 +119,9 @@ def set_bmkernel_path(
     if changed and not dry_run:
         ws.set_config(BMKERNEL_PATH=value)
     verb = ("would set" if dry_run else "set") if changed else "unchanged:"
-    typer.echo(f"{CONFIG_FILE}: {verb} BMKERNEL_PATH = {value}")
+    typer.echo(f"{relative(ws.config_file, ws.root)}: {verb} BMKERNEL_PATH = {value}")
     if changed and not dry_run:
-        typer.echo("next: build_layers")
+        typer.echo(f"next: {runnable('build_layers')}")
 
 
 def _say_files(changed: Sequence[Path], root: Path, dry_run: bool) -> None:

@@ -1,4 +1,4 @@
-"""The table of commands: what `tpulayer --help` lists and where each one's code is.
+"""The table of commands: what `tpulayer --help` lists, what tool/ and completion offer, where the code is.
 
 The code is imported only when a command runs, so that starting and help stay fast.
 """
@@ -11,11 +11,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Command:
-    """One command: a function of the same name in user_layers.cli.<module>."""
+    """One command: a function of the same name in user_layers.cli.<module>.
+
+    values: what completion offers at each place of the command line. layers: it offers names of layers there.
+    bare: the script in tool/ that runs it, where the command's own name will not do.
+    """
 
     name: str
     module: str
     help: str
+    values: tuple[tuple[str, ...], ...] = ()
+    layers: bool = False
+    bare: str = ""
+
+    @property
+    def tool(self) -> str:
+        """The command's bare name after `source envsetup.sh`."""
+        return self.bare or self.name
 
     def function(self) -> Callable[..., int | None]:
         """The code; what it returns is the exit code, None being 0."""
@@ -32,8 +44,13 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
         "Layers",
         (
             Command("init", "layers", "make a workspace"),
-            Command("add_layer", "layers", "make the files of a new layer, which already builds and runs"),
-            Command("del_layer", "layers", "remove the files of a layer"),
+            Command(
+                "add_layer",
+                "layers",
+                "make the files of a new layer, which already builds and runs",
+                values=((), ("0", "1")),
+            ),
+            Command("del_layer", "layers", "remove the files of a layer", layers=True),
             Command("list_layers", "layers", "list the layers of the workspace"),
         ),
     ),
@@ -53,8 +70,16 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     (
         "Running",
         (
+            Command(  # the shells have a builtin of this name
+                "test", "testing", "run layers beside their numpy references", layers=True, bare="test_layers"
+            ),
             Command("compile", "models", "compile an ONNX model into a bmodel"),
-            Command("test_tpu_layer", "running", "compile and run the demo graph, compare with numpy"),
+            Command(
+                "test_tpu_layer",
+                "running",
+                "compile and run the demo graph, compare with numpy",
+                values=(("0", "1"),),
+            ),
             Command("bmrt_test", "running", "run a bmodel and compare with its reference data"),
             Command("tpu_model", "running", "show, take apart and put together bmodels"),
             Command("load_firmware", "running", "load firmware images into an emulated device"),
@@ -64,7 +89,12 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     (
         "The chip",
         (
-            Command("isa", "isa", "list the instructions, read descriptors, encode calls"),
+            Command(
+                "isa",
+                "isa",
+                "list the instructions, read descriptors, encode calls",
+                values=(("list", "show", "decode", "encode"),),
+            ),
             Command("conformance", "isa", "run a folder of test vectors"),
         ),
     ),
@@ -72,14 +102,22 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
         "This tool",
         (
             Command("doctor", "environment", "say what was found on this machine and what will be used"),
-            Command("completion", "environment", "print the completion script for bash or zsh"),
+            Command(
+                "completion",
+                "environment",
+                "print the completion script for bash or zsh",
+                values=(("bash", "zsh"),),
+            ),
         ),
     ),
 )
 
 COMMANDS = {command.name: command for _, group in GROUPS for command in group}
+TOOLS = {command.tool: command for command in COMMANDS.values()}
+"""What tool/ makes available, by bare name."""
 
 
 def find(name: str) -> Command | None:
-    """The command of this name; the hyphen form works too."""
-    return COMMANDS.get(name.replace("-", "_"))
+    """The command of this name or bare name; the hyphen form works too."""
+    plain = name.replace("-", "_")
+    return COMMANDS.get(plain) or TOOLS.get(plain)

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firmware_sim.errors import TpulayerError
-from user_layers.cli.commands import COMMANDS, find
-
-_VALUES = {
-    ("add_layer", 1): ("0", "1"),
-    ("test_tpu_layer", 0): ("0", "1"),
-    ("completion", 0): ("bash", "zsh"),
-    ("isa", 0): ("list", "show", "decode", "encode"),
-}
+from user_layers.cli.commands import COMMANDS, TOOLS, find
 
 _BASH = """_tpulayer() {
     local IFS=$'\\n'
@@ -35,16 +28,8 @@ compdef _tpulayer NAMES
 
 def script(shell: str) -> str:
     """The completion script for bash or zsh; it covers `tpulayer` and the bare names."""
-    names = " ".join(("tpulayer", *COMMANDS_WITH_TOOL))
+    names = " ".join(("tpulayer", *TOOLS))
     return (_BASH if shell == "bash" else _ZSH).replace("NAMES", names)
-
-
-_WITHOUT_TOOL = {
-    *("init", "compile", "clean", "doctor", "completion", "isa", "conformance", "run_kernel", "host_flags"),
-}
-
-# What tool/ holds (scaffold.TOOLS; a test compares): those commands also exist under their bare names.
-COMMANDS_WITH_TOOL = tuple(name for name in COMMANDS if name not in _WITHOUT_TOOL)
 
 
 def candidates(words: Sequence[str]) -> list[str]:
@@ -69,10 +54,9 @@ def candidates(words: Sequence[str]) -> list[str]:
         options.append("--help")
         return sorted(name for name in options if name.startswith(last) and name.startswith("--"))
     place = sum(not word.startswith("-") for word in rest[:-1])
-    if command.name == "del_layer":
-        values: tuple[str, ...] = _layer_names()
-    else:
-        values = _VALUES.get((command.name, place), ())
+    values = command.values[place] if place < len(command.values) else ()
+    if command.layers:
+        values = _layer_names()
     return [value for value in values if value.startswith(last)]
 
 

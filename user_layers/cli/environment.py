@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from user_layers.cli.spelling import runnable
+
 
 class Shell(str, Enum):
     """The shells that have a completion script."""
@@ -42,5 +44,5 @@ def doctor(
         for check in checks:
             typer.echo(f"{check.state:8} {check.name:{width}}{check.value}")
             if check.hint:
-                typer.echo(f"{'':8} {'':{width}}hint: {check.hint}")
+                typer.echo(f"{'':8} {'':{width}}hint: {runnable(check.hint)}")
     return 3 if any(check.state == "missing" for check in checks) else 0

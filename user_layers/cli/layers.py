@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firmware_sim.errors import UsageError
+from user_layers.cli.spelling import runnable
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def add_layer(
     force: Force = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Make the three files of a new layer. They build, and run as a copy of the input, from the start."""
+    """Make the files of a new layer, its test too. It builds, and runs as a copy, from the start."""
     from user_layers.scaffold import add_layer as make
 
     root = Workspace.find().root
@@ -70,7 +71,7 @@ def del_layer(
     if not removed:
         typer.echo("nothing removed")
     elif not dry_run:
-        typer.echo("next: build_layers")
+        typer.echo(f"next: {runnable('build_layers')}")
 
 
 def list_layers(json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
@@ -94,7 +95,7 @@ def list_layers(json: Annotated[bool, typer.Option("--json", help="Print one JSO
         for layer in listing.layers:
             _say_layer(layer, root)
         if not listing.layers and not listing.problems:
-            typer.echo("no layers; make one with `add_layer NAME`")
+            typer.echo(f"no layers; make one with `{runnable('add_layer')} NAME`")
         for problem in listing.problems:
             typer.echo(str(problem), err=True)
     return 1 if listing.problems else 0
@@ -105,7 +106,7 @@ def _say_layer(layer: LayerInfo, root: Path) -> None:
     typer.echo(f"{layer.name}  {layer.op} = {layer.op_type}")
     typer.echo(f"  global {layer.global_fn.name}, local {local}, shape {layer.shape_fn.name}")
     typer.echo(f"  param {layer.param.c_type} ({layer.param.size} bytes), descriptor {layer.descriptor.name}")
-    typer.echo(f"  files {', '.join(_relative(path, root) for path in layer.files)}")
+    typer.echo(f"  files {', '.join(_files(layer, root))}")
 
 
 def _as_object(layer: LayerInfo, root: Path) -> dict[str, object]:
@@ -118,8 +119,14 @@ def _as_object(layer: LayerInfo, root: Path) -> dict[str, object]:
         "shape": layer.shape_fn.name,
         "param": {"type": layer.param.c_type, "size": layer.param.size},
         "descriptor": layer.descriptor.name,
-        "files": [_relative(path, root) for path in layer.files],
+        "files": _files(layer, root),
     }
+
+
+def _files(layer: LayerInfo, root: Path) -> list[str]:
+    """Its sources as the scan found them, and its test."""
+    test = Workspace(root).tests_dir / f"test_{layer.name}.py"
+    return [_relative(path, root) for path in (*layer.files, test) if path.exists()]
 
 
 def _say_made(made: Made, root: Path, dry_run: bool) -> None:
@@ -128,7 +135,7 @@ def _say_made(made: Made, root: Path, dry_run: bool) -> None:
     for path in made.kept:
         typer.echo(f"kept {_relative(path, root)}")
     if made.next_command and not dry_run:
-        typer.echo(f"next: {made.next_command}")
+        typer.echo(f"next: {runnable(made.next_command)}")
 
 
 def _relative(path: Path, root: Path) -> str:

@@ -72,7 +72,9 @@ def complain(message: str, hint: str = "") -> None:
     head = "\x1b[31;1merror:\x1b[0m" if red else "error:"
     print(f"{head} {message}", file=stream)
     if hint:
-        print(f"  hint: {hint}", file=stream)
+        from user_layers.cli.spelling import runnable
+
+        print(f"  hint: {runnable(hint)}", file=stream)
 
 
 def _dispatch(words: Sequence[str]) -> int:

@@ -341,9 +341,17 @@ class Graph:
         return net
 
     def run(self, inputs: Mapping[str, ArrayLike]) -> list[NDArray[np.generic]]:
-        """Run what was compiled last on the emulator; outputs in the order of `outputs`."""
+        """Run what was compiled last on the emulator, with an array for each input by its name; outputs in
+        the order of `outputs`."""
         if self._compiled is None:
             raise UsageError("the graph is not compiled", hint="call compile() before run()")
+        if not isinstance(inputs, Mapping):
+            wanted = ", ".join(f"{name!r}: array" for name in self.inputs)
+            raise UsageError(
+                f"{caller()}: run() takes arrays by the names of the inputs, given is "
+                f"{'an array' if hasattr(inputs, 'shape') else type(inputs).__name__}",
+                hint=f"run({{{wanted}}})",
+            )
         from user_layers.compiler.references import run_net
 
         return run_net(self._compiled, self.toolkit, inputs)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PLUGIN_PATH_VARIABLE = "BMCOMPILER_PLUGIN_PATH"
 _PATTERN = "libbmplugin_*.so"
 _SYMBOL = b"bmplugin_abi_version"
+_NAME = "libbmplugin_tpulayer.so"
+_OTHER_NAMES = ("libbmplugin_tpu_layer.so", "libbmplugin_layer.so")  # what the vendor's texts also call it
 
 
 def find_plugins(workspace: Workspace | None) -> list[Path]:
@@ -22,7 +24,8 @@ def find_plugins(workspace: Workspace | None) -> list[Path]:
 
     BMCOMPILER_PLUGIN_PATH, when set, names folders and plugin files, separated by ':'; otherwise it
     is the workspace's plugin, if that is built. In a folder every libbmplugin_*.so counts that is a
-    TPU-layer plugin (other tools keep theirs there too).
+    TPU-layer plugin (other tools keep theirs there too). The vendor's other names for the plugin,
+    libbmplugin_tpu_layer.so and libbmplugin_layer.so, name libbmplugin_tpulayer.so where they do not exist.
 
     Errors: UsageError for two different TPU-layer plugins; MissingError for a path that does not
     exist, a file that is no TPU-layer plugin, or when no path holds one.
@@ -53,10 +56,13 @@ def find_plugins(workspace: Workspace | None) -> list[Path]:
 def _plugins_at(path: Path) -> list[Path]:
     if path.is_dir():
         return [p for p in sorted(path.glob(_PATTERN)) if _SYMBOL in p.read_bytes()]
+    if path.name in _OTHER_NAMES and not path.exists() and path.with_name(_NAME).is_file():
+        path = path.with_name(_NAME)
     if not path.is_file():
         raise MissingError(
             f"{PLUGIN_PATH_VARIABLE} names {path}, which does not exist",
-            hint="it takes folders and plugin files, separated by ':'",
+            hint="it takes folders and plugin files, separated by ':'; `tpulayer build_layers` makes one in "
+            "install/plugin",
         )
     if _SYMBOL not in path.read_bytes():
         raise MissingError(

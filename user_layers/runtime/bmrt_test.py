@@ -132,6 +132,17 @@ def run(
 def _check(options: BmrtTestOptions) -> None:
     if (options.context_dir is None) == (options.bmodel is None):
         raise UsageError("give one of --context_dir and --bmodel")
+    if options.bmodel is not None and options.bmodel.is_dir():
+        raise UsageError(
+            f"--bmodel {options.bmodel} is a folder; it takes a bmodel file",
+            hint=f"--context_dir {options.bmodel} runs the bmodel in a folder and compares it with its "
+            "reference data",
+        )
+    if options.context_dir is not None and options.context_dir.is_file():
+        raise UsageError(
+            f"--context_dir {options.context_dir} is a file; it takes the folder that a compile wrote",
+            hint=f"--bmodel {options.context_dir} runs a bmodel file",
+        )
     for name in ("loopnum", "calculate_times", "thread_num"):
         if getattr(options, name) < 1:
             raise UsageError(f"--{name} {getattr(options, name)}: at least 1")

@@ -71,9 +71,10 @@ def run_kernel(
     says, by default stderr.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
-    sources = [Path(source)] if isinstance(source, (str, Path)) else [Path(path) for path in source]
+    sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
+    folders = [Path(p) for p in includes]
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
-    image = kernel_firmware(sources, includes, report, kind="native", sanitize=sanitize)
+    image = kernel_firmware(sources, folders, report, kind="native", sanitize=sanitize)
     some = bool(given or wanted or values)
     layout = find_arguments(image, name, sources, struct, guess=some)
     if layout is None and some:
@@ -87,7 +88,7 @@ def run_kernel(
         if layout.member(member).size != 8:
             raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
     if kind == "arm":
-        image = kernel_firmware(sources, includes, report, kind="arm", sanitize=sanitize)
+        image = kernel_firmware(sources, folders, report, kind="arm", sanitize=sanitize)
     with Device(image, watchdog=watchdog) as device:
         if name not in device.query().kernels:
             raise UsageError(

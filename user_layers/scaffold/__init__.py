@@ -2,15 +2,15 @@
 
 from user_layers.scaffold.layers import Listing, add_layer, check_name, del_layer, layer_files, list_layers
 from user_layers.scaffold.made import Made
-from user_layers.scaffold.workspace import TOOLS, init, tool_scripts
+from user_layers.scaffold.workspace import environment_scripts, init, tool_scripts
 
 __all__ = [
-    "TOOLS",
     "Listing",
     "Made",
     "add_layer",
     "check_name",
     "del_layer",
+    "environment_scripts",
     "init",
     "layer_files",
     "list_layers",

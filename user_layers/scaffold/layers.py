@@ -18,12 +18,13 @@ NAME_LIMIT = 40  # characters; op names travel in records of 64 bytes
 _TAKEN = frozenset(["tpu", "okk", "bm", "fw", "builtin"])  # first words of the firmware's own names
 
 
-def layer_paths(root: Path, name: str) -> tuple[Path, Path, Path]:
-    """The three files of a layer: device C, host header, host C++."""
+def layer_paths(root: Path, name: str) -> tuple[Path, Path, Path, Path]:
+    """The files of a layer: device C, host header, host C++, test."""
     return (
         root / "device" / f"bm_device_{name}.c",
         root / "host" / f"bm_host_{name}.h",
         root / "host" / f"bm_host_{name}.cpp",
+        root / "tests" / f"test_{name}.py",
     )
 
 
@@ -95,18 +96,21 @@ def add_layer(
         "descriptor": "".join(word.capitalize() for word in name.split("_")) + "Descriptor",
         "has_local": has_local,
     }
-    templates = ("layer/device.c.j2", "layer/host.h.j2", "layer/host.cpp.j2")
+    templates = ("layer/device.c.j2", "layer/host.h.j2", "layer/host.cpp.j2", "layer/test.py.j2")
     files = {path: render(t, **values) for path, t in zip(layer_paths(ws_root, name), templates, strict=True)}
     if not dry_run:
         write_all(files)
-    return Made(tuple(files), next_command="build_layers")
+    return Made(tuple(files), next_command=f"build_layers && test_layers {name}")
 
 
 def layer_files(ws_root: Path, name: str) -> list[Path]:
     """The files of a layer that exist; UsageError when there are none."""
     if not is_identifier(name):
         raise UsageError(f"{name!r} is no layer's name", hint="see list_layers")
-    found = [p for p in layer_paths(ws_root, name) if p.exists()]
+    *sources, test = layer_paths(ws_root, name)
+    found = [p for p in sources if p.exists()]
+    if test.exists() and (found or _is_layer_test(test)):
+        found.append(test)
     if not found:
         known = sorted(p.stem.removeprefix("bm_device_") for p in (ws_root / "device").glob("bm_device_*.c"))
         raise UsageError(
@@ -114,6 +118,12 @@ def layer_files(ws_root: Path, name: str) -> list[Path]:
             hint="see list_layers",
         )
     return found
+
+
+def _is_layer_test(path: Path) -> bool:
+    from user_layers.testing.collect import is_layer_test  # slow to import, and seldom needed
+
+    return is_layer_test(path)
 
 
 def del_layer(

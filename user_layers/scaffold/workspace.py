@@ -5,34 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 from firmware_sim.errors import MissingError, UsageError
+from user_layers.cli.commands import TOOLS
 from user_layers.scaffold.layers import layer_paths
 from user_layers.scaffold.made import Made, render, write_all
-from user_layers.workspace import CONFIG_FILE
+from user_layers.workspace import CONFIG_FILE, ROOT_CONFIG_FILE
 
 DEMO_LAYERS = ("crop", "double")
 DEMO_PROGRAM = Path("test") / "test_tpu_layer_cpp.cpp"
-# The commands that tool/ makes available by their bare names.
-TOOLS = (
-    "add_layer",
-    "del_layer",
-    "list_layers",
-    "set_bmkernel_path",
-    "gen_config",
-    "gen_entry",
-    "build_bmkernel",
-    "build_layers",
-    "rebuild_layers",
-    "test_tpu_layer",
-    "bmrt_test",
-    "load_firmware",
-    "tpu_model",
-)
 _FOLDERS = ("device", "host", "include")
 
 
 def tool_scripts() -> dict[str, str]:
     """File name -> text of the scripts in tool/; the repository's own are the same."""
-    return {name: render("workspace/tool.sh.j2", command=name) for name in TOOLS}
+    return {name: render("workspace/tool.sh.j2", command=command.name) for name, command in TOOLS.items()}
+
+
+def environment_scripts() -> dict[str, str]:
+    """File name -> text of the scripts in scripts/; the repository's own are the same."""
+    return {f"envsetup_{name}.sh": render(f"workspace/envsetup_{name}.sh.j2") for name in ("cmodel", "pcie")}
 
 
 def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: bool = False) -> Made:
@@ -45,12 +35,14 @@ def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: b
         raise UsageError(f"{directory} is a file", hint="name a folder, existing or new")
     root = directory.resolve()
     tools = {root / "tool" / name: text for name, text in tool_scripts().items()}
+    config = ROOT_CONFIG_FILE if (root / ROOT_CONFIG_FILE).is_file() else CONFIG_FILE
     files: dict[Path, str | bytes] = {
-        root / CONFIG_FILE: render("workspace/Makefile.config.j2"),
+        root / config: render("workspace/Makefile.config.j2"),
         root / "envsetup.sh": render("workspace/envsetup.sh.j2"),
         root / "Makefile": render("workspace/Makefile.j2"),
         root / ".gitignore": render("workspace/gitignore.j2"),
         **tools,
+        **{root / "scripts" / name: text for name, text in environment_scripts().items()},
     }
     if demo:
         source = _demo_source()

@@ -1,0 +1,75 @@
+"""The command that tests layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from user_layers.workspace import Workspace
+
+if TYPE_CHECKING:
+    from user_layers.testing.run import Result
+
+
+def test(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Layers, by their short names; none: all.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Run layers beside their numpy references, tests/test_NAME.py.
+
+    Each case runs by itself (opt 0), between other layers (opt 1 and 2) and dynamically, on the native
+    firmware and, where its images are built, on the controller's. Exit code 1 when anything differs.
+    """
+    from user_layers.testing.collect import find_tests, load_test
+    from user_layers.testing.run import check_built, open_toolkits, run_cases
+
+    ws = Workspace.find()
+    paths = find_tests(ws, names or ())
+    check_built(ws)
+    tests = [load_test(path) for path in paths]
+    found: dict[str, list[Result]] = {test.name: [] for test in tests}
+    with open_toolkits(ws) as toolkits:
+        if "arm" not in toolkits:
+            typer.echo("the controller's images are not installed: on the native firmware only", err=True)
+        for test in tests:
+            typer.echo(f"{test.name}: {len(test.cases)} cases on {' and '.join(toolkits)}", err=True)
+            for result in run_cases(ws, toolkits, test.name, test.golden, test.cases):
+                found[test.name].append(result)
+                typer.echo(f"{test.name} {result}", err=json)
+    results = [result for part in found.values() for result in part]
+    wrong = sum(not result.ok for result in results)
+    if json:
+        from json import dumps
+
+        answer = {
+            "command": "test",
+            "ok": not wrong,
+            "tests": {name: [_as_object(r) for r in part] for name, part in found.items()},
+        }
+        typer.echo(dumps(answer, indent=2))
+    elif wrong:
+        typer.echo(f"test: {wrong} of {len(results)} are not equal to golden")
+    else:
+        typer.echo(f"test: all {len(results)} are equal to golden")
+    return 1 if wrong else 0
+
+
+def _as_object(result: Result) -> dict[str, object]:
+    answer: dict[str, object] = {
+        "case": result.case,
+        "mode": result.mode,
+        "firmware": result.firmware,
+        "ok": result.ok,
+        "elements": result.elements,
+        "where": result.where,
+        "problem": result.problem,
+        "difference": None,
+    }
+    if result.difference is not None:
+        d = result.difference
+        values = {"got": str(d.got), "golden": str(d.want)}  # as text: JSON has no infinities
+        answer["difference"] = {"index": d.index, **values, "count": d.count, "elements": d.elements}
+    return answer

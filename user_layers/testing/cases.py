@@ -1,0 +1,187 @@
+"""What is tried: the inputs of a layer, its parameters, and how exact the result must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firmware_sim.errors import UsageError
+
+Array = NDArray[Any]
+Param = Mapping[str, Any]
+Golden = Callable[[list[Array], Param], list[Array]]
+"""golden(inputs, param) -> outputs: what a layer computes, in numpy.
+
+inputs: the layer's inputs in order, constants among them as they are in the graph; they may be changed.
+param: every field of the parameter struct as the kernel sees it: fields that were left out are 0, floats are
+rounded to the field's precision, arrays are lists of their full length, enums numbers. Returns one array for
+each output, of exactly the output's shape and dtype.
+"""
+
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]
+
+MODES = ("opt 0", "opt 1", "opt 2", "dynamic")
+SEED = 1684
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of random numbers, the same every time.
+
+    low, high: they are drawn uniformly from low to high (integers: high included). Without both: floats are
+    normally distributed, integers lie from -100 (unsigned: 0) to 100.
+    """
+
+    shape: Shape
+    dtype: str = "float32"
+    low: float | None = None
+    high: float | None = None
+
+    def draw(self, rng: np.random.Generator, shape: Shape) -> Array:
+        """Numbers of its kind, in this shape."""
+        dtype = np.dtype(self.dtype)
+        if dtype.kind == "f":
+            if self.low is None and self.high is None:
+                return rng.standard_normal(shape).astype(dtype)
+            low, high = (0.0 if x is None else x for x in (self.low, self.high))
+            return rng.uniform(low, high, shape).astype(dtype)
+        usual = 0 if dtype.kind == "u" else -100
+        low, high = usual if self.low is None else self.low, 100 if self.high is None else self.high
+        return rng.integers(int(low), int(high), shape, dtype, endpoint=True)
+
+
+class Const:
+    """An input that is a constant of the net: an array, an Input to draw, or the shape of one."""
+
+    def __init__(self, value: Array | Input | Sequence[int]) -> None:
+        self.value: Array | Input = _input(value, "float32", "Const")
+
+
+class Case:
+    """One thing to try with a layer.
+
+    inputs: for each input of the layer a shape (random numbers of `dtype`), an Input, an array, or a Const.
+    param: fields of the parameter struct by name; those left out are 0.
+    smaller: with which input shapes the dynamic net also runs, after those it is compiled for: a shape for
+    each input that is no Const and no array (one input: the shape alone). None: once with every extent
+    halved, where all inputs are random numbers, otherwise not.
+    atol, rtol: how far a result may be from golden's: atol + rtol * |golden|. Without both the bits must be
+    the same, but any NaN equals any NaN.
+    modes: of MODES, those to try.
+
+    Errors: UsageError, when it is made, for what means nothing.
+    """
+
+    def __init__(
+        self,
+        *inputs: Array | Input | Const | Sequence[int],
+        param: Param | None = None,
+        dtype: str = "float32",
+        smaller: Iterable[Sequence[int] | Sequence[Sequence[int]]] | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        modes: Sequence[str] = MODES,
+    ) -> None:
+        if not inputs:
+            raise UsageError(
+                "Case() without inputs", hint="give a shape for each input: Case((1, 3, 17, 23))"
+            )
+        unknown = [mode for mode in modes if mode not in MODES]
+        if unknown:
+            raise UsageError(f"Case: {unknown[0]!r} is no mode", hint=f"the modes are {', '.join(MODES)}")
+        self.inputs = tuple(x if isinstance(x, Const) else _input(x, dtype, "Case") for x in inputs)
+        self.param: Param = dict(param or {})
+        self.modes = tuple(modes)
+        self.atol, self.rtol = atol, rtol
+        self.drawn = tuple(i for i, x in enumerate(self.inputs) if isinstance(x, Input))
+        self.smaller = None if smaller is None else tuple(self._shapes(entry) for entry in smaller)
+
+    def _shapes(self, entry: Sequence[int] | Sequence[Sequence[int]]) -> Shapes:
+        """An entry of `smaller` as a shape for each drawn input."""
+        listed: Sequence[Any] = entry
+        shapes = (_shape(listed),) if all(isinstance(x, int) for x in listed) else tuple(map(_shape, listed))
+        if len(shapes) != len(self.drawn):
+            raise UsageError(
+                f"Case: an entry of smaller has {len(shapes)} shapes for {len(self.drawn)} inputs",
+                hint="give a shape for each input that is no Const and no array",
+            )
+        return shapes
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shapes of the drawn inputs, as the case gives them."""
+        return tuple(x.shape for x in self.inputs if isinstance(x, Input))
+
+    def halved(self, may_change: Callable[[int], bool]) -> tuple[Shapes, ...]:
+        """What `smaller` is when it is not given. may_change: of which dimensions."""
+        if len(self.drawn) < len(self.inputs):
+            return ()
+        half = tuple(
+            tuple((n + 1) // 2 if may_change(axis) else n for axis, n in enumerate(shape))
+            for shape in self.shapes
+        )
+        return (half,) if half != self.shapes else ()
+
+    def arrays(self, shapes: Shapes | None = None, salt: int = 0) -> list[Array]:
+        """The values of all inputs; shapes: of those that are drawn.
+
+        Other numbers for each salt and each shape, so that what an earlier run left in the device's memory is
+        not what a later one should make; a constant depends on the salt alone.
+        """
+        found: list[Array] = []
+        drawn = iter(self.shapes if shapes is None else shapes)
+        for i, x in enumerate(self.inputs):
+            value = x.value if isinstance(x, Const) else x
+            if isinstance(x, Input):
+                shape = next(drawn)
+                found.append(x.draw(np.random.default_rng((SEED, salt, i, *shape)), shape))
+            elif isinstance(value, Input):
+                found.append(value.draw(np.random.default_rng((SEED, salt, i)), value.shape))
+            else:
+                found.append(value)
+        return found
+
+    def __str__(self) -> str:
+        """Shapes, types other than float32, parameters: `[2, 3] int32, {'axis': 1}`."""
+        words = []
+        for x in self.inputs:
+            value = x.value if isinstance(x, Const) else x
+            kind = "" if str(value.dtype) == "float32" else f" {value.dtype}"
+            words.append(f"{'const ' if isinstance(x, Const) else ''}{list(value.shape)}{kind}")
+        return ", ".join(words) + (f", {dict(self.param)}" if self.param else "")
+
+    def __repr__(self) -> str:
+        return f"Case({self})"
+
+
+def _input(value: Array | Input | Sequence[int], dtype: str, what: str) -> Array | Input:
+    if isinstance(value, np.ndarray):
+        return value
+    made = value if isinstance(value, Input) else Input(_shape(value), dtype)
+    try:
+        numeric = np.dtype(made.dtype).kind in "fiu"
+    except TypeError:
+        numeric = False
+    if not numeric:
+        raise UsageError(
+            f"{what}: {made.dtype!r} is no data type of numbers", hint="for example float32, int32"
+        )
+    return Input(_shape(made.shape), np.dtype(made.dtype).name, made.low, made.high)
+
+
+def _shape(value: Any) -> Shape:
+    if (
+        not isinstance(value, (tuple, list))
+        or not all(isinstance(n, int) and n > 0 for n in value)
+        or not value
+    ):
+        raise UsageError(
+            f"Case: {value!r} is no shape, array, Input or Const",
+            hint="a shape is a tuple such as (1, 3, 17, 23)",
+        )
+    return tuple(value)

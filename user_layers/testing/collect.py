@@ -1,0 +1,119 @@
+"""The tests of a workspace's layers: which files they are, and what is in them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from firmware_sim.errors import SourceError, TpulayerError, UsageError
+from user_layers.testing.cases import Case, Golden
+from user_layers.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class LayerTest:
+    """tests/test_NAME.py: the layer's name and the file's two parts, `golden` and `CASES`."""
+
+    name: str
+    path: Path
+    golden: Golden
+    cases: tuple[Case, ...]
+
+
+def find_tests(ws: Workspace, names: Sequence[str]) -> list[Path]:
+    """The files of the named layers' tests; without names all those of tests/test_*.py (`is_layer_test`).
+
+    Errors: UsageError for a name without a test, and when there are none at all; SourceError for a file that
+    is no Python.
+    """
+    found = {path.stem.removeprefix("test_"): path for path in sorted(ws.tests_dir.glob("test_*.py"))}
+    if names:
+        for name in names:
+            if name not in found:
+                raise _no_test(ws, name, [n for n, path in found.items() if is_layer_test(path)])
+        return [found[name] for name in dict.fromkeys(names)]
+    tests = [path for path in found.values() if is_layer_test(path)]
+    if not tests:
+        raise UsageError(
+            f"{ws.tests_dir} holds no test of a layer",
+            hint="add_layer writes tests/test_NAME.py for a new layer; docs/writing-layers.md shows one",
+        )
+    return tests
+
+
+def load_test(path: Path) -> LayerTest:
+    """Run the file and take its parts. SourceError when it fails or lacks one."""
+    name = path.stem.removeprefix("test_")
+    module_name = f"tpulayer_test_{name}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    with _beside(path.parent):
+        try:
+            spec.loader.exec_module(module)
+        except TpulayerError as e:  # a Case that means nothing
+            raise SourceError(f"{_place(path, e)}: {e.message}", hint=e.hint) from e
+        except Exception as e:
+            raise SourceError(f"{_place(path, e)}: {type(e).__name__}: {e}") from e
+    golden, cases = getattr(module, "golden", None), getattr(module, "CASES", None)
+    if not callable(golden):
+        raise SourceError(f"{path}: there is no function golden(inputs, param)", hint=_ANATOMY)
+    if not isinstance(cases, (list, tuple)) or not cases or not all(isinstance(c, Case) for c in cases):
+        raise SourceError(f"{path}: CASES is no list of Case(...)", hint=_ANATOMY)
+    return LayerTest(name, path, golden, tuple(cases))
+
+
+_ANATOMY = "a layer's test has golden(inputs, param) and CASES = [Case(...), ...], see docs/writing-layers.md"
+
+
+def _no_test(ws: Workspace, name: str, known: Sequence[str]) -> UsageError:
+    layers = sorted(path.stem.removeprefix("bm_device_") for path in ws.device_dir.glob("bm_device_*.c"))
+    if name in layers:
+        missing = ws.tests_dir / f"test_{name}.py"
+        return UsageError(f"the layer {name} has no test: {missing} is missing", hint=_ANATOMY)
+    close = get_close_matches(name, [*known, *layers], 1)
+    return UsageError(
+        f"there is no layer {name} and no test of it" + (f"; did you mean {close[0]}?" if close else ""),
+        hint=f"the tests are {', '.join(known) or 'none'}",
+    )
+
+
+def is_layer_test(path: Path) -> bool:
+    """Whether a file defines `golden` and speaks of check_layer: the folder may hold other tests, too.
+
+    SourceError for one that does and is no Python.
+    """
+    text = path.read_text(encoding="utf-8")
+    if "def golden(" not in text or "check_layer" not in text:
+        return False
+    try:
+        body = ast.parse(text).body
+    except SyntaxError as e:
+        raise SourceError(f"{path}:{e.lineno}: SyntaxError: {e.msg}") from e
+    return any(isinstance(node, ast.FunctionDef) and node.name == "golden" for node in body)
+
+
+@contextmanager
+def _beside(folder: Path) -> Iterator[None]:
+    """A file may import others beside it, as under pytest."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _place(path: Path, error: Exception) -> str:
+    """file:line of the test's own code that failed."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else str(path)

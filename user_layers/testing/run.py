@@ -1,0 +1,319 @@
+"""Running a layer's cases: by itself in DDR, between other layers in local memory, dynamically; on each
+firmware."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firmware_sim.errors import MissingError, TpulayerError, UsageError
+from firmware_sim.firmware import TCM_NAME
+from user_layers.testing.cases import Array, Case, Const, Golden, Param, Shapes
+from user_layers.testing.compare import Difference, difference
+from user_layers.workspace import WORKSPACE_VARIABLE, Workspace
+
+if TYPE_CHECKING:
+    from user_layers.compiler.result import CompiledNet
+    from user_layers.graph import Graph
+    from user_layers.toolkit import OpInfo, Toolkit
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one case in one mode on one firmware.
+
+    ok: everything equal; elements: how many were compared; where: what the compiler did with the layer;
+    problem: why it is not ok, and the difference when it is one.
+    """
+
+    case: str
+    mode: str
+    firmware: str
+    ok: bool
+    elements: int = 0
+    where: str = ""
+    problem: str = ""
+    difference: Difference | None = None
+
+    def __str__(self) -> str:
+        """One line for people."""
+        head = f"{self.case}: {self.mode}, {self.firmware}: "
+        if self.ok:
+            return f"{head}{self.elements} elements equal ({self.where})"
+        where = f" ({self.where})" if self.where else ""
+        return f"{head}{'' if self.difference is not None else 'FAILED: '}{self.problem}{where}"
+
+
+class _Wrong(Exception):
+    """A result that is not golden's."""
+
+    def __init__(self, problem: str, found: Difference | None = None) -> None:
+        super().__init__(problem)
+        self.problem, self.found = problem, found
+
+
+def check_built(ws: Workspace) -> None:
+    """Refuse a workspace that is not built, or whose layers have changed since. MissingError."""
+    from firmware_sim.sanitized import sanitized
+    from user_layers.build import manifest
+    from user_layers.build.targets import manifest_path
+
+    for path in (ws.firmware, ws.local_plugin, ws.bmtpu_header):
+        if not path.is_file():
+            raise MissingError(f"{path} is not built", hint="run `build_layers`")
+    changed = manifest.changed_files(manifest_path(ws, sanitized(ws.firmware) is not None))
+    folders = [
+        ws.device_dir,
+        ws.host_dir,
+        ws.include_dir,
+        *([ws.bmkernel] if ws.bmkernel is not None else []),
+    ]
+    for path in sorted(changed):
+        if path.suffix and any(folder in path.parents for folder in folders):
+            raise MissingError(
+                f"{path} has changed since the last build, so what would be tested is the old one",
+                hint="run `build_layers`",
+            )
+
+
+@contextmanager
+def open_toolkits(ws: Workspace) -> Iterator[dict[str, Toolkit]]:
+    """What the workspace's own build holds, by firmware: `native`, and `arm` where its images are installed.
+
+    What BMRUNTIME_FIRMWARE_PATH, BMCOMPILER_PLUGIN_PATH or a recorded pair say does not matter here.
+    """
+    from user_layers.build import builtin_artifacts
+    from user_layers.plugin import PluginHost
+    from user_layers.toolkit import Toolkit
+
+    images = {"native": ws.firmware}
+    tcm = ws.firmware.with_name(TCM_NAME)
+    if tcm.is_file():
+        images["arm"] = tcm
+    with ExitStack() as stack:
+        plugins = [builtin_artifacts().plugin, ws.local_plugin]
+        yield {
+            kind: stack.enter_context(Toolkit(ws, firmware=str(path), plugins=PluginHost(plugins)))
+            for kind, path in images.items()
+        }
+
+
+def run_cases(
+    ws: Workspace, toolkits: dict[str, Toolkit], name: str, golden: Golden, cases: Sequence[Case]
+) -> Iterator[Result]:
+    """The results of a layer's cases, one after the other. name: the layer's, as add_layer took it.
+
+    Errors: UsageError when there is no such layer; MissingError when the build does not hold it. What a case
+    finds is no error.
+    """
+    from user_layers.params import ParamTypes
+
+    op = _op_of(ws, next(iter(toolkits.values())), name)
+    types = ParamTypes.from_header(ws.bmtpu_header)
+    for case in cases:
+        for kind, toolkit in toolkits.items():
+            for mode in case.modes:
+                one = _One(toolkit, op, golden, case)
+                problem, found = "", None
+                try:
+                    one.param = types.unpack(op.op, types.pack(op.op, case.param))
+                    if mode == "dynamic":
+                        one.dynamic()
+                    else:
+                        one.static(int(mode[-1]))
+                except _Wrong as e:
+                    problem, found = e.problem, e.found
+                except MissingError:
+                    raise
+                except TpulayerError as e:
+                    problem = f"{e.message} ({e.hint})" if e.hint else e.message
+                good = not problem
+                yield Result(str(case), mode, kind, good, one.elements, one.where, problem, found)
+
+
+def check_layer(name: str, golden: Golden, cases: Sequence[Case]) -> None:
+    """Run a layer's cases in the built workspace that holds the file of `golden` (or that TPULAYER_WORKSPACE
+    names); for tests. AssertionError with a line for every case that is not equal; MissingError when the
+    workspace is not built."""
+    __tracebackhide__ = True
+    named = os.environ.get(WORKSPACE_VARIABLE)
+    ws = Workspace.find() if named else Workspace.find(Path(golden.__code__.co_filename).parent)
+    check_built(ws)
+    with open_toolkits(ws) as toolkits:
+        results = list(run_cases(ws, toolkits, name, golden, cases))
+    wrong = [str(result) for result in results if not result.ok]
+    if wrong or not results:
+        raise AssertionError("\n".join([f"{name}: {len(wrong)} of {len(results)} are not equal", *wrong]))
+
+
+def _op_of(ws: Workspace, toolkit: Toolkit, name: str) -> OpInfo:
+    for info in toolkit.ops.values():
+        if info.short.lower() == name and not info.is_builtin:
+            return info
+    if (ws.device_dir / f"bm_device_{name}.c").is_file():
+        raise MissingError(f"{ws.root} was built without the layer {name}", hint="run `build_layers`")
+    known = [info.short.lower() for info in toolkit.ops.values() if not info.is_builtin]
+    close = get_close_matches(name, known, 1)
+    raise UsageError(
+        f"{ws.root} has no layer {name}" + (f"; did you mean {close[0]}?" if close else ""),
+        hint=f"a test is named after its layer; there are {', '.join(known) or 'none'}",
+    )
+
+
+class _One:
+    """A case on one firmware."""
+
+    def __init__(self, toolkit: Toolkit, op: OpInfo, golden: Golden, case: Case) -> None:
+        self.toolkit, self.op, self.golden, self.case = toolkit, op, golden, case
+        self.param: Param = {}
+        self.where = ""
+        self.elements = 0
+
+    def static(self, opt: int) -> None:
+        """opt 1 and 2: other layers stand around it, so that it runs in local memory where it can (1), or
+        where that is faster (2)."""
+        arrays = self.case.arrays(salt=1 + opt)
+        want = self._expected(arrays)
+        graph = self._graph(arrays, len(want), around=opt > 0, exact=_has_denormals([*arrays, *want]))
+        self.where = _where(graph.compile(opt=opt), "tested")
+        self._compare(graph, arrays, want)
+
+    def dynamic(self) -> None:
+        """Compiled dynamically; run with the shapes compiled for, and with smaller ones."""
+        case = self.case
+        arrays = case.arrays()
+        want = self._expected(arrays)
+        graph = self._graph(arrays, len(want))
+        stage = graph.compile(dynamic=True).stages[0]
+        self.where = f"compiled for {_listed(case.shapes) or 'these shapes'}"
+        self._compare(graph, arrays, want)
+
+        def may_change(axis: int) -> bool:
+            return stage.n_dynamic if axis == 0 else axis == 1 or stage.h_w_dynamic
+
+        smaller = case.halved(may_change) if case.smaller is None else case.smaller
+        for shapes in smaller:
+            text = _listed(shapes)
+            try:
+                arrays = case.arrays(shapes)
+                self._compare(graph, arrays, self._expected(arrays))
+            except _Wrong as e:
+                raise _Wrong(f"with {text}: {e.problem}", e.found) from e
+            except TpulayerError as e:
+                hint = "Case(..., smaller=[...]) says which shapes to try, smaller=[] none"
+                raise _Wrong(f"with {text}: {e.message} ({hint})") from e
+        if smaller:
+            self.where += f", also with {' and '.join(map(_listed, smaller))}"
+
+    def _expected(self, arrays: list[Array]) -> list[Array]:
+        """What golden says, checked."""
+        import numpy as np
+
+        try:
+            found = self.golden([x.copy() for x in arrays], self.param)
+        except Exception as e:
+            frame = traceback.extract_tb(e.__traceback__)[-1]
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            raise _Wrong(f"golden failed at {place}: {type(e).__name__}: {e}") from e
+        if (
+            not isinstance(found, (list, tuple))
+            or not all(isinstance(y, np.ndarray) for y in found)
+            or not found
+        ):
+            given = "an array" if isinstance(found, np.ndarray) else type(found).__name__
+            raise _Wrong(f"golden returned {given}; it returns a list with an array for each output: [y]")
+        return list(found)
+
+    def _graph(
+        self, arrays: list[Array], outputs: int, *, around: bool = False, exact: bool = False
+    ) -> Graph:
+        """x0, x1, ... through the layer into y0, y1, ...
+
+        around: each also through a built-in layer, fp32 (unless exact) through one that changes the sign:
+        otherwise a buffer that the layer does not write could hold the right numbers all the same. Inputs and
+        outputs whose sign is changed have names that begin with a minus.
+        """
+        from user_layers.graph import BINARY_MUL, Graph
+
+        graph = Graph(name="test", toolkit=self.toolkit)
+
+        def through(name: str, out: str, dtype: str) -> None:
+            if dtype == "float32" and not exact:
+                graph.add_const_binary_layer(name, -1.0, out, BINARY_MUL)
+            else:
+                graph.add_tpu_layer("TPU_PAD", [name], None, [out])
+
+        names = [f"x{i}" for i in range(len(arrays))]
+        for name, x, array in zip(names, self.case.inputs, arrays, strict=True):
+            if isinstance(x, Const):
+                graph.add_const(name, array)
+            elif around:
+                dtype = array.dtype.name
+                through(graph.add_input(_outer(name, dtype, exact), array.shape, array.dtype), name, dtype)
+            else:
+                graph.add_input(name, array.shape, array.dtype)
+        made = [f"y{i}" for i in range(outputs)]
+        graph.add_tpu_layer(self.op.op, names, self.case.param, made, name="tested")
+        if around:
+            net = graph.resolve()
+            for i, y in enumerate(made):
+                dtype = net.tensors[y].dtype.numpy_name
+                made[i] = _outer(y, dtype, exact)
+                through(y, made[i], dtype)
+        for y in made:
+            graph.add_output(y)
+        return graph
+
+    def _compare(self, graph: Graph, arrays: list[Array], want: list[Array]) -> None:
+        """Run, and count what is equal."""
+
+        def signed(name: str, x: Array) -> Array:
+            return -x if name.startswith("-") else x
+
+        given = {name: signed(name, arrays[int(name.strip("-+x"))]) for name in graph.inputs}
+        found = [signed(name, y) for name, y in zip(graph.outputs, graph.run(given), strict=True)]
+        for i, (got, expected) in enumerate(zip(found, want, strict=True)):
+            what = f"output {i}: " if len(want) > 1 else ""
+            if got.shape != expected.shape or got.dtype != expected.dtype:
+                raise _Wrong(
+                    f"{what}the layer gives {list(got.shape)} {got.dtype}, golden {list(expected.shape)} "
+                    f"{expected.dtype}"
+                )
+            unequal = difference(got, expected, self.case.atol, self.case.rtol)
+            if unequal is not None:
+                raise _Wrong(f"{what}{unequal}", unequal)
+            self.elements += expected.size
+
+
+def _outer(name: str, dtype: str, exact: bool) -> str:
+    """The name of a tensor on the other side of the layer that stands before or behind it."""
+    return f"{'-' if dtype == 'float32' and not exact else '+'}{name}"
+
+
+def _has_denormals(arrays: list[Array]) -> bool:
+    """Arithmetic of the chip makes zeros of them."""
+    import numpy as np
+
+    return any(
+        bool(np.any((x != 0) & (np.abs(x) < np.finfo(np.float32).tiny)))
+        for x in arrays
+        if x.dtype == np.float32
+    )
+
+
+def _where(net: CompiledNet, node: str) -> str:
+    """What the compile log says of a node, but for the bytes."""
+    line = next(line for line in net.log if f" {node}: " in line and "; " in line)
+    text = line.split("; ", 1)[1].removeprefix("static, ")
+    return re.sub(r", \d+ bytes of local memory.*", "", text)
+
+
+def _listed(shapes: Shapes) -> str:
+    return ", ".join(str(list(shape)) for shape in shapes)
