@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 
 from firmware_sim.errors import MissingError, SourceError, UsageError
+from firmware_sim.workspace_root import CONFIG_FILE, FIRMWARE_DIR, WORKSPACE_VARIABLE, workspace_root
 from user_layers.files import write_if_changed
 
-CONFIG_FILE = Path("config") / "Makefile.config"
-WORKSPACE_VARIABLE = "TPULAYER_WORKSPACE"
+__all__ = ["CONFIG_FILE", "WORKSPACE_VARIABLE", "Config", "Workspace"]
 
 HOST_ARCHS = ("x86", "aarch64")
 FIRMWARE_ARCHS = ("cmodel", "pcie", "soc")
@@ -118,23 +118,19 @@ class Workspace:
 
         Errors: UsageError when there is none.
         """
-        named = os.environ.get(WORKSPACE_VARIABLE) if start is None else None
-        if named:
-            root = Path(named).expanduser().resolve()
-            if not (root / CONFIG_FILE).is_file():
-                raise UsageError(
-                    f"{WORKSPACE_VARIABLE} names {root}, which holds no {CONFIG_FILE}",
-                    hint=f"unset {WORKSPACE_VARIABLE}, or set it to a workspace made by `tpulayer init`",
-                )
-            return cls(root)
-        begin = (start or Path.cwd()).resolve()
-        for folder in (begin, *begin.parents):
-            if (folder / CONFIG_FILE).is_file():
-                return cls(folder)
-        raise UsageError(
-            f"{begin} is not in a workspace: no {CONFIG_FILE} here or above",
-            hint="make a workspace with `tpulayer init DIR` and work inside it",
-        )
+        root = workspace_root(start)
+        if root is None:
+            raise UsageError(
+                f"{(start or Path.cwd()).resolve()} is not in a workspace: no {CONFIG_FILE} here or above",
+                hint="make a workspace with `tpulayer init DIR` and work inside it",
+            )
+        return cls(root)
+
+    @classmethod
+    def around(cls) -> Workspace | None:
+        """As `find`, None outside any. UsageError when TPULAYER_WORKSPACE names none."""
+        root = workspace_root()
+        return None if root is None else cls(root)
 
     @cached_property
     def config(self) -> Config:
@@ -206,7 +202,7 @@ class Workspace:
 
     @property
     def firmware(self) -> Path:
-        return self.install_dir / "firmware" / "firmware.so"
+        return self.root / FIRMWARE_DIR / "firmware.so"
 
     @property
     def firmware_layer(self) -> Path:

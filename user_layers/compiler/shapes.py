@@ -81,6 +81,7 @@ def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Tool
             NetTensorInfo(name, shape, dtype)
             for name, shape, dtype in zip(node.outputs, node.shapes, node.dtypes, strict=True)
         ]
+    toolkit.check_firmware(node.op, node.title)
     inputs = input_records(node, tensors, adopted.wanted)
     try:
         records = toolkit.device.infer_shape(node.op.op_type, node.param, inputs, len(node.outputs))
