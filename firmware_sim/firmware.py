@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from firmware_sim import recorded
 from firmware_sim.errors import MissingError, UsageError
+from firmware_sim.recorded import Records
 
 FIRMWARE_VARIABLE = "BMRUNTIME_FIRMWARE_PATH"
 FIRMWARE_NAME = "firmware.so"
@@ -141,11 +142,27 @@ def find_firmware(
     if named:
         source = "" if given is not None else f" ({FIRMWARE_VARIABLE})"
         return _in_path(Path(named).expanduser(), kind, source)
-    if (kind or usual_kind()) != "native" and (folder := recorded.folder_of(dev_id)) is not None:
-        return FirmwareImage(folder / TCM_NAME, folder / DDR_NAME)
+    if (image := recorded_image(Records.here(), kind, dev_id)) is not None:
+        return image
     raise MissingError(
         f"no firmware: none was given and {FIRMWARE_VARIABLE} is not set", hint="run build_layers"
     )
+
+
+_told: set[Path] = set()  # recorded pairs that this process has said it runs
+
+
+def recorded_image(records: Records, kind: Kind | None, dev_id: int) -> FirmwareImage | None:
+    """The pair that load_firmware recorded for the device, None without any; a line on stderr says so.
+
+    MissingError when it is not the one last built, or another workspace's (`Records.usable`).
+    """
+    if (kind or usual_kind()) == "native" or (record := records.usable(dev_id)) is None:
+        return None
+    if record.folder not in _told:
+        _told.add(record.folder)
+        print(record.text(records.workspace), file=sys.stderr, flush=True)
+    return FirmwareImage(record.folder / TCM_NAME, record.folder / DDR_NAME)
 
 
 def _in_path(path: Path, kind: Kind | None, source: str) -> FirmwareImage:

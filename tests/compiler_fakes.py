@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from firmware_sim.errors import DeviceError
+from firmware_sim.firmware import FirmwareImage, FirmwareInfo, FirmwareLayer
 from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, Recorded, TensorRecord, TType
 from user_layers.compiler.net import NetTensorInfo
 from user_layers.graph import LayerNode
@@ -114,6 +116,13 @@ class FakeDevice:
         self.recorded: list[Program] = []
         self.refuses: str | None = None
         self.closed = False
+        self.firmware = FirmwareImage(Path("fake.so"))
+
+    def query(self) -> FirmwareInfo:
+        users = (x for x in self._layers.values() if x.op_type < BUILTIN_OP_BASE)
+        return FirmwareInfo(
+            1, tuple(FirmwareLayer(x.op, x.op_type, x.param_size, x.param_hash) for x in users), ()
+        )
 
     def infer_shape(
         self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int

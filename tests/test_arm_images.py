@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim import recorded
 from firmware_sim.arm.images import from_elf, load_pair
 from firmware_sim.device import Device
 from firmware_sim.errors import BuildError, DeviceError, MissingError, UsageError
 from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage, find_firmware
+from firmware_sim.recorded import Records
 from tests.workspaces import environment, make_workspace, tpulayer
 from user_layers.build.arm import arm_compiler, link_arm
 from user_layers.build.builtin import builtin_artifacts
@@ -207,8 +207,9 @@ def test_the_users_part_links_into_another_firmware(workspace: Workspace, tmp_pa
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def state(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "state"
+    monkeypatch.chdir(workspace.root)
     monkeypatch.setenv("TPULAYER_STATE", str(folder))
     return folder
 
@@ -225,8 +226,9 @@ def test_load_firmware_reports_and_records(workspace: Workspace, state: Path) ->
     answer = json.loads(done.stdout)
     assert answer["layers"] == ["TPU_DOUBLE"] and answer["device"] == 3 and answer["kernels"] == []
     assert answer["controller_instructions"] > 100
-    folder = recorded.folder_of(3)
-    assert folder is not None and recorded.folder_of(0) is None
+    kept = Records.here().of(3)
+    assert kept is not None and Records.here().of(0) is None
+    folder = kept.folder
     assert (folder / TCM_NAME).read_bytes() == Path(files(workspace)[0]).read_bytes()
     assert len(list((state / "devices").iterdir())) == 2  # the link and what it points to
     with Device(dev_id=3) as device:
@@ -265,12 +267,12 @@ def test_the_program_in_c_loads_too(workspace: Workspace, state: Path) -> None:
 def test_load_firmware_refuses_and_keeps_the_record(workspace: Workspace, state: Path) -> None:
     tcm, ddr = files(workspace)
     tpulayer("load_firmware", tcm, ddr, cwd=workspace.root)
-    before = recorded.folder_of(0)
+    before = Records.here().of(0)
     for words, code in (((ddr, tcm), 1), ((tcm, "absent"), 3), ((tcm, ddr, "64"), 2), ((tcm,), 2)):
         done = tpulayer("load_firmware", *words, cwd=workspace.root, code=code)
         assert done.stderr.startswith("error: ") and "Traceback" not in done.stderr
     tpulayer("load_firmware", tcm, ddr, "--forget", "0", cwd=workspace.root, code=2)
-    assert recorded.folder_of(0) == before
+    assert before is not None and Records.here().of(0) == before
 
 
 def test_the_order_of_choice(workspace: Workspace, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,9 +281,9 @@ def test_the_order_of_choice(workspace: Workspace, state: Path, monkeypatch: pyt
     assert firmware_image(workspace).path == own / "firmware.so"
     assert firmware_image(workspace, "arm").path == own / TCM_NAME
     load_firmware.run(other / TCM_NAME, other / DDR_NAME, 0, as_json=False)
-    kept = recorded.folder_of(0)
+    kept = Records.here().of(0)
     assert kept is not None
-    assert firmware_image(workspace).path == kept / TCM_NAME
+    assert firmware_image(workspace).path == kept.folder / TCM_NAME
     assert firmware_image(workspace, "native").path == own / "firmware.so"
     assert firmware_image(workspace, dev_id=1).path == own / "firmware.so"
     monkeypatch.setenv("BMRUNTIME_FIRMWARE_PATH", str(own))
@@ -299,7 +301,7 @@ def test_the_order_of_choice(workspace: Workspace, state: Path, monkeypatch: pyt
 
 
 def test_a_recorded_firmware_that_hides_the_workspaces_is_told(workspace: Workspace, state: Path) -> None:
-    text = "device 0 boots another firmware, which load_firmware recorded"
+    text = f"(not the one built in {workspace.root})"
     tcm, ddr = map(Path, files(workspace))
     load_firmware.run(tcm, ddr, 0, as_json=False)
     assert text not in tpulayer("build_layers", cwd=workspace.root).stderr

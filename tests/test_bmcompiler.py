@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.wire import BUILTIN_OP_BASE
 from tests.compiler_fakes import FakeLayer, FakeToolkit, local_layer
 from user_layers.bmcompiler import (
@@ -122,6 +123,63 @@ def test_bad_layers(tmp_path: Path, changes: dict[str, Any], words: str) -> None
     p = compiler(tmp_path)
     with pytest.raises(UsageError, match=words):
         double(p, "x", "y", **changes)
+
+
+OUTPUTS = ("output_shapes", "output_dims", "output_dtypes")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("left_out", list(itertools.product((False, True), repeat=3)))
+def test_what_is_left_out_of_outputs_is_inferred(
+    tmp_path: Path, left_out: tuple[bool, ...], dynamic: bool
+) -> None:
+    p = compiler(tmp_path)
+    changes = {name: None for name, out in zip(OUTPUTS, left_out, strict=True) if out}
+    double(p, "x", "y", **changes)
+    double(p, "y", "z", **changes)
+    p.compile("net", dynamic=dynamic, inputs={"x": X}, outputs={"z": X})
+    finish_bmcompiler(p)
+    (net,) = read(tmp_path / "compilation.bmodel").nets
+    (output,) = net.stages[0].outputs
+    assert (output.name, output.shape, output.dtype) == ("z", SHAPE, 0) and net.is_dynamic is dynamic
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("left_out", list(itertools.product((False, True), repeat=3)))
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("output_shapes", [(1, 3, 4, 6)], r"the shape \[1, 3, 4, 6\], .* says \[1, 3, 4, 5\]"),
+        ("output_dims", [3], r"3 dimensions, the layer's shape function says 4, \[1, 3, 4, 5\],"),
+        ("output_dtypes", [2], r"the type int8, .* says float32"),
+    ],
+)
+def test_what_contradicts_the_shape_function(
+    tmp_path: Path, name: str, value: Any, says: str, left_out: tuple[bool, ...], dynamic: bool
+) -> None:
+    p = compiler(tmp_path)
+    changes: dict[str, Any] = {n: None for n, out in zip(OUTPUTS, left_out, strict=True) if out}
+    double(p, "x", "y", **{**changes, name: value})
+    words = rf"double_0 .*: {name}\[0\]: output 'y' is given {says}"
+    with pytest.raises(CompileError, match=words) as caught:
+        p.compile("net", dynamic=dynamic)
+    assert f"correct {name}, or leave it out" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"output_shapes": None, "output_dims": []}, r"output_num is 1, but output_dims \[\] has only 0"),
+        ({"output_shapes": [], "output_dims": None}, "output_num is 1 but output_shapes has 0 entries"),
+        ({"output_shapes": [None], "output_dims": None}, r"output_shapes\[0\] is missing"),
+        ({"output_shapes": [(0, 3)], "output_dims": None}, "extent below 1"),
+        ({"input_dims": None}, "input_dims is missing"),
+        ({"input_shapes": None}, "input_shapes is missing"),
+    ],
+)
+def test_outputs_that_make_no_sense(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=f"^add_tpu_layer: .*{words}"):
+        double(compiler(tmp_path), "x", "y", **changes)
 
 
 def test_one_input_has_one_shape(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.bmcompiler_cases import Net, nets
 from tests.firmware_harness import SDK, compilers
-from tests.workspaces import environment
+from tests.workspaces import environment, make_workspace
 from user_layers.bmcompiler import create_bmcompiler_dir, finish_bmcompiler
 from user_layers.bmcompiler.c_source import headers
 from user_layers.bmcompiler.calls import (
@@ -31,6 +31,8 @@ from user_layers.bmcompiler.calls import (
     Unread,
 )
 from user_layers.build import builtin_artifacts
+from user_layers.build.targets import build_layers
+from user_layers.workspace import Workspace
 
 PROGRAMS = Path(__file__).parent / "bmcompiler_programs"
 NETS = nets()
@@ -38,12 +40,12 @@ CPP = "zig c++"
 COMPILERS = {**compilers(), CPP: [sys.executable, "-m", "ziglang", "c++"]}
 
 
-def build(folder: Path, source: Path, compiler: str | None = None) -> Path:
-    """The program of one source."""
+def build(folder: Path, source: Path, *words: str, compiler: str | None = None) -> Path:
+    """The program of one source. words: more for the compiler."""
     program = folder / "program"
     built = builtin_artifacts()
     command = [*COMPILERS[compiler or next(iter(COMPILERS))], "-Wall", "-Werror", "-o", program, source]
-    command += [f"-I{PROGRAMS}", f"-I{built.directory}", f"-I{SDK / 'include'}"]
+    command += [f"-I{PROGRAMS}", f"-I{built.directory}", f"-I{SDK / 'include'}", *words]
     command += [built.bmcompiler, built.bmlib, f"-Wl,-rpath,{built.directory}"]
     subprocess.run([*map(str, command)], check=True, timeout=120)
     return program
@@ -158,10 +160,11 @@ def test_prototypes() -> None:
 # ---- compiling and ending ----
 
 
-def bmrt_test(folder: Path, *words: str) -> str:
+def bmrt_test(folder: Path, *words: str, **changes: str) -> str:
     command = [sys.executable, "-m", "user_layers.cli.main", "bmrt_test", *words]
+    env = environment(**changes)
     done = subprocess.run(
-        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -178,6 +181,33 @@ def test_compiling_and_ending(tmp_path: Path) -> None:
     assert "+++ The network[fixed] stage[0] cmp success +++" in said
     assert "+++ The network[free] stage[0] cmp success +++" in said
     bmrt_test(tmp_path, "--bmodel", "got.bmodel")
+
+
+# ---- add_tpu_layer ----
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
+    build_layers(ws)
+    return ws
+
+
+def test_outputs_that_are_null_are_inferred(workspace: Workspace, tmp_path: Path) -> None:
+    """All combinations, static and dynamic; what is given and contradicts the layer is told by its name."""
+    header = f"-I{workspace.bmtpu_header.parent}"
+    done = run(
+        build(tmp_path, PROGRAMS / "nulls.c", header), tmp_path, TPULAYER_WORKSPACE=str(workspace.root)
+    )
+    assert done.stdout == "ok\n", done.stdout + done.stderr
+    message = r"^bmcompiler: __bmcompile: .*: (output_\w+)\[0\]: output 'y' is given"
+    found = re.findall(message, done.stderr, re.MULTILINE)
+    assert found == 2 * ["output_shapes", "output_dims", "output_dtypes"]
+    assert "add_tpu_layer: output_shapes[0] is missing (NULL)" in done.stderr
+    assert "add_tpu_layer: output 'y': the shape [1, 3, 0, 5] has an extent below 1" in done.stderr
+    assert not (tmp_path / "wrong").exists() and (tmp_path / "late" / "compilation.bmodel").is_file()
+    said = bmrt_test(tmp_path, "--context_dir", "nulls", TPULAYER_WORKSPACE=str(workspace.root))
+    assert said.count("cmp success") == 16
 
 
 # ---- what is wrong ----
@@ -232,6 +262,6 @@ def test_a_compiler_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 def test_cpp(tmp_path: Path) -> None:
-    done = run(build(tmp_path, PROGRAMS / "names.cpp", CPP), tmp_path)
+    done = run(build(tmp_path, PROGRAMS / "names.cpp", compiler=CPP), tmp_path)
     assert done.returncode == 0, done.stderr
     assert bmrt_test(tmp_path, "--context_dir", "cpp").count("cmp success") == 3

@@ -13,15 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim import recorded
 from firmware_sim.arm.images import keep, named
 from firmware_sim.device import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError, UsageError
 from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage
+from firmware_sim.recorded import Records
 from user_layers.build.builtin import builtin_artifacts
 from user_layers.build.kernel import kernel_firmware
 from user_layers.runtime import load_firmware
 from user_layers.workspace import sdk_dir
+
+HERE = Records.here()
 
 
 @pytest.fixture
@@ -45,15 +47,15 @@ def test_a_state_folder_that_cannot_be_written(
     with pytest.raises(MissingError, match=r"firmware of device 3 cannot be recorded in .*file: ") as caught:
         keep(pair, 3)
     assert "TPULAYER_STATE" in caught.value.hint
-    assert recorded.folder_of(3) is None and not recorded.forget(3)
+    assert HERE.of(3) is None and not HERE.forget(3)
 
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_record_that_fails_leaves_the_one_before(
-    state: Path, monkeypatch: pytest.MonkeyPatch, pair: FirmwareImage, step: int
+    state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: int
 ) -> None:
-    recorded.record(1, {"a": b"1"})
-    before = recorded.folder_of(1)
+    HERE.keep(1, {"a": b"1"}, {"a": tmp_path / "a"})
+    before = HERE.of(1)
     replace, steps = os.replace, itertools.count(1)
 
     def full(source: Path, target: Path) -> None:
@@ -63,9 +65,9 @@ def test_a_record_that_fails_leaves_the_one_before(
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(MissingError, match="No space left on device"):
-        recorded.record(1, {"a": b"2"})
-    assert before is not None and recorded.folder_of(1) == before
-    assert (before / "a").read_bytes() == b"1"
+        HERE.keep(1, {"a": b"2"}, {"a": tmp_path / "a"})
+    assert before is not None and HERE.of(1) == before
+    assert (before.folder / "a").read_bytes() == b"1"
     assert len(list((state / "devices").iterdir())) == 2
 
 
@@ -84,9 +86,9 @@ def test_a_record_of_no_use_says_how_to_get_rid_of_it(
     state: Path, pair: FirmwareImage, change: Callable[[Path], None], error: type[TpulayerError]
 ) -> None:
     keep(pair, 5)
-    folder = recorded.folder_of(5)
-    assert folder is not None
-    change(folder)
+    record = HERE.of(5)
+    assert record is not None
+    change(record.folder)
     with pytest.raises(error) as caught:
         Device(dev_id=5)
     assert "--forget 5" in caught.value.hint
@@ -122,18 +124,22 @@ def test_a_device_that_runs_keeps_the_pair_it_booted(
     keep(FirmwareImage(tcm, tcm.with_name(DDR_NAME)), 2)
     with Device(dev_id=2) as device:
         keep(pair, 2)
-        assert recorded.folder_of(2) != device.firmware.path.parent
+        record = HERE.of(2)
+        assert record is not None and record.folder != device.firmware.path.parent
         with pytest.raises(DeviceCrash, match=r"was stopped at .*loop\.c:4 in loops"):
             device.launch("loops", struct.pack("<i", 1))
-        recorded.forget(2)
+        HERE.forget(2)
         device.launch("loops", struct.pack("<i", 0))
-    assert recorded.folder_of(2) is None
+    assert HERE.of(2) is None
     assert len(list((state / "devices").iterdir())) == 2  # in use: this process has opened both
     # once nobody uses them they go
-    use = "from firmware_sim.recorded import *; record(2, {}); folder_of(2); record(2, {})"
+    use = (
+        "from pathlib import Path; from firmware_sim.recorded import Records; r = Records.here(); "
+        "keep = lambda: r.keep(2, {'a': b''}, {'a': Path('a')}); keep(); r.of(2); keep()"
+    )
     subprocess.run([sys.executable, "-c", use], check=True, timeout=60)
     assert len(list((state / "devices").iterdir())) == 5
-    end = "from firmware_sim.recorded import *; forget(2)"
+    end = "from firmware_sim.recorded import Records; Records.here().forget(2)"
     subprocess.run([sys.executable, "-c", end], check=True, timeout=60)
     assert len(list((state / "devices").iterdir())) == 2
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from firmware_sim.errors import MissingError, UsageError
+from firmware_sim.errors import CompileError, MissingError, UsageError
 from firmware_sim.wire import BUILTIN_OP_BASE, DType, Program, Recorded, TensorRecord, TType
 
 if TYPE_CHECKING:
+    from firmware_sim.firmware import FirmwareImage, FirmwareInfo
     from user_layers.compiler.net import NetTensorInfo
     from user_layers.graph.nodes import LayerNode
     from user_layers.plugin import PluginNode
@@ -85,6 +86,9 @@ class OpInfo:
 class Compute(Protocol):
     """The part of firmware_sim.device.Device that compiling needs."""
 
+    @property
+    def firmware(self) -> FirmwareImage: ...
+    def query(self) -> FirmwareInfo: ...
     def infer_shape(
         self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
     ) -> list[TensorRecord]: ...
@@ -136,6 +140,7 @@ class Toolkit:
         self._builtin_params = builtin_params
         self._ops: dict[str, OpInfo] | None = None
         self._closed = False
+        self._known_to_firmware: set[OpInfo] = set()
         self.old_build = False  # whether the firmware was built with another state of the toolkit
 
     def __enter__(self) -> Toolkit:
@@ -194,6 +199,30 @@ class Toolkit:
                 self.old_build = _warn_of_old_build(self.workspace)
             self._device = Device(image)
         return self._device
+
+    def check_firmware(self, info: OpInfo, title: str) -> None:
+        """Refuse a layer that the device's firmware does not have as the plugin has it.
+
+        CompileError; title: of the node. Nothing may be asked of such a firmware: another layer would answer.
+        """
+        if info.is_builtin or info in self._known_to_firmware:
+            return
+        from firmware_sim.firmware import FIRMWARE_VARIABLE
+        from firmware_sim.recorded import way_out
+        from user_layers.compiler.result import LayerUse
+        from user_layers.layer_identity import difference
+
+        use = LayerUse(info.op, info.op_type, info.param_size, info.param_hash)
+        image = self.device.firmware
+        found = difference(use, self.device.query(), firmware=f"the firmware {image}", known="in the plugin")
+        if found:
+            raise CompileError(
+                f"{title}: the plugin has the layer {info.op} (op_type {info.op_type}){found}",
+                hint=way_out(image.path)
+                or "plugin and firmware must come from one build: run `build_layers`, and name no other "
+                f"firmware ({FIRMWARE_VARIABLE}, --firmware)",
+            )
+        self._known_to_firmware.add(info)
 
     @property
     def plugins(self) -> Plugins:
@@ -325,9 +354,4 @@ def _find_workspace(given: Workspace | str | Path | None) -> Workspace | None:
 
     if isinstance(given, Workspace):
         return given
-    if given is not None:
-        return Workspace.find(Path(given))
-    try:
-        return Workspace.find()
-    except UsageError:
-        return None
+    return Workspace.around() if given is None else Workspace.find(Path(given))

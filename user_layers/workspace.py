@@ -15,11 +15,16 @@ from functools import cached_property
 from pathlib import Path
 
 from firmware_sim.errors import MissingError, SourceError, UsageError
+from firmware_sim.workspace_root import (
+    CONFIG_FILE,
+    FIRMWARE_DIR,
+    ROOT_CONFIG_FILE,
+    WORKSPACE_VARIABLE,
+    workspace_root,
+)
 from user_layers.files import write_if_changed
 
-CONFIG_FILE = Path("config") / "Makefile.config"
-ROOT_CONFIG_FILE = Path("Makefile.config")  # where the vendor's workspaces have it
-WORKSPACE_VARIABLE = "TPULAYER_WORKSPACE"
+__all__ = ["CONFIG_FILE", "ROOT_CONFIG_FILE", "WORKSPACE_VARIABLE", "Config", "Workspace"]
 
 HOST_ARCHS = ("x86", "aarch64")
 FIRMWARE_ARCHS = ("cmodel", "pcie", "soc")
@@ -125,13 +130,6 @@ def _merge(a: Mapping[str, _Value], b: Mapping[str, _Value]) -> dict[str, _Value
     return merged
 
 
-def is_workspace(folder: Path) -> bool:
-    """Whether the folder holds a configuration: config/Makefile.config, or Makefile.config beside device/."""
-    if (folder / CONFIG_FILE).is_file():
-        return True
-    return (folder / ROOT_CONFIG_FILE).is_file() and (folder / "device").is_dir()
-
-
 def edit_config(text: str, values: Mapping[str, str]) -> str:
     """The configuration text with these values; every other line, comments included, stays as it is."""
     left = dict(values)
@@ -159,23 +157,19 @@ class Workspace:
 
         Errors: UsageError when there is none.
         """
-        named = os.environ.get(WORKSPACE_VARIABLE) if start is None else None
-        if named:
-            root = Path(named).expanduser().resolve()
-            if not is_workspace(root):
-                raise UsageError(
-                    f"{WORKSPACE_VARIABLE} names {root}, which holds no {CONFIG_FILE}",
-                    hint=f"unset {WORKSPACE_VARIABLE}, or set it to a workspace made by `tpulayer init`",
-                )
-            return cls(root)
-        begin = (start or Path.cwd()).resolve()
-        for folder in (begin, *begin.parents):
-            if is_workspace(folder):
-                return cls(folder)
-        raise UsageError(
-            f"{begin} is not in a workspace: no {CONFIG_FILE} here or above",
-            hint="make a workspace with `tpulayer init DIR` and work inside it",
-        )
+        root = workspace_root(start)
+        if root is None:
+            raise UsageError(
+                f"{(start or Path.cwd()).resolve()} is not in a workspace: no {CONFIG_FILE} here or above",
+                hint="make a workspace with `tpulayer init DIR` and work inside it",
+            )
+        return cls(root)
+
+    @classmethod
+    def around(cls) -> Workspace | None:
+        """As `find`, None outside any. UsageError when TPULAYER_WORKSPACE names none."""
+        root = workspace_root()
+        return None if root is None else cls(root)
 
     @cached_property
     def config(self) -> Config:
@@ -286,7 +280,7 @@ class Workspace:
     @property
     def firmware(self) -> Path:
         """The firmware for this machine."""
-        return self.install_dir / "firmware" / "firmware.so"
+        return self.root / FIRMWARE_DIR / "firmware.so"
 
     @property
     def firmware_layer(self) -> Path:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
 
-from firmware_sim import recorded
 from firmware_sim.arm.layout import CODE_BYTES, HEADER_BYTES, HEADER_TCM, WINDOW
 from firmware_sim.chip import ITCM_BASE, ITCM_BYTES
 from firmware_sim.errors import DeviceError, MissingError, UsageError
 from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME, FirmwareImage
+from firmware_sim.recorded import Records, way_out
 from firmware_sim.wire import ABI_VERSION
 
 _MAGIC = b"TPULAYFW"
@@ -98,13 +98,16 @@ def load_pair(tcm: Path, ddr: Path) -> Images:
 
 
 def keep(image: FirmwareImage, dev_id: int) -> None:
-    """Record a pair for a device, with the line tables beside it: what later processes boot there."""
+    """Record a pair for a device, with the line tables beside it: what later processes boot there.
+
+    In the workspace around the current folder, else for the user (see `recorded`).
+    """
     assert image.ddr is not None
     images = load_pair(image.path, image.ddr)
     files = {TCM_NAME: images.tcm, DDR_NAME: images.ddr}
     if image.debug.is_file():
         files[DEBUG_NAME] = image.debug.read_bytes()
-    recorded.record(dev_id, files)
+    Records.here().keep(dev_id, files, {TCM_NAME: image.path, DDR_NAME: image.ddr})
 
 
 def named(tcm: str | PathLike[str], ddr: str | PathLike[str]) -> str | FirmwareImage:
@@ -127,7 +130,7 @@ def _read(path: Path, what: str) -> bytes:
     except OSError as error:
         raise MissingError(
             f"the {what} image {path} cannot be read: {error.strerror}",
-            hint=recorded.way_out(path) or "run build_layers",
+            hint=way_out(path) or "run build_layers",
         ) from None
 
 
@@ -148,7 +151,7 @@ def _check(path: Path, data: bytes, part: int) -> tuple[int, str]:
     if abi != ABI_VERSION:
         raise DeviceError(
             f"{path} is of firmware ABI {abi}; this device speaks {ABI_VERSION}",
-            hint=recorded.way_out(path) or "run build_layers",
+            hint=way_out(path) or "run build_layers",
         )
     if size != len(data):
         state = "cut off" if size > len(data) else "too long"

@@ -17,7 +17,7 @@
 #define LARGEST 0x7FFFFFFF /* numbers in one array */
 #define SLACK 0x100000     /* the most by which a message is made larger than it must be */
 
-enum { OP_LIBRARY = 64, OP_CALL, OP_TENSOR_BYTES }; /* server.py */
+enum { OP_LIBRARY = 64, OP_CALL, OP_TENSOR_BYTES, OP_MADE_DIMS, OP_GIVEN_SHAPES }; /* server.py */
 
 typedef struct compiler {
     connection server;
@@ -268,6 +268,25 @@ int message_value(void *p_bmcpl, message *m) {
 }
 
 void message_call(void *p_bmcpl, message *m) { (void)message_value(p_bmcpl, m); }
+
+void message_shapes(void *p_bmcpl, const char *function, const int *const *shapes, int count) {
+    compiler *c = find(p_bmcpl, 0);
+    if (c == NULL || c->failed != NULL) return; /* that has been told */
+    char *dims = NULL;
+    size_t bytes = 0;
+    question q = {.head = {.op = OP_MADE_DIMS}, .text = function, .taken = &dims, .taken_bytes = &bytes};
+    if (ask(c, q, function) != BM_SUCCESS) return;
+    message m = message_begin(function);
+    put_shapes(&m, shapes, (const int *)(void *)dims, bytes == 4 * (size_t)count ? count : 0);
+    free(dims);
+    if (is_text(&m)) {
+        q = (question){.head = {.op = OP_GIVEN_SHAPES, .data_bytes = m.size}, .text = function, .data = m.data};
+        (void)ask(c, q, function);
+    } else {
+        c->failed = function;
+    }
+    free(m.data);
+}
 
 void message_data(void *p_bmcpl, message *m, void **data, unsigned int *size) {
     char *got = NULL;

@@ -43,4 +43,8 @@ int message_value(void *p_bmcpl, message *m);
 void message_end(void *p_bmcpl, message *m);
 void message_data(void *p_bmcpl, message *m, void **data, unsigned int *size);
 
+/* After message_call of a function that adds one layer: the shapes of its outputs, of as many numbers as these have
+ * dimensions, which the server is asked for. */
+void message_shapes(void *p_bmcpl, const char *function, const int *const *shapes, int count);
+
 #endif

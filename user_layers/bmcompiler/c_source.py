@@ -244,7 +244,14 @@ def _definition(function: Function) -> str:
         end = "return message_value(p_bmcpl, &m)"
     else:
         end = "message_end(p_bmcpl, &m)" if function.ends else "message_call(p_bmcpl, &m)"
-    return "\n".join([*lines, f"    {end};", "}", ""])
+    lines.append(f"    {end};")
+    for p in function.parameters:
+        if isinstance(p.kind, Shapes) and p.kind.made:
+            lines.append(
+                f"    if ({p.name} != NULL && {p.kind.dims} == NULL) "
+                f"message_shapes(p_bmcpl, __func__, {p.name}, {p.kind.count});"
+            )
+    return "\n".join([*lines, "}", ""])
 
 
 def _put(function: Function, parameter: Parameter) -> str:

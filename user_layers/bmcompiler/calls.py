@@ -41,10 +41,15 @@ class Texts:
 
 @dataclass(frozen=True)
 class Shapes:
-    """const int *const *: `count` shapes, of `dims[i]` extents each."""
+    """const int *const *: `count` shapes, of `dims[i]` extents each.
+
+    made: of the outputs of the one layer that the call adds. `dims` may be NULL without them then: C reads as
+    many extents as the layer says that its outputs have, and sends them after the call.
+    """
 
     count: str
     dims: str
+    made: bool = False
 
 
 class Floats:
@@ -295,7 +300,7 @@ def _checked(spec: Function, given: Mapping[str, Any]) -> dict[str, Any]:
                 raise UsageError(f"{parameter.name}[{at}] is missing (NULL)")
     for parameter in spec.parameters:  # what depends on arrays of the same call
         value, kind = result[parameter.name], parameter.kind
-        if isinstance(kind, Shapes):
+        if isinstance(kind, Shapes) and value is not None and result[kind.dims] is not None:
             _exactly(parameter.name, value, kind.dims, len(result[kind.dims]))
             result[parameter.name] = tuple(
                 _ints(f"{parameter.name}[{i}]", shape, f"{kind.dims}[{i}]", dims)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from firmware_sim.errors import UsageError
@@ -20,14 +21,18 @@ def add_tpu_layer(
     input_dtypes: Annotated[Sequence[int], Ints("input_num")],
     output_num: int,
     output_names: Annotated[Sequence[str], Texts("output_num")],
-    output_shapes: Annotated[Sequence[Sequence[int]], Shapes("output_num", "output_dims")],
-    output_dims: Annotated[Sequence[int], Ints("output_num")],
-    output_dtypes: Annotated[Sequence[int], Ints("output_num")],
+    output_shapes: Annotated[Sequence[Sequence[int]] | None, Shapes("output_num", "output_dims", made=True)],
+    output_dims: Annotated[Sequence[int] | None, Ints("output_num")],
+    output_dtypes: Annotated[Sequence[int] | None, Ints("output_num")],
     op_type: int | str,
     layer_param: Annotated[Mapping[str, Any] | bytes | None, Bytes("param_size")],
     param_size: int,
 ) -> None:
     """A layer of the workspace: input_num tensors with input_dims[i] dimensions each, the same for outputs.
+
+    output_shapes, output_dims and output_dtypes may each be NULL (None): the layer's shape function knows
+    them. Those that are given are compared with what it says when the net is compiled. In C, shapes without
+    output_dims have as many numbers as it says that there are dimensions.
 
     dtypes are codes of bmcompiler_defs.h: 0 fp32, ... layer_param: the bytes of the parameter struct in
     bmtpu.h, of which param_size are used. In Python op_type may be "TPU_CROP", and layer_param the
@@ -49,3 +54,5 @@ def add_tpu_layer(
         for name, shape, dtype in zip(input_names, input_shapes, input_dtypes, strict=True)
     ]
     graph.add_tpu_layer(info.op, ins, layer_param, output_names, output_shapes, output_dtypes)
+    if output_dims is not None:
+        graph.nodes[-1] = replace(graph.nodes[-1], dims=tuple(output_dims))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import user_layers.bmcompiler  # noqa: F401  (fills the table)
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.host_server import main as serve
 from user_layers.bmcompiler.calls import (
     BOOL,
@@ -36,7 +36,7 @@ from user_layers.graph.nodes import CALLER
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import CONFIG_FILE, WORKSPACE_VARIABLE, Workspace
 
-_LIBRARY, _CALL, _TENSOR_BYTES = range(64, 67)
+_LIBRARY, _CALL, _TENSOR_BYTES, _MADE_DIMS, _GIVEN_SHAPES = range(64, 69)
 _NO_ARRAY = 0xFFFF_FFFF
 
 
@@ -89,6 +89,12 @@ class _Server:
             return self._bytes(text), b""
         elif op == _CALL:
             return self._call(text, _Reader(data))
+        elif op in (_MADE_DIMS, _GIVEN_SHAPES):
+            try:
+                return 0, self._made(_Reader(data) if op == _GIVEN_SHAPES else None)
+            except TpulayerError as error:
+                error.message = f"{text}: {error.message}"
+                raise
         else:
             raise UsageError(f"unknown request {op} from libbmcompiler.so")
         return 0, b""
@@ -139,6 +145,18 @@ class _Server:
             return [self._array(name, array) for name, array in zip(names, arrays, strict=True)]
         assert isinstance(kind, Unread)
         return None
+
+    def _made(self, reader: _Reader | None) -> bytes:
+        """Of the layer added last: its outputs' numbers of dimensions, or (reader) what they are given."""
+        assert self._compiler is not None
+        if reader is None:
+            dims = self._compiler.made_dims()
+            return struct.pack(f"<{len(dims)}i", *dims)
+        shapes = reader.several(reader.ints) or []
+        if None in shapes:
+            raise UsageError(f"output_shapes[{shapes.index(None)}] is missing (NULL)")
+        self._compiler.give_shapes(shapes)
+        return b""
 
     def _tensor(self, name: str) -> Any:
         assert self._compiler is not None  # the library makes the compiler first

@@ -101,10 +101,22 @@ class BMCompiler:
 
     def tensor(self, name: str) -> tuple[tuple[int, ...], DType]:
         """Shape and type of a tensor of the net under construction."""
-        tensors = self.graph.resolve().tensors
+        tensors = self.graph.resolve([name]).tensors
         if name not in tensors:
             raise UsageError(f"no tensor is called {name!r}", hint=f"the tensors are {', '.join(tensors)}")
         return tensors[name].shape, tensors[name].dtype
+
+    def made_dims(self) -> list[int]:
+        """How many dimensions the outputs of the layer added last have."""
+        outputs = self.graph.nodes[-1].outputs
+        tensors = self.graph.resolve(outputs).tensors
+        return [len(tensors[name].shape) for name in outputs]
+
+    def give_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Compare the outputs of the layer added last with these when the net is compiled."""
+        node = self.graph.nodes[-1]
+        given = (check_shape(s, f"output {o!r}") for s, o in zip(shapes, node.outputs, strict=True))
+        self.graph.nodes[-1] = replace(node, shapes=tuple(given))
 
     def compile(
         self,

@@ -16,7 +16,7 @@ from firmware_sim.sanitized import sanitized
 from user_layers import __version__
 from user_layers.build.builtin import builtin_location
 from user_layers.build.cache import cache_root
-from user_layers.build.firmware import other_recorded
+from user_layers.build.firmware import recorded_notes
 from user_layers.build.ninja_run import ninja_binary
 from user_layers.build.targets import manifest_path
 from user_layers.build.toolchain import choose, zig
@@ -128,8 +128,7 @@ def _workspace() -> list[Check]:
             checks.append(Check(name, "ok", f"{path}, sanitized: {found}" if found else str(path)))
         else:
             checks.append(Check(name, "note", f"{path} is not built", "run `build_layers`"))
-    if other := other_recorded(ws):
-        checks.append(Check("device 0", "note", other))
+    checks += [Check("load_firmware", "note", *note) for note in recorded_notes(ws)]
     if ws.firmware.is_file() and not _current(ws, sanitized(ws.firmware) is not None):
         checks.append(Check("build", "note", "something changed since the last build", "run `build_layers`"))
     return checks

@@ -32,7 +32,7 @@ from user_layers.build.builtin import (
 )
 from user_layers.build.cache import cache_root, locked
 from user_layers.build.config import BuildConfig, c_sources, cxx_sources, gen_config
-from user_layers.build.firmware import other_recorded
+from user_layers.build.firmware import recorded_notes
 from user_layers.build.ninja_file import NinjaFile, Objects, relative
 from user_layers.build.ninja_run import dependencies, run_ninja
 from user_layers.build.report import Reporter
@@ -77,6 +77,7 @@ class BuildResult:
     skipped: list[str] = field(default_factory=list)  # "what: why"
     seconds: float = 0.0
     sanitized: str = ""  # the checks in the installed firmware.so
+    notes: list[tuple[str, str]] = field(default_factory=list)  # what may surprise whoever runs it, and hints
 
     @property
     def nothing_to_do(self) -> bool:
@@ -133,9 +134,8 @@ def build_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: boo
             result = BuildResult(skipped=["everything: no input or output changed since the last build"])
         else:
             result = _build_layers(ws, report, sanitize)
-    if other := other_recorded(ws):
-        report.note(other)
     report.close()
+    result.notes = recorded_notes(ws)
     result.sanitized = _checks(ws.firmware)
     result.seconds = time.monotonic() - begin
     return result

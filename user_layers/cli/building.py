@@ -165,6 +165,7 @@ def _say_result(command: str, result: BuildResult, root: Path, json: bool) -> No
             "unchanged": kept,
             "skipped": result.skipped,
             "sanitized": result.sanitized,
+            "notes": [text for text, _ in result.notes],
         }
         typer.echo(dumps(answer, indent=2))
         return
@@ -179,3 +180,5 @@ def _say_result(command: str, result: BuildResult, root: Path, json: bool) -> No
     typer.echo(
         f"{command}: {count or 'no'} command{'' if count == 1 else 's'} run in {result.seconds:.2f} s{checks}"
     )
+    for text, hint in result.notes:
+        typer.echo(f"note: {text}\n  hint: {hint}", err=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,27 +20,18 @@ if TYPE_CHECKING:
     from user_layers.graph import Graph
 
 
-def infer_shapes(graph: Graph) -> Net:
+def infer_shapes(graph: Graph, wanted: Sequence[str] | None = None) -> Net:
     """Graph -> Net: layers that no output needs are left out.
+
+    wanted: the tensors to know, by default the outputs; for others the graph need not be complete.
 
     Errors: CompileError for a graph without layers, an input that is never read, shapes that differ from the
     ones given, a shape function that fails or returns nonsense.
     """
-    if not graph.nodes:
-        raise CompileError(f"net {graph.name!r} has no layer", hint="add one with add_tpu_layer")
-    if len(graph.outputs) > MAX_TENSORS:
-        raise CompileError(
-            f"net {graph.name!r} has {len(graph.outputs)} outputs: {', '.join(graph.outputs)}",
-            hint=f"at most {MAX_TENSORS}; name the wanted ones with add_output",
-        )
-    nodes = _needed(graph)
+    nodes = _needed(graph, graph.outputs if wanted is None else wanted)
     read = {name for node in nodes for name in node.inputs}
-    idle = [name for name in graph.inputs if name not in read]
-    if idle:
-        raise CompileError(
-            f"net {graph.name!r}: no output depends on input {', '.join(map(repr, idle))}",
-            hint="leave it out, or make an output of what uses it",
-        )
+    if wanted is None:
+        _check_complete(graph, read)
     tensors = {
         t.name: NetTensorInfo(
             t.name, t.shape, t.dtype, TType.NEURON if t.data is None else TType.COEFF, t.data
@@ -57,13 +48,29 @@ def infer_shapes(graph: Graph) -> Net:
     return Net(graph.name, tensors, tuple(nodes), graph.inputs, graph.outputs)
 
 
-def _needed(graph: Graph) -> list[LayerNode]:
-    wanted = set(graph.outputs)
+def _check_complete(graph: Graph, read: set[str]) -> None:
+    if not graph.nodes:
+        raise CompileError(f"net {graph.name!r} has no layer", hint="add one with add_tpu_layer")
+    if len(graph.outputs) > MAX_TENSORS:
+        raise CompileError(
+            f"net {graph.name!r} has {len(graph.outputs)} outputs: {', '.join(graph.outputs)}",
+            hint=f"at most {MAX_TENSORS}; name the wanted ones with add_output",
+        )
+    idle = [name for name in graph.inputs if name not in read]
+    if idle:
+        raise CompileError(
+            f"net {graph.name!r}: no output depends on input {', '.join(map(repr, idle))}",
+            hint="leave it out, or make an output of what uses it",
+        )
+
+
+def _needed(graph: Graph, wanted: Sequence[str]) -> list[LayerNode]:
+    needed = set(wanted)
     nodes = []
     for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
+        if needed.intersection(node.outputs):
             nodes.append(node)
-            wanted.update(node.inputs)
+            needed.update(node.inputs)
     return nodes[::-1]
 
 
@@ -81,6 +88,7 @@ def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Tool
             NetTensorInfo(name, shape, dtype)
             for name, shape, dtype in zip(node.outputs, node.shapes, node.dtypes, strict=True)
         ]
+    toolkit.check_firmware(node.op, node.title)
     inputs = input_records(node, tensors, adopted.wanted)
     try:
         records = toolkit.device.infer_shape(node.op.op_type, node.param, inputs, len(node.outputs))
@@ -94,20 +102,27 @@ def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Tool
                 f"{_shapes(node, tensors)}",
                 hint="every extent is at least 1; check layer_param against the input shapes",
             )
+        if node.dims is not None and node.dims[i] != len(record.shape):
+            given, says = f"{node.dims[i]} dimensions", f"{len(record.shape)}, {list(record.shape)},"
+            raise _contradiction(node, tensors, i, "output_dims", given, says)
         if node.shapes is not None and node.shapes[i] != record.shape:
-            raise CompileError(
-                f"{node.title}: output {name!r} is given the shape {list(node.shapes[i])}, the layer's shape "
-                f"function says {list(record.shape)} for inputs {_shapes(node, tensors)}",
-                hint="correct output_shapes, or leave it out",
-            )
+            given, says = f"the shape {list(node.shapes[i])}", f"{list(record.shape)}"
+            raise _contradiction(node, tensors, i, "output_shapes", given, says)
         if node.dtypes is not None and node.dtypes[i] != record.dtype:
-            raise CompileError(
-                f"{node.title}: output {name!r} is given the type {node.dtypes[i].numpy_name}, the layer's "
-                f"shape function says {record.dtype.numpy_name}",
-                hint="correct output_dtypes, or leave it out",
-            )
+            given, says = f"the type {node.dtypes[i].numpy_name}", record.dtype.numpy_name
+            raise _contradiction(node, tensors, i, "output_dtypes", given, says)
         result.append(NetTensorInfo(name, record.shape, record.dtype, record.ttype))
     return result
+
+
+def _contradiction(
+    node: LayerNode, tensors: Mapping[str, NetTensorInfo], i: int, argument: str, given: str, says: str
+) -> CompileError:
+    return CompileError(
+        f"{node.title}: {argument}[{i}]: output {node.outputs[i]!r} is given {given}, the layer's shape "
+        f"function says {says} for inputs {_shapes(node, tensors)}",
+        hint=f"correct {argument}, or leave it out (None, in C NULL)",
+    )
 
 
 def input_records(

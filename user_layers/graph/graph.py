@@ -284,16 +284,19 @@ class Graph:
         """Whether an input, a constant or a layer's output has this name."""
         return name in self._made_by
 
-    def resolve(self) -> Net:
-        """The net with every shape and type known: asks each layer's shape function."""
+    def resolve(self, wanted: Sequence[str] | None = None) -> Net:
+        """The net with every shape and type known: asks each layer's shape function.
+
+        wanted: only what these tensors need; the graph may be unfinished then.
+        """
         from user_layers.compiler.shapes import infer_shapes
 
-        return infer_shapes(self)
+        return infer_shapes(self, wanted)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor."""
         self._check_known(name, f"{caller()}: shape of {name!r}")
-        return self.tensors[name].shape if name in self.tensors else self.resolve().tensors[name].shape
+        return self.tensors[name].shape if name in self.tensors else self.resolve([name]).tensors[name].shape
 
     # ---- compiling and running ----
 

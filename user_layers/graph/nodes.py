@@ -62,8 +62,9 @@ CPU_OP = OpInfo("CPU", 0xFFFF_FFFF, 0, 0, has_local=False)
 class LayerNode:
     """One layer of a graph, or (cpu) a part of it that runs on the host.
 
-    param holds the bytes of its parameter struct. shapes and dtypes are those given for the outputs, or
-    None where the layer's own reshape function decides. where: the line of the user's code that added it.
+    param holds the bytes of its parameter struct. shapes, dims (how many extents) and dtypes are those given
+    for the outputs, or None where the layer's own shape function decides. where: the line of the user's code
+    that added it.
     """
 
     name: str
@@ -75,6 +76,7 @@ class LayerNode:
     dtypes: tuple[DType, ...] | None
     where: str
     cpu: CpuPart | None = None
+    dims: tuple[int, ...] | None = None
 
     @property
     def title(self) -> str:

@@ -76,11 +76,7 @@ class BmrtHost(Host):
         from user_layers.build.firmware import firmware_image
         from user_layers.workspace import Workspace
 
-        try:
-            workspace: Workspace | None = Workspace.find()
-        except UsageError:  # outside a workspace: a firmware without user layers
-            workspace = None
-        return firmware_image(workspace, dev_id=self.dev_id)
+        return firmware_image(Workspace.around(), dev_id=self.dev_id)
 
     def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
         """Create: the runtime's number. Destroy: a. Load into a: data is a path (b = 1) or a bmodel; the nets

@@ -105,11 +105,7 @@ def open_device(devid: int, firmware: str | None = None) -> AbstractContextManag
     from user_layers.build import firmware_image
     from user_layers.workspace import Workspace
 
-    try:
-        workspace: Workspace | None = Workspace.find()
-    except UsageError:  # outside a workspace: a firmware without user layers
-        workspace = None
-    return Device(firmware_image(workspace, firmware, devid), dev_id=devid)
+    return Device(firmware_image(Workspace.around(), firmware, devid), dev_id=devid)
 
 
 def run(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from firmware_sim import recorded
 from firmware_sim.arm.images import keep, load_pair
 from firmware_sim.device import Device
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware import FirmwareImage
+from firmware_sim.recorded import Records
 
 DEVICES = 64
 
@@ -17,9 +17,10 @@ DEVICES = 64
 def run(tcm: Path, ddr: Path, dev_id: int, *, as_json: bool) -> str:
     """Load and record; the text for the terminal: version, build, layers and kernels of the pair.
 
-    Later processes boot it on this device unless --firmware or BMRUNTIME_FIRMWARE_PATH names another. Errors:
-    MissingError for files that cannot be read; DeviceError for a pair that is damaged, swapped or mixed, or
-    does not boot: then the record stays as it was.
+    Later processes of this workspace boot it on this device, or, loaded outside any, those that are outside
+    any, unless --firmware or BMRUNTIME_FIRMWARE_PATH names another. Errors: MissingError for files that
+    cannot be read; DeviceError for a pair that is damaged, swapped or mixed, or does not boot: then the
+    record stays as it was.
     """
     check_device(dev_id)
     images = load_pair(tcm, ddr)
@@ -54,7 +55,7 @@ def run(tcm: Path, ddr: Path, dev_id: int, *, as_json: bool) -> str:
 def forget(dev_id: int) -> str:
     """Remove the record of a device; the text for the terminal."""
     check_device(dev_id)
-    return f"device {dev_id}: {'forgotten' if recorded.forget(dev_id) else 'nothing was recorded'}"
+    return f"device {dev_id}: {'forgotten' if Records.here().forget(dev_id) else 'nothing was recorded'}"
 
 
 def check_device(dev_id: int) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import ModelError
-from firmware_sim.firmware import FirmwareInfo, FirmwareLayer
+from firmware_sim.firmware import FirmwareInfo
 from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC, StoreMode
 from user_layers.bmodel.model import SUBNET_CPU, SUBNET_MODES, SUBNET_TPU, Net, Stage, SubNet, Tensor
+from user_layers.layer_identity import difference
 from user_layers.runtime.network import dtype_of
 from user_layers.runtime.store_mode import stored_bytes
-
-if TYPE_CHECKING:
-    from user_layers.compiler.result import LayerUse
 
 # 0 and 1: inputs and outputs lie in the context, or in memory of their own. 2: each may have memory of its
 # own, named in the streams; the compiler for the BM1684 writes plain addresses in the context there too.
@@ -28,33 +23,13 @@ def check_firmware(net: Net, info: FirmwareInfo) -> None:
 
     Layers that the net does not use may come, go and change. ModelError names the layer.
     """
-    has = {layer.op_type: layer for layer in info.layers}
     for stage in net.stages:
         for use in stage.manifest.layers if stage.manifest is not None else ():
-            if use.op_type < BUILTIN_OP_BASE:
-                _check_layer(net, use, has)
-
-
-def _check_layer(net: Net, use: LayerUse, has: Mapping[int, FirmwareLayer]) -> None:
-    what = f"net {net.name!r} uses the layer {use.op} (op_type {use.op_type})"
-    found = has.get(use.op_type)
-    if found is None:
-        listed = ", ".join(f"{layer.op} (op_type {layer.op_type})" for layer in has.values())
-        raise ModelError(
-            f"{what}, which the firmware does not have; it has {listed or 'no user layers'}",
-            hint="rebuild the firmware with the layer's sources (build_layers)",
-        )
-    if found.op != use.op:
-        raise ModelError(
-            f"{what}, but op_type {use.op_type} of the firmware is {found.op}", hint=_OTHER_LAYERS
-        )
-    if (found.param_bytes, found.param_hash) != (use.param_bytes, use.param_hash):
-        raise ModelError(
-            f"{what}, whose parameter struct has changed since: {use.param_bytes} bytes with hash "
-            f"{use.param_hash:#018x} then, {found.param_bytes} bytes with hash {found.param_hash:#018x} in "
-            "the firmware",
-            hint=_OTHER_LAYERS,
-        )
+            if use.op_type < BUILTIN_OP_BASE and (found := difference(use, info, known="then")):
+                raise ModelError(
+                    f"net {net.name!r} uses the layer {use.op} (op_type {use.op_type}){found}",
+                    hint=_OTHER_LAYERS,
+                )
 
 
 def check_runnable(net: Net) -> None:
