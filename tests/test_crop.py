@@ -1,6 +1,6 @@
 """TPU_CROP beside its numpy reference: `tpulayer test crop`, or pytest."""
 
-from user_layers.testing import Array, Case, Input, Param, check_layer
+from tpulayer.testing import Array, Case, Input, Param, check_layer
 
 
 def golden(inputs: list[Array], param: Param) -> list[Array]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from user_layers.testing import Array, Case, Input, Param, check_layer
+from tpulayer.testing import Array, Case, Input, Param, check_layer
 
 
 def golden(inputs: list[Array], param: Param) -> list[Array]:

@@ -1,6 +1,6 @@
 """A layer beside its numpy reference: what tests/test_NAME.py of a workspace is made of.
 
-    from user_layers.testing import Array, Case, Param, check_layer
+    from tpulayer.testing import Array, Case, Param, check_layer
 
     def golden(inputs: list[Array], param: Param) -> list[Array]:
         return [inputs[0] * np.float32(param["factor"])]

@@ -1,0 +1,8 @@
+"""A layer beside its numpy reference: what tests/test_NAME.py of a workspace is made of; `tpulayer test` runs it.
+
+`Case` is a set of inputs and parameters, `check_layer` runs the cases in every way that a layer can run.
+"""
+
+from user_layers.testing import Array, Case, Const, Golden, Input, Param, check_layer
+
+__all__ = ["Array", "Case", "Const", "Golden", "Input", "Param", "check_layer"]
