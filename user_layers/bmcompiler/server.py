@@ -15,6 +15,7 @@ from typing import Any
 import user_layers.bmcompiler  # noqa: F401  (fills the table)
 from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.host_server import main as serve
+from firmware_sim.workspace_root import is_workspace
 from user_layers.bmcompiler.calls import (
     BOOL,
     FLOAT,
@@ -34,7 +35,7 @@ from user_layers.bmcompiler.calls import (
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.graph.nodes import CALLER
 from user_layers.toolkit import Toolkit
-from user_layers.workspace import CONFIG_FILE, WORKSPACE_VARIABLE, Workspace
+from user_layers.workspace import WORKSPACE_VARIABLE, Workspace
 
 _LIBRARY, _CALL, _TENSOR_BYTES, _MADE_DIMS, _GIVEN_SHAPES = range(64, 69)
 _NO_ARRAY = 0xFFFF_FFFF
@@ -180,7 +181,7 @@ def _workspace(library: Path) -> Workspace | None:
     folder = library.resolve().parent
     if not os.environ.get(WORKSPACE_VARIABLE) and folder.parent.name == "install":
         root = folder.parents[1]
-        if (root / CONFIG_FILE).is_file():
+        if is_workspace(root):
             return Workspace(root)
     return None
 
