@@ -84,6 +84,16 @@ def test_layer_calls_carry_the_low_half_of_the_parameter_hash() -> None:
         assert [(u.op_type, u.param_hash) for u in g.compile().layers] == [(0, layers[0].param_hash), (5, 7)]
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtypes", [None, ["float32"]])
+@pytest.mark.parametrize("shapes", [None, [(1, 3, 8, 8)]])
+def test_each_of_shapes_and_types_may_be_left_out(shapes: Any, dtypes: Any, dynamic: bool) -> None:
+    g = graph(local_layer())
+    g.add_tpu_layer("TPU_LOC", ["x"], None, ["y"], shapes, dtypes)
+    (output,) = g.compile(dynamic).stages[0].outputs
+    assert (output.shape, output.dtype) == (g.tensors["x"].shape, g.tensors["x"].dtype)
+
+
 @pytest.mark.parametrize("method", ["must_dynamic_run", "output_shape_is_dynamic"])
 def test_a_layer_that_cannot_be_recorded_is_a_dynamic_subnet(method: str) -> None:
     g = graph(local_layer(), local_layer("TPU_DYN", 5, **{method: True}))

@@ -57,8 +57,9 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         pytest.skip(f"{page.name} has no example to run")
     env = dict(os.environ, EDITOR="true", NO_COLOR="1", TERM="dumb")
     env["PATH"] = os.pathsep.join((str(ROOT / "tool"), str(Path(sys.executable).parent), env["PATH"]))
-    for name in ("BMCOMPILER_PLUGIN_PATH", "BMRUNTIME_FIRMWARE_PATH"):
+    for name in ("BMCOMPILER_PLUGIN_PATH", "BMRUNTIME_FIRMWARE_PATH", "TPULAYER_STATE"):
         env.pop(name, None)
+    env["XDG_STATE_HOME"] = str(tmp_path / "state")
     workspace = tmp_path / "work"
     _run(Block("bash", f"tpulayer init '{workspace}' --demo\n", 0, None, None), page, tmp_path, env)
     _run(Block("bash", "build_layers\n", 0, None, None), page, workspace, env)

@@ -195,7 +195,7 @@ class Toolkit:
             from user_layers.build import firmware_image
 
             image = firmware_image(self.workspace, self._firmware)
-            if self.workspace is not None and image.path.is_relative_to(self.workspace.root):
+            if self.workspace is not None and image.path.is_relative_to(self.workspace.install_dir):
                 self.old_build = _warn_of_old_build(self.workspace)
             self._device = Device(image)
         return self._device
