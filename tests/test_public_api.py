@@ -130,12 +130,6 @@ def test_importing_loads_nothing_else() -> None:
     assert not {"numpy", "numba", "typer", "onnx", "cffi"} & set(loaded)
 
 
-def test_importing_is_fast() -> None:
-    """The best of several runs, in time of the processor: other work on the machine only adds."""
-    code = "import time; t = time.process_time(); import tpulayer; print(time.process_time() - t)"
-    assert min(float(python(code)) for _ in range(5)) < IMPORT_LIMIT
-
-
 def test_the_version() -> None:
     import user_layers
 
