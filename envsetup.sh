@@ -11,7 +11,7 @@
 _tpulayer_state() {
     (
         cd "$1" && printf '%s\n' "$1" &&
-            cat envsetup.sh pyproject.toml requirements.lock user_layers/cli/commands.py user_layers/cli/completing.py |
+            cat envsetup.sh pyproject.toml requirements.lock user_layers/commands.py user_layers/cli/completing.py |
             cksum
     )
 }

@@ -59,7 +59,7 @@ def _median(run: Callable[[], object], repeat: int) -> float:
 
 
 def measure(image: Path) -> dict[str, float]:
-    from firmware_sim.device import Device
+    from firmware_sim.device.client import Device
     from firmware_sim.errors import DeviceCrash
 
     def opened() -> None:
@@ -93,8 +93,8 @@ def measure(image: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    from firmware_sim.firmware import KINDS
-    from user_layers.build.kernel import kernel_firmware
+    from firmware_sim.firmware.image import KINDS
+    from user_layers.toolchain.kernel import kernel_firmware
 
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "launches.c"

@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.timeline import Timer
 from tests.onnx_light import NAMES, randomized
-from user_layers.compiler import compile_graph
-from user_layers.compiler.result import StaticBody
-from user_layers.onnx import graph_from_onnx
+from tpulayer import Graph
+from user_layers.compiler.pipeline import compile_graph
+from user_layers.net.compiled import StaticBody
 from user_layers.toolkit import Toolkit
 
 
@@ -49,7 +49,7 @@ class Measured:
 def measure(path: Path, toolkit: Toolkit, opt: int) -> Measured:
     """Compile and time the streams."""
     start = time.perf_counter()
-    graph = graph_from_onnx(path, toolkit=toolkit)
+    graph = Graph.from_onnx(path, toolkit=toolkit)
     compiled = compile_graph(graph, opt=opt)
     seconds = time.perf_counter() - start
     (body,) = (s.body for s in compiled.stages[0].subnets)

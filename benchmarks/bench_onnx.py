@@ -35,9 +35,9 @@ def measure(path: Path, toolkit: Any, repeat: int) -> dict[str, float]:
     import onnxruntime
 
     from firmware_sim.chip import CLOCK_HZ
+    from tpulayer import Graph
     from user_layers.bmodel import write
-    from user_layers.compiler import compile_graph
-    from user_layers.onnx import graph_from_onnx
+    from user_layers.compiler.pipeline import compile_graph
     from user_layers.onnx.check import TOLERANCE, compare, random_inputs
     from user_layers.onnx.load import load_model
     from user_layers.runtime import BModelRuntime
@@ -51,7 +51,7 @@ def measure(path: Path, toolkit: Any, repeat: int) -> dict[str, float]:
     device = toolkit.device
     for opt in (0, 2):
         start = time.perf_counter()
-        graph = graph_from_onnx(path, toolkit=toolkit)
+        graph = Graph.from_onnx(path, toolkit=toolkit)
         net = compile_graph(graph, opt=opt)
         compiled = time.perf_counter() - start
         with BModelRuntime(device) as runtime:

@@ -70,8 +70,8 @@ def _median(run: Callable[[], object], repeat: int = 15) -> float:
 
 
 def main() -> None:
-    from firmware_sim.device import Device
-    from user_layers.build.kernel import kernel_firmware
+    from firmware_sim.device.client import Device
+    from user_layers.toolchain.kernel import kernel_firmware
 
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:

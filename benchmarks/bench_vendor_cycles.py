@@ -30,8 +30,8 @@ from firmware_sim.wire import CommandGroup
 from tests.onnx_light import NAMES, randomized
 from tests.oracle.client import Unavailable
 from tests.oracle.toolchain import Toolchain
+from tpulayer import Graph
 from user_layers.bmodel import read
-from user_layers.onnx import graph_from_onnx
 from user_layers.toolkit import Toolkit
 
 _SHAPE = (1, 3, 224, 224)
@@ -117,7 +117,7 @@ def main(words: Sequence[str] | None = None) -> None:
         for name in given.names:
             path = randomized(name, Path(folder))
             theirs = measure(toolchain.compile(path, [_SHAPE]))
-            graph = graph_from_onnx(path, toolkit=toolkit)
+            graph = Graph.from_onnx(path, toolkit=toolkit)
             graph.compile(opt=given.opt, directory=f"{folder}/{name}")
             ours = measure(Path(folder, name, "compilation.bmodel"))
             ratios.append(ours.cycles / theirs.cycles)

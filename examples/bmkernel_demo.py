@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from tpulayer import Device, Graph, Toolkit, Workspace
-from user_layers.build.targets import build_bmkernel, build_layers
 from user_layers.scaffold import init
+from user_layers.toolchain.targets import build_bmkernel, build_layers
 
 PROJECT = Path(__file__).resolve().parent.parent / "bmkernel_demo"
 sys.path.insert(0, str(PROJECT / "host"))

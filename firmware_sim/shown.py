@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from firmware_sim.wire import CommandGroup
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Commands(Protocol):
+    """A command group (wire.CommandGroup): how many descriptors it holds for each engine."""
+
+    @property
+    def bd_num(self) -> int: ...
+    @property
+    def gdma_num(self) -> int: ...
+
 
 _NAMES = 4  # of tensors and the like; the rest is counted
 _ITEMS = 8  # of a sequence, as a shape has at most
@@ -60,7 +67,7 @@ def mode(dynamic: bool, n_dynamic: bool, h_w_dynamic: bool) -> str:
     return f"dynamic ({', '.join(fixed)} fixed)" if fixed else "dynamic"
 
 
-def commands(groups: Iterable[CommandGroup]) -> str:
+def commands(groups: Iterable[Commands]) -> str:
     """How many descriptors some command groups hold."""
     found = list(groups)
     return f"{sum(g.bd_num for g in found)} BD and {sum(g.gdma_num for g in found)} GDMA commands"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from firmware_sim.chip import DDR_BASE, STATIC_CONTEXT_OFFSET
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup, DType, Program
-from user_layers.compiler.result import (
+from user_layers.net.compiled import (
     CompiledNet,
     DynamicBody,
     LayerUse,

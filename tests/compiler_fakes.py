@@ -9,11 +9,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware import FirmwareImage, FirmwareInfo, FirmwareLayer
+from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, FirmwareLayer
 from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, Recorded, TensorRecord, TType
-from user_layers.compiler.net import NetTensorInfo
 from user_layers.graph import LayerNode
-from user_layers.toolkit import Descriptor, Toolkit
+from user_layers.net.net import NetTensorInfo
+from user_layers.net.ops import Descriptor
+from user_layers.toolkit import Toolkit
 
 ShapeFunction = Callable[[Sequence[TensorRecord], bytes], list[TensorRecord]]
 

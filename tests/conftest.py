@@ -61,7 +61,7 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
 def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built workspace with the demo layers."""
     from tests.workspaces import make_workspace
-    from user_layers.build.targets import build_layers
+    from user_layers.toolchain.targets import build_layers
 
     ws = make_workspace(tmp_path_factory.mktemp("demo"), ("crop", "double"))
     build_layers(ws)

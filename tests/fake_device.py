@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE
+from firmware_sim.device.heap import Heap
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware import FirmwareInfo, FirmwareLayer, StreamGroup
-from firmware_sim.heap import Heap
+from firmware_sim.firmware.image import FirmwareInfo, FirmwareLayer, StreamGroup
 from firmware_sim.isa.layout import GDMA
 from firmware_sim.wire import TensorRecord
 from tests.bmodel_samples import LAYER

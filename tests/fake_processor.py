@@ -7,10 +7,10 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.device_main import Where
+from firmware_sim.device.main import Where
+from firmware_sim.device.shared_memory import SharedMemory
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.instruction import Engine
-from firmware_sim.shared_memory import SharedMemory
 
 STORE, REFUSE, BUG, SLEEP, DENORMAL = 1, 2, 3, 4, 5
 

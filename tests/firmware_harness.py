@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip, wire
-from firmware_sim.firmware import FirmwareLayer
+from firmware_sim.firmware.image import FirmwareLayer
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tests.window_layers import sample, window_param
-from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
+from tpulayer import Graph
+from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.toolkit import Toolkit
 
 

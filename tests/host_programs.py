@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from tests.firmware_harness import SDK, compilers
-from user_layers.build.builtin import builtin_artifacts
-from user_layers.build.toolchain import choose
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.compilers import choose
 
 PROGRAMS = Path(__file__).parent / "bmrt_programs"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import firmware_harness as fh
-from user_layers.build.toolchain import BASE_FLAGS
+from user_layers.toolchain.compilers import BASE_FLAGS
 
 SOURCES = sorted((fh.SDK / "libc").glob("*.c"))
 INCLUDES = [f"-I{d}" for d in (fh.SDK / "libc" / "include", fh.SDK / "libc")]

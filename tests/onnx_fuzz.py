@@ -18,9 +18,9 @@ import numpy as np
 import onnx
 
 from firmware_sim.errors import TpulayerError, UsageError
+from tests.onnx_models import build_graph
 from tests.onnx_random import random_model
-from user_layers.graph import Graph
-from user_layers.onnx.build import build
+from tpulayer import Graph
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.flexible import fixed_extents_of, restricted
 from user_layers.onnx.load import from_proto
@@ -51,17 +51,17 @@ def check_model(seed: int, toolkit: Toolkit) -> list[str]:
     want = reference(model, feeds)
     if not all(np.isfinite(array).all() for array in want):
         return []
-    built = build(model, "net", toolkit=toolkit)
+    graph, built = build_graph(model, "net", toolkit=toolkit)
     problems = [f"on the CPU: {line}" for line in built.on_cpu]
-    built.graph.restrict = lambda net: restricted(
+    graph.restrict = lambda net: restricted(
         net, fixed_extents_of(built, model, lambda shapes: from_proto(proto, shapes))
     )
     for mode, options in MODES.items():
         try:
-            built.graph.compile(**options, report=seed % 4 == 0)
-            problems += _differences(built.graph, model, feeds, want, mode)
+            graph.compile(**options, report=seed % 4 == 0)
+            problems += _differences(graph, model, feeds, want, mode)
             if mode == "dynamic" and flexible:
-                problems += _smaller(built.graph, proto, model, seed)
+                problems += _smaller(graph, proto, model, seed)
         except TpulayerError as error:
             problems.append(f"{mode}: {type(error).__name__}: {error.message}")
     return problems

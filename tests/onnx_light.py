@@ -18,7 +18,7 @@ import onnx
 from onnx import numpy_helper
 
 from tests.workspaces import builtin_toolkit
-from user_layers.onnx import graph_from_onnx
+from tpulayer import Graph
 from user_layers.onnx.check import TOLERANCE, Difference, compare, random_inputs, reference
 from user_layers.onnx.load import load_model
 from user_layers.toolkit import Toolkit
@@ -60,7 +60,7 @@ def run(path: Path, toolkit: Toolkit, dynamic: bool, say: object = None) -> list
     """Compile and run; the differences of the outputs."""
     inputs = random_inputs(load_model(path))
     start = time.perf_counter()
-    graph = graph_from_onnx(path, toolkit=toolkit)
+    graph = Graph.from_onnx(path, toolkit=toolkit)
     graph.compile(dynamic=dynamic)
     compiled = time.perf_counter()
     graph.run(inputs)

@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from tpulayer import Graph
+from user_layers.onnx.build import Built, build
+from user_layers.onnx.model import Model
+
 FLOAT = TensorProto.FLOAT
 
 
@@ -30,3 +34,10 @@ def make_model(
     model = helper.make_model(graph, opset_imports=opsets)
     model.ir_version = 8
     return model
+
+
+def build_graph(model: Model, name: str = "net", **options: Any) -> tuple[Graph, Built]:
+    """The graph of a model, to be compiled and run, and what became of its nodes. options: of `build`."""
+    built = build(model, name, graph_type=Graph, **options)
+    assert isinstance(built.graph, Graph)
+    return built.graph, built

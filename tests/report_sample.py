@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from firmware_sim.isa.instruction import Engine
-from user_layers.compiler.report.model import (
+from user_layers.report.model import (
     Bar,
     GroupReport,
     NetReport,
     NodeReport,
     PartReport,
+    Role,
     Runs,
     StageReport,
     Stay,
@@ -17,7 +18,6 @@ from user_layers.compiler.report.model import (
     ValueReport,
     Work,
 )
-from user_layers.compiler.report.trace import Role
 
 KIB = 1024
 ALIAS = "its output lies in its input's memory"

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, DeviceError
-from firmware_sim.firmware import Kind
-from user_layers.build.kernel import kernel_firmware
+from firmware_sim.firmware.image import Kind
+from user_layers.toolchain.kernel import kernel_firmware
 
 SOURCE = Path(__file__).with_name("stress_kernels.c")
 WATCHDOG = 0.4  # s

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.arm.images import from_elf
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash
-from user_layers.build.arm import arm_compiler, link_arm
-from user_layers.build.builtin import builtin_artifacts
-from user_layers.build.kernel import kernel_firmware
-from user_layers.build.ninja_file import NinjaFile, Objects
-from user_layers.build.ninja_run import run_ninja
-from user_layers.build.report import Reporter
 from user_layers.files import write_atomic
+from user_layers.toolchain.arm import arm_compiler, link_arm
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.kernel import kernel_firmware
+from user_layers.toolchain.ninja_file import NinjaFile, Objects
+from user_layers.toolchain.ninja_run import run_ninja
+from user_layers.toolchain.report import Reporter
 
 
 @pytest.mark.parametrize("folder", ["bm_device_cache", "my ok_device_entry.a"])

@@ -12,21 +12,21 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.arm.images import from_elf, load_pair
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import BuildError, DeviceError, MissingError, UsageError
-from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage, find_firmware
-from firmware_sim.recorded import Records
+from firmware_sim.firmware.image import DDR_NAME, TCM_NAME, FirmwareImage, find_firmware
+from firmware_sim.firmware.recorded import Records
 from tests.workspaces import environment, make_workspace, tpulayer
-from user_layers.build.arm import arm_compiler, link_arm
-from user_layers.build.builtin import builtin_artifacts
-from user_layers.build.firmware import firmware_image
-from user_layers.build.kernel import kernel_firmware
-from user_layers.build.ninja_file import NinjaFile
-from user_layers.build.ninja_run import run_ninja
-from user_layers.build.report import Reporter
-from user_layers.build.targets import build_layers
+from user_layers.bmrt import load_firmware
 from user_layers.files import write_atomic
-from user_layers.runtime import load_firmware
+from user_layers.toolchain.arm import arm_compiler, link_arm
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.firmware import firmware_image
+from user_layers.toolchain.kernel import kernel_firmware
+from user_layers.toolchain.ninja_file import NinjaFile
+from user_layers.toolchain.ninja_run import run_ninja
+from user_layers.toolchain.report import Reporter
+from user_layers.toolchain.targets import build_layers
 from user_layers.workspace import Workspace
 
 

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware import KINDS, FirmwareImage, find_firmware
+from firmware_sim.firmware.image import KINDS, FirmwareImage, find_firmware
 from firmware_sim.wire import CommandGroup, Recorded, StepOp
 from tests.golden_vectors import lines
 from tests.stream_processor import FILE_VARIABLE
 from tests.workspaces import make_workspace
 from user_layers import demo
-from user_layers.build.firmware import firmware_image
-from user_layers.build.kernel import kernel_firmware
-from user_layers.build.targets import build_layers
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.pipeline import plan_net
-from user_layers.compiler.shapes import infer_shapes
 from user_layers.encode.encoder import Encoded, Encoder
+from user_layers.graph.shapes import infer_shapes
 from user_layers.runtime import BModelRuntime
+from user_layers.toolchain.firmware import firmware_image
+from user_layers.toolchain.kernel import kernel_firmware
+from user_layers.toolchain.targets import build_layers
 from user_layers.workspace import Workspace
 
 KERNELS = Path(__file__).parent / "device_kernels.c"

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim import chip
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceError
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.kernel import kernel_firmware
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

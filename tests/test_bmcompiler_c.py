@@ -30,8 +30,8 @@ from user_layers.bmcompiler.calls import (
     Texts,
     Unread,
 )
-from user_layers.build import builtin_artifacts
-from user_layers.build.targets import build_layers
+from user_layers.toolchain import builtin_artifacts
+from user_layers.toolchain.targets import build_layers
 from user_layers.workspace import Workspace
 
 PROGRAMS = Path(__file__).parent / "bmcompiler_programs"

@@ -8,8 +8,8 @@ import pytest
 from tests.bmcompiler_cases import Net, batches, nets
 from user_layers.bmcompiler import BMCompiler, create_bmcompiler_dir
 from user_layers.bmcompiler.calls import FUNCTIONS
-from user_layers.compiler import CompiledNet
-from user_layers.compiler.references import run_net
+from user_layers.net.compiled import CompiledNet
+from user_layers.runtime.references import run_net
 from user_layers.toolkit import Toolkit
 
 NETS = {net.name: net for net in nets()}

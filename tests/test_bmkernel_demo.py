@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from tests.workspaces import ROOT, make_workspace
-from user_layers.build.report import Reporter
-from user_layers.build.targets import build_bmkernel
+from user_layers.toolchain.report import Reporter
+from user_layers.toolchain.targets import build_bmkernel
 
 PROJECT = ROOT / "bmkernel_demo"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firmware_sim.device import Device, FirmwareError
+from firmware_sim.device.client import Device, FirmwareError
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError
 from tests.firmware_harness import compilers
 from tests.host_programs import build, python_with_pid, run, script
@@ -23,8 +23,8 @@ from user_layers.bmlib import (
     okkernel_load_firmware,
     okkernel_sync,
 )
-from user_layers.build.builtin import builtin_artifacts
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.kernel import kernel_firmware
 
 KERNELS = """
 #include "okk.h"

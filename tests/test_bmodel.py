@@ -29,7 +29,7 @@ from tests.bmodel_samples import (
 )
 from user_layers.bmodel import info, manifest, read, save, write
 from user_layers.bmodel.manifest import Manifest, ProgramUse
-from user_layers.compiler.result import CompiledNet, LayerUse, NetTensor
+from user_layers.net.compiled import CompiledNet, LayerUse, NetTensor
 
 EPOCH = 1_700_000_000
 

@@ -13,10 +13,11 @@ import pytest
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 from tests.bmodel_samples import dynamic_net, static_net
 from tests.host_programs import build, python_with_pid, run
+from tpulayer import Graph
 from user_layers.bmodel import write
-from user_layers.build.kernel import kernel_firmware
-from user_layers.compiler.result import DynamicBody
-from user_layers.graph import BINARY_MUL, Graph
+from user_layers.graph import BINARY_MUL
+from user_layers.net.compiled import DynamicBody
+from user_layers.toolchain.kernel import kernel_firmware
 
 
 @pytest.fixture(scope="module", autouse=True)

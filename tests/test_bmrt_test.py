@@ -17,10 +17,10 @@ from firmware_sim.wire import TensorRecord
 from tests.bmodel_samples import COEFF, dynamic_net, static_net
 from tests.fake_device import FakeDevice
 from user_layers.bmodel import save
-from user_layers.runtime.bmrt_test import FOREIGN_TEST_CASES, BmrtTestOptions, run
+from user_layers.bmrt.bmrt_test import FOREIGN_TEST_CASES, BmrtTestOptions, run
+from user_layers.bmrt.reference_data import load_npz, parse_shapes, save_npz
 from user_layers.runtime.compare import differences, report
 from user_layers.runtime.device_api import Array
-from user_layers.runtime.reference_data import load_npz, parse_shapes, save_npz
 
 CONSTANTS = np.frombuffer(COEFF, np.float32).reshape(2, 4)
 

@@ -18,11 +18,12 @@ import pytest
 from firmware_sim.errors import BuildError, MissingError, UsageError
 from tests.workspaces import ROOT, add_repository_layer, environment, make_workspace, tpulayer
 from user_layers.bmcompiler.c_source import HEADERS
-from user_layers.build import builtin_artifacts, firmware_image, targets
-from user_layers.build.builtin import builtin_location
-from user_layers.build.cache import locked
-from user_layers.build.report import Reporter
-from user_layers.build.targets import (
+from user_layers.toolchain import builtin_artifacts, firmware_image, targets
+from user_layers.toolchain.builtin import builtin_location
+from user_layers.toolchain.cache import locked
+from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.report import Reporter
+from user_layers.toolchain.targets import (
     HOST_HEADERS,
     BuildResult,
     build_bmkernel,
@@ -30,7 +31,6 @@ from user_layers.build.targets import (
     clean,
     manifest_path,
 )
-from user_layers.build.toolchain import choose
 from user_layers.workspace import Workspace
 
 INSTALLED = (
@@ -408,7 +408,7 @@ def test_a_lock_that_stays_held(tmp_path: Path) -> None:
 
 
 def test_a_compiler_that_never_ends(ws: Workspace, tmp_path: Path) -> None:
-    from user_layers.build.ninja_run import run_ninja
+    from user_layers.toolchain.ninja_run import run_ninja
 
     script = "rule wait\n  command = echo $$$$ >pid; exec sleep 600\nbuild never: wait\n"
     (tmp_path / "build.ninja").write_text(script)

@@ -19,9 +19,9 @@ import pytest
 from tests.workspaces import ROOT, environment, make_workspace, tpulayer
 from user_layers import __version__
 from user_layers.cli import main
-from user_layers.cli.commands import COMMANDS, TOOLS
 from user_layers.cli.completing import candidates, script
 from user_layers.cli.spelling import runnable
+from user_layers.commands import COMMANDS, TOOLS
 
 START_LIMIT = 0.15  # seconds, for --help
 MAIN = [sys.executable, "-m", "user_layers.cli.main"]
@@ -131,7 +131,7 @@ def test_an_internal_error_is_short_and_its_report_complete(
 
 def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     code = (
-        "import time, user_layers.build.doctor as d\n"
+        "import time, user_layers.toolchain.doctor as d\n"
         "def slow():\n    print('started', flush=True)\n    time.sleep(60)\n"
         "d.examine = slow\n"
         "from user_layers.cli.main import main\nmain(['doctor'])\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.source_lines import SourceLines
+from firmware_sim.firmware.source_lines import SourceLines
 from tests import firmware_harness as fh
 from tests.golden_vectors import lines
 

@@ -16,14 +16,14 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.wire import NONE, DType, Program, StepOp, TensorKind, TensorRecord, TType
 from tests.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, reshape_layer
 from tests.program_checker import Checker
+from tpulayer import Graph
 from user_layers.compiler.aliases import find_aliases
 from user_layers.compiler.ddr import DdrPlan, pack_constants
 from user_layers.compiler.emit_dynamic import emit_dynamic
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.pipeline import plan_net
-from user_layers.compiler.result import CompiledNet, DynamicBody, StaticBody
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import Graph
+from user_layers.graph.shapes import infer_shapes
+from user_layers.net.compiled import CompiledNet, DynamicBody, StaticBody
 
 
 def graph(*layers: FakeLayer, shape: tuple[int, ...] = (1, 3, 8, 8)) -> Graph:

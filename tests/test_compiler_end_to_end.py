@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from firmware_sim.errors import CompileError, UsageError
 from tests.workspaces import make_workspace
-from user_layers.build.targets import build_layers
+from tpulayer import Graph
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.grouping import Group
 from user_layers.compiler.pipeline import plan_net
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
+from user_layers.graph import BINARY_ADD, BINARY_MUL
+from user_layers.graph.shapes import infer_shapes
+from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[np.float32]
@@ -103,7 +104,7 @@ def test_a_halo_group_in_many_slices(toolkit: Toolkit) -> None:
 
 def test_overlapping_saves_modelled_time(toolkit: Toolkit) -> None:
     """One group of two layers must be faster than the layers one after the other through DDR."""
-    from firmware_sim.device import Device
+    from firmware_sim.device.client import Device
 
     device = toolkit.device
     assert isinstance(device, Device)

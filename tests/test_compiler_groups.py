@@ -14,14 +14,15 @@ from firmware_sim.timeline import Timer
 from tests.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.group_graphs import GRAPHS, Branches, run_input
 from tests.program_checker import Checker
+from tpulayer import Graph
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.fitting import Group, fit_counts
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Alone, Silent
-from user_layers.compiler.pipeline import Plan, plan_net
-from user_layers.compiler.result import StaticBody
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import Graph
+from user_layers.compiler.pipeline import plan_net
+from user_layers.compiler.plan import Plan
+from user_layers.graph.shapes import infer_shapes
+from user_layers.net.compiled import StaticBody
 from user_layers.toolkit import Toolkit
 
 

@@ -13,7 +13,8 @@ from firmware_sim.errors import CompileError
 from firmware_sim.wire import TensorRecord
 from tests.compiler_fakes import FakeLayer, global_layer, local_layer, reshape_layer
 from tests.test_compiler import calls, graph, shared, static
-from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
+from tpulayer import Graph
+from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.toolkit import Toolkit
 
 

@@ -13,14 +13,14 @@ from firmware_sim.errors import CompileError
 from firmware_sim.wire import StepOp, TType
 from tests.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.program_checker import Checker, region_of, volume
+from tpulayer import Graph
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.fitting import fit_counts
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.pipeline import plan_net
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import Graph
+from user_layers.graph.shapes import infer_shapes
 
 BIG = (1, 64, 512, 512)  # 1 MiB per NPU: two slices at least
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compiler_fakes import FakeToolkit, local_layer
-from user_layers.compiler.net import Net
+from tpulayer import Graph
 from user_layers.compiler.order import alive_bytes, order_nodes
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import Graph
+from user_layers.graph.shapes import infer_shapes
+from user_layers.net.net import Net
 
 
 def net(links: list[tuple[int, ...]], shape: tuple[int, ...] = (1, 64, 16, 16)) -> Net:

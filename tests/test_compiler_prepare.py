@@ -11,10 +11,10 @@ import pytest
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import DType, TensorRecord, TType
 from tests.compiler_fakes import FakeLayer, FakeToolkit, global_layer
+from tpulayer import Graph
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.prepare import prepare_constants
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import Graph
+from user_layers.graph.shapes import infer_shapes
 
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
 

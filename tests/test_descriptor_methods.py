@@ -13,17 +13,19 @@ import pytest
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import TType
 from tests.workspaces import ROOT, layers_toolkit, make_workspace
-from user_layers.build.targets import build_layers
+from tpulayer import Graph
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.grouping import Alone, Group, Segment
 from user_layers.compiler.log import log_lines
 from user_layers.compiler.mode import Kind
-from user_layers.compiler.pipeline import Plan, plan_net
+from user_layers.compiler.pipeline import plan_net
+from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
-from user_layers.compiler.shapes import infer_shapes
 from user_layers.compiler.slicing import Window
-from user_layers.graph import BINARY_MUL, Graph
+from user_layers.graph import BINARY_MUL
+from user_layers.graph.shapes import infer_shapes
 from user_layers.scan.link import descriptor_methods
+from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 
 WIDE = (1, 130, 190, 190)  # two of these do not fit into local memory
@@ -412,7 +414,7 @@ def test_an_empty_struct_has_no_bytes_in_c_and_one_in_cpp(manual: Toolkit) -> No
 def test_layers_of_this_toolkit_mark_what_they_override(tmp_path: Path) -> None:
     """-Wsuggest-override over every header with a descriptor."""
     from tests.layer_sources import compile_text
-    from user_layers.build.builtin import builtin_artifacts
+    from user_layers.toolchain.builtin import builtin_artifacts
 
     built = builtin_artifacts().header.parent
     for path in sorted((ROOT / "sdk" / "layers" / "host").glob("bm_host_*.h")):

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.wire import TType
 from tests.workspaces import layers_toolkit
-from user_layers.graph import BINARY_MUL, Graph
+from tpulayer import Graph
+from user_layers.graph import BINARY_MUL
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[np.float32]

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 
 from firmware_sim import wire
 from firmware_sim.chip import DDR_BASE, DDR_BYTES, STATIC_CONTEXT_OFFSET
-from firmware_sim.device import Device, FirmwareError, StreamGroup
+from firmware_sim.device.client import Device, FirmwareError, StreamGroup
+from firmware_sim.device.heap import Heap
+from firmware_sim.device.process import InternalError
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
-from firmware_sim.firmware import FirmwareLayer
-from firmware_sim.firmware_native import Platform
-from firmware_sim.heap import Heap
-from firmware_sim.process import InternalError
+from firmware_sim.firmware.image import FirmwareLayer
+from firmware_sim.firmware.native import Platform
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 
 ROOT = Path(__file__).parent.parent
@@ -556,7 +556,7 @@ def test_memory_is_unmapped_with_the_last_view(open_device: Open) -> None:
 
 def test_sigkill_of_the_parent_leaves_no_process(image: Path) -> None:
     script = f"""
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 device = Device({str(image)!r}, processor="tests.fake_processor:make", watchdog=100)
 print(device._started().pid, flush=True)
 device.launch("spin")

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from firmware_sim.device import Device, FirmwareError, StreamGroup
+from firmware_sim.device.client import Device, FirmwareError, StreamGroup
 from firmware_sim.errors import DeviceCrash, DeviceError
-from firmware_sim.firmware import FirmwareImage, FirmwareLayer, Kind, find_firmware
+from firmware_sim.firmware.image import FirmwareImage, FirmwareLayer, Kind, find_firmware
 from firmware_sim.wire import NONE, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.kernel import kernel_firmware
 
 KERNELS = Path(__file__).parent / "device_kernels.c"
 F32 = npt.NDArray[np.float32]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firmware_sim import wire
-from firmware_sim.firmware import FirmwareLayer
+from firmware_sim.firmware.image import FirmwareLayer
 from firmware_sim.wire import Op, Status, TensorRecord
 from tests import firmware_harness as fh
 

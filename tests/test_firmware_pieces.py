@@ -14,7 +14,7 @@ import pytest
 from firmware_sim import chip, wire
 from firmware_sim.isa.layout import BD, GDMA
 from tests import firmware_harness as fh
-from user_layers.runtime.run_kernel import Output, run_kernel
+from user_layers.kernels.run_kernel import Output, run_kernel
 
 DDR = chip.DDR_BASE
 LOCAL = chip.LOCAL_BASE

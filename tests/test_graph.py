@@ -10,8 +10,9 @@ import pytest
 from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.wire import BUILTIN_OP_BASE, DType, TensorRecord, TType
 from tests.compiler_fakes import FakeLayer, FakeToolkit, ShapeFunction, global_layer, local_layer, same_shape
-from user_layers.graph import BINARY_MUL, Graph
-from user_layers.graph.nodes import check_dtype, check_shape
+from tpulayer import Graph
+from user_layers.graph import BINARY_MUL
+from user_layers.net.nodes import check_dtype, check_shape
 
 EXPAND = FakeLayer("TPU_EXPAND_DIMS", BUILTIN_OP_BASE)
 BINARY = FakeLayer("TPU_CONST_BINARY", BUILTIN_OP_BASE + 1)

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import CompileError, DeviceError, ModelError
-from firmware_sim.firmware import DDR_NAME, TCM_NAME
+from firmware_sim.firmware.image import DDR_NAME, TCM_NAME
 from tests.workspaces import add_repository_layer, make_workspace
+from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.model import BModel
-from user_layers.build.builtin import builtin_artifacts
-from user_layers.build.targets import build_layers, manifest_path
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.pipeline import plan_net
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import Graph
+from user_layers.graph.shapes import infer_shapes
 from user_layers.runtime import BModelRuntime, load_firmware
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.targets import build_layers, manifest_path
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 

@@ -16,12 +16,12 @@ import pytest
 
 from firmware_sim.errors import MissingError, SourceError, UsageError
 from tests.workspaces import ROOT, environment, make_workspace, tpulayer
-from user_layers.build.targets import build_layers
 from user_layers.scaffold import add_layer
 from user_layers.testing import Array, Case, Const, Input, Param, check_layer
 from user_layers.testing.collect import find_tests, load_test
 from user_layers.testing.compare import difference
 from user_layers.testing.run import Result, open_toolkits, run_cases
+from user_layers.toolchain.targets import build_layers
 from user_layers.workspace import Workspace
 
 # Two outputs from three inputs of different types: the second input, and the third.

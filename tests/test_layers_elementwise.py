@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
 from tests.workspaces import ROOT
-from user_layers.graph import Graph
+from tpulayer import Graph
 from user_layers.onnx import convert_elementwise
 from user_layers.toolkit import Toolkit
 

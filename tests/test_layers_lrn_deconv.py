@@ -24,7 +24,7 @@ from tests.window_layers import (
     sample,
     window_param,
 )
-from user_layers.graph import Graph
+from tpulayer import Graph
 from user_layers.toolkit import Toolkit
 
 # ---- transposed convolution ----

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
-from user_layers.graph import Graph
+from tpulayer import Graph
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[Any]

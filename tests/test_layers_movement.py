@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
 from tests.layer_checks import DTYPES, Array, check, refused, run, same, sample
-from user_layers.graph import Graph
+from tpulayer import Graph
 from user_layers.toolkit import Toolkit
 
 FEW = settings(max_examples=20, deadline=None, derandomize=True)

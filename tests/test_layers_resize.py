@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError, UsageError
 from tests.layer_checks import Array
-from user_layers.graph import Graph
+from tpulayer import Graph
 from user_layers.onnx.resize import Resize
 from user_layers.toolkit import Toolkit
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
 from tests.window_layers import MODES, Array, Pads, close, convolution, pool, run, sample, window_param
-from user_layers.graph import BINARY_MUL, Graph
+from tpulayer import Graph
+from user_layers.graph import BINARY_MUL
 from user_layers.toolkit import Toolkit
 
 # ---- convolution ----

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from firmware_sim.errors import DeviceError, ModelError, TpulayerError, UsageError
 from tests.workspaces import layers_toolkit
+from tpulayer import Graph
 from user_layers.bmodel import read, save
-from user_layers.compiler import combine_stages, compile_stages
-from user_layers.compiler.output import BMODEL
-from user_layers.compiler.result import CpuBody, DynamicBody, StaticBody
-from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
+from user_layers.bmodel.directory import BMODEL
+from user_layers.bmrt.bmrt_test import BmrtTestOptions
+from user_layers.bmrt.bmrt_test import run as bmrt_test
+from user_layers.graph import BINARY_ADD, BINARY_MUL
+from user_layers.net.compiled import CpuBody, DynamicBody, StaticBody
+from user_layers.product import combine_stages, compile_stages
 from user_layers.runtime import BModelRuntime
-from user_layers.runtime.bmrt_test import BmrtTestOptions
-from user_layers.runtime.bmrt_test import run as bmrt_test
 from user_layers.runtime.device_api import DeviceApi
 from user_layers.toolkit import Toolkit
 

@@ -14,7 +14,7 @@ from onnx import helper
 
 from firmware_sim.errors import CompileError, UsageError
 from tests.onnx_models import make_model
-from user_layers.onnx import graph_from_onnx
+from tpulayer import Graph
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, parse_shapes, run
 from user_layers.onnx.custom import parse_map
@@ -343,7 +343,7 @@ def test_a_node(name: str, toolkit: Toolkit, tmp_path: Path) -> None:
     path = save(CASES[name], tmp_path / "model.onnx")
     model = load_model(path)
     inputs = random_inputs(model)
-    graph = graph_from_onnx(path, toolkit=toolkit, cpu=False)
+    graph = Graph.from_onnx(path, toolkit=toolkit, cpu=False)
     graph.compile(opt=0)
     fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in graph.inputs}
     got = [from_net(array, value) for array, value in zip(graph.run(fed), model.outputs, strict=True)]
@@ -359,7 +359,7 @@ def test_a_node(name: str, toolkit: Toolkit, tmp_path: Path) -> None:
     ],
 )
 def test_channels_are_scaled_once(name: str, ops: list[str], toolkit: Toolkit, tmp_path: Path) -> None:
-    graph = graph_from_onnx(save(CASES[name], tmp_path / "model.onnx"), toolkit=toolkit)
+    graph = Graph.from_onnx(save(CASES[name], tmp_path / "model.onnx"), toolkit=toolkit)
     assert [layer.op.op for layer in graph.nodes] == ops
 
 
@@ -376,7 +376,7 @@ def test_several_nodes_static_and_dynamic(toolkit: Toolkit, tmp_path: Path) -> N
     inputs = random_inputs(load_model(path))
     (want,) = reference(path, inputs)
     for dynamic in (False, True):
-        graph = graph_from_onnx(path, toolkit=toolkit)
+        graph = Graph.from_onnx(path, toolkit=toolkit)
         graph.compile(dynamic=dynamic)
         (found,) = compare(["y"], graph.run(inputs), [want])
         assert found.relative <= TOLERANCE
@@ -395,7 +395,7 @@ def test_what_no_layer_computes_is_named(toolkit: Toolkit, tmp_path: Path) -> No
     with pytest.raises(
         CompileError, match=r"no layer does this:\n  Det det_1: there is no layer for this"
     ) as caught:
-        graph_from_onnx(path, toolkit=toolkit, cpu=False)
+        Graph.from_onnx(path, toolkit=toolkit, cpu=False)
     assert "product" not in caught.value.message
 
 
@@ -416,7 +416,7 @@ def test_what_a_layer_cannot_do_is_said(
         model.graph.output.append(helper.make_tensor_value_info(name, onnx.TensorProto.INT64, None))
     onnx.save(model, str(tmp_path / "model.onnx"))
     with pytest.raises(CompileError, match=re.escape(why)):
-        graph_from_onnx(tmp_path / "model.onnx", toolkit=toolkit, cpu=False)
+        Graph.from_onnx(tmp_path / "model.onnx", toolkit=toolkit, cpu=False)
 
 
 def test_custom_nodes_and_maps(toolkit: Toolkit, tmp_path: Path) -> None:
@@ -424,7 +424,7 @@ def test_custom_nodes_and_maps(toolkit: Toolkit, tmp_path: Path) -> None:
     custom = helper.make_node("TPU_CONST_BINARY", ["x"], ["m"], domain="tpulayer", value=3.0, binary_op=2)
     case = Case(custom, node("Neg", "m", name="minus"), x={"x": (2, 3)})
     path = save(case, tmp_path / "model.onnx")
-    graph = graph_from_onnx(path, toolkit=toolkit, custom=parse_map(["minus=TPU_COPY"]))
+    graph = Graph.from_onnx(path, toolkit=toolkit, custom=parse_map(["minus=TPU_COPY"]))
     graph.compile()
     x = f32(2, 3)
     (y,) = graph.run({"x": x})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from firmware_sim.errors import CompileError
-from tests.onnx_models import make_model
+from tests.onnx_models import build_graph, make_model
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, run
@@ -42,10 +42,10 @@ def check(proto: Any, toolkit: Toolkit, path: Path, dynamic: bool = False) -> Bu
     onnx.save(proto, str(path))
     model = from_proto(proto)
     inputs = random_inputs(model)
-    built = build(model, "net", toolkit=toolkit)
-    built.graph.compile(dynamic=dynamic)
+    graph, built = build_graph(model, "net", toolkit=toolkit)
+    graph.compile(dynamic=dynamic)
     fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
-    got = [from_net(a, v) for a, v in zip(built.graph.run(fed), model.outputs, strict=True)]
+    got = [from_net(a, v) for a, v in zip(graph.run(fed), model.outputs, strict=True)]
     for found in compare([v.name for v in model.outputs], got, reference(path, inputs)):
         assert found.relative <= TOLERANCE, found
     return built
@@ -150,11 +150,11 @@ def test_random_numbers_are_no_constants(toolkit: Toolkit) -> None:
     """They are made when the net runs; a part without inputs of its own gets one."""
     nodes = [node("RandomNormal", "", "r", shape=[3, 5]), node("Add", "x r")]
     model = from_proto(make_model(nodes, {"x": (3, 5)}, ["y"]))
-    built = build(model, "net", toolkit=toolkit)
+    graph, built = build_graph(model, "net", toolkit=toolkit)
     assert sides(built) == ["cpu RandomNormal", "tpu Add"]
-    built.graph.compile()
+    graph.compile()
     x = np.ones((3, 5), np.float32)
-    (y,) = built.graph.run({"x": x})
+    (y,) = graph.run({"x": x})
     assert y.shape == (3, 5) and len(set(y.ravel().tolist())) > 10
 
 

@@ -14,9 +14,8 @@ from onnx import helper
 from firmware_sim.errors import CompileError
 from tests.onnx_models import make_model
 from tests.workspaces import layers_toolkit
+from tpulayer import Graph
 from user_layers.bmodel import read
-from user_layers.graph import Graph
-from user_layers.onnx import graph_from_onnx
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.custom import MapFunction, MappedNode
@@ -82,7 +81,7 @@ def check(graph: Graph, tmp_path: Path, **options: Any) -> list[str]:
 def test_layers_in_the_middle(options: dict[str, Any], toolkit: Toolkit, tmp_path: Path) -> None:
     """The shape behind the own layer comes from its own shape function: the convolution after it needs it."""
     onnx.save(net(*OWN), str(tmp_path / "own.onnx"))
-    graph = graph_from_onnx(tmp_path / "own.onnx", toolkit=toolkit)
+    graph = Graph.from_onnx(tmp_path / "own.onnx", toolkit=toolkit)
     assert [layer.op.op for layer in graph.nodes] == [
         *("TPU_CONV", "TPU_DOUBLE", "TPU_CROP", "TPU_CONV", "TPU_UNARY")
     ]
@@ -122,7 +121,7 @@ def test_an_own_layer_and_a_part_on_the_cpu(toolkit: Toolkit, tmp_path: Path) ->
         own("TPU_DOUBLE", "b", "y"),
     ]
     onnx.save(make_model(nodes, {"x": (2, 3)}, ["y"], {"k": np.int64(1)}), str(tmp_path / "m.onnx"))
-    graph = graph_from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
+    graph = Graph.from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
     graph.compile()
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     (y,) = graph.run({"x": x})
@@ -133,7 +132,7 @@ def test_a_mistake_in_an_own_layer_is_no_reason_for_the_cpu(toolkit: Toolkit, tm
     wrong = (own("TPU_CROP", "a", "d", before=[0, 0, 99]),)
     onnx.save(net(*wrong), str(tmp_path / "m.onnx"))
     with pytest.raises(CompileError, match="tpu_crop"):
-        graph_from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
+        Graph.from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
 
 
 def test_the_name_of_the_net(toolkit: Toolkit, tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ import pytest
 from onnx import helper
 
 from firmware_sim.errors import UsageError
-from tests.onnx_models import make_model
+from tests.onnx_models import build_graph, make_model
+from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.graph import BINARY_ADD
-from user_layers.onnx import graph_from_onnx
-from user_layers.onnx.build import build
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.load import from_proto
@@ -56,7 +55,7 @@ RESHAPES: dict[str, tuple[list[Any], dict[str, Any], list[tuple[int, ...]]]] = {
 def test_reshapes_follow_the_input(name: str, toolkit: Toolkit) -> None:
     nodes, constants, shapes = RESHAPES[name]
     proto = make_model(nodes, {"x": SHAPE}, ["y"], constants)
-    graph = build(from_proto(proto), "net", toolkit=toolkit, cpu=False).graph
+    graph, _ = build_graph(from_proto(proto), "net", toolkit=toolkit, cpu=False)
     graph.compile(dynamic=True)
     for shape in (SHAPE, *shapes):
         model = from_proto(proto, {"x": shape})
@@ -107,12 +106,12 @@ def test_a_graph_of_a_file_refuses_what_it_would_compute_wrong(toolkit: Toolkit,
     path = tmp_path / "m.onnx"
     nodes = [node("Shape", ["x"], ["s"]), node("Expand", ["c", "s"], ["t"]), node("Add", ["x", "t"], ["y"])]
     onnx.save(make_model(nodes, {"x": (4, 6)}, ["y"], {"c": np.full(1, 2, np.float32)}), str(path))
-    graph = graph_from_onnx(path, toolkit=toolkit)
+    graph = Graph.from_onnx(path, toolkit=toolkit)
     graph.compile(dynamic=True)
     with pytest.raises(UsageError, match="needs the compiled first dimension, 4"):
         graph.run({"x": np.ones((3, 6), np.float32)})
     onnx.save(make_model([node("Relu", ["x"], ["y"])], {"x": (4, 6)}, ["y"]), str(path))
-    graph = graph_from_onnx(path, toolkit=toolkit)
+    graph = Graph.from_onnx(path, toolkit=toolkit)
     graph.add_const_binary_layer("y", 1.0, "z", BINARY_ADD)
     path.unlink()  # the graph holds all of the model
     graph.compile(dynamic=True)

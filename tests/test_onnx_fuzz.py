@@ -7,8 +7,7 @@ import pytest
 from onnx import helper
 
 from tests.onnx_fuzz import check_model
-from tests.onnx_models import make_model
-from user_layers.onnx.build import build
+from tests.onnx_models import build_graph, make_model
 from user_layers.onnx.check import reference
 from user_layers.onnx.load import from_proto
 from user_layers.toolkit import Toolkit
@@ -25,7 +24,7 @@ def test_a_layer_beside_one_with_a_larger_window(toolkit: Toolkit) -> None:
     rng = np.random.default_rng(0)
     w = rng.standard_normal((4, 7, 4, 4)).astype(np.float32)
     model = from_proto(make_model(nodes, {"x": (2, 7, 20, 28)}, ["a", "b"], {"w": w}))
-    graph = build(model, "net", toolkit=toolkit).graph
+    graph, _ = build_graph(model, "net", toolkit=toolkit)
     feeds = {"x": rng.standard_normal((2, 7, 20, 28)).astype(np.float32)}
     graph.compile(opt=2)
     a, b = graph.run(feeds)
@@ -40,7 +39,7 @@ def test_around_a_single_element(pads: tuple[int, ...], toolkit: Toolkit) -> Non
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Pad", ["a", "p"], ["y"])]
     shape = (1, 18, 1, 1)
     model = from_proto(make_model(nodes, {"x": shape}, ["y"], {"p": np.array(pads, np.int64)}))
-    graph = build(model, "net", toolkit=toolkit).graph
+    graph, _ = build_graph(model, "net", toolkit=toolkit)
     feeds = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
     graph.compile(opt=2)
     assert np.array_equal(graph.run(feeds)[0], reference(model, feeds)[0])

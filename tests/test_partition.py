@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.wire import DType
 from tests.compiler_fakes import FakeToolkit, global_layer, local_layer
+from tpulayer import Graph
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.mode import Kind, choose_mode
 from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.pipeline import plan_net
-from user_layers.compiler.shapes import infer_shapes
-from user_layers.graph import Graph
+from user_layers.graph.shapes import infer_shapes
 
 STATIC, DYNAMIC, CPU = Kind.STATIC, Kind.DYNAMIC, Kind.CPU
 LAYERS = (

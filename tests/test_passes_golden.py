@@ -23,7 +23,7 @@ from user_layers.compiler.order import order_nodes
 from user_layers.compiler.partition import partition
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.prepare import prepare_constants
-from user_layers.compiler.shapes import infer_shapes
+from user_layers.graph.shapes import infer_shapes
 from user_layers.toolkit import Toolkit
 
 onnx = pytest.importorskip("onnx", reason="the model is an ONNX model")

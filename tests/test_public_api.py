@@ -19,8 +19,8 @@ import tpulayer
 from tests.doc_blocks import blocks_of
 from tests.onnx_models import make_model
 from tests.workspaces import ROOT, environment, make_workspace
-from user_layers.build.targets import build_layers
 from user_layers.graph import BINARY_ADD
+from user_layers.toolchain.targets import build_layers
 
 NAMES = [
     "BINARY_ADD",

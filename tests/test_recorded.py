@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.arm.images import keep, named
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError, UsageError
-from firmware_sim.firmware import DDR_NAME, TCM_NAME, FirmwareImage
-from firmware_sim.recorded import Records
-from user_layers.build.builtin import builtin_artifacts
-from user_layers.build.kernel import kernel_firmware
-from user_layers.runtime import load_firmware
+from firmware_sim.firmware.image import DDR_NAME, TCM_NAME, FirmwareImage
+from firmware_sim.firmware.recorded import Records
+from user_layers.bmrt import load_firmware
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.kernel import kernel_firmware
 from user_layers.workspace import sdk_dir
 
 HERE = Records.here()
@@ -134,12 +134,12 @@ def test_a_device_that_runs_keeps_the_pair_it_booted(
     assert len(list((state / "devices").iterdir())) == 2  # in use: this process has opened both
     # once nobody uses them they go
     use = (
-        "from pathlib import Path; from firmware_sim.recorded import Records; r = Records.here(); "
+        "from pathlib import Path; from firmware_sim.firmware.recorded import Records; r = Records.here(); "
         "keep = lambda: r.keep(2, {'a': b''}, {'a': Path('a')}); keep(); r.of(2); keep()"
     )
     subprocess.run([sys.executable, "-c", use], check=True, timeout=60)
     assert len(list((state / "devices").iterdir())) == 5
-    end = "from firmware_sim.recorded import Records; Records.here().forget(2)"
+    end = "from firmware_sim.firmware.recorded import Records; Records.here().forget(2)"
     subprocess.run([sys.executable, "-c", end], check=True, timeout=60)
     assert len(list((state / "devices").iterdir())) == 2
 

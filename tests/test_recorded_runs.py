@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import MissingError, UsageError
-from firmware_sim.firmware import DDR_NAME, TCM_NAME
-from firmware_sim.recorded import RECORD_NAME, Record, Records
+from firmware_sim.firmware.image import DDR_NAME, TCM_NAME
+from firmware_sim.firmware.recorded import RECORD_NAME, Record, Records
 from tests.workspaces import environment, make_workspace, tpulayer
-from user_layers.build.builtin import builtin_artifacts
-from user_layers.build.targets import build_layers
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 

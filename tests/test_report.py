@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from firmware_sim.chip import LOCAL_BYTES
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import CompileError
 from firmware_sim.isa.disasm import LAYOUTS
 from firmware_sim.isa.footprint import Space
@@ -28,17 +28,16 @@ from firmware_sim.wire import CommandGroup, Recorded
 from tests.compiler_fakes import FakeToolkit, global_layer
 from tests.onnx_models import make_model
 from tests.report_sample import ALIAS, sample
+from tpulayer import Graph
 from user_layers import __version__
-from user_layers.compiler import compile_stages
-from user_layers.compiler.output import REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
-from user_layers.compiler.report.document import report_document, report_json
-from user_layers.compiler.report.model import GroupReport, NetReport, Runs, StageReport, Traffic, total
-from user_layers.compiler.report.picture import report_picture
-from user_layers.compiler.report.text import WIDTH, report_text
-from user_layers.compiler.report.trace import Role
-from user_layers.compiler.result import CompiledNet, StaticBody
-from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
-from user_layers.onnx import graph_from_onnx
+from user_layers.bmodel.directory import REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
+from user_layers.graph import BINARY_ADD, BINARY_MUL
+from user_layers.net.compiled import CompiledNet, StaticBody
+from user_layers.product import compile_stages
+from user_layers.report.document import report_document, report_json
+from user_layers.report.model import GroupReport, NetReport, Role, Runs, StageReport, Traffic, total
+from user_layers.report.picture import report_picture
+from user_layers.report.text import WIDTH, report_text
 from user_layers.toolkit import Toolkit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +71,7 @@ def convolutions(toolkit: Toolkit) -> Graph:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "convolutions.onnx"
         onnx.save(make_model(nodes, {"x": (2, 3, 12, 12)}, ["y"], arrays), str(path))
-        return graph_from_onnx(path, toolkit=toolkit, name="convolutions")
+        return Graph.from_onnx(path, toolkit=toolkit, name="convolutions")
 
 
 NETS = {"slices": slices, "convolutions": convolutions}

@@ -8,25 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import UsageError
-from firmware_sim.firmware import FirmwareImage
+from firmware_sim.firmware.image import FirmwareImage
 from firmware_sim.shown import brief
 from firmware_sim.wire import CommandGroup, DType, Program, Recorded, Step, StepOp, TensorRecord
 from tests.bmodel_samples import COEFF, dynamic_net, static_net, static_stage
 from tests.fake_device import FakeDevice
 from tests.report_sample import dynamic, mixed
+from tpulayer import Graph
 from user_layers.bmodel import read, write
+from user_layers.bmodel.directory import References
 from user_layers.bmodel.model import Coeff, CpuLayer, Module
-from user_layers.compiler.net import NetTensorInfo
-from user_layers.compiler.output import References
-from user_layers.compiler.report import html
-from user_layers.compiler.result import CompiledNet, CpuBody, LayerUse, StaticBody, Subnet
-from user_layers.graph import BINARY_ADD, Graph
-from user_layers.graph.nodes import CpuPart
+from user_layers.graph import BINARY_ADD
+from user_layers.kernels.run_kernel import KernelResult
+from user_layers.net.compiled import CompiledNet, CpuBody, LayerUse, StaticBody, Subnet
+from user_layers.net.net import NetTensorInfo
+from user_layers.net.nodes import CpuPart
 from user_layers.onnx.custom import MappedNode
+from user_layers.report import html
 from user_layers.runtime import BModelRuntime, Ran
-from user_layers.runtime.run_kernel import KernelResult
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 

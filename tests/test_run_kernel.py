@@ -11,7 +11,7 @@ import pytest
 
 from firmware_sim.errors import DeviceError, UsageError
 from user_layers.cli.main import run as cli
-from user_layers.runtime.run_kernel import Output, run_kernel
+from user_layers.kernels.run_kernel import Output, run_kernel
 
 AXPY = """
 #include "okk.h"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim.errors import DeviceError, ModelError, UsageError
-from firmware_sim.firmware import FirmwareLayer
+from firmware_sim.firmware.image import FirmwareLayer
 from firmware_sim.isa.codes import OtherEngine, Task
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup, DType, StoreMode, TensorRecord
@@ -32,7 +32,7 @@ from tests.bmodel_samples import (
 from tests.fake_device import BASE, LAYERS, FakeDevice
 from user_layers.bmodel import BModel, read, write
 from user_layers.bmodel.model import CpuLayer, Net, Stage
-from user_layers.compiler.result import CompiledNet, LayerUse
+from user_layers.net.compiled import CompiledNet, LayerUse
 from user_layers.runtime import BModelRuntime
 from user_layers.runtime.device_api import Array
 from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream

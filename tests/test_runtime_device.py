@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceError, ModelError
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 from tests.bmodel_samples import COEFF, static_net
+from tpulayer import Graph
 from user_layers.bmodel import read, write
-from user_layers.build import builtin_artifacts
-from user_layers.graph import BINARY_MUL, Graph
+from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
+from user_layers.graph import BINARY_MUL
 from user_layers.runtime import BModelRuntime
-from user_layers.runtime.bmrt_test import BmrtTestOptions, run
+from user_layers.toolchain import builtin_artifacts
 
 
 @pytest.fixture(autouse=True)

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim import sanitized
-from firmware_sim.device import Device, FirmwareError
+from firmware_sim.device.client import Device, FirmwareError
 from firmware_sim.errors import BuildError, DeviceCrash, UsageError
+from firmware_sim.firmware import sanitized
 from firmware_sim.wire import TensorRecord
 from tests.workspaces import ROOT, environment, make_workspace, tpulayer
-from user_layers.build.kernel import kernel_firmware
-from user_layers.build.report import Reporter
-from user_layers.build.sanitize import sanitizers
-from user_layers.build.toolchain import choose
-from user_layers.runtime.run_kernel import run_kernel
+from user_layers.kernels.run_kernel import run_kernel
+from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.kernel import kernel_firmware
+from user_layers.toolchain.report import Reporter
+from user_layers.toolchain.sanitize import sanitizers
 from user_layers.workspace import Workspace
 
 SOURCE = r"""
@@ -279,7 +279,7 @@ def test_too_little_address_space(image: Path) -> None:
     _needs_address(image)
     script = (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 36, 1 << 36))\n"
-        "from firmware_sim.device import Device\n"
+        "from firmware_sim.device.client import Device\n"
         f"Device({str(image)!r})\n"
     )
     done = subprocess.run(

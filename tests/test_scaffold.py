@@ -11,8 +11,8 @@ import pytest
 
 from firmware_sim.errors import MissingError, UsageError
 from tests.layer_sources import compile_text
-from user_layers.cli.commands import TOOLS
 from user_layers.codegen import generate
+from user_layers.commands import TOOLS
 from user_layers.scaffold import (
     add_layer,
     del_layer,

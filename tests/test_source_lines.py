@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from firmware_sim.source_lines import Line, SourceLines
+from firmware_sim.firmware.source_lines import Line, SourceLines
 from tests.firmware_harness import compilers
 
 # Each function writes down where it was called; tests find the lines by their comments.

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash
-from firmware_sim.firmware import KINDS, Kind
+from firmware_sim.firmware.image import KINDS, Kind
 from tests.stress import ARGS, SOURCE, WATCHDOG, Result, Usage, _compare, stress
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.kernel import kernel_firmware
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.kernel import kernel_firmware
 
 ROOT = Path(__file__).resolve().parent.parent
 WATCHDOG = 0.5
@@ -214,7 +214,7 @@ def test_crashes_leave_nothing_behind(image: Path, capfd: pytest.CaptureFixture[
 def test_sigkill_of_the_parent_ends_the_kernel(image: Path, kernel: str) -> None:
     """Also one that ignores signals; what it shared with its parent goes with it."""
     script = (
-        "import sys\nfrom firmware_sim.device import Device\n"
+        "import sys\nfrom firmware_sim.device.client import Device\n"
         f"device = Device({str(image)!r}, watchdog=100)\n"
         "print(device._started().pid, flush=True)\n"
         f"device.launch({kernel!r}, bytes(8))\n"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.errors import MissingError
-from user_layers.build import toolchain
-from user_layers.build.toolchain import Compiler, choose, zig, zig_environment
+from user_layers.toolchain import compilers as toolchain
+from user_layers.toolchain.compilers import Compiler, choose, zig, zig_environment
 from user_layers.workspace import machine_arch
 
 _PATH = os.environ["PATH"]  # before the fixture below takes it away

@@ -17,12 +17,12 @@ from tests.oracle.client import Oracle, Unavailable
 from tests.oracle.toolchain import Toolchain
 from tests.vendor_models import CHAIN, compare, different, random_inputs, run_here, write
 from tests.workspaces import make_workspace
+from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.combine import combine, extract
-from user_layers.build.targets import build_layers
-from user_layers.graph import BINARY_MUL, Graph
-from user_layers.onnx import graph_from_onnx
+from user_layers.graph import BINARY_MUL
 from user_layers.runtime.device_api import DeviceApi
+from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 
 CUSTOM = "custom"  # two layers of the user's among built-in ones
@@ -78,7 +78,7 @@ def ours(kit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Ours:
             graph.add_const_binary_layer("expanded", 1.5, "scaled", BINARY_MUL)
             graph.add_tpu_layer("TPU_DOUBLE", ["scaled"], None, ["y"])
         else:
-            graph = graph_from_onnx(write(name, folder, batch)[0], toolkit=kit)
+            graph = Graph.from_onnx(write(name, folder, batch)[0], toolkit=kit)
         graph.compile(opt=opt, directory=str(target))
         return target / "compilation.bmodel"
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import UsageError
 from firmware_sim.instructions import workers
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.kernel import kernel_firmware
 
 
 @pytest.fixture

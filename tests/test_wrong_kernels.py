@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import BuildError, DeviceCrash, DeviceError, TpulayerError
-from user_layers.build.kernel import kernel_firmware
-from user_layers.build.report import Reporter
+from user_layers.toolchain.kernel import kernel_firmware
+from user_layers.toolchain.report import Reporter
 
 SOURCE = r"""
 #include "okk.h"

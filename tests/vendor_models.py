@@ -26,11 +26,11 @@ from tests.onnx_light import randomized
 from tests.onnx_models import make_model
 from tests.oracle.client import Refused
 from tests.oracle.toolchain import Toolchain
+from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.model import Net
-from user_layers.onnx import graph_from_onnx
+from user_layers.bmrt.bmrt_test import open_device
 from user_layers.runtime import BModelRuntime
-from user_layers.runtime.bmrt_test import open_device
 from user_layers.runtime.device_api import DeviceApi
 from user_layers.toolkit import Toolkit
 
@@ -199,7 +199,7 @@ def main() -> None:
                 said.append(f"theirs: {error}")
             if not given.int8:
                 try:
-                    graph = graph_from_onnx(path, toolkit=toolkit)
+                    graph = Graph.from_onnx(path, toolkit=toolkit)
                     graph.compile(directory=f"{scratch}/{name}")
                     ours = Path(scratch, name, "compilation.bmodel")
                     said.append(f"ours: {compare(toolchain, device, ours) or 'equal'}")

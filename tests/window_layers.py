@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from user_layers.graph import BINARY_ADD, BINARY_MUL, Graph
+from tpulayer import Graph
+from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[np.float32]

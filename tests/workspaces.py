@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from user_layers.build.targets import build_layers
+from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 

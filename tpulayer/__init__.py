@@ -16,7 +16,7 @@ from user_layers import __version__ as __version__
 TYPE_CHECKING = False  # known to type checkers by its name; importing typing would take longer than all else
 
 if TYPE_CHECKING:
-    from firmware_sim.device import Device, FirmwareError
+    from firmware_sim.device.client import Device, FirmwareError
     from firmware_sim.errors import (
         BuildError,
         CompileError,
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
         TpulayerError,
         UsageError,
     )
-    from firmware_sim.firmware import FirmwareImage
+    from firmware_sim.firmware.image import FirmwareImage
     from firmware_sim.wire import DType, TType
-    from user_layers.build.firmware import firmware_image
-    from user_layers.build.kernel import kernel_firmware
-    from user_layers.compiler.result import CompiledNet
-    from user_layers.compiler.stages import compile_stages
+    from user_layers.api import Graph
     from user_layers.graph.graph import (
         BINARY_ADD,
         BINARY_DIV,
@@ -41,13 +38,16 @@ if TYPE_CHECKING:
         BINARY_MIN,
         BINARY_MUL,
         BINARY_SUB,
-        Graph,
     )
+    from user_layers.kernels.run_kernel import KernelResult, Output, run_kernel
+    from user_layers.net.compiled import CompiledNet
     from user_layers.onnx.compile import compile_onnx
     from user_layers.onnx.custom import MappedNode
+    from user_layers.product import compile_stages
     from user_layers.runtime.bmruntime import BModelRuntime, load_bmodel
     from user_layers.runtime.network import NetworkInfo
-    from user_layers.runtime.run_kernel import KernelResult, Output, run_kernel
+    from user_layers.toolchain.firmware import firmware_image
+    from user_layers.toolchain.kernel import kernel_firmware
     from user_layers.toolkit import Toolkit
     from user_layers.workspace import Workspace
 
@@ -91,7 +91,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a checker would take any name for one of ours
     _MODULES = {
-        "firmware_sim.device": ("Device", "FirmwareError"),
+        "firmware_sim.device.client": ("Device", "FirmwareError"),
         "firmware_sim.errors": (
             "BuildError",
             "CompileError",
@@ -103,12 +103,13 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
             "TpulayerError",
             "UsageError",
         ),
-        "firmware_sim.firmware": ("FirmwareImage",),
+        "firmware_sim.firmware.image": ("FirmwareImage",),
         "firmware_sim.wire": ("DType", "TType"),
-        "user_layers.build.firmware": ("firmware_image",),
-        "user_layers.build.kernel": ("kernel_firmware",),
-        "user_layers.compiler.result": ("CompiledNet",),
-        "user_layers.compiler.stages": ("compile_stages",),
+        "user_layers.toolchain.firmware": ("firmware_image",),
+        "user_layers.toolchain.kernel": ("kernel_firmware",),
+        "user_layers.net.compiled": ("CompiledNet",),
+        "user_layers.product": ("compile_stages",),
+        "user_layers.api": ("Graph",),
         "user_layers.graph.graph": (
             "BINARY_ADD",
             "BINARY_DIV",
@@ -116,13 +117,12 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
             "BINARY_MIN",
             "BINARY_MUL",
             "BINARY_SUB",
-            "Graph",
         ),
         "user_layers.onnx.compile": ("compile_onnx",),
         "user_layers.onnx.custom": ("MappedNode",),
         "user_layers.runtime.bmruntime": ("BModelRuntime", "load_bmodel"),
         "user_layers.runtime.network": ("NetworkInfo",),
-        "user_layers.runtime.run_kernel": ("KernelResult", "Output", "run_kernel"),
+        "user_layers.kernels.run_kernel": ("KernelResult", "Output", "run_kernel"),
         "user_layers.toolkit": ("Toolkit",),
         "user_layers.workspace": ("Workspace",),
     }

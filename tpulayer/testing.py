@@ -1,4 +1,4 @@
-"""A layer beside its numpy reference: what tests/test_NAME.py of a workspace is made of; `tpulayer test` runs it.
+"""A layer beside its numpy reference: what tests/test_NAME.py of a workspace imports.
 
 `Case` is a set of inputs and parameters, `check_layer` runs the cases in every way that a layer can run.
 """

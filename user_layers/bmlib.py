@@ -12,8 +12,8 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from firmware_sim.device import SYNC_LIMIT, Device
-from firmware_sim.firmware import FirmwareImage
+from firmware_sim.device.client import SYNC_LIMIT, Device
+from firmware_sim.firmware.image import FirmwareImage
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from firmware_sim.firmware import FirmwareImage
-    from user_layers.graph import Graph
+    from firmware_sim.firmware.image import FirmwareImage
+    from user_layers.api import Graph
     from user_layers.workspace import Workspace
 
 DEMO_OPS = ("TPU_CROP", "TPU_DOUBLE")
@@ -31,7 +31,8 @@ OTHER_SHAPES = ((64, 33, 21), (20, 40, 17), (17, 9, 9))
 
 def build_graph(ws: Workspace, firmware: str | None = None) -> Graph:
     """The demo graph; its only input is "x" [64, 40, 40] float32, its output "y" [1, 48, 32, 32]."""
-    from user_layers.graph import BINARY_MUL, Graph
+    from user_layers.api import Graph
+    from user_layers.graph import BINARY_MUL
     from user_layers.toolkit import Toolkit
 
     graph = Graph("BM1684", name="tpulayer", toolkit=Toolkit(ws, firmware=firmware))
@@ -74,7 +75,7 @@ def run(ws: Workspace, mode: int, say: Callable[[str], None] = print, firmware: 
     """
     import numpy as np
 
-    from user_layers.build import firmware_image
+    from user_layers.toolchain import firmware_image
 
     check_demo_layers(ws)
     rng = np.random.default_rng(1684)
@@ -103,7 +104,7 @@ def _run_compiled(
 ) -> bool:
     import numpy as np
 
-    from firmware_sim.device import Device
+    from firmware_sim.device.client import Device
     from user_layers.runtime import BModelRuntime
     from user_layers.testing.compare import difference
 

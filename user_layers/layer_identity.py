@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firmware_sim.firmware import FirmwareInfo
+from firmware_sim.firmware.image import FirmwareInfo
 
 if TYPE_CHECKING:
-    from user_layers.compiler.result import LayerUse
+    from user_layers.net.compiled import LayerUse
 
 
 def difference(use: LayerUse, info: FirmwareInfo, *, firmware: str = "the firmware", known: str) -> str:

@@ -8,83 +8,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from firmware_sim.errors import CompileError, MissingError, UsageError
-from firmware_sim.wire import BUILTIN_OP_BASE, DType, Program, Recorded, TensorRecord, TType
+from firmware_sim.wire import Program, Recorded, TensorRecord
+from user_layers.net.ops import Descriptor, OpInfo
 
 if TYPE_CHECKING:
-    from firmware_sim.firmware import FirmwareImage, FirmwareInfo
-    from user_layers.compiler.net import NetTensorInfo
-    from user_layers.graph.nodes import LayerNode
+    from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo
+    from user_layers.net.net import NetTensorInfo
+    from user_layers.net.nodes import LayerNode
     from user_layers.plugin import PluginNode
     from user_layers.workspace import Workspace
 
 
-class Descriptor(Protocol):
-    """A LayerDescriptor bound to one node: the virtual methods of the C++ class."""
-
-    @property
-    def name(self) -> str: ...
-    def must_dynamic_run(self) -> bool: ...
-    def output_shape_is_dynamic(self) -> bool: ...
-    def force_use_global_layer(self) -> bool: ...
-    def can_split_local_h_w(self) -> bool: ...
-    def can_inplace(self, dtype: DType, /) -> bool: ...
-    def can_h_w_dynamic(self) -> bool: ...
-    def just_reshape(self) -> bool: ...
-    def is_share_mem_layer(self) -> bool: ...
-    def joins_inputs(self) -> bool: ...
-    def get_global_buffer_size(self) -> int: ...
-    def input_type(self, in_idx: int, /) -> TType: ...
-    def get_local_buffer_size(self, split_shape: Sequence[int], /) -> int: ...
-    def should_input_on_l2mem(self, in_idx: int, /) -> bool: ...
-    def prepared(self, in_idx: int, /) -> tuple[tuple[int, ...], DType] | None: ...
-    def prepared_with(self, in_idx: int, /) -> int: ...
-    def prepare(self, in_idx: int, constants: Mapping[int, bytes], nbytes: int, /) -> bytes: ...
-    def backward_hslice(self, out_hslice: int, /) -> int: ...
-    def backward_wslice(self, out_wslice: int, /) -> int: ...
-    def backward_hidx(self, out_hidx: int, /) -> int: ...
-    def backward_widx(self, out_widx: int, /) -> int: ...
-    def backward_kh(self, out_kh: int, /) -> int: ...
-    def backward_stride_h(self, out_stride_h: int, /) -> int: ...
-    def backward_up_pad_h(self, out_up_pad_h: int, /) -> int: ...
-    def backward_down_pad_h(self, out_down_pad_h: int, /) -> int: ...
-    def forward_height(self, in_height: int, /) -> int: ...
-    def is_backslice_optimize_support_layer(self) -> bool: ...
-    def accepts_larger_pieces(self) -> bool: ...
-
-
-@dataclass(frozen=True)
-class OpInfo:
-    """One layer type: name ("TPU_CROP"), op_type, parameter struct (bytes, and hash of its fields)."""
-
-    op: str
-    op_type: int
-    param_size: int
-    param_hash: int
-    has_local: bool
-
-    @property
-    def is_builtin(self) -> bool:
-        return self.op_type >= BUILTIN_OP_BASE
-
-    @property
-    def param_check(self) -> int:
-        """What a program's steps carry of param_hash (wire.Step)."""
-        return self.param_hash & 0xFFFF_FFFF
-
-    @property
-    def short(self) -> str:
-        """The op without its prefix: "CROP"."""
-        return self.op.removeprefix("TPU_")
-
-
 class Compute(Protocol):
-    """The part of firmware_sim.device.Device that compiling needs."""
+    """The part of firmware_sim.device.client.Device that compiling needs."""
 
     @property
     def firmware(self) -> FirmwareImage: ...
@@ -191,8 +132,8 @@ class Toolkit:
         """The device that infers shapes and records (and runs references)."""
         if self._device is None:
             self._check_open()
-            from firmware_sim.device import Device
-            from user_layers.build import firmware_image
+            from firmware_sim.device.client import Device
+            from user_layers.toolchain import firmware_image
 
             image = firmware_image(self.workspace, self._firmware)
             if self.workspace is not None and image.path.is_relative_to(self.workspace.install_dir):
@@ -207,10 +148,10 @@ class Toolkit:
         """
         if info.is_builtin or info in self._known_to_firmware:
             return
-        from firmware_sim.firmware import FIRMWARE_VARIABLE
-        from firmware_sim.recorded import way_out
-        from user_layers.compiler.result import LayerUse
+        from firmware_sim.firmware.image import FIRMWARE_VARIABLE
+        from firmware_sim.firmware.recorded import way_out
         from user_layers.layer_identity import difference
+        from user_layers.net.compiled import LayerUse
 
         use = LayerUse(info.op, info.op_type, info.param_size, info.param_hash)
         image = self.device.firmware
@@ -229,8 +170,8 @@ class Toolkit:
         """The process that asks the layers' descriptors; started when first asked for."""
         if self._plugins is None:
             self._check_open()
-            from user_layers.build import builtin_artifacts
             from user_layers.plugin import PluginHost, find_plugins
+            from user_layers.toolchain import builtin_artifacts
 
             self._plugins = PluginHost([builtin_artifacts().plugin, *find_plugins(self.workspace)])
         return self._plugins
@@ -313,8 +254,8 @@ class Toolkit:
     def _params_of(self, info: OpInfo) -> Params:
         if info.is_builtin:
             if self._builtin_params is None:
-                from user_layers.build import builtin_artifacts
                 from user_layers.params import ParamTypes
+                from user_layers.toolchain import builtin_artifacts
 
                 self._builtin_params = ParamTypes.from_header(builtin_artifacts().header)
             return self._builtin_params
@@ -336,8 +277,8 @@ class Toolkit:
 
 def _warn_of_old_build(ws: Workspace) -> bool:
     """A firmware of an older toolkit may know other built-in layers: say so, since they then fail oddly."""
-    from user_layers.build import manifest
-    from user_layers.build.targets import manifest_path
+    from user_layers.toolchain import manifest
+    from user_layers.toolchain.targets import manifest_path
 
     changed = manifest.older_than_toolkit(manifest_path(ws))
     if changed:

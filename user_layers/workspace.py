@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from firmware_sim.errors import MissingError, SourceError, UsageError
-from firmware_sim.workspace_root import (
+from firmware_sim.firmware.workspace_root import (
     CONFIG_FILE,
     FIRMWARE_DIR,
     ROOT_CONFIG_FILE,

@@ -18,8 +18,8 @@ from pathlib import Path
 from firmware_sim.arm.layout import CODE_BYTES, HEADER_BYTES, HEADER_TCM, WINDOW
 from firmware_sim.chip import ITCM_BASE, ITCM_BYTES
 from firmware_sim.errors import DeviceError, MissingError, UsageError
-from firmware_sim.firmware import DDR_NAME, DEBUG_NAME, TCM_NAME, FirmwareImage
-from firmware_sim.recorded import Records, way_out
+from firmware_sim.firmware.image import DDR_NAME, DEBUG_NAME, TCM_NAME, FirmwareImage
+from firmware_sim.firmware.recorded import Records, way_out
 from firmware_sim.wire import ABI_VERSION
 
 _MAGIC = b"TPULAYFW"

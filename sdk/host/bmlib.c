@@ -1,4 +1,4 @@
-/* bmlib's functions on the emulated device: a process running user_layers/runtime/bmrt_server.py holds it, and
+/* bmlib's functions on the emulated device: a process running user_layers/bmrt/bmrt_server.py holds it, and
  * this library sends it requests. Asynchronous launches have no reply of their own, so neither side can wait
  * for the other to read; their errors come with the reply to the next OP_SYNC. Messages on errors go to stderr.
  */
@@ -92,7 +92,7 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     if (h == NULL) return BM_ERR_NOMEM;
     h->devid = devid;
     snprintf(h->server.name, sizeof h->server.name, "device %d", devid);
-    int error = connection_start(&h->server, "user_layers.runtime.bmrt_server", devid);
+    int error = connection_start(&h->server, "user_layers.bmrt.bmrt_server", devid);
     if (error != 0) {
         free(h);
         return error == ENOMEM ? BM_ERR_NOMEM : BM_ERR_DEVNOTREADY;

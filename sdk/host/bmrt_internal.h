@@ -7,7 +7,7 @@
 
 typedef struct net net; /* one net and everything that its bm_net_info_t points to */
 
-/* One net of a reply of user_layers/runtime/bmrt_server.py (describe there); *at goes behind it. NULL when what is
+/* One net of a reply of user_layers/bmrt/bmrt_server.py (describe there); *at goes behind it. NULL when what is
  * there is no net, or without memory. */
 net *net_parse(const char **at, const char *end);
 void net_free(net *n);

@@ -1,5 +1,5 @@
 /* A Python process of the toolkit that works for a C library, and requests to it over a socket. Both sides
- * must agree on the two heads below; the other one is firmware_sim/host_server.py. A reply's text is a
+ * must agree on the two heads below; the other one is firmware_sim/device/host_server.py. A reply's text is a
  * message and goes to stderr. No locks here: one thread at a time uses a connection.
  */
 #ifndef TPULAYER_CONNECTION_H_

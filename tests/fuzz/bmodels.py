@@ -22,10 +22,11 @@ from tests.bmodel_samples import dynamic_net, static_net
 from tests.fuzz.driver import Case, Target
 from tests.fuzz.mutate import damage, number
 from tests.fuzz.requests import Devices, any_kind
+from tpulayer import Graph
 from user_layers.bmodel import read, write
 from user_layers.bmodel.combine import combine, extract
 from user_layers.bmodel.generated.Model import Model, ModelT
-from user_layers.graph import BINARY_MUL, Graph
+from user_layers.graph import BINARY_MUL
 from user_layers.runtime import BModelRuntime
 
 _HEADER = struct.Struct("<4I48x")

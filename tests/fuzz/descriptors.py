@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import DDR_BASE
-from firmware_sim.device import Device, StreamGroup
+from firmware_sim.device.client import Device, StreamGroup
 from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA, Layout
 from firmware_sim.isa.table import TABLE
@@ -17,7 +17,7 @@ from tests.fuzz.driver import Case, Finding, Target
 from tests.fuzz.mutate import number
 from tests.fuzz.processors import DDR_BYTES
 from tests.golden_vectors import executions
-from user_layers.build.builtin import builtin_artifacts
+from user_layers.toolchain.builtin import builtin_artifacts
 
 ENGINE_LIMIT = 20.0  # s
 _LAYOUTS = {Engine.BD: BD, Engine.GDMA: GDMA}

@@ -12,10 +12,10 @@ from typing import Any
 
 from firmware_sim.arm import images
 from firmware_sim.errors import TpulayerError
-from firmware_sim.firmware import DDR_NAME, FIRMWARE_NAME, TCM_NAME, FirmwareImage
+from firmware_sim.firmware.image import DDR_NAME, FIRMWARE_NAME, TCM_NAME, FirmwareImage
 from tests.fuzz.driver import Case, Finding, Target
 from tests.fuzz.requests import check_device, fuzz_limits, open_device
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.kernel import kernel_firmware
 
 _PARTS = {"tcm": 1, "ddr": 2}
 _SPOT = struct.pack("<Qf", 0x1_0580_0000, 2.0)

@@ -16,7 +16,7 @@ from typing import Any
 from firmware_sim import wire
 from firmware_sim.arm import layout
 from firmware_sim.chip import DTCM_BASE
-from firmware_sim.device import Device, StreamGroup
+from firmware_sim.device.client import Device, StreamGroup
 from firmware_sim.errors import TpulayerError
 from firmware_sim.wire import DType, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
 from tests.fuzz.driver import Case, Target

@@ -8,14 +8,14 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from firmware_sim import device as device_module
 from firmware_sim import wire
 from firmware_sim.chip import DDR_BASE
-from firmware_sim.device import Device
+from firmware_sim.device import client as device_module
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, TpulayerError
-from firmware_sim.firmware import KINDS, Kind
+from firmware_sim.firmware.image import KINDS, Kind
 from tests.fuzz.driver import Case, Finding
-from user_layers.build.kernel import kernel_firmware
+from user_layers.toolchain.kernel import kernel_firmware
 
 BLOBS = DDR_BASE + 0x600_0000  # what a case puts into DDR
 _SANE = DDR_BASE + 0x580_0000

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import onnx
 
 from tests.oracle.client import PACKAGE, Refused, Unavailable, cache
-from user_layers.runtime.reference_data import save_npz
+from user_layers.bmrt.reference_data import save_npz
 
 Array = npt.NDArray[np.generic]
 _NAME, _, VERSION = PACKAGE.partition("==")

@@ -23,7 +23,7 @@ from user_layers.bmcompiler.calls import (
 )
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.graph.graph import BINARY_OPS
-from user_layers.graph.nodes import check_dtype
+from user_layers.net.nodes import check_dtype
 from user_layers.onnx.convert_elementwise import BINARY, UNARY
 
 AShape = Annotated[Sequence[int], Ints("input_A_dim")]

@@ -33,6 +33,7 @@ from user_layers.bmcompiler.codes import CODES
 
 _WIDTH = 110
 HEADERS = ("bmcompiler_if.h", "bmcompiler_op_code.h", "bmcompiler_defs.h")  # which `headers` makes
+CALLS = "bmcompiler_calls.c"  # which `calls_source` makes
 _BANNER = "/* Generated with the toolkit from user_layers/bmcompiler; changes here are lost. */"
 
 _HEAD = """\

@@ -1,6 +1,6 @@
 """The process behind libbmcompiler.so: one BMCompiler, and the calls that the library sends.
 
-Started by it (sdk/host/bmcompiler.c) over the connection of firmware_sim.host_server. A call is the
+Started by it (sdk/host/bmcompiler.c) over the connection of firmware_sim.device.host_server. A call is the
 function's name and its arguments, read by the same table that the library was made from.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import user_layers.bmcompiler  # noqa: F401  (fills the table)
+from firmware_sim.device.host_server import main as serve
 from firmware_sim.errors import TpulayerError, UsageError
-from firmware_sim.host_server import main as serve
-from firmware_sim.workspace_root import is_workspace
+from firmware_sim.firmware.workspace_root import is_workspace
 from user_layers.bmcompiler.calls import (
     BOOL,
     FLOAT,
@@ -33,7 +33,7 @@ from user_layers.bmcompiler.calls import (
     Unread,
 )
 from user_layers.bmcompiler.session import BMCompiler
-from user_layers.graph.nodes import CALLER
+from user_layers.net.nodes import CALLER
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import WORKSPACE_VARIABLE, Workspace
 
@@ -187,5 +187,5 @@ def _workspace(library: Path) -> Workspace | None:
 
 
 def main() -> None:
-    """Arguments as firmware_sim.host_server has them."""
+    """Arguments as firmware_sim.device.host_server has them."""
     serve(_Server)

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 
 from firmware_sim.errors import UsageError
 from firmware_sim.wire import DType
+from user_layers.api import Graph
 from user_layers.bmcompiler.calls import Arrays, Result, Texts, vendor, vendor_last
-from user_layers.graph import Graph
-from user_layers.graph.nodes import check_dtype, check_name, check_shape
+from user_layers.net.nodes import check_dtype, check_name, check_shape
 from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
-    from user_layers.compiler import CompiledNet, References
+    from user_layers.bmodel.directory import References
+    from user_layers.net.compiled import CompiledNet
 
 DEFAULT_OPT = 2
 DEFAULT_DIRECTORY = "compilation"
@@ -128,8 +129,8 @@ class BMCompiler:
         outputs: Mapping[str, ArrayLike] | None = None,
     ) -> None:
         """Compile the layers added since the last call as net `name`."""
-        from user_layers.compiler import compile_graph
-        from user_layers.compiler.references import make_references
+        from user_layers.compiler.pipeline import compile_graph
+        from user_layers.runtime.references import make_references
 
         if any(net.name == name for net in self.nets):
             raise UsageError(f"a net called {name!r} is compiled already", hint="give each net its own name")
@@ -143,7 +144,7 @@ class BMCompiler:
 
     def finish(self, directory: Path) -> None:
         """Write the directory and end the compiler."""
-        from user_layers.compiler import write_directory
+        from user_layers.product import write_directory
 
         self.finished = True
         try:
@@ -184,7 +185,7 @@ def finish_bmcompiler(p_bmcpl: BMCompiler) -> None:
 @vendor_last
 def finish_bmcompiler_data(p_bmcpl: BMCompiler) -> Annotated[bytes, Result("bmodel_data", "size")]:
     """End the compiler and give the bmodel instead of writing it; in C in memory that free() takes."""
-    from user_layers.compiler.output import BMODEL
+    from user_layers.bmodel.directory import BMODEL
 
     with TemporaryDirectory(prefix="bmcompiler-") as folder:
         p_bmcpl.finish(Path(folder))

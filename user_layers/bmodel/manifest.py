@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from firmware_sim.errors import ModelError
 
 if TYPE_CHECKING:  # the compiler imports this package
-    from user_layers.compiler.result import LayerUse
+    from user_layers.net.compiled import LayerUse
 
 VERSION = 2
 MAX_BYTES = 1 << 20
@@ -101,7 +101,7 @@ def decode(data: bytes, where: str) -> Manifest | None:
 
 
 def _layer(item: Any) -> LayerUse:
-    from user_layers.compiler.result import LayerUse
+    from user_layers.net.compiled import LayerUse
 
     return LayerUse(
         op=_text(item["op"]),

@@ -44,7 +44,7 @@ from user_layers.files import write_atomic
 
 if TYPE_CHECKING:  # the compiler imports this package
     from firmware_sim.wire import CommandGroup
-    from user_layers.compiler.result import CompiledNet, NetTensor, Stage, Subnet
+    from user_layers.net.compiled import CompiledNet, NetTensor, Stage, Subnet
 
 MEM_TPU, MEM_CPU = 1, 2  # flags of Tensor.mem_type
 
@@ -162,7 +162,7 @@ def _subnet(
     subnet: Subnet, on_host: dict[str, NetTensor], pool: Pool, ir: bytearray, programs: list[ProgramUse]
 ) -> SubNetT:
     """One subnet; a dynamic one's program goes into `ir`, each behind the one before it."""
-    from user_layers.compiler.result import CpuBody, StaticBody
+    from user_layers.net.compiled import CpuBody, StaticBody
 
     made = SubNetT()
     made.subnetMode = SUBNET_TPU
@@ -219,7 +219,7 @@ def _check_addresses(name: str, stage: Stage) -> None:
 
 def _host_tensors(stage: Stage) -> dict[str, NetTensor]:
     """What CPU subnets read or make, by name, in order."""
-    from user_layers.compiler.result import CpuBody
+    from user_layers.net.compiled import CpuBody
 
     return {
         t.name: t

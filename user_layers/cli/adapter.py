@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from user_layers.cli.commands import Command
+from user_layers.commands import Command
 
 _SETTINGS = {
     "help_option_names": ["--help", "-h"],

@@ -12,7 +12,7 @@ from user_layers.cli.spelling import runnable
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
-    from user_layers.build.targets import BuildResult
+    from user_layers.toolchain.targets import BuildResult
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Sanitize = Annotated[
@@ -27,7 +27,7 @@ def build_layers(sanitize: Sanitize = False, json: Json = False, dry_run: DryRun
     if dry_run:
         _say_changes(ws, json, sanitize)
         return
-    from user_layers.build import targets
+    from user_layers.toolchain import targets
 
     _say_result("build_layers", targets.build_layers(ws, sanitize=sanitize), ws.root, json)
 
@@ -38,14 +38,14 @@ def rebuild_layers(sanitize: Sanitize = False, json: Json = False, dry_run: DryR
     if dry_run:
         clean(dry_run=True)
         return
-    from user_layers.build import targets
+    from user_layers.toolchain import targets
 
     _say_result("rebuild_layers", targets.rebuild_layers(ws, sanitize=sanitize), ws.root, json)
 
 
 def clean(dry_run: DryRun = False) -> None:
     """Remove generated/, build/ and install/. op_type numbers (config/op_types.lock) stay."""
-    from user_layers.build import targets
+    from user_layers.toolchain import targets
 
     ws = Workspace.find()
     verb = "would remove" if dry_run else "removed"
@@ -58,7 +58,7 @@ def clean(dry_run: DryRun = False) -> None:
 
 def build_bmkernel(sanitize: Sanitize = False, json: Json = False) -> None:
     """Build the bmkernel project by itself, into a firmware without user layers."""
-    from user_layers.build import targets
+    from user_layers.toolchain import targets
 
     ws = Workspace.find()
     result = targets.build_bmkernel(ws, sanitize=sanitize)
@@ -72,7 +72,7 @@ def host_flags(
     """Print the compiler's switches for programs with the libraries of install/lib, quoted for the shell."""
     from shlex import join
 
-    from user_layers.build.host_flags import compile_flags, link_flags
+    from user_layers.toolchain.host_flags import compile_flags, link_flags
 
     ws = Workspace.find()
     both = cflags == libs
@@ -82,7 +82,7 @@ def host_flags(
 
 def gen_config(dry_run: DryRun = False) -> None:
     """Write what the build needs of Makefile.config to generated/build_config.json."""
-    from user_layers.build.config import gen_config as generate
+    from user_layers.toolchain.config import gen_config as generate
 
     ws = Workspace.find()
     config, changed = generate(ws, dry_run=dry_run)
@@ -93,7 +93,7 @@ def gen_config(dry_run: DryRun = False) -> None:
 
 def gen_entry(dry_run: DryRun = False) -> None:
     """Scan device/ and host/ for layers and write bmtpu.h and the two entry files to generated/."""
-    from user_layers.build import targets
+    from user_layers.toolchain import targets
 
     ws = Workspace.find()
     table, changed = targets.gen_entry(ws, dry_run=dry_run)
@@ -106,7 +106,7 @@ def set_bmkernel_path(
     path: Annotated[str, typer.Argument(help="The project's folder; '' for none.")], dry_run: DryRun = False
 ) -> None:
     """Choose a bmkernel project whose kernels the layers may call: device/*.c, headers in include/."""
-    from user_layers.build.ninja_file import relative
+    from user_layers.toolchain.ninja_file import relative
     from user_layers.workspace import check_bmkernel
 
     ws = Workspace.find()
@@ -125,7 +125,7 @@ def set_bmkernel_path(
 
 
 def _say_files(changed: Sequence[Path], root: Path, dry_run: bool) -> None:
-    from user_layers.build.ninja_file import relative
+    from user_layers.toolchain.ninja_file import relative
 
     for path in changed:
         typer.echo(f"  {'would write' if dry_run else 'wrote'} {relative(path, root)}")
@@ -134,7 +134,7 @@ def _say_files(changed: Sequence[Path], root: Path, dry_run: bool) -> None:
 
 
 def _say_changes(ws: Workspace, json: bool, sanitize: bool) -> None:
-    from user_layers.build import manifest, targets
+    from user_layers.toolchain import manifest, targets
 
     changes = manifest.changes(targets.manifest_path(ws, sanitize))
     if json:
@@ -150,7 +150,7 @@ def _say_changes(ws: Workspace, json: bool, sanitize: bool) -> None:
 
 
 def _say_result(command: str, result: BuildResult, root: Path, json: bool) -> None:
-    from user_layers.build.ninja_file import relative
+    from user_layers.toolchain.ninja_file import relative
 
     installed = [relative(path, root) for path in result.installed]
     kept = [relative(path, root) for path in result.kept]

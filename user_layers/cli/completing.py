@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firmware_sim.errors import TpulayerError
-from user_layers.cli.commands import COMMANDS, TOOLS, find
+from user_layers.commands import COMMANDS, TOOLS, find
 
 _BASH = """_tpulayer() {
     local IFS=$'\\n'

@@ -31,7 +31,7 @@ def doctor(
 
     Exit code 3 when something required is missing.
     """
-    from user_layers.build.doctor import examine
+    from user_layers.toolchain.doctor import examine
 
     checks = examine()
     if json:

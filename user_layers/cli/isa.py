@@ -34,7 +34,7 @@ def isa(
     import json as text
 
     from firmware_sim.errors import UsageError
-    from firmware_sim.firmware import kind_named
+    from firmware_sim.firmware.image import kind_named
     from user_layers.encode import isa as tool
 
     if action is Action.LIST and what is not None:
@@ -71,7 +71,7 @@ def conformance(
     """Run a folder of test vectors; exit code 1 when any fails."""
     import json as text
 
-    from firmware_sim.firmware import kind_named
+    from firmware_sim.firmware.image import kind_named
     from user_layers.encode.conformance import run
 
     kind = kind_named(firmware, "--firmware") if firmware is not None else None

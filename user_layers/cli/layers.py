@@ -139,6 +139,6 @@ def _say_made(made: Made, root: Path, dry_run: bool) -> None:
 
 
 def _relative(path: Path, root: Path) -> str:
-    from user_layers.build.ninja_file import relative
+    from user_layers.toolchain.ninja_file import relative
 
     return relative(path, root)

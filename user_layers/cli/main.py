@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from firmware_sim.errors import TpulayerError
 from user_layers import __version__
-from user_layers.cli.commands import COMMANDS, GROUPS, Command, find
+from user_layers.commands import COMMANDS, GROUPS, Command, find
 
 INTERRUPTED = 130
 INTERNAL = 4

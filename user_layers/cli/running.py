@@ -60,7 +60,7 @@ def bmrt_test(
     firmware: _Firmware = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
-    from user_layers.runtime.bmrt_test import BmrtTestOptions, run
+    from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
 
     options = BmrtTestOptions(
         context_dir=context_dir,
@@ -152,7 +152,7 @@ def run_kernel(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
-    from user_layers.runtime.kernel_words import run
+    from user_layers.kernels.words import run
 
     words = (arg or [], given or [], wanted or [])
     typer.echo(
@@ -181,7 +181,7 @@ def load_firmware(
 ) -> None:
     """Load two firmware images into a device, say what is in them, and keep them for later processes."""
     from firmware_sim.errors import UsageError
-    from user_layers.runtime import load_firmware as work
+    from user_layers.bmrt import load_firmware as work
 
     if forget is not None:
         if tcm is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from user_layers.cli.commands import TOOLS
+from user_layers.commands import TOOLS
 
 _SOURCED = "source envsetup.sh"  # behind these words of an advice the bare names exist
 _NAMES = "|".join(name for name in TOOLS if "_" in name)  # the others are words of the language, too

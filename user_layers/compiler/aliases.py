@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from user_layers.compiler.facts import DescribedNet, Facts
-from user_layers.compiler.net import Net
+from user_layers.net.net import Net
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.local_memory import Where
-from user_layers.compiler.shapes import input_record
 from user_layers.compiler.steps import layer_step
+from user_layers.graph.shapes import input_record
 from user_layers.toolkit import Compute
 
 _DDR_START = DDR_BASE + STATIC_CONTEXT_OFFSET

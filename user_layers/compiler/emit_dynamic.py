@@ -8,8 +8,8 @@ from firmware_sim.wire import NONE, Program, ProgramTensor, StepOp, TensorKind, 
 from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.ddr import DDR_ALIGN, Coefficients
 from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.shapes import input_record
 from user_layers.compiler.steps import layer_step
+from user_layers.graph.shapes import input_record
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from user_layers.compiler.ddr import DdrPlan
 from user_layers.compiler.emit_group import Enter, emit_group
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.grouping import Alone, Group, Segment
-from user_layers.compiler.shapes import input_record
 from user_layers.compiler.steps import layer_step
+from user_layers.graph.shapes import input_record
 
 
 def emit_static(described: DescribedNet, segments: Sequence[Segment], ddr: DdrPlan) -> Program:

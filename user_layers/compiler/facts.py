@@ -7,9 +7,10 @@ from functools import cached_property
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import DType, TType
-from user_layers.compiler.net import Net, NetTensorInfo
-from user_layers.graph.nodes import LayerNode
-from user_layers.toolkit import Descriptor, Toolkit
+from user_layers.net.net import Net, NetTensorInfo
+from user_layers.net.nodes import LayerNode
+from user_layers.net.ops import Descriptor
+from user_layers.toolkit import Toolkit
 
 # What the compiler can lay out; the other types of TENSOR_TYPE_T belong to layers that do not exist here.
 _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAPE)

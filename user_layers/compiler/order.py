@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from user_layers.compiler.net import Net
+from user_layers.net.net import Net
 
 
 def order_nodes(net: Net) -> tuple[int, ...]:

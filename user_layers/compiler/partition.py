@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from firmware_sim.chip import MAX_TENSORS
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.mode import Kind
-from user_layers.compiler.net import Net
 from user_layers.compiler.order import order_nodes
+from user_layers.net.net import Net
 
 
 @dataclass(frozen=True)

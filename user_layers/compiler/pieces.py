@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from firmware_sim.chip import ALIGN_BYTES, NPU_NUM
 from firmware_sim.wire import TensorRecord, TType
 from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.net import NetTensorInfo
-from user_layers.compiler.shapes import input_record
 from user_layers.compiler.slicing import AxisPiece, Slices, Window, stored, taken_whole
+from user_layers.graph.shapes import input_record
+from user_layers.net.net import NetTensorInfo
 
 Piece = tuple[AxisPiece, AxisPiece, AxisPiece]
 

@@ -1,6 +1,6 @@
 """The passes in their order. Each takes what earlier ones returned and reaches back to none.
 
-Graph -> shapes -> facts -> mode -> partition
+GraphBuilder -> shapes -> facts -> mode -> partition
   static parts:  -> aliases -> groups, slices, local memory
   dynamic parts: -> Program, stored as it is
 -> DDR -> static parts: Program -> recorded CommandGroups
@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
-from user_layers.compiler.ddr import DdrPlan, pack_constants, place_ddr
+from user_layers.compiler.ddr import pack_constants, place_ddr
 from user_layers.compiler.emit_dynamic import emit_dynamic
 from user_layers.compiler.emit_static import emit_static
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.grouping import schedule
 from user_layers.compiler.log import log_lines
-from user_layers.compiler.mode import Kind, Mode, choose_mode
-from user_layers.compiler.net import NetTensorInfo
+from user_layers.compiler.measure import measure
+from user_layers.compiler.mode import Kind, choose_mode
 from user_layers.compiler.partition import part_net, partition
+from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
-from user_layers.compiler.report.measure import measure
-from user_layers.compiler.result import (
+from user_layers.compiler.schedule import PartPlan, Schedule
+from user_layers.graph.shapes import infer_shapes
+from user_layers.net.compiled import (
     CompiledNet,
     CpuBody,
     DynamicBody,
@@ -37,30 +38,15 @@ from user_layers.compiler.result import (
     StaticBody,
     Subnet,
 )
-from user_layers.compiler.schedule import PartPlan, Schedule
-from user_layers.compiler.shapes import infer_shapes
+from user_layers.net.net import NetTensorInfo
 from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
-    from user_layers.graph import Graph
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything of a compile that needs no device. programs: of each part that is not on the host.
-
-    described: the net with its nodes in the order in which they run.
-    """
-
-    described: DescribedNet
-    mode: Mode
-    schedule: Schedule
-    ddr: DdrPlan
-    programs: tuple[Program | None, ...]
+    from user_layers.graph import GraphBuilder
 
 
 def compile_graph(
-    graph: Graph,
+    graph: GraphBuilder,
     *,
     dynamic: bool = False,
     opt: int = 2,
@@ -68,7 +54,7 @@ def compile_graph(
     verbose: bool = False,
     report: bool = False,
 ) -> CompiledNet:
-    """Graph -> CompiledNet with one stage. See Graph.compile."""
+    """GraphBuilder -> CompiledNet with one stage. See Graph.compile."""
     described = prepare_constants(gather_facts(infer_shapes(graph), graph.toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt)
     recorded = _record(plan, graph.toolkit)

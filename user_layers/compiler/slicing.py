@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from firmware_sim.wire import TType
 from user_layers.compiler.facts import DescribedNet, Facts
-from user_layers.compiler.net import NetTensorInfo
+from user_layers.net.net import NetTensorInfo
 
 AXES = ("n", "h", "w")
 _DIM = {"n": 0, "h": 2, "w": 3}

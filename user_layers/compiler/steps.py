@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from firmware_sim.wire import Step, StepOp
-from user_layers.graph.nodes import LayerNode
+from user_layers.net.nodes import LayerNode
 
 
 def layer_step(

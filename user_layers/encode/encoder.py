@@ -16,21 +16,21 @@ from types import TracebackType
 from typing import Any
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, L2_BASE
-from firmware_sim.device import Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
-from firmware_sim.firmware import DEBUG_NAME, FirmwareImage, Kind, find_firmware, usual_kind
+from firmware_sim.firmware.image import DEBUG_NAME, FirmwareImage, Kind, find_firmware, usual_kind
 from firmware_sim.isa.c_header import c_header
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup
-from user_layers.build.arm import arm_compiler, link_arm, write_images
-from user_layers.build.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts
-from user_layers.build.cache import locked
-from user_layers.build.ninja_file import NinjaFile, Objects
-from user_layers.build.ninja_run import run_ninja
-from user_layers.build.report import Reporter
-from user_layers.build.toolchain import Toolchain, choose
 from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
 from user_layers.files import write_atomic
+from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
+from user_layers.toolchain.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts
+from user_layers.toolchain.cache import locked
+from user_layers.toolchain.compilers import Toolchain, choose
+from user_layers.toolchain.ninja_file import NinjaFile, Objects
+from user_layers.toolchain.ninja_run import run_ninja
+from user_layers.toolchain.report import Reporter
 from user_layers.workspace import sdk_dir
 
 _RESULT_BYTES = 8 * RESULT_WORDS

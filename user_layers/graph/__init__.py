@@ -1,4 +1,4 @@
-"""The graph that users build: named tensors and layers, compiled by user_layers.compiler."""
+"""The graph that users build: named tensors and layers, by user_layers.compiler."""
 
 from user_layers.graph.graph import (
     BINARY_ADD,
@@ -7,9 +7,9 @@ from user_layers.graph.graph import (
     BINARY_MIN,
     BINARY_MUL,
     BINARY_SUB,
-    Graph,
+    GraphBuilder,
 )
-from user_layers.graph.nodes import LayerNode, Tensor
+from user_layers.net.nodes import LayerNode, Tensor
 
 __all__ = [
     "BINARY_ADD",
@@ -18,7 +18,7 @@ __all__ = [
     "BINARY_MIN",
     "BINARY_MUL",
     "BINARY_SUB",
-    "Graph",
+    "GraphBuilder",
     "LayerNode",
     "Tensor",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from firmware_sim import shown
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import UsageError
-from user_layers.graph.nodes import (
+from user_layers.graph.shapes import infer_shapes
+from user_layers.net.nodes import (
     CPU_OP,
     CpuPart,
     LayerNode,
@@ -20,16 +20,15 @@ from user_layers.graph.nodes import (
     check_name,
     check_shape,
 )
-from user_layers.toolkit import OpInfo, Toolkit
+from user_layers.net.ops import OpInfo
+from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+    from typing_extensions import Self
 
-    from user_layers.compiler.net import Net
-    from user_layers.compiler.result import CompiledNet
-    from user_layers.onnx.custom import MapFunction
+    from user_layers.net.compiled import CompiledNet, Stage
+    from user_layers.net.net import Net
 
 CHIPS = ("BM1684",)
 
@@ -43,8 +42,9 @@ BINARY_MIN = 10000
 BINARY_OPS = (BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_DIV, BINARY_MAX, BINARY_MIN)
 
 
-class Graph:
-    """A net under construction; a context manager that ends its child processes.
+class GraphBuilder:
+    """A net under construction; a context manager that ends its child processes. `tpulayer.Graph` compiles
+    and runs it too.
 
     Layers are added in the order in which they run: each may use inputs, constants and outputs of layers
     added before it. Tensors that no layer uses become outputs of the net, in the order of their making,
@@ -64,11 +64,10 @@ class Graph:
         self.nodes: list[LayerNode] = []
         self._made_by: dict[str, str] = {}
         self._outputs: list[str] = []
-        self._compiled: CompiledNet | None = None
         self.restrict: Callable[[CompiledNet], CompiledNet] | None = None
         """What an importer does to a dynamic net: which smaller inputs it may take."""
 
-    def __enter__(self) -> Graph:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -77,7 +76,7 @@ class Graph:
         self.close()
 
     def __repr__(self) -> str:
-        stages = self._compiled.stages if self._compiled is not None else ()
+        stages = self._stages()
         known = {tensor.name: tensor.text for stage in stages for tensor in stage.outputs}
         inputs = (t.text for t in self.tensors.values() if t.data is None)
         edges = shown.edges(inputs, (known.get(name, name) for name in self.outputs))
@@ -87,30 +86,13 @@ class Graph:
             f"{shown.count(len(self.nodes), 'layer')}>"
         )
 
+    def _stages(self) -> tuple[Stage, ...]:
+        """Of what was compiled last."""
+        return ()
+
     def close(self) -> None:
         """End the device and plugin processes that the graph used."""
         self.toolkit.close()
-
-    @staticmethod
-    def from_onnx(
-        model: str | Path | onnx.ModelProto,
-        *,
-        shapes: Mapping[str, Sequence[int]] | None = None,
-        custom: Mapping[str, str | MapFunction] | None = None,
-        name: str | None = None,
-        toolkit: Toolkit | None = None,
-        cpu: bool = True,
-    ) -> Graph:
-        """The graph of an ONNX model, a file or an onnx.ModelProto; its inputs and outputs keep their names.
-
-        shapes: of inputs with free dimensions. custom: what nodes become, by their names or operations: a
-        layer ("TPU_CROP"), "FILE.py:FUNCTION", or a function of a Graph and a MappedNode. cpu: what no layer
-        computes runs on onnxruntime; otherwise it is a CompileError.
-        Errors: ModelError, CompileError, UsageError; MissingError without the extra `onnx`.
-        """
-        from user_layers.onnx import graph_from_onnx
-
-        return graph_from_onnx(model, shapes=shapes, custom=custom, name=name, toolkit=toolkit, cpu=cpu)
 
     # ---- building ----
 
@@ -289,75 +271,12 @@ class Graph:
 
         wanted: only what these tensors need; the graph may be unfinished then.
         """
-        from user_layers.compiler.shapes import infer_shapes
-
         return infer_shapes(self, wanted)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor."""
         self._check_known(name, f"{caller()}: shape of {name!r}")
         return self.tensors[name].shape if name in self.tensors else self.resolve([name]).tensors[name].shape
-
-    # ---- compiling and running ----
-
-    def compile(
-        self,
-        dynamic: bool = False,
-        *,
-        directory: str | Path | None = None,
-        ref_inputs: Mapping[str, ArrayLike] | None = None,
-        ref_outputs: Mapping[str, ArrayLike] | None = None,
-        opt: int = 2,
-        log: Callable[[str], None] | None = None,
-        verbose: bool = False,
-        report: bool = False,
-    ) -> CompiledNet:
-        """Compile the graph.
-
-        dynamic: the firmware interprets the net and takes any input shapes up to the ones given here;
-        otherwise command streams are recorded for exactly these shapes.
-        directory: also write compilation.bmodel, input_ref_data.dat and output_ref_data.dat there.
-        ref_inputs, ref_outputs: arrays by name for the two .dat files; inputs left out are seeded random
-        numbers, outputs left out are what the compiled net gives on the emulator.
-        opt: 0 runs every layer by itself in DDR, 1 keeps as many layers as fit together in local memory, 2
-        chooses what is kept there by modelled cycles.
-        log: called with each line (one per layer); verbose: the lines also go to stderr.
-        report: measure what happens to every node (CompiledNet.report); also written to the directory, as
-        report.txt, report.json and local_memory.svg (see docs/report.md).
-        Errors: CompileError, UsageError; DeviceError when a layer's function fails.
-        """
-        from user_layers.compiler import compile_graph, write_directory
-
-        net = compile_graph(self, dynamic=dynamic, opt=opt, log=log, verbose=verbose, report=report)
-        if dynamic and self.restrict is not None:
-            net = self.restrict(net)
-        if directory is not None:
-            from user_layers.compiler.references import make_references
-
-            refs = make_references(net, self.toolkit, ref_inputs, ref_outputs)
-            write_directory(Path(directory), [net], [refs])
-        elif ref_inputs is not None or ref_outputs is not None:
-            raise UsageError(
-                "references without a directory", hint="give directory=, or leave the references out"
-            )
-        self._compiled = net
-        return net
-
-    def run(self, inputs: Mapping[str, ArrayLike]) -> list[NDArray[np.generic]]:
-        """Run what was compiled last on the emulator, with an array for each input by its name; outputs in
-        the order of `outputs`."""
-        if self._compiled is None:
-            raise UsageError("the graph is not compiled", hint="call compile() before run()")
-        if not isinstance(inputs, Mapping):
-            wanted = ", ".join(f"{name!r}: array" for name in self.inputs)
-            raise UsageError(
-                f"{caller()}: run() takes arrays by the names of the inputs, given is "
-                f"{'an array' if hasattr(inputs, 'shape') else type(inputs).__name__}",
-                hint=f"run({{{wanted}}})",
-            )
-        from user_layers.compiler.references import run_net
-
-        return run_net(self._compiled, self.toolkit, inputs)
 
     # ---- checks ----
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
-    from user_layers.graph import Graph
+    from user_layers.graph import GraphBuilder
     from user_layers.onnx.custom import MapFunction
     from user_layers.onnx.model import Model
     from user_layers.toolkit import Toolkit
@@ -25,23 +25,27 @@ def graph_from_onnx(
     name: str | None = None,
     toolkit: Toolkit | None = None,
     cpu: bool = True,
-) -> Graph:
+    graph_type: type[GraphBuilder] | None = None,
+) -> GraphBuilder:
     """The graph of a model file or an onnx.ModelProto; its inputs and outputs keep their names.
 
     shapes: of inputs with free dimensions. custom: what nodes become, by their names or operations: a layer
     ("TPU_CROP", with their attributes as fields of the parameter struct), "FILE.py:FUNCTION", or a function
     (see `user_layers.onnx.custom`); nodes in the domain `tpulayer` are layers by themselves. cpu: what no
-    layer computes runs on onnxruntime; otherwise it is an error.
+    layer computes runs on onnxruntime; otherwise it is an error. graph_type: the class of the graph, None:
+    GraphBuilder.
     Errors: ModelError for files that are no valid model, CompileError naming the nodes that cannot be had,
     UsageError, MissingError without the extra `onnx`.
     """
+    from user_layers.graph import GraphBuilder
     from user_layers.onnx.build import build
     from user_layers.onnx.flexible import fixed_extents_of, restricted
     from user_layers.onnx.load import Source, from_proto, read_proto
 
     proto, source = read_proto(model), Source.of(model)
     loaded = from_proto(proto, shapes, source.place)
-    built = build(loaded, name or source.name, custom=custom, toolkit=toolkit, cpu=cpu)
+    kind = graph_type or GraphBuilder
+    built = build(loaded, name or source.name, custom=custom, toolkit=toolkit, cpu=cpu, graph_type=kind)
 
     def read(given: Mapping[str, Sequence[int]]) -> Model:
         return from_proto(proto, given, source.place)

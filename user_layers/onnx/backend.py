@@ -21,10 +21,13 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from firmware_sim.errors import UsageError
+from user_layers.net.compiled import CompiledNet
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.load import from_proto, value_of
 from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.types import from_net, held_as, to_net
+from user_layers.product import compile_net
+from user_layers.runtime.references import run_net
 from user_layers.toolkit import Toolkit
 
 __all__ = ["PreparedModel", "TpulayerBackend", "prepare", "run_model", "run_node", "supports_device"]
@@ -42,6 +45,7 @@ class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has n
         self._model: Model | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         self.built: Built | None = None
+        self._net: CompiledNet | None = None
         constants = {t.name for t in proto.graph.initializer}
         self._inputs = [value_of(v, "model") for v in proto.graph.input if v.name not in constants]
         if all(value.fixed is not None for value in self._inputs):
@@ -61,7 +65,7 @@ class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has n
         assert self.built is not None and self._model is not None
         values = {value.name: value for value in self._model.inputs}
         fed = {name: to_net(arrays[name], values[name]) for name in self.built.graph.inputs}
-        got = iter(self.built.graph.run(fed) if self.built.graph.nodes else [])
+        got = iter(run_net(self._net, self.built.graph.toolkit, fed) if self._net is not None else [])
         return tuple(
             self.built.empty[value.name] if value.name in self.built.empty else from_net(next(got), value)
             for value in self._model.outputs
@@ -71,8 +75,8 @@ class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has n
         free = {value.name: shapes[value.name] for value in self._inputs if value.fixed is None and shapes}
         model = from_proto(self._proto, free)
         built = build(model, "net", toolkit=self._toolkit, cpu=self._cpu, allow_empty=True)
-        if built.graph.nodes:
-            built.graph.compile(self._dynamic, opt=self._opt)
+        nodes = built.graph.nodes
+        self._net = compile_net(built.graph, self._dynamic, opt=self._opt) if nodes else None
         self._model, self.built = model, built
         self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
 

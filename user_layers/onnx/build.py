@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, UsageError
-from user_layers.graph import Graph
+from user_layers.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, resolve_map
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
@@ -29,7 +29,7 @@ class Built:
     """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
     net cannot have. layers: how many the graph has now."""
 
-    graph: Graph
+    graph: GraphBuilder
     parts: tuple[Part, ...]
     empty: Mapping[str, Array]
     layers: int
@@ -53,8 +53,10 @@ def build(
     toolkit: Toolkit | None = None,
     cpu: bool = True,
     allow_empty: bool = False,
+    graph_type: type[GraphBuilder] = GraphBuilder,
 ) -> Built:
-    """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out."""
+    """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out.
+    graph_type: the class of the graph."""
     functions = resolve_map(custom)
     unknown = set(functions) - {text for node in model.nodes for text in (node.name, node.op)}
     if unknown:
@@ -76,14 +78,14 @@ def build(
             hint="leave the output out of the model",
         )
     wanted = [value.name for value in model.outputs if value.name not in empty]
-    graph = Graph(name=name, toolkit=toolkit)
+    graph = graph_type(name=name, toolkit=toolkit)
     try:
         expansion = Expansion(model)
         trial = Lowering(fuse_affine(model), graph, functions)
         refused = trial.survey()
         while refused and expansion.review(trial.model, refused):
             written = fold_constants(infer_values(expansion.written_out()))
-            trial = Lowering(fuse_affine(written), Graph(name=name, toolkit=graph.toolkit), functions)
+            trial = Lowering(fuse_affine(written), graph_type(name=name, toolkit=graph.toolkit), functions)
             refused = trial.survey()
         model, graph = trial.model, trial.graph
         if refused and not cpu:
@@ -101,7 +103,7 @@ def build(
         if not used and any(part.on_cpu and not part.inputs for part in parts):
             used = {value.name for value in model.inputs[:1]}
         if any(part.on_cpu for part in parts) or used != inputs:
-            graph = Graph(name=name, toolkit=graph.toolkit)
+            graph = graph_type(name=name, toolkit=graph.toolkit)
             final = Lowering(model, graph, functions)
             final.build(parts, used)
             final.finish(wanted)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.shown import count
-from user_layers.graph.nodes import CALLER
+from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.custom import MapFunction
@@ -18,11 +18,14 @@ from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import Source, from_proto, read_proto
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
 from user_layers.onnx.types import from_net, to_net
+from user_layers.product import compile_net
+from user_layers.runtime.references import run_net
 
 if TYPE_CHECKING:
     import onnx
 
-    from user_layers.compiler import CompiledNet, References
+    from user_layers.bmodel.directory import References
+    from user_layers.net.compiled import CompiledNet
     from user_layers.toolkit import Toolkit
 
 Shapes = Mapping[str, Sequence[int]]
@@ -101,8 +104,8 @@ class CompiledModel:
 
     def write(self, directory: Path, say: Callable[[str], None]) -> None:
         """Write the folder, then say what was made. Errors: UsageError."""
-        from user_layers.compiler import write_directory
-        from user_layers.compiler.output import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
+        from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
+        from user_layers.product import write_directory
 
         write_directory(directory, [self.net], self.references)
         say(f"{self.place} -> {directory / BMODEL}: {self.summary}")
@@ -130,8 +133,9 @@ def compile_model(
 
     The net runs once for each stage: what it gives is compared, and is the reference data.
     """
-    from user_layers.compiler import References, combine_stages
-    from user_layers.compiler.report.text import summary
+    from user_layers.bmodel.directory import References
+    from user_layers.product import combine_stages
+    from user_layers.report.text import summary
 
     proto, source = read_proto(model), Source.of(model)
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
@@ -150,13 +154,13 @@ def compile_model(
         for number, one in enumerate(models):
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
             shared = built.graph.toolkit
-            net = built.graph.compile(dynamic, opt=opt, report=report)
+            net = compile_net(built.graph, dynamic, opt=opt, report=report)
             if dynamic:
                 fixed = fixed_extents_of(built, one, lambda given: from_proto(proto, given), custom, cpu)
                 net = restricted(net, fixed)
                 notes += _fixed_lines(fixed)
             nets.append(net)
-            inputs, fed, got = _run(one, built)
+            inputs, fed, got = _run(one, built, net)
             data.append(
                 References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
             )
@@ -183,7 +187,9 @@ def _fixed_lines(fixed: Fixed) -> list[str]:
     return [f"inputs need the compiled {what}: layer {name} depends on it" for what, name in kinds if name]
 
 
-def _run(model: Model, built: Built) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
+def _run(
+    model: Model, built: Built, net: CompiledNet
+) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
     """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
     with the whole numbers (it divides by them, or they are indices), others are tried."""
     refused: DeviceError | None = None
@@ -191,7 +197,7 @@ def _run(model: Model, built: Built) -> tuple[dict[str, Array], dict[str, Array]
         inputs = random_inputs(model, whole=whole)
         fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
         try:
-            return inputs, fed, built.graph.run(fed)
+            return inputs, fed, run_net(net, built.graph.toolkit, fed)
         except DeviceError as error:
             refused = refused or error
             if all(value.dtype is not None and value.dtype.kind == "f" for value in model.inputs):

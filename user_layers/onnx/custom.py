@@ -1,6 +1,6 @@
 """What users make of nodes: `--map NODE=TPU_OP`, or a small Python function, `--map NODE=FILE.py:FUNCTION`.
 
-def crop(graph: Graph, node: MappedNode) -> None:
+def crop(graph: GraphBuilder, node: MappedNode) -> None:
     graph.add_tpu_layer("TPU_CROP", [node.inputs[0]], {"before": node.attributes["starts"]}, node.outputs)
 """
 
@@ -18,7 +18,7 @@ from user_layers.onnx.lower import Converter, Lowering, Unsupported, own_layer
 from user_layers.onnx.model import Array, Node
 
 if TYPE_CHECKING:
-    from user_layers.graph import Graph
+    pass
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class MappedNode:
     __repr__ = brief
 
 
-MapFunction = Callable[["Graph", MappedNode], None]
+MapFunction = Callable[[Any, MappedNode], None]
+"""Adds the layers of a node to the graph that is its first argument (a GraphBuilder, or a Graph)."""
 
 
 def parse_map(words: Sequence[str]) -> dict[str, str]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from firmware_sim.errors import CompileError, DeviceError, ModelError, UsageError
-from user_layers.compiler.result import CompiledNet
-from user_layers.graph import Graph
+from user_layers.graph import GraphBuilder
+from user_layers.net.compiled import CompiledNet
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.model import Model
@@ -29,7 +29,9 @@ class Fixed:
     h_w: str | None
 
 
-def fixed_extents(graph: Graph, shapes: Shapes, smaller: Callable[[Shapes], Graph], layers: int) -> Fixed:
+def fixed_extents(
+    graph: GraphBuilder, shapes: Shapes, smaller: Callable[[Shapes], GraphBuilder], layers: int
+) -> Fixed:
     """shapes: of the inputs that the graph was made for; smaller: makes the graph for others; layers: how
     many of the graph's count, from the first.
 
@@ -63,7 +65,7 @@ def fixed_extents_of(
     shapes = {value.name: value.fixed for value in model.inputs if value.fixed is not None}
     graph = built.graph
 
-    def smaller(given: Shapes) -> Graph:
+    def smaller(given: Shapes) -> GraphBuilder:
         return build(read(given), graph.name, custom=custom, toolkit=graph.toolkit, cpu=cpu).graph
 
     return fixed_extents(graph, shapes, smaller, built.layers)
@@ -82,7 +84,7 @@ def restricted(net: CompiledNet, fixed: Fixed) -> CompiledNet:
     return replace(net, stages=stages)
 
 
-def _first_difference(a: Graph, b: Graph, layers: int) -> str | None:
+def _first_difference(a: GraphBuilder, b: GraphBuilder, layers: int) -> str | None:
     """The first of so many layers of `a` that has other parameters, operands, or another model for the host
     in `b`."""
     for i, node in enumerate(a.nodes[:layers]):

@@ -11,9 +11,9 @@ import numpy as np
 
 from firmware_sim.errors import CompileError, ModelError, UsageError
 from firmware_sim.wire import TType
-from user_layers.compiler.net import NetTensorInfo
-from user_layers.compiler.shapes import infer_layer
-from user_layers.graph import Graph
+from user_layers.graph import GraphBuilder
+from user_layers.graph.shapes import infer_layer
+from user_layers.net.net import NetTensorInfo
 from user_layers.onnx.apart import check_part
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.load import infer_values
@@ -59,7 +59,9 @@ class Lowering:
     nodes, by their names or operations (see `custom.py`).
     """
 
-    def __init__(self, model: Model, graph: Graph, custom: Mapping[str, Converter] | None = None) -> None:
+    def __init__(
+        self, model: Model, graph: GraphBuilder, custom: Mapping[str, Converter] | None = None
+    ) -> None:
         load_converters()
         self.model = model
         self.graph = graph

@@ -9,7 +9,7 @@ import numpy as np
 
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import UsageError
-from user_layers.graph.nodes import MAX_ELEMENTS
+from user_layers.net.nodes import MAX_ELEMENTS
 from user_layers.onnx.model import Array, Value
 
 _HELD = {

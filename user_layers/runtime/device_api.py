@@ -1,4 +1,4 @@
-"""What the runtime needs of a device: the part of firmware_sim.device.Device that it calls."""
+"""What the runtime needs of a device: the part of firmware_sim.device.client.Device that it calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.firmware import FirmwareInfo, StreamGroup
+from firmware_sim.firmware.image import FirmwareInfo, StreamGroup
 from firmware_sim.wire import TensorRecord
 
 Array = npt.NDArray[np.generic]

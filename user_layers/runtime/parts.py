@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware import StreamGroup
+from firmware_sim.firmware.image import StreamGroup
 from firmware_sim.wire import CommandGroup, DType, TensorRecord
 from user_layers.bmodel.manifest import ProgramUse
 from user_layers.bmodel.model import SubNet, Tensor

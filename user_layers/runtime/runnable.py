@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import ModelError
-from firmware_sim.firmware import FirmwareInfo
+from firmware_sim.firmware.image import FirmwareInfo
 from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC, StoreMode
 from user_layers.bmodel.model import SUBNET_CPU, SUBNET_MODES, SUBNET_TPU, Net, Stage, SubNet, Tensor
 from user_layers.layer_identity import difference

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from firmware_sim.errors import MissingError, UsageError
-from user_layers.cli.commands import TOOLS
+from user_layers.commands import TOOLS
 from user_layers.scaffold.layers import layer_paths
 from user_layers.scaffold.made import Made, render, write_all
 from user_layers.workspace import CONFIG_FILE, ROOT_CONFIG_FILE

@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
-from firmware_sim.firmware import TCM_NAME
+from firmware_sim.firmware.image import TCM_NAME
 from user_layers.testing.cases import Array, Case, Const, Golden, Param, Shapes
 from user_layers.testing.compare import Difference, difference
 from user_layers.workspace import WORKSPACE_VARIABLE, Workspace
 
 if TYPE_CHECKING:
-    from user_layers.compiler.result import CompiledNet
-    from user_layers.graph import Graph
-    from user_layers.toolkit import OpInfo, Toolkit
+    from user_layers.api import Graph
+    from user_layers.net.compiled import CompiledNet
+    from user_layers.net.ops import OpInfo
+    from user_layers.toolkit import Toolkit
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class _Wrong(Exception):
 
 def check_built(ws: Workspace) -> None:
     """Refuse a workspace that is not built, or whose layers have changed since. MissingError."""
-    from firmware_sim.sanitized import sanitized
-    from user_layers.build import manifest
-    from user_layers.build.targets import manifest_path
+    from firmware_sim.firmware.sanitized import sanitized
+    from user_layers.toolchain import manifest
+    from user_layers.toolchain.targets import manifest_path
 
     for path in (ws.firmware, ws.local_plugin, ws.bmtpu_header):
         if not path.is_file():
@@ -89,8 +90,8 @@ def open_toolkits(ws: Workspace) -> Iterator[dict[str, Toolkit]]:
 
     What BMRUNTIME_FIRMWARE_PATH, BMCOMPILER_PLUGIN_PATH or a recorded pair say does not matter here.
     """
-    from user_layers.build import builtin_artifacts
     from user_layers.plugin import PluginHost
+    from user_layers.toolchain import builtin_artifacts
     from user_layers.toolkit import Toolkit
 
     images = {"native": ws.firmware}
@@ -240,7 +241,8 @@ class _One:
         otherwise a buffer that the layer does not write could hold the right numbers all the same. Inputs and
         outputs whose sign is changed have names that begin with a minus.
         """
-        from user_layers.graph import BINARY_MUL, Graph
+        from user_layers.api import Graph
+        from user_layers.graph import BINARY_MUL
 
         graph = Graph(name="test", toolkit=self.toolkit)
 

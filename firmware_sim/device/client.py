@@ -1,0 +1,505 @@
+"""One emulated BM1684 with a firmware running on it, in a process of its own.
+
+DDR addresses 0x1_0000_0000 .. +12 GiB. The first 0x510_0000 bytes belong to the firmware; malloc hands
+out what follows, in multiples of 4 KiB. The memories are shared with the device process, so reads and
+writes of any size cost one copy and no message.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim import sanitized, wire
+from firmware_sim.chip import (
+    DDR_BASE,
+    DDR_BYTES,
+    LOCAL_BYTES,
+    MAX_TENSORS,
+    NPU_NUM,
+    STATIC_CONTEXT_OFFSET,
+)
+from firmware_sim.device.heap import Heap
+from firmware_sim.device.launch_queue import LaunchQueue
+from firmware_sim.device.process import BUSY_LIMIT, Child, Crash
+from firmware_sim.device.shared_memory import SharedMemory
+from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.firmware.image import (
+    FirmwareImage,
+    FirmwareInfo,
+    FirmwareLayer,
+    Kind,
+    StreamGroup,
+    find_firmware,
+)
+from firmware_sim.firmware.source_lines import innermost_line
+from firmware_sim.wire import CommandGroup, Program, Recorded, TensorRecord
+
+__all__ = ["Device", "FirmwareError", "FirmwareInfo", "StreamGroup"]
+
+WATCHDOG = 1.0  # s without progress of controller or engines
+SYNC_LIMIT = 600.0  # s for all asynchronous launches together
+BOOT_LIMIT = 10.0  # s: loading a library from a cold disk is no fault of the kernels
+MAX_INSTRUCTIONS = 1 << 22
+HEAP_OFFSET = STATIC_CONTEXT_OFFSET
+HEAP_ALIGN = 4096
+
+_BM1684 = "firmware_sim.device.main:bm1684"
+
+_ADVICE = {
+    "SIGSEGV": "the kernel's C code follows a pointer that is NULL or outside its memory, runs over an "
+    "array, or uses up its stack",
+    "SIGBUS": "the kernel's C code follows a pointer outside its memory, or firmware.so was overwritten "
+    "while it ran",
+    "SIGFPE": "a division or modulo by zero in the kernel's C code",
+    "SIGABRT": "the lines printed before tell which assertion failed",
+    "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
+}
+_EXITED = "a kernel returns when it is done; nothing in it may end the process"
+_CHECKED = "AddressSanitizer's full report is in the device's output above"
+_ENDLESS = "does a loop in the kernel's C code never end? Otherwise open the device with a larger watchdog"
+
+
+class FirmwareError(DeviceError):
+    """The firmware answered a request with an error. status: a wire.Status value, or a layer's own code."""
+
+    def __init__(self, message: str, *, hint: str = "", status: int = wire.Status.RUNTIME_ERROR) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+class _ToStderr:
+    """The firmware's log, which comes in pieces of lines; the last line of a request is ended."""
+
+    def __init__(self) -> None:
+        self._inside = False
+
+    def __call__(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+        self._inside = not text.endswith("\n")
+
+    def end(self) -> None:
+        if self._inside:
+            self("\n")
+
+
+def _text(data: bytes) -> str:
+    """A text of the firmware, up to its end or the first NUL."""
+    return data.split(b"\0", 1)[0].decode(errors="replace")
+
+
+def _launch(kernel: str, args: bytes) -> bytes:
+    name = kernel.encode()
+    if not name or len(name) > wire.NAME_BYTES or b"\0" in name:
+        raise UsageError(f"{kernel!r} is no kernel name: 1 to {wire.NAME_BYTES} bytes")
+    return _aligned([wire.LAUNCH.pack(name, len(args)), args])
+
+
+def _aligned(parts: Sequence[bytes]) -> bytes:
+    """The payload of a message: each part at the next multiple of 8."""
+    out = bytearray()
+    for part in parts:
+        out += b"\0" * (-len(out) % 8)
+        out += part
+    return bytes(out)
+
+
+def _encode(tensors: Sequence[TensorRecord], what: str) -> tuple[bytes, bytes]:
+    """fw_tensor records and the host data that they point into."""
+    if len(tensors) > MAX_TENSORS:
+        raise UsageError(f"{len(tensors)} {what}: a layer or net has at most {MAX_TENSORS}")
+    records, host = bytearray(), bytearray()
+    for t in tensors:
+        offset = wire.NONE if t.host_data is None else len(host)
+        records += t.encode(offset)
+        if t.host_data is not None:
+            host += wire.packed(f"<{len(t.host_data)}i", *t.host_data)
+    return bytes(records), bytes(host)
+
+
+def _decode(payload: bytes, count: int) -> list[TensorRecord]:
+    """The first `count` fw_tensor records of a reply, whose host data follows them."""
+    size = wire.TENSOR.size
+    if len(payload) < count * size:
+        raise DeviceError(
+            f"the firmware's reply holds {len(payload)} bytes where {count} tensors were expected"
+        )
+    return [TensorRecord.decode(payload, i * size, payload[count * size :]) for i in range(count)]
+
+
+class Device:
+    """An emulated chip; a context manager.
+
+    firmware, kind: see `find_firmware` (MissingError when there is none). watchdog:
+    seconds without progress after which a kernel is stopped. The controller's own computing is timed by
+    it; each batch that the engines execute may take up to engine_limit seconds and counts as progress when
+    it ends.
+    max_instructions: of one launch. on_log: gets each piece of the firmware's log, in the thread of the
+    call that caused it; it must not call the device. processor: "module:function" that makes what
+    executes descriptors (see device_main.Processor).
+
+    Every method may be called from several threads; calls are served one after the other. After a
+    DeviceCrash the device is reset: the memories, also DDR, keep their content and allocations, and the
+    next call boots the firmware again.
+    """
+
+    def __init__(
+        self,
+        firmware: str | Path | FirmwareImage | None = None,
+        *,
+        kind: Kind | None = None,
+        dev_id: int = 0,
+        watchdog: float = WATCHDOG,
+        engine_limit: float = BUSY_LIMIT,
+        max_instructions: int = MAX_INSTRUCTIONS,
+        on_log: Callable[[str], None] | None = None,
+        processor: str = _BM1684,
+    ) -> None:
+        for name, limit in (("watchdog", watchdog), ("engine_limit", engine_limit)):
+            if not (math.isfinite(limit) and limit > 0):
+                raise UsageError(f"{name} {limit}: give a positive number of seconds")
+        self.firmware = find_firmware(firmware, kind, dev_id)
+        self.dev_id = dev_id
+        self._watchdog = watchdog
+        self._engine_limit = engine_limit
+        self._max_instructions = max_instructions
+        self._to_stderr = _ToStderr()
+        self._on_log = on_log or self._to_stderr
+        self._processor = processor
+        self._lock = threading.RLock()
+        self._cycles = 0.0
+        self._instructions = 0
+        self._heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
+        self._queue = LaunchQueue()
+        self._child: Child | None = None
+        try:
+            self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
+        except (OSError, ValueError) as error:
+            raise MissingError(
+                f"no address space for the 12 GiB of device {dev_id}: {error}",
+                hint="a limit on virtual memory (ulimit -v) is too low for the emulator",
+            ) from None
+        try:
+            self._started()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._memory is None else "open"
+        return f"<Device {self.dev_id}, {state}: {self.firmware.kind} firmware {self.firmware}>"
+
+    def close(self) -> None:
+        """End the device process and release the memories; views handed out stay valid."""
+        self._queue.close()
+        with self._lock:
+            if self._child is not None:
+                self._child.close()
+                self._child = None
+            if self._memory is not None:
+                self._memory.close()
+                self._memory = None
+
+    def load_firmware(self, firmware: str | Path | FirmwareImage) -> None:
+        """Boot another firmware (okkernel_load_firmware) after what launch_async started.
+
+        The memories keep what they hold. MissingError when there is none at that path, DeviceError when it
+        does not boot; the device goes on with the one it had.
+        """
+        self._queue.join()
+        with self._lock:
+            self._open()
+            before, self.firmware = self.firmware, find_firmware(firmware)
+            if self._child is not None:
+                self._child.close()
+                self._child = None
+            try:
+                self._started()
+            except BaseException:
+                self.firmware = before
+                raise
+
+    # ---- memory ----
+
+    def malloc(self, nbytes: int) -> int:
+        """Absolute address of a new DDR buffer, a multiple of 4096; DeviceError when DDR is full."""
+        with self._lock:
+            self._open()
+            return self._heap.malloc(nbytes)
+
+    def free(self, addr: int) -> None:
+        """Give back what malloc returned; its content is lost. DeviceError for any other address."""
+        with self._lock:
+            memory = self._open()
+            memory.discard_ddr(addr - DDR_BASE, self._heap.free(addr))
+
+    def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
+        """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute."""
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
+        with self._lock:
+            self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
+
+    def read(self, addr: int, nbytes: int) -> bytes:
+        """A copy of nbytes of DDR."""
+        with self._lock:
+            return self._ddr(addr, nbytes).tobytes()
+
+    def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
+        """A copy of a continuous tensor in DDR."""
+        kind = np.dtype(dtype)
+        with self._lock:
+            raw = self._ddr(addr, math.prod(shape) * kind.itemsize).copy()
+        out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
+        return out
+
+    def file_of(self, addr: int, nbytes: int) -> tuple[str, int]:
+        """A file from which other processes map nbytes of DDR, and their offset in it. It can be opened as
+        long as the device is open; mappings stay."""
+        with self._lock:
+            self._ddr(addr, nbytes)
+            return self._open().ddr_file(addr - DDR_BASE)
+
+    @property
+    def local_memory(self) -> npt.NDArray[np.uint8]:
+        """All local memory as it is now, uint8[64 NPUs, 524288]: a view, not a copy."""
+        with self._lock:
+            return self._open().local.reshape(NPU_NUM, LOCAL_BYTES)
+
+    @property
+    def l2(self) -> npt.NDArray[np.uint8]:
+        """L2 as it is now, uint8[4 Mi]: a view, not a copy."""
+        with self._lock:
+            return self._open().l2
+
+    def _open(self) -> SharedMemory:
+        if self._memory is None:
+            raise DeviceError(f"device {self.dev_id} is closed")
+        return self._memory
+
+    def _ddr(self, addr: int, nbytes: int) -> npt.NDArray[np.uint8]:
+        memory = self._open()
+        start = addr - DDR_BASE
+        if nbytes < 0 or start < 0 or start + nbytes > DDR_BYTES:
+            raise DeviceError(
+                f"{nbytes} bytes at {addr:#x} do not lie in DDR ({DDR_BASE:#x} .. {DDR_BASE + DDR_BYTES:#x})"
+            )
+        return memory.ddr[start : start + nbytes]
+
+    @property
+    def cycles(self) -> float:
+        """Modelled time, in cycles of chip.CLOCK_HZ, of everything executed since the device was opened."""
+        return self._cycles
+
+    @property
+    def instructions(self) -> int:
+        """What the controller has run since the device was opened; 0 with a native firmware."""
+        return self._instructions
+
+    # ---- what the firmware does ----
+
+    def query(self) -> FirmwareInfo:
+        """Layers and kernels of the running firmware."""
+        payload, _ = self._call(wire.Op.QUERY, b"", "the firmware")
+        if len(payload) < wire.INFO.size:
+            raise DeviceError(f"{self.firmware}: its answer to a query is {len(payload)} bytes long")
+        abi, layer_count, kernel_count, _ = wire.INFO.unpack_from(payload)
+        names_at = wire.INFO.size + layer_count * wire.LAYER_INFO.size
+        if len(payload) < names_at:
+            raise DeviceError(f"{self.firmware}: its answer to a query ends inside its {layer_count} layers")
+        layers = tuple(
+            FirmwareLayer(_text(name), op_type, param_bytes, param_hash)
+            for op_type, param_bytes, param_hash, name in wire.LAYER_INFO.iter_unpack(
+                payload[wire.INFO.size : names_at]
+            )
+        )
+        kernels = payload[names_at:].split(b"\0")[:kernel_count]
+        return FirmwareInfo(abi, layers, tuple(map(_text, kernels)))
+
+    def launch(self, kernel: str, args: bytes = b"") -> None:
+        """Run a free kernel, as okkernel_launch_sync does; args are the bytes of its argument struct."""
+        self._queue.join()
+        self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}")
+
+    def launch_async(self, kernel: str, args: bytes = b"") -> None:
+        """Start a free kernel after all that were started before (okkernel_launch_async); see sync."""
+        payload = _launch(kernel, args)
+        self._open()
+        self._queue.add(lambda: self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}"))
+
+    def sync(self, limit: float = SYNC_LIMIT) -> None:
+        """Wait for all kernels that launch_async started (okkernel_sync), at most `limit` seconds.
+
+        Raises the first error of one of them; those after it have run. DeviceError at the limit.
+        """
+        self._queue.sync(limit)
+
+    def record_launch(self, kernel: str, args: bytes = b"") -> list[CommandGroup]:
+        """Run a free kernel without executing what it issues; returns its descriptors."""
+        _, recorded = self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}", record=True)
+        return list(recorded.groups)
+
+    def infer_shape(
+        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+    ) -> list[TensorRecord]:
+        """Ask a layer's shape function for its outputs."""
+        if not 0 <= out_num <= MAX_TENSORS:
+            raise UsageError(f"{out_num} outputs: a layer has at most {MAX_TENSORS}")
+        records, host = _encode(inputs, "inputs")
+        head = wire.packed(wire.LAYER_CALL, op_type, len(param), len(inputs), out_num, len(host), 0)
+        payload = _aligned([head, records, param, host])
+        reply, _ = self._call(wire.Op.SHAPE, payload, f"the shape function of op_type {op_type}")
+        return _decode(reply, out_num)
+
+    def record(self, program: Program) -> Recorded:
+        """Run a program with fixed addresses without executing anything; returns its descriptors."""
+        data = program.encode()
+        head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
+        return self._call(wire.Op.PROGRAM, _aligned([head, data]), "the program", record=True)[1]
+
+    def run_streams(self, groups: Sequence[StreamGroup]) -> None:
+        """Run command groups whose descriptor streams lie in DDR, one after the other."""
+        parts = [wire.packed(wire.GROUP, g.bd_addr, g.gdma_addr, g.bd_num, g.gdma_num) for g in groups]
+        payload = _aligned([wire.packed(wire.STREAMS, len(groups), 0), *parts])
+        self._call(wire.Op.STREAMS, payload, "the static network")
+
+    def run_program(
+        self,
+        program_addr: int,
+        program_bytes: int,
+        inputs: Sequence[TensorRecord],
+        outputs: Sequence[TensorRecord],
+        neuron_addr: int,
+        neuron_bytes: int,
+        coeff_addr: int,
+    ) -> list[TensorRecord]:
+        """Run a dynamic program that lies in DDR.
+
+        The firmware may allocate from [neuron_addr, +neuron_bytes). Returns the outputs with the shapes
+        that came out.
+        """
+        ins, _ = _encode(inputs, "inputs")
+        outs, _ = _encode(outputs, "outputs")
+        head = wire.packed(
+            wire.RUN,
+            wire.RunMode.DYNAMIC,
+            len(inputs),
+            len(outputs),
+            program_bytes,
+            program_addr,
+            neuron_addr,
+            neuron_bytes,
+            coeff_addr,
+        )
+        reply, _ = self._call(wire.Op.PROGRAM, _aligned([head, ins, outs]), "the dynamic network")
+        return _decode(reply, len(outputs))
+
+    # ---- the process ----
+
+    def _started(self) -> Child:
+        memory = self._open()
+        if self._child is None or not self._child.alive:
+            self._child = Child(
+                "firmware_sim.device.main",
+                [self._processor],
+                fds=[memory.fd],
+                watchdog=self._watchdog,
+                busy_limit=self._engine_limit,
+                name=f"device {self.dev_id}",
+                crashed=self._describe,
+                on_log=self._on_log,
+                # The emulator's arithmetic is not BLAS's; its threads would only slow the start.
+                env={"OPENBLAS_NUM_THREADS": "1", **sanitized.environment(self.firmware.path)},
+            )
+            boot = {
+                "op": "boot",
+                "firmware": str(self.firmware.path),
+                "ddr": str(self.firmware.ddr or ""),
+                "dev_id": self.dev_id,
+                "max_instructions": self._max_instructions,
+            }
+            try:
+                self._child.request(boot, watchdog=BOOT_LIMIT)
+            except BaseException:
+                self._child.close()
+                self._child = None
+                raise
+        return self._child
+
+    def _call(
+        self, op: wire.Op, payload: bytes, activity: str, *, record: bool = False
+    ) -> tuple[bytes, Recorded]:
+        """One firmware request: the payload of its reply, and what was recorded."""
+        head = wire.REQUEST.pack(op, len(payload), wire.FLAG_RECORD if record else 0, 0)
+        header: dict[str, object] = {"op": "handle", "activity": activity, "record": record}
+        with self._lock:
+            try:
+                answer, data = self._started().request(header, head + payload)
+            finally:
+                self._to_stderr.end()
+            self._cycles += float(str(answer["cycles"]))
+            self._instructions += int(str(answer["instructions"]))
+        end = int(str(answer["reply"]))
+        if end < wire.REPLY.size:
+            raise DeviceError(f"{activity}: the firmware gave no reply")
+        status, size = wire.REPLY.unpack_from(data)
+        body = data[wire.REPLY.size : wire.REPLY.size + size]
+        if wire.REPLY.size + size > end:
+            raise DeviceError(f"{activity}: the firmware's reply is damaged ({size} bytes announced)")
+        if status < 0:
+            raise self._refused(status, body, activity)
+        groups = []
+        sizes = answer["groups"]
+        assert isinstance(sizes, list)
+        for bd, gdma in sizes:
+            groups.append(CommandGroup(data[end : end + bd], data[end + bd : end + bd + gdma]))
+            end += bd + gdma
+        step, count = wire.RECORDED_STEP, int(str(answer["steps"]))
+        steps = tuple((bd, gdma) for bd, gdma in step.iter_unpack(data[end : end + count * step.size]))
+        return body, Recorded(tuple(groups), steps)
+
+    def _refused(self, status: int, body: bytes, activity: str) -> FirmwareError:
+        text = _text(body).strip()
+        if not text:
+            known = status in wire.Status.__members__.values()
+            text = f"{activity} failed with code {wire.Status(status).name if known else status}"
+        subject, _, kernel = activity.partition(" ")
+        # Of a layer, the firmware's text tells the name; of a kernel it may (a file of that name does not).
+        if subject == "kernel" and not re.search(rf"(^|kernel | in |: ){re.escape(kernel)}\b(?!\.)", text):
+            text = f"{activity}: {text}"
+        return FirmwareError(text, status=status)
+
+    def _describe(self, crash: Crash) -> DeviceCrash:
+        hint = _ADVICE.get(crash.signal or "", "")
+        if crash.timeout is not None:
+            hint = _ENDLESS
+        elif crash.exit_code is not None:
+            hint = _EXITED
+        finding = sanitized.finding(crash.output) if crash.signal == "SIGABRT" else ""
+        detail = f": {finding}" if finding else ""
+        if "AddressSanitizer" in finding:
+            hint = _CHECKED
+        line = innermost_line(self.firmware.debug, crash.frames)
+        place = f" at {line}" if line is not None else ""
+        return DeviceCrash(
+            f"{crash.activity or 'the device process'} {crash.what}{place}{detail}; "
+            f"device {self.dev_id} was reset",
+            hint=hint,
+            timed_out=crash.timeout is not None,
+        )

@@ -1,0 +1,155 @@
+"""What the process behind libbmlib.so does: holds one Device and answers the C library (sdk/host/bmlib.c).
+
+The process itself is user_layers.bmrt.bmrt_server, which knows further requests. Requests and replies are
+fixed little-endian heads with a text and data behind them. Replies carry bm_status_t codes; the text is the
+message of an error. An asynchronous launch (_START) has no reply: its error waits for _SYNC. Requests are
+served in order, so the socket is the queue. The process ends when the socket closes.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from firmware_sim.device.client import Device
+from firmware_sim.device.process_child import die_with_parent
+from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
+from firmware_sim.firmware.image import FirmwareImage
+
+PROTOCOL = 4  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
+_REQUEST = struct.Struct("<IIQQQQ")
+_REPLY = struct.Struct("<iIQQ")
+_MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC, _MAP = range(1, 11)
+_SUCCESS, _NOT_READY, _FAILURE, _TIMEOUT, _PARAM, _NOMEM = range(6)  # bm_status_t
+
+
+def _status(error: TpulayerError, op: int) -> int:
+    if isinstance(error, DeviceCrash) and error.timed_out:
+        return _TIMEOUT
+    if isinstance(error, DeviceError):
+        return _NOMEM if op == _MALLOC else _FAILURE
+    if isinstance(error, MissingError) and op != _LOAD:
+        return _NOT_READY
+    return _PARAM
+
+
+class Server(Protocol):
+    """What a process of this protocol does with a request."""
+
+    def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
+        """(value, data) of the reply, or None when there is to be none."""
+
+
+class Host:
+    """Opens the device when it is first needed, so that a program may name the firmware before."""
+
+    def __init__(self, dev_id: int) -> None:
+        self.dev_id = dev_id
+        self._device: Device | None = None
+        self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
+
+    def usual_firmware(self) -> FirmwareImage | None:
+        """What boots when the program names none; None leaves it to `find_firmware`."""
+        return None
+
+    @property
+    def device(self) -> Device:
+        """The device, opened. MissingError when there is no firmware for it."""
+        if self._device is None:
+            self._device = Device(self.usual_firmware(), dev_id=self.dev_id)
+        return self._device
+
+    def _load(self, tcm: str, ddr: str) -> None:
+        from firmware_sim.arm.images import keep, named
+
+        firmware = named(tcm, ddr)
+        if self._device is None:
+            self._device = Device(firmware, dev_id=self.dev_id)
+        else:
+            self._device.load_firmware(firmware)
+        if isinstance(firmware, FirmwareImage):
+            keep(firmware, self.dev_id)
+
+    def _start(self, kernel: str, args: bytes) -> None:
+        try:
+            self.device.launch(kernel, args)
+        except TpulayerError as error:
+            self._failed.append(error)
+
+    def _sync(self) -> None:
+        failed, self._failed = self._failed, []
+        if failed:
+            if len(failed) > 1:
+                failed[0].message += f" (the first of {len(failed)} launches that failed)"
+            raise failed[0]
+
+    def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
+        """(value, data) of the reply, or None when there is to be none."""
+        if op == _START:
+            self._start(text, data)
+            return None
+        if op == _SYNC:
+            self._sync()
+        elif op == _LOAD:
+            self._load(text, data.decode(errors="replace"))
+        elif op == _MALLOC:
+            return self.device.malloc(a), b""
+        elif op == _FREE:
+            self.device.free(a)
+        elif op == _WRITE:
+            self.device.write(a, data)
+        elif op == _READ:
+            return 0, self.device.read(a, b)
+        elif op == _COPY:
+            self.device.write(a, self.device.read(b, c))
+        elif op == _MAP:
+            path, offset = self.device.file_of(a, b)
+            return offset, path.encode()
+        elif op == _LAUNCH:
+            self.device.launch(text, data)
+        else:
+            raise DeviceError(f"unknown request {op} from libbmlib.so")
+        return 0, b""
+
+
+def _receive(sock: socket.socket, size: int) -> bytes | None:
+    """None at the end of the stream."""
+    data = bytearray(size)
+    view, at = memoryview(data), 0
+    while at < size:
+        count = sock.recv_into(view[at:])
+        if count == 0:
+            return None
+        at += count
+    return bytes(data)
+
+
+def serve(sock: socket.socket, host: Server) -> None:
+    """Answer requests until the socket closes."""
+    sock.sendall(_REPLY.pack(_SUCCESS, 0, PROTOCOL, 0))
+    while (head := _receive(sock, _REQUEST.size)) is not None:
+        op, text_bytes, a, b, c, data_bytes = _REQUEST.unpack(head)
+        text, data = _receive(sock, text_bytes), _receive(sock, data_bytes)
+        if text is None or data is None:
+            return
+        status, message = _SUCCESS, b""
+        try:
+            reply = host.answer(op, text.decode(errors="replace"), a, b, c, data)
+        except TpulayerError as error:
+            status, message, reply = _status(error, op), str(error).encode(errors="replace"), (0, b"")
+        if reply is not None:
+            value, out = reply
+            sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
+
+
+def main(make: Callable[[int], Server] = Host) -> None:
+    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the program
+    *_, socket_fd, dev_id = sys.argv
+    die_with_parent(int(socket_fd))
+    with socket.socket(fileno=int(socket_fd)) as connection:
+        serve(connection, make(int(dev_id)))

@@ -1,0 +1,284 @@
+"""The device process: holds the emulated chip and the firmware, and answers `device.Device`.
+
+Requests: {"op": "boot", firmware, max_instructions} and {"op": "handle", activity, record} with the bytes
+of a fw_request; the reply's header has the sizes of the recorded streams, the number of recorded steps and
+the modelled cycles, its payload is the fw_reply followed by the streams and one RECORDED_STEP per step.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM
+from firmware_sim.device.process_child import ACTIVITY_BYTES, Handler, Link
+from firmware_sim.device.shared_memory import ARENA_CAPACITY, SharedMemory
+from firmware_sim.errors import DeviceError, TpulayerError
+from firmware_sim.firmware.image import Firmware, FirmwareImage, StreamGroup
+from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
+from firmware_sim.isa.instruction import Engine
+from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
+
+U32 = npt.NDArray[np.uint32]
+Where = Callable[[Engine, int], str]
+
+_CALLED_AT = re.compile(rb"\[called at 0x([0-9a-f]+)\]")
+
+
+def _with_sites(reply: bytes, firmware: Firmware) -> bytes:
+    """An error reply whose "[called at 0x...]" is replaced by the name of the code there."""
+    if len(reply) < REPLY.size or REPLY.unpack_from(reply)[0] >= 0:
+        return reply
+    status, size = REPLY.unpack_from(reply)
+
+    def name(match: re.Match[bytes]) -> bytes:
+        site = firmware.site(int(match[1], 16))
+        return f"[called at {site}]".encode() if site else match[0]
+
+    text = _CALLED_AT.sub(name, reply[REPLY.size : REPLY.size + size])
+    return REPLY.pack(status, len(text)) + text
+
+
+class FlushReason(enum.IntEnum):
+    """Why the firmware hands over its arenas; FW_FLUSH_* of fw_message.h."""
+
+    POLL = 0
+    FULL = 1
+    SPLIT = 2
+    END = 3
+    STEP = 4
+
+
+class Processor(Protocol):
+    """What executes descriptors: `tpu.Tpu`, or a test's own. cycles: modelled time of all batches."""
+
+    cycles: float
+
+    @property
+    def filtered(self) -> int:
+        """How many words the newest masked copy kept."""
+
+    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+        """Execute one batch, uint32[n, 32] of each engine; ids count on from the batch before.
+
+        where(engine, index) tells which code issued a descriptor of the batch.
+        """
+
+    def restart(self) -> None:
+        """The ids of both engines count from 1 again."""
+
+
+class Recording:
+    """Collects descriptors instead of executing them; SPLIT (and FULL) begin a new command group.
+
+    steps: how many descriptors of each engine there were after each STEP, as bytes of wire.RECORDED_STEP.
+    """
+
+    def __init__(self) -> None:
+        self.groups: list[CommandGroup] = []
+        self.steps = bytearray()
+        self._issued = [0, 0]
+        self._bd = bytearray()
+        self._gdma = bytearray()
+
+    def add(self, bd: U32, gdma: U32, reason: FlushReason) -> None:
+        self._bd += bd.tobytes()
+        self._gdma += gdma.tobytes()
+        self._issued[0] += len(bd)
+        self._issued[1] += len(gdma)
+        if reason is FlushReason.STEP:
+            self.steps += RECORDED_STEP.pack(*self._issued)
+        elif reason is not FlushReason.POLL and (self._bd or self._gdma):
+            self.groups.append(CommandGroup(bytes(self._bd), bytes(self._gdma)))
+            self._bd.clear()
+            self._gdma.clear()
+
+
+class Controller:
+    """Answers the firmware's calls: executes what it issues, or records it.
+
+    Executing counts as the engines' time (Link.busy), everything else as the controller's.
+    """
+
+    def __init__(self, memory: SharedMemory, processor: Processor, link: Link, max_instructions: int) -> None:
+        self._memory = memory
+        self._processor = processor
+        self._link = link
+        self._limit = max_instructions
+        self._float = FloatEnvironment()
+        self._issued = 0
+        self._groups = 0
+        self._request = ""
+        self.firmware: Firmware | None = None
+        self.recording: Recording | None = None
+
+    def begin(self, request: str, *, record: bool) -> None:
+        """Start of a request; `request` begins the sentences about its commands."""
+        self._request = request
+        self._issued = 0
+        self._groups = 0
+        self._processor.restart()
+        self.recording = Recording() if record else None
+
+    @property
+    def cycles(self) -> float:
+        """Modelled time of everything executed so far."""
+        return self._processor.cycles
+
+    @property
+    def filtered(self) -> int:
+        return self._processor.filtered
+
+    def flush(self, bd_num: int, gdma_num: int, reason: int) -> None:
+        if max(bd_num, gdma_num) > ARENA_CAPACITY:
+            raise self._named(
+                f"the firmware hands over {bd_num} + {gdma_num} descriptors: {ARENA_CAPACITY} fit"
+            )
+        if reason not in FlushReason.__members__.values():
+            raise self._named(f"the firmware hands over descriptors for the unknown reason {reason}")
+        why = FlushReason(reason)
+        bd, gdma = self._memory.bd[:bd_num], self._memory.gdma[:gdma_num]
+        if self.recording is not None:
+            self._count(bd_num, gdma_num, self._issued_by)
+            self.recording.add(bd, gdma, why)
+            if bd_num or gdma_num:
+                self._link.tick()
+        elif bd_num or gdma_num:
+            self._count(bd_num, gdma_num, self._issued_by)
+            # Not the activity: by now another layer may run than the one that issued the commands.
+            self._execute(bd, gdma, self._issued_by, self._request)
+        if why in (FlushReason.FULL, FlushReason.SPLIT):
+            self._processor.restart()
+
+    def run_group(self, group: StreamGroup) -> None:
+        if self.recording is not None:
+            raise self._named("stored command streams were started while recording")
+        self._groups += 1
+        self._link.activity = f"{self._request}, command group {self._groups}"
+        # Before they are copied, and of empty groups: a firmware may start one after the other forever.
+        self._count(max(1, group.bd_num), group.gdma_num)
+        bd = self._stream(group.bd_addr, group.bd_num, "BD")
+        gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
+        self._processor.restart()
+        self._execute(bd, gdma, None, self._link.activity)
+
+    def log(self, text: str) -> None:
+        self._link.log(text)
+
+    def _stream(self, address: int, count: int, engine: str) -> U32:
+        size = count * DESCRIPTOR_BYTES
+        offset = address - DDR_BASE
+        ddr = self._memory.ddr
+        if count and (offset < 0 or offset + size > ddr.size or offset % 4):
+            raise self._named(f"the {engine} stream of {count} commands at {address:#x} does not lie in DDR")
+        # A copy: a command may write where the stream lies, and the engines fetch ahead.
+        return ddr[offset : offset + size].view(np.uint32).reshape(count, -1).copy() if count else _EMPTY
+
+    def _count(self, bd_num: int, gdma_num: int, where: Where | None = None) -> None:
+        self._issued += bd_num + gdma_num
+        if self._issued > self._limit:
+            newest = (Engine.BD, bd_num - 1) if bd_num else (Engine.GDMA, gdma_num - 1)
+            raise self._named(
+                f"more than {self._limit} instructions in one request"
+                + (f", one of the newest from {where(*newest)}" if where is not None else ""),
+                hint="does a loop in the kernel never end? Otherwise open the device with a larger "
+                "max_instructions",
+            )
+
+    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
+        self._float.reset()
+        try:
+            with self._link.busy():
+                self._processor.execute(bd, gdma, where=where)
+        except TpulayerError as error:
+            raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
+
+    def _issued_by(self, engine: Engine, index: int) -> str:
+        assert self.firmware is not None
+        m, bd = self._memory, engine is Engine.BD
+        sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
+        address = int(sites[index])
+        with self._link.busy():
+            site = self.firmware.site(address)
+        text = site or (f"code at {address:#x}" if address else "the firmware itself")
+        layer = self.firmware.layer(int(layers[index]))
+        return f"layer {layer}, {text}" if layer else text
+
+    def _named(self, text: str, *, hint: str = "") -> DeviceError:
+        return DeviceError(f"{self._link.activity}: {text}", hint=hint)
+
+
+_EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
+
+
+def bm1684(memory: SharedMemory) -> Processor:
+    """The emulated chip."""
+    from firmware_sim.memory import Memory
+    from firmware_sim.tpu import Tpu
+
+    processor: Processor = Tpu(Memory(memory.ddr, memory.local.reshape(NPU_NUM, LOCAL_BYTES), memory.l2))
+    return processor
+
+
+def start(args: list[str], fds: list[int], link: Link) -> Handler:
+    """Entry of the child process. args: MODULE:FUNCTION that makes the Processor. fds: the memfd."""
+    link.activity = "the device process"
+    memory = SharedMemory(fds[0])
+    memory.protect_guards()
+    module, _, function = args[0].partition(":")
+    processor: Processor = getattr(import_module(module), function)(memory)
+    controllers: list[Controller] = []
+
+    def boot(header: dict[str, object]) -> tuple[dict[str, object], bytes]:
+        path, ddr = Path(str(header["firmware"])), str(header["ddr"])
+        link.activity = f"firmware {path}"
+        controller = Controller(memory, processor, link, int(str(header["max_instructions"])))
+        if ddr:
+            with link.busy():  # a cold disk is no fault of the firmware
+                from firmware_sim.arm.firmware_arm import ArmFirmware  # and with it the ARM emulator
+
+            image = FirmwareImage(path, Path(ddr))
+            name = f"device {header['dev_id']}"
+            controller.firmware = ArmFirmware(image, memory, controller, link, name)
+        else:
+            activity = (link.activity_address, ACTIVITY_BYTES)
+            controller.firmware = NativeFirmware(path, memory, controller, activity, link.frames_address)
+        controllers[:] = [controller]
+        return {}, b""
+
+    def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
+        if header["op"] == "boot":
+            return boot(header)
+        [controller] = controllers
+        firmware = controller.firmware
+        assert firmware is not None
+        link.activity = str(header["activity"])
+        before, run = controller.cycles, firmware.instructions
+        controller.begin(link.activity, record=bool(header["record"]))
+        reply = firmware.handle(payload)
+        with link.busy():  # reading the line table takes a moment, which is not the kernel's
+            reply = _with_sites(reply, firmware)
+        recording = controller.recording or Recording()
+        groups, steps = recording.groups, bytes(recording.steps)
+        controller.recording = None
+        sizes = [[len(g.bd), len(g.gdma)] for g in groups]
+        parts = [reply, *(part for g in groups for part in (g.bd, g.gdma)), steps]
+        cycles = controller.cycles - before
+        instructions = firmware.instructions - run
+        answer = {
+            "reply": len(reply),
+            "groups": sizes,
+            "steps": len(steps) // RECORDED_STEP.size,
+            "cycles": cycles,
+            "instructions": instructions,
+        }
+        return answer, b"".join(parts)
+
+    return handle

@@ -1,0 +1,435 @@
+"""Child processes that hold code which may crash or never return: the device, and C++ plugins.
+
+Parent::
+
+    child = Child("package.module", ["arg"], name="plugin host", watchdog=5.0, crashed=describe)
+    reply, data = child.request({"op": "add", "x": 1}, b"payload")   # dict (JSON) and bytes
+    child.close()                                                    # also a context manager
+
+Child, in package/module.py::
+
+    def start(args: list[str], fds: list[int], link: Link) -> Handler:
+        # heavy imports and set-up; an error raised here is raised by the parent's first request
+        def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
+            link.activity = "TPU_CROP: backward_hslice"      # begins the sentence of a crash report
+            ...
+            link.tick()                                      # a sign of progress: watchdog restarts
+            with link.busy(): ...                            # long work of our own: `busy_limit` applies
+            link.log("text")                                 # -> on_log(text) in the parent, during request
+            return {"y": 2}, b""
+        return handle
+
+- Requests are answered one at a time; `request` is thread-safe, and must not be called from on_log.
+- A TpulayerError raised by the handler is raised by `request` with the same class, message and hint;
+  any other exception there is an `InternalError` here that carries the child's traceback.
+- When the child dies, or gives no sign of progress for `watchdog` seconds, it is killed and reaped and
+  `request` raises what `crashed(Crash)` returns. The Child is then closed; start a new one.
+- Time in which the machine did not give the child a CPU, or did not run this process, does not count.
+- Large data does not go through the socket: pass the fd of a memfd in `fds` (same numbers in the child).
+- stdout and stderr of the child are collected while a request runs and go to `on_output`, by default
+  this process's stderr.
+- The child dies with the parent, also after SIGKILL: its socket then reports the hang-up. Nothing has a
+  name in the file system, so nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from types import TracebackType
+
+from firmware_sim import errors
+from firmware_sim.device.process_child import (
+    ACTIVITY_BYTES,
+    ACTIVITY_OFFSET,
+    ERROR,
+    FRAMES,
+    FRAMES_OFFSET,
+    HELLO,
+    INTERNAL,
+    LOG,
+    PROGRESS_OFFSET,
+    PULSE_BYTES,
+    REPLY,
+    REQUEST,
+    FrameReader,
+    Handler,
+    Link,
+    send_frame,
+)
+from firmware_sim.errors import TpulayerError
+
+__all__ = ["Child", "Crash", "Handler", "InternalError", "Link"]
+
+START_LIMIT = 60.0  # s for the child's start and its imports, on a cold and busy machine
+BUSY_LIMIT = 600.0  # s inside one Link.busy()
+MOST_STEPS = 1 << 18  # of C code's own count of progress from one sign of Python code to the next
+_ABORT_LIMIT = 0.5  # s for a child to end by a signal that it can handle
+OUTPUT_TAIL = 16384  # bytes of the child's output kept for the report of a crash
+
+_BOOT = (
+    "import sys; p, *a = sys.argv[1:]; sys.path[:] = p.split('\\n'); "
+    "from firmware_sim.device.process_child import child_main; child_main(a)"
+)
+
+_SIGNALS = {
+    "SIGSEGV": "invalid memory access",
+    "SIGBUS": "invalid memory access",
+    "SIGFPE": "integer division by zero",
+    "SIGABRT": "abort or failed assertion",
+    "SIGILL": "illegal instruction",
+    "SIGTRAP": "trap",
+    "SIGKILL": "killed from outside, perhaps because the machine ran out of memory",
+    "SIGTERM": "ended from outside",
+    "SIGPIPE": "wrote to a closed pipe",
+}
+
+
+class InternalError(RuntimeError):
+    """An error in the child that is not meant for users; the text holds its traceback."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """How a child ended.
+
+    activity: the text set last with Link.activity, or by C code at its address; may be empty.
+    signal: name such as "SIGSEGV", or None. exit_code: of a child that exited, or None.
+    timeout: seconds without progress after which it was killed, or None.
+    output: the last of what it wrote to stdout and stderr (sanitizer reports are here).
+    fault: text of Python's faulthandler.
+    frames: return addresses on the stack of the end, innermost first, where C code noted them
+    (Link.frames_address); what they count from is that code's matter.
+    """
+
+    activity: str
+    signal: str | None
+    exit_code: int | None
+    timeout: float | None
+    output: str
+    fault: str
+    frames: tuple[int, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """A predicate for the report: "crashed: SIGSEGV (invalid memory access)"."""
+        if self.timeout is not None:
+            return f"gave no sign of progress for {self.timeout:g} s and was stopped"
+        if self.signal is not None:
+            meaning = _SIGNALS.get(self.signal)
+            return f"crashed: {self.signal}" + (f" ({meaning})" if meaning else "")
+        return f"ended its process with exit code {self.exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # the real-time signals have no names
+        return f"signal {number}"
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _run_delay(pid: int) -> float:
+    """Seconds in which `pid` could have run but had no CPU; 0.0 where the kernel does not tell."""
+    try:
+        with open(f"/proc/{pid}/schedstat", "rb") as file:
+            return int(file.read().split()[1]) * 1e-9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+class _Watchdog:
+    """Measures time without progress, in steps, so that time in which nobody ran is left out."""
+
+    def __init__(self, pid: int, limit: float, busy_limit: float) -> None:
+        self._pid = pid
+        self._limits = (limit, busy_limit)
+        self._limit = limit
+        self._idle = 0.0
+        self._state = (-1, -1)
+        self._first = self._last = 0  # progress, when the state changed and at the newest check
+        self._delay = -1.0
+        self._checked = time.monotonic()
+
+    @property
+    def step(self) -> float:
+        """Seconds until the next check."""
+        return max(0.001, min(self._limit / 4, 0.25, self._limit - self._idle))
+
+    def expired(self, ticks: int, busy: int, progress: int) -> float | None:
+        """The limit that has passed, or None. Each of the three shows progress when it changes; `progress`,
+        which is the child's C code's, only for so many steps: that code may be what never ends."""
+        step = self.step
+        now = time.monotonic()
+        delay = _run_delay(self._pid)
+        moved = progress != self._last and (progress - self._first) % (1 << 32) <= MOST_STEPS
+        self._last = progress
+        if (ticks, busy) != self._state:
+            self._state, self._first = (ticks, busy), progress
+            self._limit = self._limits[busy != 0]
+            moved = True
+        if moved:
+            self._idle = 0.0
+        else:
+            # More than twice the step: this process itself was stopped or starved.
+            elapsed = min(now - self._checked, 2 * step)
+            self._idle += max(0.0, elapsed - max(0.0, delay - self._delay))
+        self._checked, self._delay = now, delay
+        return self._limit if self._idle >= self._limit else None
+
+
+def _dispose(owner: int, process: subprocess.Popen[bytes], sock: socket.socket, fds: Sequence[int]) -> None:
+    if os.getpid() == owner:  # a forked copy of this program must not end its parent's child
+        process.kill()
+        process.wait()
+    else:
+        process.returncode = 0  # not ours to wait for
+    sock.close()
+    for fd in fds:
+        os.close(fd)
+
+
+class Child:
+    """A child process that answers requests; see the module's text for both sides.
+
+    module: must define start(args, fds, link) -> handler. watchdog: seconds without progress inside a
+    request (a call may give its own). crashed: makes the error of a crash. env: added to the environment.
+    The process starts at once; the constructor does not wait for it.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        args: Sequence[str] = (),
+        *,
+        fds: Sequence[int] = (),
+        watchdog: float,
+        name: str,
+        crashed: Callable[[Crash], TpulayerError],
+        on_log: Callable[[str], None] = _to_stderr,
+        on_output: Callable[[str], None] = _to_stderr,
+        env: Mapping[str, str] | None = None,
+        busy_limit: float = BUSY_LIMIT,
+    ) -> None:
+        self.name = name
+        self._owner = os.getpid()
+        self.watchdog = watchdog
+        self._busy_limit = busy_limit
+        self._crashed = crashed
+        self._on_log = on_log
+        self._on_output = on_output
+        self._lock = threading.RLock()
+        self._pending = False  # a reply is on its way
+        self._thread: int | None = None  # the thread whose request runs
+        self._ready = False
+        self._tail = b""
+        self._sock, theirs = socket.socketpair()
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(out_read, False)
+        self._out = out_read
+        self._pulse = os.memfd_create(f"pulse {name}")
+        os.ftruncate(self._pulse, PULSE_BYTES)
+        path = "\n".join(p for p in sys.path if isinstance(p, str))
+        fixed = [module, str(theirs.fileno()), str(self._pulse), ",".join(map(str, fds))]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _BOOT, path, *fixed, *args],
+                pass_fds=[theirs.fileno(), self._pulse, *fds],
+                stdin=subprocess.DEVNULL,
+                stdout=out_write,
+                stderr=out_write,
+                env={**os.environ, **(env or {})},
+            )
+        except BaseException:
+            self._sock.close()
+            os.close(out_read)
+            os.close(self._pulse)
+            raise
+        finally:
+            theirs.close()
+            os.close(out_write)
+        self._finalizer = weakref.finalize(
+            self, _dispose, self._owner, self._process, self._sock, (self._out, self._pulse)
+        )
+        self._reader = FrameReader(self._sock)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """False after close() or a crash."""
+        return self._finalizer.alive
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def close(self) -> None:
+        """End the process and wait until it is gone; may be called again, and after a crash."""
+        if self._finalizer.alive and os.getpid() == self._owner:
+            self._process.kill()  # also ends a request that another thread waits for
+        with self._lock:
+            if self._finalizer.alive:
+                self._drain_output()
+                self._finalizer()
+
+    def request(
+        self, header: Mapping[str, object], payload: bytes = b"", *, watchdog: float | None = None
+    ) -> tuple[dict[str, object], bytes]:
+        """Send one request and wait for its reply.
+
+        header must be JSON. Raises what the handler raised, the error made by `crashed`, or
+        RuntimeError when the Child is closed or on_log calls back in.
+        """
+        if self._thread == threading.get_ident():
+            raise RuntimeError(f"{self.name}: a request from within a log callback")
+        with self._lock:
+            if not self.alive:
+                raise RuntimeError(f"{self.name}: the process has ended")
+            self._thread = threading.get_ident()
+            try:
+                if not self._ready:
+                    self._wait(START_LIMIT, HELLO)
+                    self._ready = True
+                self._pending = True
+                self._send(dict(header), payload)
+                return self._wait(self.watchdog if watchdog is None else watchdog, REPLY)
+            except BaseException:
+                if self._pending:  # Ctrl-C, or on_log raised: the reply would come to the next request
+                    self.close()
+                raise
+            finally:
+                self._thread = None
+                self._pending = False
+
+    def _send(self, header: dict[str, object], payload: bytes) -> None:
+        # The child reads whenever it is between requests: only a dead one makes this fail or wait.
+        self._sock.settimeout(START_LIMIT)
+        try:
+            send_frame(self._sock, REQUEST, header, payload)
+        except TimeoutError:
+            raise self._end(START_LIMIT) from None
+        except OSError:
+            raise self._end(None) from None
+
+    def _wait(self, limit: float, want: bytes) -> tuple[dict[str, object], bytes]:
+        dog = _Watchdog(self.pid, limit, self._busy_limit)
+        poll = select.poll()
+        poll.register(self._sock.fileno(), select.POLLIN)
+        poll.register(self._out, select.POLLIN)
+        dog.expired(*self._pulse_words())
+        while True:
+            ready = {fd for fd, _ in poll.poll(dog.step * 1000)}
+            if self._out in ready and not self._drain_output():
+                poll.unregister(self._out)
+            if self._sock.fileno() in ready:
+                reply = self._read(want)
+                if reply is not None:
+                    return reply
+            passed = dog.expired(*self._pulse_words())
+            if passed is not None:
+                raise self._end(passed)
+
+    def _read(self, want: bytes) -> tuple[dict[str, object], bytes] | None:
+        """Take in what the socket has; the reply if it is complete."""
+        try:
+            more = self._reader.read_available()
+        except ConnectionError:
+            more = False
+        while True:
+            try:
+                frame = self._reader.next()
+            except ValueError as error:
+                self.close()
+                raise InternalError(f"{self.name}: {error}") from None
+            if frame is None:
+                break
+            kind, header, data = frame
+            if kind == LOG:
+                self._on_log(str(header["text"]))
+                continue
+            self._drain_output()
+            self._pending = False
+            if kind == ERROR:
+                if want == HELLO:
+                    self.close()
+                raise self._error(header)
+            return header, data
+        if not more:
+            raise self._end(None)
+        return None
+
+    def _error(self, header: dict[str, object]) -> Exception:
+        message, hint = str(header["message"]), str(header["hint"])
+        kind = getattr(errors, str(header["error"]), None)
+        if header["error"] != INTERNAL and isinstance(kind, type) and issubclass(kind, TpulayerError):
+            return kind(message, hint=hint)
+        return InternalError(f"internal error in the process of {self.name}:\n{message}")
+
+    def _pulse_words(self) -> tuple[int, int, int]:
+        ticks, busy = struct.unpack("<QQ", os.pread(self._pulse, 16, 0))
+        (progress,) = struct.unpack("<I", os.pread(self._pulse, 4, PROGRESS_OFFSET))
+        return ticks, busy, progress
+
+    def _drain_output(self) -> bool:
+        """Pass on what the child printed; False at the end of its output."""
+        while True:
+            try:
+                data = os.read(self._out, 65536)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._tail = (self._tail + data)[-OUTPUT_TAIL:]
+            self._on_output(data.decode(errors="replace"))
+
+    def _end(self, timeout: float | None) -> TpulayerError:
+        """Kill (timeout) or reap the child, and describe how it ended."""
+        if timeout is not None:
+            # Its C code notes where it is when it gets this signal.
+            self._process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ABORT_LIMIT)
+            self._process.kill()
+        else:
+            # The socket closed: the process is about to be gone, unless it closed the socket itself.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(2.0)
+            self._process.kill()
+        code = self._process.wait()
+        self._drain_output()
+        text = os.pread(self._pulse, ACTIVITY_BYTES, ACTIVITY_OFFSET).split(b"\0", 1)[0]
+        frames = struct.unpack(f"<{FRAMES}Q", os.pread(self._pulse, 8 * FRAMES, FRAMES_OFFSET))
+        crash = Crash(
+            activity=text.decode(errors="replace"),
+            signal=_signal_name(-code) if code < 0 and timeout is None else None,
+            exit_code=code if code >= 0 else None,
+            timeout=timeout,
+            output=self._tail.decode(errors="replace"),
+            fault=os.pread(self._pulse, 65536, PULSE_BYTES).decode(errors="replace"),
+            frames=tuple(takewhile(bool, frames)),
+        )
+        self.close()
+        return self._crashed(crash)

@@ -1,0 +1,198 @@
+"""The firmware as a shared library in this process: firmware.so, built for the machine itself."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from firmware_sim.device.shared_memory import ARENA_CAPACITY, SharedMemory
+from firmware_sim.errors import DeviceError
+from firmware_sim.firmware.image import Engines, StreamGroup
+from firmware_sim.firmware.source_lines import SourceLines
+from firmware_sim.wire import ABI_VERSION
+
+REPLY_CAPACITY = 4 << 20
+
+
+class _Group(ctypes.Structure):
+    _fields_ = (
+        ("bd_addr", ctypes.c_uint64),
+        ("gdma_addr", ctypes.c_uint64),
+        ("bd_num", ctypes.c_uint32),
+        ("gdma_num", ctypes.c_uint32),
+    )
+
+
+_FLUSH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+_RUN_GROUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Group))
+_LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
+
+
+class Platform(ctypes.Structure):
+    """fw_platform of sdk/firmware/fw_message.h."""
+
+    _fields_ = (
+        ("abi_version", ctypes.c_uint32),
+        ("capacity", ctypes.c_uint32),
+        ("bd", ctypes.c_void_p),
+        ("gdma", ctypes.c_void_p),
+        ("bd_site", ctypes.c_void_p),
+        ("gdma_site", ctypes.c_void_p),
+        ("ddr", ctypes.c_void_p),
+        ("ddr_bytes", ctypes.c_uint64),
+        ("local", ctypes.c_void_p),
+        ("l2", ctypes.c_void_p),
+        ("dtcm", ctypes.c_void_p),
+        ("flush", _FLUSH),
+        ("run_group", _RUN_GROUP),
+        ("log", _LOG),
+        ("activity", ctypes.c_void_p),
+        ("activity_bytes", ctypes.c_uint32),
+        ("filtered", ctypes.c_uint32),
+        ("bd_layer", ctypes.c_void_p),
+        ("gdma_layer", ctypes.c_void_p),
+        ("frames", ctypes.c_void_p),
+        ("progress", ctypes.c_void_p),
+    )
+
+
+class _DlInfo(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("symbol", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+class FloatEnvironment:
+    """Puts the thread's floating-point environment back to IEEE defaults.
+
+    A library built with -ffast-math switches the processor to flush denormals when it is loaded, and a
+    kernel may change rounding; the emulator's numpy arithmetic runs on the same thread.
+    """
+
+    def __init__(self) -> None:
+        self._fesetenv = ctypes.CDLL("libm.so.6").fesetenv
+        self._default = ctypes.c_void_p(-1)  # FE_DFL_ENV of glibc
+
+    def reset(self) -> None:
+        self._fesetenv(self._default)
+
+
+class NativeFirmware:
+    """Loads and boots `path`; DeviceError when it cannot be loaded or refuses to boot.
+
+    activity: address and size of the text block in which the firmware notes what it runs; frames: address
+    of the numbers in which it notes where it crashes.
+    """
+
+    def __init__(
+        self, path: Path, memory: SharedMemory, engines: Engines, activity: tuple[int, int], frames: int
+    ) -> None:
+        self._engines = engines
+        self._path = path
+        self._source_lines: SourceLines | None = None
+        self._error: Exception | None = None
+        try:
+            self._lib = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            boot, self._handle = self._lib.fw_boot, self._lib.fw_handle
+        except (OSError, AttributeError) as error:
+            raise DeviceError(
+                f"{path} cannot be loaded as a firmware: {error}", hint="build it again with rebuild_layers"
+            ) from None
+        self._handle.restype = ctypes.c_uint32
+        self._reply = ctypes.create_string_buffer(REPLY_CAPACITY)
+        self._window = memory.controller_window()
+        # The callbacks must live as long as the library may call them.
+        self._platform = Platform(
+            abi_version=ABI_VERSION,
+            capacity=ARENA_CAPACITY,
+            bd=memory.bd.ctypes.data,
+            gdma=memory.gdma.ctypes.data,
+            bd_site=memory.bd_site.ctypes.data,
+            gdma_site=memory.gdma_site.ctypes.data,
+            ddr=self._window.ctypes.data,
+            ddr_bytes=self._window.size,
+            local=memory.local.ctypes.data,
+            l2=memory.l2.ctypes.data,
+            dtcm=memory.dtcm.ctypes.data,
+            flush=_FLUSH(self._on_flush),
+            run_group=_RUN_GROUP(self._on_run_group),
+            log=_LOG(self._on_log),
+            activity=activity[0],
+            activity_bytes=activity[1],
+            bd_layer=memory.bd_layer.ctypes.data,
+            gdma_layer=memory.gdma_layer.ctypes.data,
+            frames=frames,
+        )
+        status = boot(ctypes.byref(self._platform))
+        if status != 0:
+            raise DeviceError(
+                f"{path} refused to boot (code {status}); this device speaks firmware ABI {ABI_VERSION}",
+                hint="build it again with rebuild_layers",
+            )
+
+    @property
+    def instructions(self) -> int:
+        return 0
+
+    def handle(self, request: bytes) -> bytes:
+        self._error = None
+        # c_void_p and not a plain int or bytes: without argtypes ctypes would pass 32 bits.
+        size = self._handle(
+            ctypes.c_char_p(request),
+            ctypes.c_uint32(len(request)),
+            ctypes.byref(self._reply),
+            ctypes.c_uint32(REPLY_CAPACITY),
+        )
+        if self._error is not None:
+            raise self._error
+        return ctypes.string_at(self._reply, min(size, REPLY_CAPACITY))
+
+    def _lines(self) -> SourceLines:
+        """Read when the first message needs it."""
+        if self._source_lines is None:
+            self._source_lines = SourceLines(self._path)
+        return self._source_lines
+
+    def site(self, address: int) -> str:
+        info = _DlInfo()
+        if not address or not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)):
+            return ""
+        # a return address: the call is just before it
+        if line := self._lines().at(address - int(info.base or 0) - 1):
+            return str(line)
+        if not info.symbol:
+            return f"firmware.so+{address - int(info.base or 0):#x}"
+        return f"{info.symbol.decode(errors='replace')}+{address - int(info.address or 0):#x}"
+
+    def layer(self, address: int) -> str:
+        return ctypes.string_at(address).decode(errors="replace") if address else ""
+
+    def _guarded(self, call: Callable[[], None]) -> int:
+        """Run one engine call; ctypes would swallow its error, so keep it and refuse all that follow."""
+        if self._error is not None:
+            return -1
+        try:
+            call()
+        except Exception as error:
+            self._error = error
+            return -1
+        return 0
+
+    def _on_flush(self, bd_num: int, gdma_num: int, reason: int) -> int:
+        status = self._guarded(lambda: self._engines.flush(bd_num, gdma_num, reason))
+        self._platform.filtered = self._engines.filtered
+        return status
+
+    def _on_run_group(self, group: ctypes._Pointer[_Group]) -> int:
+        g = group.contents
+        where = StreamGroup(g.bd_addr, g.gdma_addr, g.bd_num, g.gdma_num)
+        return self._guarded(lambda: self._engines.run_group(where))
+
+    def _on_log(self, text: int | None, size: int) -> None:
+        data = ctypes.string_at(text, size) if text else b""
+        self._guarded(lambda: self._engines.log(data.decode(errors="replace")))

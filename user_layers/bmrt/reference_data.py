@@ -1,0 +1,185 @@
+"""Where bmrt_test takes its inputs from, and what it compares the outputs with.
+
+The reference files of a context directory hold raw little-endian arrays, one behind the other: for
+each net, each stage, each input (input_ref_data.dat) or output (output_ref_data.dat).
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from firmware_sim.chip import MAX_SHAPE_DIMS
+from firmware_sim.errors import ModelError, UsageError
+from firmware_sim.wire import DType
+from user_layers.bmodel.directory import BMODEL, INPUT_REFERENCE, OUTPUT_REFERENCE
+from user_layers.files import write_atomic
+from user_layers.runtime.device_api import Array
+from user_layers.runtime.network import NetworkInfo, TensorInfo
+
+SEED = 1684
+
+Shape = tuple[int, ...]
+
+
+class References:
+    """The reference data of a context directory.
+
+    With `shapes`, the inputs' shapes of the only run, the files hold just that run's data.
+    """
+
+    def __init__(self, folder: Path, nets: Sequence[NetworkInfo], shapes: Sequence[Shape] | None) -> None:
+        self._nets = nets
+        self._alone = shapes is not None
+        self._input_path, self._output_path = folder / INPUT_REFERENCE, folder / OUTPUT_REFERENCE
+        self._inputs, self._outputs = _bytes_of(self._input_path), _bytes_of(self._output_path)
+        if shapes is None:
+            for path, data, sizes in (
+                (self._input_path, self._inputs, self._sizes(True)),
+                (self._output_path, self._outputs, self._sizes(False)),
+            ):
+                needed = sum(map(sum, sizes))
+                if len(data) != needed:
+                    raise ModelError(
+                        f"{path} has {len(data)} bytes; the nets of {BMODEL} beside it need {needed}",
+                        hint="compile again with reference data, or run with --compare 0",
+                    )
+
+    def _sizes(self, inputs: bool) -> list[list[int]]:
+        """Bytes per net and stage, at the compiled shapes."""
+        return [
+            [
+                sum(
+                    nbytes(t, shape)
+                    for t, shape in zip(
+                        net.inputs if inputs else net.outputs,
+                        stage.input_shapes if inputs else stage.output_shapes,
+                        strict=True,
+                    )
+                )
+                for stage in net.stages
+            ]
+            for net in self._nets
+        ]
+
+    def _start(self, inputs: bool, net: int, stage: int) -> int:
+        if self._alone:
+            return 0
+        sizes = self._sizes(inputs)
+        return sum(map(sum, sizes[:net])) + sum(sizes[net][:stage])
+
+    def inputs(self, net: int, stage: int, shapes: Sequence[Shape]) -> list[Array]:
+        """The inputs of one run, in the net's order."""
+        tensors = self._nets[net].inputs
+        if self._alone:
+            needed = sum(nbytes(t, s) for t, s in zip(tensors, shapes, strict=True))
+            _exact(self._input_path, len(self._inputs), needed)
+        at = self._start(True, net, stage)
+        arrays = []
+        for tensor, shape in zip(tensors, shapes, strict=True):
+            arrays.append(_array(self._inputs, at, tensor, shape))
+            at += nbytes(tensor, shape)
+        return arrays
+
+    def outputs(self, net: int, stage: int, got: Sequence[Array]) -> list[Array]:
+        """What the outputs of one run should be, in the shapes they came out with."""
+        info = self._nets[net]
+        if self._alone:
+            _exact(self._output_path, len(self._outputs), sum(a.nbytes for a in got))
+        at = self._start(False, net, stage)
+        arrays = []
+        for tensor, array, compiled in zip(info.outputs, got, info.stages[stage].output_shapes, strict=True):
+            arrays.append(_array(self._outputs, at, tensor, array.shape))
+            # A dynamic output may be smaller than its place in the file.
+            at += array.nbytes if self._alone else nbytes(tensor, compiled)
+        return arrays
+
+
+def nbytes(tensor: TensorInfo, shape: Shape) -> int:
+    return tensor.dtype.itemsize * math.prod(shape)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(
+            f"cannot read {path}: {error.strerror or error}",
+            hint="compile with reference data, or run with --compare 0",
+        ) from error
+
+
+def _exact(path: Path, size: int, needed: int) -> None:
+    if size != needed:
+        raise ModelError(
+            f"{path} has {size} bytes; a run with the shapes of --shapes needs {needed}",
+            hint="give reference data for these shapes, or run with --compare 0",
+        )
+
+
+def _array(data: bytes, at: int, tensor: TensorInfo, shape: Shape) -> Array:
+    kind = np.dtype(tensor.dtype.numpy_name).newbyteorder("<")
+    array = np.frombuffer(data, kind, math.prod(shape), at).reshape(shape)
+    return array.astype(tensor.dtype.numpy_name)
+
+
+def random_inputs(net: NetworkInfo, shapes: Sequence[Shape]) -> list[Array]:
+    """The same every time: floating point from -1 to 1, integers over their whole range."""
+    rng = np.random.default_rng(SEED)
+    return [_random(rng, t.dtype, s) for t, s in zip(net.inputs, shapes, strict=True)]
+
+
+def _random(rng: np.random.Generator, dtype: DType, shape: Shape) -> Array:
+    if dtype in (DType.FP32, DType.FP16):
+        return rng.uniform(-1, 1, shape).astype(dtype.numpy_name)
+    limits = np.iinfo(dtype.numpy_name)
+    return rng.integers(limits.min, limits.max, shape, dtype.numpy_name, endpoint=True)
+
+
+def parse_shapes(text: str, option: str) -> tuple[Shape, ...]:
+    """ "[1,3,224,224],[1,10]" -> shapes. UsageError for anything else."""
+    one = r"\[\s*\d{1,9}(?:\s*,\s*\d{1,9})*\s*\]"
+    if re.fullmatch(rf"\s*{one}(?:\s*,?\s*{one})*\s*", text) is None:
+        raise UsageError(
+            f"{option} {text!r} is no list of shapes", hint=f'write {option} "[1,3,224,224],[1,10]"'
+        )
+    shapes = tuple(tuple(map(int, part.split(","))) for part in re.findall(r"\[([^]]*)\]", text))
+    for shape in shapes:
+        if len(shape) > MAX_SHAPE_DIMS or 0 in shape:
+            raise UsageError(
+                f"{option}: {list(shape)} is no shape: 1 to {MAX_SHAPE_DIMS} sizes of at least 1"
+            )
+    return shapes
+
+
+def load_npz(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file by name. ModelError when it is none."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        found = np.load(io.BytesIO(data), allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ModelError(f"{path} holds one unnamed array; an .npz with one array per input is needed")
+        with found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        raise ModelError(f"{path} is no .npz file: {error}") from error
+
+
+def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write an .npz in one step. Any tensor name will do, unlike with numpy.savez."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+    write_atomic(path, buffer.getvalue())

@@ -1,6 +1,0 @@
-"""Compiler choice, ninja file, firmware and plugin, and the cached built-in part."""
-
-from user_layers.build.builtin import Builtin, builtin_artifacts
-from user_layers.build.firmware import firmware_image
-
-__all__ = ["Builtin", "builtin_artifacts", "firmware_image"]

@@ -1,0 +1,169 @@
+"""Pass 1: shapes and types of all tensors, by the layers' own shape functions in the firmware."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from firmware_sim.chip import MAX_TENSORS
+from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.wire import DType, TensorRecord, TType
+from user_layers.graph.prepared import Adopted, adopt_prepared
+from user_layers.net.net import Net, NetTensorInfo
+from user_layers.net.nodes import MAX_ELEMENTS, LayerNode, Tensor
+from user_layers.toolkit import Toolkit
+
+
+class Unresolved(Protocol):
+    """What shape inference needs of a graph (GraphBuilder)."""
+
+    name: str
+    toolkit: Toolkit
+    tensors: dict[str, Tensor]
+    nodes: list[LayerNode]
+
+    @property
+    def inputs(self) -> tuple[str, ...]: ...
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+
+
+def infer_shapes(graph: Unresolved, wanted: Sequence[str] | None = None) -> Net:
+    """Graph -> Net: layers that no output needs are left out.
+
+    wanted: the tensors to know, by default the outputs; for others the graph need not be complete.
+
+    Errors: CompileError for a graph without layers, an input that is never read, shapes that differ from the
+    ones given, a shape function that fails or returns nonsense.
+    """
+    nodes = _needed(graph, graph.outputs if wanted is None else wanted)
+    read = {name for node in nodes for name in node.inputs}
+    if wanted is None:
+        _check_complete(graph, read)
+    tensors = {
+        t.name: NetTensorInfo(
+            t.name, t.shape, t.dtype, TType.NEURON if t.data is None else TType.COEFF, t.data
+        )
+        for t in graph.tensors.values()
+        if t.data is None or t.name in read
+    }
+    names = {*graph.tensors, *(name for node in graph.nodes for name in node.outputs)}
+    for k, node in enumerate(nodes):
+        adopted = adopt_prepared(node, tensors, graph.toolkit, names)
+        nodes[k] = adopted.node
+        tensors.update(adopted.tensors)
+        tensors.update((info.name, info) for info in _infer(adopted, tensors, graph.toolkit))
+    return Net(graph.name, tensors, tuple(nodes), graph.inputs, graph.outputs)
+
+
+def _check_complete(graph: Unresolved, read: set[str]) -> None:
+    if not graph.nodes:
+        raise CompileError(f"net {graph.name!r} has no layer", hint="add one with add_tpu_layer")
+    if len(graph.outputs) > MAX_TENSORS:
+        raise CompileError(
+            f"net {graph.name!r} has {len(graph.outputs)} outputs: {', '.join(graph.outputs)}",
+            hint=f"at most {MAX_TENSORS}; name the wanted ones with add_output",
+        )
+    idle = [name for name in graph.inputs if name not in read]
+    if idle:
+        raise CompileError(
+            f"net {graph.name!r}: no output depends on input {', '.join(map(repr, idle))}",
+            hint="leave it out, or make an output of what uses it",
+        )
+
+
+def _needed(graph: Unresolved, wanted: Sequence[str]) -> list[LayerNode]:
+    needed = set(wanted)
+    nodes = []
+    for node in reversed(graph.nodes):
+        if needed.intersection(node.outputs):
+            nodes.append(node)
+            needed.update(node.inputs)
+    return nodes[::-1]
+
+
+def infer_layer(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
+    """Shapes and types of a layer's outputs. Errors: CompileError."""
+    adopted = adopt_prepared(node, tensors, toolkit)
+    return _infer(adopted, {**tensors, **adopted.tensors}, toolkit)
+
+
+def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
+    node = adopted.node
+    if node.cpu is not None:
+        assert node.shapes is not None and node.dtypes is not None  # add_cpu_layer asks for them
+        return [
+            NetTensorInfo(name, shape, dtype)
+            for name, shape, dtype in zip(node.outputs, node.shapes, node.dtypes, strict=True)
+        ]
+    toolkit.check_firmware(node.op, node.title)
+    inputs = input_records(node, tensors, adopted.wanted)
+    try:
+        records = toolkit.device.infer_shape(node.op.op_type, node.param, inputs, len(node.outputs))
+    except DeviceError as e:
+        raise CompileError(f"{node.title}: its shape function failed: {e.message}", hint=e.hint) from e
+    result = []
+    for i, (name, record) in enumerate(zip(node.outputs, records, strict=True)):
+        if not record.shape or min(record.shape) < 1 or math.prod(record.shape) > MAX_ELEMENTS:
+            raise CompileError(
+                f"{node.title}: its shape function gives {name!r} the shape {list(record.shape)} for inputs "
+                f"{_shapes(node, tensors)}",
+                hint="every extent is at least 1; check layer_param against the input shapes",
+            )
+        if node.dims is not None and node.dims[i] != len(record.shape):
+            given, says = f"{node.dims[i]} dimensions", f"{len(record.shape)}, {list(record.shape)},"
+            raise _contradiction(node, tensors, i, "output_dims", given, says)
+        if node.shapes is not None and node.shapes[i] != record.shape:
+            given, says = f"the shape {list(node.shapes[i])}", f"{list(record.shape)}"
+            raise _contradiction(node, tensors, i, "output_shapes", given, says)
+        if node.dtypes is not None and node.dtypes[i] != record.dtype:
+            given, says = f"the type {node.dtypes[i].numpy_name}", record.dtype.numpy_name
+            raise _contradiction(node, tensors, i, "output_dtypes", given, says)
+        result.append(NetTensorInfo(name, record.shape, record.dtype, record.ttype))
+    return result
+
+
+def _contradiction(
+    node: LayerNode, tensors: Mapping[str, NetTensorInfo], i: int, argument: str, given: str, says: str
+) -> CompileError:
+    return CompileError(
+        f"{node.title}: {argument}[{i}]: output {node.outputs[i]!r} is given {given}, the layer's shape "
+        f"function says {says} for inputs {_shapes(node, tensors)}",
+        hint=f"correct {argument}, or leave it out (None, in C NULL)",
+    )
+
+
+def input_records(
+    node: LayerNode, tensors: Mapping[str, NetTensorInfo], input_types: tuple[TType, ...]
+) -> list[TensorRecord]:
+    """The inputs as the layer's DDR functions see them (without addresses): constants in the type that
+    input_type asks for, with their values where that is NEURON_SHAPE."""
+    return [
+        input_record(node, tensors[name], wanted)
+        for name, wanted in zip(node.inputs, input_types, strict=True)
+    ]
+
+
+def input_record(node: LayerNode, tensor: NetTensorInfo, wanted: TType) -> TensorRecord:
+    """One input as the layer's DDR functions see it."""
+    record = tensor.record()
+    if wanted == TType.NEURON_SHAPE:
+        if tensor.data is None or tensor.dtype != DType.INT32:
+            what = "computed in the net" if tensor.data is None else f"of type {tensor.dtype.numpy_name}"
+            raise CompileError(
+                f"{node.title}: input {tensor.name!r} is read by the controller "
+                f"(input_type is BMNET_NEURON_SHAPE) but is {what}",
+                hint="make it an int32 constant with add_const",
+            )
+        values = struct.unpack(f"<{record.elem_num}i", tensor.data)
+        return replace(record, ttype=wanted, host_data=values)
+    return record if tensor.data is None else replace(record, ttype=wanted)
+
+
+def _shapes(node: LayerNode, tensors: Mapping[str, NetTensorInfo]) -> str:
+    """Of the node's inputs, as they are in the graph."""
+    infos = [tensors[name].plain or tensors[name] for name in node.inputs]
+    return ", ".join(str(list(info.shape)) for info in infos)

@@ -1,0 +1,113 @@
+"""Running a free kernel with numpy arrays: the shortest way from a C file to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim import shown
+from firmware_sim.chip import CLOCK_HZ
+from firmware_sim.device.client import WATCHDOG, Device
+from firmware_sim.errors import UsageError
+from firmware_sim.firmware.image import Kind
+from user_layers.kernels.arguments import find_arguments
+from user_layers.toolchain.kernel import kernel_firmware
+from user_layers.toolchain.report import Reporter
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Output:
+    """An array that the kernel writes: its shape and numpy dtype; it starts as zeros."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class KernelResult:
+    """outputs by the name of the address member; cycles: modelled time of the engines at 550 MHz;
+    instructions: what the controller ran (0: a native firmware, where nobody counts)."""
+
+    outputs: dict[str, Array]
+    cycles: float
+    instructions: int
+
+    def __repr__(self) -> str:
+        arrays = (f"{name} {shown.array(array)}" for name, array in self.outputs.items())
+        micros = self.cycles / CLOCK_HZ * 1e6
+        return f"<KernelResult {shown.listed(arrays)}; {self.cycles:.0f} cycles, {micros:.1f} us at 550 MHz>"
+
+
+def run_kernel(
+    source: str | Path | Sequence[str | Path],
+    name: str,
+    inputs: Mapping[str, Array] | None = None,
+    outputs: Mapping[str, Output] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    struct: str | None = None,
+    includes: Sequence[str | Path] = (),
+    report: Reporter | None = None,
+    kind: Kind = "native",
+    watchdog: float = WATCHDOG,
+    sanitize: bool = False,
+) -> KernelResult:
+    """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
+
+    source: a C file, or several, with headers beside them or in the folders `includes`; `name` is registered
+    there with OKKERNEL_FUNC_REGISTER.
+    inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
+    the arrays; arguments name the other members. An array that is input and output is named in both. struct:
+    the struct's name, where there are several.
+    kind: arm runs the images for the chip's controller. watchdog: seconds without progress after which a
+    kernel is stopped. sanitize: with checks of the C, see docs/free-kernels.md. report: gets what the build
+    says, by default stderr.
+    Raises UsageError for names and values that do not fit, BuildError, DeviceError.
+    """
+    sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
+    folders = [Path(p) for p in includes]
+    given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
+    image = kernel_firmware(sources, folders, report, kind="native", sanitize=sanitize)
+    some = bool(given or wanted or values)
+    layout = find_arguments(image, name, sources, struct, guess=some)
+    if layout is None and some:
+        raise UsageError(
+            f"{name} takes no argument struct, but values were given", hint="or say --struct NAME"
+        )
+    for member in (*given, *wanted):
+        if member in values:
+            raise UsageError(f"{member} is given as an array and as a value")
+        assert layout is not None
+        if layout.member(member).size != 8:
+            raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
+    if kind == "arm":
+        image = kernel_firmware(sources, folders, report, kind="arm", sanitize=sanitize)
+    with Device(image, watchdog=watchdog) as device:
+        if name not in device.query().kernels:
+            raise UsageError(
+                f"{', '.join(p.name for p in sources)} registers no kernel {name}",
+                hint=f"OKKERNEL_FUNC_REGISTER; there are: {', '.join(device.query().kernels) or 'none'}",
+            )
+        places: dict[str, int] = {}
+        for member, array in given.items():
+            places[member] = device.malloc(max(array.nbytes, 1))
+            device.write(places[member], np.ascontiguousarray(array))
+        for member, out in wanted.items():
+            size = int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize
+            if member not in places:
+                places[member] = device.malloc(max(size, 1))
+                device.write(places[member], bytes(size))
+            elif given[member].nbytes < size:
+                raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")
+        packed = layout.pack({**values, **places}) if layout is not None else b""
+        asked = device.instructions
+        device.launch(name, packed)
+        found = {m: device.read_array(places[m], o.shape, o.dtype).copy() for m, o in wanted.items()}
+        return KernelResult(found, device.cycles, device.instructions - asked)

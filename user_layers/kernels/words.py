@@ -1,0 +1,148 @@
+"""The words of `tpulayer run_kernel` as arrays, numbers and text."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.chip import CLOCK_HZ
+from firmware_sim.device.client import WATCHDOG
+from firmware_sim.errors import UsageError
+from firmware_sim.firmware.image import kind_named, usual_kind
+from user_layers.files import write_atomic
+from user_layers.kernels.run_kernel import Output, run_kernel
+
+
+def _split(text: str, option: str, form: str) -> tuple[str, str]:
+    member, sign, rest = text.partition("=")
+    if not sign or not member or not rest:
+        raise UsageError(f"{option} {text}: expected {form}")
+    return member, rest
+
+
+def _number(member: str, text: str) -> Any:
+    for kind in (lambda t: int(t, 0), float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if text in ("true", "false"):
+        return text == "true"
+    raise UsageError(f"--arg {member}={text}: {text!r} is not a number")
+
+
+def _value(text: str) -> tuple[str, Any]:
+    member, rest = _split(text, "--arg", "MEMBER=NUMBER")
+    numbers = [_number(member, one) for one in rest.split(",")]
+    return member, numbers if len(numbers) > 1 else numbers[0]
+
+
+def _input(text: str) -> tuple[str, Any]:
+    member, name = _split(text, "--in", "MEMBER=FILE.npy")
+    try:
+        data = Path(name).read_bytes()
+    except OSError as error:
+        raise UsageError(f"--in {text}: {name} cannot be read: {error.strerror or error}") from None
+    if data.startswith(b"PK"):
+        raise UsageError(
+            f"--in {text}: {name} holds several arrays (.npz)", hint="save one array per .npy file"
+        )
+    try:
+        array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    except (ValueError, EOFError, MemoryError) as error:
+        raise UsageError(f"--in {text}: {name} is no .npy file of numbers: {error}") from None
+    if array.dtype.kind not in "biuf" or not array.size:
+        raise UsageError(
+            f"--in {text}: {name} holds {array.dtype} {list(array.shape)}, not numbers for a device",
+            hint="integers, floats or bools, at least one",
+        )
+    return member, array
+
+
+def _by_member(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for member, value in pairs:
+        if member in found:
+            raise UsageError(f"{option} {member} is given twice")
+        found[member] = value
+    return found
+
+
+def _output(text: str) -> tuple[str, Output, Path | None]:
+    form = "MEMBER=4x8:float32 or MEMBER=4x8:float32:FILE.npy"
+    member, rest = _split(text, "--out", form)
+    sizes, _, more = rest.partition(":")
+    dtype, _, name = more.partition(":")
+    try:
+        shape = tuple(int(size) for size in sizes.split("x"))
+        np.dtype(dtype or "float32")
+    except (ValueError, TypeError):
+        raise UsageError(f"--out {text}: expected {form}") from None
+    if any(size < 1 for size in shape):
+        raise UsageError(f"--out {text}: sizes start at 1")
+    return member, Output(shape, dtype or "float32"), Path(name) if name else None
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say: NaN and infinities become the texts "nan", "inf" and "-inf"."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def run(
+    sources: Sequence[Path],
+    name: str,
+    args: Sequence[str],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    struct: str | None,
+    includes: Sequence[Path],
+    *,
+    as_json: bool,
+    kind: str | None = None,
+    sanitize: bool = False,
+    watchdog: float = WATCHDOG,
+) -> str:
+    """Run and write the outputs' files; the text for the terminal."""
+    usual = None if sanitize else usual_kind()
+    known = kind_named(kind, "--firmware") if kind is not None else usual
+    wanted = [_output(text) for text in outputs]
+    result = run_kernel(
+        list(sources),
+        name,
+        _by_member("--in", map(_input, inputs)),
+        _by_member("--out", ((member, out) for member, out, _ in wanted)),
+        _by_member("--arg", map(_value, args)),
+        struct=struct,
+        includes=includes,
+        kind=known or "native",
+        sanitize=sanitize,
+        watchdog=watchdog,
+    )
+    lines = []
+    for member, out, path in wanted:
+        array = result.outputs[member]
+        if path is not None:
+            data = io.BytesIO()
+            np.save(data, array)
+            write_atomic(path, data.getvalue())
+            lines.append(f"{member}: {list(out.shape)} {out.dtype} -> {path}")
+        else:
+            lines.append(f"{member}: {list(out.shape)} {out.dtype}\n{array}")
+    seconds = result.cycles / CLOCK_HZ
+    if as_json:
+        found = {member: result.outputs[member].tolist() for member, _, path in wanted if path is None}
+        answer = {"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found}
+        return json.dumps(_plain({**answer, "controller_instructions": result.instructions}))
+    counted = f"; the controller ran {result.instructions} instructions" if result.instructions else ""
+    lines.append(f"{name}: {result.cycles:.0f} cycles modelled, {seconds * 1e6:.1f} us at 550 MHz{counted}")
+    return "\n".join(lines)

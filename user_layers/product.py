@@ -1,0 +1,131 @@
+"""What compiling writes: a folder with the bmodel, reference data and a report; nets of several stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firmware_sim.errors import UsageError
+from user_layers.bmodel import write
+from user_layers.bmodel.directory import (
+    BMODEL,
+    INPUT_REFERENCE,
+    OUTPUT_REFERENCE,
+    REPORT_JSON,
+    REPORT_PICTURE,
+    REPORT_TEXT,
+    References,
+)
+from user_layers.compiler.pipeline import compile_graph
+from user_layers.files import write_together
+from user_layers.graph import GraphBuilder
+from user_layers.net.compiled import CompiledNet
+from user_layers.report import NetReport
+from user_layers.runtime.references import make_references
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def compile_net(
+    graph: GraphBuilder,
+    dynamic: bool = False,
+    *,
+    directory: str | Path | None = None,
+    ref_inputs: Mapping[str, ArrayLike] | None = None,
+    ref_outputs: Mapping[str, ArrayLike] | None = None,
+    opt: int = 2,
+    log: Callable[[str], None] | None = None,
+    verbose: bool = False,
+    report: bool = False,
+) -> CompiledNet:
+    """Compile a graph, and write what was made to a folder where one is given; see `Graph.compile`."""
+    net = compile_graph(graph, dynamic=dynamic, opt=opt, log=log, verbose=verbose, report=report)
+    if dynamic and graph.restrict is not None:
+        net = graph.restrict(net)
+    if directory is not None:
+        refs = make_references(net, graph.toolkit, ref_inputs, ref_outputs)
+        write_directory(Path(directory), [net], [refs])
+    elif ref_inputs is not None or ref_outputs is not None:
+        raise UsageError(
+            "references without a directory", hint="give directory=, or leave the references out"
+        )
+    return net
+
+
+def compile_stages(
+    graphs: Sequence[GraphBuilder],
+    *,
+    dynamic: bool = False,
+    directory: str | Path | None = None,
+    opt: int = 2,
+    log: Callable[[str], None] | None = None,
+    report: bool = False,
+) -> CompiledNet:
+    """The same net built for several input shapes, as one net with a stage for each.
+
+    The runtime takes the stage that fits the inputs. dynamic, opt, log: as in Graph.compile. directory: also
+    write compilation.bmodel, the reference data of all stages and, if asked for, their report there. Errors:
+    those of Graph.compile; UsageError without a graph, or for graphs of different names; ModelError for
+    stages that differ in more than their shapes.
+    """
+    net = combine_stages(
+        [compile_net(graph, dynamic, opt=opt, log=log, report=report) for graph in graphs],
+    )
+    if directory is not None:
+        write_directory(Path(directory), [net], [make_references(net, graphs[0].toolkit, None, None)])
+    return net
+
+
+def combine_stages(nets: Sequence[CompiledNet]) -> CompiledNet:
+    """Nets of one name as the stages of one net, in the order given. Errors: UsageError."""
+    names = {net.name for net in nets}
+    if len(names) != 1:
+        listed = ", ".join(map(repr, sorted(names))) or "none"
+        raise UsageError(f"stages are of one net; given are {listed}", hint="give the graphs the same name")
+    layers = {use.op_type: use for net in nets for use in net.layers}
+    return CompiledNet(
+        nets[0].name,
+        tuple(stage for net in nets for stage in net.stages),
+        tuple(use for _, use in sorted(layers.items())),
+        tuple(line for net in nets for line in net.log),
+        tuple(stage for net in nets for stage in net.report),
+    )
+
+
+def write_directory(directory: Path, nets: Sequence[CompiledNet], references: Sequence[References]) -> None:
+    """Write compilation.bmodel, input_ref_data.dat and output_ref_data.dat, replacing older ones.
+
+    Of nets that were compiled with a report also report.txt, report.json and local_memory.svg; otherwise an
+    older report is removed. Other files stay; nothing is replaced before all of it is written. Errors:
+    UsageError when the folder cannot be written.
+    """
+    files: dict[str, bytes | str] = {
+        INPUT_REFERENCE: b"".join(r.inputs for r in references),
+        OUTPUT_REFERENCE: b"".join(r.outputs for r in references),
+        BMODEL: write(nets),
+    }
+    reports = [NetReport(net.name, net.report) for net in nets if net.report]
+    if reports:
+        files |= report_files(reports)
+    stale = [] if reports else [REPORT_TEXT, REPORT_JSON, REPORT_PICTURE]
+    try:
+        write_together(directory, files, stale)
+    except OSError as e:
+        raise UsageError(
+            f"cannot write {e.filename or directory}: {e.strerror}", hint="give another directory"
+        ) from e
+
+
+def report_files(nets: Sequence[NetReport]) -> dict[str, bytes | str]:
+    """The three files of a report by their names."""
+    from user_layers.report.document import report_json
+    from user_layers.report.picture import report_picture
+    from user_layers.report.text import report_text
+
+    return {
+        REPORT_TEXT: report_text(nets),
+        REPORT_JSON: report_json(nets),
+        REPORT_PICTURE: report_picture(nets),
+    }

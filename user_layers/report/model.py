@@ -1,0 +1,242 @@
+"""What a report says: plain data, measured once and then written as text, JSON and a picture.
+
+Cycles are modelled ones, of chip.CLOCK_HZ, of the commands that the bmodel holds; bytes are those that these
+commands move. Where nothing was recorded (dynamic parts, parts on the host) there is None, not a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from enum import Enum
+
+from firmware_sim.isa.instruction import Engine
+from firmware_sim.shown import count, listed
+
+
+class Role(Enum):
+    """Why something is in local memory."""
+
+    CONSTANT = "constant"
+    LOADED = "loaded"
+    MADE = "made"
+    STORED = "stored"  # made, and needed in DDR too
+    WORK = "work buffer"
+
+
+class Runs(Enum):
+    """How a node runs."""
+
+    GROUP = "group"  # on pieces in local memory
+    ALONE = "alone"  # on whole tensors in DDR
+    SHARES = "shares"  # not at all: its output lies in its input's memory
+    FIRMWARE = "firmware"  # in a dynamic part
+    HOST = "host"
+
+
+@dataclass(frozen=True)
+class TensorReport:
+    name: str
+    shape: tuple[int, ...]
+    dtype: str  # as numpy calls it
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes between DDR and the chip. constants: of the bmodel; buffers: work buffers in DDR of layers that
+    run alone; activations: everything else."""
+
+    activations_read: int = 0
+    activations_written: int = 0
+    constants_read: int = 0
+    buffers_read: int = 0
+    buffers_written: int = 0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def read(self) -> int:
+        return self.activations_read + self.constants_read + self.buffers_read
+
+    @property
+    def written(self) -> int:
+        return self.activations_written + self.buffers_written
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the engines do for a node, a group or a part.
+
+    bd_cycles, gdma_cycles: how long each engine is busy with it. start, end: of its first and last command,
+    in cycles from the start of the part.
+    """
+
+    bd_commands: int
+    gdma_commands: int
+    bd_cycles: float
+    gdma_cycles: float
+    start: float
+    end: float
+    traffic: Traffic
+
+    @property
+    def cycles(self) -> float:
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """One node. label: its layer as the log calls it, TPU(CROP). reason: why it runs alone, on the host or
+    not at all.
+
+    group: number of its group. local_bytes: of local memory per lane; of a node in a group its pieces and
+    its work buffer, of one that runs alone what its commands touch. work: None where nothing is recorded.
+    """
+
+    name: str
+    op: str
+    label: str
+    inputs: tuple[TensorReport, ...]
+    outputs: tuple[TensorReport, ...]
+    runs: Runs
+    reason: str = ""
+    group: int | None = None
+    local_bytes: int | None = None
+    work: Work | None = None
+
+
+@dataclass(frozen=True)
+class ValueReport:
+    """A tensor, or the work buffer of the node of that name, in the local memory of a group.
+
+    offsets: of its copies; nbytes: of the largest piece, per lane.
+    """
+
+    name: str
+    role: Role
+    nbytes: int
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One thing in local memory from `start` to `end`, in cycles from the start of the part."""
+
+    name: str
+    role: Role
+    offset: int
+    nbytes: int
+    piece: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What an engine does from `start` to `end`: a step of the program. role: of what a transfer moves, None
+    for a layer."""
+
+    engine: Engine
+    name: str
+    role: Role | None
+    piece: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """One group. slices: pieces along n, h, w; local_bytes: up to where local memory is used; l2: bytes of
+    inputs copied to L2."""
+
+    index: int
+    nodes: tuple[str, ...]
+    slices: tuple[int, int, int]
+    overlapped: bool
+    local_bytes: int
+    l2_bytes: int
+    values: tuple[ValueReport, ...]
+    work: Work
+    stays: tuple[Stay, ...]
+    bars: tuple[Bar, ...]
+
+    def __repr__(self) -> str:
+        return f"<GroupReport {self.index}: {listed(self.nodes)}; {count(self.pieces, 'piece')}>"
+
+    @property
+    def pieces(self) -> int:
+        n, h, w = self.slices
+        return n * h * w
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """A subnet. kind: static, dynamic or cpu. order: how its nodes follow one another: a group, or the
+    index of a node in `nodes`. work: of a static one. arena_bytes: DDR for what the firmware allocates."""
+
+    index: int
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[NodeReport, ...]
+    groups: tuple[GroupReport, ...]
+    order: tuple[GroupReport | int, ...]
+    work: Work | None
+    arena_bytes: int
+
+    def __repr__(self) -> str:
+        layers, groups = count(len(self.nodes), "layer"), count(len(self.groups), "group")
+        return f"<PartReport {self.index}, {self.kind}: {layers}, {groups}>"
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """One set of input shapes. reasons: why nodes of a static net are dynamic; context_bytes: DDR for inputs,
+    outputs and all between."""
+
+    inputs: tuple[TensorReport, ...]
+    outputs: tuple[TensorReport, ...]
+    dynamic: bool
+    reasons: tuple[str, ...]
+    constants_bytes: int
+    context_bytes: int
+    parts: tuple[PartReport, ...]
+
+    def __repr__(self) -> str:
+        kind = "dynamic" if self.dynamic else "static"
+        return f"<StageReport, {kind}: {count(len(self.nodes), 'layer')}, {count(len(self.parts), 'part')}>"
+
+    @property
+    def nodes(self) -> tuple[NodeReport, ...]:
+        return tuple(node for part in self.parts for node in part.nodes)
+
+    @property
+    def recorded(self) -> tuple[Work, ...]:
+        """The work of the static parts, which run one after the other."""
+        return tuple(part.work for part in self.parts if part.work is not None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the stage is recorded, so that its time and traffic are known."""
+        return all(part.work is not None for part in self.parts)
+
+
+@dataclass(frozen=True)
+class NetReport:
+    name: str
+    stages: tuple[StageReport, ...]
+
+
+def total(works: Iterable[Work]) -> Work:
+    """Several parts as one after the other: start 0, end the sum of their times."""
+    found = list(works)
+    return Work(
+        sum(w.bd_commands for w in found),
+        sum(w.gdma_commands for w in found),
+        sum(w.bd_cycles for w in found),
+        sum(w.gdma_cycles for w in found),
+        0.0,
+        sum(w.cycles for w in found),
+        sum((w.traffic for w in found), Traffic()),
+    )

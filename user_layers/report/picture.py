@@ -1,0 +1,480 @@
+"""A picture of local memory over time: one SVG file that needs nothing else.
+
+First the whole net, then each group: what lies where in the banks that it uses, and below it what both
+engines do at that time. Of a group with many slices the first ones and the last are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from firmware_sim.chip import BANK_BYTES, CLOCK_HZ, LOCAL_BANKS, LOCAL_BYTES
+from firmware_sim.isa.instruction import Engine
+from user_layers.report.model import (
+    Bar,
+    GroupReport,
+    NetReport,
+    NodeReport,
+    PartReport,
+    Role,
+    StageReport,
+    Stay,
+    Work,
+    total,
+)
+from user_layers.report.svg import LETTER, Svg, letters
+
+WIDTH = 1600
+_LEFT, _RIGHT = 120, 30
+_PLOT = WIDTH - _LEFT - _RIGHT
+_MEMORY = 320  # height of a group's local memory, as far as it is used
+_OVERVIEW = 180  # and of all of it
+_STRIP = 20  # height of what one engine does
+_TICKS = 10
+_LEAST_STEP = 128  # bytes of local memory
+_LEAST_TICK = 25
+_GAP = 12  # height of local memory that is never used
+_BREAK = 70  # between the first pieces and the last one
+_FIRST_PIECES = 3
+_ROW_STEPS = 36  # calls of layers side by side
+_UNKNOWN = 110  # width of a part that nothing is known of
+
+_COLORS = {
+    Role.LOADED: "#8ecae6",
+    Role.CONSTANT: "#d4b5e0",
+    Role.MADE: "#a8dab5",
+    Role.STORED: "#f6b65c",
+    Role.WORK: "#c8c8c8",
+}
+_MEANINGS = {
+    Role.LOADED: "loaded from DDR",
+    Role.CONSTANT: "constant, loaded",
+    Role.MADE: "made and used here",
+    Role.STORED: "made and stored to DDR",
+    Role.WORK: "work buffer",
+}
+_LAYERS = ("#5b8e7d", "#8cb369")  # layers one after the other
+_ALONE = "#dddddd"
+_GROUPS = ("#5c9ead", "#8fb8c4")
+
+
+def report_picture(nets: Sequence[NetReport]) -> str:
+    """The SVG text."""
+    svg = Svg(WIDTH)
+    stages = 0
+    for net in nets:
+        for number, stage in enumerate(net.stages):
+            which = f", stage {number} of {len(net.stages)}" if len(net.stages) > 1 else ""
+            stages += 1
+            _stage(svg, f"net {net.name}{which}", stage, f"stage{stages}")
+    return svg.text("Local memory over time")
+
+
+def _stage(svg: Svg, title: str, stage: StageReport, place: str) -> None:
+    """place: begins the names that links lead to."""
+    svg.anchor(place)
+    svg.down(34)
+    svg.write(20, 0, f"Local memory over time: {title}", size=20, bold=True)
+    svg.down(24)
+    if not stage.recorded:
+        svg.write(20, 0, "The firmware issues the commands when the net runs: nothing is known of them here.")
+        svg.down(20)
+        return
+    work = total(stage.recorded)
+    svg.write(
+        20,
+        0,
+        f"{round(work.cycles):,} cycles, {_ms(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz (modelled); "
+        f"{work.traffic.read / 1e6:,.1f} MB read from DDR, {work.traffic.written / 1e6:,.1f} MB written. "
+        "Every lane has the same layout. Point at anything to read more.",
+    )
+    svg.down(16)
+    if any(part.groups for part in stage.parts):
+        _legend(svg)
+    _overview(svg, stage, place)
+    for part in stage.parts:
+        for group in part.groups:
+            svg.anchor(_target(place, group))
+            _group(svg, group, place)
+    svg.down(20)
+
+
+def _legend(svg: Svg) -> None:
+    x = 20.0
+    for role, meaning in _MEANINGS.items():
+        svg.rect(x, 0, 14, 14, _COLORS[role])
+        svg.write(x + 20, 11, meaning)
+        x += 20 + LETTER * 11 * len(meaning) + 30
+    svg.down(20)
+
+
+# ---- the whole net ----
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One group or layer of the overview, or a part that nothing is known of (work None). short: a label for
+    where there is no room."""
+
+    label: str
+    about: str
+    color: str
+    local_bytes: int
+    work: Work | None
+    link: str = ""
+    short: str = ""
+
+
+def _overview(svg: Svg, stage: StageReport, place: str) -> None:
+    columns = [column for part in stage.parts for column in _columns(part, place)]
+    unknown = sum(column.work is None for column in columns)
+    cycles = sum(column.work.cycles for column in columns if column.work is not None)
+    scale = max(_PLOT - unknown * _UNKNOWN, _PLOT / 4) / (cycles or 1)
+    unknown_width = (_PLOT - cycles * scale) / unknown if unknown else 0.0
+    svg.down(30)
+    svg.write(20, 0, "The whole net: local memory in use, and how busy both engines are", bold=True, size=14)
+    svg.down(10)
+    svg.rect(_LEFT, 0, _PLOT, _OVERVIEW, "#fbfbfb")
+    for i in range(0, LOCAL_BANKS + 1, 2):
+        y = _OVERVIEW * (1 - i / LOCAL_BANKS)
+        svg.line(_LEFT - 4, y, _LEFT + _PLOT, y, "#d8d8d8")
+        svg.write(_LEFT - 8, y + 4, f"{i * BANK_BYTES >> 10} KiB", anchor="end")
+    bd, gdma = _OVERVIEW + 6, _OVERVIEW + 6 + _STRIP + 4
+    for y, name in ((bd, "tensor unit"), (gdma, "DMA engine")):
+        svg.write(_LEFT - 8, y + 14, name, anchor="end")
+        svg.rect(_LEFT, y, _PLOT, _STRIP, "#f4f4f4")
+    x, time = float(_LEFT), 0.0
+    ticks = _tick_step(cycles)
+    for column in columns:
+        if column.work is None:
+            svg.rect(x, 0, unknown_width, gdma + _STRIP, "url(#unknown)", column.about)
+            svg.label(x, 0, unknown_width, gdma + _STRIP, column.label)
+            x += unknown_width
+            continue
+        width = column.work.cycles * scale
+        height = _OVERVIEW * column.local_bytes / LOCAL_BYTES
+        with svg.link(column.link):
+            svg.rect(x, _OVERVIEW - height, width, height, column.color, column.about)
+            label = column.label if letters(width) >= len(column.label) or not column.short else column.short
+            if not svg.label(x, _OVERVIEW - height, width, height, label):
+                svg.label(x, _OVERVIEW - height - _STRIP, width, _STRIP, label, size=10)
+        for y, busy, color in (
+            (bd, column.work.bd_cycles, _LAYERS[0]),
+            (gdma, column.work.gdma_cycles, _COLORS[Role.LOADED]),
+        ):
+            share = busy / column.work.cycles if column.work.cycles else 0.0
+            svg.rect(
+                x, y + _STRIP * (1 - share), width, _STRIP * share, color, f"{column.label}: {share:.0%}"
+            )
+        for tick in _multiples(ticks, time, time + column.work.cycles):
+            _tick(svg, x + (tick - time) * scale, gdma + _STRIP, tick)
+        x += width
+        time += column.work.cycles
+    svg.down(gdma + _STRIP + 24)
+
+
+def _columns(part: PartReport, place: str) -> Iterator[_Column]:
+    if part.work is None:
+        what = "on the host" if part.kind == "cpu" else "dynamic"
+        yield _Column(what, f"subnet {part.index}, {what}: {len(part.nodes)} layers", "", 0, None)
+        return
+    for item in part.order:
+        if isinstance(item, GroupReport):
+            about = f"group {item.index}: {_group_text(item)}\n" + "\n".join(item.nodes)
+            color = _GROUPS[item.index % 2]
+            name = f"group {item.index}"
+            link, short = f"#{_target(place, item)}", str(item.index)
+            yield _Column(name, about, color, item.local_bytes, item.work, link, short)
+        else:
+            node = part.nodes[item]
+            if node.work is not None:
+                about = f"{node.name} ({node.label}) alone, {node.reason}: {_node_text(node, node.work)}"
+                yield _Column(node.name, about, _ALONE, node.local_bytes or 0, node.work)
+
+
+def _target(place: str, group: GroupReport) -> str:
+    return f"{place}-group{group.index}"
+
+
+def _node_text(node: NodeReport, work: Work) -> str:
+    local = (node.local_bytes or 0) / 1024
+    return f"{round(work.cycles):,} cycles, touches {local:,.1f} KiB of local memory"
+
+
+def _group_text(group: GroupReport) -> str:
+    n, h, w = group.slices
+    cut = " x ".join(f"{count} over {axis}" for count, axis in ((n, "n"), (h, "h"), (w, "w")) if count > 1)
+    layers = f"{len(group.nodes)} layer{'s' if len(group.nodes) > 1 else ''}"
+    pieces = f"slices: {cut}" if cut else "one slice"
+    overlapped = ", loads and stores overlapped" if group.overlapped else ""
+    return (
+        f"{layers}, {pieces}{overlapped}; {group.local_bytes / 1024:,.1f} of {LOCAL_BYTES >> 10} KiB; "
+        f"{round(group.work.cycles):,} cycles, {_ms(group.work.cycles)}"
+    )
+
+
+# ---- one group ----
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A stretch of time that is drawn, and where."""
+
+    start: float
+    end: float
+    x: float
+    width: float
+
+    def at(self, time: float) -> float:
+        return self.x + (min(max(time, self.start), self.end) - self.start) * self._scale
+
+    @property
+    def _scale(self) -> float:
+        return self.width / (self.end - self.start) if self.end > self.start else 0.0
+
+    def shows(self, start: float, end: float) -> bool:
+        return start < self.end and end > self.start
+
+
+def _group(svg: Svg, group: GroupReport, place: str) -> None:
+    svg.down(34)
+    first, last = group.nodes[0], group.nodes[-1]
+    names = first if len(group.nodes) == 1 else f"{first} to {last}"
+    with svg.link(f"#{place}"):
+        svg.write(20, 0, f"group {group.index}: {names}", bold=True, size=14)
+    svg.down(18)
+    svg.write(20, 0, _group_text(group))
+    svg.down(22)
+    axis = _Axis(group.stays)
+    for row in _rows(group):
+        if row.left_out:
+            svg.down(4)
+            svg.write(_LEFT, 0, row.left_out)
+            svg.down(22)
+        _row(svg, group, axis, row.windows)
+        svg.down(16)
+
+
+def _row(svg: Svg, group: GroupReport, axis: _Axis, windows: Sequence[_Window]) -> None:
+    axis.draw(svg)
+    gdma, bd = _MEMORY + 6, _MEMORY + 6 + _STRIP + 4
+    for y, name in ((gdma, "DMA engine"), (bd, "tensor unit")):
+        svg.write(_LEFT - 8, y + 14, name, anchor="end")
+    colors = {name: _LAYERS[i % 2] for i, name in enumerate(group.nodes)}
+    for window in windows:
+        svg.rect(window.x, gdma, window.width, _STRIP, "#f4f4f4")
+        svg.rect(window.x, bd, window.width, _STRIP, "#f4f4f4")
+        for stay in group.stays:
+            if window.shows(stay.start, stay.end):
+                _draw_stay(svg, window, stay, group, axis)
+        for bar in group.bars:
+            if window.shows(bar.start, bar.end):
+                y = bd if bar.engine is Engine.BD else gdma
+                color = colors[bar.name] if bar.role is None else _COLORS[bar.role]
+                x, width = window.at(bar.start), window.at(bar.end) - window.at(bar.start)
+                svg.rect(x, y, width, _STRIP, color, _bar_text(bar, group), line="#ffffff")
+                svg.label(x, y, width, _STRIP, bar.name, size=10)
+        step = _tick_step((window.end - window.start) * _PLOT / (window.width or 1))
+        for tick in _multiples(step, window.start - group.work.start, window.end - group.work.start):
+            _tick(svg, window.at(tick + group.work.start), bd + _STRIP, tick)
+        _piece_marks(svg, window, group)
+    if len(windows) > 1:
+        x = windows[0].x + windows[0].width
+        svg.rect(x, 0, _BREAK, bd + _STRIP, "#ffffff")
+        svg.label(x, 0, _BREAK, _MEMORY, _left_out(group))
+    svg.down(bd + _STRIP + 20)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What is drawn side by side. left_out: says what is missing before it."""
+
+    windows: tuple[_Window, ...]
+    left_out: str = ""
+
+
+def _rows(group: GroupReport) -> Iterator[_Row]:
+    """All of the group, or its first pieces and the last one; in several rows where there are many steps."""
+    stretches = _stretches(group)
+    counts = [
+        sum(bar.role is None and start < bar.end and bar.start < end for bar in group.bars)
+        for start, end in stretches
+    ]
+    if len(stretches) == 2 and sum(counts) <= _ROW_STEPS:
+        (start, stop), (again, end) = stretches
+        room = _PLOT - _BREAK
+        first = room * min(max((stop - start) / (stop - start + end - again), 0.4), 0.8)
+        yield _Row(
+            (
+                _Window(start, stop, _LEFT, first),
+                _Window(again, end, _LEFT + first + _BREAK, room - first),
+            )
+        )
+        return
+    for number, ((start, end), count) in enumerate(zip(stretches, counts, strict=True)):
+        rows = max(1, math.ceil(count / _ROW_STEPS))
+        length = (end - start) / rows
+        for row in range(rows):
+            window = _Window(start + row * length, start + (row + 1) * length, _LEFT, _PLOT)
+            yield _Row((window,), _left_out(group) if number and not row else "")
+
+
+def _stretches(group: GroupReport) -> list[tuple[float, float]]:
+    """The times that are drawn."""
+    start, end = group.work.start, group.work.end
+    if group.pieces > _FIRST_PIECES + 1:
+        calls = [bar for bar in group.bars if bar.role is None]
+        stop = max((b.end for b in calls if b.piece < _FIRST_PIECES), default=end)
+        again = min((b.start for b in calls if b.piece == group.pieces - 1), default=start)
+        if stop < again:
+            return [(start, stop), (again, end)]
+    return [(start, end)]
+
+
+def _left_out(group: GroupReport) -> str:
+    count = group.pieces - _FIRST_PIECES - 1
+    return f"{count} more slice{'s' if count > 1 else ''}"
+
+
+def _draw_stay(svg: Svg, window: _Window, stay: Stay, group: GroupReport, axis: _Axis) -> None:
+    x, y = window.at(stay.start), axis.y(stay.offset)
+    width, height = window.at(stay.end) - x, stay.nbytes * axis.scale
+    about = (
+        f"{stay.name}: {_MEANINGS[stay.role]}{_piece_text(stay.piece, group)}\n"
+        f"{stay.nbytes / 1024:,.1f} KiB from {stay.offset / 1024:,.1f} KiB on ({_banks(stay)})\n"
+        f"{_span_text(stay.start, stay.end, group)}"
+    )
+    svg.rect(x, y, width, height, _COLORS[stay.role], about, line="#555555")
+    svg.label(x, y, width, height, stay.name, second=f"{stay.nbytes / 1024:,.1f} KiB")
+
+
+def _banks(stay: Stay) -> str:
+    first, last = stay.offset // BANK_BYTES, (stay.offset + max(stay.nbytes, 1) - 1) // BANK_BYTES
+    return f"bank {first}" if first == last else f"banks {first} to {last}"
+
+
+_MOVES = {Role.STORED: "store", Role.MADE: "copy"}
+
+
+def _bar_text(bar: Bar, group: GroupReport) -> str:
+    what = bar.name
+    if bar.role is not None:
+        what = f"{_MOVES.get(bar.role, 'load')} {bar.name}"
+    return f"{what}{_piece_text(bar.piece, group)}\n{_span_text(bar.start, bar.end, group)}"
+
+
+def _piece_text(piece: int, group: GroupReport) -> str:
+    return f", slice {piece + 1} of {group.pieces}" if group.pieces > 1 else ""
+
+
+def _span_text(start: float, end: float, group: GroupReport) -> str:
+    begin = group.work.start
+    return f"{round(end - start):,} cycles, from {round(start - begin):,} to {round(end - begin):,}"
+
+
+def _piece_marks(svg: Svg, window: _Window, group: GroupReport) -> None:
+    """Where computing each piece begins."""
+    if group.pieces == 1:
+        return
+    begins: dict[int, float] = {}
+    for bar in group.bars:
+        if bar.role is None:
+            begins[bar.piece] = min(bar.start, begins.get(bar.piece, bar.start))
+    for piece, time in sorted(begins.items()):
+        if window.start <= time < window.end:
+            x = window.at(time)
+            svg.line(x, -4, x, _MEMORY, "#333333", dashed=True)
+            svg.write(x + 2, -6, f"slice {piece + 1}", size=10)
+
+
+# ---- axes ----
+
+
+class _Axis:
+    """Offsets in local memory downwards: what is used at some time to scale, and what is not as narrow gaps.
+
+    ranges: (first byte, end, y) of each stretch that is used.
+    """
+
+    def __init__(self, stays: Sequence[Stay]) -> None:
+        used: list[list[int]] = []
+        least_gap = sum(s.nbytes for s in {s.offset: s for s in stays}.values()) // 32
+        for first, end in sorted((s.offset, s.offset + s.nbytes) for s in stays):
+            if used and first - used[-1][1] <= least_gap:
+                used[-1][1] = max(used[-1][1], end)
+            else:
+                used.append([first, end])
+        self.scale = (_MEMORY - _GAP * (len(used) - 1)) / max(sum(end - first for first, end in used), 1)
+        self.ranges: list[tuple[int, int, float]] = []
+        y = 0.0
+        for first, end in used:
+            self.ranges.append((first, end, y))
+            y += (end - first) * self.scale + _GAP
+
+    def y(self, offset: int) -> float:
+        """Of a byte that is used, or the end of a stretch."""
+        return next(y + (offset - first) * self.scale for first, end, y in self.ranges if offset <= end)
+
+    def draw(self, svg: Svg) -> None:
+        """Banks, and offsets where there is room for them."""
+        written: list[float] = []
+
+        def write(offset: int, y: float) -> None:
+            svg.line(_LEFT - 4, y, _LEFT + _PLOT, y, "#d8d8d8")
+            if all(abs(y - other) >= 10 for other in written):
+                svg.write(_LEFT - 8, y + 3, f"{offset / 1024:.4g} KiB", anchor="end", size=9)
+                written.append(y)
+
+        step = _LEAST_STEP
+        while step * self.scale < _LEAST_TICK:
+            step *= 2
+        named: list[float] = []
+        for first, end, y in self.ranges:
+            for bank in range(first // BANK_BYTES, -(-end // BANK_BYTES)):
+                low, high = max(first, bank * BANK_BYTES), min(end, (bank + 1) * BANK_BYTES)
+                top, height = y + (low - first) * self.scale, (high - low) * self.scale
+                svg.rect(_LEFT, top, _PLOT, height, "#f1f1f1" if bank % 2 else "#fafafa")
+                middle = top + height / 2 + 4
+                if all(abs(middle - other) >= 12 for other in named):
+                    svg.write(_LEFT - 62, middle, f"bank {bank}", anchor="end")
+                    named.append(middle)
+            svg.line(_LEFT, y, _LEFT, y + (end - first) * self.scale, "#888888")
+            write(first, y)
+        for first, end, y in self.ranges:
+            write(end, y + (end - first) * self.scale)
+            for offset in range(-(-first // step) * step, end, step):
+                write(offset, y + (offset - first) * self.scale)
+
+
+def _tick(svg: Svg, x: float, y: float, cycles: float) -> None:
+    svg.line(x, y, x, y + 4, "#888888")
+    svg.write(x, y + 15, _short(cycles), anchor="middle", size=10)
+
+
+def _tick_step(cycles: float) -> float:
+    """1, 2 or 5 times a power of ten, so that there are at most about _TICKS."""
+    least = cycles / _TICKS
+    if least <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(power * f for f in (1, 2, 5, 10) if power * f >= least)
+
+
+def _multiples(step: float, start: float, end: float) -> Iterator[float]:
+    at = math.ceil(start / step - 1e-9)
+    while at * step < end:
+        yield at * step
+        at += 1
+
+
+def _short(cycles: float) -> str:
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if cycles >= unit:
+            return f"{cycles / unit:g}{name}"
+    return f"{cycles:g}"
+
+
+def _ms(cycles: float) -> str:
+    return f"{cycles / CLOCK_HZ * 1000:.3f} ms"

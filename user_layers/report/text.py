@@ -1,0 +1,272 @@
+"""A report as text, at most 110 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+
+from firmware_sim.chip import CLOCK_HZ, LOCAL_BYTES
+from user_layers.report.model import (
+    GroupReport,
+    NetReport,
+    NodeReport,
+    PartReport,
+    Runs,
+    StageReport,
+    TensorReport,
+    Traffic,
+    Work,
+    total,
+)
+
+WIDTH = 110
+_INDENT = "  "
+_NAME = 40  # letters of a name in the head
+_LONGEST = 5  # how many of the longest groups and layers the head names
+_CUT = "…"
+
+_COLUMNS = (
+    # title, width; text to the left, numbers to the right
+    ("#", 4),
+    ("layer", -23),
+    ("type", -14),
+    ("output", -17),
+    ("local", 6),
+    ("BD", 8),
+    ("GDMA", 8),
+    ("in", 7),
+    ("out", 7),
+    ("const", 7),
+)
+_EXPLANATION = """\
+Columns: local: KiB of local memory per lane that the layer has to do with. BD, GDMA: thousands of cycles that
+the tensor unit and the DMA engine are busy with it. in, out, const: KiB of activations read from and written
+to DDR, and of constants read. Cycles are modelled, those of the recorded commands."""
+
+
+def report_text(nets: Sequence[NetReport]) -> str:
+    """All nets of a bmodel, one after the other; ends with a line end."""
+    lines = []
+    for net in nets:
+        for number, stage in enumerate(net.stages):
+            which = f", stage {number} of {len(net.stages)}" if len(net.stages) > 1 else ""
+            lines += [*_stage(f"net {_shortened(net.name, _NAME)}{which}", stage), ""]
+    used = [node for net in nets for stage in net.stages for node in stage.nodes]
+    if any(node.work is not None for node in used):
+        lines += _EXPLANATION.splitlines()
+    if any(_CUT in line for line in lines):
+        lines.append(f"Names and shapes cut with {_CUT} are whole in the JSON file.")
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def summary(stage: StageReport) -> str:
+    """A stage in one line: time, traffic, and how many layers run how."""
+    text = _layers(stage)
+    if stage.recorded:
+        work = total(stage.recorded)
+        of = "" if stage.complete else " in static subnets"
+        text += f"; {_cycles(work.cycles)}{of}, DDR {_mb(work.traffic.read)} MB read, "
+        text += f"{_mb(work.traffic.written)} MB written"
+    return text
+
+
+def _stage(title: str, stage: StageReport) -> Iterator[str]:
+    kinds = {part.kind for part in stage.parts}
+    kind = "dynamic" if stage.dynamic else "static"
+    kind += ", partly dynamic" if not stage.dynamic and "dynamic" in kinds else ""
+    kind += ", partly on the host" if "cpu" in kinds else ""
+    yield from _title(f"{title}: {kind}")
+    for name, tensors in (("inputs", stage.inputs), ("outputs", stage.outputs)):
+        for i, tensor in enumerate(tensors):
+            text = f"{_shortened(tensor.name, _NAME)} {_shape(tensor)} {tensor.dtype}"
+            yield from _fact(name if i == 0 else "", text)
+    yield from _fact("layers", _layers(stage))
+    if stage.recorded:
+        yield from _totals(stage)
+    else:
+        yield from _fact("time", "not known here: the firmware issues the commands when the net runs")
+    memory = f"{_mb(stage.constants_bytes)} MB of DDR for constants, {_mb(stage.context_bytes)} MB for "
+    yield from _fact("memory", memory + "inputs, outputs and everything between")
+    for reason in stage.reasons:
+        yield from _fact("note", reason)
+    number = 0
+    for part in stage.parts:
+        yield ""
+        if len(stage.parts) > 1 or part.kind != "static":
+            yield from _title(_part_title(part))
+        if part.kind == "cpu":
+            yield from _rows(list(enumerate(part.nodes, number)))
+        else:
+            yield from _part(part, number)
+        number += len(part.nodes)
+
+
+def _totals(stage: StageReport) -> Iterator[str]:
+    work = total(stage.recorded)
+    where = "" if stage.complete else ", and that of the other subnets, which is not known here"
+    yield from _fact("time", f"{_cycles(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
+    yield from _fact("busy", _busy(work))
+    commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
+    yield from _fact("commands", commands)
+    yield from _fact("DDR", _traffic(work.traffic))
+    longest = sorted(_durations(stage), reverse=True)[:_LONGEST]
+    if work.cycles and len(longest) > 1:
+        text = ", ".join(f"{name} {cycles / work.cycles:.1%}" for cycles, name in longest)
+        yield from _fact("longest", text)
+
+
+def _durations(stage: StageReport) -> Iterator[tuple[float, str]]:
+    for part in stage.parts:
+        for item in part.order:
+            if isinstance(item, GroupReport):
+                yield item.work.cycles, f"group {item.index}"
+            else:
+                node = part.nodes[item]
+                if node.work is not None:
+                    yield node.work.cycles, _shortened(node.name, 30)
+
+
+def _part_title(part: PartReport) -> str:
+    if part.kind == "static":
+        assert part.work is not None
+        return f"subnet {part.index}, static: {_cycles(part.work.cycles)}"
+    if part.kind == "cpu":
+        return (
+            f"subnet {part.index}, on the host with onnxruntime: {part.nodes[0].reason or 'no reason given'}"
+        )
+    text = f"subnet {part.index}, dynamic: the firmware runs it with the shapes it gets"
+    return f"{text}; it allocates at most {_mb(part.arena_bytes)} MB" if part.arena_bytes else text
+
+
+def _part(part: PartReport, first: int) -> Iterator[str]:
+    """Groups with a title each, and runs of other nodes that have the same title. first: the number of the
+    part's first node."""
+    place = {node.name: i for i, node in enumerate(part.nodes)}
+    differ = part.work is not None or any(node.reason for node in part.nodes)
+
+    def title(item: GroupReport | int) -> str:
+        if isinstance(item, GroupReport):
+            return _group_title(item, part)
+        return _alone_title(part.nodes[item]) if differ else ""
+
+    if part.work is not None:
+        yield _row([name for name, _ in _COLUMNS])
+    for text, items in groupby(part.order, key=title):
+        yield from _title(text)
+        for item in items:
+            names = item.nodes if isinstance(item, GroupReport) else (part.nodes[item].name,)
+            yield from _rows([(first + place[name], part.nodes[place[name]]) for name in names])
+
+
+def _group_title(group: GroupReport, part: PartReport) -> str:
+    n, h, w = group.slices
+    cut = " x ".join(f"{count} over {axis}" for count, axis in ((n, "n"), (h, "h"), (w, "w")) if count > 1)
+    text = f"group {group.index}: " + (f"slices {cut}" if cut else "one slice")
+    text += ", overlapped" if group.overlapped else ""
+    text += f"; {_kib(group.local_bytes)} of {LOCAL_BYTES >> 10} KiB local memory"
+    text += f", {_kib(group.l2_bytes)} KiB of L2" if group.l2_bytes else ""
+    assert part.work is not None
+    share = f" ({group.work.cycles / part.work.cycles:.1%})" if part.work.cycles else ""
+    return f"{text}; {round(group.work.cycles):,} cycles{share}"
+
+
+def _alone_title(node: NodeReport) -> str:
+    return {
+        Runs.ALONE: f"alone, on DDR ({node.reason}):",
+        Runs.SHARES: f"not run, {node.reason}:",
+        Runs.FIRMWARE: f"by the firmware{f', {node.reason}' if node.reason else ''}:",
+    }.get(node.runs, "")
+
+
+def _rows(nodes: Sequence[tuple[int, NodeReport]]) -> Iterator[str]:
+    for i, node in nodes:
+        cells = [str(i), node.name, node.label, "x".join(map(str, node.outputs[0].shape))]
+        if node.local_bytes is not None:
+            cells.append(_kib(node.local_bytes))
+        if node.work is not None:
+            w, t = node.work, node.work.traffic
+            cells += [_number(cycles / 1000, 8) for cycles in (w.bd_cycles, w.gdma_cycles)]
+            sizes = (t.activations_read, t.activations_written, t.constants_read)
+            cells += [_number(size / 1024, 7) if size else "" for size in sizes]
+        yield _row(cells)
+        if node.work is not None and node.work.traffic.buffers_read + node.work.traffic.buffers_written:
+            t = node.work.traffic
+            read, written = _kib(t.buffers_read), _kib(t.buffers_written)
+            yield f"{_INDENT * 4}its work buffer in DDR: {read} KiB read, {written} KiB written"
+
+
+def _row(cells: Sequence[str]) -> str:
+    parts = []
+    for cell, (_, width) in zip(cells, _COLUMNS, strict=False):
+        text = _shortened(cell, abs(width)) if width < 0 else cell
+        parts.append(f"{text:<{-width}}" if width < 0 else f"{text:>{width}}")
+    return " ".join(parts)
+
+
+def _layers(stage: StageReport) -> str:
+    nodes = stage.nodes
+    count = {runs: sum(node.runs is runs for node in nodes) for runs in Runs}
+    groups = sum(len(part.groups) for part in stage.parts)
+    words = (
+        (Runs.GROUP, f"in {groups} group{'s' if groups != 1 else ''}"),
+        (Runs.ALONE, "alone"),
+        (Runs.SHARES, "only share memory"),
+        (Runs.FIRMWARE, "in the firmware"),
+        (Runs.HOST, "on the host"),
+    )
+    found = ", ".join(f"{count[runs]} {text}" for runs, text in words if count[runs])
+    return f"{len(nodes)} layer{'s' if len(nodes) != 1 else ''}: {found}"
+
+
+def _busy(work: Work) -> str:
+    if not work.cycles:
+        return "nothing"
+    bd, gdma = work.bd_cycles / work.cycles, work.gdma_cycles / work.cycles
+    return f"tensor unit {bd:.1%}, DMA engine {gdma:.1%} of the time"
+
+
+def _traffic(t: Traffic) -> str:
+    parts = [f"activations {_mb(t.activations_read)}", f"constants {_mb(t.constants_read)}"]
+    parts += [f"work buffers {_mb(t.buffers_read)}"] if t.buffers_read else []
+    text = f"{_mb(t.read)} MB read ({', '.join(parts)}), {_mb(t.written)} MB written"
+    return text + (f" (work buffers {_mb(t.buffers_written)})" if t.buffers_written else "")
+
+
+def _fact(name: str, text: str) -> list[str]:
+    head = f"{_INDENT}{name:<9} "
+    return wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
+
+
+def _title(text: str) -> list[str]:
+    return wrap(text, WIDTH, subsequent_indent=_INDENT * 4)
+
+
+def _cycles(cycles: float) -> str:
+    return f"{round(cycles):,} cycles ({cycles / CLOCK_HZ * 1000:.3f} ms)"
+
+
+def _number(value: float, width: int) -> str:
+    """With one decimal where there is room for it."""
+    text = f"{value:,.1f}"
+    return text if len(text) <= width else f"{value:,.0f}"
+
+
+def _kib(nbytes: int) -> str:
+    return f"{nbytes / 1024:,.1f}"
+
+
+def _mb(nbytes: int) -> str:
+    return f"{nbytes / 1e6:,.3f}"
+
+
+def _shape(tensor: TensorReport) -> str:
+    return "x".join(map(str, tensor.shape))
+
+
+def _shortened(text: str, width: int) -> str:
+    """At most `width` characters: the middle of a longer text is left out."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return text[: width - 1 - tail] + _CUT + text[len(text) - tail :]

@@ -1,0 +1,274 @@
+"""The part of every firmware that no workspace changes: kernel API, message loop, built-in layers.
+
+It is built once per toolkit version and compiler and kept in the cache folder, so that users' builds
+stay small. The built-in layers take the same way as the user's: scan, generate, compile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import firmware_sim
+from firmware_sim.errors import BuildError
+from firmware_sim.firmware.image import DEBUG_NAME
+from user_layers import __version__
+from user_layers.files import write_atomic
+from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
+from user_layers.toolchain.cache import cache_root, locked
+from user_layers.toolchain.compilers import Compiler, Toolchain, choose
+from user_layers.toolchain.config import c_sources, cxx_sources
+from user_layers.toolchain.manifest import toolkit_files
+from user_layers.toolchain.ninja_file import NinjaFile, Objects
+from user_layers.toolchain.ninja_run import run_ninja
+from user_layers.toolchain.report import Reporter
+from user_layers.workspace import sdk_dir
+
+FIRMWARE_DEFINES = (
+    "USING_CMODEL=1",
+)  # kernels ask for it to tell a build for the model from one for the chip
+FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
+_BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
+_BMLIB = ("bmlib", "connection")  # files of sdk/host, by library
+SEARCH = "$ORIGIN/../lib"  # where installed programs find the libraries
+_KEEP = 6  # builds of the built-in part in the cache; older ones are removed
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """The built files: libtpufw.a goes into firmware images; firmware.so is one without user layers."""
+
+    directory: Path
+
+    @property
+    def libtpufw(self) -> Path:
+        return self.directory / "libtpufw.a"
+
+    @property
+    def firmware(self) -> Path:
+        return self.directory / "firmware.so"
+
+    @property
+    def libtpufw_arm(self) -> Path:
+        """The same for the chip's controller."""
+        return self.directory / "libtpufw_arm.a"
+
+    @property
+    def arm_program(self) -> Path:
+        """The linked program of the images in this folder, which have no user layers."""
+        return self.directory / DEBUG_NAME
+
+    @property
+    def plugin(self) -> Path:
+        """The descriptors of the built-in layers, for this machine."""
+        return self.directory / "libbmplugin_builtin.so"
+
+    @property
+    def bmlib(self) -> Path:
+        """libbmlib.so: the host's C library."""
+        return self.directory / "libbmlib.so"
+
+    @property
+    def bmrt(self) -> Path:
+        """libbmrt.so: nets of bmodels for the host's programs, on top of libbmlib.so."""
+        return self.directory / "libbmrt.so"
+
+    @property
+    def bmcompiler(self) -> Path:
+        """libbmcompiler.so: the compiler for the host's programs, on top of libbmlib.so."""
+        return self.directory / "libbmcompiler.so"
+
+    @property
+    def bmcompiler_headers(self) -> list[Path]:
+        """Its headers."""
+        return [self.directory / path.name for path in _bmcompiler_headers()]
+
+    @property
+    def libraries(self) -> list[Path]:
+        """All libraries for host programs, those that use others first."""
+        return [self.bmcompiler, self.bmrt, self.bmlib]
+
+    @property
+    def load_firmware(self) -> Path:
+        """The program load_firmware, which uses libbmlib.so."""
+        return self.directory / "load_firmware"
+
+    @property
+    def header(self) -> Path:
+        """bmbuiltin.h: op_types and parameter structs of the built-in layers."""
+        return self.directory / "bmbuiltin.h"
+
+    def exists(self) -> bool:
+        return self.directory.is_dir()
+
+
+def builtin_location(toolchain: Toolchain) -> Builtin:
+    """Where the built-in part for these compilers and these toolkit sources is, or will be."""
+    who = f"{__version__}\n{toolchain.identity}\n{arm_compiler().identity}\n{sys.executable}\n"
+    digest = hashlib.sha256(who.encode())
+    for path in toolkit_files():
+        data = path.read_bytes()
+        digest.update(f"{path}\n{len(data)}\n".encode())
+        digest.update(data)
+    return Builtin(cache_root() / "builtin" / digest.hexdigest()[:24])
+
+
+def builtin_artifacts(toolchain: Toolchain | None = None, report: Reporter | None = None) -> Builtin:
+    """The built-in part, built if it is not there yet. BuildError with the compiler's text when it fails."""
+    toolchain = toolchain or choose()
+    report = report or Reporter()
+    builtin = builtin_location(toolchain)
+    if builtin.exists():
+        os.utime(builtin.directory)
+        return builtin
+    lock = builtin.directory.with_suffix(".lock")
+    with locked(
+        lock, waiting=lambda: report.note("waiting for another process that builds the built-in layers")
+    ):
+        if not builtin.exists():
+            report.note(
+                "building the firmware's own part and the built-in layers (once per version and compiler)"
+            )
+            _build(builtin, toolchain, report)
+    return builtin
+
+
+def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
+    temporary = builtin.directory.with_suffix(f".{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        ninja, outputs = _plan(temporary, toolchain)
+        write_atomic(ninja.identity_file, toolchain.identity)
+        file = temporary / "build.ninja"
+        write_atomic(file, ninja.text())
+        _, warnings = run_ninja(temporary, file, outputs, report, label="built-in part ")
+        if warnings:
+            report.note(warnings.rstrip())
+        write_images(Builtin(temporary).arm_program, temporary)
+        if builtin_location(toolchain) != builtin:
+            raise BuildError("the sources of the toolkit changed while they were built", hint="build again")
+        shutil.rmtree(temporary / "obj")
+        os.replace(temporary, builtin.directory)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _remove_old(builtin.directory.parent)
+
+
+def _bmcompiler_headers() -> list[Path]:
+    """Made ahead of any build: `python -m user_layers.bmcompiler.regenerate`."""
+    return sorted((sdk_dir() / "host" / "generated").glob("*.h"))
+
+
+def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
+    from firmware_sim.isa.c_header import c_header
+    from user_layers.codegen import generate
+    from user_layers.scan import scan_layers
+
+    sdk = sdk_dir()
+    layers = sdk / "layers"
+    includes = [folder, sdk / "include"]
+    table = scan_layers(
+        layers / "device",
+        layers / "host",
+        [sdk / "include"],
+        cache_dir=cache_root() / "builtin" / "scan",
+        op_lock=layers / "config" / "op_types.lock",
+        op_base=FIRMWARE_OP_BASE,
+    )
+    generate(table, folder, prefix="bmbuiltin")
+    generated = {path.name: path.read_text() for path in _bmcompiler_headers()}
+    generated["bm1684_fields.h"] = c_header()
+    for name, text in generated.items():
+        write_atomic(folder / name, text)
+
+    ninja = NinjaFile(folder, folder)
+    own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
+    libc = c_sources(sdk / "libc")
+    device = _layers(folder, toolchain.c)
+    portable = [path for path in c_sources(sdk / "firmware") if path.name != "fw_native.c"]
+    controller = [*portable, *c_sources(sdk / "arm"), sdk / "arm" / "crt.S"]
+    arm = [
+        *ninja.objects(Objects(arm_compiler(), controller, own, "arm")),
+        *ninja.objects(Objects(_plain(arm_compiler()), libc, own, "arm-libc")),
+        *ninja.objects(replace(device, compiler=arm_compiler(), defines=(), folder="arm-device")),
+    ]
+    host = Objects(
+        toolchain.cxx,
+        [*cxx_sources(layers / "host"), folder / "bmbuiltin_host_entry.cpp"],
+        [*includes, layers / "host"],
+        "host",
+    )
+    baked = {"TPULAYER_PYTHON": sys.executable, "TPULAYER_PATH": str(Path(firmware_sim.__file__).parents[1])}
+    lines = [f"#define {name} {json.dumps(text, ensure_ascii=False)}\n" for name, text in baked.items()]
+    write_atomic(folder / "bmlib_python.h", "".join(lines))
+    built = Builtin(folder)
+    objects = library_objects(ninja, folder, toolchain.c)
+    outputs = [
+        ninja.archive(toolchain.c, built.libtpufw, objects),
+        ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
+        ninja.archive(arm_compiler(), built.libtpufw_arm, arm),
+        link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
+        ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
+        *host_programs(ninja, toolchain.c, built, includes),
+    ]
+    return ninja, outputs
+
+
+def _layers(folder: Path, compiler: Compiler) -> Objects:
+    """The built-in layers, whose generated files are in `folder`."""
+    sdk = sdk_dir()
+    device = sdk / "layers" / "device"
+    sources = [*c_sources(device), folder / "bmbuiltin_device_entry.c"]
+    return Objects(compiler, sources, [folder, sdk / "include", device], "device", FIRMWARE_DEFINES)
+
+
+def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path]:
+    """Statements for all of libtpufw.a; `folder` has the generated files."""
+    sdk = sdk_dir()
+    own = [folder, *(sdk / name for name in ("include", "firmware", "libc", "arm"))]
+    libc = [path for path in c_sources(sdk / "libc") if path.name.startswith(_BOTH)]
+    return [
+        *ninja.objects(Objects(compiler, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),
+        *ninja.objects(Objects(_plain(compiler), libc, own, "libc")),
+        *ninja.objects(_layers(folder, compiler)),
+    ]
+
+
+def host_programs(
+    ninja: NinjaFile, compiler: Compiler, place: Builtin, includes: Sequence[Path]
+) -> list[Path]:
+    """Statements for libbmlib.so, libbmrt.so, libbmcompiler.so and load_firmware in the folder of `place`.
+    generated: the folder with the built-in part's generated files."""
+    sdk = sdk_dir()
+    sources = [*c_sources(sdk / "host"), *c_sources(sdk / "host" / "generated")]
+    libraries = {place.bmlib: _BMLIB, place.bmrt: ("bmrt",), place.bmcompiler: ("bmcompiler",)}
+    for library, names in libraries.items():
+        own = [path for path in sources if path.name.startswith(names)]
+        uses = place.bmlib if library != place.bmlib else None
+        objects = ninja.objects(
+            Objects(compiler, own, [*includes, sdk / "host"], library.stem.removeprefix("lib"))
+        )
+        ninja.shared(compiler, library, objects, uses=uses)
+    tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
+    ninja.executable(compiler, place.load_firmware, tools, [place.bmlib], SEARCH)
+    return [*libraries, place.load_firmware]
+
+
+def _plain(compiler: Compiler) -> Compiler:
+    """For the C library itself: no function is what its name says until this code makes it so."""
+    return replace(compiler, flags=(*compiler.flags, "-fno-builtin"))
+
+
+def _remove_old(folder: Path) -> None:
+    """Keep the cache small: only the builds used last stay, and no lock that nobody holds for a build."""
+    builds = [path for path in folder.iterdir() if path.is_dir() and not path.suffix and path.name != "scan"]
+    builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in builds[_KEEP:]:
+        shutil.rmtree(path, ignore_errors=True)
