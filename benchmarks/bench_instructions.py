@@ -150,9 +150,9 @@ def main() -> None:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
+    from firmware_sim.instructions.instruction import Engine
     from firmware_sim.instructions.workers import threads
     from firmware_sim.isa.footprint import Space
-    from firmware_sim.isa.instruction import Engine
     from firmware_sim.memory import Memory
     from firmware_sim.tpu import Tpu
     from tests.oracle.client import Oracle, Unavailable
@@ -213,7 +213,7 @@ _COPIES = 64
 
 def _repeated(engine: Any, words: Any) -> Any:
     """The command many times over in one stream: how commands come in practice."""
-    from firmware_sim.isa.instruction import Engine
+    from firmware_sim.instructions.instruction import Engine
     from firmware_sim.isa.layout import BD, GDMA
 
     layout, field = (BD, "cmd_id_tpu") if engine is Engine.BD else (GDMA, "cmd_id")
@@ -225,7 +225,7 @@ def _repeated(engine: Any, words: Any) -> Any:
 def _golden(tpu: Any, oracle: Any) -> None:
     """Every golden execution once more on both, and the geometric mean of the ratios by class."""
     from firmware_sim.errors import TpulayerError
-    from firmware_sim.isa.instruction import Engine
+    from firmware_sim.instructions.instruction import Engine
     from tests.golden_vectors import executions
     from user_layers.encode.conformance import _numbered
 

@@ -22,9 +22,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES
-from firmware_sim.isa.disasm import LAYOUTS
-from firmware_sim.isa.instruction import Engine
-from firmware_sim.isa.table import lookup
+from firmware_sim.instructions.disasm import LAYOUTS
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.table import lookup
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import CommandGroup
 from tests.onnx_light import NAMES, randomized

@@ -13,11 +13,11 @@ import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.isa.disasm import LAYOUTS
+from firmware_sim.instructions.disasm import LAYOUTS
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Access, Space, Tensor
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import Row
-from firmware_sim.isa.table import lookup
 from firmware_sim.tpu import command_waits, plan_keys
 from firmware_sim.wire import CommandGroup
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.flush import flushing
+from firmware_sim.instructions.disasm import LAYOUTS, operand_text
+from firmware_sim.instructions.instruction import Engine, Instruction, Run
+from firmware_sim.instructions.table import lookup
 from firmware_sim.instructions.workers import threads
-from firmware_sim.isa.disasm import LAYOUTS, operand_text
-from firmware_sim.isa.instruction import Engine, Instruction, Run
 from firmware_sim.isa.layout import Columns, Row
-from firmware_sim.isa.table import lookup
 from firmware_sim.memory import Memory
 
 U32 = npt.NDArray[np.uint32]

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from firmware_sim.chip import DESCRIPTOR_BYTES, L2_BYTES, L2_TABLE_OFFSET
 from firmware_sim.errors import UsageError
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.l2_tables import l2_tables as chip_tables
 
 U8 = npt.NDArray[np.uint8]

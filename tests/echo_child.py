@@ -7,8 +7,8 @@ import os
 import sys
 import time
 
-from firmware_sim.device.process_child import Handler, Link
 from firmware_sim.errors import CompileError, MissingError
+from firmware_sim.processes.process_child import Handler, Link
 
 libc = ctypes.CDLL(None)
 

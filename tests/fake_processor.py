@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.device.main import Where
-from firmware_sim.device.shared_memory import SharedMemory
 from firmware_sim.errors import DeviceError
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.processes.shared_memory import SharedMemory
 
 STORE, REFUSE, BUG, SLEEP, DENORMAL = 1, 2, 3, 4, 5
 

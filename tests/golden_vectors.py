@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from firmware_sim import vectors
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.vectors import U8, Execution, same_bits
 
 FOLDER = Path(__file__).parent / "golden" / "bm1684"

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.codes import Direction, Eu, Format, Special, Task
 from firmware_sim.isa.footprint import Block, Space
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA, U32
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu

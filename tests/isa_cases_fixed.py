@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.codes import Eu, Precision, Task
-from firmware_sim.isa.instruction import Engine
 from tests.isa_cases import LANE, LOCAL, Case, Fields, lanes, shapes, strides
 
 _AXES = "nchw"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.instruction import Engine
 from user_layers.report.model import (
     Bar,
     GroupReport,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.device.main import Where
-from firmware_sim.device.shared_memory import SharedMemory
 from firmware_sim.memory import Memory
+from firmware_sim.processes.shared_memory import SharedMemory
 from firmware_sim.tpu import Tpu
 
 FILE_VARIABLE = "TPULAYER_TEST_STREAMS"  # names the file that the descriptors are added to

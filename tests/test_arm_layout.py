@@ -13,7 +13,7 @@ import pytest
 
 from firmware_sim import chip
 from firmware_sim.arm import layout
-from firmware_sim.device.process_child import (
+from firmware_sim.processes.process_child import (
     ACTIVITY_BYTES,
     ACTIVITY_OFFSET,
     CODE_PAGE,
@@ -21,7 +21,7 @@ from firmware_sim.device.process_child import (
     FRAMES_OFFSET,
     PAGE_BYTES,
 )
-from firmware_sim.device.shared_memory import ARENA_CAPACITY
+from firmware_sim.processes.shared_memory import ARENA_CAPACITY
 from tests.firmware_harness import SDK, compilers
 
 HEADER = SDK / "arm" / "fw_arm.h"

@@ -24,10 +24,10 @@ from firmware_sim import wire
 from firmware_sim.chip import DDR_BASE, DDR_BYTES, STATIC_CONTEXT_OFFSET
 from firmware_sim.device.client import Device, FirmwareError, StreamGroup
 from firmware_sim.device.heap import Heap
-from firmware_sim.device.process import InternalError
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
 from firmware_sim.firmware.image import FirmwareLayer
 from firmware_sim.firmware.native import Platform
+from firmware_sim.processes.process import InternalError
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 
 ROOT = Path(__file__).parent.parent

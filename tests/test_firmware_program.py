@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firmware_sim.isa.disasm import LAYOUTS
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.disasm import LAYOUTS
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.wire import (
     DType,
     Program,

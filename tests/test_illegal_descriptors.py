@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu

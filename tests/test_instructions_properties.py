@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim.instructions.dma_move import ALL_LANES
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.codes import Direction, Eu, Format, Special, Task
 from firmware_sim.isa.footprint import Space
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
-from firmware_sim.isa.table import lookup
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests import isa_cases as cases

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import UsageError
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.c_header import c_header
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA, Field, Layout
 from tests.golden_vectors import encoded_descriptors
 

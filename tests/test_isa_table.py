@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions.disasm import disassemble, option_fields
+from firmware_sim.instructions.instruction import Engine, Status
+from firmware_sim.instructions.table import BY_NAME, TABLE, lookup
 from firmware_sim.isa.codes import Direction, Eu, Special, Task
-from firmware_sim.isa.disasm import disassemble, option_fields
-from firmware_sim.isa.instruction import Engine, Status
 from firmware_sim.isa.layout import BD, GDMA
-from firmware_sim.isa.table import BY_NAME, TABLE, lookup
 from tests.golden_vectors import encoded_descriptors
 
 _LAYOUTS = {Engine.BD: BD, Engine.GDMA: GDMA}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.isa.table import TABLE
+from firmware_sim.instructions.table import TABLE
 from tests.golden_vectors import FOLDER, lines
 from user_layers.cli.main import run as cli
 from user_layers.encode import conformance, isa

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from firmware_sim.device.process import MOST_STEPS, Child, Crash, InternalError
 from firmware_sim.errors import CompileError, DeviceCrash, MissingError
+from firmware_sim.processes.process import MOST_STEPS, Child, Crash, InternalError
 
 ROOT = Path(__file__).parent.parent
 

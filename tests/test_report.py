@@ -20,10 +20,10 @@ from onnx import helper
 from firmware_sim.chip import LOCAL_BYTES
 from firmware_sim.device.client import Device
 from firmware_sim.errors import CompileError
-from firmware_sim.isa.disasm import LAYOUTS
+from firmware_sim.instructions.disasm import LAYOUTS
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Space
-from firmware_sim.isa.instruction import Engine
-from firmware_sim.isa.table import lookup
 from firmware_sim.wire import CommandGroup, Recorded
 from tests.compiler_fakes import FakeToolkit, global_layer
 from tests.onnx_models import make_model

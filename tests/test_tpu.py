@@ -9,10 +9,10 @@ import pytest
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions.instruction import Engine, Run
+from firmware_sim.instructions.table import TABLE
 from firmware_sim.isa.codes import Direction, Eu, Special, Task
-from firmware_sim.isa.instruction import Engine, Run
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
-from firmware_sim.isa.table import TABLE
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 

@@ -10,11 +10,11 @@ from firmware_sim.arm import layout
 from firmware_sim.arm.images import Images, from_elf, load_pair
 from firmware_sim.arm.machine import Fault, Machine
 from firmware_sim.chip import DDR_BASE
-from firmware_sim.device.process_child import Link
-from firmware_sim.device.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.errors import DeviceCrash, DeviceError
 from firmware_sim.firmware.image import Engines, FirmwareImage, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines, own_line
+from firmware_sim.processes.process_child import Link
+from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import REPLY
 
 REPLY_BYTES = 4 << 20

@@ -42,7 +42,7 @@ from firmware_sim.chip import (
     L2_BASE,
     LOCAL_BASE,
 )
-from firmware_sim.device.shared_memory import SharedMemory
+from firmware_sim.processes.shared_memory import SharedMemory
 
 _PAGE = 0x1000
 _TRANSLATIONS = 64 << 20  # bytes for translated code; it begins anew when they are full

@@ -29,8 +29,6 @@ from firmware_sim.chip import (
 )
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.launch_queue import LaunchQueue
-from firmware_sim.device.process import BUSY_LIMIT, Child, Crash
-from firmware_sim.device.shared_memory import SharedMemory
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
 from firmware_sim.firmware.image import (
     FirmwareImage,
@@ -41,6 +39,8 @@ from firmware_sim.firmware.image import (
     find_firmware,
 )
 from firmware_sim.firmware.source_lines import innermost_line
+from firmware_sim.processes.process import BUSY_LIMIT, Child, Crash
+from firmware_sim.processes.shared_memory import SharedMemory
 from firmware_sim.wire import CommandGroup, Program, Recorded, TensorRecord
 
 __all__ = ["Device", "FirmwareError", "FirmwareInfo", "StreamGroup"]

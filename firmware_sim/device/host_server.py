@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from firmware_sim.device.client import Device
-from firmware_sim.device.process_child import die_with_parent
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
 from firmware_sim.firmware.image import FirmwareImage
+from firmware_sim.processes.process_child import die_with_parent
 
 PROTOCOL = 4  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM
-from firmware_sim.device.process_child import ACTIVITY_BYTES, Handler, Link
-from firmware_sim.device.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.errors import DeviceError, TpulayerError
 from firmware_sim.firmware.image import Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
+from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
 U32 = npt.NDArray[np.uint32]

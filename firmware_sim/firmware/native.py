@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from firmware_sim.device.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import Engines, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines
+from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import ABI_VERSION
 
 REPLY_CAPACITY = 4 << 20

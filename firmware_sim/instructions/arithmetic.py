@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise, fp32
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, is_aligned, result_shape, word_operand, word_tensor
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, Tensor, aligned_strides
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

@@ -19,6 +19,7 @@ from firmware_sim import chip
 from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import explicit_strides, is_aligned, local_offset, result_shape
 from firmware_sim.instructions.packed import DensePacked, Packed, packed_rows
 from firmware_sim.instructions.saturate import saturate, shift_half_up
@@ -26,7 +27,6 @@ from firmware_sim.instructions.workers import in_threads
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, Space, aligned_strides
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

@@ -18,13 +18,13 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions import conv_tiles, fp32, small, sums
 from firmware_sim.instructions.dense import Array, Dense
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.packed import DensePacked, Packed
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.instructions.window import Planes, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Operand, Tensor
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

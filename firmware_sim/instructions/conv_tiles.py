@@ -13,10 +13,10 @@ import numpy as np
 
 from firmware_sim import flush as mode
 from firmware_sim.instructions import workers
+from firmware_sim.instructions.instruction import Run
 from firmware_sim.instructions.rows import Indices, planes_at
 from firmware_sim.instructions.window import Planes
 from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
-from firmware_sim.isa.instruction import Run
 from firmware_sim.memory import Memory
 
 

@@ -19,13 +19,13 @@ from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions import conv_tiles, fp32, small, sums, workers
 from firmware_sim.instructions.conv import Fixed, bias_of, fixed_of, kernel_of
 from firmware_sim.instructions.dense import Array, Dense
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.packed import DensePacked, Packed
 from firmware_sim.instructions.rows import planes_at
 from firmware_sim.instructions.window import Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

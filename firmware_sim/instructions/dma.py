@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dma_move import Move, bind_fill, bind_moves
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Format, Special
 from firmware_sim.isa.footprint import (
@@ -28,7 +29,6 @@ from firmware_sim.isa.footprint import (
     continuous_strides,
     locate,
 )
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

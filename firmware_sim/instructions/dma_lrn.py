@@ -15,10 +15,10 @@ from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dma import check_row, data_format, lane_mask, place, side_tensor
 from firmware_sim.instructions.dma_move import Move, bind_fill, bind_moves
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Format, Special
 from firmware_sim.isa.footprint import Access, Operand, Tensor
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

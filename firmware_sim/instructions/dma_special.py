@@ -23,12 +23,12 @@ from firmware_sim.instructions.dma import (
 )
 from firmware_sim.instructions.dma_move import ALL_LANES
 from firmware_sim.instructions.elementwise import check_aligned
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import local_offset
 from firmware_sim.instructions.rows import EACH, rows_of, runs
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Special
 from firmware_sim.isa.footprint import Access, Space, Tensor, aligned_strides
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

@@ -16,11 +16,11 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Array
 from firmware_sim.instructions.dma import data_format, lane_mask, side_tensor
 from firmware_sim.instructions.dma_move import gather, scatter
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Format, Special
 from firmware_sim.isa.footprint import Tensor
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

@@ -19,13 +19,13 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import fp32, small, sums, workers
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import local_offset
 from firmware_sim.instructions.rows import planes_at
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor, aligned_strides
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

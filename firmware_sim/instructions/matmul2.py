@@ -13,10 +13,10 @@ from firmware_sim import chip
 from firmware_sim.instructions import sums
 from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import local_offset
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.isa.timing import Cycles
 from firmware_sim.memory import Memory

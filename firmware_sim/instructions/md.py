@@ -14,6 +14,7 @@ from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise, fp32
 from firmware_sim.instructions.arithmetic import on_floats
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import (
     WORD,
     local_offset,
@@ -24,7 +25,6 @@ from firmware_sim.instructions.local_operand import (
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Task
 from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

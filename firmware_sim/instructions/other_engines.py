@@ -12,9 +12,9 @@ import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.codes import OtherEngine, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, locate
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.isa.timing import Cycles, system_to_system
 from firmware_sim.memory import Memory, View

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise, fp32
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

@@ -14,11 +14,11 @@ from functools import partial
 import numpy as np
 
 from firmware_sim import flush as mode
+from firmware_sim.instructions.instruction import Run
 from firmware_sim.instructions.packed import Packed
 from firmware_sim.instructions.rows import Indices
 from firmware_sim.instructions.window import Planes
 from firmware_sim.isa.footprint import Space, Tensor
-from firmware_sim.isa.instruction import Run
 from firmware_sim.memory import Memory
 
 PRODUCTS_MAX = 1 << 16  # the general way is faster from about here on

@@ -12,13 +12,13 @@ from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
 from firmware_sim.instructions.rows import rows_of
 from firmware_sim.instructions.sfu import l2_table
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, aligned_strides
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

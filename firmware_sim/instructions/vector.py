@@ -17,12 +17,12 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import arithmetic
 from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, local_offset
 from firmware_sim.instructions.rows import EACH, Rows
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, aligned_strides
-from firmware_sim.isa.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.device.client import Device, StreamGroup
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.table import TABLE
 from firmware_sim.isa.layout import BD, GDMA, Layout
-from firmware_sim.isa.table import TABLE
 from tests.fuzz.driver import Case, Finding, Target
 from tests.fuzz.mutate import number
 from tests.fuzz.processors import DDR_BYTES

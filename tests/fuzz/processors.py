@@ -8,8 +8,8 @@ from pathlib import Path
 
 from firmware_sim.chip import LOCAL_BYTES, NPU_NUM
 from firmware_sim.device.main import Processor
-from firmware_sim.device.shared_memory import SharedMemory
 from firmware_sim.memory import Memory
+from firmware_sim.processes.shared_memory import SharedMemory
 from firmware_sim.tpu import Tpu
 
 DDR_BYTES = 256 << 20

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
-from firmware_sim.isa.instruction import Engine
 from tests.oracle.model_child import DDR_BYTES, LIBRARIES
 
 U8 = npt.NDArray[np.uint8]

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup, DType
 from tests.oracle.client import Oracle

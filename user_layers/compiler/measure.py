@@ -10,10 +10,10 @@ import numpy as np
 
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.errors import CompileError, DeviceError
-from firmware_sim.isa.disasm import LAYOUTS
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.disasm import LAYOUTS
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.layout import Row
-from firmware_sim.isa.table import lookup
 from firmware_sim.timeline import Span, Timer
 from firmware_sim.wire import NONE, Program, Recorded, StepOp
 from user_layers.compiler.ddr import DdrPlan

@@ -14,8 +14,8 @@ from firmware_sim import vectors
 from firmware_sim.chip import L2_TABLE_OFFSET
 from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError, UsageError
 from firmware_sim.firmware.image import Kind
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
-from firmware_sim.isa.instruction import Engine
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu

@@ -13,9 +13,9 @@ from firmware_sim import vectors
 from firmware_sim.chip import DESCRIPTOR_BYTES
 from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.firmware.image import Kind
-from firmware_sim.isa.disasm import LAYOUTS, disassemble
-from firmware_sim.isa.instruction import Engine, Instruction
-from firmware_sim.isa.table import BY_NAME, TABLE
+from firmware_sim.instructions.disasm import LAYOUTS, disassemble
+from firmware_sim.instructions.instruction import Engine, Instruction
+from firmware_sim.instructions.table import BY_NAME, TABLE
 
 
 def listing() -> list[dict[str, str]]:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from firmware_sim.device.process import Child, Crash
 from firmware_sim.errors import CompileError, TpulayerError
+from firmware_sim.processes.process import Child, Crash
 from user_layers.onnx.model import Array
 
 LIMIT_S = 600.0  # a loop in a model may have no end

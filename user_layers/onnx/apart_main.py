@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import Any, cast
 
-from firmware_sim.device.process_child import Handler, Link
 from firmware_sim.errors import MissingError, ModelError
+from firmware_sim.processes.process_child import Handler, Link
 from user_layers.runtime.cpu import CpuModel, first_line, open_session
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 
 from firmware_sim.chip import MAX_SHAPE_DIMS, MAX_TENSORS
-from firmware_sim.device.process import Child, Crash
-from firmware_sim.device.process_child import MAX_PAYLOAD
 from firmware_sim.errors import CompileError, TpulayerError, UsageError
+from firmware_sim.processes.process import Child, Crash
+from firmware_sim.processes.process_child import MAX_PAYLOAD
 from firmware_sim.wire import DType, TType
 from user_layers.plugin.methods import BY_NAME
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firmware_sim.device.process_child import Handler, Link
 from firmware_sim.errors import CompileError, UsageError
+from firmware_sim.processes.process_child import Handler, Link
 from user_layers.plugin.methods import BY_NAME, METHODS
 
 ABI_VERSION = 6

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.shown import count, listed
 
 

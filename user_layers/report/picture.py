@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from firmware_sim.chip import BANK_BYTES, CLOCK_HZ, LOCAL_BANKS, LOCAL_BYTES
-from firmware_sim.isa.instruction import Engine
+from firmware_sim.instructions.instruction import Engine
 from user_layers.report.model import (
     Bar,
     GroupReport,

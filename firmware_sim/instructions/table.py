@@ -23,8 +23,8 @@ from firmware_sim.instructions import (
     vector,
     winograd,
 )
+from firmware_sim.instructions.instruction import Engine, Instruction, Status
 from firmware_sim.isa.codes import Task
-from firmware_sim.isa.instruction import Engine, Instruction, Status
 from firmware_sim.isa.layout import Row
 
 _ANY_EU = frozenset(range(32))
@@ -94,5 +94,5 @@ def lookup(engine: Engine, row: Row) -> Instruction:
             return instruction
     raise DeviceError(
         f"unknown {engine.value} instruction: {first} {a}, {second} {b}",
-        hint="firmware_sim.isa.table.TABLE lists the instructions that exist",
+        hint="firmware_sim.instructions.table.TABLE lists the instructions that exist",
     )

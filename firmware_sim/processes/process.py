@@ -51,7 +51,8 @@ from itertools import takewhile
 from types import TracebackType
 
 from firmware_sim import errors
-from firmware_sim.device.process_child import (
+from firmware_sim.errors import TpulayerError
+from firmware_sim.processes.process_child import (
     ACTIVITY_BYTES,
     ACTIVITY_OFFSET,
     ERROR,
@@ -69,7 +70,6 @@ from firmware_sim.device.process_child import (
     Link,
     send_frame,
 )
-from firmware_sim.errors import TpulayerError
 
 __all__ = ["Child", "Crash", "Handler", "InternalError", "Link"]
 
@@ -81,7 +81,7 @@ OUTPUT_TAIL = 16384  # bytes of the child's output kept for the report of a cras
 
 _BOOT = (
     "import sys; p, *a = sys.argv[1:]; sys.path[:] = p.split('\\n'); "
-    "from firmware_sim.device.process_child import child_main; child_main(a)"
+    "from firmware_sim.processes.process_child import child_main; child_main(a)"
 )
 
 _SIGNALS = {

@@ -7,10 +7,10 @@ import struct
 from functools import cache
 
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions.instruction import Engine, Instruction
+from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Constant, Operand, address_text
-from firmware_sim.isa.instruction import Engine, Instruction
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
-from firmware_sim.isa.table import lookup
 
 LAYOUTS = {Engine.BD: BD, Engine.GDMA: GDMA}
 
