@@ -265,3 +265,13 @@ def test_cpp(tmp_path: Path) -> None:
     done = run(build(tmp_path, PROGRAMS / "names.cpp", compiler=CPP), tmp_path)
     assert done.returncode == 0, done.stderr
     assert bmrt_test(tmp_path, "--context_dir", "cpp").count("cmp success") == 3
+
+
+def test_the_generated_c_is_up_to_date() -> None:
+    """What `python -m user_layers.bmcompiler.regenerate` writes is what is committed."""
+    from user_layers.bmcompiler.regenerate import generated
+
+    files = generated()
+    assert {path for path in next(iter(files)).parent.iterdir()} == set(files)
+    for path, text in files.items():
+        assert path.read_text() == text, f"{path.name}: run python -m user_layers.bmcompiler.regenerate"
