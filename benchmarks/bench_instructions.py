@@ -226,7 +226,7 @@ def _golden(tpu: Any, oracle: Any) -> None:
     """Every golden execution once more on both, and the geometric mean of the ratios by class."""
     from firmware_sim.errors import TpulayerError
     from firmware_sim.instructions.instruction import Engine
-    from tests.golden_vectors import executions
+    from tests.support.golden_vectors import executions
     from user_layers.encode.conformance import _numbered
 
     none = np.zeros((0, 32), np.uint32)

@@ -1,7 +1,7 @@
 """What passes between the runtime and the firmware, as Python objects: sdk/firmware/fw_message.h.
 
 Every structure is little endian with fixed widths. `TensorRecord`, `Program` and their parts encode
-to exactly the bytes of the C structs of the same meaning; tests/test_wire.py compares sizes and
+to exactly the bytes of the C structs of the same meaning; tests/unit/test_wire.py compares sizes and
 offsets with the header itself.
 """
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests import firmware_harness
+from tests.paths import GOLDEN
+from tests.support import firmware_harness
 
 if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
@@ -33,7 +34,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     update = request.config.getoption("--update-golden")
 
     def check(name: str, text: str) -> None:
-        path = Path(__file__).parent / "golden" / name
+        path = GOLDEN / name
         if update:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
@@ -60,7 +61,7 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
 @pytest.fixture(scope="session")
 def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built workspace with the demo layers."""
-    from tests.workspaces import make_workspace
+    from tests.support.workspaces import make_workspace
     from user_layers.toolchain.targets import build_layers
 
     ws = make_workspace(tmp_path_factory.mktemp("demo"), ("crop", "double"))
@@ -83,5 +84,5 @@ def _no_recorded_firmware(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def firmware_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A firmware.so with the tests' kernels and layers (tests/firmware_fixture.c)."""
+    """A firmware.so with the tests' kernels and layers (tests/sources/firmware_fixture.c)."""
     return firmware_harness.build(tmp_path_factory.mktemp("firmware"))

@@ -28,7 +28,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 from firmware_sim.errors import TpulayerError
-from tests.workspaces import builtin_toolkit
+from tests.support.workspaces import builtin_toolkit
 from user_layers.onnx import apart
 from user_layers.onnx.backend import PreparedModel, prepare, unheld
 from user_layers.runtime.cpu import first_line

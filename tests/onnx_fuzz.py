@@ -18,8 +18,8 @@ import numpy as np
 import onnx
 
 from firmware_sim.errors import TpulayerError, UsageError
-from tests.onnx_models import build_graph
-from tests.onnx_random import random_model
+from tests.support.onnx_models import build_graph
+from tests.support.onnx_random import random_model
 from tpulayer import Graph
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.flexible import fixed_extents_of, restricted

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from tests.workspaces import builtin_toolkit
+from tests.support.workspaces import builtin_toolkit
 from tpulayer import Graph
 from user_layers.onnx.check import TOLERANCE, Difference, compare, random_inputs, reference
 from user_layers.onnx.load import load_model

@@ -25,9 +25,10 @@ import numpy as np
 from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, DeviceError
 from firmware_sim.firmware.image import Kind
+from tests.paths import SOURCES
 from user_layers.toolchain.kernel import kernel_firmware
 
-SOURCE = Path(__file__).with_name("stress_kernels.c")
+SOURCE = SOURCES / "stress_kernels.c"
 WATCHDOG = 0.4  # s
 THREADS = 3  # for each device
 ARGS = struct.Struct("<QQifI")

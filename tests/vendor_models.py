@@ -23,9 +23,9 @@ from firmware_sim.errors import TpulayerError
 from firmware_sim.wire import DType
 from tests.onnx_light import NAMES as LIGHT
 from tests.onnx_light import randomized
-from tests.onnx_models import make_model
 from tests.oracle.client import Refused
 from tests.oracle.toolchain import Toolchain
+from tests.support.onnx_models import make_model
 from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.model import Net

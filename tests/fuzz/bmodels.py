@@ -18,10 +18,10 @@ import numpy as np
 
 from firmware_sim.errors import ModelError
 from firmware_sim.wire import DType
-from tests.bmodel_samples import dynamic_net, static_net
 from tests.fuzz.driver import Case, Target
 from tests.fuzz.mutate import damage, number
 from tests.fuzz.requests import Devices, any_kind
+from tests.support.bmodel_samples import dynamic_net, static_net
 from tpulayer import Graph
 from user_layers.bmodel import read, write
 from user_layers.bmodel.combine import combine, extract

@@ -16,7 +16,7 @@ from firmware_sim.isa.layout import BD, GDMA, Layout
 from tests.fuzz.driver import Case, Finding, Target
 from tests.fuzz.mutate import number
 from tests.fuzz.processors import DDR_BYTES
-from tests.golden_vectors import executions
+from tests.support.golden_vectors import executions
 from user_layers.toolchain.builtin import builtin_artifacts
 
 ENGINE_LIMIT = 20.0  # s

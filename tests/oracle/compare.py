@@ -9,9 +9,9 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.footprint import Space
 from firmware_sim.tpu import Tpu
-from tests.golden_vectors import same_bits
-from tests.isa_cases import LANE, Case, execute, fill, windows, words_of
 from tests.oracle.client import Oracle, Refused
+from tests.support.golden_vectors import same_bits
+from tests.support.isa_cases import LANE, Case, execute, fill, windows, words_of
 
 U8 = npt.NDArray[np.uint8]
 

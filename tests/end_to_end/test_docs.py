@@ -1,0 +1,72 @@
+"""Every example of the documentation runs, in order, page by page, each page in a workspace of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.paths import ROOT
+from tests.support.doc_blocks import RUN, SOURCE, Block, blocks_of
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_blocks_are_runnable_or_say_why_not(page: Path) -> None:
+    for block in blocks_of(page):
+        known = block.language in RUN or block.language == "text" or block.path is not None
+        assert known or block.excerpt, (
+            f"{page.name}:{block.line}: a {block.language} block that no test runs; "
+            "give it a path in its first line, or an excerpt comment with the reason"
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    import re
+
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
+
+
+def _run(block: Block, page: Path, workspace: Path, env: dict[str, str]) -> None:
+    command = ["bash", "-euo", "pipefail"] if block.language == "bash" else [sys.executable, "-W", "error"]
+    done = subprocess.run(
+        [*command, "-c", block.text],
+        cwd=workspace,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, (
+        f"{page.name}:{block.line} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_examples_run(page: Path, tmp_path: Path) -> None:
+    blocks = [b for b in blocks_of(page) if b.excerpt is None and (b.language in RUN or b.path)]
+    if not blocks:
+        pytest.skip(f"{page.name} has no example to run")
+    env = dict(os.environ, EDITOR="true", NO_COLOR="1", TERM="dumb")
+    env["PATH"] = os.pathsep.join((str(ROOT / "tool"), str(Path(sys.executable).parent), env["PATH"]))
+    for name in ("BMCOMPILER_PLUGIN_PATH", "BMRUNTIME_FIRMWARE_PATH", "TPULAYER_STATE"):
+        env.pop(name, None)
+    env["XDG_STATE_HOME"] = str(tmp_path / "state")
+    workspace = tmp_path / "work"
+    _run(Block("bash", f"tpulayer init '{workspace}' --demo\n", 0, None, None), page, tmp_path, env)
+    _run(Block("bash", "build_layers\n", 0, None, None), page, workspace, env)
+    for block in blocks:
+        if block.language in SOURCE and block.path is not None:
+            target = workspace / block.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text, encoding="utf-8")
+        else:
+            _run(block, page, workspace, env)

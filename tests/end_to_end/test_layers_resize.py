@@ -1,0 +1,233 @@
+"""TPU_RESIZE against numpy, and the importer's indices and weights against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmware_sim.errors import TpulayerError, UsageError
+from tests.support.layer_checks import Array
+from tpulayer import Graph
+from user_layers.onnx.resize import Resize
+from user_layers.toolkit import Toolkit
+
+FEW = settings(max_examples=20, deadline=None, derandomize=True)
+
+
+def resized(
+    toolkit: Toolkit,
+    x: Array,
+    axis: int,
+    indices: Array,
+    weights: Array,
+    *,
+    compiled: tuple[int, ...] | None = None,
+    dynamic: bool = False,
+) -> Array:
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", compiled or x.shape)
+    graph.add_const("indices", indices)
+    graph.add_const("weights", weights)
+    graph.add_tpu_layer("TPU_RESIZE", ["x", "indices", "weights"], {"axis": axis}, ["y"])
+    graph.compile(dynamic=dynamic)
+    return graph.run({"x": x})[0]
+
+
+def expected(x: Array, axis: int, indices: Array, weights: Array) -> Array:
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    y = np.take(x, indices[0], axis) * weights[0].reshape(shape)
+    for index, weight in zip(indices[1:], weights[1:], strict=True):
+        y = y + np.take(x, index, axis) * weight.reshape(shape)
+    return np.asarray(y)
+
+
+def normal(shape: tuple[int, ...], seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@FEW
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 3, 7, 20, 65, 130]), min_size=1, max_size=5),
+    length=st.integers(1, 50),
+    taps=st.integers(1, 4),
+    regular=st.booleans(),
+    data=st.data(),
+)
+def test_any_axis(
+    toolkit: Toolkit, shape: list[int], length: int, taps: int, regular: bool, data: st.DataObject
+) -> None:
+    while np.prod(shape) > 60_000:
+        shape = shape[1:]
+    x, axis = normal(tuple(shape)), data.draw(st.integers(0, len(shape) - 1))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    indices = rng.integers(0, shape[axis], (taps, length), np.int32)
+    if regular:
+        steps = np.arange(length) // 2 + np.arange(taps)[:, None]
+        indices = np.minimum(steps, shape[axis] - 1).astype(np.int32)
+    weights = rng.standard_normal((taps, length)).astype(np.float32)
+    want = expected(x, axis, indices, weights)
+    for dynamic in (False, True):
+        y = resized(
+            toolkit, x, axis - data.draw(st.sampled_from([0, x.ndim])), indices, weights, dynamic=dynamic
+        )
+        assert np.array_equal(y, want)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "length"),
+    [
+        ((3, 70_000), 1, 100_000),  # longer than a piece
+        ((2, 3, 500, 600), 2, 700),  # columns cut
+        ((1, 9, 40_000), 1, 30),  # columns wider than one command's share
+        ((4000, 90), 1, 200),  # many rows in a lane
+        ((40_000, 2, 3), 1, 4),
+    ],
+)
+def test_large(toolkit: Toolkit, shape: tuple[int, ...], axis: int, length: int) -> None:
+    x = normal(shape)
+    indices, weights = Resize(shape[axis], length, mode="linear").taps()
+    assert np.array_equal(resized(toolkit, x, axis, indices, weights), expected(x, axis, indices, weights))
+
+
+def test_smaller_input(toolkit: Toolkit) -> None:
+    x = normal((2, 5, 8, 3))
+    indices, weights = Resize(8, 16, mode="linear").taps()
+    y = resized(toolkit, x, 2, indices, weights, compiled=(4, 70, 8, 9), dynamic=True)
+    assert np.array_equal(y, expected(x, 2, indices, weights))
+
+
+def test_what_is_impossible(toolkit: Toolkit) -> None:
+    x, ones = normal((2, 5)), np.ones((1, 2), np.float32)
+    good = np.array([[0, 4]], np.int32)
+    for axis, indices, weights in (
+        (2, good, ones),
+        (1, good + 1, ones),
+        (1, good - 1, ones),
+        (1, good[0], ones[0]),
+        (1, good, np.ones((2, 2), np.float32)),
+        (1, good, ones.astype(np.int32)),
+        (1, np.zeros((65, 2), np.int32), np.ones((65, 2), np.float32)),
+    ):
+        with pytest.raises(TpulayerError, match=r"TPU_RESIZE.*shape function"):
+            resized(toolkit, x, axis, indices, weights)
+    with pytest.raises(TpulayerError, match="int32 constant"):
+        resized(toolkit, x, 1, good.astype(np.float32), ones)
+    with pytest.raises(UsageError, match="bilinear"):
+        Resize(3, 5, mode="bilinear").taps()
+    with pytest.raises(UsageError, match="nowhere"):
+        Resize(3, 5, coordinates="nowhere").taps()
+    with pytest.raises(UsageError, match="sideways"):
+        Resize(3, 5, nearest="sideways").taps()
+    with pytest.raises(UsageError, match="extrapolation_value"):
+        Resize(3, 5, coordinates="tf_crop_and_resize", roi=(0.5, 1.5), extrapolation=2.0).taps()
+
+
+# ---- the importer's part ----
+
+COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+)
+
+
+def by_onnxruntime(
+    x: Array, sizes: tuple[int, ...] | None, scales: tuple[float, ...] | None, **attributes: Any
+) -> Array:
+    onnx = pytest.importorskip("onnx", reason="the reference is made with onnx and onnxruntime")
+    ort = pytest.importorskip("onnxruntime", reason="the reference is made with onnx and onnxruntime")
+    helper = onnx.helper
+    roi = attributes.pop("roi", None)
+    names = ["x", "roi" if roi is not None else "", "scales" if scales else "", "sizes" if sizes else ""]
+    fixed = []
+    if roi is not None:
+        fixed.append(onnx.numpy_helper.from_array(np.array(roi, np.float32), "roi"))
+    if scales:
+        fixed.append(onnx.numpy_helper.from_array(np.array(scales, np.float32), "scales"))
+    if sizes:
+        fixed.append(onnx.numpy_helper.from_array(np.array(sizes, np.int64), "sizes"))
+    kind = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Resize", names, ["y"], **attributes)],
+        "g",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [helper.make_tensor_value_info("y", kind, [None] * x.ndim)],
+        fixed,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    model.ir_version = 9
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    y: Array = session.run(None, {"x": x})[0]
+    return y
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    extents=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+    lengths=st.tuples(st.integers(1, 20), st.integers(1, 20)),
+    mode=st.sampled_from(["nearest", "linear", "cubic"]),
+    coordinates=st.sampled_from(COORDINATES),
+    nearest=st.sampled_from(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]),
+    exclude=st.booleans(),
+    antialias=st.booleans(),
+)
+def test_taps_are_those_of_onnxruntime(
+    extents: tuple[int, int],
+    lengths: tuple[int, int],
+    mode: str,
+    coordinates: str,
+    nearest: str,
+    exclude: bool,
+    antialias: bool,
+) -> None:
+    crop = coordinates == "tf_crop_and_resize"
+    antialias = antialias and mode != "nearest" and not crop
+    exclude = exclude and mode == "cubic" and not crop
+    roi = ((0.1, 0.9), (0.2, 0.7)) if crop else ((0.0, 1.0), (0.0, 1.0))
+    x = normal((1, 1, *extents))
+    want = by_onnxruntime(
+        x,
+        (1, 1, *lengths),
+        None,
+        mode=mode,
+        coordinate_transformation_mode=coordinates,
+        nearest_mode=nearest,
+        exclude_outside=int(exclude),
+        antialias=int(antialias),
+        **({"roi": [0, 0, roi[0][0], roi[1][0], 1, 1, roi[0][1], roi[1][1]]} if crop else {}),
+    )
+    y = x
+    for axis in (2, 3):
+        resize = Resize(
+            extents[axis - 2],
+            lengths[axis - 2],
+            mode=mode,
+            coordinates=coordinates,
+            nearest=nearest,
+            exclude_outside=exclude,
+            antialias=antialias,
+            roi=roi[axis - 2],
+        )
+        y = expected(y, axis, *resize.taps())
+    assert y.shape == want.shape
+    assert np.abs(y - want).max() <= 1e-5 * max(1, float(np.abs(want).max()))
+
+
+def test_scales_and_gathered_indices(toolkit: Toolkit) -> None:
+    x = normal((1, 2, 4, 5))
+    want = by_onnxruntime(x, None, (1, 1, 2.5, 0.7), mode="nearest")
+    y = x
+    for axis, scale, extent in ((2, 2.5, 4), (3, 0.7, 5)):
+        indices = Resize(extent, int(extent * scale), scale=scale).gathered()
+        assert indices is not None
+        y = np.take(y, indices, axis)
+    assert np.array_equal(y, want)
+    assert Resize(4, 8, mode="linear").gathered() is None

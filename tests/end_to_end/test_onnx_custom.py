@@ -1,0 +1,163 @@
+"""Models with layers of the user in the middle: nodes in the domain tpulayer, --map, functions; stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from firmware_sim.errors import CompileError
+from tests.support.onnx_models import make_model
+from tests.support.workspaces import layers_toolkit
+from tpulayer import Graph
+from user_layers.bmodel import read
+from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
+from user_layers.onnx.command import CompileOptions, run
+from user_layers.onnx.custom import MapFunction, MappedNode
+from user_layers.onnx.load import from_proto
+from user_layers.toolkit import Toolkit
+
+RNG = np.random.default_rng(3)
+WEIGHTS = {
+    "v": RNG.standard_normal((8, 3, 3, 3)).astype(np.float32),
+    "w": RNG.standard_normal((4, 8, 3, 3)).astype(np.float32),
+}
+ENDS = {
+    "begin": np.array([1, 2]),
+    "end": np.array([15, 17]),
+    "axes": np.array([2, 3]),
+    "two": np.float32(2),
+}
+
+
+@pytest.fixture(scope="module")
+def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
+    """A built workspace with the layers crop, double and rows."""
+    with layers_toolkit(tmp_path_factory.mktemp("workspace"), "compiler_layers") as opened:
+        yield opened
+
+
+def net(*middle: Any, size: int = 18) -> Any:
+    """A convolution, the nodes from a to d, a convolution, and a Relu."""
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4, name="first"),
+        *middle,
+        helper.make_node("Conv", ["d", "w"], ["e"], pads=[1] * 4, name="last"),
+        helper.make_node("Relu", ["e"], ["y"]),
+    ]
+    used = {name for node in nodes for name in node.input}
+    constants = {k: v for k, v in {**WEIGHTS, **ENDS}.items() if k in used}
+    return make_model(nodes, {"x": (2, 3, size, size)}, ["y"], constants)
+
+
+def own(op: str, source: str, target: str, **attributes: Any) -> Any:
+    return helper.make_node(op, [source], [target], domain="tpulayer", name=op.lower(), **attributes)
+
+
+OWN = (own("TPU_DOUBLE", "a", "b"), own("TPU_CROP", "b", "d", before=[0, 0, 1, 2], after=[0, 0, 3, 1]))
+STANDARD = (
+    helper.make_node("Mul", ["a", "two"], ["b"], name="twice"),
+    helper.make_node("Slice", ["b", "begin", "end", "axes"], ["d"], name="part"),
+)
+
+
+def check(graph: Graph, tmp_path: Path, **options: Any) -> list[str]:
+    """Compile and compare with onnxruntime on the same net of ONNX's own operations; the log."""
+    onnx.save(net(*STANDARD), str(tmp_path / "standard.onnx"))
+    inputs = random_inputs(from_proto(net(*STANDARD)))
+    lines: list[str] = []
+    graph.compile(**options, log=lines.append)
+    for found in compare(["y"], graph.run(inputs), reference(tmp_path / "standard.onnx", inputs)):
+        assert found.relative <= TOLERANCE, found
+    return lines
+
+
+@pytest.mark.parametrize("options", [{"opt": 0}, {"opt": 2}, {"dynamic": True}])
+def test_layers_in_the_middle(options: dict[str, Any], toolkit: Toolkit, tmp_path: Path) -> None:
+    """The shape behind the own layer comes from its own shape function: the convolution after it needs it."""
+    onnx.save(net(*OWN), str(tmp_path / "own.onnx"))
+    graph = Graph.from_onnx(tmp_path / "own.onnx", toolkit=toolkit)
+    assert [layer.op.op for layer in graph.nodes] == [
+        *("TPU_CONV", "TPU_DOUBLE", "TPU_CROP", "TPU_CONV", "TPU_UNARY")
+    ]
+    lines = check(graph, tmp_path, **options)
+    if options == {"opt": 2}:
+        assert any("group" in line and "tpu_double" in line for line in lines), lines
+
+
+def test_nodes_become_layers_by_name(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Mul has a second operand and Slice other attributes than the layers: functions say how."""
+
+    def crop(graph: Graph, node: MappedNode) -> None:
+        assert (node.op, node.name, node.shapes[0]) == ("Slice", "part", (2, 8, 18, 18))
+        begin, end, axes = node.constants[1:]
+        assert begin is not None and end is not None and axes is not None and node.shapes[0] is not None
+        before, after = [0] * 4, [0] * 4
+        for i, axis in enumerate(axes):
+            before[axis], after[axis] = int(begin[i]), node.shapes[0][axis] - int(end[i])
+        assert node.inputs[0] is not None
+        graph.add_tpu_layer("TPU_CROP", [node.inputs[0]], {"before": before, "after": after}, node.outputs)
+
+    (tmp_path / "maps.py").write_text(
+        "def double(graph, node):\n"
+        "    graph.add_tpu_layer('TPU_DOUBLE', node.inputs[:1], None, node.outputs)\n"
+    )
+    onnx.save(net(*STANDARD), str(tmp_path / "model.onnx"))
+    custom: dict[str, str | MapFunction] = {"Mul": f"{tmp_path}/maps.py:double", "part": crop}
+    graph = Graph.from_onnx(tmp_path / "model.onnx", toolkit=toolkit, custom=custom)
+    assert {"TPU_DOUBLE", "TPU_CROP"} < {layer.op.op for layer in graph.nodes}
+    check(graph, tmp_path)
+
+
+def test_an_own_layer_and_a_part_on_the_cpu(toolkit: Toolkit, tmp_path: Path) -> None:
+    nodes = [
+        own("TPU_DOUBLE", "x", "a"),
+        helper.make_node("CumSum", ["a", "k"], ["b"]),
+        own("TPU_DOUBLE", "b", "y"),
+    ]
+    onnx.save(make_model(nodes, {"x": (2, 3)}, ["y"], {"k": np.int64(1)}), str(tmp_path / "m.onnx"))
+    graph = Graph.from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
+    graph.compile()
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (y,) = graph.run({"x": x})
+    assert np.array_equal(y, np.cumsum(2 * x, axis=1) * 2)
+
+
+def test_a_mistake_in_an_own_layer_is_no_reason_for_the_cpu(toolkit: Toolkit, tmp_path: Path) -> None:
+    wrong = (own("TPU_CROP", "a", "d", before=[0, 0, 99]),)
+    onnx.save(net(*wrong), str(tmp_path / "m.onnx"))
+    with pytest.raises(CompileError, match="tpu_crop"):
+        Graph.from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
+
+
+def test_the_name_of_the_net(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The file's, so that nets of two models go into one bmodel; or what --name says."""
+    onnx.save(net(*STANDARD), str(tmp_path / "m.onnx"))
+    for name, expected in (("", "m"), ("other", "other")):
+        assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net", name=name), print, toolkit)
+        assert [found.name for found in read(tmp_path / "net" / "compilation.bmodel").nets] == [expected]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_stages(dynamic: bool, toolkit: Toolkit, tmp_path: Path) -> None:
+    """Further shapes of the inputs in the same bmodel, each compared."""
+    onnx.save(net(*STANDARD), str(tmp_path / "m.onnx"))
+    lines: list[str] = []
+    options = CompileOptions(
+        tmp_path / "m.onnx", tmp_path / "net", dynamic, stages=["x=1x3x20x18", "x=4x3x18x18"]
+    )
+    assert run(options, lines.append, toolkit)
+    assert [line.split(" within")[0] for line in lines[1:]] == [
+        f"stage {i}: y equals onnxruntime's" for i in range(3)
+    ]
+    (found,) = read(tmp_path / "net" / "compilation.bmodel").nets
+    assert [stage.inputs[0].shape for stage in found.stages] == [
+        (2, 3, 18, 18),
+        (1, 3, 20, 18),
+        (4, 3, 18, 18),
+    ]

@@ -1,0 +1,65 @@
+"""Random descriptors against the vendor's functional model itself.
+
+The model is fetched from the package index when it is not there; where that is not possible these tests
+are skipped with the reason. They run few examples; TPULAYER_ORACLE_EXAMPLES asks for more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from firmware_sim.memory import Memory
+from firmware_sim.tpu import Tpu
+from tests.oracle.client import Oracle, Unavailable
+from tests.oracle.compare import compare
+from tests.support import isa_cases, isa_cases_fixed, isa_cases_nn
+
+EXAMPLES = int(os.environ.get("TPULAYER_ORACLE_EXAMPLES", "150"))
+FAMILIES: dict[str, st.SearchStrategy[isa_cases.Case]] = {
+    "arithmetic": isa_cases.arithmetic(),
+    "md": isa_cases.md(),
+    "dma": isa_cases.dma(),
+    "shift over channels": isa_cases.lrn_shift(),
+    "winograd transform": isa_cases.dma_winograd(),
+    "convolution": isa_cases_nn.convolution(),
+    "depthwise": isa_cases_nn.depthwise(),
+    "product": isa_cases_nn.product(),
+    "correlation": isa_cases_nn.correlation(),
+    "channel sum": isa_cases_nn.channel_sum(),
+    "fixed point": isa_cases_fixed.fixed(),
+    "special functions": isa_cases_fixed.special(),
+    "vector correlation": isa_cases_fixed.vector(),
+}
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    try:
+        opened = Oracle()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    with opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def chip() -> Tpu:
+    return Tpu(Memory.create(ddr_bytes=1 << 20))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_equals_the_vendors_model(family: str, oracle: Oracle, chip: Tpu) -> None:
+    @settings(
+        max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(case=FAMILIES[family])
+    def compared(case: isa_cases.Case) -> None:
+        difference = compare(oracle, chip, case, 1)
+        assert difference is None, f"{difference}\n{case}"
+
+    compared()

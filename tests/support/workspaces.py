@@ -1,0 +1,89 @@
+"""Workspaces for tests, and the command line as a user calls it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.paths import ROOT, SOURCES
+from user_layers.toolchain.targets import build_layers
+from user_layers.toolkit import Toolkit
+from user_layers.workspace import Workspace
+
+LIMIT = 240.0  # seconds: a first build with zig on a busy machine
+FOLDERS = ("device", "host", "include", "config")
+_FOREIGN = ("BMCOMPILER_PLUGIN_PATH", "BMRUNTIME_FIRMWARE_PATH", "TPULAYER_WORKSPACE", "NO_COLOR")
+
+
+def make_workspace(root: Path, layers: Sequence[str] = ("double",), config: str = "") -> Workspace:
+    """A workspace with copies of this repository's own layers, made without any command."""
+    for name in FOLDERS:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "config" / "Makefile.config").write_text(config)
+    for layer in layers:
+        add_repository_layer(root, layer)
+    return Workspace(root)
+
+
+def add_repository_layer(root: Path, layer: str, source: Path = ROOT) -> None:
+    """Copy the files of one layer into a workspace."""
+    for folder in ("device", "host"):
+        for path in (source / folder).glob(f"bm_{folder}_{layer}.*"):
+            shutil.copy(path, root / folder / path.name)
+
+
+@contextmanager
+def layers_toolkit(root: Path, folder: str) -> Iterator[Toolkit]:
+    """A built workspace with the demo layers and those of tests/sources/FOLDER."""
+    ws = make_workspace(root, ("crop", "double"))
+    for path in (SOURCES / folder).iterdir():
+        shutil.copy(path, ws.root / ("device" if path.suffix == ".c" else "host") / path.name)
+    build_layers(ws)
+    with Toolkit(ws) as toolkit:
+        yield toolkit
+
+
+@contextmanager
+def builtin_toolkit() -> Iterator[Toolkit]:
+    """The built-in layers as they are now: outside any workspace, whose firmware may be older."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            with Toolkit() as toolkit:
+                assert toolkit.workspace is None
+                yield toolkit
+        finally:
+            os.chdir(before)
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment for a command: without what the tester's own shell sets."""
+    env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**env, **changes}
+
+
+def tpulayer(
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, code: int | None = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run `tpulayer WORDS` in cwd and check its exit code (None: any)."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "user_layers.cli.main", *words],
+        cwd=cwd,
+        env=dict(env) if env is not None else environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    if code is not None:
+        assert done.returncode == code, f"ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done

@@ -1,0 +1,101 @@
+"""Every instruction twice: by its compiled loops, and by the plain references beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firmware_sim import flush
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import small, workers
+from firmware_sim.isa.codes import Precision
+from firmware_sim.memory import Memory
+from firmware_sim.tpu import Tpu
+from tests.support import isa_cases as cases
+from tests.support import isa_cases_fixed as cases_fixed
+from tests.support import isa_cases_nn as cases_nn
+from tests.unit.test_instructions_loops import same
+
+_FAMILIES: dict[str, Any] = {
+    "arithmetic": cases.arithmetic(),
+    "md": cases.md(),
+    "fixed": cases_fixed.fixed(),
+    "special": cases_fixed.special(),
+    "vector": cases_fixed.vector(),
+    "convolution": cases_nn.convolution(),
+    "depthwise": cases_nn.depthwise(),
+    "product": cases_nn.product(),
+    "correlation": cases_nn.correlation(),
+    "channel_sum": cases_nn.channel_sum(),
+    "dma": cases.dma(),
+}
+
+
+def _pair() -> tuple[Tpu, Tpu]:
+    return Tpu(Memory.create(ddr_bytes=1 << 20)), Tpu(Memory.create(ddr_bytes=1 << 20))
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[Tpu, Tpu]:
+    return _pair()
+
+
+@pytest.fixture(scope="module")
+def others() -> tuple[Tpu, Tpu]:
+    """Others, because an engine keeps how it goes about a command."""
+    return _pair()
+
+
+def run(tpu: Tpu, case: cases.Case, seed: int) -> str:
+    """The reason when the command is refused, else nothing."""
+    cases.fill(tpu.memory, seed)
+    try:
+        cases.execute(tpu, case)
+    except DeviceError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
+@pytest.mark.parametrize("family", _FAMILIES)
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_loops_and_references_agree(family: str, data: st.DataObject, both: tuple[Tpu, Tpu]) -> None:
+    case, seed = data.draw(_FAMILIES[family]), data.draw(st.integers(0, 3))
+    compiled, plain = both
+    got = run(compiled, case, seed)
+    with patch.object(flush, "HARDWARE", new=False):
+        want = run(plain, case, seed)
+    assert got == want
+    for a, b in zip(cases.windows(compiled.memory), cases.windows(plain.memory), strict=True):
+        assert same(np.ascontiguousarray(a).view(np.uint32), np.ascontiguousarray(b).view(np.uint32))
+
+
+@pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
+@pytest.mark.parametrize("family", ["convolution", "fp32 convolution", "depthwise", "product", "dma"])
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_the_ways_of_large_commands_and_references_agree(
+    family: str, data: st.DataObject, others: tuple[Tpu, Tpu]
+) -> None:
+    """Commands made to go the ways of large ones, in threads; some reach beyond the end of a lane."""
+    families = {**_FAMILIES, "fp32 convolution": cases_nn.convolution(only=Precision.FP32, extra=16)}
+    (engine, fields), seed = data.draw(families[family]), data.draw(st.integers(0, 3))
+    near_the_end = data.draw(st.sampled_from(["", "", "opd0_addr", "opd1_addr", "opd2_addr"]))
+    if near_the_end in fields and fields[near_the_end] >= cases.LOCAL:  # not a constant
+        distance = 8 * data.draw(st.integers(1, 64))
+        fields = {**fields, near_the_end: (fields[near_the_end] | (cases.LANE - 1)) + 1 - distance}
+    case = engine, fields
+    compiled, plain = others
+    with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(workers, "WORTH", new=1):
+        got = run(compiled, case, seed)
+    with patch.object(flush, "HARDWARE", new=False):
+        want = run(plain, case, seed)
+    assert got == want
+    for a, b in zip(cases.windows(compiled.memory), cases.windows(plain.memory), strict=True):
+        assert same(np.ascontiguousarray(a).view(np.uint32), np.ascontiguousarray(b).view(np.uint32))

@@ -1,0 +1,137 @@
+"""Reading ONNX models: shapes, checks, constant folding, bad files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from firmware_sim.errors import ModelError, UsageError
+from tests.support.onnx_models import make_model
+from user_layers.onnx.fold import fold_constants, run_node
+from user_layers.onnx.load import from_proto, load_model
+from user_layers.onnx.model import Model, Node
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+RELU = helper.make_node("Relu", ["x"], ["y"], name="act")
+
+
+def test_values_get_shapes_and_types(tmp_path: Path) -> None:
+    w = np.ones((4, 3, 3, 3), np.float32)
+    conv = helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 2], auto_pad="SAME_UPPER")
+    onnx.save(
+        make_model([conv, helper.make_node("Relu", ["c"], ["y"])], {"x": (1, 3, 9, 9)}, ["y"], {"w": w}),
+        tmp_path / "m.onnx",
+    )
+    model = load_model(tmp_path / "m.onnx")
+    assert [v.name for v in model.inputs] == ["x"] and model.opset == 17
+    assert model.value("c").fixed == (1, 4, 5, 5) and model.value("y").dtype == np.float32
+    assert model.nodes[0].attributes == {"strides": [2, 2], "auto_pad": "SAME_UPPER"}
+    assert np.array_equal(model.constants["w"], w)
+    assert model.nodes[0].title == "Conv with the output c"
+    assert [n.op for n in model.consumers["c"]] == ["Relu"]
+
+
+def test_free_dimensions_must_be_given() -> None:
+    proto = make_model([RELU], {"x": ("n", 3)}, ["y"])
+    with pytest.raises(UsageError, match=r"free dimensions: x \['n', 3\]"):
+        from_proto(proto)
+    assert from_proto(make_model([RELU], {"x": ("n", 3)}, ["y"]), {"x": (5, 3)}).value("y").fixed == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"z": (1,)}, "no input 'z'"),
+        ({"x": (1, 2, 3)}, "has 2 dimensions, the shape given has 3"),
+        ({"x": (-1, 3)}, "the extent -1 is below 0"),
+    ],
+)
+def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        from_proto(make_model([RELU], {"x": ("n", 3)}, ["y"]), shapes)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"", "is no ONNX model"), (b"hello world", "is no ONNX model"), (b"\x08\x01", "is no ONNX model")],
+)
+def test_files_that_are_no_models(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "m.onnx").write_bytes(data)
+    with pytest.raises(ModelError, match=message):
+        load_model(tmp_path / "m.onnx")
+
+
+def test_files_that_are_not_there_or_cut(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_model(tmp_path / "absent.onnx")
+    whole = (LIGHT / "light_squeezenet.onnx").read_bytes()
+    (tmp_path / "cut.onnx").write_bytes(whole[: len(whole) * 2 // 3])
+    with pytest.raises(ModelError):
+        load_model(tmp_path / "cut.onnx")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "opset", "message"),
+    [
+        ([RELU], 0, "is of opset 0; known are"),
+        ([RELU], 99, "is of opset 99; known are"),
+        ([helper.make_node("Relu", ["nothing"], ["y"])], 17, "nothing"),
+        ([helper.make_node("NoSuchOp", ["x"], ["y"])], 17, "NoSuchOp"),
+        ([helper.make_node("Relu", ["x"], ["y"], alpha=1.0)], 17, "alpha"),
+        ([helper.make_node("MatMul", ["x", "x"], ["y"])], 17, "(?i)dimension|shape"),
+    ],
+)
+def test_models_that_are_not_valid(nodes: list[onnx.NodeProto], opset: int, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        from_proto(make_model(nodes, {"x": (2, 3)}, ["y"], opset=opset))
+
+
+def test_custom_nodes_are_read() -> None:
+    node = helper.make_node("TPU_CROP", ["x"], ["y"], domain="tpulayer", before=[1, 2], name="crop")
+    model = from_proto(make_model([node], {"x": (4, 4)}, ["y"]))
+    assert model.nodes[0].title == "tpulayer.TPU_CROP crop" and model.value("y").fixed is None
+
+
+def test_constants_fold(tmp_path: Path) -> None:
+    """Computed shapes, identities, dropouts and arithmetic on constants go; what remains uses the results."""
+    nodes = [
+        helper.make_node("Identity", ["x"], ["same"]),
+        helper.make_node("Dropout", ["same"], ["dropped", "mask"]),
+        helper.make_node("Shape", ["dropped"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["n"]),
+        helper.make_node("Unsqueeze", ["n", "axes"], ["n1"]),
+        helper.make_node("Concat", ["n1", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["dropped", "target"], ["r"]),
+        helper.make_node("Mul", ["a", "b"], ["ab"]),
+        helper.make_node("Add", ["r", "ab"], ["y"]),
+    ]
+    constants = {
+        "zero": np.int64(0),
+        "axes": np.array([0]),
+        "rest": np.array([-1]),
+        "a": np.array([2, 3], np.float32),
+        "b": np.array([10, 100], np.float32),
+    }
+    model = fold_constants(from_proto(make_model(nodes, {"x": (3, 2, 1)}, ["y"], constants)))
+    assert [(n.op, n.inputs) for n in model.nodes] == [("Reshape", ("x", "target")), ("Add", ("r", "ab"))]
+    assert model.constants["target"].tolist() == [3, -1]
+    assert model.constants["ab"].tolist() == [20, 300]
+
+
+def test_a_constant_that_cannot_be_computed_is_named() -> None:
+    node = Node("Reshape", "", "bad", ("a", "s"), ("y",))
+    constants = {"a": np.ones(6, np.float32), "s": np.array([4, 4])}
+    with pytest.raises(ModelError, match="Reshape bad cannot be computed"):
+        run_node(Model("m", 17, (), (), constants, (node,), {}), node)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "shufflenet", "densenet121"])
+def test_the_light_models_load(name: str) -> None:
+    model = fold_constants(load_model(LIGHT / f"light_{name}.onnx"))
+    ops = {n.op for n in model.nodes}
+    assert {"Conv", "Relu"} <= ops and not ops & {"ConstantOfShape", "Shape", "Identity", "Dropout"}
+    assert all(model.value(o).fixed for n in model.nodes for o in n.outputs)

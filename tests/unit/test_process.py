@@ -1,0 +1,284 @@
+"""Child processes: replies, errors, crashes, the watchdog, and nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firmware_sim.errors import CompileError, DeviceCrash, MissingError
+from firmware_sim.processes.process import MOST_STEPS, Child, Crash, InternalError
+from tests.paths import ROOT
+
+
+class CrashedError(DeviceCrash):
+    def __init__(self, crash: Crash) -> None:
+        super().__init__(f"{crash.activity} {crash.what}")
+        self.crash = crash
+
+
+def make(*args: str, **changes: Any) -> Child:
+    options: dict[str, Any] = {"watchdog": 5.0, "name": "echo", "crashed": CrashedError} | changes
+    return Child("tests.support.echo_child", list(args), **options)
+
+
+def gone(pid: int) -> bool:
+    """No process, and no zombie."""
+    return not Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def child() -> Iterator[Child]:
+    with make("a", "b") as c:
+        yield c
+
+
+def test_reply_carries_header_and_payload(child: Child) -> None:
+    reply, data = child.request({"op": "echo", "x": [1, "ü"]}, b"\0\xffpayload")
+    assert reply == {"header": {"op": "echo", "x": [1, "ü"]}, "args": ["a", "b"]}
+    assert data == b"\0\xffpayload"
+
+
+def test_large_payload(child: Child) -> None:
+    blob = os.urandom(3 << 20)
+    assert child.request({"op": "echo"}, blob)[1] == blob
+
+
+def test_many_requests_one_process(child: Child) -> None:
+    pid = child.pid
+    for i in range(200):
+        assert child.request({"op": "echo", "i": i})[0]["header"] == {"op": "echo", "i": i}
+    assert child.pid == pid
+
+
+def test_passed_fd_is_shared() -> None:
+    fd = os.memfd_create("test")
+    os.write(fd, b"shared")
+    with make(fds=[fd]) as child:
+        assert child.request({"op": "fd"})[1] == b"shared"
+    os.close(fd)
+
+
+def test_log_lines_arrive_in_order_before_the_reply() -> None:
+    lines: list[str] = []
+    with make(on_log=lines.append) as child:
+        child.request({"op": "log", "amount": 300})
+        assert lines == [f"line {i}" for i in range(300)]
+
+
+def test_a_request_from_a_log_callback_is_refused() -> None:
+    child: Child
+
+    def callback(text: str) -> None:
+        child.request({"op": "echo"})
+
+    with make(on_log=callback) as child:
+        with pytest.raises(RuntimeError, match="from within a log callback"):
+            child.request({"op": "log", "amount": 1})
+        assert not child.alive  # its reply would have come to the next request
+
+
+def test_output_of_python_and_c(capfd: pytest.CaptureFixture[str]) -> None:
+    with make() as child:
+        child.request({"op": "print"})
+        assert sorted(capfd.readouterr().err.split("\n")) == ["", "from C", "from python"]
+
+
+def test_output_before_an_abort_is_in_the_report() -> None:
+    seen: list[str] = []
+    with make(on_output=seen.append) as child, pytest.raises(CrashedError) as caught:
+        child.request({"op": "print and die"})
+    assert caught.value.crash.output == "last words\n" == "".join(seen)
+    assert "Aborted" in caught.value.crash.fault
+
+
+def test_errors_travel_with_class_message_and_hint(child: Child) -> None:
+    with pytest.raises(CompileError) as caught:
+        child.request({"op": "user error"})
+    assert (caught.value.message, caught.value.hint) == ("does not fit", "make it smaller")
+    with pytest.raises(InternalError, match=r"(?s)process of echo:\nTraceback.*KeyError: 'oops'"):
+        child.request({"op": "bug"})
+    assert child.request({"op": "ok"})[0] == {"done": "ok"}
+
+
+def test_error_at_start_is_raised_by_the_first_request() -> None:
+    with make("missing") as child, pytest.raises(MissingError, match="nothing here"):
+        child.request({"op": "echo"})
+    assert gone(child.pid)
+
+
+def test_death_at_start() -> None:
+    with make("die") as child, pytest.raises(CrashedError, match="ended its process with exit code 7"):
+        child.request({"op": "echo"})
+
+
+def test_unknown_module_is_an_internal_error() -> None:
+    with (
+        Child("tests.no_such_child", watchdog=1, name="x", crashed=CrashedError) as child,
+        pytest.raises(InternalError, match="No module named"),
+    ):
+        child.request({})
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (signal.SIGSEGV, r"operation raise signal crashed: SIGSEGV \(invalid memory access\)"),
+        (signal.SIGFPE, r"crashed: SIGFPE \(integer division by zero\)"),
+        (signal.SIGKILL, r"crashed: SIGKILL \(killed from outside"),
+        (signal.SIGRTMIN + 1, r"crashed: signal 35"),
+    ],
+)
+def test_signals_are_named(child: Child, number: int, text: str) -> None:
+    with pytest.raises(CrashedError, match=text):
+        child.request({"op": "raise signal", "amount": number})
+    assert gone(child.pid)
+    with pytest.raises(RuntimeError, match="the process has ended"):
+        child.request({"op": "echo"})
+
+
+def test_exit_and_a_closed_socket(child: Child) -> None:
+    with pytest.raises(CrashedError, match="operation exit ended its process with exit code 3"):
+        child.request({"op": "exit", "amount": 3})
+    with make(watchdog=0.5) as other, pytest.raises(CrashedError):
+        other.request({"op": "close socket"})
+    assert gone(other.pid)
+
+
+def test_watchdog_stops_what_makes_no_progress(child: Child) -> None:
+    child.request({"op": "echo"})  # started
+    begin = time.monotonic()
+    with pytest.raises(CrashedError, match=r"operation spin gave no sign of progress for 0\.3 s"):
+        child.request({"op": "spin"}, watchdog=0.3)
+    assert 0.3 <= time.monotonic() - begin < 2.0
+    assert gone(child.pid)
+
+
+def test_progress_restarts_the_watchdog(child: Child) -> None:
+    child.request({"op": "ticks", "amount": 0.1}, watchdog=0.4)  # 0.8 s in all
+
+
+def test_c_codes_count_of_progress_restarts_it_for_a_while(child: Child) -> None:
+    child.request({"op": "steps", "amount": 1}, watchdog=0.4)
+    with pytest.raises(CrashedError, match=r"operation steps gave no sign of progress for 0\.4 s"):
+        child.request({"op": "steps", "amount": MOST_STEPS // 2 + 1}, watchdog=0.4)
+
+
+def test_busy_time_has_its_own_limit() -> None:
+    with make(watchdog=0.2) as child:
+        child.request({"op": "busy", "amount": 0.6})
+    with (
+        make(watchdog=0.2, busy_limit=0.4) as child,
+        pytest.raises(CrashedError, match=r"no sign of progress for 0\.4 s"),
+    ):
+        child.request({"op": "busy", "amount": 30})
+
+
+def test_time_in_which_the_child_is_stopped_from_running_does_not_count() -> None:
+    """Many spinning processes on one CPU: the child gets a small share of it and still answers."""
+    cpu = next(iter(os.sched_getaffinity(0)))
+    spin = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
+    load = [subprocess.Popen([sys.executable, "-S", "-c", spin]) for _ in range(8)]
+    try:
+        with make(watchdog=0.25) as child:
+            child.request({"op": "echo"})
+            os.sched_setaffinity(child.pid, [cpu])
+            for _ in range(20):
+                child.request({"op": "echo"})
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+
+
+def test_close_is_final_and_repeatable(child: Child) -> None:
+    child.request({"op": "echo"})
+    assert child.alive
+    child.close()
+    child.close()
+    assert not child.alive
+    assert gone(child.pid)
+
+
+def test_close_from_another_thread_ends_a_waiting_request(child: Child) -> None:
+    child.request({"op": "echo"})
+    timer = threading.Timer(0.2, child.close)
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(CrashedError):
+        child.request({"op": "spin"}, watchdog=20)
+    assert time.monotonic() - begin < 5
+    timer.join()
+    assert gone(child.pid)
+
+
+def test_a_forgotten_child_goes_with_its_object() -> None:
+    child = make()
+    child.request({"op": "echo"})
+    pid, before = child.pid, len(os.listdir("/proc/self/fd"))
+    del child
+    gc.collect()
+    assert gone(pid)
+    assert len(os.listdir("/proc/self/fd")) == before - 3
+
+
+def test_requests_from_several_threads_are_not_mixed_up(child: Child) -> None:
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        for i in range(50):
+            reply, data = child.request({"op": "echo", "n": number, "i": i}, bytes([number]) * 1000)
+            if reply["header"] != {"op": "echo", "n": number, "i": i} or data != bytes([number]) * 1000:
+                wrong.append(reply)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("op", ["idle", "spin"])
+def test_sigkill_of_the_parent_leaves_no_process(op: str) -> None:
+    script = f"""
+import sys, threading
+from tests.unit.test_process import make
+child = make(watchdog=100.0)
+child.request({{"op": "echo"}})
+print(child.pid, flush=True)
+if {op!r} == "spin":
+    child.request({{"op": "spin"}})
+threading.Event().wait(100)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        time.sleep(0.2)
+        assert not gone(pid)
+        parent.kill()
+        parent.wait()
+    end = time.monotonic() + 5
+    while not gone(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    # An orphan is reaped by init; where no init does that, it may stay as a zombie, which holds nothing.
+    status = Path(f"/proc/{pid}/stat")
+    assert gone(pid) or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+
+
+def test_ctrl_c_ends_the_child_and_not_only_the_wait() -> None:
+    child = make(watchdog=100.0)
+    child.request({"op": "echo"})
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        child.request({"op": "spin"})
+    assert gone(child.pid)

@@ -1,0 +1,68 @@
+"""Modelled time of recorded streams: the same as the emulator's own count, and precise about waiting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firmware_sim.chip import DDR_BASE
+from firmware_sim.errors import DeviceError
+from firmware_sim.timeline import Timer
+from firmware_sim.wire import CommandGroup, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
+from tests.support import firmware_harness as fh
+
+SHAPE = (1, 64, 64, 64)
+NBYTES = 64 * 64 * 64 * 4
+
+
+@pytest.fixture(scope="module")
+def firmware(firmware_library: Path) -> fh.Harness:
+    return fh.Harness(firmware_library)
+
+
+def recorded(firmware: fh.Harness, *steps: Step) -> CommandGroup:
+    """The steps over tensors 0, 1 in DDR and 2, 3 in local memory."""
+    program = Program()
+    for i in range(2):
+        record = TensorRecord(SHAPE, addr=fh.DDR + i * NBYTES)
+        program.add(ProgramTensor(TensorKind.NEURON, record))
+    for i in range(2):
+        program.add(ProgramTensor(TensorKind.LOCAL, TensorRecord(SHAPE, addr=i * 65536, slice_shape=SHAPE)))
+    program.steps += steps
+    assert firmware.run(program, record=True).status == 0
+    return CommandGroup(b"".join(firmware.bd), b"".join(firmware.gdma))
+
+
+LOAD = Step(StepOp.LOAD, (0,), (2,))
+DOUBLE = Step(StepOp.LOCAL, (2,), (3,), 1, "double", bytes(4), param_check=fh.param_check(1))
+STORE = Step(StepOp.STORE, (3,), (1,))
+
+
+def test_engines_wait_or_run_at_the_same_time(firmware: fh.Harness) -> None:
+    timer = Timer()
+    after = timer.timeline(recorded(firmware, LOAD, DOUBLE, STORE))
+    assert after.cycles == pytest.approx(after.bd_busy + after.gdma_busy)
+    section = (Step(StepOp.PARALLEL_START), LOAD, DOUBLE, STORE, Step(StepOp.PARALLEL_END))
+    beside = timer.timeline(recorded(firmware, *section))
+    assert beside.cycles == pytest.approx(max(after.bd_busy, after.gdma_busy))
+    assert (beside.bd_busy, beside.gdma_busy) == pytest.approx((after.bd_busy, after.gdma_busy))
+
+
+def test_traffic_with_ddr_by_command(firmware: fh.Harness) -> None:
+    found = list(Timer().timeline(recorded(firmware, LOAD, DOUBLE, STORE)).transfers())
+    first = fh.DDR - DDR_BASE
+    assert [(t.offset, t.nbytes, t.written) for t in found] == [
+        (first, NBYTES, False),
+        (first + NBYTES, NBYTES, True),
+    ]
+
+
+def test_an_empty_group_takes_no_time() -> None:
+    assert Timer().timeline(CommandGroup(b"", b"")).cycles == 0
+
+
+def test_a_wait_that_never_ends_is_an_error(firmware: fh.Harness) -> None:
+    group = recorded(firmware, LOAD, DOUBLE)
+    with pytest.raises(DeviceError, match="waits for one that never comes"):
+        Timer().timeline(CommandGroup(group.bd, b""))
