@@ -141,7 +141,7 @@ class ParamTypes:
                 raise FieldError(
                     op,
                     where,
-                    f"unknown field; the {ctype.kind} has {', '.join(fields)}",
+                    f"unknown field; the {ctype.kind} has {', '.join(fields) or 'none'}",
                     _similar(str(name), fields),
                 )
             if ctype.kind == "union" and len(values) > 1:

@@ -18,7 +18,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim import sanitized, wire
+from firmware_sim import wire
 from firmware_sim.chip import (
     DDR_BASE,
     DDR_BYTES,
@@ -30,6 +30,7 @@ from firmware_sim.chip import (
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.launch_queue import LaunchQueue
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.firmware import sanitized
 from firmware_sim.firmware.image import (
     FirmwareImage,
     FirmwareInfo,

@@ -1,4 +1,7 @@
-"""Every example of the documentation runs, in order, page by page, each page in a workspace of its own."""
+"""Every example of the documentation runs, in order, page by page, each page in a workspace of its own.
+
+A translation's blocks are those of its English page (test_translations.py), so only the latter's are run.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,10 @@ import pytest
 
 from tests.paths import ROOT
 from tests.support.doc_blocks import RUN, SOURCE, Block, blocks_of
+from tests.support.doc_pages import ORIGINALS, PAGES, anchors_of, links_of, sections_of
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", ORIGINALS, ids=lambda p: p.name)
 def test_blocks_are_runnable_or_say_why_not(page: Path) -> None:
     for block in blocks_of(page):
         known = block.language in RUN or block.language == "text" or block.path is not None
@@ -27,11 +29,16 @@ def test_blocks_are_runnable_or_say_why_not(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    import re
-
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
+    for section in sections_of(page):
+        for link in links_of(page, section.prose):
+            if "://" in link.target:
+                continue
+            target = Path(link.target)
+            assert target.exists(), f"{page.name} links to {target}, which does not exist"
+            if link.anchor:
+                assert link.anchor in anchors_of(target), (
+                    f"{page.name} links to #{link.anchor}, not a heading of {target.name}"
+                )
 
 
 def _run(block: Block, page: Path, workspace: Path, env: dict[str, str]) -> None:
@@ -50,7 +57,7 @@ def _run(block: Block, page: Path, workspace: Path, env: dict[str, str]) -> None
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", ORIGINALS, ids=lambda p: p.name)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     blocks = [b for b in blocks_of(page) if b.excerpt is None and (b.language in RUN or b.path)]
     if not blocks:

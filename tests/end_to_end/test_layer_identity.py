@@ -17,10 +17,11 @@ from tests.support.workspaces import add_repository_layer, make_workspace
 from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.model import BModel
+from user_layers.bmrt import load_firmware
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.pipeline import plan_net
 from user_layers.graph.shapes import infer_shapes
-from user_layers.runtime import BModelRuntime, load_firmware
+from user_layers.runtime import BModelRuntime
 from user_layers.toolchain.builtin import builtin_artifacts
 from user_layers.toolchain.targets import build_layers, manifest_path
 from user_layers.toolkit import Toolkit

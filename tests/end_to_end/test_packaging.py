@@ -112,9 +112,10 @@ def test_a_typed_program_of_a_user(wheel: Path, tmp_path: Path) -> None:
     program = tmp_path / "user.py"
     program.write_text(USER_PROGRAM)
 
-    def checked() -> subprocess.CompletedProcess[str]:
+    def checked(*words: str) -> subprocess.CompletedProcess[str]:
+        cache = ["--cache-dir", str(tmp_path / "cache")]
         return subprocess.run(
-            [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(program)],
+            [sys.executable, "-m", "mypy", "--strict", *cache, *words, str(program)],
             cwd=tmp_path,
             env=environment(PYTHONPATH=str(site)),
             capture_output=True,
@@ -126,7 +127,11 @@ def test_a_typed_program_of_a_user(wheel: Path, tmp_path: Path) -> None:
     done = checked()
     assert done.returncode == 0, done.stdout + done.stderr
     (site / "tpulayer" / "py.typed").unlink()
-    assert "module is installed, but missing library stubs or py.typed marker" in checked().stdout
+    alone = tmp_path / "python"  # does not see this repository, which its own Python has installed
+    alone.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
+    alone.chmod(0o755)
+    told = checked("--python-executable", str(alone)).stdout
+    assert "module is installed, but missing library stubs or py.typed marker" in told
 
 
 def test_a_workspace_with_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:

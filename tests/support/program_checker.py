@@ -8,6 +8,7 @@ parallel section the two engines touch different bytes, or one has waited for th
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from firmware_sim.chip import L2_BASE, LOCAL_BYTES
@@ -19,6 +20,8 @@ from user_layers.compiler.pieces import piece_bytes
 from user_layers.compiler.slicing import taken_whole
 
 Region = tuple[tuple[int, int], ...]  # first and extent per dimension n, c, h, w
+Area = tuple[int, int, tuple[int, int]]  # bytes from and to, in the lanes from and to
+ALL_LANES = (0, 64)
 
 
 @dataclass
@@ -38,14 +41,15 @@ class Checker:
     described: DescribedNet
     ddr: DdrPlan
     program: Program
-    held: dict[tuple[int, int], tuple[str, Region, TType]] = field(default_factory=dict)
+    # bytes from and to -> tensor, region, layout, and the lanes of the bytes
+    held: dict[tuple[int, int], tuple[str, Region, TType, list[Area]]] = field(default_factory=dict)
     in_ddr: dict[str, list[Region]] = field(default_factory=dict)
     section: list[Touch] | None = None
     at: int = 0  # the step that runs
     waits: dict[str, int] = field(default_factory=dict)  # by engine, the step up to which it waits
     sections: int = 0
-    # parts that were copied into a join: (its address, first channel) -> (join, part, region, bytes)
-    moved: dict[tuple[int, int], tuple[int, str, Region, tuple[int, int]]] = field(default_factory=dict)
+    # parts that were copied into a join: (its address, first channel) -> (join, part, region, where)
+    moved: dict[tuple[int, int], tuple[int, str, Region, list[Area]]] = field(default_factory=dict)
 
     def run(self) -> None:
         net = self.described.net
@@ -108,15 +112,12 @@ class Checker:
         assert channels is not None
         name = self.described.net.nodes[k].inputs[channels.index(first)]
         self.expect(part, name, "gdma")
-        n, _, h, w = four(whole.tensor.slice_shape, 1)
-        plane = piece_bytes(TType.NEURON, (1, 1, h, w), whole.tensor.dtype.itemsize)
-        low, high = first // 64, -(-(first + part.tensor.shape[1]) // 64)
-        start, end = whole.tensor.addr + low * plane, whole.tensor.addr + high * plane
-        if n > 1:
-            start, end = span(whole)
-        self.touch("gdma", start, end, "w")
-        self.forget(start, end, self.beside(k))
-        self.moved[whole.tensor.addr, first] = (k, name, region_of(part), (start, end))
+        channels_of = (first, first + part.tensor.shape[1])
+        areas = areas_of(whole, channels_of)
+        for start, end, _ in areas:
+            self.touch("gdma", start, end, "w")
+        self.forget(areas)
+        self.moved[whole.tensor.addr, first] = (k, name, region_of(part), areas)
 
     def do_copy(self, step: Step) -> None:
         source, target = self.tensors(step)
@@ -159,7 +160,7 @@ class Checker:
                 tuple(e for _, e in made)[: len(outs[0].tensor.shape)]
             )
             self.touch("bd", step.buffer_addr, step.buffer_addr + step.buffer_bytes, "w")
-            self.forget(step.buffer_addr, step.buffer_addr + step.buffer_bytes)
+            self.forget([(step.buffer_addr, step.buffer_addr + step.buffer_bytes, ALL_LANES)])
         for name, t in zip(node.outputs, outs, strict=True):
             assert t.tensor.ttype == TType.NEURON
             self.put(t, name, region_of(t), "bd")
@@ -255,32 +256,19 @@ class Checker:
                 found |= self.parts(self.described.net.producer[name])
         return found
 
-    def beside(self, k: int) -> set[str]:
-        """What may lie in other lanes of the same bytes: the parts of all joins that join k is in."""
-        net = self.described.net
-        found = self.parts(k)
-        for other in range(len(net.nodes)):
-            if joined_channels(self.described, other) is not None and net.nodes[k].outputs[0] in self.parts(
-                other
-            ):
-                found |= self.parts(other)
-        return found
-
     def put(self, t: ProgramTensor, name: str, region: Region, engine: str) -> None:
         start, end = span(t)
         self.touch(engine, start, end, "w")
-        # other lanes of the same bytes may hold parts of one join
-        joins = {m[0] for m in self.moved.values() if name in self.parts(m[0])}
-        kept = {key: m for key, m in self.moved.items() if m[0] in joins}
-        self.forget(start, end)
-        self.moved.update(kept)
-        self.held[start, end] = (name, region, t.tensor.ttype)
+        areas = areas_of(t)
+        self.forget(areas)
+        self.held[start, end] = (name, region, t.tensor.ttype, areas)
 
     def expect(self, t: ProgramTensor, name: str, engine: str) -> None:
         start, end = span(t)
         self.touch(engine, start, end, "r")
         wanted = (self.owner(name), region_of(t), t.tensor.ttype)
-        held = self.held.get((start, end))
+        found = self.held.get((start, end))
+        held = found[:3] if found is not None else None
         if held != wanted and self.joined(name):
             self.expect_parts(t, name, engine)
             return
@@ -308,15 +296,10 @@ class Checker:
             )
             self.expect(replace(t, tensor=record), part, engine)
 
-    def forget(self, start: int, end: int, but: set[str] | None = None) -> None:
-        self.held = {
-            (a, b): v for (a, b), v in self.held.items() if b <= start or end <= a or v[0] in (but or ())
-        }
-        self.moved = {
-            key: m
-            for key, m in self.moved.items()
-            if m[3][1] <= start or end <= m[3][0] or m[1] in (but or ())
-        }
+    def forget(self, areas: Sequence[Area]) -> None:
+        """What lies in any of these lanes and bytes is there no longer."""
+        self.held = {key: v for key, v in self.held.items() if not overlap(v[3], areas)}
+        self.moved = {key: m for key, m in self.moved.items() if not overlap(m[3], areas)}
 
     def touch(self, engine: str, start: int, end: int, mode: str) -> None:
         assert 0 <= start <= end <= LOCAL_BYTES and start % 128 == 0
@@ -341,6 +324,30 @@ def span(t: ProgramTensor) -> tuple[int, int]:
     assert t.kind == TensorKind.LOCAL
     size = piece_bytes(t.tensor.ttype, four(t.tensor.slice_shape, 1), t.tensor.dtype.itemsize)
     return t.tensor.addr, t.tensor.addr + size
+
+
+def areas_of(t: ProgramTensor, channels: tuple[int, int] | None = None) -> list[Area]:
+    """Where a piece lies; channels: only these of it, (first, end)."""
+    record = t.tensor
+    if record.ttype != TType.NEURON:
+        return [(*span(t), ALL_LANES)]
+    n, c, h, w = four(record.slice_shape, 1)
+    first, end = channels or (0, c)
+    plane = piece_bytes(TType.NEURON, (1, 1, h, w), record.dtype.itemsize)
+    slots = -(-c // 64)
+    return [
+        (at, at + plane, (max(first - 64 * slot, 0), min(end - 64 * slot, 64)))
+        for batch in range(n)
+        for slot in range(first // 64, -(-end // 64))
+        for at in [record.addr + (batch * slots + slot) * plane]
+    ]
+
+
+def overlap(some: Sequence[Area], others: Sequence[Area]) -> bool:
+    """Whether two places share a byte of a lane."""
+    return any(
+        a[0] < b[1] and b[0] < a[1] and a[2][0] < b[2][1] and b[2][0] < a[2][1] for a in some for b in others
+    )
 
 
 def covers(regions: list[Region], shape: tuple[int, ...]) -> bool:
