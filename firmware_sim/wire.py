@@ -1,8 +1,7 @@
 """What passes between the runtime and the firmware, as Python objects: sdk/firmware/fw_message.h.
 
-Every structure is little endian with fixed widths. `TensorRecord`, `Program` and their parts encode
-to exactly the bytes of the C structs of the same meaning; tests/unit/test_wire.py compares sizes and
-offsets with the header itself.
+The numbers and the kinds of steps here, and the structs of wire_structs.py, are the only statement of the
+format: wire_c.py makes the C of them.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from dataclasses import dataclass, field, replace
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import brief, commands
+from firmware_sim.wire_structs import BY_NAME, OPERANDS
+from firmware_sim.wire_structs import NAME_BYTES as NAME_BYTES
 
 ABI_VERSION = 2
 PROGRAM_MAGIC = 0x52505446
 PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF
-NAME_BYTES = 64
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
 
@@ -31,6 +31,15 @@ class Op(enum.IntEnum):
     SHAPE = 3
     PROGRAM = 4
     STREAMS = 5
+
+
+OP_NOTES: dict[enum.IntEnum, str] = {
+    Op.QUERY: "-> fw_info, fw_layer_info[], kernel names: each NUL-terminated, ended by an empty one",
+    Op.LAUNCH: "fw_launch, then the argument bytes",
+    Op.SHAPE: "fw_layer_call, inputs, param bytes, host data -> outputs, host data",
+    Op.PROGRAM: "fw_run, inputs, outputs, [program] -> outputs",
+    Op.STREAMS: "fw_streams, then fw_group[]",
+}
 
 
 class Status(enum.IntEnum):
@@ -45,6 +54,17 @@ class Status(enum.IntEnum):
     NO_MEMORY = -104
     LAYER = -105
     SHAPE = -106
+
+
+STATUS_NOTES = {
+    Status.BAD_MESSAGE: "",
+    Status.NO_KERNEL: "",
+    Status.ASSERT: "OKKERNEL_ASSERT or a kernel API rule; text names file and line",
+    Status.NOT_RECORDABLE: "",
+    Status.NO_MEMORY: "",
+    Status.LAYER: "a layer function returned an error; text names layer and code",
+    Status.SHAPE: "over the compiled maximum, or slices that do not fit together",
+}
 
 
 class DType(enum.IntEnum):
@@ -114,6 +134,16 @@ class TensorKind(enum.IntEnum):
     L2 = 5
 
 
+TENSOR_KIND_NOTES: dict[enum.IntEnum, str] = {
+    TensorKind.INPUT: "index: which input of the net",
+    TensorKind.OUTPUT: "index: which output of the net",
+    TensorKind.NEURON: "DDR; dynamic: allocated when produced, released after its last use",
+    TensorKind.COEFF: "DDR; dynamic: tensor.addr counts from coeff_addr",
+    TensorKind.LOCAL: "a piece in local memory, tensor.addr = offset",
+    TensorKind.L2: "L2, absolute address",
+}
+
+
 class StepOp(enum.IntEnum):
     GLOBAL = 1
     LOCAL = 2
@@ -126,24 +156,92 @@ class StepOp(enum.IntEnum):
     MOVE = 9
 
 
+@dataclass(frozen=True)
+class StepKind:
+    """What a step of this opcode takes. layer: it calls one; moves: one tensor to one other; local_in,
+    local_out: its inputs, its outputs, are pieces in local memory; dynamic: it stands in dynamic programs
+    too; operands: the names, as fields of Step, of its numbers."""
+
+    opcode: StepOp
+    note: str
+    layer: bool = False
+    moves: bool = False
+    local_in: bool = False
+    local_out: bool = False
+    dynamic: bool = False
+    operands: tuple[str, ...] = ()
+
+
+_BUFFER = ("buffer_addr", "buffer_bytes")
+STEP_KINDS = (
+    StepKind(
+        StepOp.GLOBAL,
+        "layer call on DDR data (dynamic: shape entry and allocation first); buffer: absolute (dynamic: 0, "
+        "allocated)",
+        layer=True,
+        dynamic=True,
+        operands=_BUFFER,
+    ),
+    StepKind(
+        StepOp.LOCAL,
+        "layer call on pieces in local memory; buffer: offset",
+        layer=True,
+        local_in=True,
+        local_out=True,
+        operands=_BUFFER,
+    ),
+    StepKind(
+        StepOp.LOAD,
+        "in[0] (DDR or L2) -> out[0] (piece): region processed, slice_shape",
+        moves=True,
+        local_out=True,
+    ),
+    StepKind(StepOp.STORE, "in[0] (piece) -> out[0] (DDR)", moves=True, local_in=True),
+    StepKind(StepOp.COPY, "in[0] -> out[0], both in system memory, continuous", moves=True, dynamic=True),
+    StepKind(StepOp.PARALLEL_START, ""),
+    StepKind(StepOp.PARALLEL_END, ""),
+    StepKind(
+        StepOp.WAIT,
+        "inside a parallel section: from here on the tensor unit also waits for the DMA commands up to the "
+        "end of step bd_after, and the DMA for the tensor unit's up to the end of step gdma_after; both are "
+        "earlier steps",
+        operands=("bd_after", "gdma_after"),
+    ),
+    StepKind(
+        StepOp.MOVE,
+        "in[0] (piece) -> the channels from `channel` on of out[0] (piece)",
+        moves=True,
+        local_in=True,
+        local_out=True,
+        operands=("channel",),
+    ),
+)
+_OPERANDS = {kind.opcode: kind.operands for kind in STEP_KINDS}
+
+
 class RunMode(enum.IntEnum):
     FIXED = 0
     DYNAMIC = 1
 
 
-REQUEST = struct.Struct("<4I")
-REPLY = struct.Struct("<iI")
-TENSOR = struct.Struct("<QIi8i8i8i8iI4B")
-INFO = struct.Struct("<IIII")
-LAYER_INFO = struct.Struct("<iIQ72s")
-LAUNCH = struct.Struct("<65s3xI")
-LAYER_CALL = struct.Struct("<iIIIII")
-RUN = struct.Struct("<4I4Q")
-STREAMS = struct.Struct("<II")
-GROUP = struct.Struct("<QQII")
-PROGRAM = struct.Struct("<10IQ")
-PROGRAM_TENSOR = struct.Struct("<4IQ")  # followed by TENSOR
-STEP = struct.Struct("<Ii8IQQ")
+RUN_MODE_NOTES: dict[enum.IntEnum, str] = {
+    RunMode.FIXED: "every tensor has its shape and absolute address (static, for recording)",
+    RunMode.DYNAMIC: "shapes inferred and neurons allocated here",
+}
+
+REQUEST = BY_NAME["fw_request"].form
+REPLY = BY_NAME["fw_reply"].form
+TENSOR = BY_NAME["fw_tensor"].form
+INFO = BY_NAME["fw_info"].form
+LAYER_INFO = BY_NAME["fw_layer_info"].form
+LAUNCH = BY_NAME["fw_launch"].form
+LAYER_CALL = BY_NAME["fw_layer_call"].form
+RUN = BY_NAME["fw_run"].form
+STREAMS = BY_NAME["fw_streams"].form
+GROUP = BY_NAME["fw_group"].form
+PROGRAM = BY_NAME["fw_program"].form
+PROGRAM_TENSOR = BY_NAME["fw_program_tensor"].form  # followed by TENSOR
+STEP = BY_NAME["fw_step"].form
 RECORDED_STEP = struct.Struct("<II")  # from the device process: an entry of Recorded.steps
 
 _ZEROS = (0,) * MAX_SHAPE_DIMS
@@ -271,7 +369,9 @@ class ProgramTensor:
 class Step:
     """One fw_step; inputs and outputs are indices into the program's tensors.
 
-    param_check: the low 32 bits of the hash of the parameter struct that `param` was made for.
+    param_check: the low 32 bits of the hash of the parameter struct that `param` was made for. Of layers:
+    buffer_addr and buffer_bytes, their work buffer. Of WAIT: bd_after and gdma_after, the steps for whose
+    commands on the other engine these engines wait. Of MOVE: channel, the first one that is written.
     """
 
     opcode: StepOp
@@ -283,8 +383,17 @@ class Step:
     buffer_addr: int = 0
     buffer_bytes: int = 0
     param_check: int = 0
+    bd_after: int = 0
+    gdma_after: int = 0
+    channel: int = 0
 
     __repr__ = brief
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The numbers of fw_step.operands, as its opcode has them."""
+        given = tuple(int(getattr(self, name)) for name in _OPERANDS[self.opcode])
+        return (*given, *([0] * (OPERANDS - len(given))))
 
 
 @dataclass
@@ -334,8 +443,7 @@ class Program:
                 outs,
                 len(s.outputs),
                 s.param_check,
-                s.buffer_addr,
-                s.buffer_bytes,
+                *s.operands,
             )
         tensor_offset = PROGRAM.size
         step_offset = tensor_offset + len(tensors)

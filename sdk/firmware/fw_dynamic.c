@@ -178,7 +178,7 @@ static void run_layer(state *d, const step *s) {
         inferred[i] = bytes_of(&out[i]);
     }
     uint64_t buffer = 0;
-    if (r->buffer_bytes != 0) buffer = pool_allocate(&d->memory, r->buffer_bytes, s->label);
+    if (FW_BUFFER_BYTES(r) != 0) buffer = pool_allocate(&d->memory, FW_BUFFER_BYTES(r), s->label);
     args.buffer_addr = buffer;
     fw_layer_run(FW_CALL_GLOBAL, &args);
     if (fw.parallel)

@@ -36,7 +36,12 @@ static void check_indices(const program *p, uint32_t at, uint32_t offset, uint32
                     (unsigned)indices[i], (unsigned)p->head->tensor_count);
 }
 
-static bool is_layer(uint32_t opcode) { return opcode == FW_STEP_GLOBAL || opcode == FW_STEP_LOCAL; }
+static const fw_step_kind step_kinds[FW_STEP_COUNT] = FW_STEP_KINDS;
+
+/* What a step of this opcode takes; NULL for an unknown one. */
+static const fw_step_kind *kind_of(uint32_t opcode) {
+    return opcode < FW_STEP_COUNT && step_kinds[opcode].name != NULL ? &step_kinds[opcode] : NULL;
+}
 
 void fw_step_load(const program *p, uint32_t index, step *s) {
     s->index = index;
@@ -47,7 +52,8 @@ void fw_step_load(const program *p, uint32_t index, step *s) {
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its name has no end", (unsigned)index);
     s->name = (const char *)name;
     char *label = fw_scratch(FW_LABEL_BYTES);
-    if (is_layer(r->opcode))
+    const fw_step_kind *kind = kind_of(r->opcode);
+    if (kind != NULL && kind->layer)
         fw_layer_label(label, s->name, r->op_type);
     else
         fw_text(label, FW_LABEL_BYTES, "%s", s->name);
@@ -60,25 +66,19 @@ void fw_step_load(const program *p, uint32_t index, step *s) {
     check_indices(p, index, r->out_offset, r->out_num, "outputs", s->out);
 }
 
-static bool is_transfer(uint32_t opcode) {
-    return opcode == FW_STEP_LOAD || opcode == FW_STEP_STORE || opcode == FW_STEP_COPY || opcode == FW_STEP_MOVE;
-}
-
 /* Which memories a step's tensors may lie in; system memory is DDR and L2. */
-static void check_places(const program *p, const step *s) {
-    uint32_t op = s->record->opcode;
-    bool local_in = op == FW_STEP_LOCAL || op == FW_STEP_STORE || op == FW_STEP_MOVE;
-    bool local_out = op == FW_STEP_LOCAL || op == FW_STEP_LOAD || op == FW_STEP_MOVE;
+static void check_places(const program *p, const step *s, const fw_step_kind *takes) {
+    const bool calls = takes->layer && takes->local_in;
     for (uint32_t i = 0; i < s->record->in_num; i++) {
         uint32_t kind = p->records[s->in[i]].kind;
         /* Inputs of local functions may be in L2, and shape tensors are values, not memory. */
-        bool free = op == FW_STEP_LOCAL && (kind == FW_TENSOR_L2 || p->tensors[s->in[i]].ttype == BMNET_NEURON_SHAPE);
-        if (!free && (kind == FW_TENSOR_LOCAL) != local_in)
+        bool free = calls && (kind == FW_TENSOR_L2 || p->tensors[s->in[i]].ttype == BMNET_NEURON_SHAPE);
+        if (!free && (kind == FW_TENSOR_LOCAL) != takes->local_in)
             fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: input %u is in the wrong memory for this step",
                     (unsigned)s->index, (unsigned)i);
     }
     for (uint32_t i = 0; i < s->record->out_num; i++)
-        if ((p->records[s->out[i]].kind == FW_TENSOR_LOCAL) != local_out)
+        if ((p->records[s->out[i]].kind == FW_TENSOR_LOCAL) != takes->local_out)
             fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: output %u is in the wrong memory for this step",
                     (unsigned)s->index, (unsigned)i);
 }
@@ -87,17 +87,18 @@ static void check_step(const program *p, uint32_t index) {
     step s;
     fw_step_load(p, index, &s);
     const fw_step *r = s.record;
-    if (r->opcode < FW_STEP_GLOBAL || r->opcode > FW_STEP_MOVE)
+    const fw_step_kind *kind = kind_of(r->opcode);
+    if (kind == NULL)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has the unknown opcode %u", (unsigned)index, (unsigned)r->opcode);
-    if (is_transfer(r->opcode) && (r->in_num != 1 || r->out_num != 1))
+    if (kind->moves && (r->in_num != 1 || r->out_num != 1))
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u moves %u tensors to %u; it moves one to one", (unsigned)index,
                 (unsigned)r->in_num, (unsigned)r->out_num);
-    if (p->run->mode == FW_MODE_DYNAMIC && r->opcode != FW_STEP_GLOBAL && r->opcode != FW_STEP_COPY)
+    if (p->run->mode == FW_MODE_DYNAMIC && !kind->dynamic)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has opcode %u; dynamic programs run layers globally", (unsigned)index,
                 (unsigned)r->opcode);
-    if (is_layer(r->opcode) && r->op_type < FW_BUILTIN_OP_BASE)
+    if (kind->layer && r->op_type < FW_BUILTIN_OP_BASE)
         fw_layer_check(s.label, r->op_type, r->param_bytes, r->param_check);
-    check_places(p, &s);
+    check_places(p, &s, kind);
     for (uint32_t i = 1; i < r->out_num; i++)
         for (uint32_t k = 0; k < i; k++)
             if (s.out[i] == s.out[k])
@@ -179,7 +180,7 @@ static void move_piece(const step *s, const tpu_tensor_t *whole, const tpu_tenso
 /* A piece into some of the channels of another one, which begin on any NPU. */
 static void join_piece(const step *s, const tpu_tensor_t *part, const tpu_tensor_t *piece) {
     const int element = fw_dtype_bytes(part->dtype), *from = part->slice_shape, *to = piece->slice_shape;
-    const uint64_t first = s->record->buffer_addr;
+    const uint64_t first = FW_CHANNEL(s->record);
     const bool fits = part->dims <= 4 && piece->dims <= 4 && part->dtype == piece->dtype && from[0] == to[0] &&
                       from[2] == to[2] && from[3] == to[3] && from[1] >= 1 && to[1] >= from[1] &&
                       first <= (uint64_t)(to[1] - from[1]);
@@ -209,8 +210,8 @@ fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *
     const fw_step *r = s->record;
     return (fw_layer_args){.label = s->label, .op_type = r->op_type, .param = s->param,
                            .param_bytes = (int)r->param_bytes, .in = in, .in_num = (int)r->in_num, .out = out,
-                           .out_num = (int)r->out_num, .buffer_addr = r->buffer_addr,
-                           .buffer_bytes = r->buffer_bytes};
+                           .out_num = (int)r->out_num, .buffer_addr = FW_BUFFER_ADDR(r),
+                           .buffer_bytes = FW_BUFFER_BYTES(r)};
 }
 
 /* The layer's shape function may say which piece its local function makes of the input pieces. Where
@@ -273,8 +274,8 @@ static void wait_step(const program *p, const step *s) {
     if (!fw.parallel)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u waits outside a parallel section, where everything is in order",
                 (unsigned)s->index);
-    wait_for(p, s, s->record->buffer_addr, true);
-    wait_for(p, s, s->record->buffer_bytes, false);
+    wait_for(p, s, FW_BD_AFTER(s->record), true);
+    wait_for(p, s, FW_GDMA_AFTER(s->record), false);
 }
 
 static void run_step(program *p, uint32_t index) {

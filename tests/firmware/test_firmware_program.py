@@ -123,13 +123,13 @@ def test_pieces_move_into_some_channels_of_another(firmware: fh.Harness, first: 
     steps = (
         Step(StepOp.LOAD, (0,), (p,)),
         Step(StepOp.LOAD, (1,), (q,)),
-        Step(StepOp.MOVE, (p,), (q,), buffer_addr=first),
+        Step(StepOp.MOVE, (p,), (q,), channel=first),
         Step(StepOp.STORE, (q,), (1,)),
     )
     assert run(firmware, program, *steps).status == 0
     assert np.array_equal(target, want)
     program.steps.clear()
-    reply = run(firmware, program, Step(StepOp.MOVE, (p,), (q,), buffer_addr=91))
+    reply = run(firmware, program, Step(StepOp.MOVE, (p,), (q,), channel=91))
     assert reply.status == Status.SHAPE and "is no part of" in reply.text
 
 
@@ -168,10 +168,10 @@ def test_waits_inside_a_section_name_earlier_steps(firmware: fh.Harness) -> None
     steps = [
         Step(StepOp.PARALLEL_START),
         load,
-        Step(StepOp.WAIT, buffer_addr=1, buffer_bytes=0),
+        Step(StepOp.WAIT, bd_after=1, gdma_after=0),
         copy,
         load,
-        Step(StepOp.WAIT, buffer_addr=1, buffer_bytes=3),
+        Step(StepOp.WAIT, bd_after=1, gdma_after=3),
         store,
         copy,
         Step(StepOp.PARALLEL_END),
@@ -182,7 +182,7 @@ def test_waits_inside_a_section_name_earlier_steps(firmware: fh.Harness) -> None
     assert len(bd) % 2 == 0
     assert set(bd["cmd_id_gdma"].tolist()) == {1}  # the second load is not waited for
     assert gdma["eng0_sync_id"].tolist() == [0, 0, len(bd) // 2]
-    for at, wait in ((2, Step(StepOp.WAIT, buffer_addr=2)), (2, Step(StepOp.WAIT, buffer_bytes=1 << 40))):
+    for at, wait in ((2, Step(StepOp.WAIT, bd_after=2)), (2, Step(StepOp.WAIT, gdma_after=1 << 40))):
         program.steps.clear()
         reply = run(firmware, program, *steps[:at], wait, record=True)
         assert reply.status == Status.BAD_MESSAGE and "which is no earlier one" in reply.text

@@ -25,6 +25,8 @@ from tests.fuzz.driver import Case, Target
 from tests.fuzz.mutate import damage, number
 from tests.fuzz.requests import BLOBS, Devices, any_kind, fill, request, send
 
+_OPERANDS = sorted({name for kind in wire.STEP_KINDS for name in kind.operands})
+
 _CONST, _EXPAND, _MANY = BUILTIN_OP_BASE, BUILTIN_OP_BASE + 1, 0
 _MANY_HASH = 0x77  # of kernels.c
 _DATA = BLOBS + 0x10_0000
@@ -82,8 +84,8 @@ def _fixed(rng: random.Random) -> Program:
     whole = [
         Step(StepOp.PARALLEL_START),
         Step(StepOp.LOAD, (0,), (1,)),
-        Step(StepOp.WAIT, buffer_addr=1, buffer_bytes=0),
-        Step(StepOp.MOVE, (1,), (2,), buffer_addr=rng.choice((0, 0, 3, 64, 1 << 40))),
+        Step(StepOp.WAIT, bd_after=1, gdma_after=0),
+        Step(StepOp.MOVE, (1,), (2,), channel=rng.choice((0, 0, 3, 64, 1 << 40))),
         Step(StepOp.PARALLEL_END),
         Step(StepOp.LOCAL, (1,), (2,), _CONST, "local", _param(_CONST, rng), 0x8000, 64),
         Step(StepOp.STORE, (2,), (3,)),
@@ -153,7 +155,7 @@ def _mutate(rng: random.Random, p: Program) -> Program:
                     lambda s=s: replace(s, op_type=rng.choice((_CONST, _EXPAND, _MANY, number(rng, 31)))),
                     lambda s=s: replace(s, param=damage(rng, s.param, 2)),
                     lambda s=s: replace(s, param=b""),
-                    lambda s=s: replace(s, buffer_addr=number(rng, 64), buffer_bytes=number(rng, 64)),
+                    lambda s=s: replace(s, **{name: number(rng, 64) for name in _OPERANDS}),
                 )
             )()
             if rng.randrange(4) == 0:

@@ -75,9 +75,9 @@ class Checker:
 
     def do_wait(self, step: Step) -> None:
         assert self.section is not None
-        assert max(step.buffer_addr, step.buffer_bytes) < self.at
-        self.waits["bd"] = max(self.waits["bd"], step.buffer_addr)
-        self.waits["gdma"] = max(self.waits["gdma"], step.buffer_bytes)
+        assert max(step.bd_after, step.gdma_after) < self.at
+        self.waits["bd"] = max(self.waits["bd"], step.bd_after)
+        self.waits["gdma"] = max(self.waits["gdma"], step.gdma_after)
 
     def do_parallel_end(self, step: Step) -> None:
         assert self.section is not None
@@ -107,7 +107,7 @@ class Checker:
 
     def do_move(self, step: Step) -> None:
         part, whole = self.tensors(step)
-        k, first = self.names[step.name], step.buffer_addr
+        k, first = self.names[step.name], step.channel
         channels = joined_channels(self.described, k)
         assert channels is not None
         name = self.described.net.nodes[k].inputs[channels.index(first)]

@@ -1,62 +1,34 @@
-"""firmware_sim/wire.py and fw_message.h describe the same bytes."""
+"""firmware_sim/wire.py and fw_wire.h describe the same bytes."""
 
 from __future__ import annotations
 
-import re
 import struct
 import subprocess
+from typing import Any
 
 import pytest
 
-from firmware_sim import chip, wire
+from firmware_sim import wire, wire_c
 from firmware_sim.wire import DType, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
+from firmware_sim.wire_structs import BY_NAME, OPERANDS, RECORDS, Record
 from tests.support import firmware_harness as fh
 
-HEADER = fh.SDK / "firmware" / "fw_message.h"
-
-# The C struct, its format here, and its fields with the place of each in the format.
-STRUCTS: dict[str, tuple[str, str]] = {
-    "fw_request": (wire.REQUEST.format, "op bytes flags reserved"),
-    "fw_reply": (wire.REPLY.format, "status bytes"),
-    "fw_tensor": (
-        "<QIi32s32s32s32sI4B",
-        "addr dims elem_num shape slice_pad slice_shape processed host_offset "
-        "ttype dtype store_mode reserved",
-    ),
-    "fw_info": (wire.INFO.format, "abi_version layer_count kernel_count reserved"),
-    "fw_layer_info": (wire.LAYER_INFO.format, "op_type param_bytes param_hash name"),
-    "fw_launch": ("<65s3sI", "name reserved arg_bytes"),
-    "fw_layer_call": (wire.LAYER_CALL.format, "op_type param_bytes in_num out_num host_bytes reserved"),
-    "fw_run": (
-        wire.RUN.format,
-        "mode in_num out_num program_bytes program_addr neuron_addr neuron_bytes coeff_addr",
-    ),
-    "fw_streams": (wire.STREAMS.format, "group_count reserved"),
-    "fw_group": (wire.GROUP.format, "bd_addr gdma_addr bd_num gdma_num"),
-    "fw_program_tensor": (
-        wire.PROGRAM_TENSOR.format + "152s",
-        "kind index last_step alias_of max_bytes tensor",
-    ),
-    "fw_step": (
-        wire.STEP.format,
-        "opcode op_type name_offset param_offset param_bytes in_offset in_num out_offset out_num param_check "
-        "buffer_addr buffer_bytes",
-    ),
-    "fw_program": (
-        wire.PROGRAM.format,
-        "magic version tensor_count step_count tensor_offset step_offset data_offset data_bytes in_num "
-        "out_num reserved64",
-    ),
-}
+HEADER = fh.SDK / "firmware" / "fw_wire.h"
 
 
-def places(fmt: str) -> list[int]:
-    """The offset of each value of a little-endian format."""
-    codes = re.findall(r"(\d*)([a-zA-Z])", fmt.lstrip("<"))
-    singles: list[str] = []
-    for count, code in codes:
-        singles += [f"{count}{code}"] if code in "sx" else [code] * int(count or 1)
-    return [struct.calcsize("<" + "".join(singles[:i])) for i in range(len(singles))]
+def test_the_header_is_up_to_date() -> None:
+    assert HEADER.read_text() == wire_c.c_header(), "run python -m firmware_sim.wire_c sdk/firmware/fw_wire.h"
+
+
+def offsets(record: Record) -> list[int]:
+    """Of each member, then the size: what Python packs by."""
+    found, at = [], 0
+    for m in record.members:
+        found.append(at)
+        nested = BY_NAME.get(m.kind)
+        one = Record("one", (m,))
+        at += nested.form.size if nested is not None else one.form.size
+    return [*found, at]
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +36,10 @@ def c_offsets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     """From the C compiler: for each struct its offsets, then its size."""
     folder = tmp_path_factory.mktemp("wire")
     lines = ["#include <stddef.h>", "#include <stdio.h>", f'#include "{HEADER}"', "int main(void) {"]
-    for name, (_, fields) in STRUCTS.items():
-        lines.append(f'    printf("{name}");')
-        lines += [f'    printf(" %zu", offsetof({name}, {f}));' for f in fields.split()]
-        lines.append(f'    printf(" %zu\\n", sizeof({name}));')
+    for record in RECORDS:
+        lines.append(f'    printf("{record.name}");')
+        lines += [f'    printf(" %zu", offsetof({record.name}, {m.name}));' for m in record.members]
+        lines.append(f'    printf(" %zu\\n", sizeof({record.name}));')
     lines += ["    return 0;", "}"]
     (folder / "sizes.c").write_text("\n".join(lines))
     command = [*next(iter(fh.compilers().values())), "-o", str(folder / "sizes"), str(folder / "sizes.c")]
@@ -79,50 +51,19 @@ def c_offsets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     return {row[0]: [int(v) for v in row[1:]] for row in rows}
 
 
-@pytest.mark.parametrize("name", STRUCTS)
-def test_structs_agree(name: str, c_offsets: dict[str, list[int]]) -> None:
-    fmt, fields = STRUCTS[name]
-    assert len(places(fmt)) == len(fields.split())
-    assert [*places(fmt), struct.calcsize(fmt)] == c_offsets[name]
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: r.name)
+def test_structs_have_no_hidden_padding(record: Record, c_offsets: dict[str, list[int]]) -> None:
+    assert offsets(record) == c_offsets[record.name]
 
 
-def test_the_formats_written_apart_here_are_those_of_wire_py() -> None:
-    assert struct.calcsize(STRUCTS["fw_tensor"][0]) == wire.TENSOR.size
-    assert struct.calcsize(STRUCTS["fw_launch"][0]) == wire.LAUNCH.size
-    assert struct.calcsize(STRUCTS["fw_program_tensor"][0]) == wire.PROGRAM_TENSOR.size + wire.TENSOR.size
-
-
-def c_numbers() -> dict[str, int]:
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
-    found = {n: int(v.rstrip("u"), 0) for n, v in re.findall(r"#define (FW_\w+) \(?(-?\w+)\)?", text)}
-    for body in re.findall(r"enum \{(.*?)\}", text, re.S):
-        found |= {n: int(v) for n, v in re.findall(r"(FW_\w+) = (\d+)", body)}
-    return found
-
-
-def test_numbers_agree() -> None:
-    c = c_numbers()
-    for prefix, values in (
-        ("FW_OP_", wire.Op),
-        ("FW_TENSOR_", TensorKind),
-        ("FW_STEP_", StepOp),
-        ("FW_MODE_", wire.RunMode),
-    ):
-        assert {n: v for n, v in c.items() if n.startswith(prefix)} == {
-            prefix + v.name: int(v) for v in values
-        }
-    statuses = {n.removeprefix("FW_STATUS_"): v for n, v in c.items() if n.startswith("FW_STATUS_")}
-    assert statuses == {s.name: int(s) for s in wire.Status if s <= -100}
-    assert c["FW_ABI_VERSION"] == wire.ABI_VERSION
-    assert c["FW_PROGRAM_MAGIC"] == wire.PROGRAM_MAGIC
-    assert c["FW_PROGRAM_VERSION"] == wire.PROGRAM_VERSION
-    assert c["FW_NONE"] == wire.NONE
-    assert c["FW_NAME_BYTES"] == wire.NAME_BYTES
-    assert c["FW_BUILTIN_OP_BASE"] == wire.BUILTIN_OP_BASE
-    assert c["FW_FLAG_RECORD"] == wire.FLAG_RECORD
-    assert c["FW_DIMS"] == chip.MAX_SHAPE_DIMS
-    assert c["FW_MAX_TENSORS"] == chip.MAX_TENSORS
-    assert c["FW_DESCRIPTOR_BYTES"] == chip.DESCRIPTOR_BYTES
+def test_every_kind_of_step_is_described() -> None:
+    assert [kind.opcode for kind in wire.STEP_KINDS] == list(StepOp)
+    for kind in wire.STEP_KINDS:
+        given: dict[str, Any] = {name: 7 + i for i, name in enumerate(kind.operands)}
+        assert Step(kind.opcode, **given).operands == (*given.values(), 0, 0)[:OPERANDS]
+        others = {n for k in wire.STEP_KINDS for n in k.operands} - set(kind.operands)
+        foreign: dict[str, Any] = dict.fromkeys(others, 5)
+        assert Step(kind.opcode, **foreign).operands == (0, 0)
 
 
 def test_tensor_records_round_trip() -> None:

@@ -49,7 +49,7 @@ class Meter:
         if key not in self._known:
             program = Program()
             ends = [_add(program, TensorKind.LOCAL, part.at(0)), _add(program, TensorKind.LOCAL, whole.at(0))]
-            program.steps.append(Step(StepOp.MOVE, (ends[0],), (ends[1],), buffer_addr=channel))
+            program.steps.append(Step(StepOp.MOVE, (ends[0],), (ends[1],), channel=channel))
             self._known[key] = self._measure(program)
         return self._known[key]
 

@@ -58,7 +58,7 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
         dma = op.kind is not OpKind.LAYER
         if local.overlapped and op.after >= 0 and at[op.after] > waits[dma]:
             waits[dma] = at[op.after]
-            steps.append(Step(StepOp.WAIT, buffer_addr=waits[False], buffer_bytes=waits[True]))
+            steps.append(Step(StepOp.WAIT, bd_after=waits[False], gdma_after=waits[True]))
         if op.kind is OpKind.LAYER:
             layer(op.which, op.piece)
         elif op.kind is OpKind.MOVE:
@@ -72,7 +72,7 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
                     (part,),
                     (joined,),
                     name=net.nodes[op.which].name,
-                    buffer_addr=channels[op.index],
+                    channel=channels[op.index],
                 )
             )
         else:

@@ -88,8 +88,8 @@ def trace(net: Net, program: Program, nodes: Sequence[int]) -> list[Origin]:
             writer.update((t.tensor.addr, (s, i)) for i, t in _local(program, step.outputs))
         elif step.opcode == StepOp.MOVE:
             k = index[step.name]
-            copies[k, step.buffer_addr] = copies.get((k, step.buffer_addr), -1) + 1
-            origins[s] = Origin(k, copies[k, step.buffer_addr], net.nodes[k].inputs[_part(net, k, step)])
+            copies[k, step.channel] = copies.get((k, step.channel), -1) + 1
+            origins[s] = Origin(k, copies[k, step.channel], net.nodes[k].inputs[_part(net, k, step)])
             writer[program.tensors[step.outputs[0]].tensor.addr] = (s, 0)
         elif step.opcode == StepOp.STORE:
             stored = program.tensors[step.inputs[0]].tensor
@@ -175,7 +175,7 @@ def call_bytes(program: Program, step: Step) -> int:
 def _part(net: Net, k: int, step: Step) -> int:
     """Which input of node k, a join, a step copies to its channels."""
     channels = itertools.accumulate((net.tensors[n].shape[1] for n in net.nodes[k].inputs), initial=0)
-    return list(channels).index(step.buffer_addr)
+    return list(channels).index(step.channel)
 
 
 def _joined(net: Net, name: str, shape: tuple[int, ...]) -> str:
