@@ -109,6 +109,7 @@ class Format(enum.IntEnum):
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return (4, 2, 1, 1, 2)[self]
 
 
