@@ -38,9 +38,11 @@ class Meter:
         self._known: dict[object, float] = {}
 
     def load(self, piece: TensorRecord) -> float:
+        """A piece from DDR into local memory."""
         return self._transfer(StepOp.LOAD, piece)
 
     def store(self, piece: TensorRecord) -> float:
+        """A piece from local memory to DDR."""
         return self._transfer(StepOp.STORE, piece)
 
     def move(self, part: TensorRecord, whole: TensorRecord, channel: int) -> float:
