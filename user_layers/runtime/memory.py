@@ -15,6 +15,7 @@ class Memory:
         self._constants: dict[bytes, int] = {}
 
     def alloc(self, nbytes: int) -> int:
+        """Address of new memory in DDR, of one byte at least. DeviceError when DDR is full."""
         addr = self.device.malloc(max(nbytes, 1))
         self._blocks.append(addr)
         return addr
@@ -33,5 +34,6 @@ class Memory:
         return addr
 
     def free(self) -> None:
+        """Give everything back, the newest first."""
         while self._blocks:
             self.device.free(self._blocks.pop())
