@@ -276,7 +276,11 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class ProgramTensor:
-    """One fw_program_tensor."""
+    """One fw_program_tensor; index: which input or output of the net it is.
+
+    Of dynamic programs: last_step reads it last (NONE: an output), alias_of: tensor whose memory it shares,
+    or NONE; max_bytes: of the compiled maximum, which `tensor` then has as its shape.
+    """
 
     kind: TensorKind
     tensor: TensorRecord

@@ -187,7 +187,7 @@ def _fp32_cycles(row: Row) -> timing.Cycles:
 
 @dataclass(frozen=True)
 class Fixed:
-    """How 8-bit sums become results."""
+    """How 8-bit sums become results of `bits` bits; shift: to the right, rounding half up."""
 
     input_signed: bool
     weight_signed: bool

@@ -87,11 +87,11 @@ class GroupPieces:
         self._reader = {v: key for key, v in reversed(list(read.items()))}
 
     def placed(self, values: Sequence[Value]) -> GroupPieces:
-        """The same with addresses."""
+        """The same records with the addresses of these values, which are those given before with offsets."""
         return GroupPieces(self.described, self._slices, values, self._made, self._read)
 
     def call(self, p: int, k: int) -> list[TensorRecord]:
-        """Inputs and outputs of node k."""
+        """Inputs, then outputs of node k for piece p, as its local function gets them."""
         return [*self.inputs(p, k), *self.outputs(p, k)]
 
     def moved(self, v: int, p: int) -> TensorRecord:

@@ -214,7 +214,7 @@ class DescriptorHandle:
         return bool(self.call("is_share_mem_layer"))
 
     def get_global_buffer_size(self) -> int:
-        """Bytes of DDR."""
+        """Bytes of DDR that the global function works in."""
         return self.call("get_global_buffer_size")
 
     def input_type(self, in_idx: int) -> TType:

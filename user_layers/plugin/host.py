@@ -38,7 +38,7 @@ _NAMES = {m.number: m.name for m in METHODS}
 
 
 class Layer(ctypes.Structure):
-    """bmplugin_layer."""
+    """bmplugin_layer of bmplugin_abi.h: one row of the plugin's table."""
 
     _fields_ = (
         ("op_type", ctypes.c_int32),
@@ -52,7 +52,7 @@ class Layer(ctypes.Structure):
 
 
 class Tensor(ctypes.Structure):
-    """bmplugin_tensor."""
+    """bmplugin_tensor of bmplugin_abi.h: an input or output, shape in elements."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -64,7 +64,7 @@ class Tensor(ctypes.Structure):
 
 
 class Node(ctypes.Structure):
-    """bmplugin_node."""
+    """bmplugin_node of bmplugin_abi.h: what a descriptor is made for."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),

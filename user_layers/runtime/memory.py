@@ -21,7 +21,7 @@ class Memory:
         return addr
 
     def store(self, data: bytes) -> int:
-        """New memory with this content."""
+        """Address of new memory in DDR with this content. DeviceError when DDR is full."""
         addr = self.alloc(len(data))
         self.device.write(addr, data)
         return addr

@@ -88,7 +88,7 @@ class Builtin:
 
     @property
     def bmcompiler_headers(self) -> list[Path]:
-        """Its headers."""
+        """The headers of libbmcompiler.so, for host programs."""
         return [self.directory / path.name for path in _bmcompiler_headers()]
 
     @property
