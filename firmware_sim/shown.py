@@ -14,9 +14,12 @@ class Commands(Protocol):
     """A command group (wire.CommandGroup): how many descriptors it holds for each engine."""
 
     @property
-    def bd_num(self) -> int: ...
+    def bd_num(self) -> int:
+        """Descriptors of the tensor unit."""
+
     @property
-    def gdma_num(self) -> int: ...
+    def gdma_num(self) -> int:
+        """Descriptors of the DMA engine."""
 
 
 _NAMES = 4  # of tensors and the like; the rest is counted

@@ -66,10 +66,12 @@ class Timeline:
 
     @property
     def bd_busy(self) -> float:
+        """Cycles in which the tensor unit works."""
         return sum(s.end - s.start for s in self.bd)
 
     @property
     def gdma_busy(self) -> float:
+        """Cycles in which the DMA engine works."""
         return sum(s.end - s.start for s in self.gdma)
 
     def transfers(self) -> Iterable[Transfer]:

@@ -142,6 +142,7 @@ class Tpu:
 
 
 def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
+    """The 128 bytes of each descriptor, ids and flags of the queues as zeros: equal keys, equal effects."""
     data = (columns.words & _KEPT[engine]).tobytes()
     return [data[i : i + 128] for i in range(0, len(data), 128)]
 

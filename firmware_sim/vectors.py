@@ -46,6 +46,7 @@ _SPACES = (Space.LOCAL, Space.DDR, Space.L2)  # their numbers in the files
 
 
 def has(folder: Path, name: str) -> bool:
+    """Whether the folder holds NAME.jsonl."""
     return (folder / f"{name}.jsonl").is_file()
 
 
@@ -68,6 +69,8 @@ def lines(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Region:
+    """Bytes of one memory from byte `offset` on; local memory is counted lane after lane."""
+
     space: Space
     offset: int
     data: U8
@@ -75,6 +78,8 @@ class Region:
 
 @dataclass
 class Execution:
+    """Descriptors in the order of their execution, and regions of memory before and after; see the module."""
+
     name: str  # file and number
     cls: str
     note: str

@@ -26,6 +26,8 @@ FLAG_RECORD = 1
 
 
 class Op(enum.IntEnum):
+    """What a request asks of the firmware, FW_OP_* of fw_message.h, which lists the payloads."""
+
     QUERY = 1
     LAUNCH = 2
     SHAPE = 3
@@ -43,6 +45,8 @@ OP_NOTES: dict[enum.IntEnum, str] = {
 
 
 class Status(enum.IntEnum):
+    """How a request ended: from -100 down FW_STATUS_* of fw_message.h, above BM_LAYER_* of the layer API."""
+
     OK = 0
     NOT_SUPPORTED = -1
     PARAM_INVALID = -2
@@ -120,12 +124,16 @@ class TType(enum.IntEnum):
 
 
 class StoreMode(enum.IntEnum):
+    """How many batches share a 32-bit word: 1, 2 of 16 bits, 4 of 8 bits; STORE_MODE_T of the layer API."""
+
     N1 = 0
     N2 = 1
     N4 = 2
 
 
 class TensorKind(enum.IntEnum):
+    """Where a tensor of a program lies, FW_TENSOR_* of fw_message.h."""
+
     INPUT = 0
     OUTPUT = 1
     NEURON = 2
@@ -145,6 +153,8 @@ TENSOR_KIND_NOTES: dict[enum.IntEnum, str] = {
 
 
 class StepOp(enum.IntEnum):
+    """What a step of a program does, FW_STEP_* of fw_message.h, which says what its operands are."""
+
     GLOBAL = 1
     LOCAL = 2
     LOAD = 3
@@ -220,6 +230,8 @@ _OPERANDS = {kind.opcode: kind.operands for kind in STEP_KINDS}
 
 
 class RunMode(enum.IntEnum):
+    """FIXED: shapes and addresses are given, for recording; DYNAMIC: the firmware finds them."""
+
     FIXED = 0
     DYNAMIC = 1
 
@@ -285,6 +297,7 @@ class TensorRecord:
 
     @property
     def elem_num(self) -> int:
+        """Elements of the whole tensor; 1 for a scalar, which has no dimensions."""
         n = 1
         for s in self.shape:
             n *= s
@@ -296,9 +309,15 @@ class TensorRecord:
         return self.elem_num * self.dtype.itemsize
 
     def at(self, addr: int) -> TensorRecord:
+        """The same tensor at another address, in bytes."""
         return replace(self, addr=addr)
 
     def encode(self, host_offset: int = NONE) -> bytes:
+        """The 152 bytes of the fw_tensor.
+
+        host_offset: where its host_data begin in the bytes they come with, NONE without any.
+        Raises UsageError for more than 8 dimensions and numbers that the struct has no room for.
+        """
         return packed(
             TENSOR,
             self.addr,
@@ -355,7 +374,11 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class ProgramTensor:
-    """One fw_program_tensor."""
+    """One fw_program_tensor; index: which input or output of the net it is.
+
+    Of dynamic programs: last_step reads it last (NONE: an output), alias_of: tensor whose memory it shares,
+    or NONE; max_bytes: of the compiled maximum, which `tensor` then has as its shape.
+    """
 
     kind: TensorKind
     tensor: TensorRecord
@@ -413,6 +436,10 @@ class Program:
         return len(self.tensors) - 1
 
     def encode(self) -> bytes:
+        """The bytes of the fw_program: header, tensors, steps, data section.
+
+        Raises UsageError for numbers that the structs have no room for.
+        """
         data = bytearray()
 
         def put(blob: bytes) -> int:
@@ -480,10 +507,12 @@ class CommandGroup:
 
     @property
     def bd_num(self) -> int:
+        """Descriptors of the tensor unit."""
         return len(self.bd) // 128
 
     @property
     def gdma_num(self) -> int:
+        """Descriptors of the DMA engine."""
         return len(self.gdma) // 128
 
 

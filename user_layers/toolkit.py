@@ -28,28 +28,45 @@ class Compute(Protocol):
     """The part of firmware_sim.device.client.Device that compiling needs."""
 
     @property
-    def firmware(self) -> FirmwareImage: ...
-    def query(self) -> FirmwareInfo: ...
+    def firmware(self) -> FirmwareImage:
+        """What runs on it: a library for this machine, or the controller's images."""
+
+    def query(self) -> FirmwareInfo:
+        """The user layers and kernels that the firmware holds, by which a graph's layers are checked."""
+
     def infer_shape(
         self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
-    ) -> list[TensorRecord]: ...
-    def record(self, program: Program) -> Recorded: ...
-    def close(self) -> None: ...
+    ) -> list[TensorRecord]:
+        """The outputs of a layer by its own shape function; param: bytes of its parameter struct."""
+
+    def record(self, program: Program) -> Recorded:
+        """The descriptors that layers' kernels issue for a program with fixed addresses; none executes."""
+
+    def close(self) -> None:
+        """End the device process; it may be called again."""
 
 
 class Plugins(Protocol):
     """The part of user_layers.plugin.PluginHost that compiling needs."""
 
-    def layers(self) -> Sequence[Any]: ...
-    def create(self, node: PluginNode, /) -> Any: ...
-    def close(self) -> None: ...
+    def layers(self) -> Sequence[Any]:
+        """All layers of all plugins (plugin.PluginLayer)."""
+
+    def create(self, node: PluginNode, /) -> Any:
+        """The descriptor of a node (net.ops.Descriptor). UsageError when no plugin holds its op_type."""
+
+    def close(self) -> None:
+        """End the child process; descriptors answer no more."""
 
 
 class Params(Protocol):
     """The part of user_layers.params.ParamTypes that building a graph needs."""
 
-    def pack(self, op: str, values: Mapping[str, Any] | None, /) -> bytes: ...
-    def sizeof(self, op: str, /) -> int: ...
+    def pack(self, op: str, values: Mapping[str, Any] | None, /) -> bytes:
+        """The struct's bytes from values by field name, else zeros. UsageError for what does not fit."""
+
+    def sizeof(self, op: str, /) -> int:
+        """Bytes of an op's parameter struct."""
 
 
 class Toolkit:

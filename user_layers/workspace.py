@@ -279,7 +279,7 @@ class Workspace:
 
     @property
     def firmware(self) -> Path:
-        """The firmware for this machine."""
+        """The native firmware that build_layers installs."""
         return self.root / FIRMWARE_DIR / "firmware.so"
 
     @property
@@ -289,7 +289,7 @@ class Workspace:
 
     @property
     def plugin(self) -> Path:
-        """The plugin for HOST_ARCH."""
+        """The plugin with the user's descriptors that build_layers installs, for the machine HOST_ARCH."""
         return self.install_dir / "plugin" / "libbmplugin_tpulayer.so"
 
     @property

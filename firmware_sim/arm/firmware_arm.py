@@ -52,6 +52,7 @@ class ArmFirmware:
 
     @property
     def images(self) -> Images:
+        """The pair that was loaded, with the version and build that its header states."""
         return self._images
 
     @property
@@ -72,6 +73,13 @@ class ArmFirmware:
         self._booted = True
 
     def handle(self, request: bytes) -> bytes:
+        """Put one request (fw_request, payload) into the ring and run the controller until it answers.
+
+        The reply is fw_reply and payload. After a fault or a wrong answer the next request boots the images
+        again. Raises DeviceCrash when the firmware faults, DeviceError for a request larger than the ring's
+        space, for a message left unanswered and an overwritten ring, and the error of an engine call made on
+        the way.
+        """
         if len(request) > _REQUEST_BYTES:
             raise DeviceError(f"a request of {len(request)} bytes; the ring takes {_REQUEST_BYTES}")
         if not self._booted:  # after a fault
@@ -202,10 +210,12 @@ class ArmFirmware:
         return self._source_lines
 
     def site(self, address: int) -> str:
+        """The source line of a return address, `firmware+0x...` where none is known; empty for 0."""
         if not address:
             return ""
         line = self._lines().at(address - 1)
         return str(line) if line else f"firmware+{address:#x}"
 
     def layer(self, address: int) -> str:
+        """The label at an address in the controller's memory, up to its NUL; empty for 0."""
         return self._machine.text(address) if address else ""

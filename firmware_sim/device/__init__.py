@@ -1,0 +1,1 @@
+"""The device as its clients see it, and the process that holds chip and firmware."""

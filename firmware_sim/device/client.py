@@ -258,7 +258,7 @@ class Device:
             self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
 
     def read(self, addr: int, nbytes: int) -> bytes:
-        """A copy of nbytes of DDR."""
+        """A copy of nbytes of DDR from an absolute address. DeviceError when they do not lie in DDR."""
         with self._lock:
             return self._ddr(addr, nbytes).tobytes()
 

@@ -19,6 +19,7 @@ class LaunchQueue:
         self._error: BaseException | None = None
 
     def add(self, launch: Callable[[], object]) -> None:
+        """Run `launch` in the thread after all that were added before; what it raises is kept for `sync`."""
         with self._changed:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, "launches")

@@ -89,6 +89,11 @@ class Recording:
         self._gdma = bytearray()
 
     def add(self, bd: U32, gdma: U32, reason: FlushReason) -> None:
+        """Take one batch, uint32[n, 32] of each engine, copied: the arenas are written again afterwards.
+
+        STEP notes how many descriptors there are by now; FULL, SPLIT and END close the command group, POLL
+        does not.
+        """
         self._bd += bd.tobytes()
         self._gdma += gdma.tobytes()
         self._issued[0] += len(bd)
@@ -134,9 +139,16 @@ class Controller:
 
     @property
     def filtered(self) -> int:
+        """How many words the newest masked copy kept (a register of the GDMA)."""
         return self._processor.filtered
 
     def flush(self, bd_num: int, gdma_num: int, reason: int) -> None:
+        """Execute, or record, the first bd_num and gdma_num descriptors of the arenas; reason: a FlushReason.
+
+        After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
+        hold, an unknown reason, more instructions than a request may issue, and what a command itself does
+        wrong.
+        """
         if max(bd_num, gdma_num) > ARENA_CAPACITY:
             raise self._named(
                 f"the firmware hands over {bd_num} + {gdma_num} descriptors: {ARENA_CAPACITY} fit"
@@ -158,6 +170,11 @@ class Controller:
             self._processor.restart()
 
     def run_group(self, group: StreamGroup) -> None:
+        """Run both streams of one command group from DDR, ids from 1.
+
+        Raises DeviceError while recording, for streams outside DDR, beyond the limit of instructions, and for
+        what a command does wrong.
+        """
         if self.recording is not None:
             raise self._named("stored command streams were started while recording")
         self._groups += 1
@@ -170,6 +187,7 @@ class Controller:
         self._execute(bd, gdma, None, self._link.activity)
 
     def log(self, text: str) -> None:
+        """Hand a piece of the firmware's log to the process that made the request."""
         self._link.log(text)
 
     def _stream(self, address: int, count: int, engine: str) -> U32:

@@ -1,0 +1,1 @@
+"""Which firmware boots, the native one itself, and what the code addresses in a firmware mean."""

@@ -79,6 +79,7 @@ class FloatEnvironment:
         self._default = ctypes.c_void_p(-1)  # FE_DFL_ENV of glibc
 
     def reset(self) -> None:
+        """Rounding to nearest and IEEE denormals again, in the calling thread (glibc's FE_DFL_ENV)."""
         self._fesetenv(self._default)
 
 
@@ -137,9 +138,15 @@ class NativeFirmware:
 
     @property
     def instructions(self) -> int:
+        """Always 0: nobody counts the processor's own instructions."""
         return 0
 
     def handle(self, request: bytes) -> bytes:
+        """Call fw_handle with one request (fw_request, payload) and return its reply (fw_reply, payload).
+
+        Raises the first error of an engine call made on the way: ctypes cannot let it pass through the C
+        code. A crash ends the process; its parent reports it.
+        """
         self._error = None
         # c_void_p and not a plain int or bytes: without argtypes ctypes would pass 32 bits.
         size = self._handle(
@@ -159,6 +166,7 @@ class NativeFirmware:
         return self._source_lines
 
     def site(self, address: int) -> str:
+        """The source line of a return address, else `symbol+0x...`; empty where no library lies."""
         info = _DlInfo()
         if not address or not ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(info)):
             return ""
@@ -170,6 +178,7 @@ class NativeFirmware:
         return f"{info.symbol.decode(errors='replace')}+{address - int(info.address or 0):#x}"
 
     def layer(self, address: int) -> str:
+        """The NUL-terminated label at an address of this process, as the firmware noted it; empty for 0."""
         return ctypes.string_at(address).decode(errors="replace") if address else ""
 
     def _guarded(self, call: Callable[[], None]) -> int:

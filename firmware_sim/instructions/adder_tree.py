@@ -50,6 +50,7 @@ def _at_once(x: F32) -> F32:
 
 
 def total_reference(x: F32, out: F32) -> None:
+    """What `total` computes, in numpy: x [rows, numbers], out [rows]."""
     out[...] = 0
     for at in range(0, x.shape[1], INPUTS):
         out[...] = _at_once(np.concatenate([out[:, None], x[:, at : at + INPUTS]], axis=1))

@@ -84,6 +84,12 @@ def _copy(a: Words) -> Words:
 
 @dataclass(frozen=True)
 class Operation:
+    """One operation of the unit, from which its row of the instruction table is made.
+
+    kernel: the numpy function, of uint32 arrays; inputs: the operands that it takes, by their names in the
+    descriptor; factor: by the vendor's functional model's estimate (timing.elementwise).
+    """
+
     eu: Eu
     summary: str
     kernel: elementwise.Kernel

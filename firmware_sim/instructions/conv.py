@@ -34,6 +34,7 @@ def _planes(row: Row) -> Planes:
 
 
 def channels_of(row: Row) -> int:
+    """Input channels of a descriptor. Raises DeviceError when there are none."""
     channels = row["opd0_c"]
     if channels == 0:
         raise DeviceError("opd0: no channels", hint="sizes start at 1")
@@ -50,6 +51,7 @@ def _weight(row: Row, group: int, itemsize: int, kernel: tuple[int, int]) -> Ope
 
 
 def kernel_of(row: Row) -> tuple[int, int]:
+    """The kernel's (height, width) in taps, without dilation."""
     return row["opd1_h"], row["opd1_w"]
 
 
@@ -185,7 +187,7 @@ def _fp32_cycles(row: Row) -> timing.Cycles:
 
 @dataclass(frozen=True)
 class Fixed:
-    """How 8-bit sums become results."""
+    """How 8-bit sums become results of `bits` bits; shift: to the right, rounding half up."""
 
     input_signed: bool
     weight_signed: bool
@@ -201,6 +203,7 @@ class Fixed:
         return (128 if self.input_signed else 255) * (128 if self.weight_signed else 255)
 
     def small(self) -> small.Finish:
+        """The same rules for the path through tables of indices."""
         return small.Finish(self.bits, self.signed, self.shift, self.bias_signed)
 
     def finish(self, total: Array, bias: Array | None) -> Array:
@@ -239,16 +242,23 @@ def bias_of(load: Dense | None, signed: bool) -> Array | None:
 
 @dataclass(frozen=True)
 class FixedOperands:
+    """8-bit operands: 4N input, words of four input channels' weights, a 16-bit bias or none."""
+
     out: Packed
     x: Packed
     weight: Operand
     bias: tuple[Tensor, ...]
 
     def all(self) -> tuple[Operand, ...]:
+        """Every operand by its exact bytes, the result first; packed ones in up to two parts."""
         return (*self.out.tensors(), *self.x.tensors(), self.weight, *self.bias)
 
 
 def fixed_operands(row: Row, itemsize: int) -> FixedOperands:
+    """The operands of a descriptor; itemsize: bytes of a result, 1 or 2, four batches to a word of either.
+
+    Raises DeviceError for sizes of zero and addresses outside local memory.
+    """
     return FixedOperands(
         parts.packed_result(row, itemsize),
         parts.packed_neuron(row, channels_of(row), explicit=True),

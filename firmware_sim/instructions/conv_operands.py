@@ -116,6 +116,7 @@ def check(row: Row, operands: tuple[Operand, ...], *, elsewhere: tuple[str, ...]
 
 
 def no_result_add(row: Row) -> None:
+    """Raise DeviceError where opt_res_add is set, for instructions that cannot add to their old result."""
     if row["opt_res_add"]:
         raise DeviceError(
             "opt_res_add: adding to the old result is not possible here",

@@ -37,7 +37,7 @@ class Dense:
             self._views.append((channels, memory.view(tensor, part, dtype)))
 
     def load(self) -> Array:
-        """A copy, [n, c, h, w]."""
+        """The elements now, [n, c, h, w], copied: writing to memory does not change them."""
         if self._flat is not None:
             picked: Array = self._flat[self._at]
             return picked

@@ -37,6 +37,7 @@ _LOCAL_TARGET = frozenset({Direction.S2L, Direction.L2L})
 
 
 def data_format(row: Row, side: str) -> Format:
+    """The data format of one side ("src", "dst"). Raises DeviceError for a code that does not exist."""
     code = row[f"{side}_data_format"]
     try:
         return Format(code)
@@ -70,6 +71,7 @@ def check_row(row: Row) -> None:
 
 
 def sizes(row: Row, side: str) -> Dims4:
+    """(n, c, h, w) of one side ("src", "dst"). Raises DeviceError when a size is zero."""
     shape = (row[f"{side}_nsize"], row[f"{side}_csize"], row[f"{side}_hsize"], row[f"{side}_wsize"])
     if 0 in shape:
         raise DeviceError(f"{side}: shape {list(shape)} has a size of zero", hint="sizes start at 1")
@@ -121,6 +123,7 @@ def _linear(row: Row) -> tuple[Move, ...]:
 
 
 def check_w_strides(row: Row) -> None:
+    """Raise DeviceError unless both w-strides are 1, for forms in which no source tells what others do."""
     for side in ("src", "dst"):
         if row[f"{side}_wstride"] != 1:
             raise DeviceError(
@@ -231,6 +234,7 @@ def _operands(row: Row) -> tuple[Operand, ...]:
 
 
 def lane_mask(row: Row) -> int:
+    """64 bits, lane 0 lowest: which lanes the command may write."""
     return row["localmem_mask_h32"] << 32 | row["localmem_mask_l32"]
 
 

@@ -135,6 +135,7 @@ class Bound:
         return [np.array(self._kernel(*arguments)) for _, arguments in self._pieces]
 
     def store(self, results: list[Words]) -> None:
+        """Write what `compute` gave. Results come in the order of its pieces."""
         if self._gathered:
             self._gathered.store(results[0])
             return

@@ -29,6 +29,7 @@ def _any_below(x: F32, limit: int) -> bool:
 
 
 def has_denormals(x: F32) -> bool:
+    """Whether any element is denormal: nonzero and below 2**-126 in magnitude."""
     return _any_below(x, _NORMAL_MIN)
 
 
@@ -39,6 +40,7 @@ def flush(x: F32) -> F32:
 
 
 def add(a: F32, b: F32) -> F32:
+    """a + b, denormal inputs as zeros and denormal sums as zeros of their sign."""
     # A denormal changes a sum only when the sum is below 2**-100: above, it is less than half a
     # unit in the last place of the other operand. A sum that is exactly zero stays the same zero.
     r = np.add(a, b)
@@ -48,6 +50,7 @@ def add(a: F32, b: F32) -> F32:
 
 
 def sub(a: F32, b: F32) -> F32:
+    """a - b, denormal inputs as zeros and denormal differences as zeros of their sign."""
     r = np.subtract(a, b)
     if _any_below(r, _ADD_DOUBT):
         r = flush(np.subtract(flush(a), flush(b)))
@@ -55,6 +58,7 @@ def sub(a: F32, b: F32) -> F32:
 
 
 def mul(a: F32, b: F32) -> F32:
+    """a * b, denormal inputs as zeros and products below 2**-126 as zeros of their sign."""
     r = np.multiply(a, b)
     if _any_below(r, _MUL_DOUBT) or has_denormals(a) or has_denormals(b):
         a, b = flush(a), flush(b)

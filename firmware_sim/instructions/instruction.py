@@ -15,6 +15,8 @@ Run = Callable[[], None]
 
 
 class Engine(enum.Enum):
+    """The tensor unit (BD) and the DMA engine (GDMA), each with a queue and ids of its own."""
+
     BD = "BD"
     GDMA = "GDMA"
 
@@ -22,6 +24,8 @@ class Engine(enum.Enum):
 
 
 class Status(enum.Enum):
+    """Whether the emulator executes an instruction."""
+
     IMPLEMENTED = "implemented"
     UNVERIFIED = "unverified"  # no source settles what it does: refused
 

@@ -40,6 +40,7 @@ def local_offset(address: int, operand: str) -> int:
 
 
 def explicit_strides(row: Row, name: str) -> Dims4:
+    """The (n, c, h, w) strides in the descriptor, in elements; in words where batches share them."""
     return row[f"{name}_n_str"], row[f"{name}_c_str"], row[f"{name}_h_str"], row[f"{name}_w_str"]
 
 
@@ -61,4 +62,5 @@ def word_operand(row: Row, name: str, shape: Dims4, *, aligned: bool) -> Operand
 
 
 def is_aligned(row: Row, name: str) -> bool:
+    """Whether the operand has the 128-byte aligned layout, whatever its stride fields hold."""
     return row[f"short_{name}_str"] == Stride.ALIGNED

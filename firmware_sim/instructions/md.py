@@ -125,15 +125,18 @@ def _square_inputs(row: Row) -> tuple[Operand, ...]:
 
 
 def scale_bias(a: F32, bias: F32, scale: F32) -> F32:
+    """a * scale + bias, the product rounded first."""
     return fp32.add(fp32.mul(a, scale), bias)
 
 
 def square_sum(a: F32, b: F32) -> F32:
+    """(a + b)**2, the sum rounded first."""
     s = fp32.add(a, b)
     return fp32.mul(s, s)
 
 
 def square_diff(a: F32, b: F32) -> F32:
+    """(a - b)**2, the difference rounded first."""
     s = fp32.sub(a, b)
     return fp32.mul(s, s)
 

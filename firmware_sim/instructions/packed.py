@@ -39,10 +39,12 @@ class Packed:
 
     @property
     def word(self) -> int:
+        """Bytes of a word, in which the same element of per_word batches lies."""
         return self.itemsize * self.per_word
 
     @property
     def shifted(self) -> bool:
+        """Whether an index shift applies to rows or columns; see footprint.Tensor."""
         return bool(self.h_shift or self.w_shift)
 
     def words(self, groups: int) -> Tensor:

@@ -83,7 +83,10 @@ def bind_products(
 
 @dataclass(frozen=True)
 class Finish:
-    """How sums of bytes become results."""
+    """How sums of products of bytes become results: bits and sign of a result, then shifts.
+
+    shift: to the right, rounding half up; left_shift: of the old result before it is added.
+    """
 
     bits: int
     signed: bool

@@ -23,6 +23,7 @@ _FLOAT_EXACT = 1 << 24  # integers up to this magnitude are exact in fp32
 
 
 def shared_reference(xs: F32, ws: F32, base: I64, out: F32) -> None:
+    """What `shared` computes, in numpy and with `fp32`'s rules for denormals."""
     count = out.shape[1]
     total: F32 | None = None
     for x, w in zip(xs, ws, strict=True):
@@ -35,6 +36,7 @@ def shared_reference(xs: F32, ws: F32, base: I64, out: F32) -> None:
 
 
 def separate_reference(x: F32, w: F32, base: I64, out: F32) -> None:
+    """What `separate` computes, in numpy and with `fp32`'s rules for denormals."""
     count = out.shape[1]
     chains = [np.zeros_like(out), np.zeros_like(out)]
     for t, at in enumerate(base.tolist()):

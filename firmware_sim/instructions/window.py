@@ -39,6 +39,7 @@ class Window:
 
     @property
     def padded(self) -> int:
+        """Elements of the input with the inserted zeros and both paddings."""
         return (self.size - 1) * (self.insert + 1) + 1 + self.before + self.after
 
     @property

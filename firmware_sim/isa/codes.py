@@ -68,7 +68,7 @@ class Eu(enum.IntEnum):
 
 
 class Precision(enum.IntEnum):
-    """BD fields opt_*_prec."""
+    """BD fields opt_*_prec: the type of an operand's elements."""
 
     INT8 = 0
     FP32 = 2
@@ -86,7 +86,7 @@ class Direction(enum.IntEnum):
 
 
 class Special(enum.IntEnum):
-    """GDMA field special_func."""
+    """GDMA field special_func: what the engine does besides copying."""
 
     COPY = 0
     TRANSPOSE_NC = 1
@@ -109,6 +109,7 @@ class Format(enum.IntEnum):
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return (4, 2, 1, 1, 2)[self]
 
 

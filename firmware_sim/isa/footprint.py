@@ -26,12 +26,16 @@ Dims5 = tuple[int, int, int, int, int]
 
 
 class Space(enum.IntEnum):
+    """The three memories that descriptors address. The numbers are those in files of test vectors."""
+
     LOCAL = 0
     DDR = 1
     L2 = 2
 
 
 class Access(enum.Flag):
+    """What an instruction does with an operand; UPDATE: a result that is added to what is there."""
+
     READ = enum.auto()
     WRITE = enum.auto()
     UPDATE = READ | WRITE
@@ -88,6 +92,7 @@ class Block:
 
     @property
     def count(self) -> int:
+        """Number of elements; where strides are 0 or overlap, more than there are places."""
         n, s, lanes, h, w = self.shape
         return n * s * lanes * h * w
 
@@ -135,6 +140,7 @@ def aligned_strides(start_lane: int, shape: Dims4, itemsize: int) -> Dims4:
 
 
 def continuous_strides(shape: Dims4) -> Dims4:
+    """Element strides of a tensor without gaps, as in DDR."""
     _, c, h, w = shape
     return c * h * w, h * w, w, 1
 
@@ -159,6 +165,7 @@ class Tensor:
 
     @property
     def lane(self) -> int:
+        """The lane of channel 0; 0 in DDR and L2, which have no lanes."""
         return self.offset // chip.LOCAL_BYTES if self.space is Space.LOCAL else 0
 
     @property
@@ -167,6 +174,7 @@ class Tensor:
         return math.prod(self.shape) * self.itemsize
 
     def parts(self) -> tuple[Part, ...]:
+        """The channels cut into rectangles of slots and lanes: up to three in local memory, one elsewhere."""
         if self.space is Space.LOCAL:
             return local_parts(self.lane, self.shape[1])
         return system_parts(self.shape[1])
@@ -196,6 +204,7 @@ class Tensor:
         )
 
     def blocks(self) -> tuple[Block, ...]:
+        """The bytes of all channels, one block per part."""
         return tuple(self.block(part) for part in self.parts())
 
     def indices(self) -> npt.NDArray[np.int64]:
@@ -282,6 +291,7 @@ class Footprint:
 
 
 def footprint_of(operands: tuple[Operand, ...]) -> Footprint:
+    """What the operands of one instruction read and write; constants touch no memory."""
     tensors = [o for o in operands if isinstance(o, Tensor)]
     return Footprint(
         reads=tuple(b for t in tensors if Access.READ in t.access for b in t.blocks()),

@@ -96,6 +96,7 @@ class Columns:
         return values
 
     def row(self, index: int) -> Row:
+        """One descriptor of the stream, its fields as plain ints."""
         return Row(self, index)
 
 

@@ -48,16 +48,22 @@ def adder_tree(shape: Dims4, lane: int, inputs: int) -> Cycles:
 
 
 def system_to_local(nbytes: int, pieces: int) -> Cycles:
+    """A copy from DDR or L2 of nbytes that fall into `pieces` contiguous pieces inside a lane.
+
+    chip: a latency, then bytes or pieces, whichever takes longer.
+    """
     return Cycles(
         _S2L_LATENCY + max(nbytes / _S2L_RATE, _PIECE_CYCLES * pieces), nbytes / _MODEL_RATE + _MODEL_S2L
     )
 
 
 def local_to_system(nbytes: int) -> Cycles:
+    """A copy of nbytes to DDR or L2; how they are cut makes no difference in the published times."""
     return Cycles(nbytes / _L2S_RATE, nbytes / _MODEL_RATE + _MODEL_L2S)
 
 
 def local_to_local(nbytes: int) -> Cycles:
+    """A copy of nbytes inside local memory; both figures are the fitted one."""
     return Cycles(nbytes / _L2L_RATE, nbytes / _L2L_RATE)
 
 

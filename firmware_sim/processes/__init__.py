@@ -1,0 +1,1 @@
+"""Child processes with a watchdog, and the memory that they share with their parent."""

@@ -284,6 +284,7 @@ class Child:
 
     @property
     def pid(self) -> int:
+        """The child's process id; it stays when the child is gone."""
         return self._process.pid
 
     def close(self) -> None:

@@ -37,10 +37,15 @@ SameShape = Annotated[Sequence[int], Ints("input_dim")]
 
 
 def unary(p: BMCompiler, source: str, kind: str, output: str, a: float = 0.0, b: float = 0.0) -> None:
+    """Add TPU_UNARY; kind: a key of UNARY in the ONNX converters, a and b: its parameters."""
     p.layer("TPU_UNARY", [source], {"unary_op": UNARY[kind], "a": a, "b": b}, output)
 
 
 def between_unary(p: BMCompiler, source: str, kind: str, output: str) -> str:
+    """Add TPU_UNARY with a and b 0 in the middle of a function of the vendor's.
+
+    Returns the name of its tensor, a free one made from `output`.
+    """
     param = {"unary_op": UNARY[kind], "a": 0.0, "b": 0.0}
     return p.between("TPU_UNARY", [source], param, output)
 

@@ -135,6 +135,7 @@ class Function:
     ends: bool  # p_bmcpl is gone after it
 
     def parameter(self, name: str) -> Parameter:
+        """The parameter of that name, which must exist."""
         return next(p for p in self.parameters if p.name == name)
 
 
@@ -231,6 +232,7 @@ class Term:
 
 
 def parse_term(text: str) -> Term:
+    """Read one term as the table writes it (see `Floats`)."""
     match = _TERM.fullmatch(text)
     assert match is not None, f"{text!r} is no term"
     if match["call"]:

@@ -17,6 +17,7 @@ def generated() -> dict[Path, str]:
 
 
 def main() -> None:
+    """Write the files that differ from what is there; the others keep their times."""
     for path, text in generated().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_if_changed(path, text)

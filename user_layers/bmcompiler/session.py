@@ -160,6 +160,7 @@ class BMCompiler:
             self.toolkit.close()
 
     def check_open(self) -> None:
+        """Raise UsageError once the compiler is finished: its device is closed."""
         if self.finished:
             raise UsageError("this compiler is finished", hint="make a new one with create_bmcompiler_dir")
 

@@ -241,6 +241,10 @@ def add_expand_ndims_layer(
 
 
 def transpose(p: BMCompiler, source: str, shape: Sequence[int], order: Sequence[int], output: str) -> None:
+    """Add TPU_TRANSPOSE: output dimension i is dimension order[i] of the input, of this shape.
+
+    Raises UsageError for an order that is no permutation.
+    """
     if sorted(order) != list(range(len(shape))):
         raise UsageError(f"permute_order {list(order)} is no order of {len(shape)} dimensions")
     param = {"dims": len(shape), "order": field(order)}

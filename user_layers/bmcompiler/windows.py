@@ -18,6 +18,7 @@ OutputBias = Annotated[ArrayLike | None, Floats("output_shape[1]", when="have_bi
 
 
 def planes(shape: Sequence[int], what: str) -> None:
+    """Raise UsageError unless a shape is [N, C, H, W]; what: the parameter's name, for the message."""
     if len(shape) != 4:
         raise UsageError(f"{what} {list(shape)} has {len(shape)} dimensions; four are needed, [N, C, H, W]")
 

@@ -31,6 +31,7 @@ class Pool:
         self._known: dict[bytes, int] = {}
 
     def add(self, piece: bytes) -> BinaryT:
+        """Where a piece lies in the binary part: appended, or where equal bytes already are."""
         start = self._known.get(piece)
         if start is None:
             start = self._known[piece] = len(self.data)
@@ -61,6 +62,7 @@ class Unpacked:
     binary: memoryview
 
     def piece(self, place: BinaryT) -> bytes:
+        """The bytes that an object of this file names. ModelError when they reach beyond the binary part."""
         if place.start + place.size > len(self.binary):
             raise ModelError(
                 f"damaged bmodel: {self.path}: bytes {place.start} to {place.start + place.size} of "

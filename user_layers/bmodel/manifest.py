@@ -47,6 +47,7 @@ class Manifest:
     programs: tuple[ProgramUse, ...] = ()
 
     def encode(self) -> bytes:
+        """The JSON as bytes. ModelError when it is longer than MAX_BYTES, which readers refuse."""
         layers = [
             {
                 "op": use.op,

@@ -63,6 +63,7 @@ class Tensor:
 
     @property
     def elem_num(self) -> int:
+        """Elements of the whole tensor; in a dynamic net of the compiled maximum."""
         n = 1
         for s in self.shape:
             n *= s
@@ -145,10 +146,12 @@ class Stage:
 
     @property
     def ctx_size(self) -> int:
+        """Bytes of the context, all blocks together."""
         return sum(self.ctx_sizes)
 
     @property
     def mode(self) -> str:
+        """`static` or `dynamic`, and in brackets the axes that may not vary."""
         return shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
 
     @property
@@ -171,6 +174,7 @@ class Net:
 
     @property
     def is_dynamic(self) -> bool:
+        """Whether the first stage is dynamic; `write` and `combine` refuse nets whose stages differ."""
         return self.stages[0].is_dynamic
 
     def __repr__(self) -> str:

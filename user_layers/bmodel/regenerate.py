@@ -48,6 +48,7 @@ def generate() -> dict[str, str]:
 
 
 def main() -> None:
+    """Replace everything in generated/ by what flatc makes now."""
     target = HERE / "generated"
     target.mkdir(exist_ok=True)
     for old in target.glob("*.py"):

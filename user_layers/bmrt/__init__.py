@@ -1,0 +1,1 @@
+"""The vendor's runtime commands, and the process behind libbmrt.so."""

@@ -53,12 +53,14 @@ class DeviceTensor:
 
     @classmethod
     def decode(cls, data: bytes, index: int) -> DeviceTensor:
+        """The index-th of the tensors in `data`. UsageError for a num_dims beyond 8 or below 0."""
         dtype, mode, num_dims, *rest = _TENSOR.unpack_from(data, index * _TENSOR.size)
         if not 0 <= num_dims <= _MAX_DIMS:
             raise UsageError(f"tensor {index} has {num_dims} dimensions; 0 to {_MAX_DIMS} are possible")
         return cls(dtype, mode, tuple(rest[:num_dims]), rest[-2], rest[-1])
 
     def encode(self) -> bytes:
+        """The bytes that libbmrt.so reads back into a bm_tensor_t."""
         dims = (*self.shape, *[0] * (_MAX_DIMS - len(self.shape)))
         return _TENSOR.pack(self.dtype, self.store_mode, len(self.shape), *dims, 0, self.addr, self.nbytes)
 

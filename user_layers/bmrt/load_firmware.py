@@ -59,5 +59,6 @@ def forget(dev_id: int) -> str:
 
 
 def check_device(dev_id: int) -> None:
+    """Raise UsageError for a device number that cannot be."""
     if not 0 <= dev_id < DEVICES:
         raise UsageError(f"device {dev_id}: devices are numbered 0 to {DEVICES - 1}")

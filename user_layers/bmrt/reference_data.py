@@ -103,6 +103,7 @@ class References:
 
 
 def nbytes(tensor: TensorInfo, shape: Shape) -> int:
+    """Bytes of an input or output in the reference files, for the shape of one run."""
     return tensor.dtype.itemsize * math.prod(shape)
 
 

@@ -11,6 +11,8 @@ import typer
 
 
 class Action(str, Enum):
+    """What `tpulayer isa` does: its first word."""
+
     LIST = "list"
     SHOW = "show"
     DECODE = "decode"

@@ -32,7 +32,7 @@ class Aliases:
                 return name, offset
 
     def root(self, name: str) -> str:
-        """The tensor that owns the memory."""
+        """The tensor that owns the memory in which this one lies; itself, when it shares none."""
         return self.place(name)[0]
 
     def classes(self, net: Net) -> dict[str, list[str]]:

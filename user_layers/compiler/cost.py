@@ -29,7 +29,7 @@ _L2_START = L2_BASE + L2_USER_OFFSET
 
 
 class Meter:
-    """The clock of one net's layers (local_memory.Clock)."""
+    """The clock of one net's layers (local_memory.Clock). Errors: CompileError where recording fails."""
 
     def __init__(self, described: DescribedNet, device: Compute) -> None:
         self._described = described
@@ -38,9 +38,11 @@ class Meter:
         self._known: dict[object, float] = {}
 
     def load(self, piece: TensorRecord) -> float:
+        """A piece from DDR into local memory."""
         return self._transfer(StepOp.LOAD, piece)
 
     def store(self, piece: TensorRecord) -> float:
+        """A piece from local memory to DDR."""
         return self._transfer(StepOp.STORE, piece)
 
     def move(self, part: TensorRecord, whole: TensorRecord, channel: int) -> float:
@@ -67,7 +69,10 @@ class Meter:
         return self._known[key]
 
     def layer(self, node: int, pieces: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
-        """A call of the local function."""
+        """A call of the local function.
+
+        pieces: its inputs and outputs; nbytes: of its work buffer; where: asked when it was not timed before.
+        """
         key = (*self._identity(node), *map(_shape_of, pieces), nbytes)
         if key not in self._known:
             facts = self._described.facts[node]

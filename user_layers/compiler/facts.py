@@ -71,6 +71,7 @@ class Facts:
         return self._ask("forward_height", in_height)
 
     def can_inplace(self, dtype: DType) -> bool:
+        """Whether the output's piece may take the input piece's memory, for elements of this type."""
         return bool(self._ask("can_inplace", dtype))
 
     def prepare(self, index: int, tensor: NetTensorInfo) -> bytes:
@@ -99,9 +100,14 @@ class Facts:
         return start, rows
 
     def backward_w(self, first: int, extent: int) -> tuple[int, int]:
+        """First column and number of columns of the input that these output columns need, unclipped.
+
+        CompileError when the descriptor says fewer than one.
+        """
         return self._backward("w", first, extent)
 
     def nonsense(self, call: str, result: object, expected: str) -> CompileError:
+        """The error for an answer that cannot be; call: the method as it was asked, with its arguments."""
         return CompileError(
             f"{self.node.title}: {call} of its descriptor returns {result}; expected {expected}",
             hint="correct the method in host/ and run `build_layers`",
@@ -165,6 +171,7 @@ class DescribedNet:
 
     @cached_property
     def const_names(self) -> tuple[str, ...]:
+        """The tensors whose bytes are known when compiling, in the net's order."""
         return tuple(t.name for t in self.net.tensors.values() if t.data is not None)
 
 

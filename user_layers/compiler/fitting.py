@@ -29,6 +29,7 @@ class Group:
 
     @property
     def counts(self) -> Counts:
+        """How many slices there are along n, h and w."""
         return len(self.slices.n), len(self.slices.h), len(self.slices.w)
 
 

@@ -18,6 +18,8 @@ Range = tuple[int, int]  # bytes [first, end) of local memory
 
 
 class OpKind(enum.Enum):
+    """What an op does: a transfer from or to DDR, a layer call, or a copy inside local memory (see Op)."""
+
     LOAD = "load"
     LAYER = "layer"
     STORE = "store"

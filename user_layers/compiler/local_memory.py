@@ -35,10 +35,18 @@ Asked only when a call was not timed before."""
 class Clock(Protocol):
     """Cycles of what a group does. Records have no addresses."""
 
-    def load(self, piece: TensorRecord) -> float: ...
-    def store(self, piece: TensorRecord) -> float: ...
-    def move(self, part: TensorRecord, whole: TensorRecord, channel: int) -> float: ...
-    def copy(self, whole: TensorRecord) -> float: ...
+    def load(self, piece: TensorRecord) -> float:
+        """A piece from DDR into local memory."""
+
+    def store(self, piece: TensorRecord) -> float:
+        """A piece from local memory to DDR."""
+
+    def move(self, part: TensorRecord, whole: TensorRecord, channel: int) -> float:
+        """A piece into the channels from `channel` on of another one, inside local memory."""
+
+    def copy(self, whole: TensorRecord) -> float:
+        """A whole tensor from DDR to L2."""
+
     def layer(self, node: int, pieces: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
         """pieces: of inputs and outputs; nbytes: of the work buffer; where: see Where."""
         ...

@@ -33,6 +33,7 @@ class Value:
     offsets: tuple[int, ...] = ()
 
     def offset(self, piece: int) -> int:
+        """Byte offset in each NPU's local memory for a piece; pieces take the places in turn."""
         return self.offsets[piece % len(self.offsets)]
 
 
@@ -86,11 +87,11 @@ class GroupPieces:
         self._reader = {v: key for key, v in reversed(list(read.items()))}
 
     def placed(self, values: Sequence[Value]) -> GroupPieces:
-        """The same with addresses."""
+        """The same records with the addresses of these values, which are those given before with offsets."""
         return GroupPieces(self.described, self._slices, values, self._made, self._read)
 
     def call(self, p: int, k: int) -> list[TensorRecord]:
-        """Inputs and outputs of node k."""
+        """Inputs, then outputs of node k for piece p, as its local function gets them."""
         return [*self.inputs(p, k), *self.outputs(p, k)]
 
     def moved(self, v: int, p: int) -> TensorRecord:
@@ -117,6 +118,7 @@ class GroupPieces:
         return found
 
     def outputs(self, p: int, k: int) -> list[TensorRecord]:
+        """The outputs of node k for piece p."""
         return [
             self._record(self._values[self._made[name]], p, [axis.made[name] for axis in self.pieces[p]])
             for name in self.described.net.nodes[k].outputs
@@ -146,6 +148,7 @@ def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int
 
 
 def work_bytes(described: DescribedNet, node: int, slices: Slices) -> int:
+    """Bytes per NPU of a node's work buffer, the most that any of the pieces needs."""
     facts = described.facts[node]
     out = facts.node.outputs[0]
     n, h, w = (sorted({p.made[out].extent for p in axis}) for axis in (slices.n, slices.h, slices.w))
@@ -157,6 +160,11 @@ def work_bytes(described: DescribedNet, node: int, slices: Slices) -> int:
 def group_values(
     described: DescribedNet, nodes: Sequence[int], slices: Slices
 ) -> tuple[list[Value], dict[str, int], dict[tuple[int, int], int]]:
+    """What has a place in local memory, without places yet: (values, made, read), as in LocalPlan.
+
+    Inputs from outside are one value where layers want the same windows in the same layout. Inputs in L2, and
+    those that kernels read through host_data, are none.
+    """
     net = described.net
     axes = (slices.n, slices.h, slices.w)
     keep = set(stored(described, nodes))

@@ -36,7 +36,7 @@ class Cost:
 
 
 class Search:
-    """The trials of one net."""
+    """Finds the cheapest groups of one net; remembers what was tried, and tries a limited number."""
 
     def __init__(self, described: DescribedNet, meter: Meter, silent: frozenset[int]) -> None:
         self._silent = silent

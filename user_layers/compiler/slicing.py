@@ -30,10 +30,12 @@ class Window:
 
     @property
     def end(self) -> int:
+        """The first element behind it."""
         return self.first + self.extent
 
     @property
     def region(self) -> tuple[int, int]:
+        """(first, extent): what has to lie in local memory, whatever the layer pads."""
         return self.first, self.extent
 
 
@@ -56,9 +58,11 @@ class Slices:
 
     @property
     def count(self) -> int:
+        """How many pieces there are, over all axes."""
         return len(self.n) * len(self.h) * len(self.w)
 
     def pieces(self) -> Iterator[tuple[AxisPiece, AxisPiece, AxisPiece]]:
+        """The pieces in the order in which they run, each as its (n, h, w)."""
         return itertools.product(self.n, self.h, self.w)
 
 

@@ -38,11 +38,13 @@ class Tally:
     refusals: list[str] = field(default_factory=list)
 
     def fail(self, text: str) -> None:
+        """Count a failure; the texts of the first few are kept."""
         self.failed += 1
         if len(self.failures) < _SHOWN:
             self.failures.append(text)
 
     def refuse(self, text: str) -> None:
+        """Count a refusal; the texts of the first few different ones are kept."""
         self.refused += 1
         if text not in self.refusals and len(self.refusals) < _SHOWN:
             self.refusals.append(text)
@@ -56,17 +58,21 @@ class Report:
     absent: list[str] = field(default_factory=list)
 
     def tally(self, part: str, name: str) -> Tally:
+        """The tally of a function or class, made when it is first asked for."""
         return self.parts.setdefault(part, {}).setdefault(name, Tally())
 
     def all(self) -> Iterator[Tally]:
+        """The tallies of all parts."""
         for names in self.parts.values():
             yield from names.values()
 
     @property
     def failed(self) -> int:
+        """Failures of all parts; refusals are none."""
         return sum(t.failed for t in self.all())
 
     def as_json(self) -> dict[str, Any]:
+        """What `tpulayer conformance --json` prints: the sums, the absent files, and every tally."""
         return {
             "passed": sum(t.passed for t in self.all()),
             "failed": self.failed,
@@ -79,6 +85,7 @@ class Report:
         }
 
     def text(self) -> str:
+        """The table for the terminal, with the texts that the tallies kept."""
         out = [f"{'':44}{'passed':>8}{'failed':>8}{'refused':>8}"]
         for part, names in self.parts.items():
             total = Tally(*(sum(getattr(t, k) for t in names.values()) for k in _COUNTS))

@@ -130,6 +130,7 @@ class Encoded:
 
     @property
     def gdma(self) -> list[str]:
+        """GDMA descriptors as hex digits."""
         return [d.hex() for c in self.calls for d in c.gdma]
 
     @property

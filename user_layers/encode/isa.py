@@ -33,6 +33,7 @@ def listing() -> list[dict[str, str]]:
 
 
 def listing_text() -> str:
+    """The table for the terminal: a line for each instruction."""
     width = max(len(i.name) for i in TABLE)
     out = []
     for i in TABLE:
@@ -70,6 +71,7 @@ def shown(name: str) -> dict[str, Any]:
 
 
 def shown_text(name: str) -> str:
+    """What `shown` says, for the terminal. Raises UsageError as `find` does."""
     row = shown(name)
     out = [f"{row['name']} ({row['engine']}): {row['summary']}", f"status: {row['status']}"]
     if row["reason"]:

@@ -274,7 +274,10 @@ class GraphBuilder:
         return infer_shapes(self, wanted)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor."""
+        """The shape of a tensor in elements; of a layer's output by the layer's shape function.
+
+        Errors: UsageError for a name that no tensor has, CompileError where the shape function fails.
+        """
         self._check_known(name, f"{caller()}: shape of {name!r}")
         return self.tensors[name].shape if name in self.tensors else self.resolve([name]).tensors[name].shape
 

@@ -26,9 +26,12 @@ class Unresolved(Protocol):
     nodes: list[LayerNode]
 
     @property
-    def inputs(self) -> tuple[str, ...]: ...
+    def inputs(self) -> tuple[str, ...]:
+        """The net's inputs in their order."""
+
     @property
-    def outputs(self) -> tuple[str, ...]: ...
+    def outputs(self) -> tuple[str, ...]:
+        """The net's outputs in their order."""
 
 
 def infer_shapes(graph: Unresolved, wanted: Sequence[str] | None = None) -> Net:

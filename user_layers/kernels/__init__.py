@@ -1,0 +1,1 @@
+"""Free kernels with numpy arrays, without a graph."""

@@ -38,6 +38,7 @@ class Member:
 
     @property
     def size(self) -> int:
+        """Bytes of one element."""
         return struct.calcsize(f"<{self.code}")
 
 

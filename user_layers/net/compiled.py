@@ -28,6 +28,7 @@ class NetTensor:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the whole tensor, continuous; in a dynamic net of the compiled maximum."""
         n = self.dtype.itemsize
         for s in self.shape:
             n *= s
@@ -62,6 +63,7 @@ class StaticBody:
 
     @property
     def size(self) -> str:
+        """For messages: `120 BD and 34 GDMA commands`, over all groups."""
         return shown.commands(self.groups)
 
     def __repr__(self) -> str:
@@ -82,6 +84,7 @@ class DynamicBody:
 
     @property
     def size(self) -> str:
+        """For messages: the encoded program's bytes."""
         return f"a program of {len(self.program)} bytes"
 
 
@@ -96,6 +99,7 @@ class CpuBody:
 
     @property
     def size(self) -> str:
+        """For messages: the serialized model's bytes."""
         return f"a model of {len(self.model)} bytes"
 
 
@@ -135,6 +139,7 @@ class Stage:
 
     @property
     def mode(self) -> str:
+        """`static` or `dynamic`, and in brackets the axes that may not vary."""
         return shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
 
     @property

@@ -30,6 +30,7 @@ class NetTensorInfo:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the whole tensor, continuous."""
         return self.record().nbytes
 
     @property

@@ -103,7 +103,7 @@ class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has n
 
 
 class TpulayerBackend(Backend):  # type: ignore[misc]  # the onnx package has no types
-    """See the module."""
+    """The classmethods that the onnx package's test runner calls; options as the module says."""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = "CPU", **_: Any) -> bool:
@@ -121,7 +121,7 @@ class TpulayerBackend(Backend):  # type: ignore[misc]  # the onnx package has no
 
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **options: Any) -> tuple[Array, ...]:
-        """Compile a model and run it once."""
+        """Compile a model and run it once; outputs in the model's order. Errors: those of prepare and run."""
         return cls.prepare(model, device, **options).run(inputs)
 
     @classmethod

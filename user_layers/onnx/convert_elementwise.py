@@ -58,6 +58,10 @@ _BINARIES = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV", "Pow": "POW
 
 
 def unary(to: Lowering, node: Node, name: str, a: float = 0.0, b: float = 0.0) -> None:
+    """The node's first output as TPU_UNARY of its first input; name: a key of UNARY, a and b: its parameters.
+
+    Raises Unsupported unless the input is float32.
+    """
     to.need_float(node.inputs[0])
     to.simple("TPU_UNARY", node, [to.tensor(node.inputs[0])], {"unary_op": UNARY[name], "a": a, "b": b})
 
@@ -69,6 +73,7 @@ def binary(to: Lowering, left: str, right: str, name: str) -> tuple[list[str], d
 
 @converts(*_PLAIN)
 def plain(to: Lowering, node: Node) -> None:
+    """Functions without attributes."""
     unary(to, node, _PLAIN[node.op])
 
 
@@ -93,11 +98,13 @@ converts("Swish")(_with("SWISH", ("alpha", 1.0)))
 
 @converts("Gelu")
 def gelu(to: Lowering, node: Node) -> None:
+    """By erf, or by tanh where the attribute `approximate` says so."""
     unary(to, node, "GELU_TANH" if node.attributes.get("approximate", "none") == "tanh" else "GELU")
 
 
 @converts("Clip")
 def clip(to: Lowering, node: Node) -> None:
+    """Constant limits are parameters of one layer; where one is computed, each takes a layer."""
     limits = []
     computed = [name for name in node.inputs[1:] if name and to.constant(name) is None]
     if computed:
@@ -122,6 +129,7 @@ def _clip_by_tensors(to: Lowering, node: Node) -> None:
 
 @converts(*_BINARIES)
 def two(to: Lowering, node: Node) -> None:
+    """Arithmetic of two float32 operands, which broadcast in the layer."""
     to.need_float(*node.inputs)
     to.simple("TPU_BINARY", node, *binary(to, *_pair(to, node), _BINARIES[node.op]))
 
@@ -141,6 +149,7 @@ def _pair(to: Lowering, node: Node) -> tuple[str, str]:
 
 @converts("Mod")
 def modulus(to: Lowering, node: Node) -> None:
+    """The result has the divisor's sign, with `fmod` the dividend's."""
     to.need_float(*node.inputs)
     names = [to.tensor(name) for name in node.inputs]
     kind = "FMOD" if node.attributes.get("fmod", 0) else "MOD"
@@ -196,6 +205,7 @@ def test(to: Lowering, node: Node) -> None:
 
 @converts("Not", "IsNaN", "IsInf")
 def single_test(to: Lowering, node: Node) -> None:
+    """Truth values as 1.0 and 0.0; a and b of IsInf: whether -inf, whether inf counts."""
     kind = {"Not": "NOT", "IsNaN": "IS_NAN", "IsInf": "IS_INF"}[node.op]
     signs = [float(node.attributes.get(f"detect_{sign}", 1)) for sign in ("negative", "positive")]
     param = {"unary_op": UNARY[kind], "a": signs[0], "b": signs[1]}
@@ -204,6 +214,7 @@ def single_test(to: Lowering, node: Node) -> None:
 
 @converts("Where")
 def where(to: Lowering, node: Node) -> None:
+    """Any types that the device holds; the condition is float32, 1.0 or 0.0."""
     to.simple("TPU_WHERE", node, [to.tensor(name) for name in node.inputs], {"reserved": 0})
 
 

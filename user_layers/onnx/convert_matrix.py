@@ -15,6 +15,7 @@ from user_layers.onnx.model import Node
 
 @converts("MatMul")
 def matmul(to: Lowering, node: Node) -> None:
+    """One layer, which broadcasts over the leading dimensions; of two vectors the first becomes a row."""
     to.need_float(*node.inputs)
     names = [to.tensor(name) for name in node.inputs]
     param = {"trans_a": 0, "trans_b": 0, "alpha": 1.0}
@@ -54,6 +55,7 @@ def gemm(to: Lowering, node: Node) -> None:
 
 @converts("Softmax", "LogSoftmax")
 def softmax(to: Lowering, node: Node) -> None:
+    """Along one axis; before opset 13 over all dimensions from the axis on together."""
     to.need_float(node.inputs[0])
     old = to.model.opset < 13  # then everything from the axis on is one dimension
     param = {"axis": int(node.attributes.get("axis", 1 if old else -1)), "flatten": int(old)}
@@ -66,6 +68,7 @@ REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "Log
 
 @converts(*(f"Reduce{name}" for name in REDUCTIONS))
 def reduce(to: Lowering, node: Node) -> None:
+    """TPU_REDUCE; the mean of whole planes is a pool, and a reduction over no axes a copy."""
     to.need_float(node.inputs[0])
     axes = _axes(to, node)
     if axes is None:
@@ -141,12 +144,14 @@ def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> Non
 
 @converts("LayerNormalization")
 def layer_normalization(to: Lowering, node: Node) -> None:
+    """Over all dimensions from the axis on. Unsupported where mean or deviation are outputs too."""
     rank = len(to.shape(node.inputs[0]))
     _norm(to, node, 0, int(node.attributes.get("axis", -1)) % rank)
 
 
 @converts("InstanceNormalization")
 def instance_normalization(to: Lowering, node: Node) -> None:
+    """Over each plane, with a factor and a summand per channel."""
     _norm(to, node, -1, 0)
 
 
@@ -165,6 +170,7 @@ def arg(to: Lowering, node: Node) -> None:
 
 @converts("TopK")
 def top_k(to: Lowering, node: Node) -> None:
+    """One layer for both outputs, indices as int32; k is read off the output's shape."""
     to.need_float(node.inputs[0])
     axis = int(node.attributes.get("axis", -1))
     param = {"axis": axis, "k": to.shape(node.outputs[0] or node.outputs[1])[axis]}

@@ -63,6 +63,7 @@ def _without_ones(to: Lowering, node: Node, before: Sequence[int], after: Sequen
 
 @converts("Identity")
 def copy(to: Lowering, node: Node) -> None:
+    """A layer that copies, so that the output has a tensor of its own."""
     to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
 
 
@@ -97,6 +98,7 @@ def concat(to: Lowering, node: Node) -> None:
 
 @converts("Split")
 def split(to: Lowering, node: Node) -> None:
+    """At most 16 outputs; parts without elements are no outputs of the layer."""
     axis = int(node.attributes.get("axis", 0))
     if len(node.outputs) > 16:
         raise Unsupported(f"{len(node.outputs)} outputs; a layer has 16")
@@ -114,6 +116,7 @@ def _clipped(value: int) -> int:
 
 @converts("Slice")
 def slice_(to: Lowering, node: Node) -> None:
+    """Starts, ends, axes and steps must be constants; starts and ends beyond int32 are cut to it."""
     starts, ends = (to.option(node, name, i) for i, name in ((1, "starts"), (2, "ends")))
     assert starts is not None and ends is not None
     axes = to.option(node, "axes", 3)
@@ -128,6 +131,7 @@ def slice_(to: Lowering, node: Node) -> None:
 
 @converts("Transpose")
 def transpose(to: Lowering, node: Node) -> None:
+    """Without `perm` the dimensions turn around."""
     rank = len(to.shape(node.inputs[0]))
     order = node.attributes.get("perm", list(range(rank))[::-1])
     to.simple("TPU_TRANSPOSE", node, [to.tensor(node.inputs[0])], {"dims": rank, "order": _dims(order)})
@@ -135,6 +139,7 @@ def transpose(to: Lowering, node: Node) -> None:
 
 @converts("Pad")
 def pad(to: Lowering, node: Node) -> None:
+    """Constant, reflect, edge or wrap; the value of integers goes as bits, beside that of floats."""
     mode = node.attributes.get("mode", "constant")
     if mode not in _PAD_MODES:
         raise Unsupported(f"the mode {mode!r}")
@@ -160,11 +165,13 @@ def pad(to: Lowering, node: Node) -> None:
 
 @converts("Expand")
 def expand(to: Lowering, node: Node) -> None:
+    """To the output's known shape, whether the node's shape input is a constant or computed."""
     to.simple("TPU_EXPAND", node, [to.tensor(node.inputs[0])], shape_param(to.shape(node.outputs[0])))
 
 
 @converts("Tile")
 def tile(to: Lowering, node: Node) -> None:
+    """Repeats follow from the extents before and after, so they may be computed."""
     before, after = to.shape(node.inputs[0]), to.shape(node.outputs[0])
     repeats = [b // a for a, b in zip(before, after, strict=True)]  # also where they are computed
     counts = [*(int(v) for v in repeats), *[1] * (8 - len(repeats))]
@@ -173,6 +180,7 @@ def tile(to: Lowering, node: Node) -> None:
 
 @converts("DepthToSpace")
 def depth_to_space(to: Lowering, node: Node) -> None:
+    """Blocks of channels become pixels, in the order DCR or CRD."""
     crd = int(node.attributes.get("mode", "DCR") == "CRD")
     param = {"block": int(node.attributes["blocksize"]), "crd": crd}
     to.simple("TPU_DEPTH_TO_SPACE", node, [to.tensor(node.inputs[0])], param)
@@ -180,6 +188,7 @@ def depth_to_space(to: Lowering, node: Node) -> None:
 
 @converts("SpaceToDepth")
 def space_to_depth(to: Lowering, node: Node) -> None:
+    """The way back; `mode` is read as DepthToSpace has it."""
     crd = int(node.attributes.get("mode", "DCR") == "CRD")
     param = {"block": int(node.attributes["blocksize"]), "crd": crd}
     to.simple("TPU_SPACE_TO_DEPTH", node, [to.tensor(node.inputs[0])], param)
@@ -187,6 +196,7 @@ def space_to_depth(to: Lowering, node: Node) -> None:
 
 @converts("Gather")
 def gather(to: Lowering, node: Node) -> None:
+    """Indices must be constants; a scalar index takes its axis away."""
     indices = to.constant(node.inputs[1])
     if indices is None:
         raise Unsupported("indices that are computed")

@@ -10,6 +10,10 @@ from user_layers.onnx.resize import Resize, upsampling
 
 @converts("Resize", "Upsample")
 def resize(to: Lowering, node: Node) -> None:
+    """Whole factors of h and w in one layer where pixels repeat; else gathered or weighted, axis by axis.
+
+    Raises Unsupported for an aspect ratio to be kept and for what `resize.Resize` does not know.
+    """
     extents, lengths = to.shape(node.inputs[0]), to.shape(node.outputs[0])
     old = node.op == "Upsample" or to.model.opset < 11
     if node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":

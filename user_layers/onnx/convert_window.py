@@ -130,6 +130,7 @@ def result(to: Lowering, node: Node, op: str, inputs: list[str], param: Mapping[
 
 @converts("Conv")
 def conv(to: Lowering, node: Node) -> None:
+    """Weights and bias are constants. Volumes, [N, C, D, H, W], are convolutions of planes, added up."""
     to.need_float(*node.inputs)
     weights = to.known(node, 1)
     assert weights is not None
@@ -156,6 +157,7 @@ def pool_param(window: Window, *, average: bool, count_pads: bool) -> dict[str, 
 
 @converts("MaxPool", "AveragePool")
 def pool(to: Lowering, node: Node) -> None:
+    """Two pools in turn for volumes, [N, C, D, H, W]. Unsupported where indices of maxima are outputs."""
     to.need_float(node.inputs[0])
     if len([name for name in node.outputs if name]) > 1:
         raise Unsupported("indices of the maxima")
@@ -220,6 +222,7 @@ def _shape(*extents: int) -> dict[str, object]:
 
 @converts("GlobalMaxPool", "GlobalAveragePool")
 def global_pool(to: Lowering, node: Node) -> None:
+    """One number for each plane of [N, C, W] or [N, C, H, W]."""
     to.need_float(node.inputs[0])
     if len(to.shape(node.inputs[0])) not in (3, 4):
         raise Unsupported("only one or two spatial dimensions")
@@ -235,6 +238,7 @@ def whole_planes(to: Lowering, node: Node, average: bool) -> None:
 
 @converts("LRN")
 def lrn(to: Lowering, node: Node) -> None:
+    """Across channels, with ONNX's defaults for alpha, beta and bias."""
     to.need_float(node.inputs[0])
     param: dict[str, float] = {"size": int(node.attributes["size"])}
     for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)):

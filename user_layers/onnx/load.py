@@ -49,7 +49,7 @@ class Source:
 
     @classmethod
     def of(cls, model: str | Path | onnx.ModelProto) -> Source:
-        """Of what `read_proto` took."""
+        """The source of what `read_proto` took: a path, or a model that has none."""
         if isinstance(model, (str, Path)):
             path = Path(model)
             return cls(str(path), path.name, path.stem, path)

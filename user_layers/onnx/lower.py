@@ -103,6 +103,7 @@ class Lowering:
         return found
 
     def is_float(self, name: str) -> bool:
+        """Whether a value is float32, the only floating-point type that layers compute with."""
         return self.model.value(name).dtype == np.float32
 
     def need_float(self, *names: str) -> None:

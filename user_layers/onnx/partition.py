@@ -37,6 +37,7 @@ class Part:
 
     @property
     def on_cpu(self) -> bool:
+        """Whether onnxruntime runs it: then every node has a reason."""
         return bool(self.reasons)
 
 

@@ -182,34 +182,43 @@ class DescriptorHandle:
         return value
 
     def must_dynamic_run(self) -> bool:
+        """Whether the layer runs dynamically, in a subnet of its own."""
         return bool(self.call("must_dynamic_run"))
 
     def output_shape_is_dynamic(self) -> bool:
+        """Whether the layer and all that follows run dynamically."""
         return bool(self.call("output_shape_is_dynamic"))
 
     def force_use_global_layer(self) -> bool:
+        """Whether groups may not contain the node."""
         return bool(self.call("force_use_global_layer"))
 
     def can_split_local_h_w(self) -> bool:
+        """Whether pieces may be cut along h and w too."""
         return bool(self.call("can_split_local_h_w"))
 
     def can_inplace(self, dtype: DType) -> bool:
+        """Whether the output's piece may take the input piece's memory, for elements of this type."""
         return bool(self.call("can_inplace", [dtype]))
 
     def can_h_w_dynamic(self) -> bool:
+        """Whether height and width may differ from the compiled ones in a dynamic net."""
         return bool(self.call("can_h_w_dynamic"))
 
     def just_reshape(self) -> bool:
+        """Whether the output is the input's bytes under another shape."""
         return bool(self.call("just_reshape"))
 
     def is_share_mem_layer(self) -> bool:
+        """Whether the output lies in the first input's memory in DDR."""
         return bool(self.call("is_share_mem_layer"))
 
     def get_global_buffer_size(self) -> int:
-        """Bytes of DDR."""
+        """Bytes of DDR that the global function works in."""
         return self.call("get_global_buffer_size")
 
     def input_type(self, in_idx: int) -> TType:
+        """Layout of an input. CompileError for a number that is no TENSOR_TYPE_T."""
         value = self.call("input_type", [in_idx])
         try:
             return TType(value)
@@ -225,6 +234,7 @@ class DescriptorHandle:
         return self.call("get_local_buffer_size", split_shape)
 
     def should_input_on_l2mem(self, in_idx: int) -> bool:
+        """Whether the input is put in L2."""
         return bool(self.call("should_input_on_l2mem", [in_idx]))
 
     def prepared(self, in_idx: int) -> tuple[tuple[int, ...], DType] | None:
@@ -255,37 +265,49 @@ class DescriptorHandle:
         return self._host.request(header, b"".join(constants[i] for i in order))[1]
 
     def is_backslice_optimize_support_layer(self) -> bool:
+        """Whether the local function works on larger pieces than it needs."""
         return bool(self.call("is_backslice_optimize_support_layer"))
 
     def backward_hslice(self, out_hslice: int) -> int:
+        """Input rows that so many output rows need."""
         return self.call("backward_hslice", [out_hslice])
 
     def backward_wslice(self, out_wslice: int) -> int:
+        """Input columns that so many output columns need."""
         return self.call("backward_wslice", [out_wslice])
 
     def backward_hidx(self, out_hidx: int) -> int:
+        """The first input row that an output row needs; may be negative."""
         return self.call("backward_hidx", [out_hidx])
 
     def backward_widx(self, out_widx: int) -> int:
+        """The first input column that an output column needs; may be negative."""
         return self.call("backward_widx", [out_widx])
 
     def backward_kh(self, out_kh: int) -> int:
+        """Rows of the input's window for an output's window of out_kh rows."""
         return self.call("backward_kh", [out_kh])
 
     def backward_stride_h(self, out_stride_h: int) -> int:
+        """Input rows from one window to the next, for a step of out_stride_h output rows."""
         return self.call("backward_stride_h", [out_stride_h])
 
     def backward_up_pad_h(self, out_up_pad_h: int) -> int:
+        """Rows of padding above the input, for out_up_pad_h above the output."""
         return self.call("backward_up_pad_h", [out_up_pad_h])
 
     def backward_down_pad_h(self, out_down_pad_h: int) -> int:
+        """Rows of padding below the input, for out_down_pad_h below the output."""
         return self.call("backward_down_pad_h", [out_down_pad_h])
 
     def forward_height(self, in_height: int) -> int:
+        """Rows of the output for in_height rows of the first input."""
         return self.call("forward_height", [in_height])
 
     def joins_inputs(self) -> bool:
+        """Whether the output is the inputs' bytes one after the other."""
         return bool(self.call("joins_inputs"))
 
     def accepts_larger_pieces(self) -> bool:
+        """Whether the local function works on larger pieces, also where no window describes what it needs."""
         return bool(self.call("accepts_larger_pieces"))

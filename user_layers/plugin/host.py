@@ -38,7 +38,7 @@ _NAMES = {m.number: m.name for m in METHODS}
 
 
 class Layer(ctypes.Structure):
-    """bmplugin_layer."""
+    """bmplugin_layer of bmplugin_abi.h: one row of the plugin's table."""
 
     _fields_ = (
         ("op_type", ctypes.c_int32),
@@ -52,7 +52,7 @@ class Layer(ctypes.Structure):
 
 
 class Tensor(ctypes.Structure):
-    """bmplugin_tensor."""
+    """bmplugin_tensor of bmplugin_abi.h: an input or output, shape in elements."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -64,7 +64,7 @@ class Tensor(ctypes.Structure):
 
 
 class Node(ctypes.Structure):
-    """bmplugin_node."""
+    """bmplugin_node of bmplugin_abi.h: what a descriptor is made for."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -153,10 +153,12 @@ class Plugin:
             ]
 
     def error(self) -> str:
+        """Why the newest call into this plugin failed, in its own words."""
         text = self.lib.bmplugin_error()
         return text.decode("utf-8", "replace") if text else "no reason given"
 
     def layers(self) -> list[Layer]:
+        """All layers in the order of the plugin's table. UsageError for one that it does not give."""
         found = []
         for i in range(self.lib.bmplugin_layer_count()):
             layer = Layer()
@@ -196,6 +198,7 @@ class Host:
                 self._plugins[layer.op_type] = (plugin, layer)
 
     def layers(self) -> list[dict[str, Any]]:
+        """What client.PluginLayer holds, as JSON, for all layers of all plugins by ascending op_type."""
         return [
             {
                 "op_name": x.op_name.decode(),
@@ -210,6 +213,10 @@ class Host:
         ]
 
     def create(self, request: dict[str, Any], param: bytes) -> dict[str, object]:
+        """Make a node's descriptor: {name, op_type, inputs, outputs}; param: its parameter struct.
+
+        Returns {handle, name}. CompileError when the constructor or get_name throws.
+        """
         plugin, layer = self._plugins[request["op_type"]]
         label = f"layer {request['name']} ({layer.op_name.decode()}): {layer.descriptor.decode()}"
         node = Node(
@@ -229,6 +236,11 @@ class Host:
         return {"handle": len(self._bound) - 1, "name": text.value.decode("utf-8", "replace")}
 
     def call(self, request: dict[str, Any]) -> dict[str, object]:
+        """One virtual method: {handle, method, args}; method by its number. Returns {result}, an int.
+
+        A plugin of an older interface that lacks the method answers 0, or what goes in for prepared_with.
+        CompileError when the method throws.
+        """
         bound = self._bound[request["handle"]]
         args = request["args"]
         if bound.plugin.version < _SINCE.get(request["method"], 1):
@@ -245,6 +257,10 @@ class Host:
         return {"result": result.value}
 
     def prepared(self, request: dict[str, Any]) -> dict[str, object]:
+        """prepared_shape and prepared_dtype of {handle, input}, as {shape, dtype}.
+
+        The shape is empty where nothing is prepared. CompileError when one of them throws.
+        """
         bound, index = self._bound[request["handle"]], request["input"]
         if not bound.plugin.prepares:
             return {"shape": []}

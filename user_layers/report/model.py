@@ -36,6 +36,8 @@ class Runs(Enum):
 
 @dataclass(frozen=True)
 class TensorReport:
+    """A tensor of the net; shape in elements, in a dynamic net the compiled maximum."""
+
     name: str
     shape: tuple[int, ...]
     dtype: str  # as numpy calls it
@@ -57,10 +59,12 @@ class Traffic:
 
     @property
     def read(self) -> int:
+        """Bytes from DDR, of all kinds."""
         return self.activations_read + self.constants_read + self.buffers_read
 
     @property
     def written(self) -> int:
+        """Bytes to DDR, of all kinds: constants are never written."""
         return self.activations_written + self.buffers_written
 
 
@@ -82,6 +86,7 @@ class Work:
 
     @property
     def cycles(self) -> float:
+        """From the start of the first command to the end of the last, waiting included."""
         return self.end - self.start
 
 
@@ -166,6 +171,7 @@ class GroupReport:
 
     @property
     def pieces(self) -> int:
+        """How many times the group's layers run: the slices of n, h and w multiplied."""
         n, h, w = self.slices
         return n * h * w
 
@@ -209,6 +215,7 @@ class StageReport:
 
     @property
     def nodes(self) -> tuple[NodeReport, ...]:
+        """The nodes of all parts, in the order of the parts."""
         return tuple(node for part in self.parts for node in part.nodes)
 
     @property
@@ -224,6 +231,8 @@ class StageReport:
 
 @dataclass(frozen=True)
 class NetReport:
+    """The report of a compiled net: one of each stage."""
+
     name: str
     stages: tuple[StageReport, ...]
 

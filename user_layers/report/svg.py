@@ -20,6 +20,7 @@ class Svg:
         self._parts: list[str] = []
 
     def down(self, pixels: float) -> None:
+        """Go down: y of what follows counts from there."""
         self._y += pixels
 
     def rect(
@@ -34,6 +35,7 @@ class Svg:
         self._parts.append(f"{start}><title>{escape(about)}</title></rect>" if about else f"{start}/>")
 
     def line(self, x1: float, y1: float, x2: float, y2: float, color: str, *, dashed: bool = False) -> None:
+        """A line of one pixel, from (x1, y1) to (x2, y2) in pixels."""
         dash = ' stroke-dasharray="4 3"' if dashed else ""
         ends = f'x1="{_n(x1)}" y1="{_n(self._y + y1)}" x2="{_n(x2)}" y2="{_n(self._y + y2)}"'
         self._parts.append(f'<line {ends} stroke="{color}"{dash}/>')

@@ -21,17 +21,23 @@ class DeviceApi(Protocol):
     def instructions(self) -> int:
         """What the controller has run; 0 where nobody counts."""
 
-    def malloc(self, nbytes: int) -> int: ...
+    def malloc(self, nbytes: int) -> int:
+        """Address of new DDR memory. DeviceError when DDR is full."""
 
-    def free(self, addr: int) -> None: ...
+    def free(self, addr: int) -> None:
+        """Give back what malloc returned. DeviceError for any other address."""
 
-    def write(self, addr: int, data: bytes | Array) -> None: ...
+    def write(self, addr: int, data: bytes | Array) -> None:
+        """Copy bytes, or an array's elements in C order, to DDR."""
 
-    def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> Array: ...
+    def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+        """A copy of a continuous tensor in DDR; shape in elements."""
 
-    def query(self) -> FirmwareInfo: ...
+    def query(self) -> FirmwareInfo:
+        """Layers and kernels of the running firmware."""
 
-    def run_streams(self, groups: Sequence[StreamGroup]) -> None: ...
+    def run_streams(self, groups: Sequence[StreamGroup]) -> None:
+        """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong."""
 
     def run_program(
         self,
@@ -42,4 +48,9 @@ class DeviceApi(Protocol):
         neuron_addr: int,
         neuron_bytes: int,
         coeff_addr: int,
-    ) -> list[TensorRecord]: ...
+    ) -> list[TensorRecord]:
+        """Run a dynamic program that lies in DDR, for inputs of these shapes.
+
+        The firmware allocates from [neuron_addr, +neuron_bytes); coeff_addr: the constants. Returns the
+        outputs with the shapes that came out.
+        """

@@ -87,6 +87,10 @@ class LoadedStage:
         return tuple(isinstance(part, CpuPart) for part in self._parts)
 
     def load(self, arrays: Sequence[Array]) -> None:
+        """Copy the net's inputs, in their order, to the device; a new run begins.
+
+        DeviceError for a type other than compiled, or more bytes than the input has room for.
+        """
         self._tensors.shape.clear()
         for t, array in zip(self._stage.inputs, arrays, strict=True):
             self._tensors.write(t, array, self._where)
@@ -101,6 +105,7 @@ class LoadedStage:
         return tuple(times)
 
     def outputs(self) -> list[Array]:
+        """Copies of the net's outputs, in their order, in the shapes that the last run gave them."""
         return [self._tensors.read(t) for t in self._stage.outputs]
 
 
@@ -133,4 +138,5 @@ class LoadedNet:
         return Ran(outputs, index, t1 - t0, t2 - t1, time.perf_counter() - t2, subnets, host)
 
     def free(self) -> None:
+        """Give its device memory back; the net cannot run any more."""
         self._memory.free()

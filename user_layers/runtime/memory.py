@@ -15,12 +15,13 @@ class Memory:
         self._constants: dict[bytes, int] = {}
 
     def alloc(self, nbytes: int) -> int:
+        """Address of new memory in DDR, of one byte at least. DeviceError when DDR is full."""
         addr = self.device.malloc(max(nbytes, 1))
         self._blocks.append(addr)
         return addr
 
     def store(self, data: bytes) -> int:
-        """New memory with this content."""
+        """Address of new memory in DDR with this content. DeviceError when DDR is full."""
         addr = self.alloc(len(data))
         self.device.write(addr, data)
         return addr
@@ -33,5 +34,6 @@ class Memory:
         return addr
 
     def free(self) -> None:
+        """Give everything back, the newest first."""
         while self._blocks:
             self.device.free(self._blocks.pop())

@@ -35,12 +35,17 @@ class Tensors:
         return TensorRecord(shape, DType(tensor.dtype), addr=self.address[tensor.name])
 
     def read(self, tensor: Tensor) -> Array:
+        """A copy of a tensor in the shape it has in this run, its batches taken apart (2N, 4N)."""
         record, together = self.record(tensor), batches_together(tensor)
         shape = stored_shape(record.shape, together)
         stored = self.device.read_array(record.addr, shape, record.dtype.numpy_name)
         return separate(stored, record.shape, together)
 
     def write(self, tensor: Tensor, array: Array, where: str) -> None:
+        """Copy an array to the device in the tensor's store mode.
+
+        DeviceError for another type than compiled, or when it has no room; where: for messages.
+        """
         stored = interleave(array, batches_together(tensor))
         self.made(tensor, array.shape, array.dtype.name, stored.nbytes, where)
         self.device.write(self.address[tensor.name], stored)
@@ -65,6 +70,10 @@ class StaticPart:
         self._groups = _upload(memory, where, subnet.groups, regions)
 
     def run(self, tensors: Tensors) -> None:
+        """Run the streams; outputs have the compiled shapes.
+
+        DeviceError where a part before made another shape than the one they were recorded for.
+        """
         for t in self._subnet.inputs:
             shape = tensors.shape.get(t.name, t.shape)
             if shape != t.shape:
@@ -118,6 +127,10 @@ class DynamicPart:
         self._coeff = coeff
 
     def run(self, tensors: Tensors) -> None:
+        """Let the firmware run the program; outputs get the shapes that it finds.
+
+        DeviceError when one has no room for its shape.
+        """
         made = tensors.device.run_program(
             self._program,
             self._nbytes,
@@ -148,6 +161,7 @@ class CpuPart:
         )
 
     def run(self, tensors: Tensors) -> None:
+        """Read the inputs, run the model, and write its outputs back. DeviceError when one has no room."""
         made = self._model.run([tensors.read(t) for t in self._subnet.inputs])
         for t, array in zip(self._subnet.outputs, made, strict=True):
             tensors.write(t, array, self._where)

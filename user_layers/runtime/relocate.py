@@ -43,9 +43,11 @@ class Region:
     writable: bool = True
 
     def holds(self, addr: int, nbytes: int = 1) -> bool:
+        """Whether nbytes at a compile-time address lie in it."""
         return self.start <= addr and addr + nbytes <= self.start + self.size
 
     def text(self) -> str:
+        """For messages: its name, first address, and the one behind it."""
         return f"{self.name} {self.start:#x}..{self.start + self.size:#x}"
 
 

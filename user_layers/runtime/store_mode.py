@@ -45,7 +45,7 @@ def stored_shape(shape: tuple[int, ...], together: int) -> tuple[int, ...]:
 
 
 def interleave(array: Array, together: int) -> Array:
-    """A plain array as it is stored."""
+    """A plain array, [n, ...], in the shape that `stored_shape` gives, filled up with zeros."""
     if together == 1:
         return array
     groups, rest, _ = stored_shape(array.shape, together)

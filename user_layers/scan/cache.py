@@ -18,6 +18,7 @@ from user_layers.scan.model import FileFacts, from_json, to_json
 
 
 def digest(data: bytes) -> str:
+    """What contents are compared by: 128 bits of BLAKE2b, as hex digits."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -71,6 +72,7 @@ class Cache:
         return facts
 
     def put(self, path: Path, data: bytes, facts: FileFacts) -> None:
+        """Keep the facts of a file for this content; `save` writes them."""
         self._new[str(path)] = {"content": digest(data), "facts": to_json(facts)}
         self._changed = True
 

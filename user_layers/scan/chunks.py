@@ -108,10 +108,12 @@ class Chunk:
 
     @property
     def source(self) -> str:
+        """The file that its first token comes from, as the preprocessor names it; empty without tokens."""
         return str(self.tokens[0].source) if self.tokens else ""
 
     @property
     def line(self) -> int:
+        """The line of its first token in that file; 0 without tokens."""
         return int(self.tokens[0].lineno) if self.tokens else 0
 
 

@@ -33,6 +33,7 @@ class TypeEnv:
     odd: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def child(self) -> TypeEnv:
+        """A copy, to which declarations can be added without changing this one."""
         return TypeEnv(dict(self.typedefs), dict(self.tags), dict(self.constants), dict(self.odd))
 
     def add(self, node: Any, odd: Sequence[str]) -> None:

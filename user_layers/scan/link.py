@@ -46,6 +46,7 @@ class Draft:
     descriptor: Symbol
 
     def numbered(self, op_type: int) -> LayerInfo:
+        """The layer with the op_type that the lock file gives it."""
         return LayerInfo(
             op=self.op,
             name=short_name(self.op),

@@ -272,6 +272,7 @@ def to_json(facts: FileFacts) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any]) -> FileFacts:
+    """Facts from what `to_json` gave. Damaged values raise ValueError, KeyError, TypeError or IndexError."""
     return FileFacts(
         marks=[
             Mark(

@@ -48,10 +48,12 @@ class Builtin:
 
     @property
     def libtpufw(self) -> Path:
+        """What every native firmware is linked with: kernel API, message loop, built-in layers."""
         return self.directory / "libtpufw.a"
 
     @property
     def firmware(self) -> Path:
+        """The native firmware without user layers."""
         return self.directory / "firmware.so"
 
     @property
@@ -86,7 +88,7 @@ class Builtin:
 
     @property
     def bmcompiler_headers(self) -> list[Path]:
-        """Its headers."""
+        """The headers of libbmcompiler.so, for host programs."""
         return [self.directory / path.name for path in _bmcompiler_headers()]
 
     @property
@@ -105,6 +107,7 @@ class Builtin:
         return self.directory / "bmbuiltin.h"
 
     def exists(self) -> bool:
+        """Whether it is built: its folder appears in one step, when all is there."""
         return self.directory.is_dir()
 
 

@@ -141,6 +141,7 @@ class Toolchain:
 
     @property
     def identity(self) -> str:
+        """16 hex digits for machine and both compilers, a key of caches: other compilers, other objects."""
         return hashlib.sha256(f"{self.machine}\n{self.c.identity}\n{self.cxx.identity}".encode()).hexdigest()[
             :16
         ]

@@ -9,7 +9,7 @@ LIBRARIES = ("bmcompiler", "bmrt", "bmlib")  # in the order of linking
 
 
 def compile_flags(ws: Workspace) -> list[str]:
-    """For every source file."""
+    """What a compiler gets for every source file of a host program: where the headers are installed."""
     return [f"-I{ws.install_dir / 'include'}"]
 
 

@@ -70,6 +70,7 @@ class NinjaFile:
         return outputs
 
     def archive(self, compiler: Compiler, output: Path, objects: Sequence[Path]) -> Path:
+        """A statement for a static library, made anew each time; the library."""
         command = f"rm -f $out && {_shell(*compiler.ar, 'rcsD')} $out $in"
         self._build(output, self._rule("archive", command, f"archiving {output.name}"), objects, ())
         return output
@@ -131,6 +132,7 @@ class NinjaFile:
         return self.build_dir / "compilers.txt"
 
     def text(self) -> str:
+        """The file: rules, then the statements in the order in which they were asked for."""
         head = f"# Made for each build; do not edit.\nbuilddir = {_path(self._name(self.build_dir))}\n"
         return "\n".join((head, *self.rules.values(), *self.statements))
 

@@ -58,6 +58,7 @@ class Sanitizers:
 
     @property
     def identity(self) -> str:
+        """Compiler, flags and library in one text, for the key of a cache."""
         return " ".join((self.compiler.identity, *self.compiler.flags, self.runtime))
 
     @property

@@ -81,6 +81,7 @@ class BuildResult:
 
     @property
     def nothing_to_do(self) -> bool:
+        """Whether everything was up to date: nothing was replaced and no command ran."""
         return not self.installed and not self.commands
 
 

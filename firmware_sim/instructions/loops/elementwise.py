@@ -73,6 +73,7 @@ def _shifted(a, count, arithmetic):  # type: ignore[no-untyped-def]
 
 @_loop
 def add(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x + y in fp32."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -85,6 +86,7 @@ def add(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def subtract(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x - y in fp32."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -97,6 +99,7 @@ def subtract(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def multiply(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x * y in fp32."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -109,6 +112,7 @@ def multiply(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def bit_and(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x & y."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -121,6 +125,7 @@ def bit_and(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def bit_or(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x | y."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -133,6 +138,7 @@ def bit_or(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def bit_xor(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x ^ y."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -145,6 +151,7 @@ def bit_xor(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def copy(out, x, at, width):  # type: ignore[no-untyped-def]
+    """x as it is, denormals too."""
     for row in range(at.shape[1]):
         r, a = _row(out, at[0, row], width), _row(x, at[1, row], width)
         for i in range(width):
@@ -153,6 +160,7 @@ def copy(out, x, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def maximum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x > y ? x : y in fp32, a denormal result as zero of its sign; y where one is NaN. See fp32.maximum."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -167,6 +175,7 @@ def maximum(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def minimum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x <= y ? x : y in fp32, the chosen bits kept, denormals too; y where one is NaN. See fp32.minimum."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -180,6 +189,7 @@ def minimum(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def divide(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x / y in fp32 as (1 / sqrt(|y|))**2 * x, not correctly rounded. See fp32.div."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -247,6 +257,7 @@ def scale_bias_add(out, x, bias, scale, _old, at, width):  # type: ignore[no-unt
 
 @_loop
 def square_sum(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """(x + y)**2 in fp32, one element of y for each row. See md.square_sum."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         b = _float(y[at[2, row]])
@@ -261,6 +272,7 @@ def square_sum(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def square_diff(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """(x - y)**2 in fp32, one element of y for each row. See md.square_diff."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         b = _float(y[at[2, row]])
@@ -275,6 +287,7 @@ def square_diff(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def shift_logical(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x shifted by the signed low 6 bits of y, left when positive, zeros shifted in. See arithmetic.shift."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -287,6 +300,7 @@ def shift_logical(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def shift_arithmetic(out, x, y, at, width):  # type: ignore[no-untyped-def]
+    """x shifted by the signed low 6 bits of y, left when positive, to the right with x's sign."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -299,6 +313,7 @@ def shift_arithmetic(out, x, y, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def select_greater(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
+    """x > y ? value : 0, compared in fp32; 0 where one is NaN."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -312,6 +327,7 @@ def select_greater(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def select_equal(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
+    """x == y ? value : 0, compared as bits: +0 and -0 differ, a NaN equals itself."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -325,6 +341,7 @@ def select_equal(out, x, y, value, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def choose(out, x, y, then, other, at, width):  # type: ignore[no-untyped-def]
+    """x > y ? then : other, compared in fp32; other where one is NaN. See md.choose."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -339,6 +356,7 @@ def choose(out, x, y, then, other, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def fp32_to_int(out, x, at, width):  # type: ignore[no-untyped-def]
+    """fp32 to int32, truncated and saturated; NaN as an infinity of its sign. See sfu.fp32_to_int."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -355,6 +373,7 @@ def fp32_to_int(out, x, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def int_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
+    """The biased exponent of x, rounded as the functional model does. See sfu.int_normalize."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -369,6 +388,7 @@ def int_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def fp32_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
+    """The power of two with x's sign, rounded as the functional model does. See sfu.fp32_normalize."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):
@@ -383,6 +403,7 @@ def fp32_normalize(out, x, at, width):  # type: ignore[no-untyped-def]
 
 @_loop
 def rsqrt(out, x, at, width):  # type: ignore[no-untyped-def]
+    """1 / sqrt(x) by the bit trick and three Newton steps, in fp32. See fp32.rsqrt."""
     results = np.empty(_BLOCK, np.uint32)
     for row in range(at.shape[1]):
         for s in range(0, width, _BLOCK):

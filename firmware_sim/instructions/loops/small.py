@@ -20,6 +20,7 @@ _LOWEST = np.float32(np.finfo(np.float32).min)
 
 @_loop
 def gather(values, memory, at):  # type: ignore[no-untyped-def]
+    """values[i] = memory[at[i]], 0 where at[i] is -1."""
     for i in range(at.shape[0]):
         values[i] = memory[at[i]] if at[i] >= 0 else 0
 
@@ -126,6 +127,7 @@ def _wide(memory, at, signed):  # type: ignore[no-untyped-def]
 
 @_loop
 def gather_bytes(values, memory, at, signed):  # type: ignore[no-untyped-def]
+    """The same from a memory of uint8 into int32; signed: the bytes are two's complement."""
     gather(values, memory, at)
     if signed:
         for i in range(values.shape[0]):

@@ -26,6 +26,7 @@ _MASK = ir.VectorType(ir.IntType(1), LANES)
 
 
 def number(value: int) -> Any:
+    """A 64-bit integer constant."""
     return ir.Constant(I64, value)
 
 
