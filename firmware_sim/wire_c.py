@@ -110,8 +110,8 @@ def _size(record: Record) -> int:
 
 def _steps() -> Iterator[str]:
     """What each kind of step takes, and its operands by name."""
-    yield "/* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its inputs,"
-    yield " * and its outputs, are pieces in local memory; stands in dynamic programs. */"
+    yield "/* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its"
+    yield " * inputs, and its outputs, are pieces in local memory; stands in dynamic programs. */"
     yield "typedef struct {"
     yield "    const char *name;"
     yield "    uint8_t layer, moves, local_in, local_out, dynamic;"

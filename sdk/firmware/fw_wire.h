@@ -181,8 +181,8 @@ typedef struct {
     uint64_t reserved64;
 } fw_program; /* 48 bytes */
 
-/* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its inputs,
- * and its outputs, are pieces in local memory; stands in dynamic programs. */
+/* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its
+ * inputs, and its outputs, are pieces in local memory; stands in dynamic programs. */
 typedef struct {
     const char *name;
     uint8_t layer, moves, local_in, local_out, dynamic;

@@ -135,7 +135,6 @@ def compile_model(
     """
     from user_layers.bmodel.directory import References
     from user_layers.product import combine_stages
-    from user_layers.report.text import summary
 
     proto, source = read_proto(model), Source.of(model)
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
@@ -168,7 +167,7 @@ def compile_model(
                 layers = _summary(built)
                 head += [f"on the CPU: {line}" for line in built.on_cpu]
             which = f"stage {number}: " if len(models) > 1 else ""
-            lines += [f"{which}{summary(stage)}" for stage in nets[-1].report]
+            lines += [f"{which}{stage.summary}" for stage in nets[-1].report]
             if check:
                 original = source.path if source.path is not None and not sets[number] else one
                 found, wrong = _compared(one, bool(custom), original, inputs, got)

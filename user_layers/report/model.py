@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import Enum
 
+from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.shown import count, listed
 
@@ -210,8 +211,33 @@ class StageReport:
     parts: tuple[PartReport, ...]
 
     def __repr__(self) -> str:
-        kind = "dynamic" if self.dynamic else "static"
-        return f"<StageReport, {kind}: {count(len(self.nodes), 'layer')}, {count(len(self.parts), 'part')}>"
+        return f"<StageReport, {'dynamic' if self.dynamic else 'static'}: {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """In one line: how many layers run how, time, traffic."""
+        text = self.layers
+        if self.recorded:
+            work = total(self.recorded)
+            of = "" if self.complete else " in static subnets"
+            text += f"; {cycles_text(work.cycles)}{of}, DDR {megabytes(work.traffic.read)} MB read, "
+            text += f"{megabytes(work.traffic.written)} MB written"
+        return text
+
+    @property
+    def layers(self) -> str:
+        """How many layers there are, and how they run."""
+        nodes = self.nodes
+        found = {runs: sum(node.runs is runs for node in nodes) for runs in Runs}
+        words = (
+            (Runs.GROUP, f"in {count(sum(len(part.groups) for part in self.parts), 'group')}"),
+            (Runs.ALONE, "alone"),
+            (Runs.SHARES, "only share memory"),
+            (Runs.FIRMWARE, "in the firmware"),
+            (Runs.HOST, "on the host"),
+        )
+        ways = ", ".join(f"{found[runs]} {text}" for runs, text in words if found[runs])
+        return f"{count(len(nodes), 'layer')}: {ways}"
 
     @property
     def nodes(self) -> tuple[NodeReport, ...]:
@@ -235,6 +261,16 @@ class NetReport:
 
     name: str
     stages: tuple[StageReport, ...]
+
+
+def cycles_text(cycles: float) -> str:
+    """`3,000 cycles (0.005 ms)`."""
+    return f"{round(cycles):,} cycles ({cycles / CLOCK_HZ * 1000:.3f} ms)"
+
+
+def megabytes(nbytes: int) -> str:
+    """In millions of bytes, `5.259`."""
+    return f"{nbytes / 1e6:,.3f}"
 
 
 def total(works: Iterable[Work]) -> Work:

@@ -17,6 +17,8 @@ from user_layers.report.model import (
     TensorReport,
     Traffic,
     Work,
+    cycles_text,
+    megabytes,
     total,
 )
 
@@ -60,17 +62,6 @@ def report_text(nets: Sequence[NetReport]) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def summary(stage: StageReport) -> str:
-    """A stage in one line: time, traffic, and how many layers run how."""
-    text = _layers(stage)
-    if stage.recorded:
-        work = total(stage.recorded)
-        of = "" if stage.complete else " in static subnets"
-        text += f"; {_cycles(work.cycles)}{of}, DDR {_mb(work.traffic.read)} MB read, "
-        text += f"{_mb(work.traffic.written)} MB written"
-    return text
-
-
 def _stage(title: str, stage: StageReport) -> Iterator[str]:
     kinds = {part.kind for part in stage.parts}
     kind = "dynamic" if stage.dynamic else "static"
@@ -81,13 +72,14 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
         for i, tensor in enumerate(tensors):
             text = f"{_shortened(tensor.name, _NAME)} {_shape(tensor)} {tensor.dtype}"
             yield from _fact(name if i == 0 else "", text)
-    yield from _fact("layers", _layers(stage))
+    yield from _fact("layers", stage.layers)
     if stage.recorded:
         yield from _totals(stage)
     else:
         yield from _fact("time", "not known here: the firmware issues the commands when the net runs")
-    memory = f"{_mb(stage.constants_bytes)} MB of DDR for constants, {_mb(stage.context_bytes)} MB for "
-    yield from _fact("memory", memory + "inputs, outputs and everything between")
+    constants, context = megabytes(stage.constants_bytes), megabytes(stage.context_bytes)
+    memory = f"{constants} MB of DDR for constants, {context} MB for inputs, outputs and everything between"
+    yield from _fact("memory", memory)
     for reason in stage.reasons:
         yield from _fact("note", reason)
     number = 0
@@ -105,7 +97,7 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
 def _totals(stage: StageReport) -> Iterator[str]:
     work = total(stage.recorded)
     where = "" if stage.complete else ", and that of the other subnets, which is not known here"
-    yield from _fact("time", f"{_cycles(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
+    yield from _fact("time", f"{cycles_text(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
     yield from _fact("busy", _busy(work))
     commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
     yield from _fact("commands", commands)
@@ -130,13 +122,13 @@ def _durations(stage: StageReport) -> Iterator[tuple[float, str]]:
 def _part_title(part: PartReport) -> str:
     if part.kind == "static":
         assert part.work is not None
-        return f"subnet {part.index}, static: {_cycles(part.work.cycles)}"
+        return f"subnet {part.index}, static: {cycles_text(part.work.cycles)}"
     if part.kind == "cpu":
         return (
             f"subnet {part.index}, on the host with onnxruntime: {part.nodes[0].reason or 'no reason given'}"
         )
     text = f"subnet {part.index}, dynamic: the firmware runs it with the shapes it gets"
-    return f"{text}; it allocates at most {_mb(part.arena_bytes)} MB" if part.arena_bytes else text
+    return f"{text}; it allocates at most {megabytes(part.arena_bytes)} MB" if part.arena_bytes else text
 
 
 def _part(part: PartReport, first: int) -> Iterator[str]:
@@ -204,21 +196,6 @@ def _row(cells: Sequence[str]) -> str:
     return " ".join(parts)
 
 
-def _layers(stage: StageReport) -> str:
-    nodes = stage.nodes
-    count = {runs: sum(node.runs is runs for node in nodes) for runs in Runs}
-    groups = sum(len(part.groups) for part in stage.parts)
-    words = (
-        (Runs.GROUP, f"in {groups} group{'s' if groups != 1 else ''}"),
-        (Runs.ALONE, "alone"),
-        (Runs.SHARES, "only share memory"),
-        (Runs.FIRMWARE, "in the firmware"),
-        (Runs.HOST, "on the host"),
-    )
-    found = ", ".join(f"{count[runs]} {text}" for runs, text in words if count[runs])
-    return f"{len(nodes)} layer{'s' if len(nodes) != 1 else ''}: {found}"
-
-
 def _busy(work: Work) -> str:
     if not work.cycles:
         return "nothing"
@@ -227,10 +204,10 @@ def _busy(work: Work) -> str:
 
 
 def _traffic(t: Traffic) -> str:
-    parts = [f"activations {_mb(t.activations_read)}", f"constants {_mb(t.constants_read)}"]
-    parts += [f"work buffers {_mb(t.buffers_read)}"] if t.buffers_read else []
-    text = f"{_mb(t.read)} MB read ({', '.join(parts)}), {_mb(t.written)} MB written"
-    return text + (f" (work buffers {_mb(t.buffers_written)})" if t.buffers_written else "")
+    parts = [f"activations {megabytes(t.activations_read)}", f"constants {megabytes(t.constants_read)}"]
+    parts += [f"work buffers {megabytes(t.buffers_read)}"] if t.buffers_read else []
+    text = f"{megabytes(t.read)} MB read ({', '.join(parts)}), {megabytes(t.written)} MB written"
+    return text + (f" (work buffers {megabytes(t.buffers_written)})" if t.buffers_written else "")
 
 
 def _fact(name: str, text: str) -> list[str]:
@@ -242,10 +219,6 @@ def _title(text: str) -> list[str]:
     return wrap(text, WIDTH, subsequent_indent=_INDENT * 4)
 
 
-def _cycles(cycles: float) -> str:
-    return f"{round(cycles):,} cycles ({cycles / CLOCK_HZ * 1000:.3f} ms)"
-
-
 def _number(value: float, width: int) -> str:
     """With one decimal where there is room for it."""
     text = f"{value:,.1f}"
@@ -254,10 +227,6 @@ def _number(value: float, width: int) -> str:
 
 def _kib(nbytes: int) -> str:
     return f"{nbytes / 1024:,.1f}"
-
-
-def _mb(nbytes: int) -> str:
-    return f"{nbytes / 1e6:,.3f}"
 
 
 def _shape(tensor: TensorReport) -> str:
