@@ -5,7 +5,6 @@ The structs are read from the generated header with cffi, so size and padding ar
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firmware_sim.errors import MissingError, SourceError, UsageError
+from firmware_sim.suggest import closest
 from user_layers.scan.model import display_path
 
 if TYPE_CHECKING:
@@ -279,5 +279,5 @@ def _kind(value: Any) -> str:
 
 
 def _similar(name: str, known: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else ""
+    meant = closest(name, known)
+    return f"did you mean {meant}?" if meant else ""

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from firmware_sim.errors import CompileError, MissingError, UsageError
+from firmware_sim.suggest import did_you_mean
 from firmware_sim.wire import Program, Recorded, TensorRecord
 from user_layers.net.ops import Descriptor, OpInfo
 
@@ -213,9 +214,9 @@ class Toolkit:
         users = sorted(name for name, info in self.ops.items() if not info.is_builtin)
         builtin = sorted(name for name, info in self.ops.items() if info.is_builtin)
         raise UsageError(
-            f"{where}: unknown layer {op!r}; the workspace's layers are {', '.join(users) or '(none)'}, "
-            f"the built-in ones {', '.join(builtin) or '(none)'}",
-            hint="a layer is made with `add_layer` and known after `build_layers`",
+            f"{where}: unknown layer {op!r}{did_you_mean(str(op), self.ops)}",
+            hint=f"the workspace's layers are {', '.join(users) or '(none)'}, the built-in ones "
+            f"{', '.join(builtin) or '(none)'}; a layer of the workspace is known after `build_layers`",
         )
 
     def pack(self, info: OpInfo, values: Mapping[str, Any] | bytes | None, where: str) -> bytes:

@@ -82,7 +82,8 @@ def test_version(tmp_path: Path) -> None:
     [
         (["add_layr"], "unknown command add_layr; did you mean add_layer?"),
         (["--verbose"], "unknown option --verbose"),
-        (["build_layers", "--nope"], "No such option: --nope"),
+        (["build_layers", "--nope"], "unknown option --nope\n"),
+        (["add_layer", "x", "--frce"], "unknown option --frce; did you mean --force?"),
         (["add_layer"], "Missing argument 'name'"),
         (["add_layer", "x", "2"], "Invalid value for 'has_local'"),
         (["test_tpu_layer", "2"], "Invalid value for 'mode'"),

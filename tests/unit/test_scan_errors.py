@@ -485,6 +485,27 @@ def test_a_misspelled_method_of_a_base_class_of_the_users(sources: Sources) -> N
     assert text.startswith("host/base.hpp:2:") and "did you mean backward_hslice" in text
 
 
+def test_markers_that_do_not_exist(sources: Sources) -> None:
+    text = device().replace("__BM_GLOBAL__", "__BM_GLOABL__")
+    line = next(i for i, part in enumerate(text.splitlines(), 1) if "GLOABL" in part)
+    sources.layer(
+        "/* __BM_NOTE__(x) */ " + text, "__BM_DECS__(TPU_X)\nclass D : public bmcompiler::LayerDescriptor {};"
+    )
+    found = sources.texts()
+    assert f"device/x.c:{line}:1: unknown marker __BM_GLOABL__; did you mean __BM_GLOBAL__?" in found
+    assert "host/x.h:1:1: unknown marker __BM_DECS__; did you mean __BM_DESC__?" in found
+    assert not any("NOTE" in text for text in found)
+
+
+def test_a_name_in_the_host_file_that_is_nearly_the_layers(sources: Sources) -> None:
+    sources.layer(device(), "__BM_DESC__(TPU_BOXX)\nclass D : public bmcompiler::LayerDescriptor {};")
+    sources.write("device/box.c", device().replace("TPU_X", "TPU_BOX").replace("x_", "box_"))
+    assert any(
+        text.endswith("layer TPU_BOXX has a descriptor but nothing in device/; did you mean TPU_BOX?")
+        for text in sources.texts()
+    )
+
+
 def test_methods_of_the_users_own(sources: Sources) -> None:
     text = """class Other { public: virtual bool must_dynamicrun() const; };
 __BM_DESC__(TPU_X) class D : public bmcompiler::LayerDescriptor {

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from firmware_sim.errors import TpulayerError
+from firmware_sim.suggest import did_you_mean
 from user_layers import __version__
 from user_layers.commands import COMMANDS, GROUPS, Command, find
 
@@ -99,10 +100,7 @@ def _dispatch(words: Sequence[str]) -> int:
 def _unknown(word: str) -> str:
     if word.startswith("-"):
         return f"unknown option {word}"
-    from difflib import get_close_matches
-
-    close = get_close_matches(word.replace("-", "_"), COMMANDS, 1)
-    return f"unknown command {word}" + (f"; did you mean {close[0]}?" if close else "")
+    return f"unknown command {word}{did_you_mean(word.replace('-', '_'), COMMANDS)}"
 
 
 def _run_command(command: Command, arguments: Sequence[str]) -> int:
@@ -125,9 +123,18 @@ def _run_command(command: Command, arguments: Sequence[str]) -> int:
         show = getattr(error, "format_message", None)  # typer's own complaints about arguments
         if show is None:
             raise
-        complain(show(), f"see `tpulayer {command.name} --help`")
+        complain(_argument_problem(error, show()), f"see `tpulayer {command.name} --help`")
         return USAGE
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
+
+
+def _argument_problem(error: Exception, text: str) -> str:
+    """What typer says of arguments, in this tool's words where it names an unknown option."""
+    option = getattr(error, "option_name", "")
+    if not text.startswith("No such option"):
+        return text
+    known = [*(getattr(error, "possibilities", None) or ()), "--help"]
+    return f"unknown option {option}{did_you_mean(option, known)}"
 
 
 def _internal(error: Exception) -> int:

@@ -16,6 +16,7 @@ from firmware_sim.firmware.image import Kind
 from firmware_sim.instructions.disasm import LAYOUTS, disassemble
 from firmware_sim.instructions.instruction import Engine, Instruction
 from firmware_sim.instructions.table import BY_NAME, TABLE
+from firmware_sim.suggest import did_you_mean
 
 
 def listing() -> list[dict[str, str]]:
@@ -46,11 +47,8 @@ def find(name: str) -> Instruction:
     """A row by name. Raises UsageError with names that are alike."""
     if name in BY_NAME:
         return BY_NAME[name]
-    import difflib
-
-    alike = difflib.get_close_matches(name, BY_NAME, 3) or [n for n in BY_NAME if name in n][:3]
-    hint = f"did you mean {', '.join(alike)}?" if alike else "`tpulayer isa list` lists them"
-    raise UsageError(f"there is no instruction {name}", hint=hint)
+    meant = did_you_mean(name, BY_NAME) or did_you_mean(name, [n for n in BY_NAME if name in n])
+    raise UsageError(f"unknown instruction {name}{meant}", hint="`tpulayer isa list` lists them")
 
 
 def shown(name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,10 @@ from user_layers.scan.chunks import Chunk, Chunks, MarkToken, split
 from user_layers.scan.cparse import Parsed, Reader, TypeEnv
 from user_layers.scan.layout import Resolver, TypeProblem, place_of
 from user_layers.scan.model import FileFacts, Location, Mark, Problem, Symbol, marker
-from user_layers.scan.opname import op_problem
+from user_layers.scan.opname import op_problem, unknown_marker
 from user_layers.scan.preprocess import SCANNING, HeaderState, PreprocessorPool
 from user_layers.scan.signature import check, prototype
-from user_layers.scan.text import Source, read_source
+from user_layers.scan.text import Source, mask, read_source
 
 _WHAT = {
     "PARAM": "a struct definition (`typedef struct { ... } name;`)",
@@ -23,6 +24,8 @@ _WHAT = {
     "LOCAL": "a function definition",
     "SHAPE": "a function definition",
 }
+
+_MARKER = re.compile(r"\b__BM_([A-Z]+)__(?=\s*\()")
 
 
 class DeviceScanner:
@@ -36,7 +39,7 @@ class DeviceScanner:
         """The facts of one C file; problems are among them, nothing is raised for bad source."""
         source = Source(path, read_source(data))
         done = self._pool.run(source)
-        facts = FileFacts(problems=done.problems, depends=done.depends)
+        facts = FileFacts(problems=[*done.problems, *_unknown_markers(source)], depends=done.depends)
         inherited = self._digest(done.state)
         env = inherited[0].child()
         chunks = split(done.tokens)
@@ -59,6 +62,17 @@ class DeviceScanner:
                 state.extra = (env, before, parsed)
         extra: tuple[TypeEnv, list[Chunks], list[Parsed]] = state.extra
         return extra
+
+
+def _unknown_markers(source: Source) -> list[Problem]:
+    """Words of a file that look like markers and are none: to the C compiler they are calls of nothing."""
+    found = []
+    for number, line in enumerate(mask(source.text).split("\n"), 1):
+        for word in _MARKER.finditer(line):
+            unknown = unknown_marker(word[1])
+            if unknown:
+                found.append(Problem(Location(source.path, number, word.start() + 1), *unknown))
+    return found
 
 
 class _File:

@@ -22,7 +22,7 @@ from user_layers.scan.model import (
     Symbol,
     marker,
 )
-from user_layers.scan.opname import op_problem
+from user_layers.scan.opname import op_problem, unknown_marker
 from user_layers.scan.text import Source, mask, read_source
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|::|\d[\w.]*|\S")
@@ -174,6 +174,10 @@ class _HostFile:
             return end
         while end < len(self.tokens) and self._text(end) != ")":
             end += 1
+        unknown = unknown_marker(kind)
+        if unknown:
+            self._problem(at, *unknown)
+            return end + 1
         inner = self.tokens[i + 2 : end]
         text = self.source.text
         op = text[inner[0].offset : inner[-1].offset + len(inner[-1].text)].strip() if inner else ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from firmware_sim.suggest import closest, did_you_mean
 from user_layers.scan.host import scan_host
 from user_layers.scan.model import (
     DEVICE_KINDS,
@@ -74,7 +74,7 @@ def link(facts: Sequence[FileFacts]) -> tuple[list[Draft], list[str], list[Probl
     problems += _misspelled(marks, classes, dict.fromkeys(m for f in facts for m in f.methods))
     drafts: list[Draft] = []
     for op in sorted(marks):
-        draft, found = _layer(op, marks[op], classes)
+        draft, found = _layer(op, marks[op], classes, [other for other in marks if other != op])
         problems += found
         if draft:
             drafts.append(draft)
@@ -83,7 +83,7 @@ def link(facts: Sequence[FileFacts]) -> tuple[list[Draft], list[str], list[Probl
 
 
 def _layer(
-    op: str, marks: dict[str, list[Mark]], classes: dict[str, HostClass]
+    op: str, marks: dict[str, list[Mark]], classes: dict[str, HostClass], others: Sequence[str]
 ) -> tuple[Draft | None, list[Problem]]:
     problems = _twice(op, marks)
     at = min(m.location for found in marks.values() for m in found)
@@ -92,7 +92,7 @@ def _layer(
         problems.append(
             Problem(
                 at,
-                f"layer {op} has a descriptor but nothing in device/",
+                f"layer {op} has a descriptor but nothing in device/{did_you_mean(op, others)}",
                 f"write its device file (`tpulayer add_layer {short_name(op)}` shows one), or remove "
                 f"{marker('DESC', op)}",
             )
@@ -185,12 +185,12 @@ def _misspelled(
     for m in methods:
         if not m.called or m.of not in described or m.name in (*known, m.of.split("::")[-1]):
             continue
-        close = difflib.get_close_matches(m.name, known, n=1, cutoff=0.75 if m.virtual else 0.87)
-        if close:
+        meant = closest(m.name, known, 0.75 if m.virtual else 0.87)
+        if meant:
             problems.append(
                 Problem(
                     m.location,
-                    f"LayerDescriptor has no method {m.name}; did you mean {close[0]}?",
+                    f"LayerDescriptor has no method {m.name}; did you mean {meant}?",
                     "the compiler calls the methods of LayerDescriptor only; give one of your own a name "
                     "that is less like one of them, or make it private",
                 )

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from firmware_sim.suggest import did_you_mean
 from firmware_sim.wire import NAME_BYTES
+from user_layers.scan.model import KINDS
 from user_layers.scan.names import is_identifier, keyword_of
+
+
+def unknown_marker(kind: str) -> tuple[str, str] | None:
+    """What is wrong with __BM_<kind>__, as (message, hint); None when it is a marker."""
+    if kind in KINDS:
+        return None
+    names = [f"__BM_{known}__" for known in KINDS]
+    return (
+        f"unknown marker __BM_{kind}__{did_you_mean(f'__BM_{kind}__', names)}",
+        f"the markers are {', '.join(names)}",
+    )
 
 
 def op_problem(kind: str, op: str) -> tuple[str, str] | None:

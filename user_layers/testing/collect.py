@@ -9,10 +9,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from firmware_sim.errors import SourceError, TpulayerError, UsageError
+from firmware_sim.suggest import did_you_mean
 from user_layers.testing.cases import Case, Golden
 from user_layers.workspace import Workspace
 
@@ -79,9 +79,8 @@ def _no_test(ws: Workspace, name: str, known: Sequence[str]) -> UsageError:
     if name in layers:
         missing = ws.tests_dir / f"test_{name}.py"
         return UsageError(f"the layer {name} has no test: {missing} is missing", hint=_ANATOMY)
-    close = get_close_matches(name, [*known, *layers], 1)
     return UsageError(
-        f"there is no layer {name} and no test of it" + (f"; did you mean {close[0]}?" if close else ""),
+        f"there is no layer {name} and no test of it{did_you_mean(name, [*known, *layers])}",
         hint=f"the tests are {', '.join(known) or 'none'}",
     )
 

@@ -9,12 +9,12 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import TCM_NAME
+from firmware_sim.suggest import did_you_mean
 from user_layers.testing.cases import Array, Case, Const, Golden, Param, Shapes
 from user_layers.testing.compare import Difference, difference
 from user_layers.workspace import WORKSPACE_VARIABLE, Workspace
@@ -161,9 +161,8 @@ def _op_of(ws: Workspace, toolkit: Toolkit, name: str) -> OpInfo:
     if (ws.device_dir / f"bm_device_{name}.c").is_file():
         raise MissingError(f"{ws.root} was built without the layer {name}", hint="run `build_layers`")
     known = [info.short.lower() for info in toolkit.ops.values() if not info.is_builtin]
-    close = get_close_matches(name, known, 1)
     raise UsageError(
-        f"{ws.root} has no layer {name}" + (f"; did you mean {close[0]}?" if close else ""),
+        f"{ws.root} has no layer {name}{did_you_mean(name, known)}",
         hint=f"a test is named after its layer; there are {', '.join(known) or 'none'}",
     )
 
