@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from firmware_sim.instructions.instruction import Engine
 from firmware_sim.wire import Step, StepOp, TensorKind, TensorRecord, TType
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Group
 from user_layers.compiler.joins import joined_channels
-from user_layers.compiler.pieces import GroupPieces
+from user_layers.compiler.pieces import CutGroup, GroupPieces
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
     engine's commands does not give it already."""
     local = group.local
     net = described.net
-    pieces = GroupPieces(described, group.slices, local.values, local.made, local.read)
+    pieces = GroupPieces(CutGroup(described, group.nodes, group.slices, local.values, local.made, local.read))
 
     def in_l2(name: str) -> int:
         return enter.tensor(TensorKind.L2, net.tensors[name].record().at(group.l2[name]))
@@ -50,15 +51,14 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
     for name in group.l2:
         steps.append(Step(StepOp.COPY, (enter.in_ddr(name, None),), (in_l2(name),)))
     start = len(steps)
-    waits = {True: start, False: start}  # by engine (True: the DMA), the step up to which it waits
+    waits = dict.fromkeys(Engine, start)  # the step up to which an engine waits
     at: list[int] = []  # of each op
     if local.overlapped:
         steps.append(Step(StepOp.PARALLEL_START))
     for op in local.ops:
-        dma = op.kind is not OpKind.LAYER
-        if local.overlapped and op.after >= 0 and at[op.after] > waits[dma]:
-            waits[dma] = at[op.after]
-            steps.append(Step(StepOp.WAIT, bd_after=waits[False], gdma_after=waits[True]))
+        if local.overlapped and op.after >= 0 and at[op.after] > waits[op.kind.engine]:
+            waits[op.kind.engine] = at[op.after]
+            steps.append(Step(StepOp.WAIT, bd_after=waits[Engine.BD], gdma_after=waits[Engine.GDMA]))
         if op.kind is OpKind.LAYER:
             layer(op.which, op.piece)
         elif op.kind is OpKind.MOVE:

@@ -12,8 +12,10 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from firmware_sim.instructions.instruction import Engine
 from user_layers.compiler.storage import Move
 
+_OTHER = {Engine.BD: Engine.GDMA, Engine.GDMA: Engine.BD}
 Range = tuple[int, int]  # bytes [first, end) of local memory
 
 
@@ -24,6 +26,11 @@ class OpKind(enum.Enum):
     LAYER = "layer"
     STORE = "store"
     MOVE = "move"
+
+    @property
+    def engine(self) -> Engine:
+        """Which engine does it: the tensor unit runs layers, the DMA everything else."""
+        return Engine.BD if self is OpKind.LAYER else Engine.GDMA
 
 
 @dataclass(frozen=True)
@@ -153,8 +160,8 @@ class Order:
     def __init__(self, serial: bool) -> None:
         self.ops: list[Op] = []
         self._serial = serial
-        self._touched: dict[bool, list[tuple[int, list[Range], list[Range]]]] = {False: [], True: []}
-        self._waits = {False: -1, True: -1}
+        self._touched: dict[Engine, list[tuple[int, list[Range], list[Range]]]] = {e: [] for e in Engine}
+        self._waits = dict.fromkeys(Engine, -1)
 
     def append(
         self,
@@ -167,10 +174,10 @@ class Order:
         index: int = 0,
     ) -> None:
         """The next op. reads, writes: what it touches in local memory."""
-        dma = kind is not OpKind.LAYER
-        level = self._waits[dma]
+        engine = kind.engine
+        level = self._waits[engine]
         after = -1
-        for earlier, other_reads, other_writes in reversed(self._touched[not dma]):
+        for earlier, other_reads, other_writes in reversed(self._touched[_OTHER[engine]]):
             if earlier <= level:
                 break
             if (
@@ -179,22 +186,21 @@ class Order:
                 or _overlap(writes, other_writes)
                 or _overlap(reads, other_writes)
             ):
-                after = self._waits[dma] = earlier
+                after = self._waits[engine] = earlier
                 break
-        self._touched[dma].append((len(self.ops), reads, writes))
+        self._touched[engine].append((len(self.ops), reads, writes))
         self.ops.append(Op(kind, which, piece, after, cycles, index))
 
     def cycles(self) -> float:
         """Modelled time until both engines are done."""
         ends: list[float] = []
-        free = {False: 0.0, True: 0.0}
-        waited = {False: 0.0, True: 0.0}
+        free, waited = dict.fromkeys(Engine, 0.0), dict.fromkeys(Engine, 0.0)
         for op in self.ops:
-            dma = op.kind is not OpKind.LAYER
+            engine = op.kind.engine
             if op.after >= 0:
-                waited[dma] = max(waited[dma], ends[op.after])
-            free[dma] = max(free[dma], waited[dma]) + op.cycles
-            ends.append(free[dma])
+                waited[engine] = max(waited[engine], ends[op.after])
+            free[engine] = max(free[engine], waited[engine]) + op.cycles
+            ends.append(free[engine])
         return max(free.values())
 
 

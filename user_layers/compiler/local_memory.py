@@ -20,7 +20,7 @@ from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.flow import Buffer, Copy, Op, OpKind, Order, Range, choose_loads, transfers_in_order
 from user_layers.compiler.joins import joined_channels
-from user_layers.compiler.pieces import GroupPieces, Value, group_values, slot_bytes, work_bytes
+from user_layers.compiler.pieces import CutGroup, GroupPieces, Value, cut_group, slot_bytes, work_bytes
 from user_layers.compiler.slicing import Misfit, Slices
 from user_layers.compiler.storage import Move, Storage, share_memory
 
@@ -74,8 +74,8 @@ def plan_local(
 ) -> LocalPlan | Misfit:
     """Place everything, or say that it does not fit. Without a clock nothing takes any time."""
     overlapped = not any(on for k in nodes for on in described.facts[k].on_l2)
-    values, made, read = group_values(described, nodes, slices)
-    plan = _Planner(described, nodes, slices, values, made, read)
+    cut = cut_group(described, nodes, slices)
+    plan = _Planner(cut)
     if not plan.fits():
         return Misfit("it does not fit into local memory", lacks_room=True)
     if clock is not None and not plan.measure(clock):
@@ -89,7 +89,7 @@ def plan_local(
     order = plan.order(places, serial=not overlapped)
     cycles = order.cycles() if clock is not None else 0.0
     return LocalPlan(
-        places.values, made, read, places.work, tuple(order.ops), overlapped, places.used, cycles
+        places.values, cut.made, cut.read, places.work, tuple(order.ops), overlapped, places.used, cycles
     )
 
 
@@ -105,27 +105,25 @@ class _Places:
 class _Planner:
     """One group in given pieces. Steps count the layers of all pieces, one piece after the other."""
 
-    def __init__(
-        self,
-        described: DescribedNet,
-        nodes: Sequence[int],
-        slices: Slices,
-        values: Sequence[Value],
-        made: dict[str, int],
-        read: dict[tuple[int, int], int],
-    ) -> None:
-        self.described, self.nodes, self.values, self.made, self.read = described, nodes, values, made, read
-        self.pieces = GroupPieces(described, slices, values, made, read)
-        self.count = slices.count
-        self.storages, self.moves = share_memory(described, nodes, slices, values, made, read)
-        self.joins = {k for k in nodes if joined_channels(described, k) is not None}
-        self.sizes = {k: size for k in nodes if (size := work_bytes(described, k, slices))}
-        self.compute = [0.0] * (len(nodes) * self.count)
+    def __init__(self, cut: CutGroup) -> None:
+        self.described, self.nodes, self.values, self.made, self.read = (
+            cut.described,
+            cut.nodes,
+            cut.values,
+            cut.made,
+            cut.read,
+        )
+        self.pieces = GroupPieces(cut)
+        self.count = cut.slices.count
+        self.storages, self.moves = share_memory(cut)
+        self.joins = {k for k in cut.nodes if joined_channels(cut.described, k) is not None}
+        self.sizes = {k: size for k in cut.nodes if (size := work_bytes(cut, k))}
+        self.compute = [0.0] * (len(cut.nodes) * self.count)
         self.owners: list[Storage] = []
         self._simplest: _Places | None = None
         self.buffers = self._buffers()
         self.copies = [
-            Copy(p * len(nodes) + move.step, p, move) for p in range(self.count) for move in self.moves
+            Copy(p * len(cut.nodes) + move.step, p, move) for p in range(self.count) for move in self.moves
         ]
 
     def _buffers(self) -> list[Buffer]:

@@ -69,26 +69,33 @@ def piece_record(info: NetTensorInfo, ttype: TType, windows: Sequence[Window], a
     )
 
 
+@dataclass(frozen=True)
+class CutGroup:
+    """A group cut into pieces. values: what has a place in local memory; made: the value of each tensor that
+    the group computes; read: the value that input i of node k reads, under (k, i)."""
+
+    described: DescribedNet
+    nodes: tuple[int, ...]
+    slices: Slices
+    values: tuple[Value, ...]
+    made: dict[str, int]
+    read: dict[tuple[int, int], int]
+
+
 class GroupPieces:
     """The records of a group's tensors, piece by piece, wherever they lie."""
 
-    def __init__(
-        self,
-        described: DescribedNet,
-        slices: Slices,
-        values: Sequence[Value],
-        made: dict[str, int],
-        read: dict[tuple[int, int], int],
-    ) -> None:
-        self.described = described
-        self.pieces: list[Piece] = list(slices.pieces())
-        self._slices, self._values, self._made, self._read = slices, values, made, read
+    def __init__(self, cut: CutGroup) -> None:
+        self.cut = cut
+        self.described = cut.described
+        self.pieces: list[Piece] = list(cut.slices.pieces())
+        self._values, self._made, self._read = cut.values, cut.made, cut.read
         # Where the window of a value that is read comes from: any of its readers, which all agree.
-        self._reader = {v: key for key, v in reversed(list(read.items()))}
+        self._reader = {v: key for key, v in reversed(list(cut.read.items()))}
 
     def placed(self, values: Sequence[Value]) -> GroupPieces:
-        """The same records with the addresses of these values, which are those given before with offsets."""
-        return GroupPieces(self.described, self._slices, values, self._made, self._read)
+        """The same with addresses."""
+        return GroupPieces(replace(self.cut, values=tuple(values)))
 
     def call(self, p: int, k: int) -> list[TensorRecord]:
         """Inputs, then outputs of node k for piece p, as its local function gets them."""
@@ -147,20 +154,17 @@ def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int
     return n, info.nchw[1], h, w
 
 
-def work_bytes(described: DescribedNet, node: int, slices: Slices) -> int:
+def work_bytes(cut: CutGroup, node: int) -> int:
     """Bytes per NPU of a node's work buffer, the most that any of the pieces needs."""
-    facts = described.facts[node]
+    facts, slices = cut.described.facts[node], cut.slices
     out = facts.node.outputs[0]
     n, h, w = (sorted({p.made[out].extent for p in axis}) for axis in (slices.n, slices.h, slices.w))
-    return max(
-        facts.local_buffer(split_shape(described, node, extents)) for extents in itertools.product(n, h, w)
-    )
+    shapes = (split_shape(cut.described, node, extents) for extents in itertools.product(n, h, w))
+    return max(facts.local_buffer(shape) for shape in shapes)
 
 
-def group_values(
-    described: DescribedNet, nodes: Sequence[int], slices: Slices
-) -> tuple[list[Value], dict[str, int], dict[tuple[int, int], int]]:
-    """What has a place in local memory, without places yet: (values, made, read), as in LocalPlan.
+def cut_group(described: DescribedNet, nodes: Sequence[int], slices: Slices) -> CutGroup:
+    """What of these nodes has a place in local memory, without places yet.
 
     Inputs from outside are one value where layers want the same windows in the same layout. Inputs in L2, and
     those that kernels read through host_data, are none.
@@ -199,7 +203,7 @@ def group_values(
             made[out] = add(
                 out, TType.NEURON, [[p.made[out].region for p in axis] for axis in axes], False, False
             )
-    return values, made, read
+    return CutGroup(described, tuple(nodes), slices, tuple(values), made, read)
 
 
 def slot_bytes(pieces: GroupPieces, name: str, p: int) -> int:

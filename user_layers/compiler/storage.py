@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from firmware_sim.chip import NPU_NUM
 from firmware_sim.wire import TType
-from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.joins import joined_channels
-from user_layers.compiler.pieces import Value
+from user_layers.compiler.pieces import CutGroup
 from user_layers.compiler.slicing import Slices
 
 
@@ -48,24 +47,16 @@ class Move:
 class _Sharing:
     """The storages of a group under construction, in the order of its steps."""
 
-    def __init__(
-        self,
-        described: DescribedNet,
-        nodes: Sequence[int],
-        slices: Slices,
-        values: Sequence[Value],
-        made: dict[str, int],
-        read: dict[tuple[int, int], int],
-    ) -> None:
-        self.described, self.nodes, self.slices = described, nodes, slices
-        self.values, self.made, self.read = values, made, read
+    def __init__(self, cut: CutGroup) -> None:
+        self.described, self.nodes, self.slices = cut.described, cut.nodes, cut.slices
+        self.values, self.made, self.read = cut.values, cut.made, cut.read
         self.storages: list[Storage] = []
         self.moves: list[Move] = []
         self._where: dict[int, Storage] = {}
         self._makers: dict[int, int] = {}  # step that makes a value by a layer
         steps: dict[int, list[int]] = {}
-        for (k, _), v in read.items():
-            steps.setdefault(v, []).append(nodes.index(k))
+        for (k, _), v in cut.read.items():
+            steps.setdefault(v, []).append(cut.nodes.index(k))
         self._reads = {v: (min(found), max(found)) for v, found in steps.items()}
 
     def run(self) -> None:
@@ -172,16 +163,9 @@ class _Sharing:
         return s.store is None and all(self._last_read(x, -1) <= step for x, _ in s.values)
 
 
-def share_memory(
-    described: DescribedNet,
-    nodes: Sequence[int],
-    slices: Slices,
-    values: Sequence[Value],
-    made: dict[str, int],
-    read: dict[tuple[int, int], int],
-) -> tuple[list[Storage], list[Move]]:
+def share_memory(cut: CutGroup) -> tuple[list[Storage], list[Move]]:
     """The storages of all values, and the copies into joined ones."""
-    sharing = _Sharing(described, nodes, slices, values, made, read)
+    sharing = _Sharing(cut)
     sharing.run()
     return sharing.storages, sharing.moves
 
