@@ -23,6 +23,7 @@ PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
+LARGER = 1  # index of a piece whose maker accepts larger pieces of its inputs than it needs
 
 
 class Op(enum.IntEnum):
@@ -147,7 +148,7 @@ TENSOR_KIND_NOTES: dict[enum.IntEnum, str] = {
     TensorKind.OUTPUT: "index: which output of the net",
     TensorKind.NEURON: "DDR; dynamic: allocated when produced, released after its last use",
     TensorKind.COEFF: "DDR; dynamic: tensor.addr counts from coeff_addr",
-    TensorKind.LOCAL: "a piece in local memory, tensor.addr = offset",
+    TensorKind.LOCAL: "a piece in local memory, tensor.addr = offset; index: FW_LARGER or 0",
     TensorKind.L2: "L2, absolute address",
 }
 

@@ -37,6 +37,11 @@ _NUMBERS = (
         f"{wire.FLAG_RECORD}u",
         "descriptors are being recorded: nothing executes, device reads are refused",
     ),
+    (
+        "FW_LARGER",
+        f"{wire.LARGER}",
+        "index of a piece whose maker accepts larger pieces of its inputs",
+    ),
     ("FW_OPERANDS", f"{OPERANDS}", "of a step"),
     ("FW_DESCRIPTOR_BYTES", f"{chip.DESCRIPTOR_BYTES}", ""),
 )

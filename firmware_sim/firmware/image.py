@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.firmware.recorded import Records
+from firmware_sim.firmware.workspace_root import FIRMWARE_DIR, workspace_root
 
 FIRMWARE_VARIABLE = "BMRUNTIME_FIRMWARE_PATH"
 FIRMWARE_NAME = "firmware.so"
@@ -130,7 +131,8 @@ class Firmware(Protocol):
 def find_firmware(
     given: str | Path | FirmwareImage | None = None, kind: Kind | None = None, dev_id: int = 0
 ) -> FirmwareImage:
-    """The firmware to boot: `given`, else $BMRUNTIME_FIRMWARE_PATH, else the pair recorded by load_firmware.
+    """The firmware to boot: `given`, else $BMRUNTIME_FIRMWARE_PATH, else the pair recorded by load_firmware,
+    else what the workspace around the current folder built.
 
     A path is a file (firmware.so, or firmware_tcm.bin with firmware_ddr.bin beside it) or their folder. kind,
     else $TPULAYER_FIRMWARE, chooses where both are there, the library otherwise. MissingError when there is
@@ -144,6 +146,9 @@ def find_firmware(
         return _in_path(Path(named).expanduser(), kind, source)
     if (image := recorded_image(Records.here(), kind, dev_id)) is not None:
         return image
+    root = workspace_root()
+    if root is not None and (root / FIRMWARE_DIR).is_dir():
+        return _in_path(root / FIRMWARE_DIR, kind, "")
     raise MissingError(
         f"no firmware: none was given and {FIRMWARE_VARIABLE} is not set", hint="run build_layers"
     )

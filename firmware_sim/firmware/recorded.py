@@ -68,7 +68,7 @@ class Record:
         if using is not None and self.workspace is not None and self.workspace != using.resolve():
             return f"{what} belongs to another workspace, {self.workspace}, not to {using}"
         home = self.built_in
-        if home is None or not home.is_dir() or (using is not None and home != using.resolve()):
+        if home is None or not home.is_dir():
             return ""
         if self.is_built_in(home):
             return ""

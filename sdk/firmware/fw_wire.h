@@ -15,6 +15,7 @@
 #define FW_MAX_TENSORS 16 /* inputs, and outputs, of one layer or net */
 #define FW_BUILTIN_OP_BASE 0x10000 /* op_types of the built-in layers start here */
 #define FW_FLAG_RECORD 1u /* descriptors are being recorded: nothing executes, device reads are refused */
+#define FW_LARGER 1 /* index of a piece whose maker accepts larger pieces of its inputs */
 #define FW_OPERANDS 2 /* of a step */
 #define FW_DESCRIPTOR_BYTES 128
 
@@ -36,7 +37,7 @@ enum {
     FW_TENSOR_OUTPUT = 1, /* index: which output of the net */
     FW_TENSOR_NEURON = 2, /* DDR; dynamic: allocated when produced, released after its last use */
     FW_TENSOR_COEFF = 3, /* DDR; dynamic: tensor.addr counts from coeff_addr */
-    FW_TENSOR_LOCAL = 4, /* a piece in local memory, tensor.addr = offset */
+    FW_TENSOR_LOCAL = 4, /* a piece in local memory, tensor.addr = offset; index: FW_LARGER or 0 */
     FW_TENSOR_L2 = 5 /* L2, absolute address */
 };
 

@@ -137,6 +137,23 @@ def test_windows_told_by_kernel_stride_and_pads(toolkit: Toolkit, how: str, stri
     same(y, diagonal(x, stride))
 
 
+@pytest.mark.parametrize("opt", [1, 2])
+def test_layers_that_share_a_larger_piece(toolkit: Toolkit, opt: int) -> None:
+    """One reads a row more than the other; both shape functions say what their whole input piece gives."""
+    x = sample((1, 64, 361, 200))
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", x.shape)
+    graph.add_const_binary_layer("x", 2.0, "twice", BINARY_MUL)
+    graph.add_tpu_layer("TPU_DIAGONAL", ["twice"], {"stride": 1, "both": 1}, ["diagonal"])
+    graph.add_tpu_layer("TPU_SAME", ["twice"], None, ["same"])
+    log: list[str] = []
+    graph.compile(opt=opt, log=log.append)
+    if opt == 1:
+        assert all("local, group 0, slices" in line for line in log)
+    for name, y in zip(graph.outputs, graph.run({"x": x}), strict=True):
+        same(y.astype(np.float32), diagonal(2 * x, 1) if name == "diagonal" else 2 * x)
+
+
 def test_a_descriptor_that_contradicts_itself(toolkit: Toolkit) -> None:
     message = (
         r"diagonal_0 \(TPU_DIAGONAL, .*\): its descriptor contradicts itself: for output rows 0 to 189 "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -328,6 +329,43 @@ def test_difference() -> None:
 
 
 # ---- which tests ----
+
+
+def test_after_a_failed_build_nothing_is_tested(broken: Workspace) -> None:
+    """Wherever the mistake is, what is installed is older than the sources."""
+    tpulayer("build_layers", cwd=broken.root)
+    host = broken.host_dir / "bm_host_scale.cpp"
+    text = host.read_text()
+    host.write_text(text + "this is no C++\n")
+    tpulayer("build_layers", cwd=broken.root, code=1)
+    done = tpulayer("test", "scale", cwd=broken.root, code=3)
+    assert "the last build of" in done.stderr and "did not come to its end" in done.stderr
+    host.write_text(text)
+    tpulayer("build_layers", cwd=broken.root)
+    assert "DIFFERS" in tpulayer("test", "scale", cwd=broken.root, code=1).stdout
+
+
+def test_a_copied_workspace_is_built(ws: Workspace, tmp_path: Path) -> None:
+    copy = Workspace(Path(shutil.copytree(ws.root, tmp_path / "copy", symlinks=True)))
+    kernel = copy.device_dir / "bm_device_plain.c"
+    text = kernel.read_text()
+    assert text.count("int left = in_tensors[0].elem_num;") == 1
+    kernel.write_text(
+        text.replace("int left = in_tensors[0].elem_num;", "int left = in_tensors[0].elem_num - 1;")
+    )
+    done = tpulayer("build_layers", cwd=copy.root)
+    assert "nothing" not in done.stdout and "skipped everything" not in done.stderr
+    assert "DIFFERS" in tpulayer("test", "plain", cwd=copy.root, code=1).stdout
+    tpulayer("test", "plain", cwd=ws.root)
+
+
+def test_a_test_that_is_no_layers_is_never_overwritten(ws: Workspace) -> None:
+    other = ws.tests_dir / "test_other.py"
+    other.write_text("X = 1\n")
+    for force in ((), ("--force",)):
+        done = tpulayer("add_layer", "other", *force, cwd=ws.root, code=2)
+        assert "tests/test_other.py is there already, and is no test of a layer" in done.stderr
+    assert other.read_text() == "X = 1\n" and not (ws.device_dir / "bm_device_other.c").exists()
 
 
 def test_what_is_refused(ws: Workspace, tmp_path: Path) -> None:

@@ -157,6 +157,37 @@ def test_another_workspaces_is_refused(
         Records(copy).usable(0)
 
 
+def test_a_pair_of_another_workspace_that_was_built_anew_since(
+    ws: Workspace, built: Workspace, tmp_path: Path
+) -> None:
+    other = Workspace(Path(shutil.copytree(built.root, tmp_path / "other", symlinks=True)))
+    tpulayer("build_layers", cwd=other.root)
+    break_double(ws)
+    tpulayer("build_layers", cwd=ws.root)
+    tpulayer("load_firmware", *(str(other.root / image) for image in IMAGES), cwd=ws.root)
+    tpulayer("test_tpu_layer", "0", cwd=ws.root)
+    break_double(other)
+    tpulayer("build_layers", cwd=other.root)
+    done = tpulayer("test_tpu_layer", "0", cwd=ws.root, code=3)
+    assert "is not the one last built" in done.stderr and str(other.root) in done.stderr
+
+
+def test_a_build_says_that_something_else_runs(ws: Workspace, built: Workspace) -> None:
+    elsewhere = environment(BMRUNTIME_FIRMWARE_PATH=str(built.firmware.parent))
+    done = tpulayer("build_layers", cwd=ws.root, env=elsewhere)
+    assert "what was built here is not what runs: BMRUNTIME_FIRMWARE_PATH names" in done.stderr
+    here = environment(BMRUNTIME_FIRMWARE_PATH=str(ws.firmware.parent))
+    assert "is not what runs" not in tpulayer("build_layers", cwd=ws.root, env=here).stderr
+
+
+def test_a_device_boots_what_the_workspace_around_built(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ws.device_dir)
+    with Device() as device:
+        assert device.firmware.path == ws.firmware.resolve()
+
+
 def test_a_pair_from_elsewhere_runs_and_says_so(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     """Loaded on purpose: whatever the workspace builds, and whatever happens to the files."""
     keep(Records(ws.root), builtin_artifacts().directory)

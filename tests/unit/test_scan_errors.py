@@ -459,6 +459,7 @@ def test_bad_descriptors(sources: Sources, text: str, message: str, hint: str) -
         ("virtual u64 global_buffer_size() const;", "get_global_buffer_size"),
         ("public:\n  int backward_hindex(int h) const { return h - 1; }", "backward_hidx"),
         ("public: bool force_global_layer() const;", "force_use_global_layer"),
+        ("public: bool must_run_dynamic() const;", "must_dynamic_run"),
         ("public: int x{3}; std::string get_nam() const { if (x) { return {}; } return {}; }", "get_name"),
         (
             "struct In { int f() { return 1; } }; public: u32 get_local_buffersize(const int *) const;",
@@ -473,6 +474,16 @@ def test_a_method_that_is_nearly_one_of_the_base_class(sources: Sources, member:
     assert problem.location.line == 2 + ("public:\n" in member)
     assert problem.message.startswith("LayerDescriptor has no method ")
     assert problem.message.endswith(f"; did you mean {meant}?") and "private" in problem.hint
+
+
+def test_a_data_member_with_the_name_of_a_method(sources: Sources) -> None:
+    member = " bool must_dynamic_run = true; };\n"
+    sources.layer(device(), f"__BM_DESC__(TPU_X) class D : public bmcompiler::LayerDescriptor {{\n{member}")
+    (found,) = sources.texts()
+    assert (
+        found
+        == "host/x.h:2:7: must_dynamic_run is a data member here; the compiler asks the method of that name"
+    )
 
 
 def test_a_misspelled_method_of_a_base_class_of_the_users(sources: Sources) -> None:
@@ -514,6 +525,9 @@ __BM_DESC__(TPU_X) class D : public bmcompiler::LayerDescriptor {
     D() : size(2) { if (size) return; }
     ~D() override;
     int kernel_h() const { return input_type(0) + size; }
+    int backward_kw(int out_kw) const { return out_kw; }
+    int backward_lslice(int n) const { return n; }
+    int backward_stride_w(int) const { return 1; }
     virtual int rounds() const;
     int operator()(int input_types) const;
   private:

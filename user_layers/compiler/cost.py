@@ -85,7 +85,8 @@ class Meter:
                 elif record.ttype == TType.NEURON_SHAPE:
                     indices.append(_add(program, TensorKind.COEFF, record))
                 else:
-                    indices.append(_add(program, TensorKind.LOCAL, record))
+                    made = i >= len(facts.on_l2)
+                    indices.append(_add(program, TensorKind.LOCAL, record, facts.piece_index if made else 0))
             ins, outs = indices[: len(facts.on_l2)], indices[len(facts.on_l2) :]
             self._known[key] = self._layer(program, StepOp.LOCAL, node, ins, outs, work, nbytes)
         return self._known[key]
@@ -156,8 +157,8 @@ class Meter:
             raise CompileError(f"recording net {name!r} failed: {e.message}", hint=e.hint) from e
 
 
-def _add(program: Program, kind: TensorKind, record: TensorRecord) -> int:
-    return program.add(ProgramTensor(kind, record, max_bytes=record.nbytes))
+def _add(program: Program, kind: TensorKind, record: TensorRecord, index: int = 0) -> int:
+    return program.add(ProgramTensor(kind, record, index=index, max_bytes=record.nbytes))
 
 
 def _shape_of(record: TensorRecord) -> tuple[object, ...]:

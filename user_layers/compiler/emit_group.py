@@ -20,7 +20,7 @@ class Enter:
     local, l2: a record with its address."""
 
     in_ddr: Callable[[str, TensorRecord | None], int]
-    tensor: Callable[[TensorKind, TensorRecord], int]
+    tensor: Callable[..., int]
     layer: Callable[[StepOp, int, list[int], list[int], int, int], None]
 
 
@@ -44,7 +44,7 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
                 ins.append(enter.in_ddr(name, record))
             else:
                 ins.append(enter.tensor(TensorKind.LOCAL, record))
-        outs = [enter.tensor(TensorKind.LOCAL, record) for record in pieces.outputs(p, k)]
+        outs = [enter.tensor(TensorKind.LOCAL, record, facts.piece_index) for record in pieces.outputs(p, k)]
         address = local.work[k][p] if k in local.work else 0
         enter.layer(StepOp.LOCAL, k, ins, outs, address, pieces.work_bytes(p, k))
 

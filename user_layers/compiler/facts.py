@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from firmware_sim.errors import CompileError
-from firmware_sim.wire import DType, TType
+from firmware_sim.wire import LARGER, DType, TType
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import LayerNode
 from user_layers.net.ops import Descriptor
@@ -58,6 +58,11 @@ class Facts:
     on_l2: tuple[bool, ...]
     _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def piece_index(self) -> int:
+        """What the program says of the pieces that the layer makes (ProgramTensor.index)."""
+        return LARGER if self.larger_pieces else 0
 
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
         """Bytes per NPU that the local function needs for an output piece of this shape."""

@@ -83,6 +83,12 @@ def add_layer(
     any of the files exists (then nothing is written).
     """
     check_name(name)
+    *_, test = layer_paths(ws_root, name)
+    if test.exists() and not _is_layer_test(test):
+        raise UsageError(
+            f"{test.relative_to(ws_root)} is there already, and is no test of a layer",
+            hint="choose another name for the layer, or for that file",
+        )
     existing = [p for p in layer_paths(ws_root, name) if p.exists()]
     if existing and not force:
         raise UsageError(

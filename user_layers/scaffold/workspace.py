@@ -71,5 +71,5 @@ def _demo_source() -> Path:
             return folder
     raise MissingError(
         f"the demo layers are missing beside {package}",
-        hint="install the package again: pip install --force-reinstall tpulayer",
+        hint="install the package again from its clone: pip install --force-reinstall CLONE",
     )

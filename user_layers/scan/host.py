@@ -29,6 +29,14 @@ _TOKEN = re.compile(r"[A-Za-z_]\w*|::|\d[\w.]*|\S")
 _IF = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif|define)\b[ \t]*(.*)")
 _MARKER = re.compile(r"__BM_([A-Z]+)__\Z")
 _ACCESS = ("public", "protected", "private")
+_TYPE_WORDS = (
+    "const",
+    "override",
+    "final",
+    "noexcept",
+    "default",
+    "delete",
+)  # these stand before a body, too
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,11 @@ class _HostFile:
             body.virtual = True
         elif word in (";", ":"):
             body.virtual = False
+        elif (
+            re.match(r"[A-Za-z_]", word) and self._text(i + 1) in ("=", ";", "{") and word not in _TYPE_WORDS
+        ):
+            at = self._at(self.tokens[i])
+            self.facts.methods.append(HostMethod(body.name, word, at, called=False, virtual=False, data=True))
         elif word == "=":  # the value of a member, "= 0" or "= default"
             while i < len(self.tokens) and self._text(i) not in (";", "{"):
                 i += 1

@@ -183,10 +183,12 @@ def _misspelled(
     problems = []
     known = descriptor_methods()
     for m in methods:
-        if not m.called or m.of not in described or m.name in (*known, m.of.split("::")[-1]):
+        if m.of not in described or m.name == m.of.split("::")[-1]:
             continue
-        meant = closest(m.name, known, 0.75 if m.virtual else 0.87)
-        if meant:
+        if m.data and m.name in known:
+            message = f"{m.name} is a data member here; the compiler asks the method of that name"
+            problems.append(Problem(m.location, message, "write it as a method, or give it another name"))
+        elif m.called and m.name not in known and (meant := _meant(m, known)):
             problems.append(
                 Problem(
                     m.location,
@@ -196,6 +198,21 @@ def _misspelled(
                 )
             )
     return problems
+
+
+def _meant(m: HostMethod, known: Sequence[str]) -> str:
+    """The method of LayerDescriptor that a name is nearly one of; "" when it is a name of its own: other
+    words, or the same method of another axis (backward_kw)."""
+    words = sorted(m.name.split("_"))
+    swapped = next((name for name in known if sorted(name.split("_")) == words), "")
+    meant = swapped or closest(m.name, known, 0.75 if m.virtual else 0.87)
+    return "" if meant and not swapped and _of_another_axis(m.name, meant) else meant
+
+
+def _of_another_axis(name: str, method: str) -> bool:
+    """Whether the names differ in a letter that stands for an axis."""
+    different = [(a, b) for a, b in zip(name, method, strict=False) if a != b]
+    return len(name) == len(method) and len(different) == 1 and set(different[0]) <= set("nhwl")
 
 
 @lru_cache(maxsize=1)

@@ -195,14 +195,15 @@ class HostClass:
 
 @dataclass(frozen=True)
 class HostMethod:
-    """A method that a class of a host file declares; called: the class's users can call it, or their base
-    class calls it (it is public or virtual)."""
+    """A method, or a data member, that a class of a host file declares; called: the class's users can call
+    it, or their base class calls it (it is public or virtual)."""
 
     of: str  # the class, qualified
     name: str
     location: Location
     called: bool
     virtual: bool
+    data: bool = False  # a data member
 
 
 @dataclass
@@ -265,7 +266,7 @@ def to_json(facts: FileFacts) -> dict[str, Any]:
             for m in facts.marks
         ],
         "classes": [[c.name, list(c.bases), list(c.hidden_bases)] for c in facts.classes],
-        "methods": [[m.of, m.name, _place(m.location), m.called, m.virtual] for m in facts.methods],
+        "methods": [[m.of, m.name, _place(m.location), m.called, m.virtual, m.data] for m in facts.methods],
         "problems": [[_place(p.location), p.message, p.hint] for p in facts.problems],
         "depends": facts.depends,
     }
@@ -285,7 +286,7 @@ def from_json(data: dict[str, Any]) -> FileFacts:
             for kind, op, at, symbol, param in data["marks"]
         ],
         classes=[HostClass(n, tuple(b), tuple(h)) for n, b, h in data["classes"]],
-        methods=[HostMethod(of, n, _unplace(at), c, v) for of, n, at, c, v in data["methods"]],
+        methods=[HostMethod(of, n, _unplace(at), c, v, d) for of, n, at, c, v, d in data["methods"]],
         problems=[Problem(_unplace(at), m, h) for at, m, h in data["problems"]],
         depends=dict(data["depends"]),
     )

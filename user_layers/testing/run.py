@@ -69,7 +69,13 @@ def check_built(ws: Workspace) -> None:
     for path in (ws.firmware, ws.local_plugin, ws.bmtpu_header):
         if not path.is_file():
             raise MissingError(f"{path} is not built", hint="run `build_layers`")
-    changed = manifest.changed_files(manifest_path(ws, sanitized(ws.firmware) is not None))
+    state = manifest_path(ws, sanitized(ws.firmware) is not None)
+    if manifest.is_building(state):
+        raise MissingError(
+            f"the last build of {ws.root} did not come to its end, so what would be tested is an older one",
+            hint="run `build_layers`, and mend what it names",
+        )
+    changed = manifest.changed_files(state)
     folders = [
         ws.device_dir,
         ws.host_dir,

@@ -52,7 +52,14 @@ def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id
 
 def recorded_notes(ws: Workspace) -> list[tuple[str, str]]:
     """Of each device that does not boot what was built, because of load_firmware: what to say, and a hint."""
-    if os.environ.get(FIRMWARE_VARIABLE) or usual_kind() == "native":
+    named = os.environ.get(FIRMWARE_VARIABLE)
+    if named:
+        folder = Path(named).expanduser().resolve()
+        if ws.firmware.parent in (folder, folder.parent):
+            return []
+        what = f"what was built here is not what runs: {FIRMWARE_VARIABLE} names {named}"
+        return [(what, f"unset {FIRMWARE_VARIABLE}, or set it to {ws.firmware.parent}")]
+    if usual_kind() == "native":
         return []
     notes: list[tuple[str, str]] = []
     records = Records(ws.root)

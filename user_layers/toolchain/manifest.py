@@ -28,7 +28,7 @@ def toolkit_files() -> list[Path]:
     """The files of the toolkit that decide what a build produces: the firmware's C and the generators."""
     package = Path(__file__).resolve().parent.parent
     chip = package.parent / "firmware_sim"
-    parts = ("bmcompiler", "build", "codegen", "scan")
+    parts = ("codegen", "scan", "toolchain")
     folders = [sdk_dir(), *(package / name for name in parts), chip / "isa"]
     found = [chip / "chip.py", package / "__init__.py"]
     for folder in folders:
@@ -49,7 +49,7 @@ def changes(path: Path) -> list[str]:
     if known is None:
         return ["no build is recorded"]
     found = [f"{name} changed" for name in _changed(known["files"])]
-    if known["key"] != _key():
+    if known["key"] != _key(path):
         found.append("the environment, Python or the toolkit's version changed")
     if known["toolkit"] != len(toolkit_files()):
         found.append("a file of the toolkit was added or removed")
@@ -75,11 +75,17 @@ def changed_files(path: Path) -> set[Path]:
     return set() if known is None else {Path(name) for name in _changed(known["files"])}
 
 
+def is_building(path: Path) -> bool:
+    """Whether the build that was begun last has not come to its end: it failed, or it still runs."""
+    known = _load(path)
+    return known is not None and bool(known.get("building"))
+
+
 def begin(path: Path) -> None:
     """A build starts: record what the files are now, as a build that has not finished."""
     known = _load(path)
     if known is not None:
-        known["finished"] = False
+        known["finished"], known["building"] = False, True
         known["files"] = {name: entry for name in known["files"] if (entry := _entry(name)) is not None}
         write_atomic(path, json.dumps(known, indent=0))
 
@@ -103,7 +109,7 @@ def finish(
         entry = _entry(str(output))
         if entry is not None:
             files[str(output)] = entry
-    known = {"finished": finished, "key": _key(), "toolkit": len(toolkit), "files": files}
+    known = {"finished": finished, "key": _key(path), "toolkit": len(toolkit), "files": files}
     write_atomic(path, json.dumps(known, indent=0))
 
 
@@ -130,9 +136,10 @@ def _load(path: Path) -> dict[str, Any] | None:
     return known if complete else None
 
 
-def _key() -> list[str]:
+def _key(path: Path) -> list[str]:
     return [
         str(_VERSION),
+        str(path.resolve()),  # a copied workspace has everything to build: its files are others
         __version__,
         sys.executable,
         sys.version,
