@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "bm1684_chip.h"
+
 #define FW_ABI_VERSION 2 /* 1: without FW_FLUSH_STEP */
 #define FW_PROGRAM_MAGIC 0x52505446u /* "FTPR" */
 #define FW_PROGRAM_VERSION 1
@@ -189,8 +191,6 @@ typedef struct {
 
 /* ---- native build only: how the device process and firmware.so call each other ---- */
 
-#define FW_DESCRIPTOR_BYTES 128
-
 #define FW_FRAMES 16
 
 enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4 };
@@ -198,7 +198,7 @@ enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 
 typedef struct {
     uint32_t abi_version;
     uint32_t capacity;   /* descriptors that each arena holds */
-    uint8_t *bd;         /* arenas in shared memory, FW_DESCRIPTOR_BYTES per descriptor */
+    uint8_t *bd;         /* arenas in shared memory, CHIP_DESCRIPTOR_BYTES per descriptor */
     uint8_t *gdma;
     uint64_t *bd_site;   /* code address that issued each descriptor */
     uint64_t *gdma_site;

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from firmware_sim import chip, wire
 from firmware_sim.firmware.image import FirmwareLayer
-from firmware_sim.isa.c_header import c_header
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.paths import ROOT
@@ -33,6 +32,7 @@ USER_LAYERS = (  # those of firmware_fixture.c
     FirmwareLayer("TPU_DOUBLE", 1, 4, 0x8877_6655_4433_2211),
     FirmwareLayer("TPU_PROBE", 2, 4, 0x99AA_BBCC_DDEE_FF00),
 )
+INCLUDES = [f"-I{SDK / name}" for name in ("include", "generated", "firmware", "libc")]
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror")
 
 
@@ -255,7 +255,6 @@ class Harness:
 
 def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmware_fixture.c") -> Path:
     """Compile the firmware with its fixture into a shared library and return its path."""
-    (directory / "bm1684_fields.h").write_text(c_header())
     (directory / "dispatch.c").write_text(dispatcher_c())
     library = directory / "firmware.so"
     sources = [
@@ -275,6 +274,6 @@ def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmwar
         "-o",
         str(library),
     ]
-    command += [f"-I{d}" for d in (SDK / "include", SDK / "firmware", SDK / "libc", directory)]
+    command += INCLUDES
     subprocess.run([*command, *map(str, sources)], check=True, timeout=240)
     return library

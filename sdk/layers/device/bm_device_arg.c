@@ -43,12 +43,12 @@ enum { INPUT = 0, WORK = 2 * BYTES, NUMBERS = 3 * BYTES, BEST = 4 * BYTES, INDEX
 
 /* 0, 1, 2 ... in every lane. */
 static void count_up(int rows) {
-    const dim4 all = {1, BM_LANES, 1, rows}, first = {1, BM_LANES, 1, 1};
+    const dim4 all = {1, CHIP_NPU_NUM, 1, rows}, first = {1, CHIP_NPU_NUM, 1, 1};
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &all);
     okk_bdc_32bit_set_C(NUMBERS, (x32){.fp32 = 0}, &first, &stride);
     for (int made = 1; made < rows; made *= 2) {
-        const dim4 more = {1, BM_LANES, 1, bm_least(made, rows - made)};
+        const dim4 more = {1, CHIP_NPU_NUM, 1, smaller(made, rows - made)};
         okk_bdc_add_C(NUMBERS + 4u * (local_addr_t)made, NUMBERS, (float)made, &more, &stride, &stride);
     }
 }
@@ -103,7 +103,7 @@ int arg_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     const tpu_tensor_t *in = &in_tensors[0];
     const int dims = (int)in->dims, axis = layer_axis(p->axis, dims), reduced = in->shape[axis];
     const int outer = (int)layer_elements(in->shape, 0, axis), inner = (int)layer_elements(in->shape, axis + 1, dims);
-    const bm_reduce_cut cut = bm_reduce_cut_of(outer, reduced, inner, WORDS, bm_least(inner, BM_REDUCE_WIDTH));
+    const bm_reduce_cut cut = bm_reduce_cut_of(outer, reduced, inner, WORDS, smaller(inner, BM_REDUCE_WIDTH));
     bm_reduce_share now = {0}, next, stored = {0};
 
     okk_initialize();

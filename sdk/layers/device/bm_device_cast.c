@@ -6,11 +6,11 @@
  * the chip has no fp16 under 2^-14: those become 0, and NaN has no fp16 either.
  */
 #include "bm_atomic.h"
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "okk.h"
 
-#define LANES 64 /* NPUs of the chip */
-#define COLUMNS 32768 /* elements that a lane holds in one buffer: 128 KiB */
+#define COLUMNS (2 * CHIP_BANK_WORDS) /* elements that a lane holds in one buffer */
 
 __BM_PARAM__(TPU_CAST)
 typedef struct {
@@ -203,11 +203,11 @@ int cast_global(const void *param, const int param_size, const tpu_tensor_t *in_
     }
     for (int done = 0; done < in->elem_num;) {
         const int left = in->elem_num - done;
-        work w = {.shape = {1, LANES, 1, left / LANES < COLUMNS ? left / LANES : COLUMNS},
+        work w = {.shape = {1, CHIP_NPU_NUM, 1, smaller(left / CHIP_NPU_NUM, COLUMNS)},
                   .data = 0,
                   .spare = 4 * COLUMNS,
                   .more = 8 * COLUMNS};
-        if (left < LANES) w.shape = (dim4){1, left, 1, 1};
+        if (left < CHIP_NPU_NUM) w.shape = (dim4){1, left, 1, 1};
         load(&w, in->addr + (u64)((long long)done * bytes), from);
         store(&w, out->addr + (u64)((long long)done * bm_element_bytes(to)), from, to);
         done += w.shape.c * w.shape.w;

@@ -40,7 +40,7 @@ int conv_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     window_axis h, w;
     axes_of(p, in_tensors[0].shape, &h, &w);
     if (!axis_valid(&h) || !axis_valid(&w)) return BM_LAYER_PARAM_INVALID;
-    if (axis_extent(&h) > AXIS_SIDE_MAX || axis_extent(&w) > AXIS_SIDE_MAX) return BM_LAYER_NOT_SUPPORTED;
+    if (axis_extent(&h) > CHIP_WINDOW_SIDE_MAX || axis_extent(&w) > CHIP_WINDOW_SIDE_MAX) return BM_LAYER_NOT_SUPPORTED;
     const bool depthwise = is_depthwise(p->groups, in_tensors[0].shape[1], in_tensors[1].shape[1]);
     if (depthwise && (!axis_in_instruction(&h) || !axis_in_instruction(&w))) return BM_LAYER_NOT_SUPPORTED;
     return conv_shape_result(p->groups, depthwise, &h, &w, in_tensors, &out_tensors[0]);

@@ -106,7 +106,7 @@ static void compute(const norm *n, int rows, local_addr_t x) {
 
 /* The same numbers to every lane. */
 static void spread(local_addr_t target, system_addr_t source, int length) {
-    const dim4 shape = {1, BM_LANES, 1, length}, same = {0, 0, length, 1};
+    const dim4 shape = {1, CHIP_NPU_NUM, 1, length}, same = {0, 0, length, 1};
     if (source != 0) okk_gdma_32bit_cpy_S2L(target, source, &shape, NULL, &same);
 }
 

@@ -177,7 +177,7 @@ int pool_global(const void *param, const int param_size, const tpu_tensor_t *in_
     r.problem.planes = x[0] * x[1];
     window_axis *h = &r.problem.h, *w = &r.problem.w;
     axes_of(param, x, h, w);
-    r.taps = h->dilation > 1 || w->dilation > 1 || larger(h->stride, w->stride) > AXIS_STEP_MAX;
+    r.taps = h->dilation > 1 || w->dilation > 1 || larger(h->stride, w->stride) > CHIP_WINDOW_STEP_MAX;
     r.problem.filled = r.taps || axis_needs_zeros(h) || axis_needs_zeros(w);
     pool_make_plan(&r.problem, &r.plan);
     r.filled = r.problem.filled || pool_cut_kernel(&r.problem, &r.plan);
@@ -206,7 +206,7 @@ int pool_local(const void *param, const int param_size, const tpu_tensor_t *in_t
     const bool room = buffer_size >= (u64)pool_temporary_bytes(a[0], a[1], a[2], b[3]);
     const pool_work work = {.output = (local_addr_t)out->addr,
                             .input = (local_addr_t)in->addr,
-                            .temporary = room ? (local_addr_t)buffer_offset : LOCAL_BYTES,
+                            .temporary = room ? (local_addr_t)buffer_offset : CHIP_LOCAL_BYTES,
                             .input_shape = {a[0], a[1], a[2], a[3]},
                             .output_shape = {b[0], b[1], b[2], b[3]},
                             .mode = p->mode,

@@ -9,7 +9,7 @@
 #include "okk.h"
 
 /* A lane has two inputs and two results (loaded or stored while others are computed) and three buffers for work. */
-#define WORDS 18720      /* 32-bit words of one buffer */
+#define WORDS (CHIP_LOCAL_WORDS / 7 / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS) /* 32-bit words of one buffer */
 #define BYTES (4 * WORDS)
 
 __BM_PARAM__(TPU_SOFTMAX)

@@ -5,9 +5,9 @@
 
 #include <stdbool.h>
 
-#define AXIS_SIDE_MAX 2047  /* elements of an instruction's input along one direction, pads included */
-#define AXIS_STEP_MAX 15    /* largest stride, dilation and pad of an instruction */
-#define AXIS_PARAM_MAX 65535 /* what a parameter of a window may be at all */
+#include "bm1684_chip.h"
+
+#define AXIS_PARAM_MAX CHIP_EXTENT_MAX /* what a parameter of a window may be at all */
 
 typedef struct {
     int size, out; /* elements of input and output */
@@ -56,14 +56,14 @@ static inline long long axis_elements(const window_axis *a, int count) {
 
 /* Stride, dilation and inserted zeros that one instruction takes. */
 static inline bool axis_in_instruction(const window_axis *a) {
-    return a->stride <= AXIS_STEP_MAX && a->dilation <= AXIS_STEP_MAX && a->insert <= AXIS_STEP_MAX &&
-           axis_extent(a) <= AXIS_SIDE_MAX;
+    return a->stride <= CHIP_WINDOW_STEP_MAX && a->dilation <= CHIP_WINDOW_STEP_MAX && a->insert <= CHIP_WINDOW_STEP_MAX &&
+           axis_extent(a) <= CHIP_WINDOW_SIDE_MAX;
 }
 
 /* Whether some tile has more pads than an instruction takes, or windows that see nothing of the tensor. */
 static inline bool axis_needs_zeros(const window_axis *a) {
     const long long extent = axis_extent(a), most = a->before > a->after ? a->before : a->after;
-    return most > AXIS_STEP_MAX || most >= extent || extent <= a->insert;
+    return most > CHIP_WINDOW_STEP_MAX || most >= extent || extent <= a->insert;
 }
 
 static inline window_part axis_part(const window_axis *a, int first, int count) {

@@ -85,7 +85,7 @@ static inline void conv_taps(const conv_work *w, local_addr_t output, local_addr
 /* Output channels from `channel` on that one instruction takes: all of a group, or where the bias is among the weights
  * those up to the lanes' end. */
 static inline int conv_share(const conv_work *w, int channel, int left) {
-    return w->joined ? smaller(left, LOCAL_LANES - channel % LOCAL_LANES) : left;
+    return w->joined ? smaller(left, CHIP_NPU_NUM - channel % CHIP_NPU_NUM) : left;
 }
 
 /* Whether one instruction takes all batches: they do not lie as an instruction puts them in a part of the channels. */
@@ -100,7 +100,7 @@ static inline local_addr_t conv_bias_at(const conv_work *w, int channel, local_a
 
 static inline void conv_depthwise(const conv_work *w) {
     const dim4 *in = &w->input_shape, *out = &w->output_shape;
-    const bool once = !w->joined || (in->n == 1 && in->c <= LOCAL_LANES);
+    const bool once = !w->joined || (in->n == 1 && in->c <= CHIP_NPU_NUM);
     dim4 out_stride;
     okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
     for (int n = 0; n < (once ? 1 : in->n); n++) {

@@ -67,12 +67,12 @@ static inline long long conv_output_bytes(const conv_plan *t) {
 
 static inline bool conv_fits(const conv_problem *p, const conv_plan *t) {
     return 2 * (conv_input_bytes(p, t) + conv_output_bytes(t) + conv_weight_bytes(p, t) + conv_bias_bytes(p, t)) <=
-           LOCAL_BYTES;
+           CHIP_LOCAL_BYTES;
 }
 
 /* The most output elements below which an instruction's input is not too long. */
 static inline int conv_most(const window_axis *a) {
-    return smaller(a->out, (int)((AXIS_SIDE_MAX - axis_extent(a)) / a->stride + 1));
+    return smaller(a->out, (int)((CHIP_WINDOW_SIDE_MAX - axis_extent(a)) / a->stride + 1));
 }
 
 /* The largest value of 1..most with which the plan fits; the caller knows that 1 does. */
@@ -113,15 +113,15 @@ static inline unsigned long long conv_cost(const conv_problem *p, conv_plan *t) 
     conv_count(p, t);
     const unsigned long long tiles = (unsigned long long)t->ns * (unsigned)t->hs * (unsigned)t->ws;
     const unsigned long long pieces = (unsigned long long)t->out_cs * (unsigned)t->in_cs;
-    const unsigned long long input = LOCAL_LANES * (unsigned long long)conv_input_bytes(p, t) + CONV_LOAD_COST;
-    const unsigned long long weight = LOCAL_LANES * (unsigned long long)conv_weight_bytes(p, t) + CONV_LOAD_COST;
+    const unsigned long long input = CHIP_NPU_NUM * (unsigned long long)conv_input_bytes(p, t) + CONV_LOAD_COST;
+    const unsigned long long weight = CHIP_NPU_NUM * (unsigned long long)conv_weight_bytes(p, t) + CONV_LOAD_COST;
     /* Tiles below the same weights, or all weights for each tile. */
     const unsigned long long all = tiles * pieces;
     const unsigned long long inner = all * input + (t->in_cs > 1 ? all : pieces) * weight;
     const unsigned long long outer = (t->in_cs > 1 ? all : tiles) * input + (pieces > 1 ? all : 1) * weight;
     t->tiles_outer = outer < inner;
     return (t->tiles_outer ? outer : inner) * (unsigned)t->groups + input + weight +
-           LOCAL_LANES * (unsigned long long)conv_output_bytes(t);
+           CHIP_NPU_NUM * (unsigned long long)conv_output_bytes(t);
 }
 
 /* Takes t for best if it costs less, whole or with tiles of fewer rows, which overlap more. */
@@ -140,7 +140,7 @@ static inline void conv_consider(const conv_problem *p, conv_plan t, conv_plan *
 /* The next smaller number of channels: half, in whole rounds of lanes as long as there are several. */
 static inline int conv_fewer(int channels) {
     const int half = divide_up(channels, 2);
-    return half > LOCAL_LANES ? divide_up(half, LOCAL_LANES) * LOCAL_LANES : half;
+    return half > CHIP_NPU_NUM ? divide_up(half, CHIP_NPU_NUM) * CHIP_NPU_NUM : half;
 }
 
 static inline void conv_place(const conv_problem *p, conv_plan *t) {
@@ -158,18 +158,18 @@ static inline void conv_place(const conv_problem *p, conv_plan *t) {
 static inline bool conv_make_plan(const conv_problem *p, conv_plan *best) {
     unsigned long long least = ~0ull;
     conv_plan t = {.group = p->groups, .out_c = p->out_c, .in_c = p->in_c};
-    if (axis_extent(&p->h) > AXIS_SIDE_MAX || axis_extent(&p->w) > AXIS_SIDE_MAX) return false;
+    if (axis_extent(&p->h) > CHIP_WINDOW_SIDE_MAX || axis_extent(&p->w) > CHIP_WINDOW_SIDE_MAX) return false;
     for (;; t.group = conv_fewer(t.group)) { /* all channels of several groups */
-        if ((long long)t.group * larger(p->in_c, p->out_c) <= LOCAL_CHANNELS) conv_consider(p, t, best, &least);
+        if ((long long)t.group * larger(p->in_c, p->out_c) <= CHIP_CHANNELS_WHOLE) conv_consider(p, t, best, &least);
         if (t.group == 1) break;
     }
-    for (t.out_c = smaller(p->out_c, LOCAL_CHANNELS);; t.out_c = conv_fewer(t.out_c)) {
-        for (t.in_c = smaller(p->in_c, LOCAL_CHANNELS);; t.in_c = conv_fewer(t.in_c)) {
+    for (t.out_c = smaller(p->out_c, CHIP_CHANNELS_WHOLE);; t.out_c = conv_fewer(t.out_c)) {
+        for (t.in_c = smaller(p->in_c, CHIP_CHANNELS_WHOLE);; t.in_c = conv_fewer(t.in_c)) {
             if (t.in_c < p->in_c) t.in_c += t.in_c % 2; /* pairs stay together */
             conv_consider(p, t, best, &least);
             if (t.in_c <= 4) break;
         }
-        if (t.out_c <= LOCAL_LANES) break;
+        if (t.out_c <= CHIP_NPU_NUM) break;
     }
     if (least == ~0ull) return false;
     conv_place(p, best);

@@ -181,8 +181,8 @@ static inline bool conv_same_weight(const conv_step *a, const conv_step *b) {
 static inline void conv_zero_beside(const conv_problem *p, local_addr_t input, long long bytes) {
     const int beside = conv_told(p->groups, p->in_c) - p->in_c;
     if (p->depthwise || beside == 0) return;
-    const dim4 lines = {1, beside, (int)(bytes / LOCAL_ALIGN), LOCAL_ALIGN / 4};
-    okk_bdc_32bit_set_C(input + (local_addr_t)p->in_c * LOCAL_BYTES, (x32){.fp32 = 0}, &lines, NULL);
+    const dim4 lines = {1, beside, (int)(bytes / CHIP_ALIGN_BYTES), CHIP_ALIGN_BYTES / 4};
+    okk_bdc_32bit_set_C(input + (local_addr_t)p->in_c * CHIP_LOCAL_BYTES, (x32){.fp32 = 0}, &lines, NULL);
 }
 
 /* While one step is computed, what the next one lacks is loaded and the tile before is stored. */

@@ -13,12 +13,11 @@
 #define BM_EXP_TERMS 12  /* of the series of e^x - 1 for |x| < 1: the next is below 2e-9 */
 #define BM_EXP_HIGH 87.9f /* e^this is finite */
 
-/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, h, 32], the padding included. */
+/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, h, CHIP_ALIGN_WORDS], the padding included. */
 static inline dim4 bm_flat(const dim4 *shape) {
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
-    const int c = shape->c < BM_LANES ? shape->c : BM_LANES;
-    return (dim4){1, c, shape->n * stride.n / 32, 32};
+    return (dim4){1, smaller(shape->c, CHIP_NPU_NUM), shape->n * stride.n / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
 }
 
 /* y = c[0] + c[1] x + c[2] x^2 + ... */

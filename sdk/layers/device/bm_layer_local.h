@@ -2,21 +2,20 @@
 #ifndef BM_LAYER_LOCAL_H
 #define BM_LAYER_LOCAL_H
 
+#include "bm1684_chip.h"
 #include "okk.h"
-
-#define LOCAL_LANES 64           /* NPUs of the chip */
-#define LOCAL_BYTES (512 * 1024) /* of local memory per NPU */
-#define LOCAL_ALIGN 128          /* bytes */
-#define LOCAL_CHANNELS 4032      /* most channels of one instruction, in whole rounds of lanes */
 
 static inline int divide_up(int a, int b) { return a / b + (a % b != 0); }
 static inline int smaller(int a, int b) { return a < b ? a : b; }
 static inline int larger(int a, int b) { return a > b ? a : b; }
 
 /* Channels on each NPU of a tensor that begins on NPU 0. */
-static inline int local_slots(int channels) { return divide_up(channels, LOCAL_LANES); }
+static inline int local_slots(int channels) { return divide_up(channels, CHIP_NPU_NUM); }
 
-static inline long long local_align(long long bytes) { return (bytes + LOCAL_ALIGN - 1) / LOCAL_ALIGN * LOCAL_ALIGN; }
+static inline long long local_align(long long bytes) { return (bytes + CHIP_ALIGN_BYTES - 1) / CHIP_ALIGN_BYTES * CHIP_ALIGN_BYTES; }
+
+/* 32-bit words in whole lines. */
+static inline int local_line(int words) { return divide_up(words, CHIP_ALIGN_WORDS) * CHIP_ALIGN_WORDS; }
 
 /* Bytes per NPU of an aligned fp32 tensor that begins on NPU 0. */
 static inline long long local_bytes(int n, int c, long long h, long long w) {
@@ -26,8 +25,8 @@ static inline long long local_bytes(int n, int c, long long h, long long w) {
 /* Address of channel `channel` of a tensor that begins on NPU 0 at `start`; slot_bytes: from one channel of an
  * NPU to its next. */
 static inline local_addr_t local_channel(local_addr_t start, int channel, int slot_bytes) {
-    return start + (local_addr_t)(channel % LOCAL_LANES) * LOCAL_BYTES +
-           (local_addr_t)(channel / LOCAL_LANES) * (local_addr_t)slot_bytes;
+    return start + (local_addr_t)(channel % CHIP_NPU_NUM) * CHIP_LOCAL_BYTES +
+           (local_addr_t)(channel / CHIP_NPU_NUM) * (local_addr_t)slot_bytes;
 }
 
 #endif

@@ -6,10 +6,11 @@
 #ifndef BM_LAYER_LOG_H
 #define BM_LAYER_LOG_H
 
+#include "bm1684_chip.h"
 #include "bm_atomic.h"
 #include "okk.h"
 
-#define BM_LOG_TABLE 0x300800u /* in L2: (i - 127) ln 2 for i = 0 .. 255 */
+#define BM_LOG_TABLE (CHIP_L2_TABLE_OFFSET + 0x800u) /* in L2: (i - 127) ln 2 for i = 0 .. 255 */
 
 /* dst = log src. 0 and denormals give -inf, numbers below 0 and NaN give NaN, inf gives inf. All lie in the aligned
  * layout at multiples of 128: dst, src (which is overwritten) and two work buffers. */

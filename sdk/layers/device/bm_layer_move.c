@@ -1,13 +1,14 @@
 /* Boxes of elements as copies and fills by the GDMA within DDR. */
 #include "bm_layer_move.h"
 
+#include "bm1684_chip.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
 
 enum {
-    MOST = 65535, /* largest extent of a command */
-    ROW = 32768,  /* where a larger one is cut */
-    DOUBLE = 8    /* one element so often or more: copies of copies are faster */
+    MOST = CHIP_EXTENT_MAX, /* largest extent of a command */
+    ROW = MOST / 2 + 1,     /* where a larger one is cut */
+    DOUBLE = 8              /* one element so often or more: copies of copies are faster */
 };
 
 /* What is to be done with a box. */

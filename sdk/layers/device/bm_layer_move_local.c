@@ -1,18 +1,15 @@
 /* Boxes of 32-bit elements through local memory. Where source and destination step differently, a copy within
  * DDR moves element by element. Here long runs are loaded, the tensor unit puts the elements of each lane
  * into their new order, and long runs are stored. */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
 
 enum {
-    LANES = 64,
-    MOST_LANES = 4095,    /* channels of a command of the tensor unit */
-    LANE_WORDS = 131072,  /* elements of one NPU's local memory */
-    MOST_WORDS = 65535,   /* of a run in a command */
-    GAP = 8,              /* elements that may be read for nothing between two that are wanted */
-    LEAST = 1024,         /* elements of a box from which on this pays */
-    INNER = 3             /* dimensions within a lane */
+    GAP = 8,      /* elements that may be read for nothing between two that are wanted */
+    LEAST = 1024, /* elements of a box from which on this pays */
+    INNER = 3     /* dimensions within a lane */
 };
 
 /* Cycles of the DMA engine, roughly: for a load, for a command, for a run, and for 16 elements. */
@@ -62,25 +59,22 @@ static bool side_of(const plan *p, const int *tile, const long long *stride, boo
         } else if (run && step <= s->shape.w + (gaps ? GAP : 0) && step >= s->shape.w) {
             s->step[i] = (int)step;
             const long long words = (extent - 1) * step + s->shape.w;
-            if (words > MOST_WORDS) return false;
+            if (words > CHIP_EXTENT_MAX) return false;
             s->words = s->shape.w = (int)words;
         } else {
             if (k == 0) return false;
             run = false;
             s->step[i] = s->words;
-            if ((long long)s->words * extent > MOST_WORDS) return false;
+            if ((long long)s->words * extent > CHIP_EXTENT_MAX) return false;
             add_rows(s, extent, step);
         }
     }
     return true;
 }
 
-static int slots_of(int lanes) { return (lanes + LANES - 1) / LANES; }
-static int aligned(int words) { return (words + 31) / 32 * 32; }
-
 static bool sides_of(const plan *p, const int *tile, side *load, side *store) {
     return side_of(p, tile, p->m.from, true, load) && side_of(p, tile, p->m.to, false, store) &&
-           aligned(load->words) + aligned(store->words) <= LANE_WORDS;
+           local_line(load->words) + local_line(store->words) <= CHIP_LOCAL_WORDS;
 }
 
 /* Sizes of the tiles; false where nothing fits. */
@@ -94,10 +88,8 @@ static bool fit(plan *p, side *load, side *store) {
             if (p->tile[p->inner[i]] > p->tile[longest]) longest = p->inner[i];
         p->tile[longest] = (p->tile[longest] + 1) / 2;
     }
-    const int slots = LANE_WORDS / (aligned(load->words) + aligned(store->words));
-    int lanes = slots * LANES < MOST_LANES ? slots * LANES : MOST_LANES / LANES * LANES;
-    if (lanes > p->m.extent[p->lane]) lanes = p->m.extent[p->lane];
-    p->tile[p->lane] = lanes;
+    const int slots = CHIP_LOCAL_WORDS / (local_line(load->words) + local_line(store->words));
+    p->tile[p->lane] = smaller(smaller(slots * CHIP_NPU_NUM, CHIP_CHANNELS_WHOLE), p->m.extent[p->lane]);
     return true;
 }
 
@@ -115,7 +107,7 @@ static long long cost_of(plan *p) {
     long long tiles = 1;
     for (int d = 0; d < p->m.dims; d++) tiles *= (p->m.extent[d] + p->tile[d] - 1) / p->tile[d];
     const long long lanes = p->tile[p->lane];
-    const long long compute = (long long)store.words * slots_of((int)lanes) / 16;
+    const long long compute = (long long)store.words * local_slots((int)lanes) / 16;
     return tiles * (LOAD + transfer(lanes * load.shape.n * load.shape.h, lanes * load.words) +
                     transfer(lanes * store.shape.n * store.shape.h, lanes * store.words) + compute + COMMAND);
 }
@@ -156,7 +148,7 @@ static void run_tile(u64 dst, u64 src, const plan *p, const int *at) {
     int tile[BM_MOVE_DIMS];
     long long to = 0, from = 0;
     for (int d = 0; d < p->m.dims; d++) {
-        tile[d] = p->m.extent[d] - at[d] < p->tile[d] ? p->m.extent[d] - at[d] : p->tile[d];
+        tile[d] = smaller(p->m.extent[d] - at[d], p->tile[d]);
         to += at[d] * p->m.to[d];
         from += at[d] * p->m.from[d];
     }
@@ -166,9 +158,9 @@ static void run_tile(u64 dst, u64 src, const plan *p, const int *at) {
     load.shape.c = store.shape.c = lanes;
     load.outside.c = (int)p->m.from[p->lane];
     store.outside.c = (int)p->m.to[p->lane];
-    const dim4 in = {load.shape.h * load.shape.w, aligned(load.words), load.shape.w, 1};
-    const dim4 out = {store.shape.h * store.shape.w, aligned(store.words), store.shape.w, 1};
-    const local_addr_t x = 0, y = 4 * (local_addr_t)(slots_of(lanes) * aligned(load.words));
+    const dim4 in = {load.shape.h * load.shape.w, local_line(load.words), load.shape.w, 1};
+    const dim4 out = {store.shape.h * store.shape.w, local_line(store.words), store.shape.w, 1};
+    const local_addr_t x = 0, y = 4 * (local_addr_t)(local_slots(lanes) * local_line(load.words));
     int extent[INNER] = {1, 1, 1};
     for (int i = 0; i < p->inners; i++) extent[i] = tile[p->inner[i]];
     const dim4 shape = {extent[2], lanes, extent[1], extent[0]};
@@ -193,12 +185,12 @@ static void run_plan(u64 dst, u64 src, const plan *p) {
     }
 }
 
-/* The box with dimension d as LANES equal parts; what is left over is not in it. */
+/* The box with dimension d as CHIP_NPU_NUM equal parts; what is left over is not in it. */
 static bm_move parted(const bm_move *m, int d) {
     bm_move parts = {.dims = 0};
     for (int i = 0; i < m->dims; i++) {
-        const int part = m->extent[i] / LANES;
-        if (i == d) bm_move_add(&parts, LANES, m->to[i] * part, m->from[i] * part);
+        const int part = m->extent[i] / CHIP_NPU_NUM;
+        if (i == d) bm_move_add(&parts, CHIP_NPU_NUM, m->to[i] * part, m->from[i] * part);
         bm_move_add(&parts, i == d ? part : m->extent[i], m->to[i], m->from[i]);
     }
     return parts;
@@ -217,7 +209,7 @@ bool bm_move_through_local(u64 dst, u64 src, const bm_move *m) {
     int cut = -1; /* the dimension that the lanes take a part of each */
     search(&best, &least, m);
     for (int d = 0; d < m->dims; d++) {
-        if (m->extent[d] < 2 * LANES) continue;
+        if (m->extent[d] < 2 * CHIP_NPU_NUM) continue;
         const bm_move parts = parted(m, d);
         const long long before = least;
         search(&best, &least, &parts);
@@ -227,7 +219,7 @@ bool bm_move_through_local(u64 dst, u64 src, const bm_move *m) {
     run_plan(dst, src, &best);
     if (cut < 0) return true;
     bm_move tail = *m;
-    tail.extent[cut] %= LANES;
+    tail.extent[cut] %= CHIP_NPU_NUM;
     const long long done = m->extent[cut] - tail.extent[cut];
     if (tail.extent[cut] != 0)
         bm_move_run(dst + (u64)(done * m->to[cut] * 4), src + (u64)(done * m->from[cut] * 4), &tail, 4);

@@ -10,7 +10,7 @@
 
 enum { POOL_MAX = 0, POOL_AVERAGE = 1 };
 
-/* Everything aligned from NPU 0 on. temporary: pool_temporary_bytes() of memory, or LOCAL_BYTES for none. */
+/* Everything aligned from NPU 0 on. temporary: pool_temporary_bytes() of memory, or CHIP_LOCAL_BYTES for none. */
 typedef struct {
     local_addr_t output, input, temporary;
     dim4 input_shape, output_shape;
@@ -80,7 +80,7 @@ static inline void pool_compute(const pool_work *w, bool taps) {
         pool_taps(w);
         return;
     }
-    if (w->temporary >= LOCAL_BYTES || !pool_in_two(w)) {
+    if (w->temporary >= CHIP_LOCAL_BYTES || !pool_in_two(w)) {
         pool_instruction(w, w->output, w->input, &w->input_shape, w->kernel, w->stride, w->pad, w->factor);
         return;
     }

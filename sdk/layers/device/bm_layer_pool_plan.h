@@ -52,10 +52,10 @@ static inline long long pool_between_bytes(const pool_problem *p, const pool_pla
 
 static inline bool pool_fits(const pool_problem *p, const pool_plan *t) {
     const window_axis h = pool_taps_of(&p->h, 0, t->kernel_h), w = pool_taps_of(&p->w, 0, t->kernel_w);
-    return axis_length(&h, t->h) <= AXIS_SIDE_MAX && axis_length(&w, t->w) <= AXIS_SIDE_MAX &&
+    return axis_length(&h, t->h) <= CHIP_WINDOW_SIDE_MAX && axis_length(&w, t->w) <= CHIP_WINDOW_SIDE_MAX &&
            2 * pool_input_bytes(p, t) + (pool_cut_kernel(p, t) ? 3 : 2) * pool_output_bytes(t) +
                    pool_between_bytes(p, t) <=
-               LOCAL_BYTES;
+               CHIP_LOCAL_BYTES;
 }
 
 /* The largest value of 1..most with which the plan fits; the caller knows that 1 does. */
@@ -73,8 +73,8 @@ static inline int pool_even(int extent, int piece) { return divide_up(extent, di
 
 /* The whole kernel if it fits, then columns, rows and planes, as many as fit. One tap of one element always fits. */
 static inline void pool_make_plan(const pool_problem *p, pool_plan *t) {
-    const int rounds = divide_up(smaller(p->planes, LOCAL_CHANNELS), LOCAL_LANES);
-    *t = (pool_plan){.c = smaller(p->planes, LOCAL_LANES), .h = 1, .w = 1};
+    const int rounds = divide_up(smaller(p->planes, CHIP_CHANNELS_WHOLE), CHIP_NPU_NUM);
+    *t = (pool_plan){.c = smaller(p->planes, CHIP_NPU_NUM), .h = 1, .w = 1};
     t->kernel_h = p->h.kernel;
     t->kernel_w = p->w.kernel;
     while (!pool_fits(p, t)) {
@@ -85,11 +85,11 @@ static inline void pool_make_plan(const pool_problem *p, pool_plan *t) {
     t->h = pool_even(p->h.out, pool_largest(p, t, &t->h, p->h.out));
     int most = 1;
     for (int slots = 2; slots <= rounds; slots++) {
-        t->c = slots * LOCAL_LANES;
+        t->c = slots * CHIP_NPU_NUM;
         if (!pool_fits(p, t)) break;
         most = slots;
     }
-    t->c = smaller(p->planes, most * LOCAL_LANES);
+    t->c = smaller(p->planes, most * CHIP_NPU_NUM);
     t->cs = divide_up(p->planes, t->c);
     t->hs = divide_up(p->h.out, t->h);
     t->ws = divide_up(p->w.out, t->w);

@@ -11,13 +11,13 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-#define BM_REDUCE_WORDS 32768  /* 32-bit words of a lane that a piece takes: two banks */
+#define BM_REDUCE_WORDS (2 * CHIP_BANK_WORDS) /* 32-bit words of a lane that a piece takes */
 #define BM_REDUCE_WIDTH 64     /* inner elements of a lane, at least, before the reduced dimension is cut */
 #define BM_REDUCE_SPREAD 2048  /* rows; fewer are not dealt over the lanes */
 #define BM_REDUCE_FEW 8        /* outer elements; with more, lanes hold these */
 #define BM_REDUCE_RESULTS 1024 /* with more inner elements, lanes hold runs of these that are worth copying */
 /* Bytes of DDR that bm_reduce needs beside its operands: results of each lane. Descriptors ask for them. */
-#define BM_REDUCE_BYTES (4 * (BM_LANES + 1) * BM_REDUCE_RESULTS)
+#define BM_REDUCE_BYTES (4 * (CHIP_NPU_NUM + 1) * BM_REDUCE_RESULTS)
 
 enum { BM_FOLD_SUM, BM_FOLD_MAX, BM_FOLD_MIN, BM_FOLD_PROD };    /* how two elements become one */
 enum { BM_BEFORE_NOTHING, BM_BEFORE_ABS, BM_BEFORE_SQUARE };     /* what happens to each element first */
@@ -86,30 +86,28 @@ typedef struct {
     int channels, width, rows;
 } bm_reduce_share;
 
-static inline int bm_reduce_most(int a, int b) { return a > b ? a : b; }
-
 /* words: how many of a lane a piece may take; least_width: inner elements of a lane before rows are cut too. */
 static inline bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width) {
-    bm_reduce_cut cut = {.inner_on_lanes = inner >= BM_LANES && outer < inner};
-    const int width = bm_reduce_most(words / reduced, least_width);
-    cut.width = bm_least(cut.inner_on_lanes ? inner / BM_LANES : inner, width);
-    cut.rows = bm_least(reduced, words / cut.width);
-    cut.channels = BM_LANES;
-    if (!cut.inner_on_lanes) cut.channels *= bm_reduce_most(1, words / ((cut.rows * cut.width + 31) / 32 * 32));
-    cut.channels = bm_least(cut.channels, 4032); /* whole lanes, and at most 4,095 */
+    bm_reduce_cut cut = {.inner_on_lanes = inner >= CHIP_NPU_NUM && outer < inner};
+    const int width = larger(words / reduced, least_width);
+    cut.width = smaller(cut.inner_on_lanes ? inner / CHIP_NPU_NUM : inner, width);
+    cut.rows = smaller(reduced, words / cut.width);
+    cut.channels = CHIP_NPU_NUM;
+    if (!cut.inner_on_lanes) cut.channels *= larger(1, words / local_line(cut.rows * cut.width));
+    cut.channels = smaller(cut.channels, CHIP_CHANNELS_WHOLE);
     return cut;
 }
 
 /* Extents of the share at its place. */
 static inline void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
-    s->rows = bm_least(cut->rows, reduced - s->row);
+    s->rows = smaller(cut->rows, reduced - s->row);
     if (cut->inner_on_lanes) {
         const int left = inner - s->inner;
-        s->channels = bm_least(cut->channels, left);
-        s->width = bm_least(cut->width, left / s->channels);
+        s->channels = smaller(cut->channels, left);
+        s->width = smaller(cut->width, left / s->channels);
     } else {
-        s->channels = bm_least(cut->channels, outer - s->outer);
-        s->width = bm_least(cut->width, inner - s->inner);
+        s->channels = smaller(cut->channels, outer - s->outer);
+        s->width = smaller(cut->width, inner - s->inner);
     }
 }
 
@@ -204,7 +202,7 @@ static inline void bm_reduce(const bm_reduction *whole, system_addr_t buffer) {
         return;
     }
     /* Blocks of rows, one to a lane, and what is left; [block, inner] of each outer element in the buffer. */
-    const int rows = (whole->reduced + BM_LANES - 1) / BM_LANES;
+    const int rows = (whole->reduced + CHIP_NPU_NUM - 1) / CHIP_NPU_NUM;
     const int blocks = whole->reduced / rows, rest = whole->reduced - blocks * rows, parts = blocks + (rest > 0);
     const unsigned long long row = 4ull * (unsigned long long)whole->inner;
     for (int o = 0; o < whole->outer; o++) {

@@ -11,15 +11,12 @@
 #ifndef BM_LAYER_TILES_H
 #define BM_LAYER_TILES_H
 
+#include "bm_layer_local.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-#define BM_LANES 64            /* NPUs of the chip */
-#define BM_LANE_WORDS 131072   /* 32-bit words of a lane's local memory */
-#define BM_BANK_WORDS 16384    /* of one of its 8 banks */
-#define BM_TILE_OPERANDS 3     /* the most that a layer reads */
-#define BM_TILE_EXTENT 65535   /* n, h, w of an instruction */
-#define BM_FEW_LANES 32        /* fewer rows than this: the innermost dimension is dealt over the lanes */
+#define BM_TILE_OPERANDS 3              /* the most that a layer reads */
+#define BM_FEW_LANES (CHIP_NPU_NUM / 2) /* fewer rows than this: the innermost dimension is dealt over the lanes */
 
 /* A tensor in local memory. stride: NULL for the aligned layout of the result's shape. */
 typedef struct {
@@ -105,36 +102,34 @@ typedef struct {
     system_addr_t addr[1 + BM_TILE_OPERANDS];
 } bm_tile;
 
-static inline int bm_least(int a, int b) { return a < b ? a : b; }
-
 static inline bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
     bm_roles r = {-1, -1, t->dims - 1, 1, 1, 1};
     for (int d = 0; d < r.w; d++) {
-        if (r.row < 0 || bm_least(t->extent[d], BM_LANES) >= bm_least(t->extent[r.row], BM_LANES)) r.row = d;
+        if (r.row < 0 || smaller(t->extent[d], CHIP_NPU_NUM) >= smaller(t->extent[r.row], CHIP_NPU_NUM)) r.row = d;
     }
     for (int d = 0; d < r.w; d++) {
         if (d != r.row && (r.n < 0 || t->extent[d] >= t->extent[r.n])) r.n = d;
     }
-    r.most_w = bm_least(bm_least(t->extent[r.w], lane_words), BM_TILE_EXTENT);
+    r.most_w = smaller(smaller(t->extent[r.w], lane_words), CHIP_EXTENT_MAX);
     int plane = r.most_w;
     if (r.row >= 0) {
-        int rows = t->extent[r.row], per_lane = bm_least(lane_words / r.most_w, BM_TILE_EXTENT);
-        r.most_row = bm_least(rows, BM_LANES * per_lane);
-        plane *= (r.most_row + BM_LANES - 1) / BM_LANES;
+        int rows = t->extent[r.row], per_lane = smaller(lane_words / r.most_w, CHIP_EXTENT_MAX);
+        r.most_row = smaller(rows, CHIP_NPU_NUM * per_lane);
+        plane *= (r.most_row + CHIP_NPU_NUM - 1) / CHIP_NPU_NUM;
     }
-    plane = (plane + 31) / 32 * 32;
-    if (r.n >= 0) r.most_n = bm_least(bm_least(t->extent[r.n], lane_words / plane), BM_TILE_EXTENT);
+    plane = local_line(plane);
+    if (r.n >= 0) r.most_n = smaller(smaller(t->extent[r.n], lane_words / plane), CHIP_EXTENT_MAX);
     return r;
 }
 
 /* The tile that begins at `at`, and how much of the two cut dimensions it takes. */
 static inline bm_tile bm_tile_at(const bm_tiling *t, const bm_roles *r, const int *at, int *rows) {
     bm_tile tile = {.shape = {1, 1, 1, 1}};
-    tile.shape.w = bm_least(t->extent[r->w] - at[r->w], r->most_w);
-    if (r->n >= 0) tile.shape.n = bm_least(t->extent[r->n] - at[r->n], r->most_n);
+    tile.shape.w = smaller(t->extent[r->w] - at[r->w], r->most_w);
+    if (r->n >= 0) tile.shape.n = smaller(t->extent[r->n] - at[r->n], r->most_n);
     if (r->row >= 0) {
-        int left = bm_least(t->extent[r->row] - at[r->row], r->most_row);
-        tile.shape.c = bm_least(left, BM_LANES);
+        int left = smaller(t->extent[r->row] - at[r->row], r->most_row);
+        tile.shape.c = smaller(left, CHIP_NPU_NUM);
         tile.shape.h = left / tile.shape.c;
     }
     *rows = tile.shape.c * tile.shape.h;
@@ -182,8 +177,8 @@ static inline bool bm_whole(const bm_tiling *t, const bm_roles *r, int k) {
 
 /* Words of a lane that each of `buffers` gets: whole banks when that goes, else whole lines. */
 static inline int bm_buffer_words(int buffers) {
-    int words = BM_LANE_WORDS / buffers;
-    return words >= BM_BANK_WORDS ? words / BM_BANK_WORDS * BM_BANK_WORDS : words / 32 * 32;
+    int words = CHIP_LOCAL_WORDS / buffers;
+    return words >= CHIP_BANK_WORDS ? words / CHIP_BANK_WORDS * CHIP_BANK_WORDS : words / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS;
 }
 
 /* The next position; false behind the last. */
@@ -237,14 +232,14 @@ static inline void bm_run_tiles(bm_tiling t, bm_job_function function, const voi
     int rows = 1;
     for (int d = 0; d < w; d++)
         if (t.extent[d] > rows) rows = t.extent[d];
-    if (rows >= BM_FEW_LANES || all < 2 * BM_LANES || w + 1 == MAX_SHAPE_DIMS) {
+    if (rows >= BM_FEW_LANES || all < 2 * CHIP_NPU_NUM || w + 1 == MAX_SHAPE_DIMS) {
         bm_run_dealt(&t, function, param);
         return;
     }
     bm_tiling dealt = t;
-    const int each = all / BM_LANES, tail = all - each * BM_LANES;
+    const int each = all / CHIP_NPU_NUM, tail = all - each * CHIP_NPU_NUM;
     dealt.dims = w + 2;
-    dealt.extent[w] = BM_LANES;
+    dealt.extent[w] = CHIP_NPU_NUM;
     dealt.extent[w + 1] = each;
     for (int k = 0; k <= t.operands; k++) {
         dealt.step[w + 1][k] = t.step[w][k];
