@@ -26,13 +26,19 @@ from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, fun
 
 SDK = ROOT / "sdk"
 FIRMWARE_C = sorted([*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c")])
-LAYERS_C = sorted([*(SDK / "layers" / "device").glob("*.c"), *(ROOT / "device").glob("*.c")])
+LAYERS_C = sorted(
+    [
+        *(SDK / "layers" / "device").glob("*.c"),
+        *(SDK / "layers" / "lib").glob("*.c"),
+        *(ROOT / "device").glob("*.c"),
+    ]
+)
 USER_LAYERS = (  # those of firmware_fixture.c
     FirmwareLayer("TPU_CROP", 0, 64, 0x1122_3344_5566_7788),
     FirmwareLayer("TPU_DOUBLE", 1, 4, 0x8877_6655_4433_2211),
     FirmwareLayer("TPU_PROBE", 2, 4, 0x99AA_BBCC_DDEE_FF00),
 )
-INCLUDES = [f"-I{SDK / name}" for name in ("include", "generated", "firmware", "libc")]
+INCLUDES = [f"-I{SDK / name}" for name in ("include", "generated", "layers/lib", "firmware", "libc")]
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror")
 
 

@@ -176,7 +176,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     table = scan_layers(
         layers / "device",
         layers / "host",
-        [sdk / "include", sdk / "generated"],
+        [sdk / "include", sdk / "generated", layers / "lib"],
         cache_dir=cache_root() / "builtin" / "scan",
         op_lock=layers / "config" / "op_types.lock",
         op_base=FIRMWARE_OP_BASE,
@@ -219,11 +219,12 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
 
 
 def _layers(folder: Path, compiler: Compiler) -> Objects:
-    """The built-in layers, whose generated files are in `folder`."""
+    """The built-in layers and what they share; their generated files are in `folder`."""
     sdk = sdk_dir()
-    device = sdk / "layers" / "device"
-    sources = [*c_sources(device), folder / "bmbuiltin_device_entry.c"]
-    includes = [folder, sdk / "include", sdk / "generated", device]
+    shared = sdk / "layers" / "lib"
+    device = c_sources(sdk / "layers" / "device")
+    sources = [*device, *c_sources(shared), folder / "bmbuiltin_device_entry.c"]
+    includes = [folder, sdk / "include", sdk / "generated", shared]
     return Objects(compiler, sources, includes, "device", FIRMWARE_DEFINES)
 
 

@@ -23,9 +23,9 @@ int arg_shape(const void *param, const int param_size, const tpu_tensor_t *in_te
               tpu_tensor_t *out_tensors, const int out_num) {
     if (param_size != (int)sizeof(tpu_arg_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_arg_param_t *p = param;
-    const int dims = (int)in_tensors[0].dims, axis = layer_axis(p->axis, dims);
+    const int dims = (int)in_tensors[0].dims, axis = bm_layer_axis(p->axis, dims);
     if (axis < 0 || ((p->keep_dims | p->select_last | p->smallest) & ~1)) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, 1) || in_tensors[0].shape[axis] > ROWS_MAX) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, 1) || in_tensors[0].shape[axis] > ROWS_MAX) return BM_LAYER_NOT_SUPPORTED;
     tpu_tensor_t *out = &out_tensors[0];
     int made = 0;
     for (int d = 0; d < dims; d++)
@@ -96,13 +96,13 @@ static void compute(const tpu_arg_param_t *p, const bm_reduce_share *s, local_ad
 
 __BM_GLOBAL__(TPU_ARG)
 int arg_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
-               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
-               const int out_num) {
+               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_arg_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims), reduced = in->shape[axis];
-    const int outer = (int)layer_elements(in->shape, 0, axis), inner = (int)layer_elements(in->shape, axis + 1, dims);
+    const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims), reduced = in->shape[axis];
+    const int outer = (int)bm_layer_elements(in->shape, 0, axis);
+    const int inner = (int)bm_layer_elements(in->shape, axis + 1, dims);
     const bm_reduce_cut cut = bm_reduce_cut_of(outer, reduced, inner, WORDS, smaller(inner, BM_REDUCE_WIDTH));
     bm_reduce_share now = {0}, next, stored = {0};
 

@@ -15,7 +15,7 @@
 #define LINE CHIP_ALIGN_BYTES          /* bytes of a channel's share of one row: up to 32 columns, aligned */
 #define LINES (CHIP_LOCAL_BYTES / LINE) /* of them in local memory */
 #define LEFT_WIDTH CHIP_ALIGN_WORDS     /* columns of the left matrix in a channel */
-#define SUM_MAX (CHIP_NPU_NUM * LEFT_WIDTH) /* columns of the left matrix at a time: one channel on each lane */
+#define SUM_MAX (CHIP_NPU_NUM * LEFT_WIDTH) /* columns of the left matrix at a time: a channel a lane */
 #define COLUMNS_MAX (CHIP_NPU_NUM * PRODUCT_BLOCK) /* columns of the result at a time, PRODUCT_BLOCK to a lane */
 #define ROWS_MAX 512 /* rows of the result at a time */
 #define HALF_WORDS (CHIP_LOCAL_WORDS / 2) /* 32-bit words of a lane that the buffers of one turn take */
@@ -78,7 +78,7 @@ static int product_of(const tpu_matmul_param_t *param, const tpu_tensor_t *in, p
     for (int d = 0; d < p->batch_dims; d++) p->batch[d] = 1;
     if (!broadcast(a, p->row ? 1 : 2, p, p->left_step) || !broadcast(b, p->column ? 1 : 2, p, p->right_step))
         return BM_LAYER_PARAM_INVALID;
-    p->batches = layer_elements(p->batch, 0, p->batch_dims);
+    p->batches = bm_layer_elements(p->batch, 0, p->batch_dims);
     return BM_LAYER_OK;
 }
 
@@ -89,7 +89,7 @@ int matmul_shape(const void *param, const int param_size, const tpu_tensor_t *in
         return BM_LAYER_PARAM_INVALID;
     const tpu_matmul_param_t *q = param;
     if ((q->trans_a | q->trans_b) & ~1) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     product p;
     const int code = product_of(q, in_tensors, &p);
     if (code != BM_LAYER_OK) return code;
@@ -149,7 +149,8 @@ static void plan_convolution(job *j) {
     j->columns = smaller(p->n, j->rows <= 2 * CHIP_NPU_NUM ? PRODUCT_STEP : PRODUCT_STEP / 2);
     const int right = local_line(j->columns), out = local_slots(j->rows) * right;
     /* As many summands as lanes take a slot of the right matrix and as many words of each slot of the left one. */
-    const int fit = (HALF_WORDS - out - right - CHIP_ALIGN_WORDS) / (right + local_slots(j->rows) * CHIP_NPU_NUM) * CHIP_NPU_NUM;
+    const int each = right + local_slots(j->rows) * CHIP_NPU_NUM;
+    const int fit = (HALF_WORDS - out - right - CHIP_ALIGN_WORDS) / each * CHIP_NPU_NUM;
     j->sums = smaller(p->k, smaller(fit, SUM_MAX));
     const int left = local_line(local_slots(j->rows) * even(j->sums)), all = local_slots(j->sums) * right + left + out;
     j->together = 1;
@@ -283,8 +284,8 @@ static bool next_share(const job *j, const share *now, share *next) {
 /* Columns of the result in a channel. The unit computes 16 at a time, and copies go the faster the longer the runs of
  * a lane are: PRODUCT_BLOCK where few rows are computed or more columns have to fit, else half of that. */
 static int width_of(const job *j, const share *s) {
-    const int width = j->p.blocks || s->columns > PRODUCT_STEP || s->rows * 12 < s->columns ? PRODUCT_BLOCK : PRODUCT_BLOCK / 2;
-    return smaller(s->columns, width);
+    const bool wide = j->p.blocks || s->columns > PRODUCT_STEP || s->rows * 12 < s->columns;
+    return smaller(s->columns, wide ? PRODUCT_BLOCK : PRODUCT_BLOCK / 2);
 }
 
 /* Rows of a block lie in a channel as they do in DDR: one run to each channel. */
@@ -395,7 +396,8 @@ static void compute(const job *j, const share *s) {
                        j->right_buffer[s->right_at] + (local_addr_t)(i * s->sums * LINE), 0, s->rows, s->sums,
                        s->columns, smaller(s->sums, LEFT_WIDTH), width, false, !s->first);
     if (!s->last) return;
-    const dim4 shape = {s->rows * s->count, divide_up(s->columns, width), 1, width}, once = {0, CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS, 1};
+    const dim4 shape = {s->rows * s->count, divide_up(s->columns, width), 1, width};
+    const dim4 once = {0, CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS, 1};
     if (j->alpha != 0 && j->alpha != 1) okk_bdc_mul_C(out, out, j->alpha, &shape, NULL, NULL);
     if (j->bias != 0) okk_bdc_add(out, out, j->bias_buffer[s->out_at], &shape, NULL, NULL, &once);
 }
@@ -415,12 +417,7 @@ static void store(const job *j, const share *s) {
 
 /* The matrices of an operand, stored [columns, rows], turned one after the other to `target`. */
 static void turn(u64 target, const tpu_tensor_t *t, int rows, int columns) {
-    const long long size = (long long)rows * columns;
-    bm_move m = {.dims = 0};
-    bm_move_add(&m, t->elem_num / (int)size, size, size);
-    bm_move_add(&m, rows, columns, 1);
-    bm_move_add(&m, columns, 1, rows);
-    bm_move_run(target, t->addr, &m, 4);
+    bm_move_turned(target, t->addr, t->elem_num / (rows * columns), columns, rows);
 }
 
 __BM_GLOBAL__(TPU_MATMUL)

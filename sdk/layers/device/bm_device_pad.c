@@ -100,8 +100,7 @@ int pad_shape(const void *param, const int param_size, const tpu_tensor_t *in_te
 
 __BM_GLOBAL__(TPU_PAD)
 int pad_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
-               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
-               const int out_num) {
+               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_pad_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];

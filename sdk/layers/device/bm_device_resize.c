@@ -25,7 +25,7 @@ int resize_shape(const void *param, const int param_size, const tpu_tensor_t *in
     if (param_size != (int)sizeof(tpu_resize_param_t) || in_num != 3 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_resize_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *indices = &in_tensors[1], *weights = &in_tensors[2];
-    const int axis = layer_axis(p->axis, (int)in->dims);
+    const int axis = bm_layer_axis(p->axis, (int)in->dims);
     if (axis < 0 || indices->dims != 2 || weights->dims != 2) return BM_LAYER_PARAM_INVALID;
     if (in->dtype != DTYPE_FP32 || weights->dtype != DTYPE_FP32 || indices->dtype != DTYPE_INT32)
         return BM_LAYER_NOT_SUPPORTED;
@@ -191,8 +191,8 @@ int resize_global(const void *param, const int param_size, const tpu_tensor_t *i
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_resize_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *indices = &in_tensors[1];
-    const int axis = layer_axis(p->axis, (int)in->dims);
-    const job j = {.outer = (int)layer_elements(in->shape, 0, axis),
+    const int axis = bm_layer_axis(p->axis, (int)in->dims);
+    const job j = {.outer = (int)bm_layer_elements(in->shape, 0, axis),
                    .extent = in->shape[axis],
                    .length = indices->shape[1],
                    .inner = (int)bm_stride_of(in, axis),

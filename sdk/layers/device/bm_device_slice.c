@@ -32,7 +32,7 @@ static bool part_of(const tpu_slice_param_t *p, const tpu_tensor_t *in, part *s)
     }
     if (p->count < 0 || p->count > MAX_SHAPE_DIMS) return false;
     for (int i = 0; i < p->count; i++) {
-        const int axis = layer_axis(p->axes[i], (int)in->dims), step = p->steps[i];
+        const int axis = bm_layer_axis(p->axes[i], (int)in->dims), step = p->steps[i];
         if (axis < 0 || step == 0 || s->step[axis] != 0) return false;
         const int extent = in->shape[axis];
         const int low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;

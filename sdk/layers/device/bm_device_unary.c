@@ -24,8 +24,8 @@ int unary_shape(const void *param, const int param_size, const tpu_tensor_t *in_
     const tpu_unary_param_t *p = param;
     if (bm_unary_work(p->unary_op) < 0) return BM_LAYER_PARAM_INVALID;
     if (p->unary_op == BM_UNARY_CELU && !(p->a > 0.0f)) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
-    layer_same_shape(&out_tensors[0], &in_tensors[0]);
+    if (!bm_layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
+    bm_layer_same_shape(&out_tensors[0], &in_tensors[0]);
     return BM_LAYER_OK;
 }
 

@@ -144,7 +144,7 @@ int upsample_global(const void *param, const int param_size, const tpu_tensor_t 
                     .height = x[2], .width = x[3]};
     plan(&r);
     okk_initialize();
-    run_pipeline(divide_up(r.planes, r.c) * r.hs * r.ws, &r, load_tile, compute_tile, store_tile);
+    bm_run_pipeline(divide_up(r.planes, r.c) * r.hs * r.ws, &r, load_tile, compute_tile, store_tile);
     okk_poll();
     return BM_LAYER_OK;
 }

@@ -2,11 +2,11 @@
 #ifndef BM_HOST_KERNEL_H
 #define BM_HOST_KERNEL_H
 
-#include "../device/bm_layer_joined.h"
+#include "../lib/bm_layer_joined.h"
 #include "bm1684_chip.h"
 #include "bm_host_constants.h"
 
-// Pairs of input channels of a group's weights; conv_told of ../device/bm_layer_conv_plan.h says why two at least.
+// Pairs of input channels of a group's weights; conv_told of ../lib/bm_layer_conv_plan.h says why two at least.
 inline int bm_kernel_pairs(int groups, int in_c) { return groups == 1 && in_c < 4 ? 2 : (in_c + 1) / 2; }
 
 // Whether a bias that is a constant is laid out behind the weights, `words` to a channel: where all of them are weights

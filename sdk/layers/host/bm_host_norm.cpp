@@ -1,6 +1,6 @@
 #include "bm_host_norm.h"
 
-#include "bm_host_reduce_bytes.h"
+#include "../lib/bm_layer_reduce_bytes.h"
 
 // Partial results of reductions, one number for all that is normalized together, and one for each channel.
 u64 NormDescriptor::get_global_buffer_size() const {
@@ -10,5 +10,5 @@ u64 NormDescriptor::get_global_buffer_size() const {
     int axis = p->groups != 0 ? 2 : p->axis < 0 ? p->axis + (int)shape.size() : p->axis;
     bm_size_t rows = 1;
     for (int d = 0; d < axis && d < (int)shape.size(); d++) rows *= (bm_size_t)shape[(std::size_t)d];
-    return REDUCE_BYTES + 8 * rows;
+    return BM_REDUCE_BYTES + 8 * rows;
 }

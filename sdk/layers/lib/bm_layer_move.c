@@ -204,8 +204,8 @@ bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool back
     return r;
 }
 
-void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from,
-                     bm_index_at at, const void *list, int count) {
+void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from, bm_index_at at,
+                     const void *list, int count) {
     for (int i = 0; i < count;) {
         const bm_runs r = bm_runs_of(at, list, i, count, true);
         bm_move part = *m;
@@ -216,6 +216,15 @@ void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to
     }
 }
 
+void bm_move_turned(u64 dst, u64 src, int count, int rows, int columns) {
+    const long long size = (long long)rows * columns;
+    bm_move m = {.dims = 0};
+    bm_move_add(&m, count, size, size);
+    bm_move_add(&m, columns, rows, 1);
+    bm_move_add(&m, rows, 1, columns);
+    bm_move_run(dst, src, &m, 4);
+}
+
 /* ---- tensors ---- */
 
 int bm_element_bytes(int dtype) {
@@ -224,7 +233,7 @@ int bm_element_bytes(int dtype) {
 }
 
 long long bm_stride_of(const tpu_tensor_t *t, int d) {
-    return (long long)layer_elements(t->shape, d + 1, (int)t->dims);
+    return (long long)bm_layer_elements(t->shape, d + 1, (int)t->dims);
 }
 
 void bm_output_like(tpu_tensor_t *out, const tpu_tensor_t *in, int dims) {

@@ -1,32 +1,7 @@
-/* Pools of data in local memory: what global and local functions of TPU_POOL share. */
-#ifndef BM_LAYER_POOL_H
-#define BM_LAYER_POOL_H
+#include "bm_layer_pool.h"
 
-#include "bm_atomic.h"
-#include "bm_layer_axis.h"
-#include "bm_layer_local.h"
-
-#define POOL_LOWEST (-3.402823466e+38f) /* where the instruction's maximum begins */
-
-enum { POOL_MAX = 0, POOL_AVERAGE = 1 };
-
-/* Everything aligned from NPU 0 on. temporary: pool_temporary_bytes() of memory, or CHIP_LOCAL_BYTES for none. */
-typedef struct {
-    local_addr_t output, input, temporary;
-    dim4 input_shape, output_shape;
-    int mode;
-    dim2 kernel, stride, dilation;
-    Padding pad;
-    float factor; /* of an average: what its sums are multiplied by */
-} pool_work;
-
-/* Bytes per NPU of rows that are pooled along w, but not yet along h. */
-static inline long long pool_temporary_bytes(int n, int c, long long rows, int out_w) {
-    return local_bytes(n, c, rows, out_w);
-}
-
-static inline void pool_instruction(const pool_work *w, local_addr_t output, local_addr_t input, const dim4 *shape,
-                                    dim2 kernel, dim2 stride, Padding pad, float factor) {
+static void pool_instruction(const pool_work *w, local_addr_t output, local_addr_t input, const dim4 *shape,
+                             dim2 kernel, dim2 stride, Padding pad, float factor) {
     if (w->mode == POOL_MAX) {
         okk_bdc_max_pool2d(output, input, shape, kernel.h, kernel.w, &pad, &stride);
         return;
@@ -45,7 +20,7 @@ static inline void pool_instruction(const pool_work *w, local_addr_t output, loc
 }
 
 /* Whether columns and then rows take fewer steps of 16 elements than both at once. */
-static inline bool pool_in_two(const pool_work *w) {
+static bool pool_in_two(const pool_work *w) {
     const long long between = (long long)w->input_shape.h * w->output_shape.w;
     const long long results = ((long long)w->output_shape.h * w->output_shape.w + 15) / 16;
     return (between + 15) / 16 * (w->kernel.w + 3) + results * (w->kernel.h + 3) <
@@ -54,7 +29,7 @@ static inline bool pool_in_two(const pool_work *w) {
 
 /* Tap by tap with element-wise instructions, for strides and dilations that the pools do not have. The input holds
  * its pads. */
-static inline void pool_taps(const pool_work *w) {
+static void pool_taps(const pool_work *w) {
     dim4 from, to;
     okk_128_byte_aligned_stride_for_32bit(&from, 0, &w->input_shape);
     okk_128_byte_aligned_stride_for_32bit(&to, 0, &w->output_shape);
@@ -75,7 +50,7 @@ static inline void pool_taps(const pool_work *w) {
     }
 }
 
-static inline void pool_compute(const pool_work *w, bool taps) {
+void bm_pool_compute(const pool_work *w, bool taps) {
     if (taps) {
         pool_taps(w);
         return;
@@ -95,7 +70,7 @@ static inline void pool_compute(const pool_work *w, bool taps) {
 
 /* Taps of output element `at` that count: those in the tensor and in `counted_before` and `counted_after` elements
  * around it. */
-static inline int pool_counted(const window_axis *a, int at, int counted_before, int counted_after) {
+static int pool_counted(const window_axis *a, int at, int counted_before, int counted_after) {
     const long long start = (long long)at * a->stride - a->before;
     int count = 0;
     for (int k = 0; k < a->kernel; k++) {
@@ -105,17 +80,15 @@ static inline int pool_counted(const window_axis *a, int at, int counted_before,
     return count;
 }
 
-/* Divides by what was counted instead of by the whole kernel: runs of rows (or columns) of equal count together. first:
- * index of the piece's first output row; along_h: rows, otherwise columns. */
-static inline void pool_correct(local_addr_t output, const dim4 *shape, const window_axis *a, int first, bool along_h,
-                                int counted_before, int counted_after) {
+void bm_pool_correct(local_addr_t output, const dim4 *shape, const window_axis *a, int first, bool along_h,
+                     int counted_before, int counted_after) {
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
     const int length = along_h ? shape->h : shape->w;
     for (int i = 0, end; i < length; i = end) {
         /* Far from both edges all of the kernel counts: no need to look tap by tap. */
         const long long start = (long long)(first + i) * a->stride - a->before;
-        if (start >= 0 && start + axis_extent(a) <= a->size) {
+        if (start >= 0 && start + bm_axis_extent(a) <= a->size) {
             end = i + 1;
             continue;
         }
@@ -130,5 +103,3 @@ static inline void pool_correct(local_addr_t output, const dim4 *shape, const wi
         okk_bdc_mul_C(at, at, count == 0 ? 0.0f : (float)a->kernel / (float)count, &part, &stride, &stride);
     }
 }
-
-#endif

@@ -12,7 +12,10 @@ static inline int larger(int a, int b) { return a > b ? a : b; }
 /* Channels on each NPU of a tensor that begins on NPU 0. */
 static inline int local_slots(int channels) { return divide_up(channels, CHIP_NPU_NUM); }
 
-static inline long long local_align(long long bytes) { return (bytes + CHIP_ALIGN_BYTES - 1) / CHIP_ALIGN_BYTES * CHIP_ALIGN_BYTES; }
+/* Bytes in whole lines. */
+static inline long long local_align(long long bytes) {
+    return (bytes + CHIP_ALIGN_BYTES - 1) / CHIP_ALIGN_BYTES * CHIP_ALIGN_BYTES;
+}
 
 /* 32-bit words in whole lines. */
 static inline int local_line(int words) { return divide_up(words, CHIP_ALIGN_WORDS) * CHIP_ALIGN_WORDS; }

@@ -36,6 +36,9 @@ void bm_move_fill(u64 dst, unsigned int value, const bm_move *m, int bytes);
 /* count elements one after the other. */
 void bm_move_straight(u64 dst, u64 src, int count, int bytes);
 
+/* Matrices [count, rows, columns] of 32-bit elements to [count, columns, rows]. */
+void bm_move_turned(u64 dst, u64 src, int count, int rows, int columns);
+
 /* What a layer does that only gives its input another shape: nothing where the output shares its memory, otherwise
  * a copy. */
 void bm_move_whole(const tpu_tensor_t *out, const tpu_tensor_t *in);
@@ -57,8 +60,8 @@ bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool back
 /* Copies the planes at(0), at(1), .., at(count - 1) of an axis of the source to the planes 0, 1, .. of the
  * same axis of the destination. m: the other dimensions of a plane; to and from: strides of the axis. Runs
  * with one step, and runs that repeat with one step, are one copy each. */
-void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from,
-                     bm_index_at at, const void *list, int count);
+void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from, bm_index_at at,
+                     const void *list, int count);
 
 /* ---- tensors ---- */
 

@@ -1,59 +1,10 @@
-/* Element-wise work on tensors in DDR: cut into tiles, moved through local memory, computed on the way.
- *
- * A layer says how its result is indexed (extents, and for each operand how far one step goes in DDR, 0 where it
- * is broadcast) and gives a function that computes one tile. Here the dimensions are merged, cut and dealt over the
- * 64 lanes, and loading the next tile, computing one and storing the last go on at the same time.
- *
- * The results of a tile lie in local memory as [n, c, h, w], aligned, from NPU 0 on; c is at most 64. An operand
- * lies there in the same way, with extent 1 where it is broadcast over n, h or w (its strides are 0 there); one that
- * is broadcast over c is copied to every lane.
- */
-#ifndef BM_LAYER_TILES_H
-#define BM_LAYER_TILES_H
+#include "bm_layer_tiles.h"
 
-#include "bm_layer_local.h"
-#include "bmcompiler_tpulayer_device.h"
-#include "okk.h"
-
-#define BM_TILE_OPERANDS 3              /* the most that a layer reads */
 #define BM_FEW_LANES (CHIP_NPU_NUM / 2) /* fewer rows than this: the innermost dimension is dealt over the lanes */
-
-/* A tensor in local memory. stride: NULL for the aligned layout of the result's shape. */
-typedef struct {
-    local_addr_t addr;
-    const dim4 *stride;
-} bm_local;
-
-/* One piece of work: y = f(x[0], x[1], ...), 32-bit words. y is aligned at a multiple of 128; so is work buffer i,
- * at work + i * work_step, of the same shape. y may lie on an operand that has its shape, on nothing else. */
-typedef struct {
-    bm_local y, x[BM_TILE_OPERANDS];
-    local_addr_t work;
-    unsigned int work_step;
-    dim4 shape;
-} bm_job;
-
-typedef void (*bm_job_function)(const void *param, const bm_job *job);
-
-static inline local_addr_t bm_work(const bm_job *job, int i) {
-    return job->work + (local_addr_t)i * job->work_step;
-}
-
-/* What is to be done. extent: of the result, outermost first; step[d][k]: words from one element along d to the next,
- * for the result (k = 0) and operand k - 1. */
-typedef struct {
-    int operands; /* 1 .. BM_TILE_OPERANDS */
-    int work_buffers;
-    int dims;
-    int extent[MAX_SHAPE_DIMS];
-    int step[MAX_SHAPE_DIMS][1 + BM_TILE_OPERANDS];
-    system_addr_t addr[1 + BM_TILE_OPERANDS]; /* of the result, then of the operands */
-} bm_tiling;
 
 /* ---- the plan of a layer whose operands are broadcast as numpy does ---- */
 
-/* Fill everything but work_buffers. The shapes must fit (bm_broadcast_shape). */
-static inline bm_tiling bm_tiling_of(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands) {
+bm_tiling bm_tiling_of(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands) {
     bm_tiling t = {.operands = operands, .dims = (int)out->dims};
     for (int k = 0; k <= operands; k++) {
         const tpu_tensor_t *x = k == 0 ? out : &in[k - 1];
@@ -70,7 +21,7 @@ static inline bm_tiling bm_tiling_of(const tpu_tensor_t *out, const tpu_tensor_t
 }
 
 /* Leave out extents of 1, and make one dimension of two that every operand walks through in one go. */
-static inline void bm_merge(bm_tiling *t) {
+static void bm_merge(bm_tiling *t) {
     int made = 0;
     for (int d = 0; d < t->dims; d++) {
         if (t->extent[d] == 1) continue;
@@ -102,7 +53,7 @@ typedef struct {
     system_addr_t addr[1 + BM_TILE_OPERANDS];
 } bm_tile;
 
-static inline bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
+static bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
     bm_roles r = {-1, -1, t->dims - 1, 1, 1, 1};
     for (int d = 0; d < r.w; d++) {
         if (r.row < 0 || smaller(t->extent[d], CHIP_NPU_NUM) >= smaller(t->extent[r.row], CHIP_NPU_NUM)) r.row = d;
@@ -115,7 +66,7 @@ static inline bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
     if (r.row >= 0) {
         int rows = t->extent[r.row], per_lane = smaller(lane_words / r.most_w, CHIP_EXTENT_MAX);
         r.most_row = smaller(rows, CHIP_NPU_NUM * per_lane);
-        plane *= (r.most_row + CHIP_NPU_NUM - 1) / CHIP_NPU_NUM;
+        plane *= local_slots(r.most_row);
     }
     plane = local_line(plane);
     if (r.n >= 0) r.most_n = smaller(smaller(t->extent[r.n], lane_words / plane), CHIP_EXTENT_MAX);
@@ -123,7 +74,7 @@ static inline bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
 }
 
 /* The tile that begins at `at`, and how much of the two cut dimensions it takes. */
-static inline bm_tile bm_tile_at(const bm_tiling *t, const bm_roles *r, const int *at, int *rows) {
+static bm_tile bm_tile_at(const bm_tiling *t, const bm_roles *r, const int *at, int *rows) {
     bm_tile tile = {.shape = {1, 1, 1, 1}};
     tile.shape.w = smaller(t->extent[r->w] - at[r->w], r->most_w);
     if (r->n >= 0) tile.shape.n = smaller(t->extent[r->n] - at[r->n], r->most_n);
@@ -142,7 +93,7 @@ static inline bm_tile bm_tile_at(const bm_tiling *t, const bm_roles *r, const in
 }
 
 /* Move operand k of a tile (0: the result) between DDR and local memory; fills the operand's local strides. */
-static inline void bm_tile_move(const bm_tiling *t, const bm_roles *r, bm_tile *tile, int k, local_addr_t local) {
+static void bm_tile_move(const bm_tiling *t, const bm_roles *r, bm_tile *tile, int k, local_addr_t local) {
     const int step_n = r->n >= 0 ? t->step[r->n][k] : 0, step_row = r->row >= 0 ? t->step[r->row][k] : 0;
     const int step_w = t->step[r->w][k];
     const dim4 *shape = &tile->shape;
@@ -169,20 +120,21 @@ static inline void bm_tile_move(const bm_tiling *t, const bm_roles *r, bm_tile *
                      step_w == 0 ? 0 : 1};
 }
 
-static inline bool bm_whole(const bm_tiling *t, const bm_roles *r, int k) {
+static bool bm_whole(const bm_tiling *t, const bm_roles *r, int k) {
     return (r->n < 0 || t->step[r->n][k] != 0) && (r->row < 0 || t->step[r->row][k] != 0) && t->step[r->w][k] != 0;
 }
 
 /* ---- all tiles ---- */
 
 /* Words of a lane that each of `buffers` gets: whole banks when that goes, else whole lines. */
-static inline int bm_buffer_words(int buffers) {
+static int bm_buffer_words(int buffers) {
     int words = CHIP_LOCAL_WORDS / buffers;
-    return words >= CHIP_BANK_WORDS ? words / CHIP_BANK_WORDS * CHIP_BANK_WORDS : words / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS;
+    const int unit = words >= CHIP_BANK_WORDS ? CHIP_BANK_WORDS : CHIP_ALIGN_WORDS;
+    return words / unit * unit;
 }
 
 /* The next position; false behind the last. */
-static inline bool bm_next_tile(const bm_tiling *t, const bm_roles *r, const bm_tile *tile, int rows, int *at) {
+static bool bm_next_tile(const bm_tiling *t, const bm_roles *r, const bm_tile *tile, int rows, int *at) {
     for (int d = t->dims - 1; d >= 0; d--) {
         at[d] += d == r->w ? tile->shape.w : d == r->row ? rows : d == r->n ? tile->shape.n : 1;
         if (at[d] < t->extent[d]) return true;
@@ -191,7 +143,7 @@ static inline bool bm_next_tile(const bm_tiling *t, const bm_roles *r, const bm_
     return false;
 }
 
-static inline void bm_run_dealt(const bm_tiling *t, bm_job_function function, const void *param) {
+static void bm_run_dealt(const bm_tiling *t, bm_job_function function, const void *param) {
     const int words = bm_buffer_words(2 * (t->operands + 1) + t->work_buffers);
     const bm_roles r = bm_roles_of(t, words);
     const unsigned int bytes = 4u * (unsigned int)words;
@@ -225,8 +177,7 @@ static inline void bm_run_dealt(const bm_tiling *t, bm_job_function function, co
     }
 }
 
-/* Do all of it. The caller has initialised the engines and polls afterwards. */
-static inline void bm_run_tiles(bm_tiling t, bm_job_function function, const void *param) {
+void bm_run_tiles(bm_tiling t, bm_job_function function, const void *param) {
     bm_merge(&t);
     const int w = t.dims - 1, all = t.extent[w];
     int rows = 1;
@@ -253,9 +204,7 @@ static inline void bm_run_tiles(bm_tiling t, bm_job_function function, const voi
 
 /* ---- shapes ---- */
 
-/* The result of broadcasting `num` inputs; false when their shapes do not fit. Says nothing about pieces: those of the
- * inputs may be larger than the output's (accepts_larger_pieces). */
-static inline bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int num) {
+bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int num) {
     out->dims = 0;
     for (int k = 0; k < num; k++)
         if (in[k].dims > out->dims) out->dims = in[k].dims;
@@ -273,11 +222,7 @@ static inline bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in,
 
 /* ---- the same work on pieces in local memory ---- */
 
-/* The job of a local call with inputs of the same channels (or see bm_spread), and of the same rank unless they have
- * only one element; strides: room for each operand's. Pieces of inputs may have more rows and columns than that of the
- * output. */
-static inline bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands, u64 buffer_offset,
-                                  dim4 *strides) {
+bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands, u64 buffer_offset, dim4 *strides) {
     const int *piece = out->slice_shape;
     bm_job job = {.y = {(local_addr_t)out->addr, NULL}, .work = (local_addr_t)buffer_offset};
     job.shape = (dim4){piece[0], piece[1], piece[2], piece[3]};
@@ -301,9 +246,7 @@ static inline bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *i
     return job;
 }
 
-/* Operand k of a local job with one channel where the result has more: copied to every lane, into *room, which moves
- * behind the copy. The copy is a product with 1, in which a zero loses its sign. stride: room for its strides. */
-static inline void bm_spread(bm_job *job, int k, const tpu_tensor_t *in, local_addr_t *room, dim4 *stride) {
+void bm_spread(bm_job *job, int k, const tpu_tensor_t *in, local_addr_t *room, dim4 *stride) {
     const int *x = in->slice_shape;
     if (x[1] == job->shape.c) return;
     const dim4 from = {x[0], 1, x[2], x[3]}, to = {x[0], job->shape.c, x[2], x[3]};
@@ -318,5 +261,3 @@ static inline void bm_spread(bm_job *job, int k, const tpu_tensor_t *in, local_a
     const bool whole = to.n == job->shape.n && to.h == job->shape.h && to.w == job->shape.w;
     job->x[k] = (bm_local){at, whole ? NULL : stride};
 }
-
-#endif

@@ -1,17 +1,6 @@
-/* Scale and shift, element by element, as a pass over tiles: what normalizations end with. */
-#ifndef BM_LAYER_AFFINE_H
-#define BM_LAYER_AFFINE_H
+#include "bm_layer_affine.h"
 
-#include "bm_layer_tiles.h"
-#include "okk.h"
-
-typedef struct {
-    bool shift; /* there is a third operand */
-    bool relu;
-} bm_affine_options;
-
-/* y = x0 * x1 + x2, then without what is negative. */
-static inline void bm_affine_job(const void *param, const bm_job *job) {
+void bm_affine_job(const void *param, const bm_job *job) {
     const bm_affine_options *o = param;
     const local_addr_t y = job->y.addr;
     okk_bdc_mul(y, job->x[0].addr, job->x[1].addr, &job->shape, NULL, NULL, job->x[1].stride);
@@ -19,14 +8,11 @@ static inline void bm_affine_job(const void *param, const bm_job *job) {
     if (o->relu) okk_bdc_relu(y, y, &job->shape, NULL, NULL);
 }
 
-/* out = in * scale[c] + shift[c] for tensors [outer, c, inner]; shift 0: none. out may be in. */
-static inline void bm_affine(system_addr_t out, system_addr_t in, system_addr_t scale, system_addr_t shift, int outer,
-                             int channels, int inner, bool relu) {
+void bm_affine(system_addr_t out, system_addr_t in, system_addr_t scale, system_addr_t shift, int outer, int channels,
+               int inner, bool relu) {
     const bm_affine_options options = {.shift = shift != 0, .relu = relu};
     const bm_tiling t = {.operands = shift != 0 ? 3 : 2, .dims = 3, .extent = {outer, channels, inner},
                          .step = {{channels * inner, channels * inner, 0, 0}, {inner, inner, 1, 1}, {1, 1, 0, 0}},
                          .addr = {out, in, scale, shift}};
     bm_run_tiles(t, bm_affine_job, &options);
 }
-
-#endif

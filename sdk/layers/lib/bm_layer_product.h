@@ -4,9 +4,10 @@
 
 #include "bm1684_chip.h"
 
-#define PRODUCT_BLOCK CHIP_ALIGN_WORDS /* columns of the result in a channel, and of a block of a prepared right matrix */
+/* Columns of the result in a channel, and of a block of a prepared right matrix. */
+#define PRODUCT_BLOCK CHIP_ALIGN_WORDS
 
-#define PRODUCT_STEP (CHIP_NPU_NUM * 16) /* columns that the matrix product computes at a time */
+#define PRODUCT_STEP (CHIP_NPU_NUM * 16) /* columns that a matrix product computes at a time */
 
 /* Whether the convolution is faster than the matrix product, for m rows and n columns. For k summands the product takes
  * m * n / PRODUCT_STEP steps, n / PRODUCT_STEP rounded up; the convolution about m / CHIP_NPU_NUM * n / 27,

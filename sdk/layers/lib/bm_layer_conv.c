@@ -1,30 +1,6 @@
-/* A convolution of data in local memory: what global and local functions of TPU_CONV share. */
-#ifndef BM_LAYER_CONV_H
-#define BM_LAYER_CONV_H
+#include "bm_layer_conv.h"
 
-#include "bm_atomic.h"
-#include "bm_layer_axis.h"
-#include "bm_layer_local.h"
-
-/* Everything begins on NPU 0. The output is aligned; weights and bias are compact: a channel of the weights has the
- * pairs of input channels one after the other (depthwise: kernel.h * kernel.w words), and joined: its bias behind
- * them. */
-typedef struct {
-    local_addr_t output, input, weight, bias;
-    int weight_words; /* from one channel's weights to those of the next one of the lane */
-    bool joined;
-    dim4 input_shape;  /* n, all channels, h, w */
-    dim4 input_stride; /* depthwise: the aligned one */
-    dim4 output_shape; /* n, all channels, h, w */
-    int groups;
-    int channels;   /* input channels of a group for the instruction: what lies beside the input's are zeros */
-    bool depthwise; /* one input channel to each output channel, by the instruction for that */
-    dim2 kernel, stride, dilation, insert;
-    Padding pad;
-    bool turned, using_bias, result_add;
-} conv_work;
-
-static inline void conv_dims(unsigned int *to, const dim4 *from) {
+static void conv_dims(unsigned int *to, const dim4 *from) {
     to[0] = (unsigned)from->n;
     to[1] = (unsigned)from->c;
     to[2] = (unsigned)from->h;
@@ -32,9 +8,9 @@ static inline void conv_dims(unsigned int *to, const dim4 *from) {
 }
 
 /* One group, or several batches of one. */
-static inline void conv_instruction(const conv_work *w, local_addr_t output, local_addr_t input,
-                                    local_addr_t weight, local_addr_t bias, const dim4 *shape, int output_c,
-                                    const dim4 *input_stride, const dim4 *kernel_stride) {
+static void conv_instruction(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
+                             local_addr_t bias, const dim4 *shape, int output_c, const dim4 *input_stride,
+                             const dim4 *kernel_stride) {
     ConvParam p = {.input_addr = input,
                    .weight_addr = weight,
                    .bias_addr = bias,
@@ -61,9 +37,9 @@ static inline void conv_instruction(const conv_work *w, local_addr_t output, loc
 
 /* A 1 x 1 convolution per tap, added up: for strides and dilations beyond those of the instruction. The input
  * holds its pads. */
-static inline void conv_taps(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
-                             local_addr_t bias, const dim4 *shape, int output_c, const dim4 *input_stride,
-                             const dim4 *kernel_stride) {
+static void conv_taps(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
+                      local_addr_t bias, const dim4 *shape, int output_c, const dim4 *input_stride,
+                      const dim4 *kernel_stride) {
     conv_work one = *w;
     const dim4 part = {shape->n, shape->c, w->output_shape.h, w->output_shape.w};
     const dim4 step = {input_stride->n, input_stride->c, input_stride->h * w->stride.h,
@@ -84,21 +60,21 @@ static inline void conv_taps(const conv_work *w, local_addr_t output, local_addr
 
 /* Output channels from `channel` on that one instruction takes: all of a group, or where the bias is among the weights
  * those up to the lanes' end. */
-static inline int conv_share(const conv_work *w, int channel, int left) {
+static int conv_share(const conv_work *w, int channel, int left) {
     return w->joined ? smaller(left, CHIP_NPU_NUM - channel % CHIP_NPU_NUM) : left;
 }
 
 /* Whether one instruction takes all batches: they do not lie as an instruction puts them in a part of the channels. */
-static inline bool conv_at_once(const conv_work *w) {
+static bool conv_at_once(const conv_work *w) {
     return w->groups == 1 && conv_share(w, 0, w->output_shape.c) == w->output_shape.c;
 }
 
-static inline local_addr_t conv_bias_at(const conv_work *w, int channel, local_addr_t weight, int words) {
+static local_addr_t conv_bias_at(const conv_work *w, int channel, local_addr_t weight, int words) {
     if (!w->using_bias) return 0;
     return w->joined ? weight + 4u * (local_addr_t)words : local_channel(w->bias, channel, 4);
 }
 
-static inline void conv_depthwise(const conv_work *w) {
+static void conv_depthwise(const conv_work *w) {
     const dim4 *in = &w->input_shape, *out = &w->output_shape;
     const bool once = !w->joined || (in->n == 1 && in->c <= CHIP_NPU_NUM);
     dim4 out_stride;
@@ -118,8 +94,7 @@ static inline void conv_depthwise(const conv_work *w) {
     }
 }
 
-/* taps: see conv_taps; not for depthwise. */
-static inline void conv_compute(const conv_work *w, bool taps) {
+void bm_conv_compute(const conv_work *w, bool taps) {
     const dim4 *in = &w->input_shape, *out = &w->output_shape;
     if (w->depthwise) {
         conv_depthwise(w);
@@ -148,5 +123,3 @@ static inline void conv_compute(const conv_work *w, bool taps) {
         }
     }
 }
-
-#endif

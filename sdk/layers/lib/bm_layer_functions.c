@@ -1,27 +1,15 @@
-/* Exponential and what follows from it, roots, element by element on tensors in local memory: all buffers
- * aligned, of one shape with a batch of 1 (bm_flat), each function's buffers different from one another.
- *
- * Relative errors are below 1e-6 over all fp32 numbers unless stated; results that would be denormal are 0. NaN gives
- * NaN. The polynomials are least relative maximum fits (Lawson's iteration), lowest power first.
- */
-#ifndef BM_LAYER_FUNCTIONS_H
-#define BM_LAYER_FUNCTIONS_H
+#include "bm_layer_functions.h"
 
-#include "bm_layer_arithmetic.h"
-
-#define BM_COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
-#define BM_EXP_TERMS 12  /* of the series of e^x - 1 for |x| < 1: the next is below 2e-9 */
+#define BM_EXP_TERMS 12   /* of the series of e^x - 1 for |x| < 1: the next is below 2e-9 */
 #define BM_EXP_HIGH 87.9f /* e^this is finite */
 
-/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, h, CHIP_ALIGN_WORDS], the padding included. */
-static inline dim4 bm_flat(const dim4 *shape) {
+dim4 bm_flat(const dim4 *shape) {
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
     return (dim4){1, smaller(shape->c, CHIP_NPU_NUM), shape->n * stride.n / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
 }
 
-/* y = c[0] + c[1] x + c[2] x^2 + ... */
-static inline void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {
+void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {
     bm_mul_C(y, x, c[count - 1], s);
     for (int i = count - 2; i > 0; i--) {
         bm_add_C(y, y, c[i], s);
@@ -30,17 +18,7 @@ static inline void bm_polynomial(local_addr_t y, local_addr_t x, const float *c,
     bm_add_C(y, y, c[0], s);
 }
 
-/* y = x at most c, and y = x at least c, with NaN staying NaN; y may be x */
-static inline void bm_at_most(local_addr_t y, local_addr_t x, float c, const dim4 *s) {
-    bm_if_greater_C(y, x, c, bm_float(c), bm_words_at(x), s);
-}
-static inline void bm_at_least(local_addr_t y, local_addr_t x, float c, const dim4 *s) {
-    bm_if_C_greater(y, c, x, bm_float(c), bm_words_at(x), s);
-}
-
-/* y = e^x; x is overwritten. The chip's sequence multiplies by tabled powers of e; they lose digits and vanish below
- * e^-70, so half the exponent is taken and the result squared. */
-static inline void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
     bm_mul_C(x, x, 0.5f, s);
     bm_at_most(x, x, 44.4f, s);
     bm_at_least(x, x, -44.4f, s);
@@ -48,8 +26,7 @@ static inline void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const 
     bm_mul(y, y, y, s);
 }
 
-/* y = e^x - 1 for x <= 0 */
-static inline void bm_expm1_negative(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s) {
+void bm_expm1_negative(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s) {
     static const float ratio[] = {/* (e^x - 1) / x from -0.35 on */
         1.0f, 0.49999997f, 0.166665554f, 0.0416532084f, 0.00825882331f, 0.00119574519f};
     okk_bdc_32bit_cpy(t0, x, s, NULL, NULL);
@@ -60,16 +37,14 @@ static inline void bm_expm1_negative(local_addr_t y, local_addr_t x, local_addr_
     bm_if_C_greater(y, -0.35f, x, bm_words_at(y), bm_words_at(t0), s);
 }
 
-/* y = 1 / (1 + e^x); x is overwritten */
-static inline void bm_logistic(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+void bm_logistic(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
     bm_at_most(x, x, BM_EXP_HIGH, s);
     bm_exp(y, x, t, s);
     bm_add_C(x, y, 1.0f, s);
     bm_reciprocal(y, x, t, s);
 }
 
-/* y = ln(1 + u) for u in 0 .. 1, as the series of 2 artanh(u / (2 + u)); u is overwritten */
-static inline void bm_log1p_unit(local_addr_t y, local_addr_t u, local_addr_t t0, local_addr_t t1, const dim4 *s) {
+void bm_log1p_unit(local_addr_t y, local_addr_t u, local_addr_t t0, local_addr_t t1, const dim4 *s) {
     static const float ratio[] = {/* 2 artanh(v) / v by v^2 */
         2.0f, 0.666666806f, 0.399986386f, 0.286222041f, 0.21376203f, 0.244809076f};
     bm_add_C(t0, u, 2.0f, s);
@@ -80,9 +55,8 @@ static inline void bm_log1p_unit(local_addr_t y, local_addr_t u, local_addr_t t0
     bm_mul(y, y, u, s);
 }
 
-/* y = tanh x; y may be x */
-static inline void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2,
-                           local_addr_t t3, const dim4 *s) {
+void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
+             const dim4 *s) {
     static const float ratio[] = {/* tanh(x) / x by x^2, to 0.6 */
         1.0f, -0.333332837f, 0.133316889f, -0.0537687056f, 0.0207536276f, -0.00585216843f};
     bm_and_C(t0, x, BM_MAGNITUDE, s);
@@ -101,9 +75,7 @@ static inline void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, loca
     bm_if_greater_C(y, t0, 0.6f, bm_words_at(t2), bm_words_at(t1), s);
 }
 
-/* y = erfc(sqrt(square)) where z is that root, at least 0; z and square are overwritten. The error grows with square:
- * 5e-6 where the result is the smallest. */
-static inline void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, local_addr_t t, const dim4 *s) {
+void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, local_addr_t t, const dim4 *s) {
     static const float scaled[] = {/* e^(z^2) erfc(z) by 1 / (1 + z/2), z to 10 */
         -6.01127476e-06f, 0.282221377f, 0.281098425f, 0.249793455f, 0.181250066f, 0.0170772653f, 0.221191525f,
         -0.441478103f, 0.26390329f, -0.0550513342f};
@@ -117,10 +89,8 @@ static inline void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, 
     bm_mul(y, y, z, s);
 }
 
-/* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it
- * works, and one step that makes the roots of squares exact. */
-static inline void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2,
-                           local_addr_t t3, const dim4 *s) {
+void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
+             const dim4 *s) {
     bm_if_C_greater(t0, 0x1p-60f, x, bm_float(0x1p64f), bm_float(1.0f), s);
     bm_mul(t1, x, t0, s);
     okk_bdc_rsqrt(t2, t1, s);
@@ -135,5 +105,3 @@ static inline void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, loca
     bm_if_greater_C(t0, x, BM_FLT_MAX, bm_words_at(x), bm_words_at(t0), s);
     bm_if_C_greater(y, 0.0f, x, bm_float(__builtin_nanf("")), bm_words_at(t0), s);
 }
-
-#endif

@@ -1,21 +1,11 @@
-/* Natural logarithm of fp32 numbers in local memory.
- *
- * x = m * 2^k with m in (0.707, 1.415): log x = k ln 2 + 2 artanh((m - 1) / (m + 1)). The chip has a table of k ln 2
- * by the exponent's eight bits. The error is a few units in the last place, also near x = 1.
- */
-#ifndef BM_LAYER_LOG_H
-#define BM_LAYER_LOG_H
+#include "bm_layer_log.h"
 
 #include "bm1684_chip.h"
 #include "bm_atomic.h"
-#include "okk.h"
 
 #define BM_LOG_TABLE (CHIP_L2_TABLE_OFFSET + 0x800u) /* in L2: (i - 127) ln 2 for i = 0 .. 255 */
 
-/* dst = log src. 0 and denormals give -inf, numbers below 0 and NaN give NaN, inf gives inf. All lie in the aligned
- * layout at multiples of 128: dst, src (which is overwritten) and two work buffers. */
-static inline void bm_log(local_addr_t dst, local_addr_t src, local_addr_t work, local_addr_t work2,
-                          const dim4 *shape) {
+void bm_log(local_addr_t dst, local_addr_t src, local_addr_t work, local_addr_t work2, const dim4 *shape) {
     const float root = 1.41421356f, infinity = __builtin_inff();
     const x32 ones = {.u32 = 0xffffffffu}, nan = {.u32 = 0x7fc00000u}, inf = {.u32 = 0x7f800000u};
     const x32 minus_inf = {.u32 = 0xff800000u}, mantissa = {.u32 = 0x007fffffu}, one = {.fp32 = 1.0f};
@@ -59,5 +49,3 @@ static inline void bm_log(local_addr_t dst, local_addr_t src, local_addr_t work,
     okk_bdc_mul(src, src, work2, shape, NULL, NULL, NULL);
     okk_bdc_add(dst, dst, src, shape, NULL, NULL, NULL);
 }
-
-#endif

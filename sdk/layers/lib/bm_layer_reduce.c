@@ -1,38 +1,9 @@
-/* Reductions of [outer, reduced, inner] in DDR to [outer, inner] in DDR, of any extents.
- *
- * What is reduced lies inside a lane and is folded in half again and again, so sums keep an error of a few rounding
- * steps. Lanes hold different outer or inner elements; where there are too few of these, the reduced dimension is
- * dealt over the lanes first and their results are reduced in a second run.
- */
-#ifndef BM_LAYER_REDUCE_H
-#define BM_LAYER_REDUCE_H
-
-#include "bm_layer_tiles.h"
-#include "bmcompiler_tpulayer_device.h"
-#include "okk.h"
+#include "bm_layer_reduce.h"
 
 #define BM_REDUCE_WORDS (2 * CHIP_BANK_WORDS) /* 32-bit words of a lane that a piece takes */
-#define BM_REDUCE_WIDTH 64     /* inner elements of a lane, at least, before the reduced dimension is cut */
-#define BM_REDUCE_SPREAD 2048  /* rows; fewer are not dealt over the lanes */
-#define BM_REDUCE_FEW 8        /* outer elements; with more, lanes hold these */
-#define BM_REDUCE_RESULTS 1024 /* with more inner elements, lanes hold runs of these that are worth copying */
-/* Bytes of DDR that bm_reduce needs beside its operands: results of each lane. Descriptors ask for them. */
-#define BM_REDUCE_BYTES (4 * (CHIP_NPU_NUM + 1) * BM_REDUCE_RESULTS)
 
-enum { BM_FOLD_SUM, BM_FOLD_MAX, BM_FOLD_MIN, BM_FOLD_PROD };    /* how two elements become one */
-enum { BM_BEFORE_NOTHING, BM_BEFORE_ABS, BM_BEFORE_SQUARE };     /* what happens to each element first */
-enum { BM_AFTER_NOTHING, BM_AFTER_SCALE };                       /* and to the result: times factor */
-
-typedef struct {
-    system_addr_t in, out;
-    int outer, reduced, inner;
-    int fold, before, after;
-    float factor;
-} bm_reduction;
-
-/* dst = a op b, element by element. */
-static inline void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape,
-                               const dim4 *dst_stride, const dim4 *a_stride, const dim4 *b_stride) {
+void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape, const dim4 *dst_stride,
+                 const dim4 *a_stride, const dim4 *b_stride) {
     switch (fold) {
     case BM_FOLD_SUM:
         okk_bdc_add(dst, a, b, shape, dst_stride, a_stride, b_stride);
@@ -49,10 +20,7 @@ static inline void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local
     }
 }
 
-/* Folds `reduced` rows of `width` words, one after another in each of `channels` channels: the result is the first
- * row at dst. Both tensors have the aligned layout of [1, channels, 1, reduced * width]; dst may be src, otherwise
- * it needs the room of half the rows (rounded up) and src stays. */
-static inline void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, int channels, int reduced, int width) {
+void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, int channels, int reduced, int width) {
     const dim4 whole = {1, channels, 1, reduced * width};
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
@@ -74,20 +42,7 @@ static inline void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, in
     }
 }
 
-/* How a reduction is cut: `channels` channels at a time with `width` inner elements each, `rows` at a time. */
-typedef struct {
-    bool inner_on_lanes; /* else channels are outer elements */
-    int channels, width, rows;
-} bm_reduce_cut;
-
-/* A share of the work: rows [row, row + rows) of one piece of the result. */
-typedef struct {
-    int outer, inner, row;
-    int channels, width, rows;
-} bm_reduce_share;
-
-/* words: how many of a lane a piece may take; least_width: inner elements of a lane before rows are cut too. */
-static inline bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width) {
+bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width) {
     bm_reduce_cut cut = {.inner_on_lanes = inner >= CHIP_NPU_NUM && outer < inner};
     const int width = larger(words / reduced, least_width);
     cut.width = smaller(cut.inner_on_lanes ? inner / CHIP_NPU_NUM : inner, width);
@@ -98,8 +53,7 @@ static inline bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, 
     return cut;
 }
 
-/* Extents of the share at its place. */
-static inline void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
+void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
     s->rows = smaller(cut->rows, reduced - s->row);
     if (cut->inner_on_lanes) {
         const int left = inner - s->inner;
@@ -111,8 +65,7 @@ static inline void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int re
     }
 }
 
-/* Moves to the next share; false behind the last. */
-static inline bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
+bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
     if ((s->row += s->rows) >= reduced) {
         s->row = 0;
         if ((s->inner += cut->inner_on_lanes ? s->channels * s->width : s->width) >= inner) {
@@ -124,9 +77,8 @@ static inline bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduc
     return true;
 }
 
-/* Copies a share between DDR, [outer, total, inner], and local memory: channels of rows * width words, aligned. */
-static inline void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_share *s, system_addr_t base, int total,
-                                  int inner, local_addr_t local, int row, int rows, bool to_local) {
+void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_share *s, system_addr_t base, int total, int inner,
+                    local_addr_t local, int row, int rows, bool to_local) {
     const unsigned long long first = ((unsigned long long)s->outer * (unsigned long long)total +
                                       (unsigned long long)row) * (unsigned long long)inner +
                                      (unsigned long long)s->inner;
@@ -146,8 +98,8 @@ static inline void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_shar
         okk_gdma_32bit_cpy_L2S(base + 4 * first, local, &shape, &far, &near);
 }
 
-static inline void bm_reduce_compute(const bm_reduction *r, const bm_reduce_share *s, local_addr_t x, local_addr_t out,
-                                     bool first, bool last) {
+static void bm_reduce_compute(const bm_reduction *r, const bm_reduce_share *s, local_addr_t x, local_addr_t out,
+                              bool first, bool last) {
     const dim4 all = {1, s->channels, 1, s->rows * s->width}, made = {1, s->channels, 1, s->width};
     dim4 from;
     okk_128_byte_aligned_stride_for_32bit(&from, 0, &all);
@@ -162,7 +114,7 @@ static inline void bm_reduce_compute(const bm_reduction *r, const bm_reduce_shar
 }
 
 /* One run: lanes hold outer or inner elements. */
-static inline void bm_reduce_run(const bm_reduction *r) {
+static void bm_reduce_run(const bm_reduction *r) {
     const bm_reduce_cut cut = bm_reduce_cut_of(r->outer, r->reduced, r->inner, BM_REDUCE_WORDS, BM_REDUCE_WIDTH);
     /* While a share is reduced, the next one is loaded and a finished piece is stored. */
     const local_addr_t x[2] = {0, 4 * BM_REDUCE_WORDS}, out[2] = {8 * BM_REDUCE_WORDS, 12 * BM_REDUCE_WORDS};
@@ -190,13 +142,7 @@ static inline void bm_reduce_run(const bm_reduction *r) {
     }
 }
 
-/* Whether the reduced dimension is dealt over the lanes. */
-static inline bool bm_reduce_spreads(int outer, int reduced, int inner) {
-    return outer <= BM_REDUCE_FEW && inner <= BM_REDUCE_RESULTS / outer && reduced >= BM_REDUCE_SPREAD;
-}
-
-/* buffer: BM_REDUCE_BYTES of DDR. The caller has initialised the engines and polls afterwards. */
-static inline void bm_reduce(const bm_reduction *whole, system_addr_t buffer) {
+void bm_reduce(const bm_reduction *whole, system_addr_t buffer) {
     if (!bm_reduce_spreads(whole->outer, whole->reduced, whole->inner)) {
         bm_reduce_run(whole);
         return;
@@ -225,5 +171,3 @@ static inline void bm_reduce(const bm_reduction *whole, system_addr_t buffer) {
     last.before = BM_BEFORE_NOTHING;
     bm_reduce_run(&last);
 }
-
-#endif

@@ -1,82 +1,38 @@
-/* How a convolution on DDR data is cut into pieces that fit into local memory. */
-#ifndef BM_LAYER_CONV_PLAN_H
-#define BM_LAYER_CONV_PLAN_H
-
-#include "bm_layer_axis.h"
-#include "bm_layer_joined.h"
-#include "bm_layer_local.h"
-
-typedef struct {
-    int n, groups;
-    int in_c, out_c;   /* per group */
-    int weight_words;  /* of one output channel and one pair of input channels; depthwise: of one channel */
-    window_axis h, w;
-    bool depthwise, bias;
-    bool joined; /* the bias lies behind the weights of each channel */
-    bool turned; /* the kernel is turned by half a turn */
-    bool taps;   /* tap by tap: conv_taps */
-    bool filled; /* the pads are zeros in local memory */
-} conv_problem;
-
-/* Input channels of a group as the instruction is told. It takes longer for fewer than four than for four, so three
- * and less have zeros beside them. */
-static inline int conv_told(int groups, int in_c) { return groups == 1 && in_c < 4 ? 4 : in_c; }
-
-/* Pairs of input channels that a group's weights have. */
-static inline int conv_weight_pairs(int groups, int in_c) { return divide_up(conv_told(groups, in_c), 2); }
-
-/* Extents of the pieces, how many there are, and where the buffers lie. Output channels and input channels are
- * cut only where a piece has one group. */
-typedef struct {
-    int group, out_c, in_c, n, h, w;
-    int groups, out_cs, in_cs, ns, hs, ws;
-    bool tiles_outer; /* weights change within a tile; otherwise tiles change below the same weights */
-    local_addr_t input[2], output[2], weight[2], bias[2];
-} conv_plan;
+#include "bm_layer_conv_plan.h"
 
 #define CONV_LOAD_COST 230000ull /* bytes that could be moved in the time that a load takes to begin */
 
-/* Of a piece; pieces of fewer channels than a group has are of four at least. */
-static inline int conv_pairs(const conv_problem *p, int in_c) {
-    return p->depthwise ? 1 : in_c == p->in_c ? conv_weight_pairs(p->groups, in_c) : divide_up(in_c, 2);
-}
-
-/* Words of one output channel, for in_c input channels of a group. */
-static inline int conv_channel_words(const conv_problem *p, int in_c) {
-    return conv_pairs(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
-}
-
 /* Bytes per NPU of the weights of a piece. */
-static inline long long conv_weight_bytes(const conv_problem *p, const conv_plan *t) {
-    return local_align(4ll * local_slots(t->group * t->out_c) * conv_channel_words(p, t->in_c));
+static long long conv_weight_bytes(const conv_problem *p, const conv_plan *t) {
+    return local_align(4ll * local_slots(t->group * t->out_c) * bm_conv_channel_words(p, t->in_c));
 }
 
-static inline long long conv_bias_bytes(const conv_problem *p, const conv_plan *t) {
+static long long conv_bias_bytes(const conv_problem *p, const conv_plan *t) {
     return p->bias && !p->joined ? local_align(4ll * local_slots(t->group * t->out_c)) : 0;
 }
 
-static inline long long conv_input_bytes(const conv_problem *p, const conv_plan *t) {
-    const long long h = axis_elements(&p->h, t->h), w = axis_elements(&p->w, t->w);
+long long bm_conv_input_bytes(const conv_problem *p, const conv_plan *t) {
+    const long long h = bm_axis_elements(&p->h, t->h), w = bm_axis_elements(&p->w, t->w);
     return local_bytes(t->n, t->group * t->in_c, p->filled || h < p->h.size ? h : p->h.size,
                        p->filled || w < p->w.size ? w : p->w.size);
 }
 
-static inline long long conv_output_bytes(const conv_plan *t) {
+static long long conv_output_bytes(const conv_plan *t) {
     return local_bytes(t->n, t->group * t->out_c, t->h, t->w);
 }
 
-static inline bool conv_fits(const conv_problem *p, const conv_plan *t) {
-    return 2 * (conv_input_bytes(p, t) + conv_output_bytes(t) + conv_weight_bytes(p, t) + conv_bias_bytes(p, t)) <=
+static bool conv_fits(const conv_problem *p, const conv_plan *t) {
+    return 2 * (bm_conv_input_bytes(p, t) + conv_output_bytes(t) + conv_weight_bytes(p, t) + conv_bias_bytes(p, t)) <=
            CHIP_LOCAL_BYTES;
 }
 
 /* The most output elements below which an instruction's input is not too long. */
-static inline int conv_most(const window_axis *a) {
-    return smaller(a->out, (int)((CHIP_WINDOW_SIDE_MAX - axis_extent(a)) / a->stride + 1));
+static int conv_most(const window_axis *a) {
+    return smaller(a->out, (int)((CHIP_WINDOW_SIDE_MAX - bm_axis_extent(a)) / a->stride + 1));
 }
 
 /* The largest value of 1..most with which the plan fits; the caller knows that 1 does. */
-static inline int conv_largest(const conv_problem *p, conv_plan *t, int *value, int most) {
+static int conv_largest(const conv_problem *p, conv_plan *t, int *value, int most) {
     int low = 1, high = most;
     while (low < high) {
         *value = low + (high - low + 1) / 2;
@@ -87,7 +43,7 @@ static inline int conv_largest(const conv_problem *p, conv_plan *t, int *value, 
 }
 
 /* Extents n, h, w of the tiles for the given channels: as large as fit, of equal size. */
-static inline bool conv_fit_tile(const conv_problem *p, conv_plan *t) {
+static bool conv_fit_tile(const conv_problem *p, conv_plan *t) {
     const int most_h = conv_most(&p->h), most_w = conv_most(&p->w);
     t->n = t->h = t->w = 1;
     if (!conv_fits(p, t)) return false;
@@ -99,7 +55,7 @@ static inline bool conv_fit_tile(const conv_problem *p, conv_plan *t) {
     return true;
 }
 
-static inline void conv_count(const conv_problem *p, conv_plan *t) {
+static void conv_count(const conv_problem *p, conv_plan *t) {
     t->groups = divide_up(p->groups, t->group);
     t->out_cs = divide_up(p->out_c, t->out_c);
     t->in_cs = divide_up(p->in_c, t->in_c);
@@ -109,11 +65,11 @@ static inline void conv_count(const conv_problem *p, conv_plan *t) {
 }
 
 /* What the loads take, in bytes; what cannot overlap with computing counts twice. Sets tiles_outer. */
-static inline unsigned long long conv_cost(const conv_problem *p, conv_plan *t) {
+static unsigned long long conv_cost(const conv_problem *p, conv_plan *t) {
     conv_count(p, t);
     const unsigned long long tiles = (unsigned long long)t->ns * (unsigned)t->hs * (unsigned)t->ws;
     const unsigned long long pieces = (unsigned long long)t->out_cs * (unsigned)t->in_cs;
-    const unsigned long long input = CHIP_NPU_NUM * (unsigned long long)conv_input_bytes(p, t) + CONV_LOAD_COST;
+    const unsigned long long input = CHIP_NPU_NUM * (unsigned long long)bm_conv_input_bytes(p, t) + CONV_LOAD_COST;
     const unsigned long long weight = CHIP_NPU_NUM * (unsigned long long)conv_weight_bytes(p, t) + CONV_LOAD_COST;
     /* Tiles below the same weights, or all weights for each tile. */
     const unsigned long long all = tiles * pieces;
@@ -125,7 +81,7 @@ static inline unsigned long long conv_cost(const conv_problem *p, conv_plan *t) 
 }
 
 /* Takes t for best if it costs less, whole or with tiles of fewer rows, which overlap more. */
-static inline void conv_consider(const conv_problem *p, conv_plan t, conv_plan *best, unsigned long long *least) {
+static void conv_consider(const conv_problem *p, conv_plan t, conv_plan *best, unsigned long long *least) {
     if (!conv_fit_tile(p, &t)) return;
     const int rows = t.h;
     for (int cut = 1; cut <= 4 && cut <= rows; cut *= 2) {
@@ -138,27 +94,26 @@ static inline void conv_consider(const conv_problem *p, conv_plan t, conv_plan *
 }
 
 /* The next smaller number of channels: half, in whole rounds of lanes as long as there are several. */
-static inline int conv_fewer(int channels) {
+static int conv_fewer(int channels) {
     const int half = divide_up(channels, 2);
     return half > CHIP_NPU_NUM ? divide_up(half, CHIP_NPU_NUM) * CHIP_NPU_NUM : half;
 }
 
-static inline void conv_place(const conv_problem *p, conv_plan *t) {
+static void conv_place(const conv_problem *p, conv_plan *t) {
     local_addr_t at = 0;
     for (int i = 0; i < 2; i++) {
         t->input[i] = at;
-        t->output[i] = t->input[i] + (local_addr_t)conv_input_bytes(p, t);
+        t->output[i] = t->input[i] + (local_addr_t)bm_conv_input_bytes(p, t);
         t->weight[i] = t->output[i] + (local_addr_t)conv_output_bytes(t);
         t->bias[i] = t->weight[i] + (local_addr_t)conv_weight_bytes(p, t);
         at = t->bias[i] + (local_addr_t)conv_bias_bytes(p, t);
     }
 }
 
-/* The plan that costs least. False: not even one output element with four input channels fits. */
-static inline bool conv_make_plan(const conv_problem *p, conv_plan *best) {
+bool bm_conv_make_plan(const conv_problem *p, conv_plan *best) {
     unsigned long long least = ~0ull;
     conv_plan t = {.group = p->groups, .out_c = p->out_c, .in_c = p->in_c};
-    if (axis_extent(&p->h) > CHIP_WINDOW_SIDE_MAX || axis_extent(&p->w) > CHIP_WINDOW_SIDE_MAX) return false;
+    if (bm_axis_extent(&p->h) > CHIP_WINDOW_SIDE_MAX || bm_axis_extent(&p->w) > CHIP_WINDOW_SIDE_MAX) return false;
     for (;; t.group = conv_fewer(t.group)) { /* all channels of several groups */
         if ((long long)t.group * larger(p->in_c, p->out_c) <= CHIP_CHANNELS_WHOLE) conv_consider(p, t, best, &least);
         if (t.group == 1) break;
@@ -175,5 +130,3 @@ static inline bool conv_make_plan(const conv_problem *p, conv_plan *best) {
     conv_place(p, best);
     return true;
 }
-
-#endif
