@@ -1,4 +1,4 @@
-"""What the built-in layers share stands in sdk/layers/lib: once, compiled once, under names that users do not have."""
+"""What built-in layers share stands in sdk/layers/lib: once, compiled once, under names of the toolkit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 /* TPU_ARG: where along one dimension the largest or smallest number is, as int32. Among equal numbers the first one or
- * the last. Where a NaN is compared the index is one of the dimension, but which is not said. */
+ * the last. Where a NaN is compared the index is one of the dimension, but which is not said.
+ *
+ * Inputs: x
+ * Makes: where the largest or smallest number along a dimension is, int32
+ */
 #include "bm_layer_reduce.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"

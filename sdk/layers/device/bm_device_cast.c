@@ -4,6 +4,9 @@
  * nearest that does; to int16 and uint16 the low half of that int32; to uint32 the same as to int32. From
  * integers to shorter ones the low bits. Integers become the nearest fp32. fp32 becomes the nearest fp16, but
  * the chip has no fp16 under 2^-14: those become 0, and NaN has no fp16 either.
+ *
+ * Inputs: x of any type
+ * Makes: x in another type
  */
 #include "bm_atomic.h"
 #include "bm_layer_local.h"

@@ -1,4 +1,8 @@
-/* TPU_CONCAT: its inputs one after the other along one dimension; any type. */
+/* TPU_CONCAT: its inputs one after the other along one dimension; any type.
+ *
+ * Inputs: several of one type
+ * Makes: one after the other along a dimension; nothing runs where they are made in place
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"

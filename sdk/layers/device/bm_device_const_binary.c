@@ -1,4 +1,8 @@
-/* TPU_CONST_BINARY: x op value, or value op x, element by element, for fp32 tensors of any shape. */
+/* TPU_CONST_BINARY: x op value, or value op x, element by element, for fp32 tensors of any shape.
+ *
+ * Inputs: x
+ * Makes: x op a number
+ */
 #include "bm_layer_shape.h"
 #include "bm_layer_tiles.h"
 

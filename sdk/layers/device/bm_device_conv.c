@@ -1,4 +1,8 @@
-/* TPU_CONV: two-dimensional convolution, NCHW, fp32; depthwise by an instruction of its own. */
+/* TPU_CONV: two-dimensional convolution, NCHW, fp32; depthwise by an instruction of its own.
+ *
+ * Inputs: x `[N, IC, H, W]`, constant weights `[OC, IC / groups, KH, KW]`, perhaps a bias `[OC]`
+ * Makes: convolution, depthwise too
+ */
 #include "bm_layer_conv_run.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"

@@ -1,5 +1,9 @@
 /* TPU_DECONV: two-dimensional transposed convolution, NCHW, fp32: a convolution with the turned kernel over the input
- * with stride - 1 zeros between its elements, which the instruction inserts. */
+ * with stride - 1 zeros between its elements, which the instruction inserts.
+ *
+ * Inputs: x, constant weights `[IC, OC / groups, KH, KW]`, perhaps a bias `[OC]`
+ * Makes: transposed convolution
+ */
 #include "bm_layer_conv_run.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"

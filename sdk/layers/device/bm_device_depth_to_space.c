@@ -1,4 +1,8 @@
-/* TPU_DEPTH_TO_SPACE: channels become block x block squares of pixels; [n, c, h, w] of any type. */
+/* TPU_DEPTH_TO_SPACE: channels become block x block squares of pixels; [n, c, h, w] of any type.
+ *
+ * Inputs: x `[N, C, H, W]` of any type
+ * Makes: squares of pixels from channels
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

@@ -1,5 +1,9 @@
 /* TPU_GATHER: planes of one dimension of its first input, chosen by the indices in the second; any type. The
- * indices are int32: constants, which the shape function checks, or computed in the net. */
+ * indices are int32: constants, which the shape function checks, or computed in the net.
+ *
+ * Inputs: x of any type, int32 indices
+ * Makes: planes of one dimension
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"

@@ -1,4 +1,8 @@
-/* TPU_LRN: y = x / (bias + alpha / size * sum of x^2 over `size` channels around)^beta, fp32. */
+/* TPU_LRN: y = x / (bias + alpha / size * sum of x^2 over `size` channels around)^beta, fp32.
+ *
+ * Inputs: x
+ * Makes: normalization over neighbouring channels
+ */
 #include "bm_atomic.h"
 #include "bm_layer_axis.h"
 #include "bm_layer_local.h"

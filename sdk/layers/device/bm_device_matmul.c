@@ -4,7 +4,11 @@
  * Two instructions do it. The matrix product spreads the columns of the result over the lanes and takes as long for
  * each of its rows: it is for few rows. The convolution with a 1 x 1 kernel, whose weights are the left matrix and
  * whose picture is the right one (its rows are channels), spreads rows over the lanes and columns over the units of a
- * lane, and takes two summands at a time. */
+ * lane, and takes two summands at a time.
+ *
+ * Inputs: left, right, perhaps one number per column
+ * Makes: product of matrices, batches broadcast
+ */
 #include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_product.h"

@@ -1,6 +1,10 @@
 /* TPU_NORM: (x - mean) / sqrt(variance + epsilon) over the last dimensions (LayerNormalization), over groups of
  * channels (GroupNormalization, InstanceNormalization), or x / sqrt(mean of squares + epsilon); then scale and shift.
- * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance. */
+ * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance.
+ *
+ * Inputs: x, perhaps scale, perhaps shift
+ * Makes: layer, group, instance and RMS normalization
+ */
 #include "bm_layer_affine.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"

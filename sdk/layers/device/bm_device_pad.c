@@ -1,4 +1,8 @@
-/* TPU_PAD: elements around its input, or cut off where a number is negative; any type. */
+/* TPU_PAD: elements around its input, or cut off where a number is negative; any type.
+ *
+ * Inputs: x of any type
+ * Makes: elements around x, or less of it
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

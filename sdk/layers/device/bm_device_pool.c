@@ -1,4 +1,8 @@
-/* TPU_POOL: maxima and averages over windows, NCHW, fp32. */
+/* TPU_POOL: maxima and averages over windows, NCHW, fp32.
+ *
+ * Inputs: x `[N, C, H, W]`
+ * Makes: maxima and averages over windows or whole planes
+ */
 #include "bmcompiler_tpulayer_device.h"
 #include "bm_layer_pipeline.h"
 #include "bm_layer_pool.h"

@@ -1,4 +1,8 @@
-/* TPU_REDUCE: sums, means, extremes, products and norms over any dimensions of an fp32 tensor. */
+/* TPU_REDUCE: sums, means, extremes, products and norms over any dimensions of an fp32 tensor.
+ *
+ * Inputs: x
+ * Makes: sums, means, extremes, products, norms over dimensions
+ */
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"

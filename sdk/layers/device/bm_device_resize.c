@@ -2,9 +2,12 @@
  * it: linear and cubic interpolation are two or four taps. fp32. What several dimensions need is done one
  * dimension after the other.
  *
- * Inputs: x; indices, a constant of int32 [taps, length]; weights, a constant of fp32 [taps, length]:
+ * The indices [taps, length] and the weights [taps, length] give
  *     y[.., i, ..] = sum over t of weights[t][i] * x[.., indices[t][i], ..]
  * user_layers/onnx/resize.py makes both. The products are rounded one by one, the sum from tap 0 on.
+ *
+ * Inputs: x, int32 indices and weights `[taps, length]`, both constants
+ * Makes: weighted sums of elements along a dimension
  */
 #include "bm_layer_local.h"
 #include "bm_layer_move.h"

@@ -1,5 +1,9 @@
 /* TPU_SCALE_SHIFT: x * scale[c] + shift[c] with one number per channel, and relu: a BatchNormalization whose
- * statistics are constants. */
+ * statistics are constants.
+ *
+ * Inputs: x, scale, perhaps shift, a number per channel
+ * Makes: x * scale + shift
+ */
 #include "bm_layer_affine.h"
 #include "bm_layer_local.h"
 #include "bm_layer_shape.h"

@@ -1,4 +1,8 @@
-/* TPU_SLICE: part of its input: along some dimensions every step-th element from start to before end; any type. */
+/* TPU_SLICE: part of its input: along some dimensions every step-th element from start to before end; any type.
+ *
+ * Inputs: x of any type
+ * Makes: part of x
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"

@@ -1,6 +1,10 @@
 /* TPU_SOFTMAX: e^x / sum of e^x over dimensions that lie together, or the logarithm of it, for any shape. The
  * largest x is subtracted first. Errors are below 1e-5 of each value; e^x below 1.2e-38 is 0. A NaN makes
- * all results of its sum NaN. */
+ * all results of its sum NaN.
+ *
+ * Inputs: x
+ * Makes: softmax or its logarithm
+ */
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"

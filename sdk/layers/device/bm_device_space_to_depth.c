@@ -1,4 +1,8 @@
-/* TPU_SPACE_TO_DEPTH: block x block squares of pixels become channels; [n, c, h, w] of any type. */
+/* TPU_SPACE_TO_DEPTH: block x block squares of pixels become channels; [n, c, h, w] of any type.
+ *
+ * Inputs: x `[N, C, H, W]` of any type
+ * Makes: channels from squares of pixels
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

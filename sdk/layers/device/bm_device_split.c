@@ -1,4 +1,8 @@
-/* TPU_SPLIT: its input cut along one dimension, a piece to each output; any type. */
+/* TPU_SPLIT: its input cut along one dimension, a piece to each output; any type.
+ *
+ * Inputs: x of any type
+ * Makes: x cut along a dimension, a piece to each output
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"

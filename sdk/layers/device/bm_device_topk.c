@@ -1,6 +1,10 @@
 /* TPU_TOPK: the k largest or smallest numbers along one dimension, sorted, and their int32 indices. Equal numbers keep
  * their order, NaN comes last. Rows are sorted by bm_atomic_sort: on the chip another engine does that, whose commands
- * nobody documents, so a net with this layer runs on the emulator only. */
+ * nobody documents, so a net with this layer runs on the emulator only.
+ *
+ * Inputs: x
+ * Makes: the largest or smallest numbers of a dimension and their int32 indices
+ */
 #include "bm_atomic.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"

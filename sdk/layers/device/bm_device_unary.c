@@ -5,6 +5,9 @@
  * magnitude may be 0 (SWISH, MISH, SOFTPLUS, both GELUs). Denormals count as zero. Special values are those of ONNX:
  * NaN gives NaN; the sign of a zero may be lost. ABS, NEG, RELU, CLIP, FLOOR, CEIL, ROUND, SIGN, THRESHOLDED_RELU and
  * the tests are exact.
+ *
+ * Inputs: x
+ * Makes: a function of each element
  */
 #include "bm_layer_functions.h"
 #include "bm_layer_log.h"

@@ -1,4 +1,8 @@
-/* TPU_UPSAMPLE: each element of [N, C, H, W] scale_h times along h and scale_w times along w; 32-bit elements. */
+/* TPU_UPSAMPLE: each element of [N, C, H, W] scale_h times along h and scale_w times along w; 32-bit elements.
+ *
+ * Inputs: x `[N, C, H, W]` of 32-bit elements
+ * Makes: each element several times along h and w
+ */
 #include "bm_layer_local.h"
 #include "bm_layer_pipeline.h"
 #include "bmcompiler_tpulayer_device.h"
