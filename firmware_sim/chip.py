@@ -12,6 +12,8 @@ LOCAL_BANKS = 8
 BANK_BYTES = LOCAL_BYTES // LOCAL_BANKS
 EU_NUM = 32  # fp32 execution units per NPU
 ALIGN_BYTES = 128  # a line of local memory: 32 fp32
+WINDOW_SIDE_MAX = 2047  # rows or columns of what a convolution or pool reads, pads included
+MATRIX_WIDTH_MAX = 128  # columns of a matrix in one channel
 
 ITCM_BASE = 0x0000_0000
 ITCM_BYTES = 512 * 1024
@@ -25,6 +27,8 @@ L2_BYTES = 4 * 1024 * 1024
 L2_TABLE_OFFSET = 0x30_0000
 L2_USER_OFFSET = 0xA_2000
 L2_USER_BYTES = L2_TABLE_OFFSET - L2_USER_OFFSET
+L2_LOOKUP_START = 0x32_3C00  # what the vendor's firmware reports of the tables for users
+L2_LOOKUP_BYTES = 0xD_C400
 DDR_BASE = 0x1_0000_0000
 DDR_BYTES = 12 << 30
 DDR_WINDOW_BYTES = 2 << 30  # what the controller's pointers reach, from DDR's start

@@ -1,12 +1,11 @@
-"""sdk/firmware/fw_wire.h, made from the tables of wire.py and wire_structs.py.
+"""sdk/generated/fw_wire.h, made from the tables of wire.py and wire_structs.py.
 
-The header is committed; a test compares it with what `python -m firmware_sim.wire_c` prints.
+`python -m user_layers.codegen.regenerate` writes it; a test compares.
 """
 
 from __future__ import annotations
 
 import enum
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 
@@ -43,14 +42,13 @@ _NUMBERS = (
         "index of a piece whose maker accepts larger pieces of its inputs",
     ),
     ("FW_OPERANDS", f"{OPERANDS}", "of a step"),
-    ("FW_DESCRIPTOR_BYTES", f"{chip.DESCRIPTOR_BYTES}", ""),
 )
 
 
 def c_header() -> str:
     """The text of fw_wire.h."""
     lines = [
-        "/* Made by `python -m firmware_sim.wire_c` from wire.py and wire_structs.py; changes here are lost.",
+        "/* Made from firmware_sim/wire.py by `python -m user_layers.codegen.regenerate`; changes are lost.",
         " *",
         " * Numbers and structs of messages and programs; fw_message.h says how they are used. */",
         "#ifndef FW_WIRE_H",
@@ -136,17 +134,3 @@ def _steps() -> Iterator[str]:
             assert names.setdefault(name, place) == place
     for name, place in names.items():
         yield f"#define FW_{name.upper()}(step) ((step)->operands[{place}])"
-
-
-def main() -> None:
-    """Print the header, or write it to the file named."""
-    text = c_header()
-    if len(sys.argv) > 1:
-        with open(sys.argv[1], "w", encoding="utf-8") as file:
-            file.write(text)
-    else:
-        sys.stdout.write(text)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,16 @@
-"""The C encoder header, made from the field tables: `python -m firmware_sim.isa.c_header`.
+"""What C knows of the chip: its numbers, and the encoder made from the field tables.
 
-One inline setter per field with constant word, shift and mask, so a compiler reduces a sequence of
-them to plain stores. A value that does not fit goes to fw_field_overflow, which the firmware defines.
+`python -m user_layers.codegen.regenerate` writes both headers into sdk/generated. The encoder has one inline
+setter per field with constant word, shift and mask, so a compiler reduces a sequence of them to plain stores.
+A value that does not fit goes to fw_field_overflow, which the firmware defines.
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-import sys
 
+from firmware_sim import chip
 from firmware_sim.isa import codes
 from firmware_sim.isa.layout import BD, GDMA, WORDS, Field, Layout
 
@@ -23,6 +24,40 @@ _ENUMS: tuple[tuple[str, type[enum.IntEnum], str], ...] = (
     ("gdma_special", codes.Special, "special_func"),
     ("gdma_format", codes.Format, "src_data_format, dst_data_format"),
 )
+
+# Name, value and meaning of every number. Windows are those of convolutions and pools.
+_NUMBERS: tuple[tuple[str, int, str], ...] = (
+    ("NPU_NUM", chip.NPU_NUM, "lanes"),
+    ("EU_NUM", chip.EU_NUM, "fp32 execution units of a lane"),
+    ("LOCAL_BYTES", chip.LOCAL_BYTES, "local memory of a lane"),
+    ("LOCAL_WORDS", chip.LOCAL_BYTES // 4, "the same in 32-bit words"),
+    ("LOCAL_BANKS", chip.LOCAL_BANKS, ""),
+    ("BANK_BYTES", chip.BANK_BYTES, ""),
+    ("BANK_WORDS", chip.BANK_BYTES // 4, ""),
+    ("ALIGN_BYTES", chip.ALIGN_BYTES, "a line of local memory"),
+    ("ALIGN_WORDS", chip.ALIGN_BYTES // 4, ""),
+    ("EXTENT_MAX", BD["res0_n"].limit, "extent of a dimension in an instruction or a DMA command"),
+    ("CHANNELS_MAX", BD["res0_c"].limit, "channels in an instruction of the tensor unit"),
+    ("WINDOW_SIDE_MAX", chip.WINDOW_SIDE_MAX, "rows or columns of what a window reads, pads included"),
+    ("WINDOW_STEP_MAX", BD["opd0_up_pad"].limit, "pad, stride and dilation of a window"),
+    ("MATRIX_WIDTH_MAX", chip.MATRIX_WIDTH_MAX, "columns of a matrix in one channel"),
+    ("ID_MAX", chip.ID_MAX, "id of a command; ids start at 1"),
+    ("DESCRIPTOR_BYTES", chip.DESCRIPTOR_BYTES, ""),
+    ("LOCAL_BASE", chip.LOCAL_BASE, ""),
+    ("L2_BASE", chip.L2_BASE, ""),
+    ("L2_BYTES", chip.L2_BYTES, ""),
+    ("L2_TABLE_OFFSET", chip.L2_TABLE_OFFSET, "tables of the instructions"),
+    ("L2_USER_OFFSET", chip.L2_USER_OFFSET, "what kernels may use"),
+    ("L2_USER_BYTES", chip.L2_USER_BYTES, ""),
+    ("L2_LOOKUP_START", chip.L2_LOOKUP_START, "tables for users, as the vendor's firmware reports them"),
+    ("L2_LOOKUP_BYTES", chip.L2_LOOKUP_BYTES, ""),
+    ("DTCM_BASE", chip.DTCM_BASE, ""),
+    ("DTCM_USER_OFFSET", chip.DTCM_USER_OFFSET, "what kernels may use"),
+    ("DTCM_USER_BYTES", chip.DTCM_USER_BYTES, ""),
+    ("DDR_BASE", chip.DDR_BASE, ""),
+)
+_ADDRESSES = ("_BASE", "_OFFSET", "_START")
+_BANNER = "/* Made by `python -m user_layers.codegen.regenerate` from {}. Do not edit. */"
 
 
 def _setter(layout: Layout, field: Field) -> list[str]:
@@ -52,10 +87,39 @@ def _setter(layout: Layout, field: Field) -> list[str]:
     return lines
 
 
-def c_header() -> str:
+def c_headers() -> dict[str, str]:
+    """File names and texts of the headers in sdk/generated."""
+    return {"bm1684_chip.h": chip_header(), "bm1684_fields.h": fields_header()}
+
+
+def chip_header() -> str:
+    """The text of bm1684_chip.h: CHIP_NAME for every number that C needs."""
+    lines = []
+    for name, value, meaning in _NUMBERS:
+        text = f"{value:#X}".replace("X", "x") if name.endswith(_ADDRESSES) else f"{value}"
+        line = f"#define CHIP_{name} {text}{'ull' if value > 0x7FFF_FFFF else ''}"
+        lines.append(f"{line} /* {meaning} */" if meaning else line)
+    return "\n".join(
+        (
+            _BANNER.format("firmware_sim/chip.py and the field tables"),
+            "#ifndef BM1684_CHIP_H",
+            "#define BM1684_CHIP_H",
+            "",
+            *lines,
+            "",
+            "/* The most channels of an instruction in whole rounds of the lanes. */",
+            "#define CHIP_CHANNELS_WHOLE (CHIP_CHANNELS_MAX / CHIP_NPU_NUM * CHIP_NPU_NUM)",
+            "",
+            "#endif",
+            "",
+        )
+    )
+
+
+def fields_header() -> str:
     """The text of bm1684_fields.h."""
     out = [
-        "/* Made by `python -m firmware_sim.isa.c_header` from the field tables. Do not edit. */",
+        _BANNER.format("the field tables"),
         "#ifndef BM1684_FIELDS_H",
         "#define BM1684_FIELDS_H",
         "",
@@ -103,7 +167,3 @@ def c_header() -> str:
         ]
     out += ["", "#endif", ""]
     return "\n".join(out)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(c_header())

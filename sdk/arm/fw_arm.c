@@ -98,7 +98,7 @@ static int32_t run_engines(uint64_t bd, uint32_t bd_num, uint64_t gdma, uint32_t
 }
 
 static int32_t flush(uint32_t bd_num, uint32_t gdma_num, uint32_t reason) {
-    const uint64_t ddr = FW_DDR_BASE - FW_ARM_WINDOW;
+    const uint64_t ddr = CHIP_DDR_BASE - FW_ARM_WINDOW;
     return run_engines(ddr + FW_ARM_BD_ARENA, bd_num, ddr + FW_ARM_GDMA_ARENA, gdma_num, reason);
 }
 
@@ -149,9 +149,9 @@ void fw_arm_main(void) {
         .gdma_layer = sites + 3 * FW_ARM_ARENA_DESCRIPTORS,
         .ddr = (uint8_t *)(uintptr_t)FW_ARM_WINDOW,
         .ddr_bytes = FW_ARM_WINDOW_BYTES,
-        .local = (uint8_t *)(uintptr_t)FW_LOCAL_BASE,
-        .l2 = (uint8_t *)(uintptr_t)FW_L2_BASE,
-        .dtcm = (uint8_t *)(uintptr_t)FW_DTCM_BASE,
+        .local = (uint8_t *)(uintptr_t)CHIP_LOCAL_BASE,
+        .l2 = (uint8_t *)(uintptr_t)CHIP_L2_BASE,
+        .dtcm = (uint8_t *)(uintptr_t)CHIP_DTCM_BASE,
         .flush = flush,
         .run_group = run_group,
         .log = send_log,

@@ -24,10 +24,10 @@ static uint64_t place(bool local, unsigned long long addr, unsigned int idx, con
         if (addr >> 40) fw_refuse("%s address 0x%llx has more than 40 bits", which, addr);
         return addr;
     }
-    if (idx >= FW_NPU_NUM || addr >= FW_LOCAL_BYTES)
-        fw_refuse("%s is at 0x%llx of NPU %u; there are %d NPUs with 0x%x bytes", which, addr, idx, FW_NPU_NUM,
-                  FW_LOCAL_BYTES);
-    return FW_LOCAL_BASE + (uint64_t)idx * FW_LOCAL_BYTES + addr;
+    if (idx >= CHIP_NPU_NUM || addr >= CHIP_LOCAL_BYTES)
+        fw_refuse("%s is at 0x%llx of NPU %u; there are %d NPUs with 0x%x bytes", which, addr, idx, CHIP_NPU_NUM,
+                  CHIP_LOCAL_BYTES);
+    return CHIP_LOCAL_BASE + (uint64_t)idx * CHIP_LOCAL_BYTES + addr;
 }
 
 static void check_direction(BmGDMADir direction) {
@@ -187,9 +187,10 @@ void bm_atomic_mask_memcpy_4D(const MaskMemCpy4DPram *param) {
     fw_check_shape(&shape);
     if (param->dst_global_mem_addr % 512 != 0)
         fw_refuse("destination address 0x%llx is not a multiple of 512", param->dst_global_mem_addr);
-    if (param->data_local_mem_addr % 128 != 0 || param->mask_local_mem_addr % 128 != 0)
-        fw_refuse("data address 0x%llx or mask address 0x%llx is not a multiple of 128",
-                  (unsigned long long)param->data_local_mem_addr, (unsigned long long)param->mask_local_mem_addr);
+    if (param->data_local_mem_addr % CHIP_ALIGN_BYTES != 0 || param->mask_local_mem_addr % CHIP_ALIGN_BYTES != 0)
+        fw_refuse("data address 0x%llx or mask address 0x%llx is not a multiple of %d",
+                  (unsigned long long)param->data_local_mem_addr, (unsigned long long)param->mask_local_mem_addr,
+                  CHIP_ALIGN_BYTES);
     uint64_t src = place(true, param->data_local_mem_addr, param->local_mem_idx, "data");
     uint64_t mask = place(true, param->mask_local_mem_addr, param->local_mem_idx, "mask");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];

@@ -75,10 +75,8 @@ void bm_atomic_gather_data(const GatherDataParam *param) {
 static dim4 dims(const unsigned int *v) { return (dim4){(int)v[0], (int)v[1], (int)v[2], (int)v[3]}; }
 
 static operand local(unsigned long long addr, const char *which) {
-    if (addr % 128 != 0)
-        fw_refuse("%s address 0x%llx is not a multiple of 128; this function works on the aligned layout", which,
-                  addr);
-    if (addr >= (uint64_t)FW_NPU_NUM * FW_LOCAL_BYTES)
+    fw_check_aligned(addr, which);
+    if (addr >= (uint64_t)CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
         fw_refuse("%s address 0x%llx is over the 32 MiB of local memory", which, addr);
     return tensor((local_addr_t)addr, NULL);
 }

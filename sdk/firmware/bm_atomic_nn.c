@@ -78,7 +78,7 @@ void bm_atomic_winograd_quantized(const WinoQuantParam *param) {
                    .input_stride = &input};
     fw_quantization q = {(int)param->rshift_bit, param->if_relu, param->input_sign, true, param->bias_sign};
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
-    fw_nn_check_multiple(param->weight_addr, 128, "weight");
+    fw_nn_check_multiple(param->weight_addr, CHIP_ALIGN_BYTES, "weight");
     fw_nn_begin(d, FW_CONVOLUTION, &w, &q);
     fw_nn_weight(d, &(fw_weight){false, param->weight_addr, NULL});
     fw_nn_bias(d, param->using_bias, param->bias_addr);
@@ -202,7 +202,8 @@ void bm_atomic_matmul(const MatmulParam *param) {
 void bm_atomic_matmul_quantized(const MatmulQuantParam *param) {
     FW_ENTER();
     fw_product p = PRODUCT(param);
-    if (p.right_w > 128) fw_refuse("%d columns of the right matrix per channel; 128 at most", p.right_w);
+    if (p.right_w > CHIP_MATRIX_WIDTH_MAX)
+        fw_refuse("%d columns of the right matrix per channel; %d at most", p.right_w, CHIP_MATRIX_WIDTH_MAX);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_product(d, &p);
     bd_set_opt_right_shift(d, param->rshift_bit);

@@ -145,9 +145,7 @@ void bm_atomic_tensor_arithmetic_quantized(const ArithQuantParam *param) {
 /* ---- aligned layouts ---- */
 
 static uint32_t aligned_local(unsigned int addr, const char *which) {
-    if (addr % 128 != 0)
-        fw_refuse("%s address 0x%x is not a multiple of 128; this function works on the aligned layout", which,
-                  addr);
+    fw_check_aligned(addr, which);
     return fw_nn_local(addr, which);
 }
 

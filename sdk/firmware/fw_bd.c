@@ -5,7 +5,7 @@
 
 void fw_bd_check_tensor(operand t, operand dst, const char *which) {
     if (t.constant) return;
-    if (t.value >= FW_NPU_NUM * FW_LOCAL_BYTES)
+    if (t.value >= CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
         fw_refuse("%s address 0x%x is over the 32 MiB of local memory", which, (unsigned)t.value);
     if (t.value % 4 != 0) fw_refuse("%s address 0x%x is not a multiple of 4", which, (unsigned)t.value);
     int npu = okk_start_npu_index(t.value), dst_npu = okk_start_npu_index(dst.value);
@@ -90,7 +90,7 @@ static void one_ar(arithmetic op, operand dst, operand src0, const operand *src1
 
 /* What the vendor's encoder puts into one instruction: channels in whole rounds of the NPUs, once there are
  * more than the field holds, and the other extents a little below theirs. */
-enum { AR_MOST = 65519, AR_MOST_C = 4095, AR_PIECE_C = 63 * FW_NPU_NUM };
+enum { AR_MOST = CHIP_EXTENT_MAX - 16 };
 
 static operand piece_of(operand t, const dim4 *stride, const dim4 *at, const char *which) {
     if (t.constant) return t;
@@ -98,7 +98,7 @@ static operand piece_of(operand t, const dim4 *stride, const dim4 *at, const cha
 }
 
 void fw_bd_ar(arithmetic op, operand dst, operand src0, const operand *src1, const dim4 *shape) {
-    dim4 most = {AR_MOST, shape->c > AR_MOST_C ? AR_PIECE_C : AR_MOST_C, AR_MOST, AR_MOST};
+    dim4 most = {AR_MOST, shape->c > CHIP_CHANNELS_MAX ? CHIP_CHANNELS_WHOLE : CHIP_CHANNELS_MAX, AR_MOST, AR_MOST};
     dim4 to = fw_bd_stride(dst, shape), from0 = fw_bd_stride(src0, shape), from1 = from0;
     if (src1 != NULL) from1 = fw_bd_stride(*src1, shape);
     fw_pieces p = fw_pieces_of(shape, &most);
@@ -159,7 +159,7 @@ void fw_bd_md_cmp_begin(uint32_t *d, int eu, operand src0, operand src1, const d
     bd_set_tsk_eu_typ(d, (uint32_t)eu);
     bd_set_tsk_opd_num(d, 0);
     set_result_size(d, shape);
-    uint32_t start = (field_value(src0) - FW_LOCAL_BASE) / FW_LOCAL_BYTES;
+    uint32_t start = (field_value(src0) - CHIP_LOCAL_BASE) / CHIP_LOCAL_BYTES;
     dim4 stride;
     fw_aligned_stride(&stride, (int)start, shape, 4);
     if (shape->n == 1) stride.n = 0;
@@ -231,6 +231,6 @@ void fw_bd_sfu_begin(uint32_t *d, int eu, local_addr_t dst, local_addr_t src, co
     bool integer = eu == BD_EU_FP32_TO_INT || eu == BD_EU_INT_NORMALIZE;
     bd_set_opt_res0_prec(d, integer ? BD_PRECISION_INT32 : BD_PRECISION_FP32);
     set_result_size(d, shape);
-    bd_set_res0_addr(d, FW_LOCAL_BASE + dst);
-    bd_set_opd0_addr(d, FW_LOCAL_BASE + src);
+    bd_set_res0_addr(d, CHIP_LOCAL_BASE + dst);
+    bd_set_opd0_addr(d, CHIP_LOCAL_BASE + src);
 }

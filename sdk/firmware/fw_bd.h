@@ -27,10 +27,12 @@ static inline uint32_t float_bits(float value) {
 
 static inline operand number(float value) { return bits(float_bits(value)); }
 
-static inline bool aligned(operand t) { return t.constant || (t.stride == NULL && t.value % 128 == 0); }
+static inline bool aligned(operand t) {
+    return t.constant || (t.stride == NULL && t.value % CHIP_ALIGN_BYTES == 0);
+}
 
 /* What goes into an address field. */
-static inline uint32_t field_value(operand t) { return t.constant ? t.value : FW_LOCAL_BASE + t.value; }
+static inline uint32_t field_value(operand t) { return t.constant ? t.value : CHIP_LOCAL_BASE + t.value; }
 
 static inline void set_result_size(uint32_t *d, const dim4 *shape) {
     bd_set_res0_n(d, (uint32_t)shape->n);

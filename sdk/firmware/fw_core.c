@@ -95,8 +95,8 @@ void *fw_scratch(size_t bytes) {
 }
 
 uint8_t *fw_ddr_pointer(uint64_t addr, uint64_t bytes) {
-    if (addr < FW_DDR_BASE || addr - FW_DDR_BASE > fw.platform->ddr_bytes) return NULL;
-    uint64_t offset = addr - FW_DDR_BASE;
+    if (addr < CHIP_DDR_BASE || addr - CHIP_DDR_BASE > fw.platform->ddr_bytes) return NULL;
+    uint64_t offset = addr - CHIP_DDR_BASE;
     if (bytes > fw.platform->ddr_bytes - offset) return NULL;
     return fw.platform->ddr + offset;
 }
@@ -140,7 +140,7 @@ void fw_emit_bd(uint32_t *descriptor) {
     if (fw.bd_id >= FW_ID_LIMIT || fw.bd_pending == fw.platform->capacity) split();
     bd_set_cmd_id_tpu(descriptor, ++fw.bd_id);
     bd_set_cmd_id_gdma(descriptor, fw.parallel ? fw.gdma_start : fw.gdma_id);
-    memcpy(fw.platform->bd + (size_t)fw.bd_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
+    memcpy(fw.platform->bd + (size_t)fw.bd_pending * CHIP_DESCRIPTOR_BYTES, descriptor, CHIP_DESCRIPTOR_BYTES);
     fw.platform->bd_layer[fw.bd_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->bd_site[fw.bd_pending++] = (uint64_t)(uintptr_t)fw.site;
     if (fw.platform->progress != NULL) ++*fw.platform->progress;
@@ -154,7 +154,7 @@ void fw_emit_gdma(uint32_t *descriptor) {
     bool ordered = !fw.parallel || fw.scope == FW_SCOPE_LOCAL;
     gdma_set_eng0_sync_id(descriptor, ordered ? fw.bd_id : fw.bd_start);
     if (ordered) fw.gdma_start = fw.gdma_id;
-    memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * FW_DESCRIPTOR_BYTES, descriptor, FW_DESCRIPTOR_BYTES);
+    memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * CHIP_DESCRIPTOR_BYTES, descriptor, CHIP_DESCRIPTOR_BYTES);
     fw.platform->gdma_layer[fw.gdma_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;
     if (fw.platform->progress != NULL) ++*fw.platform->progress;

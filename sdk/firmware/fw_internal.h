@@ -9,30 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bm1684_chip.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "fw_message.h"
 #include "okk.h"
 
-/* ---- the chip's numbers that C needs; sources as in firmware_sim/chip.py, a test compares ---- */
-#define FW_NPU_NUM 64
-#define FW_EU_NUM 32
-#define FW_LOCAL_BYTES 0x80000u /* per NPU */
-#define FW_LOCAL_BANKS 8
-#define FW_LOCAL_BASE 0x08000000u
-#define FW_L2_BASE 0x10000000u
-#define FW_L2_BYTES 0x400000u
-#define FW_L2_USER_OFFSET 0xA2000u
-#define FW_L2_USER_BYTES 0x25E000u
-#define FW_DTCM_BASE 0x02000000u
-#define FW_DTCM_USER_OFFSET 0x20000u
-#define FW_DTCM_USER_BYTES 0x5F400u
-#define FW_DDR_BASE 0x100000000ull
-#define FW_LOOKUP_TABLE_START 0x323C00u /* as the vendor's firmware reports them */
-#define FW_LOOKUP_TABLE_BYTES 0xDC400u
-
 /* Ids are 16 bits and start at 1. Streams are split a little before they run out, because the runtime
  * of a card may append commands of its own. */
-#define FW_ID_LIMIT 0xFFF0u
+#define FW_ID_LIMIT (CHIP_ID_MAX - 15u)
 
 /* Whose code runs; it decides what the kernel API permits. */
 typedef enum {
@@ -102,6 +86,7 @@ void fw_gdma_copy(system_addr_t dst, system_addr_t src, uint64_t elements, int e
 
 /* ---- layouts ---- */
 void fw_check_shape(const dim4 *shape); /* refuses NULL and extents below 1 */
+void fw_check_aligned(uint64_t addr, const char *which); /* for functions on the aligned layout */
 void fw_aligned_stride(dim4 *stride, int start_npu, const dim4 *shape, int element);
 void fw_compact_stride(dim4 *stride, int start_npu, const dim4 *shape);
 void fw_continuous_stride(dim4 *stride, const dim4 *shape);

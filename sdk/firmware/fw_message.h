@@ -11,6 +11,7 @@
 #ifndef FW_MESSAGE_H
 #define FW_MESSAGE_H
 
+#include "bm1684_chip.h"
 #include "fw_wire.h"
 
 /* The parts of a payload follow one another in the order listed with FW_OP_*, each at the next multiple of 8
@@ -25,7 +26,7 @@ enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 
 typedef struct {
     uint32_t abi_version;
     uint32_t capacity;   /* descriptors that each arena holds */
-    uint8_t *bd;         /* arenas in shared memory, FW_DESCRIPTOR_BYTES per descriptor */
+    uint8_t *bd;         /* arenas in shared memory, CHIP_DESCRIPTOR_BYTES per descriptor */
     uint8_t *gdma;
     uint64_t *bd_site;   /* code address that issued each descriptor */
     uint64_t *gdma_site;

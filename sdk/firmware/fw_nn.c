@@ -2,9 +2,9 @@
 #include "fw_nn.h"
 
 uint32_t fw_nn_local(local_addr_t addr, const char *which) {
-    if (addr >= FW_NPU_NUM * FW_LOCAL_BYTES)
+    if (addr >= CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
         fw_refuse("%s address 0x%x is over the 32 MiB of local memory", which, (unsigned)addr);
-    return FW_LOCAL_BASE + addr;
+    return CHIP_LOCAL_BASE + addr;
 }
 
 void fw_nn_check_multiple(local_addr_t addr, unsigned unit, const char *which) {
@@ -50,8 +50,8 @@ dim2 fw_nn_result(fw_window_kind kind, const fw_window *w) {
 void fw_nn_begin(uint32_t *d, fw_window_kind kind, const fw_window *w, const fw_quantization *q) {
     fw_check_shape(&w->shape);
     if (w->output_c < 1) fw_refuse("output_c is %d; sizes start at 1", w->output_c);
-    fw_nn_check_multiple(w->output, 128, "output");
-    fw_nn_check_multiple(w->input, w->input_stride == NULL ? 128 : 4, "input");
+    fw_nn_check_multiple(w->output, CHIP_ALIGN_BYTES, "output");
+    fw_nn_check_multiple(w->input, w->input_stride == NULL ? CHIP_ALIGN_BYTES : 4, "input");
     bd_defaults(d);
     bool counted = kind == FW_CONVOLUTION;
     dim2 result = fw_nn_result(kind, w);
@@ -111,10 +111,10 @@ void fw_nn_product(uint32_t *d, const fw_product *p) {
     if (p->left_w < 1 || p->left_c < 1 || p->right_w < 1 || p->right_c < 1)
         fw_refuse("%d x %d and %d x %d columns over channels; sizes start at 1", p->left_c, p->left_w, p->right_c,
                   p->right_w);
-    fw_nn_check_multiple(p->output, 128, "output");
-    fw_nn_check_multiple(p->left, 128, "left");
-    fw_nn_check_multiple(p->right, 128, "right");
-    if (p->using_bias) fw_nn_check_multiple(p->bias, 128, "bias");
+    fw_nn_check_multiple(p->output, CHIP_ALIGN_BYTES, "output");
+    fw_nn_check_multiple(p->left, CHIP_ALIGN_BYTES, "left");
+    fw_nn_check_multiple(p->right, CHIP_ALIGN_BYTES, "right");
+    if (p->using_bias) fw_nn_check_multiple(p->bias, CHIP_ALIGN_BYTES, "bias");
     int last = p->left_cols % p->left_w;
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_MATMUL);

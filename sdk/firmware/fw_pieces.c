@@ -27,13 +27,13 @@ bool fw_pieces_next(fw_pieces *p) {
 }
 
 int64_t fw_pieces_offset(const dim4 *at, const dim4 *stride, bool local) {
-    int64_t c = local ? at->c / FW_NPU_NUM : at->c;
+    int64_t c = local ? at->c / CHIP_NPU_NUM : at->c;
     return (int64_t)at->n * stride->n + c * stride->c + (int64_t)at->h * stride->h + (int64_t)at->w * stride->w;
 }
 
 local_addr_t fw_pieces_local(local_addr_t addr, const dim4 *at, const dim4 *stride, const char *which) {
     int64_t piece = (int64_t)addr + fw_pieces_offset(at, stride, true) * 4;
-    if (piece >= (int64_t)FW_NPU_NUM * FW_LOCAL_BYTES)
+    if (piece >= (int64_t)CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
         fw_refuse("%s reaches 0x%llx, which is over the 32 MiB of local memory", which, (unsigned long long)piece);
     return (local_addr_t)piece;
 }

@@ -191,8 +191,8 @@ static void join_piece(const step *s, const tpu_tensor_t *part, const tpu_tensor
     dim4 size = dims_of(from), all = dims_of(to), inside, outside;
     fw_aligned_stride(&inside, 0, &size, element);
     fw_aligned_stride(&outside, 0, &all, element);
-    const local_addr_t lane = (local_addr_t)(first % FW_NPU_NUM), slot = (local_addr_t)(first / FW_NPU_NUM);
-    fw_gdma_move((local_addr_t)piece->addr + lane * FW_LOCAL_BYTES + slot * (local_addr_t)(outside.c * element),
+    const local_addr_t lane = (local_addr_t)(first % CHIP_NPU_NUM), slot = (local_addr_t)(first / CHIP_NPU_NUM);
+    fw_gdma_move((local_addr_t)piece->addr + lane * CHIP_LOCAL_BYTES + slot * (local_addr_t)(outside.c * element),
                  (local_addr_t)part->addr, &size, &outside, &inside, element);
 }
 

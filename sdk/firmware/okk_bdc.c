@@ -246,7 +246,8 @@ static operand of_x32(const x32_or_addr_t *o) {
 
 static void check_aligned(operand t, operand dst, const char *which) {
     fw_bd_check_tensor(t, dst, which);
-    if (!aligned(t)) fw_refuse("%s address 0x%x is not a multiple of 128", which, (unsigned)t.value);
+    if (!aligned(t))
+        fw_refuse("%s address 0x%x is not a multiple of %d", which, (unsigned)t.value, CHIP_ALIGN_BYTES);
 }
 
 static void check_select(operand dst, operand src0, operand src1, operand select0, operand select1,

@@ -103,18 +103,18 @@ void okk_disable_check_id_node(void) { fw.check_ids = false; }
 
 /* ---- memories ---- */
 
-unsigned long long okk_global_mem_start_addr(void) { return FW_DDR_BASE; }
-unsigned int okk_local_mem_start_addr(void) { return FW_LOCAL_BASE; }
-unsigned int okk_local_mem_bank_per_npu(void) { return FW_LOCAL_BANKS; }
-unsigned int okk_local_mem_size_per_npu(void) { return FW_LOCAL_BYTES; }
-unsigned int okk_l2_sram_start_addr(void) { return FW_L2_BASE + FW_L2_USER_OFFSET; }
-unsigned int okk_l2_sram_size(void) { return FW_L2_USER_BYTES; }
-unsigned int okk_dtcm_start_addr(void) { return FW_DTCM_BASE + FW_DTCM_USER_OFFSET; }
-unsigned int okk_dtcm_size(void) { return FW_DTCM_USER_BYTES; }
-unsigned int okk_lookup_table_start_addr(void) { return FW_LOOKUP_TABLE_START; }
-unsigned int okk_lookup_table_size(void) { return FW_LOOKUP_TABLE_BYTES; }
-unsigned int okk_eu_num(void) { return FW_EU_NUM; }
-int okk_npu_num(void) { return FW_NPU_NUM; }
+unsigned long long okk_global_mem_start_addr(void) { return CHIP_DDR_BASE; }
+unsigned int okk_local_mem_start_addr(void) { return CHIP_LOCAL_BASE; }
+unsigned int okk_local_mem_bank_per_npu(void) { return CHIP_LOCAL_BANKS; }
+unsigned int okk_local_mem_size_per_npu(void) { return CHIP_LOCAL_BYTES; }
+unsigned int okk_l2_sram_start_addr(void) { return CHIP_L2_BASE + CHIP_L2_USER_OFFSET; }
+unsigned int okk_l2_sram_size(void) { return CHIP_L2_USER_BYTES; }
+unsigned int okk_dtcm_start_addr(void) { return CHIP_DTCM_BASE + CHIP_DTCM_USER_OFFSET; }
+unsigned int okk_dtcm_size(void) { return CHIP_DTCM_USER_BYTES; }
+unsigned int okk_lookup_table_start_addr(void) { return CHIP_L2_LOOKUP_START; }
+unsigned int okk_lookup_table_size(void) { return CHIP_L2_LOOKUP_BYTES; }
+unsigned int okk_eu_num(void) { return CHIP_EU_NUM; }
+int okk_npu_num(void) { return CHIP_NPU_NUM; }
 
 /* While recording nothing has been computed, so what a pointer would read is not there yet. */
 static void needs_execution(void) {
@@ -133,38 +133,44 @@ unsigned char *okk_global_mem_addr(unsigned long long addr) {
     unsigned char *p = fw_ddr_pointer(addr, 1);
     if (p == NULL)
         fw_refuse("0x%llx is not in the %u MiB of DDR that the controller's pointers reach, from 0x%llx", addr,
-                  (unsigned)(fw.platform->ddr_bytes >> 20), FW_DDR_BASE);
+                  (unsigned)(fw.platform->ddr_bytes >> 20), CHIP_DDR_BASE);
     return p;
 }
 
 unsigned char *okk_local_mem_addr(unsigned int idx, unsigned int addr) {
     FW_ENTER();
     needs_execution();
-    if (idx >= FW_NPU_NUM) fw_refuse("NPU %u does not exist; there are %d", idx, FW_NPU_NUM);
-    if (addr >= FW_LOCAL_BYTES)
-        fw_refuse("0x%x is over the %u bytes of an NPU's local memory", addr, FW_LOCAL_BYTES);
-    return fw.platform->local + (size_t)idx * FW_LOCAL_BYTES + addr;
+    if (idx >= CHIP_NPU_NUM) fw_refuse("NPU %u does not exist; there are %d", idx, CHIP_NPU_NUM);
+    if (addr >= CHIP_LOCAL_BYTES)
+        fw_refuse("0x%x is over the %u bytes of an NPU's local memory", addr, CHIP_LOCAL_BYTES);
+    return fw.platform->local + (size_t)idx * CHIP_LOCAL_BYTES + addr;
 }
 
 unsigned char *okk_l2_sram_addr(unsigned int addr) {
     FW_ENTER();
     needs_execution();
-    if (addr < FW_L2_BASE || addr - FW_L2_BASE >= FW_L2_BYTES)
-        fw_refuse("0x%x is not in L2, 0x%x..0x%x", addr, FW_L2_BASE, FW_L2_BASE + FW_L2_BYTES - 1);
-    return fw.platform->l2 + (addr - FW_L2_BASE);
+    if (addr < CHIP_L2_BASE || addr - CHIP_L2_BASE >= CHIP_L2_BYTES)
+        fw_refuse("0x%x is not in L2, 0x%x..0x%x", addr, CHIP_L2_BASE, CHIP_L2_BASE + CHIP_L2_BYTES - 1);
+    return fw.platform->l2 + (addr - CHIP_L2_BASE);
 }
 
 /* The controller's own scratch memory: commands do not reach it, so recording may use it. */
 unsigned char *okk_dtcm_addr(unsigned int addr) {
     FW_ENTER();
-    unsigned int start = FW_DTCM_BASE + FW_DTCM_USER_OFFSET;
-    if (addr < start || addr - start >= FW_DTCM_USER_BYTES)
+    unsigned int start = CHIP_DTCM_BASE + CHIP_DTCM_USER_OFFSET;
+    if (addr < start || addr - start >= CHIP_DTCM_USER_BYTES)
         fw_refuse("0x%x is not in the kernels' part of DTCM, 0x%x..0x%x", addr, start,
-                  start + FW_DTCM_USER_BYTES - 1);
-    return fw.platform->dtcm + (addr - FW_DTCM_BASE);
+                  start + CHIP_DTCM_USER_BYTES - 1);
+    return fw.platform->dtcm + (addr - CHIP_DTCM_BASE);
 }
 
 /* ---- layouts ---- */
+
+void fw_check_aligned(uint64_t addr, const char *which) {
+    if (addr % CHIP_ALIGN_BYTES != 0)
+        fw_refuse("%s address 0x%llx is not a multiple of %d; this function works on the aligned layout", which,
+                  (unsigned long long)addr, CHIP_ALIGN_BYTES);
+}
 
 void fw_check_shape(const dim4 *shape) {
     if (shape == NULL) fw_refuse("shape is NULL");
@@ -178,7 +184,7 @@ static int fit(int64_t value) { return value > INT_MAX ? INT_MAX : (int)value; }
 static int64_t align_up(int64_t value, int unit) { return (value + unit - 1) / unit * unit; }
 
 /* Channel slots that each NPU needs for a tensor that starts on start_npu. */
-static int slots(int start_npu, int channels) { return (start_npu + channels + FW_NPU_NUM - 1) / FW_NPU_NUM; }
+static int slots(int start_npu, int channels) { return (start_npu + channels + CHIP_NPU_NUM - 1) / CHIP_NPU_NUM; }
 
 static void local_stride(dim4 *stride, int start_npu, const dim4 *shape, int64_t channel_size) {
     stride->n = fit(slots(start_npu, shape->c) * channel_size);
@@ -188,7 +194,7 @@ static void local_stride(dim4 *stride, int start_npu, const dim4 *shape, int64_t
 }
 
 void fw_aligned_stride(dim4 *stride, int start_npu, const dim4 *shape, int element) {
-    local_stride(stride, start_npu, shape, align_up((int64_t)shape->h * shape->w, 128 / element));
+    local_stride(stride, start_npu, shape, align_up((int64_t)shape->h * shape->w, CHIP_ALIGN_BYTES / element));
 }
 
 void fw_compact_stride(dim4 *stride, int start_npu, const dim4 *shape) {
@@ -203,7 +209,7 @@ void fw_continuous_stride(dim4 *stride, const dim4 *shape) {
     stride->w = 1;
 }
 
-int okk_start_npu_index(local_addr_t addr) { return (int)(addr / FW_LOCAL_BYTES); }
+int okk_start_npu_index(local_addr_t addr) { return (int)(addr / CHIP_LOCAL_BYTES); }
 
 int okk_channle_num_per_npu(int start_idx, int num_channels) { return slots(start_idx, num_channels); }
 

@@ -19,9 +19,9 @@ static uint64_t absolute(const side *s, const char *which) {
         if (s->addr >> 40) fw_refuse("%s address 0x%llx has more than 40 bits", which, (unsigned long long)s->addr);
         return s->addr;
     }
-    if (s->addr >= (uint64_t)FW_NPU_NUM * FW_LOCAL_BYTES)
+    if (s->addr >= (uint64_t)CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
         fw_refuse("%s address 0x%llx is over the 32 MiB of local memory", which, (unsigned long long)s->addr);
-    return FW_LOCAL_BASE + s->addr;
+    return CHIP_LOCAL_BASE + s->addr;
 }
 
 static void check_stride(const dim4 *stride, const char *which) {
@@ -37,7 +37,7 @@ static void check_stride(const dim4 *stride, const char *which) {
  * put into L2. */
 void fw_gdma_check_scope(int direction, uint64_t source) {
     if (fw.scope != FW_SCOPE_LOCAL) return;
-    bool from_l2 = source >= FW_L2_BASE && source < FW_L2_BASE + FW_L2_BYTES;
+    bool from_l2 = source >= CHIP_L2_BASE && source < CHIP_L2_BASE + CHIP_L2_BYTES;
     if (direction != GDMA_DIRECTION_S2L || !from_l2)
         fw_refuse("the local function of layer %s moves data by GDMA; there only copies from L2 into local memory "
                   "are allowed (inputs with should_input_on_l2mem)",
@@ -100,7 +100,7 @@ static int direction_of(bool dst_local, bool src_local) {
 
 /* What one copy with strides holds; more is cut into several, as the vendor's encoder does. Pieces of local
  * memory begin on the tensor's first NPU. Where there is no cut, the descriptor's field refuses the size. */
-enum { MOST = 65535, PIECE_C = 1023 * FW_NPU_NUM, NO_CUT = INT_MAX };
+enum { MOST = CHIP_EXTENT_MAX, PIECE_C = MOST / CHIP_NPU_NUM * CHIP_NPU_NUM, NO_CUT = INT_MAX };
 
 static dim4 most_of(int direction) {
     if (direction == GDMA_DIRECTION_S2S) return (dim4){MOST, MOST, MOST, MOST};
@@ -170,7 +170,8 @@ static void copy_matrix(bool to_local, local_addr_t local_addr, system_addr_t sy
     if (m.cols_per_channel < 1 || m.cols_per_channel > m.cols)
         fw_refuse("%d columns per channel; 1 to the %d columns of the matrix", m.cols_per_channel, m.cols);
     if (m.row_stride < m.cols) fw_refuse("row_stride %d is less than the %d columns", m.row_stride, m.cols);
-    if (local_addr % 128 != 0) fw_refuse("local address 0x%x is not a multiple of 128", local_addr);
+    if (local_addr % CHIP_ALIGN_BYTES != 0)
+        fw_refuse("local address 0x%x is not a multiple of %d", local_addr, CHIP_ALIGN_BYTES);
     int direction = to_local ? GDMA_DIRECTION_S2L : GDMA_DIRECTION_L2S;
     fw_gdma_check_scope(direction, sys_addr);
     int channels = (m.cols + m.cols_per_channel - 1) / m.cols_per_channel;
@@ -225,7 +226,7 @@ void fw_gdma_move(local_addr_t dst, local_addr_t src, const dim4 *shape, const d
 
 /* A continuous copy as rows of ROW elements, then the rest. */
 void fw_gdma_copy(system_addr_t dst, system_addr_t src, uint64_t elements, int element) {
-    enum { ROW = 32768, ROWS = 65535 };
+    enum { ROWS = CHIP_EXTENT_MAX, ROW = ROWS / 2 + 1 };
     as_firmware("copy");
     while (elements > 0) {
         dim4 shape = {1, 1, 1, (int)(elements < ROW ? elements : ROW)};

@@ -1,20 +1,17 @@
 /* okk.h: convolution, pools and matrix products on fp32. */
 #include "fw_nn.h"
 
-#define SIDE_MAX 2047
-#define PAD_MAX 15
-#define STEP_MAX 15
-
 static void check_padded(int size, int before, int after, const char *axis) {
-    if (before < 0 || before > PAD_MAX || after < 0 || after > PAD_MAX)
-        fw_refuse("pads %d and %d along %s are outside 0..%d", before, after, axis, PAD_MAX);
-    if (size + before + after > SIDE_MAX)
-        fw_refuse("%d elements and pads %d and %d along %s are more than %d", size, before, after, axis, SIDE_MAX);
+    if (before < 0 || before > CHIP_WINDOW_STEP_MAX || after < 0 || after > CHIP_WINDOW_STEP_MAX)
+        fw_refuse("pads %d and %d along %s are outside 0..%d", before, after, axis, CHIP_WINDOW_STEP_MAX);
+    if (size + before + after > CHIP_WINDOW_SIDE_MAX)
+        fw_refuse("%d elements and pads %d and %d along %s are more than %d", size, before, after, axis,
+                  CHIP_WINDOW_SIDE_MAX);
 }
 
 static void check_step(dim2 step, const char *what) {
-    if (step.h < 1 || step.h > STEP_MAX || step.w < 1 || step.w > STEP_MAX)
-        fw_refuse("%s [%d, %d] is outside 1..%d", what, step.h, step.w, STEP_MAX);
+    if (step.h < 1 || step.h > CHIP_WINDOW_STEP_MAX || step.w < 1 || step.w > CHIP_WINDOW_STEP_MAX)
+        fw_refuse("%s [%d, %d] is outside 1..%d", what, step.h, step.w, CHIP_WINDOW_STEP_MAX);
 }
 
 static fw_window window_of(local_addr_t output, local_addr_t input, const dim4 *shape, int kernel_h, int kernel_w,
@@ -110,9 +107,8 @@ static void one_pool(fw_window_kind kind, const fw_window *w, const uint32_t *we
 /* More channels than the field holds go in pieces, as in the vendor's encoder: batch by batch, because the
  * layout that the instruction implies depends on its number of channels. */
 static void pool(fw_window_kind kind, const fw_window *w, const uint32_t *weight) {
-    enum { MOST_C = 4095, PIECE_C = 63 * FW_NPU_NUM };
     fw_nn_check_same_npu(w->input, w->output, "input");
-    if (w->shape.c <= MOST_C) {
+    if (w->shape.c <= CHIP_CHANNELS_MAX) {
         one_pool(kind, w, weight);
         return;
     }
@@ -121,7 +117,7 @@ static void pool(fw_window_kind kind, const fw_window *w, const uint32_t *weight
     int npu = okk_start_npu_index(w->output);
     fw_aligned_stride(&from, npu, &w->shape, 4);
     fw_aligned_stride(&to, npu, &result, 4);
-    fw_pieces p = fw_pieces_of(&w->shape, &(dim4){1, PIECE_C, w->shape.h, w->shape.w});
+    fw_pieces p = fw_pieces_of(&w->shape, &(dim4){1, CHIP_CHANNELS_WHOLE, w->shape.h, w->shape.w});
     while (fw_pieces_next(&p)) {
         fw_window piece = *w;
         piece.shape = p.size;
@@ -163,9 +159,9 @@ void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
 /* ---- matrix product ---- */
 
 static int channels(int columns, int per_channel, const char *which) {
-    if (per_channel < 1 || per_channel > columns || per_channel > 128)
-        fw_refuse("%d columns of the %s matrix per channel; 1 to 128 and to its %d columns", per_channel, which,
-                  columns);
+    if (per_channel < 1 || per_channel > columns || per_channel > CHIP_MATRIX_WIDTH_MAX)
+        fw_refuse("%d columns of the %s matrix per channel; 1 to %d and to its %d columns", per_channel, which,
+                  CHIP_MATRIX_WIDTH_MAX, columns);
     return (columns + per_channel - 1) / per_channel;
 }
 

@@ -5,23 +5,17 @@
 #include "fw_sequence.h"
 
 /* Tables in L2, as offsets there; what they hold is in firmware_sim/l2_tables.py. */
-#define TABLE_EXP 0x300400u     /* e^i, index an 8-bit integer */
-#define TABLE_TAYLOR 0x300C00u  /* 1 / (k + 1)! */
-#define TABLE_INT_FP32 0x301300u /* i as fp32 */
+#define TABLE_EXP (CHIP_L2_TABLE_OFFSET + 0x400u)     /* e^i, index an 8-bit integer */
+#define TABLE_TAYLOR (CHIP_L2_TABLE_OFFSET + 0xc00u)  /* 1 / (k + 1)! */
+#define TABLE_INT_FP32 (CHIP_L2_TABLE_OFFSET + 0x1300u) /* i as fp32 */
 #define TABLE_BLOCKS 8u         /* 256 words */
 #define SERIES_DEFAULT 32
 #define SERIES_MAX 64
 
-static void check_aligned(operand t, const char *which) {
-    if (t.value % 128 != 0)
-        fw_refuse("%s address 0x%x is not a multiple of 128; this function works on the aligned layout", which,
-                  (unsigned)t.value);
-}
-
 static void check_pair(operand dst, operand src, const dim4 *shape) {
     fw_bd_check(dst, src, bits(0), shape);
-    check_aligned(dst, "destination");
-    check_aligned(src, "source");
+    fw_check_aligned(dst.value, "destination");
+    fw_check_aligned(src.value, "source");
 }
 
 static void check_series(int num_series) {
@@ -103,7 +97,7 @@ void okk_bdc_taylor_exp(local_addr_t dst_addr, local_addr_t src_addr, const dim4
 static void check_sequence(operand dst, operand src, operand work, const dim4 *shape, int num_series) {
     check_pair(dst, src, shape);
     fw_bd_check_tensor(work, dst, "work");
-    check_aligned(work, "work");
+    fw_check_aligned(work.value, "work");
     fw_bd_check_work(work, dst);
     if (work.value == src.value) fw_refuse("the work buffer at 0x%x is also the source", (unsigned)work.value);
     check_series(num_series);
@@ -237,9 +231,9 @@ void okk_bdc_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_ad
     FW_ENTER();
     check_conversion(at(dst_addr), at(src_addr), at(work_addr), shape);
     /* counted wide: every word of dst must fit an NPU's memory, and strides are made of this number */
-    if ((int64_t)shape->h * shape->w > FW_LOCAL_BYTES / 4)
+    if ((int64_t)shape->h * shape->w > CHIP_LOCAL_BYTES / 4)
         fw_refuse("%d x %d pixels of a channel are over the %u bytes of an NPU's local memory", shape->h, shape->w,
-                  FW_LOCAL_BYTES);
+                  CHIP_LOCAL_BYTES);
     int pixels = shape->h * shape->w;
     dim4 words = {shape->n, shape->c, 1, (pixels + 3) / 4};
     dim4 from = layout(src_addr, &words, is_aligned_layout), to = layout(dst_addr, shape, is_aligned_layout);
@@ -264,7 +258,7 @@ void okk_bdc_fp32_to_4N_int8(local_addr_t dst_addr, local_addr_t src_addr, local
     operand dst = at(dst_addr), work = at(work_addr);
     check_pair(dst, at(src_addr), shape);
     fw_bd_check_tensor(work, dst, "work");
-    check_aligned(work, "work");
+    fw_check_aligned(work.value, "work");
     fw_bd_md_max(work, at(src_addr), number(is_signed ? -128.0f : 0.0f), shape);
     float_op(BD_EU_MIN, work, work, float_bits(is_signed ? 127.0f : 255.0f), shape);
     truncate(work, work, shape);

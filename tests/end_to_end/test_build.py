@@ -13,11 +13,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from firmware_sim.errors import BuildError, MissingError, UsageError
 from tests.paths import ROOT
 from tests.support.workspaces import add_repository_layer, environment, make_workspace, tpulayer
+from tpulayer import Graph
 from user_layers.bmcompiler.c_source import HEADERS
 from user_layers.toolchain import builtin_artifacts, firmware_image, targets
 from user_layers.toolchain.builtin import builtin_location
@@ -32,6 +34,7 @@ from user_layers.toolchain.targets import (
     clean,
     manifest_path,
 )
+from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 
 INSTALLED = (
@@ -471,6 +474,30 @@ def test_a_descriptor_class_in_a_source_file_is_linked_once(tmp_path: Path) -> N
     assert ws.plugin.exists()
     source.write_text(source.read_text().replace('"DOUBLE"', '"TWICE"'))
     assert ws.plugin in build(ws).installed
+
+
+def test_a_descriptor_in_a_header_needs_no_source(tmp_path: Path) -> None:
+    """Methods are defined in the header's class; what another header only declares is in its source."""
+    ws = make_workspace(tmp_path / "w", ("double", "crop"))
+    edit(
+        ws.host_dir / "bm_host_double.h",
+        "can_inplace(DATA_TYPE_T dtype) const override;",
+        "can_inplace(DATA_TYPE_T dtype) const override { return dtype == DTYPE_FP32; }",
+    )
+    (ws.host_dir / "bm_host_double.cpp").unlink()
+    built = build(ws)
+    assert ws.plugin in built.installed
+    assert [step for step in built.commands if ".cpp" in step and "double" in step] == []
+    with Toolkit(ws) as toolkit:
+        graph = Graph(name="both", toolkit=toolkit)
+        graph.add_input("x", (1, 4, 8, 8))
+        graph.add_tpu_layer("TPU_DOUBLE", ["x"], {}, ["y"])
+        graph.compile()
+        x = np.arange(256, dtype=np.float32).reshape(1, 4, 8, 8)
+        assert np.array_equal(graph.run({"x": x})[0], 2 * x)
+    (ws.host_dir / "bm_host_crop.cpp").unlink()
+    with pytest.raises(BuildError, match="CropDescriptor"):
+        build(ws)
 
 
 def test_flags_for_host_programs(ws: Workspace, tmp_path: Path) -> None:

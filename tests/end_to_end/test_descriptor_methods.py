@@ -421,6 +421,7 @@ def test_layers_of_this_toolkit_mark_what_they_override(tmp_path: Path) -> None:
     for path in sorted((ROOT / "sdk" / "layers" / "host").glob("bm_host_*.h")):
         source = tmp_path / f"{path.stem}.cpp"
         source.write_text(f'#include "{path}"\n')
-        folders = [f"-I{p}" for p in (ROOT / "sdk" / "include", built, path.parent)]
+        sdk = [ROOT / "sdk" / name for name in ("include", "generated")]
+        folders = [f"-I{p}" for p in (*sdk, built, path.parent)]
         flags = ["-std=c++17", "-fsyntax-only", "-Wsuggest-override", "-Woverloaded-virtual", "-Werror"]
         compile_text("c++", [*flags, *folders, str(source)])

@@ -26,7 +26,7 @@ SMALLEST = float(np.finfo(np.float32).tiny)
 
 def codes(kind: str) -> dict[str, int]:
     """Names and numbers of the operations, as the C header has them."""
-    text = (ROOT / f"sdk/layers/device/bm_layer_{kind.lower()}_ops.h").read_text()
+    text = (ROOT / f"sdk/layers/lib/bm_layer_{kind.lower()}_ops.h").read_text()
     found: dict[str, int] = {}
     number = -1
     for name, value in re.findall(rf"^    BM_{kind}_(\w+)(?: = (\d+))?,?(?: +/\*.*)?$", text, re.M):

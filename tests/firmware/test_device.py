@@ -42,7 +42,8 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
     def run(*macros: str) -> Path:
         out = tmp_path_factory.mktemp("firmware") / "firmware.so"
-        flags = ["-O1", "-g", "-shared", "-fPIC", "-w", "-fno-sanitize=undefined", f"-I{ROOT}/sdk/firmware"]
+        includes = [f"-I{ROOT}/sdk/{name}" for name in ("firmware", "generated")]
+        flags = ["-O1", "-g", "-shared", "-fPIC", "-w", "-fno-sanitize=undefined", *includes]
         source = ROOT / "tests/sources/fake_firmware.c"
         command = [*map(str, compiler), *flags, *(f"-D{m}" for m in macros), str(source), "-o", str(out)]
         subprocess.run(command, check=True, timeout=300)

@@ -8,24 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.isa.c_header import c_header
 from tests.support import firmware_harness as fh
 
 
 @pytest.mark.parametrize("compiler", fh.compilers())
 def test_no_warnings(compiler: str, tmp_path: Path) -> None:
-    (tmp_path / "bm1684_fields.h").write_text(c_header())
-    includes = [f"-I{d}" for d in (fh.SDK / "include", fh.SDK / "firmware", fh.SDK / "libc", tmp_path)]
-    command = [*fh.compilers()[compiler], *fh.WARNINGS, "-Wshadow", "-O1", "-fPIC", *includes, "-c"]
+    command = [*fh.compilers()[compiler], *fh.WARNINGS, "-Wshadow", "-O1", "-fPIC", *fh.INCLUDES, "-c"]
     subprocess.run(
         [*command, *map(str, [*fh.FIRMWARE_C, *fh.LAYERS_C])], cwd=tmp_path, check=True, timeout=240
     )
 
 
 def test_everything_but_the_native_platform_compiles_for_the_controller(tmp_path: Path) -> None:
-    (tmp_path / "bm1684_fields.h").write_text(c_header())
-    folders = [*(fh.SDK / name for name in ("include", "firmware", "libc", "libc/include", "arm")), tmp_path]
-    includes = [f"-I{d}" for d in folders]
+    includes = [*fh.INCLUDES, *(f"-I{fh.SDK / name}" for name in ("libc/include", "arm"))]
     target = ["-target", "arm-freestanding-eabi", "-mcpu=arm926ej_s", "-ffreestanding"]
     command = [sys.executable, "-m", "ziglang", "cc", *target, *fh.WARNINGS, "-O1", *includes, "-c"]
     portable = [p for p in fh.FIRMWARE_C if p.name != "fw_native.c"] + [fh.SDK / "arm" / "fw_arm.c"]

@@ -82,7 +82,8 @@ def _damaged(rng: random.Random) -> Case:
 def nonsense_firmware(folder: Path) -> Path:
     found = shutil.which("cc")
     compiler = [found] if found else [sys.executable, "-m", "ziglang", "cc"]
-    flags = ["-O1", "-shared", "-fPIC", "-fno-sanitize=undefined", f"-I{ROOT}/sdk/firmware"]
+    includes = [f"-I{ROOT}/sdk/{name}" for name in ("firmware", "generated")]
+    flags = ["-O1", "-shared", "-fPIC", "-fno-sanitize=undefined", *includes]
     out = folder / "firmware.so"
     source = str(Path(__file__).with_name("nonsense_firmware.c"))
     subprocess.run([*compiler, *flags, source, "-o", str(out)], check=True, timeout=300)

@@ -44,15 +44,15 @@ static int32_t flush(uint32_t reason) {
 }
 
 __attribute__((noinline)) void issue_bd(uint32_t command, uint32_t a, uint32_t b) {
-    uint32_t *w = (uint32_t *)(P->bd + (size_t)bd * FW_DESCRIPTOR_BYTES);
-    memset(w, 0, FW_DESCRIPTOR_BYTES);
+    uint32_t *w = (uint32_t *)(P->bd + (size_t)bd * CHIP_DESCRIPTOR_BYTES);
+    memset(w, 0, CHIP_DESCRIPTOR_BYTES);
     w[0] = command, w[1] = a, w[2] = b;
     P->bd_site[bd++] = (uint64_t)(uintptr_t)&issue_bd + 1;
 }
 
 static void issue_gdma(uint32_t command, uint32_t a, uint32_t b) {
-    uint32_t *w = (uint32_t *)(P->gdma + (size_t)gdma * FW_DESCRIPTOR_BYTES);
-    memset(w, 0, FW_DESCRIPTOR_BYTES);
+    uint32_t *w = (uint32_t *)(P->gdma + (size_t)gdma * CHIP_DESCRIPTOR_BYTES);
+    memset(w, 0, CHIP_DESCRIPTOR_BYTES);
     w[0] = command, w[1] = a, w[2] = b;
     P->gdma_site[gdma++] = 0;
 }

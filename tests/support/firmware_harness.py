@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from firmware_sim import chip, wire
 from firmware_sim.firmware.image import FirmwareLayer
-from firmware_sim.isa.c_header import c_header
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.paths import ROOT
@@ -27,12 +26,19 @@ from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, fun
 
 SDK = ROOT / "sdk"
 FIRMWARE_C = sorted([*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c")])
-LAYERS_C = sorted([*(SDK / "layers" / "device").glob("*.c"), *(ROOT / "device").glob("*.c")])
+LAYERS_C = sorted(
+    [
+        *(SDK / "layers" / "device").glob("*.c"),
+        *(SDK / "layers" / "lib").glob("*.c"),
+        *(ROOT / "device").glob("*.c"),
+    ]
+)
 USER_LAYERS = (  # those of firmware_fixture.c
     FirmwareLayer("TPU_CROP", 0, 64, 0x1122_3344_5566_7788),
     FirmwareLayer("TPU_DOUBLE", 1, 4, 0x8877_6655_4433_2211),
     FirmwareLayer("TPU_PROBE", 2, 4, 0x99AA_BBCC_DDEE_FF00),
 )
+INCLUDES = [f"-I{SDK / name}" for name in ("include", "generated", "layers/lib", "firmware", "libc")]
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror")
 
 
@@ -255,7 +261,6 @@ class Harness:
 
 def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmware_fixture.c") -> Path:
     """Compile the firmware with its fixture into a shared library and return its path."""
-    (directory / "bm1684_fields.h").write_text(c_header())
     (directory / "dispatch.c").write_text(dispatcher_c())
     library = directory / "firmware.so"
     sources = [
@@ -275,6 +280,6 @@ def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmwar
         "-o",
         str(library),
     ]
-    command += [f"-I{d}" for d in (SDK / "include", SDK / "firmware", SDK / "libc", directory)]
+    command += INCLUDES
     subprocess.run([*command, *map(str, sources)], check=True, timeout=240)
     return library

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import UsageError
 from firmware_sim.instructions.instruction import Engine
-from firmware_sim.isa.c_header import c_header
+from firmware_sim.isa.c_header import fields_header
 from firmware_sim.isa.layout import BD, GDMA, Field, Layout
 from tests.support.golden_vectors import encoded_descriptors
 
@@ -125,7 +125,7 @@ STEPS
 
 def test_the_c_header_encodes_like_python(tmp_path: Path) -> None:
     """Every setter, on a descriptor of ones and one of zeros, against Layout.encode."""
-    (tmp_path / "bm1684_fields.h").write_text(c_header())
+    (tmp_path / "bm1684_fields.h").write_text(fields_header())
     steps, expected = [], []
     rng = np.random.default_rng(0)
     for layout in (BD, GDMA):
@@ -152,7 +152,7 @@ def test_the_c_header_encodes_like_python(tmp_path: Path) -> None:
 
 
 def test_the_c_header_is_freestanding_arm_c(tmp_path: Path) -> None:
-    (tmp_path / "bm1684_fields.h").write_text(c_header())
+    (tmp_path / "bm1684_fields.h").write_text(fields_header())
     source = tmp_path / "probe.c"
     source.write_text('#include "bm1684_fields.h"\nvoid f(uint32_t *d) { bd_defaults(d); }\n')
     target = ["-target", "arm-freestanding-eabi", "-mcpu=arm926ej_s", "-ffreestanding"]
@@ -164,7 +164,7 @@ def test_the_c_header_is_freestanding_arm_c(tmp_path: Path) -> None:
 
 
 def test_the_enums_of_the_header_are_the_codes() -> None:
-    text = c_header()
+    text = fields_header()
     assert "BD_TASK_ARITHMETIC = 3," in text
     assert "BD_EU_CMP_SELECT = 24\n" in text
     assert "GDMA_SPECIAL_CONSTANT = 4," in text

@@ -13,11 +13,11 @@ from firmware_sim.wire import DType, Program, ProgramTensor, Step, StepOp, Tenso
 from firmware_sim.wire_structs import BY_NAME, OPERANDS, RECORDS, Record
 from tests.support import firmware_harness as fh
 
-HEADER = fh.SDK / "firmware" / "fw_wire.h"
+HEADER = fh.SDK / "generated" / "fw_wire.h"
 
 
 def test_the_header_is_up_to_date() -> None:
-    assert HEADER.read_text() == wire_c.c_header(), "run python -m firmware_sim.wire_c sdk/firmware/fw_wire.h"
+    assert HEADER.read_text() == wire_c.c_header(), "run python -m user_layers.codegen.regenerate"
 
 
 def offsets(record: Record) -> list[int]:
@@ -42,7 +42,8 @@ def c_offsets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
         lines.append(f'    printf(" %zu\\n", sizeof({record.name}));')
     lines += ["    return 0;", "}"]
     (folder / "sizes.c").write_text("\n".join(lines))
-    command = [*next(iter(fh.compilers().values())), "-o", str(folder / "sizes"), str(folder / "sizes.c")]
+    compiler = next(iter(fh.compilers().values()))
+    command = [*compiler, *fh.INCLUDES, "-o", str(folder / "sizes"), str(folder / "sizes.c")]
     subprocess.run(command, check=True, timeout=240)
     out = subprocess.run(
         [str(folder / "sizes")], check=True, capture_output=True, text=True, timeout=60

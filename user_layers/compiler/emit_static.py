@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from firmware_sim.wire import Program, ProgramTensor, StepOp, TensorKind, TensorRecord
+from firmware_sim.wire import LARGER, Program, ProgramTensor, StepOp, TensorKind, TensorRecord
 from user_layers.compiler.ddr import DdrPlan
 from user_layers.compiler.emit_group import Enter, emit_group
 from user_layers.compiler.facts import DescribedNet
@@ -36,6 +37,9 @@ class _Emitter:
 
     def tensor(self, kind: TensorKind, record: TensorRecord, index: int = 0) -> int:
         entry = ProgramTensor(kind, record, index=index, max_bytes=record.nbytes)
+        made = replace(entry, index=LARGER)  # who reads a piece does not care how it was made
+        if kind is TensorKind.LOCAL and made in self._known:
+            return self._known[made]
         if entry not in self._known:
             self._known[entry] = self.program.add(entry)
         return self._known[entry]

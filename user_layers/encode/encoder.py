@@ -19,7 +19,6 @@ from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, L2_BASE
 from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
 from firmware_sim.firmware.image import DEBUG_NAME, FirmwareImage, Kind, find_firmware, usual_kind
-from firmware_sim.isa.c_header import c_header
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup
 from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
@@ -62,13 +61,12 @@ def _build(
         folder.mkdir(parents=True)
         try:
             write_atomic(folder / "dispatch.c", dispatcher)
-            write_atomic(folder / "bm1684_fields.h", c_header())
             ninja = NinjaFile(folder, folder)
             sources = [sdk_dir() / "tools" / "call_api.c", folder / "dispatch.c"]
             objects = Objects(
                 toolchain.c,
                 sources,
-                [folder, *(sdk_dir() / d for d in ("include", "firmware"))],
+                [folder, *(sdk_dir() / d for d in ("include", "generated", "firmware"))],
                 "calls",
                 FIRMWARE_DEFINES,
             )

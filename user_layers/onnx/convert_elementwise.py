@@ -11,7 +11,7 @@ from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
 
-# BM_UNARY_... of sdk/layers/device/bm_layer_unary_ops.h, in its order.
+# BM_UNARY_... of sdk/layers/lib/bm_layer_unary_ops.h, in its order.
 UNARY = {
     name: number
     for number, name in enumerate(
@@ -23,7 +23,7 @@ UNARY = {
         )
     )
 }
-# BM_BINARY_... of sdk/layers/device/bm_layer_binary_ops.h.
+# BM_BINARY_... of sdk/layers/lib/bm_layer_binary_ops.h.
 BINARY = {"ADD": 0, "SUB": 1, "MUL": 2, "DIV": 3, "MAX": 4, "MIN": 10000} | {
     name: 20000 + i
     for i, name in enumerate(

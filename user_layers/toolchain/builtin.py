@@ -170,26 +170,23 @@ def _bmcompiler_headers() -> list[Path]:
 
 
 def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
-    from firmware_sim.isa.c_header import c_header
     from user_layers.codegen import generate
     from user_layers.scan import scan_layers
 
     sdk = sdk_dir()
     layers = sdk / "layers"
-    includes = [folder, sdk / "include"]
+    includes = [folder, sdk / "include", sdk / "generated"]
     table = scan_layers(
         layers / "device",
         layers / "host",
-        [sdk / "include"],
+        [sdk / "include", sdk / "generated", layers / "lib"],
         cache_dir=cache_root() / "builtin" / "scan",
         op_lock=layers / "config" / "op_types.lock",
         op_base=FIRMWARE_OP_BASE,
     )
     generate(table, folder, prefix="bmbuiltin")
-    generated = {path.name: path.read_text() for path in _bmcompiler_headers()}
-    generated["bm1684_fields.h"] = c_header()
-    for name, text in generated.items():
-        write_atomic(folder / name, text)
+    for path in _bmcompiler_headers():
+        write_atomic(folder / path.name, path.read_text())
 
     ninja = NinjaFile(folder, folder)
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
@@ -225,17 +222,19 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
 
 
 def _layers(folder: Path, compiler: Compiler) -> Objects:
-    """The built-in layers, whose generated files are in `folder`."""
+    """The built-in layers and what they share; their generated files are in `folder`."""
     sdk = sdk_dir()
-    device = sdk / "layers" / "device"
-    sources = [*c_sources(device), folder / "bmbuiltin_device_entry.c"]
-    return Objects(compiler, sources, [folder, sdk / "include", device], "device", FIRMWARE_DEFINES)
+    shared = sdk / "layers" / "lib"
+    device = c_sources(sdk / "layers" / "device")
+    sources = [*device, *c_sources(shared), folder / "bmbuiltin_device_entry.c"]
+    includes = [folder, sdk / "include", sdk / "generated", shared]
+    return Objects(compiler, sources, includes, "device", FIRMWARE_DEFINES)
 
 
 def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path]:
     """Statements for all of libtpufw.a; `folder` has the generated files."""
     sdk = sdk_dir()
-    own = [folder, *(sdk / name for name in ("include", "firmware", "libc", "arm"))]
+    own = [folder, *(sdk / name for name in ("include", "generated", "firmware", "libc", "arm"))]
     libc = [path for path in c_sources(sdk / "libc") if path.name.startswith(_BOTH)]
     return [
         *ninja.objects(Objects(compiler, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),

@@ -27,10 +27,9 @@ _VARIABLES = ("TPULAYER_CC", "TPULAYER_CXX", "TPULAYER_CACHE", "XDG_CACHE_HOME",
 def toolkit_files() -> list[Path]:
     """The files of the toolkit that decide what a build produces: the firmware's C and the generators."""
     package = Path(__file__).resolve().parent.parent
-    chip = package.parent / "firmware_sim"
     parts = ("codegen", "scan", "toolchain")
-    folders = [sdk_dir(), *(package / name for name in parts), chip / "isa"]
-    found = [chip / "chip.py", package / "__init__.py"]
+    folders = [sdk_dir(), *(package / name for name in parts)]
+    found = [package / "__init__.py"]
     for folder in folders:
         for base, names, files in os.walk(folder):
             names[:] = sorted(name for name in names if name != "__pycache__")

@@ -134,7 +134,7 @@ def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: R
             findings = Objects(
                 compiler,
                 [sdk / "sanitize" / "fw_findings.c"],
-                [sdk / "include", sdk / "firmware", sdk / "libc"],
+                [sdk / name for name in ("include", "generated", "firmware", "libc")],
                 "findings",
                 [f"FW_SANITIZED={json.dumps(checks.marker)}"],
             )

@@ -1,5 +1,9 @@
 /* TPU_ARG: where along one dimension the largest or smallest number is, as int32. Among equal numbers the first one or
- * the last. Where a NaN is compared the index is one of the dimension, but which is not said. */
+ * the last. Where a NaN is compared the index is one of the dimension, but which is not said.
+ *
+ * Inputs: x
+ * Makes: where the largest or smallest number along a dimension is, int32
+ */
 #include "bm_layer_reduce.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
@@ -23,9 +27,9 @@ int arg_shape(const void *param, const int param_size, const tpu_tensor_t *in_te
               tpu_tensor_t *out_tensors, const int out_num) {
     if (param_size != (int)sizeof(tpu_arg_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_arg_param_t *p = param;
-    const int dims = (int)in_tensors[0].dims, axis = layer_axis(p->axis, dims);
+    const int dims = (int)in_tensors[0].dims, axis = bm_layer_axis(p->axis, dims);
     if (axis < 0 || ((p->keep_dims | p->select_last | p->smallest) & ~1)) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, 1) || in_tensors[0].shape[axis] > ROWS_MAX) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, 1) || in_tensors[0].shape[axis] > ROWS_MAX) return BM_LAYER_NOT_SUPPORTED;
     tpu_tensor_t *out = &out_tensors[0];
     int made = 0;
     for (int d = 0; d < dims; d++)
@@ -43,12 +47,12 @@ enum { INPUT = 0, WORK = 2 * BYTES, NUMBERS = 3 * BYTES, BEST = 4 * BYTES, INDEX
 
 /* 0, 1, 2 ... in every lane. */
 static void count_up(int rows) {
-    const dim4 all = {1, BM_LANES, 1, rows}, first = {1, BM_LANES, 1, 1};
+    const dim4 all = {1, CHIP_NPU_NUM, 1, rows}, first = {1, CHIP_NPU_NUM, 1, 1};
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &all);
     okk_bdc_32bit_set_C(NUMBERS, (x32){.fp32 = 0}, &first, &stride);
     for (int made = 1; made < rows; made *= 2) {
-        const dim4 more = {1, BM_LANES, 1, bm_least(made, rows - made)};
+        const dim4 more = {1, CHIP_NPU_NUM, 1, smaller(made, rows - made)};
         okk_bdc_add_C(NUMBERS + 4u * (local_addr_t)made, NUMBERS, (float)made, &more, &stride, &stride);
     }
 }
@@ -96,14 +100,14 @@ static void compute(const tpu_arg_param_t *p, const bm_reduce_share *s, local_ad
 
 __BM_GLOBAL__(TPU_ARG)
 int arg_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
-               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
-               const int out_num) {
+               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_arg_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims), reduced = in->shape[axis];
-    const int outer = (int)layer_elements(in->shape, 0, axis), inner = (int)layer_elements(in->shape, axis + 1, dims);
-    const bm_reduce_cut cut = bm_reduce_cut_of(outer, reduced, inner, WORDS, bm_least(inner, BM_REDUCE_WIDTH));
+    const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims), reduced = in->shape[axis];
+    const int outer = (int)bm_layer_elements(in->shape, 0, axis);
+    const int inner = (int)bm_layer_elements(in->shape, axis + 1, dims);
+    const bm_reduce_cut cut = bm_reduce_cut_of(outer, reduced, inner, WORDS, smaller(inner, BM_REDUCE_WIDTH));
     bm_reduce_share now = {0}, next, stored = {0};
 
     okk_initialize();

@@ -9,6 +9,9 @@
  * In local groups, a zero that is broadcast over channels loses its sign.
  * MOD and FMOD are exact for integers below 2**24 in magnitude, and otherwise within 2e-7 (|a| + |b|); an infinite
  * divisor gives NaN.
+ *
+ * Inputs: a, b
+ * Makes: sums, products, quotients, powers, comparisons and more, broadcast as numpy does
  */
 #include "bm_layer_arithmetic.h"
 #include "bm_layer_binary_ops.h"

@@ -4,13 +4,17 @@
  * nearest that does; to int16 and uint16 the low half of that int32; to uint32 the same as to int32. From
  * integers to shorter ones the low bits. Integers become the nearest fp32. fp32 becomes the nearest fp16, but
  * the chip has no fp16 under 2^-14: those become 0, and NaN has no fp16 either.
+ *
+ * Inputs: x of any type
+ * Makes: x in another type
  */
 #include "bm_atomic.h"
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
+#include "bm_layer_words.h"
 #include "okk.h"
 
-#define LANES 64 /* NPUs of the chip */
-#define COLUMNS 32768 /* elements that a lane holds in one buffer: 128 KiB */
+#define COLUMNS (2 * CHIP_BANK_WORDS) /* elements that a lane holds in one buffer */
 
 __BM_PARAM__(TPU_CAST)
 typedef struct {
@@ -44,8 +48,6 @@ static void swap(work *w) {
     w->spare = data;
 }
 
-static x32 bits(unsigned int value) { return (x32){.u32 = value}; }
-
 /* Whole fp32 to int32; the fraction is dropped, what is too large becomes the largest. */
 static void float_to_int(work *w) {
     okk_bdc_fp32_to_int32(w->spare, w->data, &w->shape);
@@ -56,37 +58,36 @@ static void float_to_int(work *w) {
  * bits; both halves are made so, and their sum is rounded once. */
 static void int_to_float(work *w, bool is_signed) {
     const float front = 8388608.0f;
-    okk_bdc_32bit_and_C(w->spare, w->data, bits(0xffff), &w->shape, NULL, NULL);
-    okk_bdc_32bit_or_C(w->spare, w->spare, bits(0x4b000000), &w->shape, NULL, NULL);
+    okk_bdc_32bit_and_C(w->spare, w->data, bm_word(0xffff), &w->shape, NULL, NULL);
+    okk_bdc_32bit_or_C(w->spare, w->spare, bm_word(0x4b000000), &w->shape, NULL, NULL);
     okk_bdc_sub_C(w->spare, w->spare, front, &w->shape, NULL, NULL);
     okk_bdc_32bit_logical_shift_C(w->data, w->data, -16, &w->shape, NULL, NULL);
-    if (is_signed) okk_bdc_32bit_xor_C(w->data, w->data, bits(0x8000), &w->shape, NULL, NULL);
-    okk_bdc_32bit_or_C(w->data, w->data, bits(0x4b000000), &w->shape, NULL, NULL);
+    if (is_signed) okk_bdc_32bit_xor_C(w->data, w->data, bm_word(0x8000), &w->shape, NULL, NULL);
+    okk_bdc_32bit_or_C(w->data, w->data, bm_word(0x4b000000), &w->shape, NULL, NULL);
     okk_bdc_sub_C(w->data, w->data, is_signed ? front + 32768.0f : front, &w->shape, NULL, NULL);
     okk_bdc_mul_C(w->data, w->data, 65536.0f, &w->shape, NULL, NULL);
     okk_bdc_add(w->data, w->data, w->spare, &w->shape, NULL, NULL, NULL);
 }
 
 static fp32_or_addr_t number(float value) { return (fp32_or_addr_t){.is_addr = false, .context.val = value}; }
-static fp32_or_addr_t operand(local_addr_t addr) { return (fp32_or_addr_t){.is_addr = true, .context.addr = addr}; }
 
 /* data = a > b ? yes : no */
 static void choose(const work *w, fp32_or_addr_t a, fp32_or_addr_t b, x32_or_addr_t yes, local_addr_t no) {
-    const x32_or_addr_t other = {.is_addr = true, .context.addr = no};
+    const x32_or_addr_t other = bm_words_at(no);
     okk_bdc_greater_select(w->data, &a, &b, &yes, &other, &w->shape);
 }
 
 /* The engine only rebases the exponent of an fp16: under 2^-14 it gives 2^-15 + v / 2, for infinity 2^16, for NaN
  * more. */
 static void mend_half(work *w) {
-    okk_bdc_32bit_and_C(w->more, w->data, bits(0x80000000), &w->shape, NULL, NULL);
-    okk_bdc_32bit_and_C(w->data, w->data, bits(0x7fffffff), &w->shape, NULL, NULL);
+    okk_bdc_32bit_and_C(w->more, w->data, bm_word(0x80000000), &w->shape, NULL, NULL);
+    okk_bdc_32bit_and_C(w->data, w->data, bm_word(0x7fffffff), &w->shape, NULL, NULL);
     okk_bdc_sub_C(w->spare, w->data, 0x1p-15f, &w->shape, NULL, NULL);
     okk_bdc_mul_C(w->spare, w->spare, 2.0f, &w->shape, NULL, NULL);
-    choose(w, number(0x1p-14f), operand(w->data), (x32_or_addr_t){.is_addr = true, .context.addr = w->spare}, w->data);
+    choose(w, number(0x1p-14f), bm_number_at(w->data), bm_words_at(w->spare), w->data);
     okk_bdc_32bit_cpy(w->spare, w->data, &w->shape, NULL, NULL);
-    choose(w, operand(w->spare), number(65504.0f), (x32_or_addr_t){.context.val = bits(0x7f800000)}, w->data);
-    choose(w, operand(w->spare), number(65536.0f), (x32_or_addr_t){.context.val = bits(0x7fc00000)}, w->data);
+    choose(w, bm_number_at(w->spare), number(65504.0f), (x32_or_addr_t){.context.val = bm_word(0x7f800000)}, w->data);
+    choose(w, bm_number_at(w->spare), number(65536.0f), (x32_or_addr_t){.context.val = bm_word(0x7fc00000)}, w->data);
     okk_bdc_32bit_or(w->data, w->data, w->more, &w->shape, NULL, NULL, NULL);
 }
 
@@ -95,7 +96,7 @@ static void mend_half(work *w) {
 static void round_to_half(work *w) {
     okk_bdc_min_C(w->data, w->data, 131072.0f, &w->shape, NULL, NULL);
     okk_bdc_max_C(w->data, w->data, -131072.0f, &w->shape, NULL, NULL);
-    okk_bdc_32bit_and_C(w->spare, w->data, bits(0x7f800000), &w->shape, NULL, NULL);
+    okk_bdc_32bit_and_C(w->spare, w->data, bm_word(0x7f800000), &w->shape, NULL, NULL);
     okk_bdc_mul_C(w->spare, w->spare, 12288.0f, &w->shape, NULL, NULL);
     okk_bdc_add(w->data, w->data, w->spare, &w->shape, NULL, NULL, NULL);
     okk_bdc_sub(w->data, w->data, w->spare, &w->shape, NULL, NULL, NULL);
@@ -156,7 +157,7 @@ static void load(work *w, u64 addr, int dtype) {
         convert(w, addr, dtype, true);
         if (dtype == DTYPE_FP16) mend_half(w);
     } else {
-        okk_bdc_32bit_set_C(w->data, bits(0), &w->shape, NULL);
+        okk_bdc_32bit_set_C(w->data, bm_word(0), &w->shape, NULL);
         copy_low(w, addr, 2, true);
         if (dtype == DTYPE_UINT16) return;
         okk_bdc_32bit_logical_shift_C(w->data, w->data, 16, &w->shape, NULL, NULL);
@@ -203,11 +204,11 @@ int cast_global(const void *param, const int param_size, const tpu_tensor_t *in_
     }
     for (int done = 0; done < in->elem_num;) {
         const int left = in->elem_num - done;
-        work w = {.shape = {1, LANES, 1, left / LANES < COLUMNS ? left / LANES : COLUMNS},
+        work w = {.shape = {1, CHIP_NPU_NUM, 1, smaller(left / CHIP_NPU_NUM, COLUMNS)},
                   .data = 0,
                   .spare = 4 * COLUMNS,
                   .more = 8 * COLUMNS};
-        if (left < LANES) w.shape = (dim4){1, left, 1, 1};
+        if (left < CHIP_NPU_NUM) w.shape = (dim4){1, left, 1, 1};
         load(&w, in->addr + (u64)((long long)done * bytes), from);
         store(&w, out->addr + (u64)((long long)done * bm_element_bytes(to)), from, to);
         done += w.shape.c * w.shape.w;

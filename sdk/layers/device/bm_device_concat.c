@@ -1,4 +1,8 @@
-/* TPU_CONCAT: its inputs one after the other along one dimension; any type. */
+/* TPU_CONCAT: its inputs one after the other along one dimension; any type.
+ *
+ * Inputs: several of one type
+ * Makes: one after the other along a dimension; nothing runs where they are made in place
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -14,7 +18,7 @@ int concat_shape(const void *param, const int param_size, const tpu_tensor_t *in
     if (param_size != (int)sizeof(tpu_concat_param_t) || in_num < 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_concat_param_t *p = param;
     const tpu_tensor_t *first = &in_tensors[0];
-    const int dims = (int)first->dims, axis = layer_axis(p->axis, dims);
+    const int dims = (int)first->dims, axis = bm_layer_axis(p->axis, dims);
     if (axis < 0) return BM_LAYER_PARAM_INVALID;
     tpu_tensor_t *out = &out_tensors[0];
     bm_output_like(out, first, dims);
@@ -39,7 +43,7 @@ int concat_global(const void *param, const int param_size, const tpu_tensor_t *i
     (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_concat_param_t *p = param;
     const tpu_tensor_t *out = &out_tensors[0];
-    const int axis = layer_axis(p->axis, (int)out->dims), bytes = bm_element_bytes(out->dtype);
+    const int axis = bm_layer_axis(p->axis, (int)out->dims), bytes = bm_element_bytes(out->dtype);
     const long long row = bm_stride_of(out, axis); /* elements of one index of the axis */
     u64 target = out->addr;
     okk_initialize();

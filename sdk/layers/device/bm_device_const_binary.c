@@ -1,4 +1,9 @@
-/* TPU_CONST_BINARY: x op value, or value op x, element by element, for fp32 tensors of any shape. */
+/* TPU_CONST_BINARY: x op value, or value op x, element by element, for fp32 tensors of any shape.
+ *
+ * Inputs: x
+ * Makes: x op a number
+ */
+#include "bm_layer_shape.h"
 #include "bm_layer_tiles.h"
 
 /* binary_op: the vendor's BmBinaryType. */
@@ -30,18 +35,7 @@ int const_binary_shape(const void *param, const int param_size, const tpu_tensor
     const tpu_const_binary_param_t *p = param;
     if (!known_op(p->binary_op) || (p->inversed != 0 && p->inversed != 1)) return BM_LAYER_PARAM_INVALID;
     if (in_tensors[0].dtype != DTYPE_FP32) return BM_LAYER_NOT_SUPPORTED;
-    const tpu_tensor_t *in = &in_tensors[0];
-    tpu_tensor_t *out = &out_tensors[0];
-    out->ttype = BMNET_NEURON;
-    out->dtype = in->dtype;
-    out->dims = in->dims;
-    for (unsigned int d = 0; d < in->dims; d++) {
-        out->shape[d] = in->shape[d];
-        /* A piece of the input gives the same piece of the output. */
-        out->slice_shape[d] = in->slice_shape[d];
-        out->processed[d] = in->processed[d];
-        out->slice_pad[d] = 0;
-    }
+    bm_layer_same_shape(&out_tensors[0], &in_tensors[0]);
     return BM_LAYER_OK;
 }
 

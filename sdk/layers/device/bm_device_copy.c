@@ -1,4 +1,8 @@
-/* TPU_COPY: the input as it is; any type, any shape. */
+/* TPU_COPY: the input as it is; any type, any shape.
+ *
+ * Inputs: x of any type
+ * Makes: x
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

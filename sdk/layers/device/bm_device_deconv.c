@@ -1,12 +1,16 @@
 /* TPU_DECONV: two-dimensional transposed convolution, NCHW, fp32: a convolution with the turned kernel over the input
- * with stride - 1 zeros between its elements, which the instruction inserts. */
+ * with stride - 1 zeros between its elements, which the instruction inserts.
+ *
+ * Inputs: x, constant weights `[IC, OC / groups, KH, KW]`, perhaps a bias `[OC]`
+ * Makes: transposed convolution
+ */
 #include "bm_layer_conv_run.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
 /* Inputs: x [N, IC, H, W]; constant weights [IC, OC / groups, KH, KW]; a bias of OC elements, if there is one. The
- * descriptor prepares the weights: [1, OC, P, KH * KW * 2] with P = conv_weight_pairs(), pairs of input channels side by
- * side, filled up with zeros, the kernel not turned; a constant bias joins them as for TPU_CONV.
+ * descriptor prepares the weights: [1, OC, P, KH * KW * 2] with P = bm_conv_weight_pairs(), pairs of input channels
+ * side by side, filled up with zeros, the kernel not turned; a constant bias joins them as for TPU_CONV.
  * Output: (H - 1) * stride + (KH - 1) * dilation + 1 - pads + output_pad rows, columns alike. */
 __BM_PARAM__(TPU_DECONV)
 typedef struct {
@@ -26,7 +30,7 @@ static window_axis axis_of(int size, int kernel, int stride, int dilation, int b
     if (!in_range(kernel, 1) || !in_range(stride, 1) || !in_range(dilation, 1) || !in_range(before, 0) ||
         !in_range(after, 0) || !in_range(more, 0))
         return a;
-    const long long reach = axis_extent(&a) - 1;
+    const long long reach = bm_axis_extent(&a) - 1;
     const long long out = (long long)(size - 1) * stride + 1 + reach - before - after + more;
     if (reach > AXIS_PARAM_MAX || out < 1 || out > 0x7FFFFFFF) return a;
     a.out = (int)out;
@@ -45,20 +49,20 @@ int deconv_shape(const void *param, const int param_size, const tpu_tensor_t *in
                  tpu_tensor_t *out_tensors, const int out_num) {
     if (param_size != (int)sizeof(tpu_deconv_param_t) || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_deconv_param_t *p = param;
-    const int code = conv_check_inputs(p->groups, in_tensors, in_num);
+    const int code = bm_conv_check_inputs(p->groups, in_tensors, in_num);
     if (code != BM_LAYER_OK) return code;
     window_axis h, w;
     axes_of(p, in_tensors[0].shape, &h, &w);
     if (h.out < 1 || w.out < 1) return BM_LAYER_PARAM_INVALID;
-    if (!axis_in_instruction(&h) || !axis_in_instruction(&w)) return BM_LAYER_NOT_SUPPORTED;
-    return conv_shape_result(p->groups, false, &h, &w, in_tensors, &out_tensors[0]);
+    if (!bm_axis_in_instruction(&h) || !bm_axis_in_instruction(&w)) return BM_LAYER_NOT_SUPPORTED;
+    return bm_conv_shape_result(p->groups, false, &h, &w, in_tensors, &out_tensors[0]);
 }
 
 static conv_problem problem_of(const tpu_deconv_param_t *p, const tpu_tensor_t *in, int in_num,
                                const tpu_tensor_t *out) {
     window_axis h, w;
     axes_of(p, in[0].shape, &h, &w);
-    conv_problem problem = conv_problem_of(p->groups, false, h, w, in, in_num, out);
+    conv_problem problem = bm_conv_problem_of(p->groups, false, h, w, in, in_num, out);
     problem.turned = true;
     return problem;
 }
@@ -69,7 +73,7 @@ int deconv_global(const void *param, const int param_size, const tpu_tensor_t *i
                   const int out_num) {
     (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
     conv_problem problem = problem_of(param, in_tensors, in_num, out_tensors);
-    return conv_in_ddr(&problem, in_tensors, out_tensors);
+    return bm_conv_in_ddr(&problem, in_tensors, out_tensors);
 }
 
 __BM_LOCAL__(TPU_DECONV)
@@ -77,5 +81,5 @@ int deconv_local(const void *param, const int param_size, const tpu_tensor_t *in
                  u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)buffer_offset, (void)buffer_size, (void)out_num;
     const conv_problem problem = problem_of(param, in_tensors, in_num, out_tensors);
-    return conv_in_local(&problem, in_tensors, out_tensors);
+    return bm_conv_in_local(&problem, in_tensors, out_tensors);
 }

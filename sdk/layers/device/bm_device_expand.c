@@ -1,4 +1,8 @@
-/* TPU_EXPAND: its input repeated along dimensions of extent 1 (ONNX broadcasting); any type. */
+/* TPU_EXPAND: its input repeated along dimensions of extent 1 (ONNX broadcasting); any type.
+ *
+ * Inputs: x of any type
+ * Makes: x repeated along dimensions of extent 1
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

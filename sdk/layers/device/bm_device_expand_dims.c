@@ -1,4 +1,8 @@
-/* TPU_EXPAND_DIMS: inserts a dimension of extent 1; the elements stay as they are. */
+/* TPU_EXPAND_DIMS: inserts a dimension of extent 1; the elements stay as they are.
+ *
+ * Inputs: x of any type
+ * Makes: one more dimension of extent 1
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

@@ -1,5 +1,9 @@
 /* TPU_GATHER: planes of one dimension of its first input, chosen by the indices in the second; any type. The
- * indices are int32: constants, which the shape function checks, or computed in the net. */
+ * indices are int32: constants, which the shape function checks, or computed in the net.
+ *
+ * Inputs: x of any type, int32 indices
+ * Makes: planes of one dimension
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -33,7 +37,7 @@ int gather_shape(const void *param, const int param_size, const tpu_tensor_t *in
     if (param_size != (int)sizeof(tpu_gather_param_t) || in_num != 2 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_gather_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *chosen = &in_tensors[1];
-    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims);
+    const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims);
     if (axis < 0 || (p->scalar != 0 && p->scalar != 1)) return BM_LAYER_PARAM_INVALID;
     if (p->scalar && chosen->elem_num != 1) return BM_LAYER_PARAM_INVALID;
     if (chosen->dtype != DTYPE_INT32) return BM_LAYER_NOT_SUPPORTED;
@@ -56,8 +60,8 @@ int gather_global(const void *param, const int param_size, const tpu_tensor_t *i
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_gather_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *chosen = &in_tensors[1];
-    const int axis = layer_axis(p->axis, (int)in->dims), count = chosen->elem_num;
-    const int plane = (int)bm_stride_of(in, axis), planes = (int)layer_elements(in->shape, 0, axis);
+    const int axis = bm_layer_axis(p->axis, (int)in->dims), count = chosen->elem_num;
+    const int plane = (int)bm_stride_of(in, axis), planes = (int)bm_layer_elements(in->shape, 0, axis);
     indices list = {chosen->host_data, in->shape[axis]};
     okk_initialize();
     if (list.values == NULL) {

@@ -1,4 +1,8 @@
-/* TPU_LRN: y = x / (bias + alpha / size * sum of x^2 over `size` channels around)^beta, fp32. */
+/* TPU_LRN: y = x / (bias + alpha / size * sum of x^2 over `size` channels around)^beta, fp32.
+ *
+ * Inputs: x
+ * Makes: normalization over neighbouring channels
+ */
 #include "bm_atomic.h"
 #include "bm_layer_axis.h"
 #include "bm_layer_local.h"
@@ -65,23 +69,23 @@ typedef struct {
 
 /* Runs of pixels: full ones, one with fewer per lane, one with fewer pixels than lanes. */
 static int run_at(const lrn_run *r, int run, int *lanes, int *w) {
-    const int whole = r->pixels / (LOCAL_LANES * r->w), rest = r->pixels % (LOCAL_LANES * r->w);
-    *lanes = LOCAL_LANES;
+    const int whole = r->pixels / (CHIP_NPU_NUM * r->w), rest = r->pixels % (CHIP_NPU_NUM * r->w);
+    *lanes = CHIP_NPU_NUM;
     *w = r->w;
-    if (run < whole) return run * LOCAL_LANES * r->w;
-    const int first = whole * LOCAL_LANES * r->w;
-    if (run == whole && rest >= LOCAL_LANES) {
-        *w = rest / LOCAL_LANES;
+    if (run < whole) return run * CHIP_NPU_NUM * r->w;
+    const int first = whole * CHIP_NPU_NUM * r->w;
+    if (run == whole && rest >= CHIP_NPU_NUM) {
+        *w = rest / CHIP_NPU_NUM;
         return first;
     }
-    *lanes = rest % LOCAL_LANES;
+    *lanes = rest % CHIP_NPU_NUM;
     *w = 1;
     return first + rest - *lanes;
 }
 
 static int count_runs(const lrn_run *r) {
-    const int rest = r->pixels % (LOCAL_LANES * r->w);
-    return r->pixels / (LOCAL_LANES * r->w) + (rest >= LOCAL_LANES) + (rest % LOCAL_LANES != 0);
+    const int rest = r->pixels % (CHIP_NPU_NUM * r->w);
+    return r->pixels / (CHIP_NPU_NUM * r->w) + (rest >= CHIP_NPU_NUM) + (rest % CHIP_NPU_NUM != 0);
 }
 
 static lrn_step step_at(const lrn_run *r, int index) {
@@ -92,9 +96,9 @@ static lrn_step step_at(const lrn_run *r, int index) {
     s.c = index % r->cs * r->c;
     s.n = index / r->cs * r->n;
     s.output = (dim4){smaller(r->n, r->batches - s.n), lanes, smaller(r->c, r->channels.out - s.c), w};
-    s.part = axis_part(&r->channels, s.c, s.output.h);
+    s.part = bm_axis_part(&r->channels, s.c, s.output.h);
     s.input = s.output;
-    s.input.h = r->filled ? part_length(&s.part) : s.part.count;
+    s.input.h = r->filled ? bm_part_length(&s.part) : s.part.count;
     return s;
 }
 
@@ -185,15 +189,15 @@ static void store_step(const void *run, int step) {
 
 /* Six buffers for the rows that a tile reads. */
 static long long tile_bytes(const lrn_run *r) {
-    const long long rows = axis_length(&r->channels, r->c);
-    return 6 * local_bytes(r->n, LOCAL_LANES, rows, r->w);
+    const long long rows = bm_axis_length(&r->channels, r->c);
+    return 6 * local_bytes(r->n, CHIP_NPU_NUM, rows, r->w);
 }
 
 static int largest(const lrn_run *r, int *value, int most) {
     int low = 1, high = most;
     while (low < high) {
         *value = low + (high - low + 1) / 2;
-        if (tile_bytes(r) <= LOCAL_BYTES) low = *value;
+        if (tile_bytes(r) <= CHIP_LOCAL_BYTES) low = *value;
         else high = *value - 1;
     }
     return low;
@@ -201,16 +205,15 @@ static int largest(const lrn_run *r, int *value, int most) {
 
 __BM_GLOBAL__(TPU_LRN)
 int lrn_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
-               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
-               const int out_num) {
+               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const int *shape = in_tensors[0].shape;
     lrn_run r = {.param = param, .channels = sums_of(param, shape[1]), .batches = shape[0], .n = 1, .w = 1,
                  .x = in_tensors[0].addr, .y = out_tensors[0].addr};
     r.pixels = in_tensors[0].elem_num / shape[0] / shape[1];
-    r.filled = axis_needs_zeros(&r.channels);
-    r.c = smaller(shape[1], AXIS_SIDE_MAX + 1 - r.channels.kernel);
-    r.w = largest(&r, &r.w, smaller(AXIS_SIDE_MAX, divide_up(r.pixels, LOCAL_LANES)));
+    r.filled = bm_axis_needs_zeros(&r.channels);
+    r.c = smaller(shape[1], CHIP_WINDOW_SIDE_MAX + 1 - r.channels.kernel);
+    r.w = largest(&r, &r.w, smaller(CHIP_WINDOW_SIDE_MAX, divide_up(r.pixels, CHIP_NPU_NUM)));
     /* Several tiles overlap, as long as the runs in DDR are not too short to be copied fast. */
     r.w = divide_up(r.w, smaller(4, larger(1, r.w / RUN_LEAST)));
     r.n = largest(&r, &r.n, r.batches);
@@ -225,7 +228,7 @@ int lrn_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     r.square = 4 * size;
     r.sum = 5 * size;
     okk_initialize();
-    run_pipeline(r.ns * r.cs * r.runs, &r, load_step, compute_step, store_step);
+    bm_run_pipeline(r.ns * r.cs * r.runs, &r, load_step, compute_step, store_step);
     okk_poll();
     return BM_LAYER_OK;
 }

@@ -4,20 +4,25 @@
  * Two instructions do it. The matrix product spreads the columns of the result over the lanes and takes as long for
  * each of its rows: it is for few rows. The convolution with a 1 x 1 kernel, whose weights are the left matrix and
  * whose picture is the right one (its rows are channels), spreads rows over the lanes and columns over the units of a
- * lane, and takes two summands at a time. */
+ * lane, and takes two summands at a time.
+ *
+ * Inputs: left, right, perhaps one number per column
+ * Makes: product of matrices, batches broadcast
+ */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_product.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-#define LINE 128         /* bytes of a channel's share of one row: up to 32 columns, aligned */
-#define LINES 4096       /* of them in local memory */
-#define LEFT_WIDTH 32    /* columns of the left matrix in a channel */
-#define SUM_MAX 2048     /* columns of the left matrix at a time: one channel on each lane */
-#define COLUMNS_MAX 2048 /* columns of the result at a time, PRODUCT_BLOCK to a lane */
-#define LANES 64
-#define HALF_WORDS 65536 /* 32-bit words of a lane that the buffers of one turn take */
+#define LINE CHIP_ALIGN_BYTES          /* bytes of a channel's share of one row: up to 32 columns, aligned */
+#define LINES (CHIP_LOCAL_BYTES / LINE) /* of them in local memory */
+#define LEFT_WIDTH CHIP_ALIGN_WORDS     /* columns of the left matrix in a channel */
+#define SUM_MAX (CHIP_NPU_NUM * LEFT_WIDTH) /* columns of the left matrix at a time: a channel a lane */
+#define COLUMNS_MAX (CHIP_NPU_NUM * PRODUCT_BLOCK) /* columns of the result at a time, PRODUCT_BLOCK to a lane */
+#define ROWS_MAX 512 /* rows of the result at a time */
+#define HALF_WORDS (CHIP_LOCAL_WORDS / 2) /* 32-bit words of a lane that the buffers of one turn take */
 
 /* Inputs: left, right, and optionally one number per column of the result that is added (a Gemm's C of another
  * shape is a following addition). Constants that are stored transposed the descriptor turns, others are turned in DDR
@@ -73,11 +78,11 @@ static int product_of(const tpu_matmul_param_t *param, const tpu_tensor_t *in, p
     p->n = p->column ? 1 : bm[!p->right_turned];
     if (rows != p->k) return BM_LAYER_PARAM_INVALID;
     const int left_dims = (int)a->dims - (p->row ? 1 : 2), right_dims = (int)b->dims - (p->column ? 1 : 2);
-    p->batch_dims = left_dims > right_dims ? left_dims : right_dims;
+    p->batch_dims = larger(left_dims, right_dims);
     for (int d = 0; d < p->batch_dims; d++) p->batch[d] = 1;
     if (!broadcast(a, p->row ? 1 : 2, p, p->left_step) || !broadcast(b, p->column ? 1 : 2, p, p->right_step))
         return BM_LAYER_PARAM_INVALID;
-    p->batches = layer_elements(p->batch, 0, p->batch_dims);
+    p->batches = bm_layer_elements(p->batch, 0, p->batch_dims);
     return BM_LAYER_OK;
 }
 
@@ -88,7 +93,7 @@ int matmul_shape(const void *param, const int param_size, const tpu_tensor_t *in
         return BM_LAYER_PARAM_INVALID;
     const tpu_matmul_param_t *q = param;
     if ((q->trans_a | q->trans_b) & ~1) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     product p;
     const int code = product_of(q, in_tensors, &p);
     if (code != BM_LAYER_OK) return code;
@@ -128,8 +133,6 @@ typedef struct {
     bool loads_left, loads_right, first, last;
 } share;
 
-static int least(int a, int b) { return a < b ? a : b; }
-
 /* Both operands' matrices lie one after another, as those of the result do. */
 static bool dense(const product *p) {
     unsigned long long left = (unsigned long long)p->m * (unsigned long long)p->k;
@@ -143,30 +146,29 @@ static bool dense(const product *p) {
 }
 
 static int even(int k) { return (k + 1) / 2 * 2; }
-static int slots(int channels) { return (channels + LANES - 1) / LANES; }
-static int line_of(int words) { return (words + 31) / 32 * 32; }
 
 static void plan_convolution(job *j) {
     const product *p = &j->p;
-    j->rows = least(p->m, 512);
-    j->columns = least(p->n, j->rows <= 2 * LANES ? 1024 : 512);
-    const int right = line_of(j->columns), out = slots(j->rows) * right;
-    /* Each 64 summands take a slot of the right matrix and 64 words of each slot of the left one. */
-    const int fit = (HALF_WORDS - out - right - 32) / (right + slots(j->rows) * LANES) * LANES;
-    j->sums = least(p->k, least(fit, SUM_MAX));
-    const int left = line_of(slots(j->rows) * even(j->sums)), all = slots(j->sums) * right + left + out;
+    j->rows = smaller(p->m, ROWS_MAX);
+    j->columns = smaller(p->n, j->rows <= 2 * CHIP_NPU_NUM ? PRODUCT_STEP : PRODUCT_STEP / 2);
+    const int right = local_line(j->columns), out = local_slots(j->rows) * right;
+    /* As many summands as lanes take a slot of the right matrix and as many words of each slot of the left one. */
+    const int each = right + local_slots(j->rows) * CHIP_NPU_NUM;
+    const int fit = (HALF_WORDS - out - right - CHIP_ALIGN_WORDS) / each * CHIP_NPU_NUM;
+    j->sums = smaller(p->k, smaller(fit, SUM_MAX));
+    const int left = local_line(local_slots(j->rows) * even(j->sums)), all = local_slots(j->sums) * right + left + out;
     j->together = 1;
     if (j->rows == p->m && j->columns == p->n && j->sums == p->k && dense(p)) {
         const unsigned long long half = (p->batches + 1) / 2;
-        const int many = (HALF_WORDS - right - 32) / all;
+        const int many = (HALF_WORDS - right - CHIP_ALIGN_WORDS) / all;
         j->together = half < (unsigned long long)many ? (int)half : many;
     }
     local_addr_t next = 0;
     for (int i = 0; i < 2; i++) {
         j->right_buffer[i] = next;
-        next += 4u * (local_addr_t)(j->together * slots(j->sums) * right);
+        next += 4u * (local_addr_t)(j->together * local_slots(j->sums) * right);
         j->left_buffer[i] = next;
-        next += 4u * (local_addr_t)line_of(j->together * slots(j->rows) * even(j->sums));
+        next += 4u * (local_addr_t)local_line(j->together * local_slots(j->rows) * even(j->sums));
         j->out_buffer[i] = next;
         next += 4u * (local_addr_t)(j->together * out);
         j->bias_buffer[i] = next;
@@ -191,10 +193,10 @@ static void plan(job *j) {
         return;
     }
     const int lines = LINES - 2;
-    j->columns = least(p->n, COLUMNS_MAX);
-    j->rows = least(p->m, 512);
-    j->sums = least(least(p->k, SUM_MAX), (lines - 4 * j->rows) / 2);
-    j->rows = least(p->m, (lines - 2 * j->sums) / 4);
+    j->columns = smaller(p->n, COLUMNS_MAX);
+    j->rows = smaller(p->m, ROWS_MAX);
+    j->sums = smaller(smaller(p->k, SUM_MAX), (lines - 4 * j->rows) / 2);
+    j->rows = smaller(p->m, (lines - 2 * j->sums) / 4);
     j->together = 1;
     if (j->rows == p->m && j->columns == p->n && j->sums == p->k && dense(p)) {
         /* At most half of them, so that one half is loaded while the other is computed. */
@@ -203,8 +205,8 @@ static void plan(job *j) {
         j->together = half < (unsigned long long)fit ? (int)half : fit;
     }
     int left_rows = j->together * j->rows;
-    for (int parts = (p->k + j->sums - 1) / j->sums; j->sums < p->k && p->batches == 1 && j->rows == p->m;) {
-        const int sums = line_of((p->k + parts - 1) / parts);
+    for (int parts = divide_up(p->k, j->sums); j->sums < p->k && p->batches == 1 && j->rows == p->m;) {
+        const int sums = local_line(divide_up(p->k, parts));
         if (parts * j->rows > LINES / 8) break;
         if (2 * sums + (parts + 2) * j->rows + 2 > LINES) {
             parts++;
@@ -237,9 +239,9 @@ static void plan(job *j) {
 /* Fills in what follows from a share's place, and which operands are there from the share before. */
 static void prepare(const job *j, share *s, const share *before) {
     const product *p = &j->p;
-    s->rows = least(j->rows, p->m - s->m);
-    s->columns = least(j->columns, p->n - s->n);
-    s->sums = least(j->sums, p->k - s->k);
+    s->rows = smaller(j->rows, p->m - s->m);
+    s->columns = smaller(j->columns, p->n - s->n);
+    s->sums = smaller(j->sums, p->k - s->k);
     s->count = p->batches - s->b < (unsigned long long)j->together ? (int)(p->batches - s->b) : j->together;
     s->first = s->k == 0;
     s->last = s->k + s->sums == p->k;
@@ -253,7 +255,7 @@ static void prepare(const job *j, share *s, const share *before) {
     const unsigned long long m = (unsigned long long)s->m, n = (unsigned long long)s->n, k = (unsigned long long)s->k;
     left += m * (unsigned long long)p->k + k;
     if (p->blocks)
-        right = n * (unsigned long long)p->k + k * (unsigned long long)least(p->n - s->n, PRODUCT_BLOCK);
+        right = n * (unsigned long long)p->k + k * (unsigned long long)smaller(p->n - s->n, PRODUCT_BLOCK);
     else
         right += k * (unsigned long long)p->n + n;
     s->left = j->left + 4 * left;
@@ -284,10 +286,10 @@ static bool next_share(const job *j, const share *now, share *next) {
 }
 
 /* Columns of the result in a channel. The unit computes 16 at a time, and copies go the faster the longer the runs of
- * a lane are: 32 where few rows are computed or more columns have to fit, else 16. */
+ * a lane are: PRODUCT_BLOCK where few rows are computed or more columns have to fit, else half of that. */
 static int width_of(const job *j, const share *s) {
-    const int width = j->p.blocks || s->columns > 64 * 16 || s->rows * 12 < s->columns ? 32 : 16;
-    return least(s->columns, width);
+    const bool wide = j->p.blocks || s->columns > PRODUCT_STEP || s->rows * 12 < s->columns;
+    return smaller(s->columns, wide ? PRODUCT_BLOCK : PRODUCT_BLOCK / 2);
 }
 
 /* Rows of a block lie in a channel as they do in DDR: one run to each channel. */
@@ -315,7 +317,7 @@ static void load_channels(const job *j, const share *s) {
     const local_addr_t left = j->left_buffer[s->left_at];
     if (s->loads_left) {
         const int wide = even(s->sums);
-        const dim4 to = {slots(s->rows) * wide, wide, 1, 1}, beside = {s->count, s->rows, 1, 1};
+        const dim4 to = {local_slots(s->rows) * wide, wide, 1, 1}, beside = {s->count, s->rows, 1, 1};
         const dim4 line = {s->count, s->rows, 1, s->sums}, plain = {p->m * p->k, p->k, p->k, 1};
         if (wide > s->sums)
             okk_gdma_32bit_set_C_local(left + 4u * (local_addr_t)s->sums, (x32){.u32 = 0}, &beside, &to);
@@ -326,7 +328,7 @@ static void load_channels(const job *j, const share *s) {
         okk_gdma_32bit_cpy_S2L(j->right_buffer[s->right_at], s->right, &line, NULL, &plain);
     }
     if (j->bias != 0 && s->last) {
-        const dim4 shape = {1, LANES, 1, s->columns}, same = {0, 0, s->columns, 1};
+        const dim4 shape = {1, CHIP_NPU_NUM, 1, s->columns}, same = {0, 0, s->columns, 1};
         okk_gdma_32bit_cpy_S2L(j->bias_buffer[s->out_at], j->bias + 4ull * (unsigned long long)s->n, &shape, NULL,
                                &same);
     }
@@ -336,10 +338,10 @@ static void convolve(const job *j, const share *s) {
     const local_addr_t out = j->out_buffer[s->out_at];
     const dim4 picture = {1, s->sums, 1, s->columns};
     const dim4 pairs = {1, even(s->sums) / 2, 1, 1};
-    const int left = slots(s->rows) * even(s->sums), right = line_of(s->columns);
+    const int left = local_slots(s->rows) * even(s->sums), right = local_line(s->columns);
     for (int i = 0; i < s->count; i++)
-        okk_bdc_conv2d(out + 4u * (local_addr_t)(i * slots(s->rows) * right),
-                       j->right_buffer[s->right_at] + 4u * (local_addr_t)(i * slots(s->sums) * right),
+        okk_bdc_conv2d(out + 4u * (local_addr_t)(i * local_slots(s->rows) * right),
+                       j->right_buffer[s->right_at] + 4u * (local_addr_t)(i * local_slots(s->sums) * right),
                        j->left_buffer[s->left_at] + 4u * (local_addr_t)(i * left), 0, &picture, s->rows, 1, 1, NULL,
                        &pairs, false, !s->first, NULL, NULL, NULL);
     if (!s->last) return;
@@ -358,7 +360,7 @@ static void load_left(const job *j, const share *s) {
     if (rest > 0)
         okk_gdma_32bit_matrix_S2L(j->left_buffer[0] + (local_addr_t)(parts * s->rows * LINE),
                                   s->left + 4ull * (unsigned int)(parts * j->sums), s->rows, rest,
-                                  least(rest, LEFT_WIDTH), p->k);
+                                  smaller(rest, LEFT_WIDTH), p->k);
 }
 
 static void load(const job *j, const share *s) {
@@ -371,7 +373,7 @@ static void load(const job *j, const share *s) {
     if (s->loads_left && j->left_once) {
         load_left(j, s);
     } else if (s->loads_left) {
-        okk_gdma_32bit_matrix_S2L(left, s->left, s->rows * s->count, s->sums, least(s->sums, LEFT_WIDTH), p->k);
+        okk_gdma_32bit_matrix_S2L(left, s->left, s->rows * s->count, s->sums, smaller(s->sums, LEFT_WIDTH), p->k);
     }
     if (s->loads_right) {
         const int width = width_of(j, s);
@@ -396,9 +398,10 @@ static void compute(const job *j, const share *s) {
     for (int i = 0; i < s->count; i++)
         okk_bdc_matmul(out + (local_addr_t)(i * s->rows * LINE), left + (local_addr_t)(i * s->rows * LINE),
                        j->right_buffer[s->right_at] + (local_addr_t)(i * s->sums * LINE), 0, s->rows, s->sums,
-                       s->columns, least(s->sums, LEFT_WIDTH), width, false, !s->first);
+                       s->columns, smaller(s->sums, LEFT_WIDTH), width, false, !s->first);
     if (!s->last) return;
-    const dim4 shape = {s->rows * s->count, (s->columns + width - 1) / width, 1, width}, once = {0, 32, 32, 1};
+    const dim4 shape = {s->rows * s->count, divide_up(s->columns, width), 1, width};
+    const dim4 once = {0, CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS, 1};
     if (j->alpha != 0 && j->alpha != 1) okk_bdc_mul_C(out, out, j->alpha, &shape, NULL, NULL);
     if (j->bias != 0) okk_bdc_add(out, out, j->bias_buffer[s->out_at], &shape, NULL, NULL, &once);
 }
@@ -418,12 +421,7 @@ static void store(const job *j, const share *s) {
 
 /* The matrices of an operand, stored [columns, rows], turned one after the other to `target`. */
 static void turn(u64 target, const tpu_tensor_t *t, int rows, int columns) {
-    const long long size = (long long)rows * columns;
-    bm_move m = {.dims = 0};
-    bm_move_add(&m, t->elem_num / (int)size, size, size);
-    bm_move_add(&m, rows, columns, 1);
-    bm_move_add(&m, columns, 1, rows);
-    bm_move_run(target, t->addr, &m, 4);
+    bm_move_turned(target, t->addr, t->elem_num / (rows * columns), columns, rows);
 }
 
 __BM_GLOBAL__(TPU_MATMUL)

@@ -1,6 +1,10 @@
 /* TPU_NORM: (x - mean) / sqrt(variance + epsilon) over the last dimensions (LayerNormalization), over groups of
  * channels (GroupNormalization, InstanceNormalization), or x / sqrt(mean of squares + epsilon); then scale and shift.
- * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance. */
+ * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance.
+ *
+ * Inputs: x, perhaps scale, perhaps shift
+ * Makes: layer, group, instance and RMS normalization
+ */
 #include "bm_layer_affine.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
@@ -38,11 +42,11 @@ typedef struct {
 
 static int norm_of(const tpu_norm_param_t *p, const tpu_tensor_t *in, norm *n) {
     const int dims = (int)in->dims;
-    int axis = layer_axis(p->axis, dims);
+    int axis = bm_layer_axis(p->axis, dims);
     *n = (norm){.rms = p->rms, .epsilon = p->epsilon};
     if (p->groups == 0) {
         if (axis < 0) return BM_LAYER_PARAM_INVALID;
-        n->rows = (int)layer_elements(in->shape, 0, axis);
+        n->rows = (int)bm_layer_elements(in->shape, 0, axis);
     } else {
         if (dims < 2 || p->groups < -1) return BM_LAYER_PARAM_INVALID;
         const int groups = p->groups > 0 ? p->groups : in->shape[1];
@@ -51,9 +55,9 @@ static int norm_of(const tpu_norm_param_t *p, const tpu_tensor_t *in, norm *n) {
         n->per_channel = true;
         n->batch = in->shape[0];
         n->channels = in->shape[1];
-        n->inner = (int)layer_elements(in->shape, 2, dims);
+        n->inner = (int)bm_layer_elements(in->shape, 2, dims);
     }
-    n->length = (int)(layer_elements(in->shape, 0, dims) / (unsigned long long)n->rows);
+    n->length = (int)(bm_layer_elements(in->shape, 0, dims) / (unsigned long long)n->rows);
     return BM_LAYER_OK;
 }
 
@@ -64,14 +68,14 @@ int norm_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
         return BM_LAYER_PARAM_INVALID;
     const tpu_norm_param_t *p = param;
     if ((p->rms & ~1) || !(p->epsilon >= 0)) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     norm n;
     const int code = norm_of(p, &in_tensors[0], &n);
     if (code != BM_LAYER_OK) return code;
     for (int i = 1; i < in_num; i++)
         if (in_tensors[i].elem_num != (n.per_channel ? in_tensors[0].shape[1] : n.length))
             return BM_LAYER_PARAM_INVALID;
-    layer_same_shape(&out_tensors[0], &in_tensors[0]);
+    bm_layer_same_shape(&out_tensors[0], &in_tensors[0]);
     return BM_LAYER_OK;
 }
 
@@ -106,7 +110,7 @@ static void compute(const norm *n, int rows, local_addr_t x) {
 
 /* The same numbers to every lane. */
 static void spread(local_addr_t target, system_addr_t source, int length) {
-    const dim4 shape = {1, BM_LANES, 1, length}, same = {0, 0, length, 1};
+    const dim4 shape = {1, CHIP_NPU_NUM, 1, length}, same = {0, 0, length, 1};
     if (source != 0) okk_gdma_32bit_cpy_S2L(target, source, &shape, NULL, &same);
 }
 

@@ -1,4 +1,8 @@
-/* TPU_PAD: elements around its input, or cut off where a number is negative; any type. */
+/* TPU_PAD: elements around its input, or cut off where a number is negative; any type.
+ *
+ * Inputs: x of any type
+ * Makes: elements around x, or less of it
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 
@@ -100,8 +104,7 @@ int pad_shape(const void *param, const int param_size, const tpu_tensor_t *in_te
 
 __BM_GLOBAL__(TPU_PAD)
 int pad_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
-               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
-               const int out_num) {
+               const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_pad_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];

@@ -1,4 +1,8 @@
-/* TPU_POOL: maxima and averages over windows, NCHW, fp32. */
+/* TPU_POOL: maxima and averages over windows, NCHW, fp32.
+ *
+ * Inputs: x `[N, C, H, W]`
+ * Makes: maxima and averages over windows or whole planes
+ */
 #include "bmcompiler_tpulayer_device.h"
 #include "bm_layer_pipeline.h"
 #include "bm_layer_pool.h"
@@ -28,8 +32,8 @@ static void axes_of(const tpu_pool_param_t *p, const int *shape, window_axis *h,
         *h = (window_axis){shape[2], 0, shape[2], 1, 1, 0, 0, 0};
         *w = (window_axis){shape[3], 0, shape[3], 1, 1, 0, 0, 0};
     }
-    h->out = axis_result(h);
-    w->out = axis_result(w);
+    h->out = bm_axis_result(h);
+    w->out = bm_axis_result(w);
 }
 
 /* ---- shape ---- */
@@ -70,8 +74,8 @@ static void correct(const tpu_pool_param_t *p, const window_axis *h, const windo
                     const dim4 *shape, dim2 first) {
     if (p->mode != POOL_AVERAGE || p->whole) return;
     const bool pads = p->count_include_pad;
-    pool_correct(output, shape, h, first.h, true, pads ? p->pad_top : 0, pads ? p->pad_bottom : 0);
-    pool_correct(output, shape, w, first.w, false, pads ? p->pad_left : 0, pads ? p->pad_right : 0);
+    bm_pool_correct(output, shape, h, first.h, true, pads ? p->pad_top : 0, pads ? p->pad_bottom : 0);
+    bm_pool_correct(output, shape, w, first.w, false, pads ? p->pad_left : 0, pads ? p->pad_right : 0);
 }
 
 /* ---- global: planes of all batches and channels side by side, a pipeline of tiles and parts of the kernel ---- */
@@ -93,30 +97,24 @@ typedef struct {
     window_part from_h, from_w;
 } pool_step;
 
-static int next_of(int *rest, int count) {
-    const int index = *rest % count;
-    *rest /= count;
-    return index;
-}
-
 static pool_step step_at(const pool_run *r, int index) {
     const pool_problem *p = &r->problem;
     const pool_plan *t = &r->plan;
     pool_step s = {.in = index % 2};
-    const int kw = next_of(&index, t->kernel_ws), kh = next_of(&index, t->kernel_hs);
+    const int kw = bm_next_of(&index, t->kernel_ws), kh = bm_next_of(&index, t->kernel_hs);
     s.out = index % 2;
-    s.w = next_of(&index, t->ws) * t->w;
-    s.h = next_of(&index, t->hs) * t->h;
+    s.w = bm_next_of(&index, t->ws) * t->w;
+    s.h = bm_next_of(&index, t->hs) * t->h;
     s.c = index * t->c;
     s.first = kh + kw == 0;
     s.last = kh == t->kernel_hs - 1 && kw == t->kernel_ws - 1;
-    s.rows = pool_taps_of(&p->h, kh * t->kernel_h, t->kernel_h);
-    s.columns = pool_taps_of(&p->w, kw * t->kernel_w, t->kernel_w);
+    s.rows = bm_pool_taps_of(&p->h, kh * t->kernel_h, t->kernel_h);
+    s.columns = bm_pool_taps_of(&p->w, kw * t->kernel_w, t->kernel_w);
     s.output = (dim4){1, smaller(t->c, p->planes - s.c), smaller(t->h, p->h.out - s.h), smaller(t->w, p->w.out - s.w)};
-    s.from_h = axis_part(&s.rows, s.h, s.output.h);
-    s.from_w = axis_part(&s.columns, s.w, s.output.w);
-    s.input = (dim4){1, s.output.c, r->filled ? part_length(&s.from_h) : s.from_h.count,
-                     r->filled ? part_length(&s.from_w) : s.from_w.count};
+    s.from_h = bm_axis_part(&s.rows, s.h, s.output.h);
+    s.from_w = bm_axis_part(&s.columns, s.w, s.output.w);
+    s.input = (dim4){1, s.output.c, r->filled ? bm_part_length(&s.from_h) : s.from_h.count,
+                     r->filled ? bm_part_length(&s.from_w) : s.from_w.count};
     return s;
 }
 
@@ -151,7 +149,7 @@ static void compute_step(const void *run, int step) {
                       .dilation = {h->dilation, w->dilation},
                       .factor = 1.0f / ((float)h->kernel * (float)w->kernel)};
     if (!r->filled) work.pad = (Padding){s->from_h.before, s->from_h.after, s->from_w.before, s->from_w.after};
-    pool_compute(&work, r->taps);
+    bm_pool_compute(&work, r->taps);
     if (!s->first && work.mode == POOL_MAX) okk_bdc_max(output, output, t->part, &s->output, NULL, NULL, NULL);
     if (!s->first && work.mode == POOL_AVERAGE) okk_bdc_add(output, output, t->part, &s->output, NULL, NULL, NULL);
     if (s->last) correct(r->param, h, w, output, &s->output, (dim2){s->h, s->w});
@@ -177,14 +175,14 @@ int pool_global(const void *param, const int param_size, const tpu_tensor_t *in_
     r.problem.planes = x[0] * x[1];
     window_axis *h = &r.problem.h, *w = &r.problem.w;
     axes_of(param, x, h, w);
-    r.taps = h->dilation > 1 || w->dilation > 1 || larger(h->stride, w->stride) > AXIS_STEP_MAX;
-    r.problem.filled = r.taps || axis_needs_zeros(h) || axis_needs_zeros(w);
-    pool_make_plan(&r.problem, &r.plan);
-    r.filled = r.problem.filled || pool_cut_kernel(&r.problem, &r.plan);
+    r.taps = h->dilation > 1 || w->dilation > 1 || larger(h->stride, w->stride) > CHIP_WINDOW_STEP_MAX;
+    r.problem.filled = r.taps || bm_axis_needs_zeros(h) || bm_axis_needs_zeros(w);
+    bm_pool_make_plan(&r.problem, &r.plan);
+    r.filled = r.problem.filled || bm_pool_cut_kernel(&r.problem, &r.plan);
     const pool_plan *t = &r.plan;
     const int count = t->cs * t->hs * t->ws * t->kernel_hs * t->kernel_ws;
     okk_initialize();
-    run_pipeline(count, &r, load_step, compute_step, store_step);
+    bm_run_pipeline(count, &r, load_step, compute_step, store_step);
     okk_poll();
     return BM_LAYER_OK;
 }
@@ -201,12 +199,12 @@ int pool_local(const void *param, const int param_size, const tpu_tensor_t *in_t
     const dim2 first = {out->processed[2], out->processed[3]};
     window_axis h, w;
     axes_of(p, in->shape, &h, &w);
-    const window_part rows = axis_part(&h, first.h, b[2]), columns = axis_part(&w, first.w, b[3]);
+    const window_part rows = bm_axis_part(&h, first.h, b[2]), columns = bm_axis_part(&w, first.w, b[3]);
     if (rows.count != a[2] || columns.count != a[3]) return BM_LAYER_RUNTIME_ERROR;
-    const bool room = buffer_size >= (u64)pool_temporary_bytes(a[0], a[1], a[2], b[3]);
+    const bool room = buffer_size >= (u64)bm_pool_temporary_bytes(a[0], a[1], a[2], b[3]);
     const pool_work work = {.output = (local_addr_t)out->addr,
                             .input = (local_addr_t)in->addr,
-                            .temporary = room ? (local_addr_t)buffer_offset : LOCAL_BYTES,
+                            .temporary = room ? (local_addr_t)buffer_offset : CHIP_LOCAL_BYTES,
                             .input_shape = {a[0], a[1], a[2], a[3]},
                             .output_shape = {b[0], b[1], b[2], b[3]},
                             .mode = p->mode,
@@ -214,7 +212,7 @@ int pool_local(const void *param, const int param_size, const tpu_tensor_t *in_t
                             .stride = {h.stride, w.stride},
                             .pad = {rows.before, rows.after, columns.before, columns.after},
                             .factor = 1.0f / ((float)h.kernel * (float)w.kernel)};
-    pool_compute(&work, false);
+    bm_pool_compute(&work, false);
     correct(p, &h, &w, work.output, &work.output_shape, first);
     return BM_LAYER_OK;
 }

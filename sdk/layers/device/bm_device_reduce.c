@@ -1,4 +1,8 @@
-/* TPU_REDUCE: sums, means, extremes, products and norms over any dimensions of an fp32 tensor. */
+/* TPU_REDUCE: sums, means, extremes, products and norms over any dimensions of an fp32 tensor.
+ *
+ * Inputs: x
+ * Makes: sums, means, extremes, products, norms over dimensions
+ */
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
@@ -32,7 +36,7 @@ static int mask_of(const tpu_reduce_param_t *p, int dims) {
     int mask = 0;
     if (p->axes_num == 0) return (1 << dims) - 1;
     for (int i = 0; i < p->axes_num; i++) {
-        const int axis = layer_axis(p->axes[i], dims);
+        const int axis = bm_layer_axis(p->axes[i], dims);
         if (axis < 0 || (mask >> axis & 1)) return -1;
         mask |= 1 << axis;
     }
@@ -47,7 +51,7 @@ int reduce_shape(const void *param, const int param_size, const tpu_tensor_t *in
     if (p->kind < REDUCE_SUM || p->kind > REDUCE_LOG_SUM_EXP || (p->keep_dims & ~1) || p->axes_num < 0 ||
         p->axes_num > MAX_SHAPE_DIMS)
         return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
     const int dims = (int)in_tensors[0].dims, mask = mask_of(p, dims);
     if (mask < 0) return BM_LAYER_PARAM_INVALID;
     tpu_tensor_t *out = &out_tensors[0];
@@ -192,7 +196,7 @@ int reduce_global(const void *param, const int param_size, const tpu_tensor_t *i
         }
         w.last = --runs == 0;
         const system_addr_t target = w.last ? out_tensors[0].addr : place[runs % 2];
-        reduce_run(&w, source, target, (int)layer_elements(extents, 0, d), extents[d], inner);
+        reduce_run(&w, source, target, (int)bm_layer_elements(extents, 0, d), extents[d], inner);
         source = target;
         w.first = false;
     }

@@ -1,4 +1,8 @@
-/* TPU_RESHAPE: the same elements under another shape; any type. */
+/* TPU_RESHAPE: the same elements under another shape; any type.
+ *
+ * Inputs: x of any type
+ * Makes: another shape; nothing runs in a static net
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

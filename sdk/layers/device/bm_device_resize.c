@@ -2,17 +2,20 @@
  * it: linear and cubic interpolation are two or four taps. fp32. What several dimensions need is done one
  * dimension after the other.
  *
- * Inputs: x; indices, a constant of int32 [taps, length]; weights, a constant of fp32 [taps, length]:
+ * The indices [taps, length] and the weights [taps, length] give
  *     y[.., i, ..] = sum over t of weights[t][i] * x[.., indices[t][i], ..]
  * user_layers/onnx/resize.py makes both. The products are rounded one by one, the sum from tap 0 on.
+ *
+ * Inputs: x, int32 indices and weights `[taps, length]`, both constants
+ * Makes: weighted sums of elements along a dimension
  */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
 
-#define LANES 64          /* NPUs of the chip */
-#define LANE_WORDS 131072 /* fp32 elements of one NPU's local memory */
 #define MOST_TAPS 64
+#define LONGEST (CHIP_EXTENT_MAX / 2 + 1) /* elements of a piece along a dimension */
 
 __BM_PARAM__(TPU_RESIZE)
 typedef struct {
@@ -25,7 +28,7 @@ int resize_shape(const void *param, const int param_size, const tpu_tensor_t *in
     if (param_size != (int)sizeof(tpu_resize_param_t) || in_num != 3 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_resize_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *indices = &in_tensors[1], *weights = &in_tensors[2];
-    const int axis = layer_axis(p->axis, (int)in->dims);
+    const int axis = bm_layer_axis(p->axis, (int)in->dims);
     if (axis < 0 || indices->dims != 2 || weights->dims != 2) return BM_LAYER_PARAM_INVALID;
     if (in->dtype != DTYPE_FP32 || weights->dtype != DTYPE_FP32 || indices->dtype != DTYPE_INT32)
         return BM_LAYER_NOT_SUPPORTED;
@@ -54,8 +57,6 @@ typedef struct {
     local_addr_t in, part, out, weights;
 } piece;
 
-static int aligned(int words) { return (words + 31) / 32 * 32; }
-
 /* What of the axis the elements [first, first + length) of y need. */
 static void window(const job *j, piece *p) {
     int high = p->low = j->indices[p->first];
@@ -70,14 +71,14 @@ static void window(const job *j, piece *p) {
 
 /* Places a piece in local memory; false where it does not fit. */
 static bool place(const job *j, piece *p) {
-    if (p->length > 32768 || p->columns > 32768 || p->extent > 65535) return false;
+    if (p->length > LONGEST || p->columns > LONGEST || p->extent > CHIP_EXTENT_MAX) return false;
     const long long in = (long long)p->rows * p->extent * p->columns, out = (long long)p->rows * p->length * p->columns;
-    if (in > LANE_WORDS || out > LANE_WORDS) return false;
+    if (in > CHIP_LOCAL_WORDS || out > CHIP_LOCAL_WORDS) return false;
     p->in = 0;
-    p->part = p->in + 4 * (local_addr_t)aligned((int)in);
-    p->out = p->part + 4 * (local_addr_t)aligned((int)out);
-    p->weights = p->out + 4 * (local_addr_t)aligned((int)out);
-    return (long long)p->weights + 4ll * j->taps * aligned(p->length) <= 4ll * LANE_WORDS;
+    p->part = p->in + 4 * (local_addr_t)local_line((int)in);
+    p->out = p->part + 4 * (local_addr_t)local_line((int)out);
+    p->weights = p->out + 4 * (local_addr_t)local_line((int)out);
+    return (long long)p->weights + 4ll * j->taps * local_line(p->length) <= 4ll * CHIP_LOCAL_WORDS;
 }
 
 /* ---- one piece ---- */
@@ -108,7 +109,7 @@ static void compute(const job *j, const piece *p) {
     const dim4 dense = {0, 0, shape.w, 1};
     const dim4 weight = {0, 0, rows ? 0 : 1, rows ? 1 : 0};
     for (int t = 0; t < j->taps; t++) {
-        const local_addr_t w = p->weights + 4u * (local_addr_t)(t * aligned(p->length));
+        const local_addr_t w = p->weights + 4u * (local_addr_t)(t * local_line(p->length));
         choose(p, j->indices + t * j->length + p->first);
         okk_bdc_mul(t == 0 ? p->out : p->part, p->part, w, &shape, &dense, &dense, &weight);
         if (t > 0) okk_bdc_add(p->out, p->out, p->part, &shape, &dense, &dense, &dense);
@@ -116,9 +117,9 @@ static void compute(const job *j, const piece *p) {
 }
 
 static void load_weights(const job *j, const piece *p) {
-    const dim4 shape = {1, LANES, 1, p->length}, every = {0, 0, 0, 1}; /* the same in each lane */
+    const dim4 shape = {1, CHIP_NPU_NUM, 1, p->length}, every = {0, 0, 0, 1}; /* the same in each lane */
     for (int t = 0; t < j->taps; t++)
-        okk_gdma_32bit_cpy_S2L(p->weights + 4u * (local_addr_t)(t * aligned(p->length)),
+        okk_gdma_32bit_cpy_S2L(p->weights + 4u * (local_addr_t)(t * local_line(p->length)),
                                j->weights + 4ull * (u64)((long long)t * j->length + p->first), &shape, &every, &every);
 }
 
@@ -148,16 +149,16 @@ static void run_piece(const job *j, const piece *p, int at) {
 /* The largest piece that begins at element `first` of the axis: narrower, then shorter, until it fits. */
 static bool fit(const job *j, piece *p, int first) {
     p->first = first;
-    p->length = j->length - first < 32768 ? j->length - first : 32768;
+    p->length = smaller(j->length - first, LONGEST);
     p->rows = 1;
     for (;; p->length = (p->length + 1) / 2) {
-        const int least = p->length == 1 ? 1 : j->inner < 32 ? j->inner : 32;
+        const int least = p->length == 1 ? 1 : smaller(j->inner, CHIP_ALIGN_WORDS);
         window(j, p);
-        p->columns = j->inner < 32768 ? j->inner : 32768;
+        p->columns = smaller(j->inner, LONGEST);
         for (;;) {
             if (place(j, p)) return true;
             if (p->columns <= least) break;
-            p->columns = p->columns / 2 > least ? p->columns / 2 : least;
+            p->columns = larger(p->columns / 2, least);
         }
         if (p->length == 1) return false;
     }
@@ -165,19 +166,19 @@ static bool fit(const job *j, piece *p, int first) {
 
 static void run_rows(const job *j, piece p) {
     int at = 0;
-    while (j->inner == 1 && j->outer - at >= 2 * LANES) { /* as many rows in each lane as fit */
-        p.lanes = LANES;
-        p.rows = (j->outer - at) / LANES;
-        while (p.rows > 32768 || !place(j, &p)) p.rows = (p.rows + 1) / 2;
+    while (j->inner == 1 && j->outer - at >= 2 * CHIP_NPU_NUM) { /* as many rows in each lane as fit */
+        p.lanes = CHIP_NPU_NUM;
+        p.rows = (j->outer - at) / CHIP_NPU_NUM;
+        while (p.rows > LONGEST || !place(j, &p)) p.rows = (p.rows + 1) / 2;
         if (p.rows < 2) break;
         load_weights(j, &p);
-        for (; j->outer - at >= LANES * p.rows; at += LANES * p.rows) run_piece(j, &p, at);
+        for (; j->outer - at >= CHIP_NPU_NUM * p.rows; at += CHIP_NPU_NUM * p.rows) run_piece(j, &p, at);
     }
     p.rows = 1;
     place(j, &p);
     load_weights(j, &p);
     for (; at < j->outer; at += p.lanes) {
-        p.lanes = j->outer - at < LANES ? j->outer - at : LANES;
+        p.lanes = smaller(j->outer - at, CHIP_NPU_NUM);
         for (p.column = 0; p.column < j->inner; p.column += p.columns) {
             piece narrow = p;
             if (j->inner - p.column < p.columns) narrow.columns = j->inner - p.column;
@@ -193,8 +194,8 @@ int resize_global(const void *param, const int param_size, const tpu_tensor_t *i
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_resize_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *indices = &in_tensors[1];
-    const int axis = layer_axis(p->axis, (int)in->dims);
-    const job j = {.outer = (int)layer_elements(in->shape, 0, axis),
+    const int axis = bm_layer_axis(p->axis, (int)in->dims);
+    const job j = {.outer = (int)bm_layer_elements(in->shape, 0, axis),
                    .extent = in->shape[axis],
                    .length = indices->shape[1],
                    .inner = (int)bm_stride_of(in, axis),

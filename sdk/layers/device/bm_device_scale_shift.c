@@ -1,5 +1,9 @@
 /* TPU_SCALE_SHIFT: x * scale[c] + shift[c] with one number per channel, and relu: a BatchNormalization whose
- * statistics are constants. */
+ * statistics are constants.
+ *
+ * Inputs: x, scale, perhaps shift, a number per channel
+ * Makes: x * scale + shift
+ */
 #include "bm_layer_affine.h"
 #include "bm_layer_local.h"
 #include "bm_layer_shape.h"
@@ -25,13 +29,13 @@ int scale_shift_shape(const void *param, const int param_size, const tpu_tensor_
     if (param_size != (int)sizeof(tpu_scale_shift_param_t) || in_num < 2 || in_num > 3 || out_num != 1)
         return BM_LAYER_PARAM_INVALID;
     const tpu_scale_shift_param_t *p = param;
-    const int axis = layer_axis(p->axis, (int)in_tensors[0].dims);
+    const int axis = bm_layer_axis(p->axis, (int)in_tensors[0].dims);
     if (axis < 0 || (p->relu & ~1)) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     const bool joined = is_joined(in_tensors, in_num, in_tensors[0].shape[axis]);
     for (int i = 1; i < in_num && !joined; i++)
         if (in_tensors[i].elem_num != in_tensors[0].shape[axis]) return BM_LAYER_PARAM_INVALID;
-    layer_same_shape(&out_tensors[0], &in_tensors[0]);
+    bm_layer_same_shape(&out_tensors[0], &in_tensors[0]);
     return BM_LAYER_OK;
 }
 
@@ -42,13 +46,13 @@ int scale_shift_global(const void *param, const int param_size, const tpu_tensor
     (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_scale_shift_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims);
+    const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims);
     system_addr_t shift = in_num == 3 ? in_tensors[2].addr : 0;
     if (is_joined(in_tensors, in_num, in->shape[axis])) shift = in_tensors[1].addr + 4ull * (unsigned)in->shape[axis];
     okk_initialize();
     bm_affine(out_tensors[0].addr, in->addr, in_tensors[1].addr, shift,
-              (int)layer_elements(in->shape, 0, axis), in->shape[axis],
-              (int)layer_elements(in->shape, axis + 1, dims), p->relu);
+              (int)bm_layer_elements(in->shape, 0, axis), in->shape[axis],
+              (int)bm_layer_elements(in->shape, axis + 1, dims), p->relu);
     okk_poll();
     return BM_LAYER_OK;
 }

@@ -1,4 +1,8 @@
-/* TPU_SLICE: part of its input: along some dimensions every step-th element from start to before end; any type. */
+/* TPU_SLICE: part of its input: along some dimensions every step-th element from start to before end; any type.
+ *
+ * Inputs: x of any type
+ * Makes: part of x
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -32,7 +36,7 @@ static bool part_of(const tpu_slice_param_t *p, const tpu_tensor_t *in, part *s)
     }
     if (p->count < 0 || p->count > MAX_SHAPE_DIMS) return false;
     for (int i = 0; i < p->count; i++) {
-        const int axis = layer_axis(p->axes[i], (int)in->dims), step = p->steps[i];
+        const int axis = bm_layer_axis(p->axes[i], (int)in->dims), step = p->steps[i];
         if (axis < 0 || step == 0 || s->step[axis] != 0) return false;
         const int extent = in->shape[axis];
         const int low = step > 0 ? 0 : -1, high = step > 0 ? extent : extent - 1;

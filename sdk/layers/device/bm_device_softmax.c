@@ -1,6 +1,10 @@
 /* TPU_SOFTMAX: e^x / sum of e^x over dimensions that lie together, or the logarithm of it, for any shape. The
  * largest x is subtracted first. Errors are below 1e-5 of each value; e^x below 1.2e-38 is 0. A NaN makes
- * all results of its sum NaN. */
+ * all results of its sum NaN.
+ *
+ * Inputs: x
+ * Makes: softmax or its logarithm
+ */
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
@@ -9,7 +13,7 @@
 #include "okk.h"
 
 /* A lane has two inputs and two results (loaded or stored while others are computed) and three buffers for work. */
-#define WORDS 18720      /* 32-bit words of one buffer */
+#define WORDS (CHIP_LOCAL_WORDS / 7 / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS) /* 32-bit words of one buffer */
 #define BYTES (4 * WORDS)
 
 __BM_PARAM__(TPU_SOFTMAX)
@@ -24,10 +28,10 @@ int softmax_shape(const void *param, const int param_size, const tpu_tensor_t *i
                   tpu_tensor_t *out_tensors, const int out_num) {
     if (param_size != (int)sizeof(tpu_softmax_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_softmax_param_t *p = param;
-    if (((p->flatten | p->log) & ~1) || layer_axis(p->axis, (int)in_tensors[0].dims) < 0)
+    if (((p->flatten | p->log) & ~1) || bm_layer_axis(p->axis, (int)in_tensors[0].dims) < 0)
         return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
-    layer_same_shape(&out_tensors[0], &in_tensors[0]);
+    if (!bm_layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
+    bm_layer_same_shape(&out_tensors[0], &in_tensors[0]);
     return BM_LAYER_OK;
 }
 
@@ -166,11 +170,11 @@ int softmax_global(const void *param, const int param_size, const tpu_tensor_t *
     (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
     const tpu_softmax_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims), end = p->flatten ? dims : axis + 1;
+    const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims), end = p->flatten ? dims : axis + 1;
     softmax j = {.in = in->addr, .out = out_tensors[0].addr, .log = p->log};
-    j.outer = (int)layer_elements(in->shape, 0, axis);
-    j.reduced = (int)layer_elements(in->shape, axis, end);
-    j.inner = (int)layer_elements(in->shape, end, dims);
+    j.outer = (int)bm_layer_elements(in->shape, 0, axis);
+    j.reduced = (int)bm_layer_elements(in->shape, axis, end);
+    j.inner = (int)bm_layer_elements(in->shape, end, dims);
     okk_initialize();
     if (j.reduced > WORDS || bm_reduce_spreads(j.outer, j.reduced, j.inner))
         many_passes(&j, buffer_addr);

@@ -1,4 +1,8 @@
-/* TPU_SPACE_TO_DEPTH: block x block squares of pixels become channels; [n, c, h, w] of any type. */
+/* TPU_SPACE_TO_DEPTH: block x block squares of pixels become channels; [n, c, h, w] of any type.
+ *
+ * Inputs: x `[N, C, H, W]` of any type
+ * Makes: channels from squares of pixels
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 
@@ -12,7 +16,8 @@ typedef struct {
 __BM_SHAPE__(TPU_SPACE_TO_DEPTH)
 int space_to_depth_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                          tpu_tensor_t *out_tensors, const int out_num) {
-    if (param_size != (int)sizeof(tpu_space_to_depth_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
+    if (param_size != (int)sizeof(tpu_space_to_depth_param_t) || in_num != 1 || out_num != 1)
+        return BM_LAYER_PARAM_INVALID;
     const tpu_space_to_depth_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
     tpu_tensor_t *out = &out_tensors[0];

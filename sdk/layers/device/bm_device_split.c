@@ -1,4 +1,8 @@
-/* TPU_SPLIT: its input cut along one dimension, a piece to each output; any type. */
+/* TPU_SPLIT: its input cut along one dimension, a piece to each output; any type.
+ *
+ * Inputs: x of any type
+ * Makes: x cut along a dimension, a piece to each output
+ */
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -34,7 +38,7 @@ int split_shape(const void *param, const int param_size, const tpu_tensor_t *in_
         return BM_LAYER_PARAM_INVALID;
     const tpu_split_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int axis = layer_axis(p->axis, (int)in->dims);
+    const int axis = bm_layer_axis(p->axis, (int)in->dims);
     int sizes[16];
     if (axis < 0 || !piece_sizes(p, in->shape[axis], out_num, sizes)) return BM_LAYER_PARAM_INVALID;
     for (int i = 0; i < out_num; i++) {
@@ -51,7 +55,7 @@ int split_global(const void *param, const int param_size, const tpu_tensor_t *in
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size;
     const tpu_split_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int axis = layer_axis(p->axis, (int)in->dims), bytes = bm_element_bytes(in->dtype);
+    const int axis = bm_layer_axis(p->axis, (int)in->dims), bytes = bm_element_bytes(in->dtype);
     const long long row = bm_stride_of(in, axis); /* elements of one index of the axis */
     u64 source = in->addr;
     okk_initialize();

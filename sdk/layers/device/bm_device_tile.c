@@ -1,4 +1,8 @@
-/* TPU_TILE: its input several times along each dimension; any type. */
+/* TPU_TILE: its input several times along each dimension; any type.
+ *
+ * Inputs: x of any type
+ * Makes: x several times along each dimension
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

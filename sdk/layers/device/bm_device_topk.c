@@ -1,6 +1,10 @@
 /* TPU_TOPK: the k largest or smallest numbers along one dimension, sorted, and their int32 indices. Equal numbers keep
  * their order, NaN comes last. Rows are sorted by bm_atomic_sort: on the chip another engine does that, whose commands
- * nobody documents, so a net with this layer runs on the emulator only. */
+ * nobody documents, so a net with this layer runs on the emulator only.
+ *
+ * Inputs: x
+ * Makes: the largest or smallest numbers of a dimension and their int32 indices
+ */
 #include "bm_atomic.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
@@ -20,9 +24,9 @@ int topk_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     if (param_size != (int)sizeof(tpu_topk_param_t) || in_num != 1 || out_num != 2) return BM_LAYER_PARAM_INVALID;
     const tpu_topk_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int axis = layer_axis(p->axis, (int)in->dims);
+    const int axis = bm_layer_axis(p->axis, (int)in->dims);
     if (axis < 0 || p->k < 1 || p->k > in->shape[axis] || (p->smallest & ~1)) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
     for (int i = 0; i < 2; i++) {
         out_tensors[i].ttype = BMNET_NEURON;
         out_tensors[i].dtype = i == 0 ? DTYPE_FP32 : DTYPE_INT32;
@@ -32,15 +36,6 @@ int topk_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     return BM_LAYER_OK;
 }
 
-/* [outer, rows, inner] to [outer, inner, rows]. */
-static void turn(u64 target, u64 source, int outer, int rows, int inner) {
-    bm_move m = {0};
-    bm_move_add(&m, outer, (long long)rows * inner, (long long)rows * inner);
-    bm_move_add(&m, inner, rows, 1);
-    bm_move_add(&m, rows, 1, inner);
-    bm_move_run(target, source, &m, 4);
-}
-
 __BM_GLOBAL__(TPU_TOPK)
 int topk_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                 const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
@@ -48,8 +43,9 @@ int topk_global(const void *param, const int param_size, const tpu_tensor_t *in_
     (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
     const tpu_topk_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    const int dims = (int)in->dims, axis = layer_axis(p->axis, dims), length = in->shape[axis];
-    const int outer = (int)layer_elements(in->shape, 0, axis), inner = (int)layer_elements(in->shape, axis + 1, dims);
+    const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims), length = in->shape[axis];
+    const int outer = (int)bm_layer_elements(in->shape, 0, axis);
+    const int inner = (int)bm_layer_elements(in->shape, axis + 1, dims);
     const u64 rows = (u64)outer * (u64)inner;
     /* A row has to lie together: if it does not, copies of everything are turned. */
     u64 source = in->addr, values = out_tensors[0].addr, indices = out_tensors[1].addr;
@@ -58,7 +54,7 @@ int topk_global(const void *param, const int param_size, const tpu_tensor_t *in_
         source = buffer_addr;
         values = source + 4 * rows * (u64)length;
         indices = values + 4 * rows * (u64)p->k;
-        turn(source, in->addr, outer, length, inner);
+        bm_move_turned(source, in->addr, outer, length, inner);
     }
     for (u64 r = 0; r < rows; r++) {
         const SortParam sort = {.input_data_addr = source + 4 * r * (u64)length,
@@ -72,8 +68,8 @@ int topk_global(const void *param, const int param_size, const tpu_tensor_t *in_
         bm_atomic_sort(&sort);
     }
     if (inner > 1) {
-        turn(out_tensors[0].addr, values, outer, inner, p->k);
-        turn(out_tensors[1].addr, indices, outer, inner, p->k);
+        bm_move_turned(out_tensors[0].addr, values, outer, inner, p->k);
+        bm_move_turned(out_tensors[1].addr, indices, outer, inner, p->k);
     }
     okk_poll();
     return BM_LAYER_OK;

@@ -1,4 +1,8 @@
-/* TPU_TRANSPOSE: the dimensions of its input in another order; any type. */
+/* TPU_TRANSPOSE: the dimensions of its input in another order; any type.
+ *
+ * Inputs: x of any type
+ * Makes: the dimensions in another order
+ */
 #include "bm_layer_move.h"
 #include "okk.h"
 

@@ -5,6 +5,9 @@
  * magnitude may be 0 (SWISH, MISH, SOFTPLUS, both GELUs). Denormals count as zero. Special values are those of ONNX:
  * NaN gives NaN; the sign of a zero may be lost. ABS, NEG, RELU, CLIP, FLOOR, CEIL, ROUND, SIGN, THRESHOLDED_RELU and
  * the tests are exact.
+ *
+ * Inputs: x
+ * Makes: a function of each element
  */
 #include "bm_layer_functions.h"
 #include "bm_layer_log.h"
@@ -24,8 +27,8 @@ int unary_shape(const void *param, const int param_size, const tpu_tensor_t *in_
     const tpu_unary_param_t *p = param;
     if (bm_unary_work(p->unary_op) < 0) return BM_LAYER_PARAM_INVALID;
     if (p->unary_op == BM_UNARY_CELU && !(p->a > 0.0f)) return BM_LAYER_PARAM_INVALID;
-    if (!layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
-    layer_same_shape(&out_tensors[0], &in_tensors[0]);
+    if (!bm_layer_all_fp32(in_tensors, 1)) return BM_LAYER_NOT_SUPPORTED;
+    bm_layer_same_shape(&out_tensors[0], &in_tensors[0]);
     return BM_LAYER_OK;
 }
 

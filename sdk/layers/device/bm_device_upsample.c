@@ -1,11 +1,14 @@
-/* TPU_UPSAMPLE: each element of [N, C, H, W] scale_h times along h and scale_w times along w; 32-bit elements. */
+/* TPU_UPSAMPLE: each element of [N, C, H, W] scale_h times along h and scale_w times along w; 32-bit elements.
+ *
+ * Inputs: x `[N, C, H, W]` of 32-bit elements
+ * Makes: each element several times along h and w
+ */
 #include "bm_layer_local.h"
 #include "bm_layer_pipeline.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
 #define SCALE_MAX 64
-#define EXTENT_MAX 65535 /* of an instruction */
 
 __BM_PARAM__(TPU_UPSAMPLE)
 typedef struct {
@@ -114,15 +117,15 @@ static void store_tile(const void *run, int index) {
 static bool fits(const upsampling *r) {
     const tpu_upsample_param_t *p = r->param;
     return 2 * (local_bytes(1, r->c, r->h, r->w) +
-                local_bytes(1, r->c, (long long)r->h * p->scale_h, (long long)r->w * p->scale_w)) <= LOCAL_BYTES;
+                local_bytes(1, r->c, (long long)r->h * p->scale_h, (long long)r->w * p->scale_w)) <= CHIP_LOCAL_BYTES;
 }
 
-/* Few planes rather than parts of them; one row of one element fits for 64 planes. */
+/* Few planes rather than parts of them; one row of one element fits for a plane on each lane. */
 static void plan(upsampling *r) {
-    r->c = smaller(r->planes, LOCAL_CHANNELS);
-    r->h = smaller(r->height, EXTENT_MAX / r->param->scale_h);
-    r->w = smaller(r->width, EXTENT_MAX / r->param->scale_w);
-    while (!fits(r) && r->c > LOCAL_LANES) r->c = divide_up(divide_up(r->c, 2), LOCAL_LANES) * LOCAL_LANES;
+    r->c = smaller(r->planes, CHIP_CHANNELS_WHOLE);
+    r->h = smaller(r->height, CHIP_EXTENT_MAX / r->param->scale_h);
+    r->w = smaller(r->width, CHIP_EXTENT_MAX / r->param->scale_w);
+    while (!fits(r) && r->c > CHIP_NPU_NUM) r->c = divide_up(divide_up(r->c, 2), CHIP_NPU_NUM) * CHIP_NPU_NUM;
     while (!fits(r) && r->h > 1) r->h = divide_up(r->h, 2);
     while (!fits(r) && r->w > 1) r->w = divide_up(r->w, 2);
     r->hs = divide_up(r->height, r->h);
@@ -145,7 +148,7 @@ int upsample_global(const void *param, const int param_size, const tpu_tensor_t 
                     .height = x[2], .width = x[3]};
     plan(&r);
     okk_initialize();
-    run_pipeline(divide_up(r.planes, r.c) * r.hs * r.ws, &r, load_tile, compute_tile, store_tile);
+    bm_run_pipeline(divide_up(r.planes, r.c) * r.hs * r.ws, &r, load_tile, compute_tile, store_tile);
     okk_poll();
     return BM_LAYER_OK;
 }

@@ -1,6 +1,9 @@
 /* TPU_WHERE: condition ? a : b, element by element, for 32-bit tensors of up to 8 dimensions, broadcast as numpy does.
  * The condition is an fp32 tensor: false is zero (of either sign), everything else true. Exact: a and b are moved as
  * bits, of one type, which may be fp32, int32 or uint32.
+ *
+ * Inputs: condition, a, b
+ * Makes: a where the condition is not 0, else b
  */
 #include "bm_layer_tiles.h"
 #include "bm_layer_words.h"

@@ -1,6 +1,6 @@
 #include "bm_host_binary.h"
 
-#include "../device/bm_layer_binary_ops.h"
+#include "../lib/bm_layer_binary_ops.h"
 #include "bm_host_elementwise.h"
 #include "bmbuiltin.h"
 

@@ -10,7 +10,8 @@ __BM_DESC__(TPU_CONST_BINARY)
 class ConstBinaryDescriptor : public bmcompiler::LayerDescriptor {
   public:
     virtual std::string get_name() const override { return "CONST_BINARY"; }
-    virtual bool can_inplace(DATA_TYPE_T dtype) const override;
+    // One instruction reads each element once and writes it to the same place.
+    virtual bool can_inplace(DATA_TYPE_T dtype) const override { return dtype == DTYPE_FP32; }
 };
 
 #endif

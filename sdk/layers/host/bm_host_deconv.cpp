@@ -1,5 +1,6 @@
 #include "bm_host_deconv.h"
 
+#include "bm1684_chip.h"
 #include "bm_host_kernel.h"
 
 namespace {
@@ -15,8 +16,9 @@ struct Axis {
     // Any piece is within one instruction's limits and meets an element of the input.
     bool is_local() const {
         const int most = before() > after() ? before() : after();
-        return most <= 15 && most <= reach() && stride <= reach() + 1 &&
-               (size - 1LL) * stride + 1 + (before() > 0 ? before() : 0) + (after() > 0 ? after() : 0) <= 2047;
+        return most <= CHIP_WINDOW_STEP_MAX && most <= reach() && stride <= reach() + 1 &&
+               (size - 1LL) * stride + 1 + (before() > 0 ? before() : 0) + (after() > 0 ? after() : 0) <=
+                   CHIP_WINDOW_SIDE_MAX;
     }
 
     // Rounded down: the element at or below the first position of the window.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "bm1684_chip.h"
 #include "bm_host_constants.h"
 #include "bmcompiler_tpulayer_host.hpp"
 
@@ -23,7 +24,9 @@ inline u32 bm_local_bytes(bm_size_t bytes) {
 // Bytes per NPU of a piece (n, c, h, w) in the aligned layout.
 inline bm_size_t bm_piece_bytes(const int *piece) {
     auto extent = [&](std::size_t d) { return static_cast<bm_size_t>(piece[d]); };
-    return extent(0) * ((extent(1) + 63) / 64) * ((extent(2) * extent(3) * 4 + 127) / 128 * 128);
+    const bm_size_t slots = (extent(1) + CHIP_NPU_NUM - 1) / CHIP_NPU_NUM;
+    const bm_size_t lines = (extent(2) * extent(3) + CHIP_ALIGN_WORDS - 1) / CHIP_ALIGN_WORDS;
+    return extent(0) * slots * lines * CHIP_ALIGN_BYTES;
 }
 
 // Whether inputs can lie in local memory as they are: strides broadcast n, h and w there, but no channel. spread: those
@@ -33,7 +36,7 @@ inline bool bm_broadcasts_locally(const bmcompiler::GraphNode &node, bool spread
     for (std::size_t i = 0; i < node.inputs.size(); i++) {
         const bm_shape x = bm_operand_shape(node, i);
         const bool single = std::all_of(x.begin(), x.end(), [](int extent) { return extent == 1; });
-        const bool small = std::all_of(x.begin(), x.end(), [](int extent) { return extent <= 2047; });
+        const bool small = std::all_of(x.begin(), x.end(), [](int extent) { return extent <= CHIP_WINDOW_SIDE_MAX; });
         if (spread && single) continue;
         if (x.size() != out.size()) return false;
         if (out.size() > 1 && x[1] != out[1] && !(spread && x[1] == 1 && small)) return false;

@@ -12,10 +12,13 @@ class GatherDescriptor : public bmcompiler::LayerDescriptor {
     virtual std::string get_name() const override { return "GATHER"; }
     virtual bool force_use_global_layer() const override { return true; }
     virtual bool must_dynamic_run() const override { return computed(); }
-    virtual TENSOR_TYPE_T input_type(int in_idx) const override;
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override {
+        return in_idx == 1 && !computed() ? BMNET_NEURON_SHAPE : BMNET_NEURON;
+    }
 
   private:
-    bool computed() const;  // the indices are no constants: the controller reads them when the layer runs
+    // The indices are no constants: the controller reads them when the layer runs
+    bool computed() const { return layer()->inputs.size() > 1 && layer()->inputs[1].ttype == BMNET_NEURON; }
 };
 
 #endif

@@ -2,10 +2,11 @@
 #ifndef BM_HOST_KERNEL_H
 #define BM_HOST_KERNEL_H
 
-#include "../device/bm_layer_joined.h"
+#include "../lib/bm_layer_joined.h"
+#include "bm1684_chip.h"
 #include "bm_host_constants.h"
 
-// Pairs of input channels of a group's weights; conv_told of ../device/bm_layer_conv_plan.h says why two at least.
+// Pairs of input channels of a group's weights; conv_told of ../lib/bm_layer_conv_plan.h says why two at least.
 inline int bm_kernel_pairs(int groups, int in_c) { return groups == 1 && in_c < 4 ? 2 : (in_c + 1) / 2; }
 
 // Whether a bias that is a constant is laid out behind the weights, `words` to a channel: where all of them are weights
@@ -14,7 +15,7 @@ inline bool bm_joins_bias(const bmcompiler::GraphNode &node, int out_c, int word
     const auto &inputs = node.inputs;
     return inputs.size() == 3 && bm_is_constant(inputs[1]) && bm_is_constant(inputs[2]) &&
            inputs[1].dtype == DTYPE_FP32 && inputs[2].dtype == DTYPE_FP32 &&
-           bm_elements(inputs[2].shape) == static_cast<std::size_t>(out_c) && words + CONV_JOINED <= 65535;
+           bm_elements(inputs[2].shape) == static_cast<std::size_t>(out_c) && words + CONV_JOINED <= CHIP_EXTENT_MAX;
 }
 
 // Weights in pairs of input channels: [1, output channels, pairs, taps * 2], where the two numbers of a pair lie side by

@@ -1,6 +1,6 @@
 #include "bm_host_matmul.h"
 
-#include "../device/bm_layer_product.h"
+#include "../lib/bm_layer_product.h"
 #include "bm_host_constants.h"
 #include "bmbuiltin.h"
 

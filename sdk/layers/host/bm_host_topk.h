@@ -11,7 +11,12 @@ class TopkDescriptor : public bmcompiler::LayerDescriptor {
   public:
     virtual std::string get_name() const override { return "TOPK"; }
     virtual bool force_use_global_layer() const override { return true; }
-    virtual u64 get_global_buffer_size() const override;
+    // Copies of input, numbers and indices in which rows lie together.
+    virtual u64 get_global_buffer_size() const override {
+        bm_size_t bytes = 4;
+        for (int extent : layer()->inputs[0].shape) bytes *= (bm_size_t)extent;
+        return 3 * bytes;
+    }
 };
 
 #endif

@@ -1,1 +1,0 @@
-#include "bm_host_depth_to_space.h"

@@ -1,1 +1,0 @@
-#include "bm_host_space_to_depth.h"

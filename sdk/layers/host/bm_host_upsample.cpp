@@ -1,1 +1,0 @@
-#include "bm_host_upsample.h"

@@ -1,0 +1,55 @@
+#include "bm_layer_arithmetic.h"
+
+void bm_reciprocal(local_addr_t y, local_addr_t a, local_addr_t t, const dim4 *s) {
+    okk_bdc_reciprocal(y, a, s, NULL, NULL);
+    bm_mul(t, a, y, s);
+    bm_C_sub(t, t, 2.0f, s);
+    bm_mul(y, y, t, s);
+}
+
+void bm_mantissa(local_addr_t y, bm_local x, local_addr_t t, const dim4 *s) {
+    okk_bdc_32bit_cpy(y, x.addr, s, NULL, x.stride);
+    bm_nan_of(t, y, s);
+    bm_and_C(y, y, BM_SIGN | BM_MANTISSA, s);
+    bm_or_C(y, y, BM_ONE, s);
+    bm_or(y, y, t, s);
+}
+
+void bm_divide(local_addr_t y, bm_local a, bm_local b, local_addr_t work, unsigned int step, const dim4 *s) {
+    const unsigned int upper = 0xFFFFF000u; /* of the mantissa's 24 bits the first 12 */
+    const local_addr_t rest = work, m = work + step, r = work + 2 * step;
+    const local_addr_t q = work + 3 * step, u = work + 4 * step, t = work + 5 * step;
+    bm_mantissa(rest, a, t, s);
+    bm_mantissa(m, b, t, s);
+    bm_reciprocal(r, m, t, s);
+    bm_mul(q, rest, r, s);
+    /* rest -= q m, with q and m in halves so that the first two products are exact */
+    bm_and_C(u, q, upper, s);
+    bm_xor_C(u, u, BM_SIGN, s);
+    bm_and_C(t, m, upper, s);
+    okk_bdc_mac(rest, u, t, s, NULL, NULL, NULL);
+    bm_sub(t, m, t, s);
+    okk_bdc_mac(rest, u, t, s, NULL, NULL, NULL);
+    bm_add(u, u, q, s);
+    bm_xor_C(u, u, BM_SIGN, s);
+    okk_bdc_mac(rest, u, m, s, NULL, NULL, NULL);
+    okk_bdc_mac(q, rest, r, s, NULL, NULL, NULL);
+    bm_mul_C(q, q, 0.5f, s);
+    okk_bdc_32bit_and_C(t, a.addr, bm_word(BM_EXPONENT), s, NULL, a.stride);
+    bm_inverse_power(u, b, s);
+    bm_mul(rest, q, t, s); /* cannot underflow where |a| is not below 1 */
+    bm_mul(rest, rest, u, s);
+    bm_mul(m, t, u, s); /* cannot overflow where it is */
+    bm_mul(m, m, q, s);
+    okk_bdc_32bit_and_C(r, a.addr, bm_word(BM_MAGNITUDE), s, NULL, a.stride);
+    bm_greater_C(r, r, 0.99999994f, BM_ONES, s);
+    bm_choose(y, r, rest, m, s);
+}
+
+void bm_nearest(local_addr_t y, local_addr_t a, local_addr_t t, const dim4 *s) {
+    bm_and_C(t, a, BM_MAGNITUDE, s);
+    bm_add_C(t, t, 8388608.0f, s);
+    bm_add_C(t, t, -8388608.0f, s);
+    bm_and_C(y, a, BM_SIGN, s);
+    bm_or(y, y, t, s);
+}

@@ -1,0 +1,53 @@
+/* How a convolution on DDR data is cut into pieces that fit into local memory. */
+#ifndef BM_LAYER_CONV_PLAN_H
+#define BM_LAYER_CONV_PLAN_H
+
+#include "bm_layer_axis.h"
+#include "bm_layer_joined.h"
+#include "bm_layer_local.h"
+
+typedef struct {
+    int n, groups;
+    int in_c, out_c;   /* per group */
+    int weight_words;  /* of one output channel and one pair of input channels; depthwise: of one channel */
+    window_axis h, w;
+    bool depthwise, bias;
+    bool joined; /* the bias lies behind the weights of each channel */
+    bool turned; /* the kernel is turned by half a turn */
+    bool taps;   /* tap by tap: bm_conv_compute */
+    bool filled; /* the pads are zeros in local memory */
+} conv_problem;
+
+/* Input channels of a group as the instruction is told. It takes longer for fewer than four than for four, so three
+ * and less have zeros beside them. */
+static inline int bm_conv_told(int groups, int in_c) { return groups == 1 && in_c < 4 ? 4 : in_c; }
+
+/* Pairs of input channels that a group's weights have. */
+static inline int bm_conv_weight_pairs(int groups, int in_c) { return divide_up(bm_conv_told(groups, in_c), 2); }
+
+/* Extents of the pieces, how many there are, and where the buffers lie. Output channels and input channels are
+ * cut only where a piece has one group. */
+typedef struct {
+    int group, out_c, in_c, n, h, w;
+    int groups, out_cs, in_cs, ns, hs, ws;
+    bool tiles_outer; /* weights change within a tile; otherwise tiles change below the same weights */
+    local_addr_t input[2], output[2], weight[2], bias[2];
+} conv_plan;
+
+/* Of a piece; pieces of fewer channels than a group has are of four at least. */
+static inline int bm_conv_pairs(const conv_problem *p, int in_c) {
+    return p->depthwise ? 1 : in_c == p->in_c ? bm_conv_weight_pairs(p->groups, in_c) : divide_up(in_c, 2);
+}
+
+/* Words of one output channel, for in_c input channels of a group. */
+static inline int bm_conv_channel_words(const conv_problem *p, int in_c) {
+    return bm_conv_pairs(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
+}
+
+/* Bytes per NPU of the input of a piece. */
+long long bm_conv_input_bytes(const conv_problem *p, const conv_plan *t);
+
+/* The plan that costs least. False: not even one output element with four input channels fits. */
+bool bm_conv_make_plan(const conv_problem *p, conv_plan *best);
+
+#endif

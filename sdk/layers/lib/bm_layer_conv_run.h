@@ -1,0 +1,32 @@
+/* A convolution of data in DDR: a pipeline of steps, each with one tile, some output channels and some input channels;
+ * and of a piece that the compiler has put into local memory. TPU_CONV and TPU_DECONV differ in their problems only. */
+#ifndef BM_LAYER_CONV_RUN_H
+#define BM_LAYER_CONV_RUN_H
+
+#include "bm_layer_conv.h"
+#include "bm_layer_conv_plan.h"
+#include "bm_layer_shape.h"
+#include "bmcompiler_tpulayer_device.h"
+
+/* ---- shapes: inputs x [N, IC, H, W], weights, perhaps a bias ---- */
+
+/* BM_LAYER_OK, or what is wrong with the inputs. */
+int bm_conv_check_inputs(int groups, const tpu_tensor_t *in, int in_num);
+
+/* The weights are [1, OC, KH, KW] for depthwise, [1, OC, pairs of input channels, KH * KW * 2] otherwise; or joined. */
+int bm_conv_shape_result(int groups, bool depthwise, const window_axis *h, const window_axis *w, const tpu_tensor_t *in,
+                         tpu_tensor_t *out);
+
+/* ---- data in DDR ---- */
+
+/* The problem of a layer with the inputs x, weights and perhaps bias, but for turned, taps and filled. */
+conv_problem bm_conv_problem_of(int groups, bool depthwise, window_axis h, window_axis w, const tpu_tensor_t *in,
+                                int in_num, const tpu_tensor_t *out);
+
+/* p: all but taps and filled. */
+int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
+
+/* The piece of the input may have more rows and columns than the piece of the output needs, but for depthwise. */
+int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
+
+#endif

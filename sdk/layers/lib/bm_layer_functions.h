@@ -1,0 +1,54 @@
+/* Exponential and what follows from it, roots, element by element on tensors in local memory: all buffers
+ * aligned, of one shape with a batch of 1 (bm_flat), each function's buffers different from one another.
+ *
+ * Relative errors are below 1e-6 over all fp32 numbers unless stated; results that would be denormal are 0. NaN gives
+ * NaN. The polynomials are least relative maximum fits (Lawson's iteration), lowest power first.
+ */
+#ifndef BM_LAYER_FUNCTIONS_H
+#define BM_LAYER_FUNCTIONS_H
+
+#include "bm_layer_arithmetic.h"
+
+#define BM_COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, lines, words of a line], padding included. */
+dim4 bm_flat(const dim4 *shape);
+
+/* y = c[0] + c[1] x + c[2] x^2 + ... */
+void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s);
+
+/* y = x at most c, and y = x at least c, with NaN staying NaN; y may be x */
+static inline void bm_at_most(local_addr_t y, local_addr_t x, float c, const dim4 *s) {
+    bm_if_greater_C(y, x, c, bm_float(c), bm_words_at(x), s);
+}
+static inline void bm_at_least(local_addr_t y, local_addr_t x, float c, const dim4 *s) {
+    bm_if_C_greater(y, c, x, bm_float(c), bm_words_at(x), s);
+}
+
+/* y = e^x; x is overwritten. The chip's sequence multiplies by tabled powers of e; they lose digits and vanish below
+ * e^-70, so half the exponent is taken and the result squared. */
+void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+
+/* y = e^x - 1 for x <= 0 */
+void bm_expm1_negative(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s);
+
+/* y = 1 / (1 + e^x); x is overwritten */
+void bm_logistic(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+
+/* y = ln(1 + u) for u in 0 .. 1, as the series of 2 artanh(u / (2 + u)); u is overwritten */
+void bm_log1p_unit(local_addr_t y, local_addr_t u, local_addr_t t0, local_addr_t t1, const dim4 *s);
+
+/* y = tanh x; y may be x */
+void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
+             const dim4 *s);
+
+/* y = erfc(sqrt(square)) where z is that root, at least 0; z and square are overwritten. The error grows with square:
+ * 5e-6 where the result is the smallest. */
+void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, local_addr_t t, const dim4 *s);
+
+/* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it
+ * works, and one step that makes the roots of squares exact. */
+void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
+             const dim4 *s);
+
+#endif

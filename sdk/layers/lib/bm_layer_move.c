@@ -1,0 +1,250 @@
+/* Boxes of elements as copies and fills by the GDMA within DDR. */
+#include "bm_layer_move.h"
+
+#include "bm1684_chip.h"
+#include "bm_layer_shape.h"
+#include "okk.h"
+
+enum {
+    MOST = CHIP_EXTENT_MAX, /* largest extent of a command */
+    ROW = MOST / 2 + 1,     /* where a larger one is cut */
+    DOUBLE = 8              /* one element so often or more: copies of copies are faster */
+};
+
+/* What is to be done with a box. */
+typedef struct {
+    u64 dst, src;
+    int bytes;
+    bool fill;
+    unsigned int value;
+} task;
+
+void bm_move_add(bm_move *m, int extent, long long to, long long from) {
+    OKKERNEL_ASSERT(m->dims < BM_MOVE_DIMS);
+    m->extent[m->dims] = extent;
+    m->to[m->dims] = to;
+    m->from[m->dims] = from;
+    m->dims++;
+}
+
+static void remove_dim(bm_move *m, int d) {
+    m->dims--;
+    for (; d < m->dims; d++) {
+        m->extent[d] = m->extent[d + 1];
+        m->to[d] = m->to[d + 1];
+        m->from[d] = m->from[d + 1];
+    }
+}
+
+static void insert_dim(bm_move *m, int at, int extent, long long to, long long from) {
+    bm_move_add(m, extent, to, from);
+    for (int d = m->dims - 1; d > at; d--) {
+        m->extent[d] = m->extent[d - 1];
+        m->to[d] = m->to[d - 1];
+        m->from[d] = m->from[d - 1];
+    }
+    m->extent[at] = extent;
+    m->to[at] = to;
+    m->from[at] = from;
+}
+
+/* The same box with as few dimensions as possible, the one with the smallest steps in the destination last. */
+static bm_move folded(const bm_move *m) {
+    bm_move f = {.dims = 0};
+    for (int d = 0; d < m->dims; d++) {
+        if (m->extent[d] == 1) continue;
+        int at = 0;
+        while (at < f.dims && f.to[at] > m->to[d]) at++;
+        insert_dim(&f, at, m->extent[d], m->to[d], m->from[d]);
+    }
+    for (int d = f.dims - 2; d >= 0; d--) {
+        const int inner = f.extent[d + 1];
+        if (f.to[d] != f.to[d + 1] * inner || f.from[d] != f.from[d + 1] * inner) continue;
+        f.extent[d + 1] = inner * f.extent[d];
+        remove_dim(&f, d);
+    }
+    return f;
+}
+
+/* ---- commands ---- */
+
+static void command(const task *t, long long to, long long from, const dim4 *shape, const dim4 *dst_stride,
+                    const dim4 *src_stride) {
+    const u64 dst = t->dst + (u64)(to * t->bytes), src = t->src + (u64)(from * t->bytes);
+    if (t->fill && t->bytes == 4)
+        okk_gdma_32bit_set_C_system(dst, (x32){.u32 = t->value}, shape, dst_stride);
+    else if (t->fill && t->bytes == 2)
+        okk_gdma_16bit_set_C_system(dst, (x16){.u16 = (unsigned short)t->value}, shape, dst_stride);
+    else if (t->fill)
+        okk_gdma_8bit_set_C_system(dst, (x8){.u8 = (unsigned char)t->value}, shape, dst_stride);
+    else if (t->bytes == 4)
+        okk_gdma_32bit_cpy_S2S(dst, src, shape, dst_stride, src_stride);
+    else if (t->bytes == 2)
+        okk_gdma_16bit_cpy_S2S(dst, src, shape, dst_stride, src_stride);
+    else
+        okk_gdma_8bit_cpy_S2S(dst, src, shape, dst_stride, src_stride);
+}
+
+/* Moves dimension d of `from` to the end of `to`. */
+static void take(bm_move *to, bm_move *from, int d) {
+    bm_move_add(to, from->extent[d], from->to[d], from->from[d]);
+    remove_dim(from, d);
+}
+
+/* The longest dimension that a command can step through, or -1. Commands step forward only. */
+static int longest(const bm_move *m) {
+    int best = -1;
+    for (int d = 0; d < m->dims; d++)
+        if (m->from[d] >= 0 && (best < 0 || m->extent[d] > m->extent[best])) best = d;
+    return best;
+}
+
+/* No extent is over MOST: the three longest dimensions and columns one after the other make a command; what
+ * remains is walked through. */
+static void walk(const task *t, bm_move m) {
+    bm_move c = {.dims = 0};
+    const int last = m.dims - 1;
+    const bool columns = last >= 0 && m.to[last] == 1 && m.from[last] == 1;
+    if (columns) take(&c, &m, last);
+    else bm_move_add(&c, 1, 1, 1);
+    for (int i = 0; i < 3; i++) {
+        const int d = longest(&m);
+        if (d >= 0) take(&c, &m, d);
+        else bm_move_add(&c, 1, 0, 0);
+    }
+    const dim4 shape = {c.extent[1], c.extent[2], c.extent[3], c.extent[0]};
+    const dim4 dst_stride = {(int)c.to[1], (int)c.to[2], (int)c.to[3], 1};
+    const dim4 src_stride = {(int)c.from[1], (int)c.from[2], (int)c.from[3], 1};
+    int at[BM_MOVE_DIMS] = {0};
+    for (;;) {
+        long long to = 0, from = 0;
+        for (int d = 0; d < m.dims; d++) {
+            to += at[d] * m.to[d];
+            from += at[d] * m.from[d];
+        }
+        command(t, to, from, &shape, &dst_stride, &src_stride);
+        int d = m.dims - 1;
+        while (d >= 0 && ++at[d] == m.extent[d]) at[d--] = 0;
+        if (d < 0) return;
+    }
+}
+
+/* Extents over MOST become rows of ROW elements and a rest. */
+static void cut(const task *t, bm_move m) {
+    for (int d = 0; d < m.dims; d++) {
+        if (m.extent[d] <= MOST) continue;
+        const int rows = m.extent[d] / ROW, rest = m.extent[d] % ROW;
+        if (rest != 0) {
+            task tail = *t;
+            bm_move last = m;
+            tail.dst += (u64)((m.extent[d] - rest) * m.to[d] * t->bytes);
+            tail.src += (u64)((m.extent[d] - rest) * m.from[d] * t->bytes);
+            last.extent[d] = rest;
+            cut(&tail, last);
+        }
+        m.extent[d] = ROW;
+        insert_dim(&m, d, rows, m.to[d] * ROW, m.from[d] * ROW);
+    }
+    walk(t, m);
+}
+
+/* ---- copies ---- */
+
+/* The last dimension is one element of the source many times: written once, then what is there is copied
+ * behind itself, twice as much each time. */
+static void repeat(u64 dst, u64 src, bm_move m, int bytes) {
+    const int last = m.dims - 1, count = m.extent[last];
+    m.extent[last] = 1;
+    bm_move_run(dst, src, &m, bytes);
+    for (int d = 0; d <= last; d++) m.from[d] = m.to[d];
+    for (int done = 1; done < count; done += m.extent[last]) {
+        m.extent[last] = count - done < done ? count - done : done;
+        bm_move_run(dst + (u64)((long long)done * bytes), dst, &m, bytes);
+    }
+}
+
+void bm_move_run(u64 dst, u64 src, const bm_move *box, int bytes) {
+    const bm_move m = folded(box);
+    const int last = m.dims - 1;
+    if (bytes == 4 && bm_move_through_local(dst, src, &m)) return;
+    if (last >= 0 && m.to[last] == 1 && m.from[last] == 0 && m.extent[last] >= DOUBLE) {
+        repeat(dst, src, m, bytes);
+        return;
+    }
+    const task t = {dst, src, bytes, false, 0};
+    cut(&t, m);
+}
+
+void bm_move_fill(u64 dst, unsigned int value, const bm_move *m, int bytes) {
+    bm_move box = *m;
+    for (int d = 0; d < box.dims; d++) box.from[d] = box.to[d];
+    const task t = {dst, dst, bytes, true, value};
+    cut(&t, folded(&box));
+}
+
+void bm_move_straight(u64 dst, u64 src, int count, int bytes) {
+    bm_move m = {.dims = 0};
+    bm_move_add(&m, count, 1, 1);
+    bm_move_run(dst, src, &m, bytes);
+}
+
+/* ---- axes that are read by a list of indices ---- */
+
+bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool backwards) {
+    const int left = count - i;
+    bm_runs r = {1, 0, 1, 0};
+    if (left > 1) r.step = at(list, i + 1) - at(list, i);
+    if (r.step < 0 && !backwards) r.step = 0;
+    while (r.length < left && at(list, i + r.length) - at(list, i + r.length - 1) == r.step) r.length++;
+    if (2 * r.length <= left) r.again = at(list, i + r.length) - at(list, i);
+    if (r.again < 0 && !backwards) r.again = 0;
+    for (; (r.repeats + 1) * r.length <= left; r.repeats++)
+        for (int k = 0; k < r.length; k++)
+            if (at(list, i + r.repeats * r.length + k) != at(list, i + k) + r.repeats * r.again) return r;
+    return r;
+}
+
+void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from, bm_index_at at,
+                     const void *list, int count) {
+    for (int i = 0; i < count;) {
+        const bm_runs r = bm_runs_of(at, list, i, count, true);
+        bm_move part = *m;
+        bm_move_add(&part, r.length, to, from * r.step);
+        bm_move_add(&part, r.repeats, to * r.length, from * r.again);
+        bm_move_run(dst + (u64)(i * to * bytes), src + (u64)(at(list, i) * from * bytes), &part, bytes);
+        i += r.length * r.repeats;
+    }
+}
+
+void bm_move_turned(u64 dst, u64 src, int count, int rows, int columns) {
+    const long long size = (long long)rows * columns;
+    bm_move m = {.dims = 0};
+    bm_move_add(&m, count, size, size);
+    bm_move_add(&m, columns, rows, 1);
+    bm_move_add(&m, rows, 1, columns);
+    bm_move_run(dst, src, &m, 4);
+}
+
+/* ---- tensors ---- */
+
+int bm_element_bytes(int dtype) {
+    static const unsigned char bytes[] = {4, 2, 1, 1, 2, 2, 4, 4};
+    return bytes[dtype];
+}
+
+long long bm_stride_of(const tpu_tensor_t *t, int d) {
+    return (long long)bm_layer_elements(t->shape, d + 1, (int)t->dims);
+}
+
+void bm_output_like(tpu_tensor_t *out, const tpu_tensor_t *in, int dims) {
+    out->ttype = BMNET_NEURON;
+    out->dtype = in->dtype;
+    out->dims = (unsigned int)dims;
+}
+
+void bm_move_whole(const tpu_tensor_t *out, const tpu_tensor_t *in) {
+    if (in->addr == out->addr) return;
+    okk_initialize();
+    bm_move_straight(out->addr, in->addr, in->elem_num, bm_element_bytes(in->dtype));
+    okk_poll();
+}

@@ -1,0 +1,105 @@
+#include "bm_layer_pool.h"
+
+static void pool_instruction(const pool_work *w, local_addr_t output, local_addr_t input, const dim4 *shape,
+                             dim2 kernel, dim2 stride, Padding pad, float factor) {
+    if (w->mode == POOL_MAX) {
+        okk_bdc_max_pool2d(output, input, shape, kernel.h, kernel.w, &pad, &stride);
+        return;
+    }
+    const unsigned n = (unsigned)shape->n, c = (unsigned)shape->c, rows = (unsigned)shape->h;
+    const SumPoolParam p = {.input_addr = input,
+                            .output_addr = output,
+                            .input_shape = {n, c, rows, (unsigned)shape->w},
+                            .kernel_h = (unsigned)kernel.h,
+                            .kernel_w = (unsigned)kernel.w,
+                            .stride_h = (unsigned)stride.h,
+                            .stride_w = (unsigned)stride.w,
+                            .pad = {(unsigned)pad.top, (unsigned)pad.bottom, (unsigned)pad.left, (unsigned)pad.right},
+                            .coeff = factor};
+    bm_atomic_sum_pool(&p);
+}
+
+/* Whether columns and then rows take fewer steps of 16 elements than both at once. */
+static bool pool_in_two(const pool_work *w) {
+    const long long between = (long long)w->input_shape.h * w->output_shape.w;
+    const long long results = ((long long)w->output_shape.h * w->output_shape.w + 15) / 16;
+    return (between + 15) / 16 * (w->kernel.w + 3) + results * (w->kernel.h + 3) <
+           results * ((long long)w->kernel.h * w->kernel.w + 3);
+}
+
+/* Tap by tap with element-wise instructions, for strides and dilations that the pools do not have. The input holds
+ * its pads. */
+static void pool_taps(const pool_work *w) {
+    dim4 from, to;
+    okk_128_byte_aligned_stride_for_32bit(&from, 0, &w->input_shape);
+    okk_128_byte_aligned_stride_for_32bit(&to, 0, &w->output_shape);
+    const dim4 step = {from.n, from.c, from.h * w->stride.h, from.w * w->stride.w}, *shape = &w->output_shape;
+    for (int y = 0; y < w->kernel.h; y++) {
+        for (int x = 0; x < w->kernel.w; x++) {
+            const int at = y * w->dilation.h * from.h + x * w->dilation.w;
+            const local_addr_t input = w->input + 4u * (local_addr_t)at;
+            if (w->mode == POOL_AVERAGE && y + x == 0)
+                okk_bdc_mul_C(w->output, input, w->factor, shape, &to, &step);
+            else if (w->mode == POOL_AVERAGE)
+                okk_bdc_mac_C(w->output, input, w->factor, shape, &to, &step);
+            else if (y + x == 0)
+                okk_bdc_max_C(w->output, input, POOL_LOWEST, shape, &to, &step);
+            else
+                okk_bdc_max(w->output, w->output, input, shape, &to, &to, &step);
+        }
+    }
+}
+
+void bm_pool_compute(const pool_work *w, bool taps) {
+    if (taps) {
+        pool_taps(w);
+        return;
+    }
+    if (w->temporary >= CHIP_LOCAL_BYTES || !pool_in_two(w)) {
+        pool_instruction(w, w->output, w->input, &w->input_shape, w->kernel, w->stride, w->pad, w->factor);
+        return;
+    }
+    const dim4 between = {w->input_shape.n, w->input_shape.c, w->input_shape.h, w->output_shape.w};
+    pool_instruction(w, w->temporary, w->input, &w->input_shape, (dim2){1, w->kernel.w}, (dim2){1, w->stride.w},
+                     (Padding){0, 0, w->pad.left, w->pad.right}, 1.0f);
+    pool_instruction(w, w->output, w->temporary, &between, (dim2){w->kernel.h, 1}, (dim2){w->stride.h, 1},
+                     (Padding){w->pad.top, w->pad.bottom, 0, 0}, w->factor);
+}
+
+/* ---- averages over windows that reach over an edge ---- */
+
+/* Taps of output element `at` that count: those in the tensor and in `counted_before` and `counted_after` elements
+ * around it. */
+static int pool_counted(const window_axis *a, int at, int counted_before, int counted_after) {
+    const long long start = (long long)at * a->stride - a->before;
+    int count = 0;
+    for (int k = 0; k < a->kernel; k++) {
+        const long long tap = start + (long long)k * a->dilation;
+        if (tap >= -counted_before && tap < (long long)a->size + counted_after) count++;
+    }
+    return count;
+}
+
+void bm_pool_correct(local_addr_t output, const dim4 *shape, const window_axis *a, int first, bool along_h,
+                     int counted_before, int counted_after) {
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
+    const int length = along_h ? shape->h : shape->w;
+    for (int i = 0, end; i < length; i = end) {
+        /* Far from both edges all of the kernel counts: no need to look tap by tap. */
+        const long long start = (long long)(first + i) * a->stride - a->before;
+        if (start >= 0 && start + bm_axis_extent(a) <= a->size) {
+            end = i + 1;
+            continue;
+        }
+        const int count = pool_counted(a, first + i, counted_before, counted_after);
+        for (end = i + 1; end < length; end++)
+            if (pool_counted(a, first + end, counted_before, counted_after) != count) break;
+        if (count == a->kernel) continue;
+        dim4 part = *shape;
+        if (along_h) part.h = end - i;
+        else part.w = end - i;
+        const local_addr_t at = output + 4u * (local_addr_t)(i * (along_h ? stride.h : stride.w));
+        okk_bdc_mul_C(at, at, count == 0 ? 0.0f : (float)a->kernel / (float)count, &part, &stride, &stride);
+    }
+}

@@ -1,0 +1,34 @@
+/* How a pool on DDR data is cut into pieces that fit into local memory. */
+#ifndef BM_LAYER_POOL_PLAN_H
+#define BM_LAYER_POOL_PLAN_H
+
+#include "bm_layer_axis.h"
+#include "bm_layer_local.h"
+#include "bm_layer_pool.h"
+
+typedef struct {
+    int planes; /* of all batches and channels */
+    window_axis h, w;
+    bool filled; /* the pads lie in local memory */
+} pool_problem;
+
+/* Extents of the pieces: planes, output rows and columns, and rows and columns of the kernel, whose parts are
+ * combined one after the other; how many there are; and where the buffers lie. */
+typedef struct {
+    int c, h, w, kernel_h, kernel_w;
+    int cs, hs, ws, kernel_hs, kernel_ws;
+    local_addr_t input[2], output[2], part, temporary;
+} pool_plan;
+
+/* The window with only some taps of its kernel. */
+window_axis bm_pool_taps_of(const window_axis *a, int first, int count);
+
+/* Whether the kernel is too large for one piece. */
+static inline bool bm_pool_cut_kernel(const pool_problem *p, const pool_plan *t) {
+    return t->kernel_h < p->h.kernel || t->kernel_w < p->w.kernel;
+}
+
+/* The whole kernel if it fits, then columns, rows and planes, as many as fit. One tap of one element always fits. */
+void bm_pool_make_plan(const pool_problem *p, pool_plan *t);
+
+#endif
