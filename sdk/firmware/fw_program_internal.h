@@ -1,4 +1,4 @@
-/* What the two halves of the interpreter share. */
+/* What the interpreters of fixed and of dynamic programs share: the steps (fw_steps.c). */
 #ifndef FW_PROGRAM_INTERNAL_H
 #define FW_PROGRAM_INTERNAL_H
 
@@ -30,6 +30,8 @@ typedef struct {
     uint32_t in[FW_MAX_TENSORS], out[FW_MAX_TENSORS];
 } step;
 
+/* What a step of this opcode takes; NULL for an unknown one. */
+const fw_step_kind *fw_step_kind_of(uint32_t opcode);
 void fw_step_load(const program *p, uint32_t index, step *s);
 void fw_step_copy(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *out);
 fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *out);

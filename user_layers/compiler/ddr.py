@@ -1,4 +1,4 @@
-"""Pass 7: where tensors lie in DDR.
+"""Where tensors lie in DDR.
 
 As the vendor's runtime expects it: constants first, from the start of a static net's memory, then the
 context (inputs, outputs, everything between); the runtime tells them apart by address when it relocates.

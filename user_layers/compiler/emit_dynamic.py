@@ -1,4 +1,4 @@
-"""Pass 8, dynamic: the program that the firmware interprets with the shapes of each run."""
+"""The program of a dynamic part that the firmware interprets with the shapes of each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass 8, static: the program that the firmware runs while its descriptors are recorded."""
+"""The program of a static part that the firmware runs while its descriptors are recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass 2: what each layer's descriptor says of it, asked through the plugin."""
+"""What each layer's descriptor says of it, asked through the plugin."""
 
 from __future__ import annotations
 

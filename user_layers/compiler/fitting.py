@@ -1,4 +1,4 @@
-"""Passes 5 and 6 for one group: the pieces with which it fits."""
+"""The pieces with which one group fits into local memory."""
 
 from __future__ import annotations
 

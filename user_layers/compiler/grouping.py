@@ -1,4 +1,4 @@
-"""Pass 4: which layers run together in local memory.
+"""Which layers run together in local memory.
 
 With opt=2 by modelled cycles (search.py). With opt=1 by a cheap rule: consecutive layers that hand a tensor
 to one another form a group as long as all of it can be cut and placed; the longest beginning that fits is

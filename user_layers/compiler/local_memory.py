@@ -1,4 +1,4 @@
-"""Pass 6: where the tensors of a group lie in local memory, and when they are loaded and stored.
+"""Where the tensors of a group lie in local memory, and when they are loaded and stored.
 
 A value is a tensor as it lies in local memory for one piece after the other. While a piece is computed, what
 later layers and pieces need is loaded and what earlier ones made is stored, so a value has a place for each

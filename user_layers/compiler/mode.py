@@ -1,4 +1,4 @@
-"""Pass 3: what runs where: on recorded commands, interpreted by the firmware, or on the host."""
+"""What runs where: on recorded commands, interpreted by the firmware, or on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pass 4: the net cut into subnets of one kind, which run one after the other.
+"""The net cut into subnets of one kind, which run one after the other.
 
 Nodes are taken as they become ready: all of one kind that can run, then the kind of the first that is left.
 That keeps the number of subnets small, and the order is the given one wherever it can be. Each part on the

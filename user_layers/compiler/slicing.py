@@ -1,4 +1,4 @@
-"""Pass 5: which part of every tensor of a group each piece of its outputs needs.
+"""Which part of every tensor of a group each piece of its outputs needs.
 
 A group is cut along n, h and w into the same number of pieces for all its outputs. Going backward from an
 output tile through the layers gives, for every tensor, the window to have in local memory. The axes do not

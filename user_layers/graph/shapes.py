@@ -1,4 +1,4 @@
-"""Pass 1: shapes and types of all tensors, by the layers' own shape functions in the firmware."""
+"""Shapes and types of all tensors, by the layers' own shape functions in the firmware."""
 
 from __future__ import annotations
 
