@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import CompileError, UsageError
 from tests.paths import SOURCES
+from tests.support.examples import examples
 from tests.support.workspaces import make_workspace
 from tpulayer import Graph
 from user_layers.compiler.facts import gather_facts
@@ -60,7 +61,7 @@ def groups(graph: Graph) -> list[Group]:
     return [s for s in plan_net(described).schedule.segments if isinstance(s, Group)]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     n=st.integers(1, 4),
     c=st.sampled_from([1, 3, 64, 65]),
