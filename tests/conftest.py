@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,21 +13,40 @@ import pytest
 from hypothesis import settings
 
 from tests.paths import GOLDEN
+from tests.support import examples as _profiles  # noqa: F401 (registers hypothesis' profiles)
 from tests.support import firmware_harness
 
 if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
 
 
-# Busy machines are no failure: times are measured in benchmarks/.
-settings.register_profile("suite", deadline=None)
 settings.load_profile("suite")
+
+_FOLDERS = ("unit", "firmware", "end_to_end", "oracle")  # each is a marker
+_ASKED_FOR = ("oracle", "slow")  # run only when -m names them
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files anew; review the diff"
     )
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by their folder; leave out what runs only when asked for.
+
+    Not by a -m in addopts: one on the command line would replace it, and `-m unit` take in the slow ones.
+    """
+    for item in items:
+        folder = item.path.parent.name
+        item.add_marker(folder if folder in _FOLDERS else "end_to_end")  # the demo layers' own tests
+    named = set(re.findall(r"\w+", config.option.markexpr))
+    silent = [name for name in _ASKED_FOR if name not in named]
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in silent)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture
@@ -42,6 +63,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == path.read_text(), f"{path} differs: if that is meant, use --update-golden and review"
 
     return check
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C reaches this process and those it starts, also where a script runs them in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")
@@ -61,12 +90,9 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
 @pytest.fixture(scope="session")
 def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built workspace with the demo layers."""
-    from tests.support.workspaces import make_workspace
-    from user_layers.toolchain.targets import build_layers
+    from tests.support.workspaces import built_workspace
 
-    ws = make_workspace(tmp_path_factory.mktemp("demo"), ("crop", "double"))
-    build_layers(ws)
-    return ws.root
+    return built_workspace(tmp_path_factory).root
 
 
 @pytest.fixture(autouse=True)

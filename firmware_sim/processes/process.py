@@ -77,6 +77,7 @@ START_LIMIT = 60.0  # s for the child's start and its imports, on a cold and bus
 BUSY_LIMIT = 600.0  # s inside one Link.busy()
 MOST_STEPS = 1 << 18  # of C code's own count of progress from one sign of Python code to the next
 _ABORT_LIMIT = 0.5  # s for a child to end by a signal that it can handle
+_CLOSED_LIMIT = 2.0  # s for a child to end after its socket closed
 OUTPUT_TAIL = 16384  # bytes of the child's output kept for the report of a crash
 
 _BOOT = (
@@ -406,19 +407,24 @@ class Child:
             self._tail = (self._tail + data)[-OUTPUT_TAIL:]
             self._on_output(data.decode(errors="replace"))
 
+    def _await_end(self, limit: float) -> None:
+        """Wait until the child ends by itself, at most for so many seconds in which it could run."""
+        dog = _Watchdog(self.pid, limit, limit)
+        while dog.expired(0, 0, 0) is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(dog.step)
+                return
+
     def _end(self, timeout: float | None) -> TpulayerError:
         """Kill (timeout) or reap the child, and describe how it ended."""
         if timeout is not None:
             # Its C code notes where it is when it gets this signal.
             self._process.send_signal(signal.SIGABRT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_ABORT_LIMIT)
-            self._process.kill()
+            self._await_end(_ABORT_LIMIT)
         else:
             # The socket closed: the process is about to be gone, unless it closed the socket itself.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(2.0)
-            self._process.kill()
+            self._await_end(_CLOSED_LIMIT)
+        self._process.kill()
         code = self._process.wait()
         self._drain_output()
         text = os.pread(self._pulse, ACTIVITY_BYTES, ACTIVITY_OFFSET).split(b"\0", 1)[0]

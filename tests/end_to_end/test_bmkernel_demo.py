@@ -11,11 +11,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from firmware_sim.device.client import Device
 from tests.paths import ROOT
+from tests.support.examples import examples
 from tests.support.workspaces import make_workspace
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.targets import build_bmkernel
@@ -58,7 +59,7 @@ SIZES = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     size=SIZES, factor=st.floats(-100, 100, width=32, allow_subnormal=False), seed=st.integers(0, 2**32 - 1)
 )

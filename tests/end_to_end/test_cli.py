@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 
 from tests.paths import ROOT
-from tests.support.workspaces import environment, make_workspace, tpulayer
+from tests.support.workspaces import children_seconds, environment, make_workspace, tpulayer
 from user_layers import __version__
 from user_layers.cli import main
 from user_layers.cli.completing import candidates, script
 from user_layers.cli.spelling import runnable
 from user_layers.commands import COMMANDS, TOOLS
 
-START_LIMIT = 0.15  # seconds, for --help
+START_LIMIT = 0.15  # seconds of computing, for --help
 MAIN = [sys.executable, "-m", "user_layers.cli.main"]
 
 
@@ -51,9 +51,9 @@ def test_every_command_has_help(name: str, tmp_path: Path) -> None:
 def test_help_is_fast(tmp_path: Path) -> None:
     times = []
     for _ in range(10):  # the best of several: other work on the machine only adds
-        begin = time.perf_counter()
-        subprocess.run([*MAIN, "--help"], env=environment(), capture_output=True, timeout=30, check=True)
-        times.append(time.perf_counter() - begin)
+        begin = children_seconds()
+        subprocess.run([*MAIN, "--help"], env=environment(), capture_output=True, timeout=60, check=True)
+        times.append(children_seconds() - begin)
     assert min(times) < START_LIMIT
 
 
@@ -64,7 +64,7 @@ def test_help_imports_nothing_heavy() -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     loaded = set(re.findall(r"'([^'.]+)", done.stdout.splitlines()[-1]))
@@ -131,6 +131,7 @@ def test_an_internal_error_is_short_and_its_report_complete(
     assert "in broken" in report
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     code = (
         "import time, user_layers.toolchain.doctor as d\n"
@@ -148,7 +149,7 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert errors == ""
 
@@ -162,7 +163,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
             env=environment(),
             stdout=write,
             stderr=subprocess.PIPE,
-            timeout=30,
+            timeout=60,
             check=False,
         )
     finally:
@@ -188,7 +189,7 @@ def _on_terminal(words: list[str], cwd: Path, env: dict[str, str], answers: byte
             break
         shown += data
     os.close(main_end)
-    return process.wait(30), shown.decode()
+    return process.wait(60), shown.decode()
 
 
 def test_colour_only_on_a_terminal_that_wants_it(tmp_path: Path) -> None:
@@ -379,7 +380,7 @@ def test_every_command_has_a_bare_name_that_a_shell_can_run() -> None:
         env=environment(PATH=f"{ROOT / 'tool'}:{os.environ['PATH']}"),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     assert shown.stdout.split() == ["file"] * len(TOOLS)  # no builtin, keyword or function

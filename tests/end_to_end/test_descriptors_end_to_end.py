@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.wire import TType
 from tests.paths import SOURCES
+from tests.support.examples import examples
 from tests.support.workspaces import layers_toolkit
 from tpulayer import Graph
 from user_layers.graph import BINARY_MUL
@@ -26,7 +27,7 @@ LAYERS = SOURCES / "method_layers"
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """A built workspace with the demo layers and those of method_layers/."""
-    with layers_toolkit(tmp_path_factory.mktemp("workspace"), "method_layers") as toolkit:
+    with layers_toolkit(tmp_path_factory, "method_layers") as toolkit:
         yield toolkit
 
 
@@ -111,7 +112,7 @@ def test_values_that_the_kernel_reads(toolkit: Toolkit, dynamic: bool, opt: int)
 # ---- windows: backward_*, can_split_local_h_w, force_use_global_layer ----
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     n=st.integers(1, 3),
     c=st.sampled_from([1, 65, 200]),

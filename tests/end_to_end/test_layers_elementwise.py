@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
 from tests.paths import ROOT
+from tests.support.examples import examples
 from tpulayer import Graph
 from user_layers.onnx import convert_elementwise
 from user_layers.toolkit import Toolkit
@@ -189,7 +190,7 @@ def test_functions_in_local_memory_and_in_place(toolkit: Toolkit, name: str) -> 
     assert np.array_equal(results[0].view(np.uint32), results[1].view(np.uint32))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@examples(12)
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=8).filter(lambda s: math.prod(s) < 60_000),
     grow=st.sampled_from([1, 70, 1000]),
@@ -308,7 +309,7 @@ def sample(shape: Sequence[int], seed: int) -> Array:
     return np.random.default_rng(seed).standard_normal(tuple(shape)).astype(np.float32)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@examples(40)
 @given(
     shapes=two_shapes(),
     name=st.sampled_from(["SUB", "DIV", "PRELU", "LESS_OR_EQUAL"]),
@@ -455,7 +456,7 @@ def test_special_numbers_for_all_channels(toolkit: Toolkit, value: float) -> Non
 # ---- three inputs ----
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(
     shapes=three_shapes(),
     dtype=st.sampled_from([np.float32, np.int32, np.uint32]),

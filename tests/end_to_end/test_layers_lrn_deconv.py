@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
+from tests.support.examples import examples
 from tests.support.window_layers import (
     MODES,
     Array,
@@ -111,7 +112,7 @@ def test_transposed_convolutions(toolkit: Toolkit, case: str) -> None:
     assert ("local" if case in DECONVOLUTIONS else "force_use_global_layer") in local
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(
     n=st.integers(1, 2),
     groups=st.sampled_from([1, 1, 2, 5]),
@@ -257,7 +258,7 @@ def test_sums_over_channels(toolkit: Toolkit, shape: tuple[int, ...], size: int)
     check_lrn(toolkit, shape, size, 0.3, 0.75)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 70), st.integers(1, 150)),
     size=st.integers(1, 12),

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import TpulayerError
+from tests.support.examples import examples
 from tpulayer import Graph
 from user_layers.toolkit import Toolkit
 
@@ -127,7 +128,7 @@ def test_constants_are_turned_when_the_net_is_compiled(
     near(graph.run({"c": c})[0], product(x, y, param, c))
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(
     batch=st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["both", "left", "right"])), max_size=3),
     sizes=st.tuples(*[st.sampled_from([1, 2, 31, 33, 64, 130])] * 3),
@@ -241,7 +242,7 @@ def test_softmax_of_nan(toolkit: Toolkit, length: int, log: int) -> None:
     near(got[:1], softmax(x[:1], {"axis": 1, "log": log}))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@examples(12)
 @given(
     shape=st.lists(st.sampled_from([1, 2, 7, 33, 64, 65]), min_size=1, max_size=4),
     axis=st.integers(0, 3),
@@ -316,7 +317,7 @@ def test_reductions(toolkit: Toolkit, shape: tuple[int, ...], axes: tuple[int, .
     reduces(toolkit, sample(shape), kind, axes, len(shape) % 2)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(
     shape=st.lists(st.sampled_from([1, 2, 7, 33, 64, 65]), min_size=1, max_size=4),
     which=st.integers(0, 15),
@@ -357,7 +358,7 @@ def test_logarithms_of_exceptions(toolkit: Toolkit) -> None:
 # ---- TPU_SCALE_SHIFT ----
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(
     shape=st.lists(st.sampled_from([1, 2, 7, 64, 65, 130]), min_size=1, max_size=4),
     axis=st.integers(-1, 2),
@@ -514,7 +515,7 @@ def test_arguments(
     same_args(toolkit, x, {"axis": axis, "select_last": select_last, "smallest": smallest})
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@examples(12)
 @given(
     shape=st.lists(st.sampled_from([1, 2, 7, 33, 64, 65]), min_size=1, max_size=4),
     axis=st.integers(0, 3),

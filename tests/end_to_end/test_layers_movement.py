@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
+from tests.support.examples import examples
 from tests.support.layer_checks import DTYPES, Array, check, refused, run, same, sample
 from tpulayer import Graph
 from user_layers.toolkit import Toolkit
 
-FEW = settings(max_examples=20, deadline=None, derandomize=True)
+FEW = examples(20)
 
 
 @st.composite

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError, UsageError
+from tests.support.examples import examples
 from tests.support.layer_checks import Array
 from tpulayer import Graph
 from user_layers.onnx.resize import Resize
 from user_layers.toolkit import Toolkit
 
-FEW = settings(max_examples=20, deadline=None, derandomize=True)
+FEW = examples(20)
 
 
 def resized(
@@ -169,7 +170,7 @@ def by_onnxruntime(
     return y
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(
     extents=st.tuples(st.integers(1, 9), st.integers(1, 9)),
     lengths=st.tuples(st.integers(1, 20), st.integers(1, 20)),

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.support import layer_checks
+from tests.support.examples import examples
 from tests.support.layer_checks import refused, sample
 from tests.support.window_layers import MODES, run
 from user_layers.toolkit import Toolkit
@@ -33,7 +34,7 @@ def check(toolkit: Toolkit, x: NDArray[Any], scale: tuple[int, int], **how: Any)
     return logs[0]
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(
     shape=st.tuples(
         st.integers(1, 3), st.sampled_from([1, 3, 64, 70, 130]), st.integers(1, 12), st.integers(1, 12)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
+from tests.support.examples import examples
 from tests.support.window_layers import (
     MODES,
     Array,
@@ -106,7 +107,7 @@ def test_convolutions(toolkit: Toolkit, case: str) -> None:
     assert ("local" if case in CONVOLUTIONS else "force_use_global_layer") in local
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(
     n=st.integers(1, 3),
     groups=st.sampled_from([1, 1, 2, 5, 33]),
@@ -286,7 +287,7 @@ def test_pools(toolkit: Toolkit, case: str) -> None:
     assert ("local" if case in POOLS or "nothing" in case else "force_use_global_layer") in local
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@examples(20)
 @given(
     lead=st.tuples(st.integers(1, 3), st.integers(1, 70)),
     size=st.tuples(st.integers(4, 30), st.integers(4, 30)),

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from firmware_sim.errors import CompileError
+from tests.support.examples import examples
 from tests.support.onnx_models import build_graph, make_model
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
@@ -190,7 +191,7 @@ OPS: dict[str, tuple[int, Callable[..., list[Any]]]] = {
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 def test_any_mixture(toolkit: Toolkit, tmp_path: Path, data: st.DataObject) -> None:
     names, nodes = ["x", "z"], []
     for number in range(data.draw(st.integers(1, 7))):

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -27,6 +27,7 @@ from firmware_sim.isa.footprint import Space
 from firmware_sim.wire import CommandGroup, Recorded
 from tests.paths import ROOT
 from tests.support.compiler_fakes import FakeToolkit, global_layer
+from tests.support.examples import examples
 from tests.support.onnx_models import make_model
 from tests.support.report_sample import ALIAS, sample
 from tpulayer import Graph
@@ -191,7 +192,7 @@ def check_local_memory(stage: StageReport) -> None:
                 assert len(made) == group.pieces
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     shape=st.tuples(st.integers(1, 4), st.integers(1, 130), st.integers(1, 150), st.integers(1, 90)),
     sources=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), min_size=1, max_size=7),

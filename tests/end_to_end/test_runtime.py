@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import DeviceError, ModelError, UsageError
@@ -29,6 +29,7 @@ from tests.support.bmodel_samples import (
     static_stage,
     with_groups,
 )
+from tests.support.examples import examples
 from tests.support.fake_device import BASE, LAYERS, FakeDevice
 from user_layers.bmodel import BModel, read, write
 from user_layers.bmodel.model import CpuLayer, Net, Stage
@@ -367,7 +368,7 @@ def test_dynamic_output_over_the_maximum() -> None:
 OLD = (START, START + 0x10_0000)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 0xFFF), st.integers(0, 2)), max_size=20

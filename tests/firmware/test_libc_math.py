@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.paths import SOURCES as SOURCE_FILES
 from tests.support import firmware_harness as fh
 from tests.support import libc_harness as lh
 from tests.support import libc_math_harness as mh
+from tests.support.examples import examples
 
 MEASURED_ONE = mh.ONE[1:24]  # sqrt to erfc
 MEASURED_TWO = ("pow", "atan2", "hypot")
@@ -258,7 +259,7 @@ near = st.integers(-(1 << 53), 1 << 53).flatmap(
 )
 
 
-@settings(max_examples=3000, deadline=None)
+@examples(3000)
 @given(x=finite | near, y=finite | near, z=finite | near, back=st.sampled_from([0, 1, -1, 2.0**-53, None]))
 @example(x=2.0**-537, y=2.0**-538, z=0.0, back=None)
 @example(x=2.0**-537, y=-(2.0**-537), z=5e-324, back=None)
@@ -274,7 +275,7 @@ def test_fma(library: mh.Math, x: float, y: float, z: float, back: float | None)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=2000, deadline=None)
+@examples(2000)
 @given(x=floats, y=floats, z=floats, cancels=st.booleans())
 def test_fmaf(library: mh.Math, x: float, y: float, z: float, cancels: bool) -> None:
     with np.errstate(all="ignore"):

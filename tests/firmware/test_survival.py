@@ -22,6 +22,7 @@ from tests.paths import ROOT
 from user_layers.toolchain.kernel import kernel_firmware
 
 WATCHDOG = 0.5
+LATEST = 60.0  # s until the error: the watchdog leaves out what a busy machine takes
 SOURCE = r"""
 #include "okk.h"
 #include <signal.h>
@@ -170,7 +171,7 @@ def test_broken_kernels(
     begin = time.monotonic()
     with pytest.raises(DeviceCrash) as caught:
         device.launch(kernel, args)
-    assert time.monotonic() - begin < WATCHDOG + 4
+    assert time.monotonic() - begin < LATEST
     marked = f"/* {kernel} */" in SOURCE
     pattern = said.replace("PLACE", re.escape(place(source, kernel)) if marked else "")
     assert re.match(f"kernel {kernel} {pattern}", caught.value.message), caught.value.message
@@ -226,7 +227,7 @@ def test_sigkill_of_the_parent_ends_the_kernel(image: Path, kernel: str) -> None
         parent.kill()
         parent.wait()
     status = Path(f"/proc/{pid}/stat")
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         # An orphan is reaped by init; where no init does that it stays a zombie, which holds nothing.
         if not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z":

@@ -18,9 +18,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.errors import BuildError
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
 from tests.oracle.model_child import DDR_BYTES, LIBRARIES
+from user_layers.files import write_atomic
+from user_layers.toolchain.cache import locked
 
 U8 = npt.NDArray[np.uint8]
 
@@ -43,30 +46,37 @@ def cache() -> Path:
     return Path(os.environ.get("TPULAYER_ORACLE", Path.home() / ".cache" / "bm1684-oracle"))
 
 
-@lru_cache(maxsize=1)
 def fetch() -> Path:
     """The folder of the model's libraries, downloaded once. Raises Unavailable."""
+    folder, why = _fetched()
+    if why:
+        raise Unavailable(why)
+    return folder
+
+
+@lru_cache(maxsize=1)
+def _fetched() -> tuple[Path, str]:
+    """The folder, and why it could not be filled: without a network one does not want to wait again."""
     folder = cache() / "lib"
-    if all((folder / name).exists() for name in LIBRARIES):
-        return folder
+    try:
+        with locked(cache() / "lock"):  # of the processes that run tests one downloads
+            if not all((folder / name).exists() for name in LIBRARIES):
+                _download(folder)
+    except (OSError, subprocess.SubprocessError, StopIteration, KeyError, BuildError) as error:
+        return folder, f"{PACKAGE} cannot be fetched: {error}"
+    return folder, ""
+
+
+def _download(folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     command += ["--python-version", "3.10", "--implementation", "cp", "--platform", "manylinux_2_35_x86_64"]
     with tempfile.TemporaryDirectory() as scratch:
-        try:
-            subprocess.run(
-                [*command, "-d", scratch, PACKAGE], check=True, capture_output=True, timeout=_FETCH_SECONDS
-            )
-            wheel = next(Path(scratch).glob("*.whl"))
-            with zipfile.ZipFile(wheel) as archive:
-                for name in LIBRARIES:
-                    target = folder / name
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    part = target.with_suffix(".part")
-                    part.write_bytes(archive.read(f"tpu_mlir/lib/{name}"))
-                    part.replace(target)
-        except (OSError, subprocess.SubprocessError, StopIteration, KeyError) as error:
-            raise Unavailable(f"{PACKAGE} cannot be fetched: {error}") from None
-    return folder
+        subprocess.run(
+            [*command, "-d", scratch, PACKAGE], check=True, capture_output=True, timeout=_FETCH_SECONDS
+        )
+        with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as archive:
+            for name in LIBRARIES:
+                write_atomic(folder / name, archive.read(f"tpu_mlir/lib/{name}"))
 
 
 @dataclass

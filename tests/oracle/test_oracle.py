@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from firmware_sim.memory import Memory
@@ -18,6 +18,7 @@ from firmware_sim.tpu import Tpu
 from tests.oracle.client import Oracle, Unavailable
 from tests.oracle.compare import compare
 from tests.support import isa_cases, isa_cases_fixed, isa_cases_nn
+from tests.support.examples import examples
 
 EXAMPLES = int(os.environ.get("TPULAYER_ORACLE_EXAMPLES", "150"))
 FAMILIES: dict[str, st.SearchStrategy[isa_cases.Case]] = {
@@ -54,9 +55,7 @@ def chip() -> Tpu:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_equals_the_vendors_model(family: str, oracle: Oracle, chip: Tpu) -> None:
-    @settings(
-        max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @examples(EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(case=FAMILIES[family])
     def compared(case: isa_cases.Case) -> None:
         difference = compare(oracle, chip, case, 1)

@@ -41,7 +41,7 @@ class Vendor:
     """The vendor's encoder in a child process."""
 
     def __init__(self, scratch: Path) -> None:
-        script = Path(__file__).parent / "oracle" / "encoder_child.py"
+        script = Path(__file__).with_name("encoder_child.py")
         self._said = open(scratch / "said", "wb")  # noqa: SIM115 (closed in close)
         self._child = subprocess.Popen(
             [sys.executable, str(script), str(fetch())],

@@ -56,7 +56,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         elif op == "steps":  # as C code counts its progress, `amount` at once
             word = ctypes.c_uint32.from_address(link.page_address)
             for _ in range(8):
-                time.sleep(0.1)
+                time.sleep(0.2)
                 word.value += int(amount)
         elif op == "busy":
             with link.busy():

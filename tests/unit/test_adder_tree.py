@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import flush
@@ -15,6 +15,7 @@ from firmware_sim.isa.layout import BD
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.support import reference_chip as ref
+from tests.support.examples import examples
 from tests.support.isa_cases import LOCAL, NO_COMMANDS
 
 _EDGES = [0, 1, 0x7FFFFF, 0x800000, 0x800001, 0x1000000, 0x3F800000, 0x4B000001, 0x7F7FFFFF]
@@ -43,7 +44,7 @@ def noise(rng: np.random.Generator, rows: int, count: int, special: bool) -> add
 
 @pytest.mark.parametrize("hardware", [True, False])
 @given(seed=st.integers(0, 9999), count=st.sampled_from([1, 2, 31, 32, 33, 64, 100]), special=st.booleans())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_equals_rational_arithmetic(hardware: bool, seed: int, count: int, special: bool) -> None:
     """Also where the processor does not flush denormals."""
     x = noise(np.random.default_rng(seed), 3, count, special)
@@ -59,7 +60,7 @@ def test_equals_rational_arithmetic(hardware: bool, seed: int, count: int, speci
 
 
 @given(seed=st.integers(0, 9999), special=st.booleans())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_compiled_loop_equals_the_plain_one(seed: int, special: bool) -> None:
     rng = np.random.default_rng(seed)
     x = noise(rng, 200, int(rng.integers(90, 140)), special)

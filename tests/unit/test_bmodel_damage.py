@@ -11,11 +11,12 @@ from typing import Any
 
 import flatbuffers
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import ModelError
 from tests.support.bmodel_samples import dynamic_net, static_net
+from tests.support.examples import examples
 from user_layers.bmodel import read, write
 from user_layers.bmodel.generated.Binary import BinaryT
 from user_layers.bmodel.generated.CpuParam import CpuParamT
@@ -222,10 +223,10 @@ def test_objects_shared_over_and_over_are_refused_quickly() -> None:
     nets = many(table(6, s0=texts["n"], s3=parameters))
     root = table(9, s0=texts["B"], s1=texts["2.2"], s2=texts["now"], s3=texts["BM1684"], s4=nets)
     builder.Finish(root)
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(ModelError, match="objects are shared over and over"):
         read(_file(builder))
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_pieces_that_overlap_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,15 +247,15 @@ def test_pieces_that_overlap_are_refused(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def _reads_or_refuses(data: bytes) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     try:
         read(data)
     except ModelError as error:
         assert len(str(error)) < 2000
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.lists(st.tuples(st.integers(0, len(GOOD) - 1), st.integers(0, 255)), min_size=1, max_size=6))
 def test_bytes_set_anywhere(changes: list[tuple[int, int]]) -> None:
     data = bytearray(GOOD)
@@ -263,7 +264,7 @@ def test_bytes_set_anywhere(changes: list[tuple[int, int]]) -> None:
     _reads_or_refuses(bytes(data))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     st.integers(0, TABLE_BYTES // 4 - 1),
     st.one_of(
@@ -278,7 +279,7 @@ def test_words_of_the_flatbuffer_set(word: int, value: int) -> None:
     _reads_or_refuses(bytes(data))
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.binary(max_size=400))
 def test_any_bytes_as_flatbuffer(table: bytes) -> None:
     _reads_or_refuses(struct.pack("<4I48x", 0xFF55AAEE, 64, len(table), 0) + table)

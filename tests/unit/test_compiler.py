@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.wire import NONE, DType, Program, StepOp, TensorKind, TensorRecord, TType
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, reshape_layer
+from tests.support.examples import examples
 from tests.support.program_checker import Checker
 from tpulayer import Graph
 from user_layers.compiler.aliases import find_aliases
@@ -304,7 +305,7 @@ def test_neurons_share_memory_over_time() -> None:
     assert len({ddr.address[f"t{i}"] for i in range(5)}) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), min_size=1, max_size=9))
 def test_random_graphs_read_what_was_written(picks: list[tuple[int, int, bool]]) -> None:
     g = graph(local_layer(can_inplace=True), global_layer(), shared(), reshape_layer((1, 3, 8, 8)))

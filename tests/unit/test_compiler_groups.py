@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.timeline import Timer
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
+from tests.support.examples import examples
 from tests.support.group_graphs import GRAPHS, Branches, run_input
 from tests.support.program_checker import Checker
 from tpulayer import Graph
@@ -100,7 +101,9 @@ def test_schedules_of_small_nets(toolkit: Toolkit, golden: Callable[[str, str], 
 
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
-@pytest.mark.parametrize("shape", [(1, 64, 14, 14), (4, 64, 28, 28)])
+@pytest.mark.parametrize(
+    "shape", [(1, 64, 14, 14), pytest.param((4, 64, 28, 28), marks=pytest.mark.slow, id="large")]
+)
 def test_the_model_is_what_the_commands_take(toolkit: Toolkit, name: str, shape: tuple[int, ...]) -> None:
     graph = GRAPHS[name](toolkit, shape)
     plan = planned(graph)
@@ -198,7 +201,7 @@ def graph_channels(graph: Graph, name: str) -> int:
     return infer_shapes(graph).tensors[name].shape[1]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(nets(), st.sampled_from([1, 2]))
 def test_joined_parts_are_where_readers_expect_them(graph: Graph, opt: int) -> None:
     checked(planned(graph, opt))
@@ -223,7 +226,8 @@ def test_a_part_that_begins_on_the_first_npu_is_made_in_place() -> None:
 # ---- results ----
 
 
-@settings(max_examples=12, deadline=None)
+@pytest.mark.slow
+@examples(12)
 @given(
     shape=st.sampled_from(
         [(1, 32, 12, 13), (2, 48, 9, 9), (3, 70, 8, 8), (1, 3, 250, 260), (5, 64, 90, 100)]

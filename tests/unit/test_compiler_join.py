@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import TensorRecord
 from tests.support.compiler_fakes import FakeLayer, global_layer, local_layer, reshape_layer
+from tests.support.examples import examples
 from tests.unit.test_compiler import calls, graph, shared, static
 from tpulayer import Graph
 from user_layers.graph import BINARY_ADD, BINARY_MUL
@@ -117,7 +118,7 @@ def test_outputs_that_are_more_than_their_inputs() -> None:
         static(g)
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@examples(12)
 @given(
     picks=st.lists(
         st.tuples(st.sampled_from(["add", "join", "join", "reshape"]), st.integers(0, 9), st.integers(0, 9)),

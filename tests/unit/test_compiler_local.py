@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import HealthCheck, given, reject
 from hypothesis import strategies as st
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import StepOp, TType
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
+from tests.support.examples import examples
 from tests.support.program_checker import Checker, region_of, volume
 from tpulayer import Graph
 from user_layers.compiler.allocate import Request, place
@@ -101,7 +102,7 @@ def chains(draw: st.DrawFn) -> Graph:
     return graph
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(chains())
 def test_every_program_moves_the_right_data(graph: Graph) -> None:
     segments, checker = checked(graph)
@@ -111,7 +112,7 @@ def test_every_program_moves_the_right_data(graph: Graph) -> None:
     del checker
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(chains())
 def test_pieces_of_the_last_tensor_tile_it_exactly_once(graph: Graph) -> None:
     segments, checker = checked(graph)
@@ -125,7 +126,7 @@ def test_pieces_of_the_last_tensor_tile_it_exactly_once(graph: Graph) -> None:
         assert sum(volume(p) for p in pieces) == total
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(
         st.tuples(st.integers(0, 300_000), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.compiler_fakes import FakeToolkit, local_layer
+from tests.support.examples import examples
 from tpulayer import Graph
 from user_layers.compiler.order import alive_bytes, order_nodes
 from user_layers.graph.shapes import infer_shapes
@@ -52,7 +53,7 @@ def nets(draw: st.DrawFn) -> Net:
     return net(links)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(nets())
 def test_every_order_is_valid_and_no_worse(drawn: Net) -> None:
     order = order_nodes(drawn)

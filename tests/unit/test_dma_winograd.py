@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import DeviceError
@@ -15,6 +15,7 @@ from firmware_sim.isa.codes import Direction, Format, Special
 from firmware_sim.isa.layout import GDMA
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
+from tests.support.examples import examples
 from tests.support.isa_cases import LOCAL, NO_COMMANDS, Fields
 
 I8 = npt.NDArray[np.int8]
@@ -74,7 +75,7 @@ def tile(kernel: list[int], slope0: int, slope1: int, x: int, coef: int) -> list
     coef=st.integers(0, 31),
     wide=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_equals_the_formula(
     seed: int, slope0: int, slope1: int, x: int, coef: int, wide: bool, chip: Tpu
 ) -> None:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import flush
@@ -19,6 +19,7 @@ from firmware_sim.tpu import Tpu
 from tests.support import isa_cases as cases
 from tests.support import isa_cases_fixed as cases_fixed
 from tests.support import isa_cases_nn as cases_nn
+from tests.support.examples import examples
 from tests.unit.test_instructions_loops import same
 
 _FAMILIES: dict[str, Any] = {
@@ -64,7 +65,7 @@ def run(tpu: Tpu, case: cases.Case, seed: int) -> str:
 @pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
 @pytest.mark.parametrize("family", _FAMILIES)
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@examples(25)
 def test_loops_and_references_agree(family: str, data: st.DataObject, both: tuple[Tpu, Tpu]) -> None:
     case, seed = data.draw(_FAMILIES[family]), data.draw(st.integers(0, 3))
     compiled, plain = both
@@ -79,7 +80,7 @@ def test_loops_and_references_agree(family: str, data: st.DataObject, both: tupl
 @pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
 @pytest.mark.parametrize("family", ["convolution", "fp32 convolution", "depthwise", "product", "dma"])
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@examples(25)
 def test_the_ways_of_large_commands_and_references_agree(
     family: str, data: st.DataObject, others: tuple[Tpu, Tpu]
 ) -> None:

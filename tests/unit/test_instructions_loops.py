@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.flush import flushing
@@ -22,6 +22,7 @@ from firmware_sim.isa.footprint import Access, Space, Tensor, aligned_strides
 from firmware_sim.isa.layout import BD
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
+from tests.support.examples import examples
 from tests.support.isa_cases import LOCAL
 
 _SPECIAL = np.array(
@@ -65,7 +66,7 @@ def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
 
 @pytest.mark.parametrize("name", _WITH_LOOPS)
 @given(seed=st.integers(0, 999), rows=st.integers(1, 4), width=st.sampled_from([1, 7, 64, 1000]))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_each_loop_equals_its_reference(name: str, seed: int, rows: int, width: int) -> None:
     reference, inputs = _WITH_LOOPS[name]
     words = noise(seed, (1 + inputs) * rows * width)
@@ -82,7 +83,7 @@ def test_each_loop_equals_its_reference(name: str, seed: int, rows: int, width: 
 
 
 @given(seed=st.integers(0, 999), terms=st.integers(1, 9), width=st.sampled_from([1, 9, 1000]))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_taylor(seed: int, terms: int, width: int) -> None:
     """In place, as kernels use it."""
     words, coefficients = noise(seed, width), noise(seed + 1, terms).view(np.float32)
@@ -103,7 +104,7 @@ _tensors = st.tuples(
 
 
 @given(_tensors, st.booleans())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_rows_are_the_tensors_elements_in_order(given: Any, aligned: bool) -> None:
     shape, places = given
     tensors = []
@@ -138,7 +139,7 @@ def test_a_large_lookup_equals_small_ones(opd0: int) -> None:
 
 
 @given(seed=st.integers(0, 999), rows=st.integers(1, 4), taps=st.integers(1, 9))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_maxima(seed: int, rows: int, taps: int) -> None:
     """The compiled pool against the plain one, which compares and flushes tap by tap."""
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.instructions.dma_move import ALL_LANES
@@ -24,6 +24,7 @@ from tests.support import isa_cases as cases
 from tests.support import isa_cases_fixed as cases_fixed
 from tests.support import isa_cases_nn as cases_nn
 from tests.support import reference_chip as ref
+from tests.support.examples import examples
 
 U8 = npt.NDArray[np.uint8]
 
@@ -112,7 +113,7 @@ def _arithmetic(fields: cases.Fields, local: U8) -> None:
 
 
 @given(case=cases.arithmetic())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_arithmetic_equals_the_model(case: cases.Case, chip: Tpu) -> None:
     cases.fill(chip.memory, 1)
     want = chip.memory.local[:, : cases.WINDOW].copy()
@@ -169,7 +170,7 @@ def _md(fields: cases.Fields, local: U8) -> None:
 
 
 @given(case=cases.md())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_md_units_equal_the_model(case: cases.Case, chip: Tpu) -> None:
     fields = case[1]
     if fields["tsk_typ"] == Task.MD_CMP and fields["res0_addr"] == fields["res1_addr"]:
@@ -267,7 +268,7 @@ def _dma(fields: cases.Fields, local: U8, ddr: U8) -> None:
 
 
 @given(case=cases.dma())
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
     cases.fill(chip.memory, 3)
     want_local, want_ddr = (window.copy() for window in cases.windows(chip.memory))
@@ -302,7 +303,7 @@ def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
         cases_fixed.vector(),
     )
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_footprints_hold(case: cases.Case, chip: Tpu) -> None:
     """Bytes outside `writes` never change; bytes outside `reads` never change what is written."""
     engine = case[0]

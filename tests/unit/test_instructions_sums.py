@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import flush
 from firmware_sim.flush import flushing
 from firmware_sim.instructions import sums, workers
 from firmware_sim.instructions.depthwise import average_weight
+from tests.support.examples import examples
 
 sizes = st.sampled_from([1, 2, 3, 5, 8, 17])
 columns = st.sampled_from([1, 3, 16, 511, 512, 513, 1100])
@@ -24,7 +25,7 @@ def noise(rng: np.random.Generator, *shape: int) -> sums.F32:
 
 
 @given(halves=st.sampled_from([1, 2]), rows=sizes, taps=sizes, count=columns, seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_shared(halves: int, rows: int, taps: int, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 50, taps)
@@ -37,7 +38,7 @@ def test_shared(halves: int, rows: int, taps: int, count: int, seed: int) -> Non
 
 
 @given(rows=sizes, taps=sizes, count=columns, seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_separate(rows: int, taps: int, count: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     base = rng.integers(0, 50, taps)
@@ -67,7 +68,7 @@ def test_without_the_processors_mode_the_result_is_the_same(monkeypatch: pytest.
     extreme=st.booleans(),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_integer_product(m: int, k: int, n: int, signed: bool, extreme: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     low, high = (-128, 128) if signed else (0, 256)

@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import CompileError
+from tests.support.examples import examples
 from user_layers.onnx.model import Model, Node, Value
 from user_layers.onnx.partition import Part, Reason, partition
 
@@ -125,7 +126,7 @@ def nets(draw: st.DrawFn) -> tuple[Model, str, str]:
 
 
 @given(nets())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_any_net(drawn: tuple[Model, str, str]) -> None:
     net, cpu, held = drawn
     parts = cut(net, cpu, held)

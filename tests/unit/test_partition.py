@@ -6,12 +6,13 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.wire import DType
 from tests.support.compiler_fakes import FakeToolkit, global_layer, local_layer
+from tests.support.examples import examples
 from tpulayer import Graph
 from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.mode import Kind, choose_mode
@@ -94,7 +95,7 @@ def test_a_dynamic_part_with_many_tensors_is_cut() -> None:
     assert all(max(len(p.inputs), len(p.outputs)) <= MAX_TENSORS for p in parts if p.kind == DYNAMIC)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(
     st.lists(
         st.tuples(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,19 @@ def make(*args: str, **changes: Any) -> Child:
     return Child("tests.support.echo_child", list(args), **options)
 
 
+def when_waiting(child: Child, do: Callable[[], object]) -> threading.Thread:
+    """A started thread that calls `do` as soon as a request of `child` waits for its reply."""
+
+    def wait() -> None:
+        while not child._pending:
+            time.sleep(0.01)
+        do()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
 def gone(pid: int) -> bool:
     """No process, and no zombie."""
     return not Path(f"/proc/{pid}").exists()
@@ -49,7 +63,7 @@ def test_reply_carries_header_and_payload(child: Child) -> None:
 
 
 def test_large_payload(child: Child) -> None:
-    blob = os.urandom(3 << 20)
+    blob = random.Random(0).randbytes(3 << 20)
     assert child.request({"op": "echo"}, blob)[1] == blob
 
 
@@ -159,26 +173,26 @@ def test_watchdog_stops_what_makes_no_progress(child: Child) -> None:
     begin = time.monotonic()
     with pytest.raises(CrashedError, match=r"operation spin gave no sign of progress for 0\.3 s"):
         child.request({"op": "spin"}, watchdog=0.3)
-    assert 0.3 <= time.monotonic() - begin < 2.0
+    assert time.monotonic() - begin >= 0.3
     assert gone(child.pid)
 
 
 def test_progress_restarts_the_watchdog(child: Child) -> None:
-    child.request({"op": "ticks", "amount": 0.1}, watchdog=0.4)  # 0.8 s in all
+    child.request({"op": "ticks", "amount": 0.2}, watchdog=1.0)  # 1.6 s in all
 
 
 def test_c_codes_count_of_progress_restarts_it_for_a_while(child: Child) -> None:
-    child.request({"op": "steps", "amount": 1}, watchdog=0.4)
-    with pytest.raises(CrashedError, match=r"operation steps gave no sign of progress for 0\.4 s"):
-        child.request({"op": "steps", "amount": MOST_STEPS // 2 + 1}, watchdog=0.4)
+    child.request({"op": "steps", "amount": 1}, watchdog=1.0)  # 1.6 s in all
+    with pytest.raises(CrashedError, match=r"operation steps gave no sign of progress for 1 s"):
+        child.request({"op": "steps", "amount": MOST_STEPS // 2 + 1}, watchdog=1.0)
 
 
 def test_busy_time_has_its_own_limit() -> None:
-    with make(watchdog=0.2) as child:
-        child.request({"op": "busy", "amount": 0.6})
+    with make(watchdog=0.5) as child:
+        child.request({"op": "busy", "amount": 1.0})
     with (
-        make(watchdog=0.2, busy_limit=0.4) as child,
-        pytest.raises(CrashedError, match=r"no sign of progress for 0\.4 s"),
+        make(watchdog=0.5, busy_limit=0.7) as child,
+        pytest.raises(CrashedError, match=r"no sign of progress for 0\.7 s"),
     ):
         child.request({"op": "busy", "amount": 30})
 
@@ -211,13 +225,10 @@ def test_close_is_final_and_repeatable(child: Child) -> None:
 
 def test_close_from_another_thread_ends_a_waiting_request(child: Child) -> None:
     child.request({"op": "echo"})
-    timer = threading.Timer(0.2, child.close)
-    timer.start()
-    begin = time.monotonic()
-    with pytest.raises(CrashedError):
-        child.request({"op": "spin"}, watchdog=20)
-    assert time.monotonic() - begin < 5
-    timer.join()
+    other = when_waiting(child, child.close)
+    with pytest.raises(CrashedError, match="SIGKILL"):  # neither the watchdog nor the end of the operation
+        child.request({"op": "spin"}, watchdog=100)
+    other.join()
     assert gone(child.pid)
 
 
@@ -267,7 +278,7 @@ threading.Event().wait(100)
         assert not gone(pid)
         parent.kill()
         parent.wait()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 50  # less than any of its operations takes
     while not gone(pid) and time.monotonic() < end:
         time.sleep(0.01)
     # An orphan is reaped by init; where no init does that, it may stay as a zombie, which holds nothing.
@@ -275,10 +286,11 @@ threading.Event().wait(100)
     assert gone(pid) or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_child_and_not_only_the_wait() -> None:
     child = make(watchdog=100.0)
     child.request({"op": "echo"})
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
+        when_waiting(child, lambda: os.kill(os.getpid(), signal.SIGINT))
         child.request({"op": "spin"})
     assert gone(child.pid)

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import flush
@@ -18,6 +18,7 @@ from firmware_sim.isa.layout import BD
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.support import reference_chip as ref
+from tests.support.examples import examples
 from tests.support.isa_cases import LOCAL, NO_COMMANDS, Fields
 
 F32 = npt.NDArray[np.float32]
@@ -113,7 +114,7 @@ def model(x: F32, tiles: F32) -> list[list[int]]:
     old=st.sampled_from([None, 3.0, 1e-30]),
     size=st.sampled_from([1.0, 2.0**-60]),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_equals_the_model(
     seed: int, channels: int, bias: float | None, old: float | None, size: float, chip: Tpu
 ) -> None:
