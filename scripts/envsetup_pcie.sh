@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sets this shell up for compiling for a card: source scripts/envsetup_pcie.sh   (bash or zsh)
 _tpulayer_status=0
-if [ -n "${ZSH_VERSION:-}" ]; then
+if [ -n "${ZSH_VERSION:-}" ] && [ "${ZSH_EVAL_CONTEXT#*:file}" != "$ZSH_EVAL_CONTEXT" ]; then
     eval '_tpulayer_install="${${(%):-%x}:A:h:h}/install"'
 elif [ -n "${BASH_VERSION:-}" ] && [ "${BASH_SOURCE[0]}" != "$0" ]; then
     _tpulayer_install=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)/install

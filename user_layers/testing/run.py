@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import TCM_NAME
 from firmware_sim.suggest import did_you_mean
+from user_layers.net.nodes import CALLER
 from user_layers.testing.cases import Array, Case, Const, Golden, Param, Shapes
 from user_layers.testing.compare import Difference, difference
 from user_layers.workspace import WORKSPACE_VARIABLE, Workspace
@@ -129,6 +130,7 @@ def run_cases(
             for mode in case.modes:
                 one = _One(toolkit, op, golden, case)
                 problem, found = "", None
+                place = CALLER.set(f"test_{name}.py, {case}")  # not where this runs from
                 try:
                     one.param = types.unpack(op.op, types.pack(op.op, case.param))
                     if mode == "dynamic":
@@ -141,6 +143,8 @@ def run_cases(
                     raise
                 except TpulayerError as e:
                     problem = f"{e.message} ({e.hint})" if e.hint else e.message
+                finally:
+                    CALLER.reset(place)
                 good = not problem
                 yield Result(str(case), mode, kind, good, one.elements, one.where, problem, found)
 
