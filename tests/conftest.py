@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,14 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return check
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C reaches this process and those it starts, also where a script runs them in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """One device for the tests of a module, without a workspace: the built-in layers."""
@@ -81,12 +90,9 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
 @pytest.fixture(scope="session")
 def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built workspace with the demo layers."""
-    from tests.support.workspaces import make_workspace
-    from user_layers.toolchain.targets import build_layers
+    from tests.support.workspaces import built_workspace
 
-    ws = make_workspace(tmp_path_factory.mktemp("demo"), ("crop", "double"))
-    build_layers(ws)
-    return ws.root
+    return built_workspace(tmp_path_factory).root
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ import pytest
 from tests.paths import SOURCES
 from tests.support.bmcompiler_cases import Net, nets
 from tests.support.firmware_harness import SDK, compilers
-from tests.support.workspaces import environment, make_workspace
+from tests.support.workspaces import built_workspace, environment
 from user_layers.bmcompiler import create_bmcompiler_dir, finish_bmcompiler
 from user_layers.bmcompiler.c_source import headers
 from user_layers.bmcompiler.calls import (
@@ -32,7 +32,6 @@ from user_layers.bmcompiler.calls import (
     Unread,
 )
 from user_layers.toolchain import builtin_artifacts
-from user_layers.toolchain.targets import build_layers
 from user_layers.workspace import Workspace
 
 PROGRAMS = SOURCES / "bmcompiler_programs"
@@ -189,9 +188,7 @@ def test_compiling_and_ending(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
-    build_layers(ws)
-    return ws
+    return built_workspace(tmp_path_factory)
 
 
 def test_outputs_that_are_null_are_inferred(workspace: Workspace, tmp_path: Path) -> None:

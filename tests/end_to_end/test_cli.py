@@ -130,6 +130,7 @@ def test_an_internal_error_is_short_and_its_report_complete(
     assert "in broken" in report
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     code = (
         "import time, user_layers.toolchain.doctor as d\n"

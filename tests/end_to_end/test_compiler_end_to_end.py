@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,30 +12,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from firmware_sim.errors import CompileError, UsageError
-from tests.paths import SOURCES
 from tests.support.examples import examples
-from tests.support.workspaces import make_workspace
+from tests.support.workspaces import layers_toolkit
 from tpulayer import Graph
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.grouping import Group
 from user_layers.compiler.pipeline import plan_net
 from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.graph.shapes import infer_shapes
-from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[np.float32]
-LAYERS = SOURCES / "compiler_layers"  # TPU_ROWS: a layer with a halo
 
 
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """A built workspace with the layers crop, double and rows."""
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"), ("crop", "double"))
-    for path in LAYERS.iterdir():
-        shutil.copy(path, ws.root / ("device" if path.suffix == ".c" else "host") / path.name)
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
+    with layers_toolkit(tmp_path_factory, "compiler_layers") as toolkit:  # TPU_ROWS: a layer with a halo
         yield toolkit
 
 

@@ -384,7 +384,7 @@ def test_constants_that_are_prepared(toolkit: Toolkit) -> None:
 @pytest.fixture(scope="module")
 def manual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """Every file of tests/sources/manual_layers, which is written as the manual writes layers."""
-    with layers_toolkit(tmp_path_factory.mktemp("manual"), "manual_layers") as toolkit:
+    with layers_toolkit(tmp_path_factory, "manual_layers") as toolkit:
         yield toolkit
 
 

@@ -27,7 +27,7 @@ LAYERS = SOURCES / "method_layers"
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """A built workspace with the demo layers and those of method_layers/."""
-    with layers_toolkit(tmp_path_factory.mktemp("workspace"), "method_layers") as toolkit:
+    with layers_toolkit(tmp_path_factory, "method_layers") as toolkit:
         yield toolkit
 
 

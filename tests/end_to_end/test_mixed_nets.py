@@ -33,7 +33,7 @@ SHAPE = (2, 3, 9, 8)
 
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    with layers_toolkit(tmp_path_factory.mktemp("workspace"), "method_layers") as toolkit:
+    with layers_toolkit(tmp_path_factory, "method_layers") as toolkit:
         yield toolkit
 
 

@@ -38,7 +38,7 @@ ENDS = {
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """A built workspace with the layers crop, double and rows."""
-    with layers_toolkit(tmp_path_factory.mktemp("workspace"), "compiler_layers") as opened:
+    with layers_toolkit(tmp_path_factory, "compiler_layers") as opened:
         yield opened
 
 

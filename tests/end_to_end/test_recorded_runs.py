@@ -15,7 +15,7 @@ from firmware_sim.device.client import Device
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.firmware.image import DDR_NAME, TCM_NAME
 from firmware_sim.firmware.recorded import RECORD_NAME, Record, Records
-from tests.support.workspaces import environment, make_workspace, tpulayer
+from tests.support.workspaces import built_workspace, environment, make_workspace, tpulayer
 from user_layers.toolchain.builtin import builtin_artifacts
 from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
@@ -33,9 +33,7 @@ def no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    ws = make_workspace(tmp_path_factory.mktemp("built"), ("crop", "double"))
-    build_layers(ws)
-    return ws
+    return built_workspace(tmp_path_factory)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from firmware_sim.wire import CommandGroup, Recorded, StepOp
 from tests.paths import SOURCES
 from tests.support.golden_vectors import lines
 from tests.support.stream_processor import FILE_VARIABLE
-from tests.support.workspaces import make_workspace
+from tests.support.workspaces import built_workspace
 from user_layers import demo
 from user_layers.compiler.facts import gather_facts
 from user_layers.compiler.pipeline import plan_net
@@ -27,7 +27,6 @@ from user_layers.graph.shapes import infer_shapes
 from user_layers.runtime import BModelRuntime
 from user_layers.toolchain.firmware import firmware_image
 from user_layers.toolchain.kernel import kernel_firmware
-from user_layers.toolchain.targets import build_layers
 from user_layers.workspace import Workspace
 
 KERNELS = SOURCES / "device_kernels.c"
@@ -126,9 +125,7 @@ def test_numbers_computed_in_c(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"), ("crop", "double"))
-    build_layers(ws)
-    return ws
+    return built_workspace(tmp_path_factory)
 
 
 def test_static_and_dynamic_nets(

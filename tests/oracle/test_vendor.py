@@ -15,14 +15,13 @@ import pytest
 from tests.oracle import streams
 from tests.oracle.client import Oracle, Unavailable
 from tests.oracle.toolchain import Toolchain
-from tests.support.workspaces import make_workspace
+from tests.support.workspaces import built_workspace
 from tests.vendor_models import CHAIN, compare, different, random_inputs, run_here, write
 from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.combine import combine, extract
 from user_layers.graph import BINARY_MUL
 from user_layers.runtime.device_api import DeviceApi
-from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 
 CUSTOM = "custom"  # two layers of the user's among built-in ones
@@ -49,9 +48,7 @@ def toolchain() -> Toolchain:
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     """A built workspace with the layers crop and double."""
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"), ("crop", "double"))
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
+    with Toolkit(built_workspace(tmp_path_factory)) as toolkit:
         yield toolkit
 
 

@@ -12,7 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.paths import ROOT, SOURCES
+from user_layers.toolchain.cache import locked
 from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
@@ -39,14 +42,32 @@ def add_repository_layer(root: Path, layer: str, source: Path = ROOT) -> None:
             shutil.copy(path, root / folder / path.name)
 
 
+def built_workspace(
+    factory: pytest.TempPathFactory, layers: Sequence[str] = ("crop", "double"), folder: str = ""
+) -> Workspace:
+    """A built workspace with layers of this repository and those of tests/sources/FOLDER.
+
+    All processes of a run share it: nobody changes or builds anything in it, or runs commands there that do.
+    """
+    base = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # which all workers have
+    root = base / "_".join(("shared", *layers, folder))
+    with locked(root.with_suffix(".lock")):
+        ready = root.with_suffix(".ready")
+        if not ready.exists():
+            ws = make_workspace(root, layers)
+            for path in (SOURCES / folder).iterdir() if folder else ():
+                shutil.copy(path, root / ("device" if path.suffix == ".c" else "host") / path.name)
+            build_layers(ws)
+            ready.touch()
+    return Workspace(root)
+
+
 @contextmanager
-def layers_toolkit(root: Path, folder: str) -> Iterator[Toolkit]:
-    """A built workspace with the demo layers and those of tests/sources/FOLDER."""
-    ws = make_workspace(root, ("crop", "double"))
-    for path in (SOURCES / folder).iterdir():
-        shutil.copy(path, ws.root / ("device" if path.suffix == ".c" else "host") / path.name)
-    build_layers(ws)
-    with Toolkit(ws) as toolkit:
+def layers_toolkit(factory: pytest.TempPathFactory, folder: str) -> Iterator[Toolkit]:
+    """The built workspace with the demo layers and those of tests/sources/FOLDER."""
+    with Toolkit(built_workspace(factory, folder=folder)) as toolkit:
         yield toolkit
 
 
