@@ -16,4 +16,4 @@ settings.register_profile("long", deadline=None, max_examples=_USUAL * _LONG)
 
 def examples(count: int, **more: Any) -> settings:
     """Goes above @given: `count` examples, times the profile's factor. more: other settings of hypothesis."""
-    return settings(max_examples=count * settings.default.max_examples // _USUAL, **more)
+    return settings(max_examples=count * settings().max_examples // _USUAL, **more)

@@ -101,7 +101,9 @@ def test_schedules_of_small_nets(toolkit: Toolkit, golden: Callable[[str, str], 
 
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
-@pytest.mark.parametrize("shape", [(1, 64, 14, 14), (4, 64, 28, 28)])
+@pytest.mark.parametrize(
+    "shape", [(1, 64, 14, 14), pytest.param((4, 64, 28, 28), marks=pytest.mark.slow, id="large")]
+)
 def test_the_model_is_what_the_commands_take(toolkit: Toolkit, name: str, shape: tuple[int, ...]) -> None:
     graph = GRAPHS[name](toolkit, shape)
     plan = planned(graph)
@@ -224,6 +226,7 @@ def test_a_part_that_begins_on_the_first_npu_is_made_in_place() -> None:
 # ---- results ----
 
 
+@pytest.mark.slow
 @examples(12)
 @given(
     shape=st.sampled_from(

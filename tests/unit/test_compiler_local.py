@@ -102,7 +102,7 @@ def chains(draw: st.DrawFn) -> Graph:
     return graph
 
 
-@examples(120, suppress_health_check=[HealthCheck.too_slow])
+@examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(chains())
 def test_every_program_moves_the_right_data(graph: Graph) -> None:
     segments, checker = checked(graph)

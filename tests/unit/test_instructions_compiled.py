@@ -65,7 +65,7 @@ def run(tpu: Tpu, case: cases.Case, seed: int) -> str:
 @pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
 @pytest.mark.parametrize("family", _FAMILIES)
 @given(data=st.data())
-@examples(80)
+@examples(25)
 def test_loops_and_references_agree(family: str, data: st.DataObject, both: tuple[Tpu, Tpu]) -> None:
     case, seed = data.draw(_FAMILIES[family]), data.draw(st.integers(0, 3))
     compiled, plain = both
@@ -80,7 +80,7 @@ def test_loops_and_references_agree(family: str, data: st.DataObject, both: tupl
 @pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
 @pytest.mark.parametrize("family", ["convolution", "fp32 convolution", "depthwise", "product", "dma"])
 @given(data=st.data())
-@examples(80)
+@examples(25)
 def test_the_ways_of_large_commands_and_references_agree(
     family: str, data: st.DataObject, others: tuple[Tpu, Tpu]
 ) -> None:

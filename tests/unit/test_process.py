@@ -286,6 +286,7 @@ threading.Event().wait(100)
     assert gone(pid) or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_child_and_not_only_the_wait() -> None:
     child = make(watchdog=100.0)
     child.request({"op": "echo"})
