@@ -137,7 +137,7 @@ def test_a_refused_layer_leaves_no_trace() -> None:
 def test_bad_ops_and_parameters() -> None:
     g = graph()
     refused(lambda: g.add_tpu_layer("TPU_NONE", ["x"], None, ["y"]), "TPU_NONE", "TPU_LOC", "TPU_EXPAND_DIMS")
-    refused(lambda: g.add_tpu_layer(77, ["x"], None, ["y"]), "77", "add_layer")
+    refused(lambda: g.add_tpu_layer(77, ["x"], None, ["y"]), "77", "build_layers")
     refused(lambda: g.add_tpu_layer(0, ["x"], b"123", ["y"]), "3 bytes", "TPU_LOC 4")
     refused(lambda: g.add_const_binary_layer("x", 1, "y", 5), "5", "0, 1, 2, 3, 4, 10000")
 
