@@ -12,7 +12,7 @@ from firmware_sim.isa.c_header import c_header
 from tests.support import firmware_harness as fh
 
 
-@pytest.mark.parametrize("compiler", fh.compilers())
+@pytest.mark.parametrize("compiler", fh.COMPILERS)
 def test_no_warnings(compiler: str, tmp_path: Path) -> None:
     (tmp_path / "bm1684_fields.h").write_text(c_header())
     includes = [f"-I{d}" for d in (fh.SDK / "include", fh.SDK / "firmware", fh.SDK / "libc", tmp_path)]
