@@ -259,6 +259,7 @@ def test_a_compiler_that_hangs_is_ended(tmp_path: Path) -> None:
 # ---- C++ ----
 
 
+@pytest.mark.slow  # zig builds its C++ library first
 def test_cpp(tmp_path: Path) -> None:
     done = run(build(tmp_path, PROGRAMS / "names.cpp", compiler=CPP), tmp_path)
     assert done.returncode == 0, done.stderr

@@ -358,6 +358,7 @@ def test_a_configuration_added_in_the_root_counts(ws: Workspace) -> None:
     assert '"pcie"' in (ws.generated_dir / "build_config.json").read_text()
 
 
+@pytest.mark.slow
 def test_the_plugin_for_another_machine(ws: Workspace) -> None:
     other, number = ("aarch64", 183) if os.uname().machine == "x86_64" else ("x86", 62)
     ws.config_file.write_text(f"HOST_ARCH = {other}\n")

@@ -15,6 +15,7 @@ from tests.support.workspaces import children_seconds, environment
 
 SETUP_LIMIT = 280.0  # seconds: the packages are downloaded
 NO_OP_LIMIT = 0.25  # seconds of computing
+PACKAGES = pytest.mark.slow  # they are downloaded
 POSIX_TOOLS = ("bash", "cat", "cksum", "dirname", "env", "grep", "mkdir", "mv", "rm", "sh")
 
 
@@ -81,6 +82,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@PACKAGES
 def test_the_commands_are_there(checkout: Path, tmp_path: Path) -> None:
     script = f"source '{checkout}/envsetup.sh' && type -P tpulayer add_layer pytest && tpulayer --version"
     done = shell(script, tmp_path)
@@ -92,6 +94,7 @@ def test_the_commands_are_there(checkout: Path, tmp_path: Path) -> None:
     assert version.startswith("tpulayer ")
 
 
+@PACKAGES
 def test_the_second_time_is_quick_and_silent(checkout: Path) -> None:
     times = []
     for _ in range(5):
@@ -102,6 +105,7 @@ def test_the_second_time_is_quick_and_silent(checkout: Path) -> None:
     assert min(times) < NO_OP_LIMIT
 
 
+@PACKAGES
 def test_sourcing_twice_adds_to_the_path_once(checkout: Path) -> None:
     script = 'source envsetup.sh; once=$PATH; source envsetup.sh; [ "$PATH" = "$once" ] && echo same'
     assert shell(script, checkout).stdout == "same\n"
@@ -112,6 +116,7 @@ _CHANGING = "BASH_.*|_|PIPESTATUS|RANDOM|SECONDS|EPOCH.*|SRANDOM|FUNCNAME|LINENO
 _STATE = f"declare -F; set -o; shopt; compgen -v | grep -vxE '{_CHANGING}'"
 
 
+@PACKAGES
 @pytest.mark.parametrize("options", ["", "set -eu -o pipefail;", "set -f;"])
 def test_nothing_stays_in_the_shell(checkout: Path, options: str) -> None:
     script = (
@@ -124,6 +129,7 @@ def test_nothing_stays_in_the_shell(checkout: Path, options: str) -> None:
     assert changed == ["> TPULAYER_HOME"]
 
 
+@PACKAGES
 def test_in_an_interactive_shell_completion_works(checkout: Path) -> None:
     script = (
         "source envsetup.sh; complete -p add_layer; COMP_WORDS=(tpulayer list_l); COMP_CWORD=1; "
@@ -144,6 +150,7 @@ def test_in_an_interactive_shell_completion_works(checkout: Path) -> None:
     assert lines[1] == "list_layers"
 
 
+@PACKAGES
 def test_zsh(checkout: Path) -> None:
     zsh = shutil.which("zsh")
     if zsh is None:
@@ -156,6 +163,7 @@ def test_zsh(checkout: Path) -> None:
     assert done.stdout.splitlines() == ["0", f"{checkout}/tool/add_layer", "0", str(checkout)]
 
 
+@PACKAGES
 def test_other_shells_are_refused(checkout: Path) -> None:
     sh = shutil.which("dash")
     if sh is None:
@@ -164,6 +172,7 @@ def test_other_shells_are_refused(checkout: Path) -> None:
     assert "envsetup.sh is for bash and zsh" in done.stderr
 
 
+@PACKAGES
 def test_a_changed_lock_file_sets_up_again(checkout: Path) -> None:
     lock = checkout / "requirements.lock"
     lock.write_text(lock.read_text() + "# changed\n")
@@ -233,6 +242,7 @@ def test_with_neither_venv_nor_pip(machine: Path, tmp_path: Path) -> None:
     assert not (root / ".venv").exists()
 
 
+@PACKAGES
 def test_with_pip_but_no_venv(machine: Path, tmp_path: Path) -> None:
     root = copy_checkout(tmp_path / "w")
     fake_python(machine / "python3", version="3.11.0", refuses="*ensurepip*")
@@ -243,6 +253,7 @@ def test_with_pip_but_no_venv(machine: Path, tmp_path: Path) -> None:
     assert not (root / ".venv-bootstrap").exists()
 
 
+@PACKAGES
 def test_a_moved_checkout_is_set_up_for_its_new_place(checkout: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(checkout, moved, symlinks=True)

@@ -15,7 +15,7 @@ import pytest
 
 from firmware_sim.device.client import Device, FirmwareError
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError
-from tests.support.firmware_harness import compilers
+from tests.support.firmware_harness import COMPILERS
 from tests.support.host_programs import build, python_with_pid, run, script
 from user_layers.bmlib import (
     okkernel_launch_async,
@@ -121,7 +121,7 @@ def firmware(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("language", ["c", "c++"])
-@pytest.mark.parametrize("name", sorted(compilers()))
+@pytest.mark.parametrize("name", COMPILERS)
 def test_a_host_program(name: str, language: str, firmware: Path, tmp_path: Path) -> None:
     program = build(tmp_path, HEAD + PROGRAM, name, language)
     done = run(program, firmware, TPULAYER_PYTHON=sys.executable)

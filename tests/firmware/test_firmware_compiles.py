@@ -11,7 +11,7 @@ import pytest
 from tests.support import firmware_harness as fh
 
 
-@pytest.mark.parametrize("compiler", fh.compilers())
+@pytest.mark.parametrize("compiler", fh.COMPILERS)
 def test_no_warnings(compiler: str, tmp_path: Path) -> None:
     command = [*fh.compilers()[compiler], *fh.WARNINGS, "-Wshadow", "-O1", "-fPIC", *fh.INCLUDES, "-c"]
     subprocess.run(

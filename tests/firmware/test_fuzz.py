@@ -12,17 +12,19 @@ from firmware_sim.errors import DeviceCrash, DeviceError
 from tests.fuzz.__main__ import WHAT, target
 from tests.fuzz.driver import CORPUS, Case, Finding, Target, attempt, fuzz, load, save
 
+CASES = {"images": 15, "bmodels": 20, "messages": 25, "descriptors": 800, "programs": 100}
+
 
 @pytest.mark.parametrize("what", WHAT)
 def test_short_run(what: str, tmp_path: Path) -> None:
-    """Old cases first, then about two seconds of new ones; all on the same device."""
+    """Old cases first, then some new ones, always the same; all on the same device."""
     with target(what) as running:
         for path in sorted(CORPUS.glob(f"{what}-*.json")):
             kept, case = load(path)
             assert kept == what
             attempt(running, case)
             running.check()
-        report = fuzz(what, running, seconds=2.5, seed=1, keep=tmp_path, check_every=WHAT[what])
+        report = fuzz(what, running, cases=CASES[what], seed=1, keep=tmp_path, check_every=WHAT[what])
     assert report.findings == [] and report.tried, report.text()
 
 
@@ -69,7 +71,7 @@ def _raise(error: Exception) -> str:
 )
 def test_what_is_a_finding(error: Exception, finding: bool, tmp_path: Path) -> None:
     fake = _Fake(lambda number: _raise(error) if number == 3 else "fine")
-    report = fuzz("fake", fake, seconds=0.05, seed=1, keep=tmp_path)
+    report = fuzz("fake", fake, cases=5, seed=1, keep=tmp_path)
     assert len(report.findings) == finding
     if finding:
         [path] = tmp_path.iterdir()

@@ -31,6 +31,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> lh.Libc:
     return lh.Libc(lh.build(COMPILER, tmp_path_factory.mktemp("native"), "libc_fixture.c", lh.SOURCES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-Os"])
 def test_mathematics_has_the_same_bits(level: str, tmp_path: Path) -> None:
     there = la.ArmMath(la.link(tmp_path, "libc_math_fixture.c", mh.SOURCES, level))

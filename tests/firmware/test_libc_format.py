@@ -18,7 +18,7 @@ CAPACITY = 4096
 system = ctypes.CDLL(None)
 
 
-@pytest.fixture(scope="module", params=list(fh.compilers()))
+@pytest.fixture(scope="module", params=fh.COMPILERS)
 def libc(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> lh.Libc:
     folder = tmp_path_factory.mktemp("libc")
     return lh.Libc(lh.build(request.param, folder, "libc_fixture.c", lh.SOURCES))

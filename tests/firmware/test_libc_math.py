@@ -26,7 +26,7 @@ DOUBLES, FLOATS = 1 << 16, 1 << 20
 DOUBLE_ULPS, FLOAT_ULPS = 1.0, 0.50001  # as math.h promises
 
 
-@pytest.fixture(scope="module", params=list(fh.compilers()))
+@pytest.fixture(scope="module", params=fh.COMPILERS)
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> mh.Math:
     folder = tmp_path_factory.mktemp("math")
     return mh.Math(lh.build(request.param, folder, "libc_math_fixture.c", mh.SOURCES))

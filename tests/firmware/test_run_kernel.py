@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import DeviceError, UsageError
+from tests.support.firmware_harness import CHOICES
 from user_layers.cli.main import run as cli
 from user_layers.kernels.run_kernel import Output, run_kernel
 
@@ -82,7 +83,7 @@ SHARED = "typedef struct { unsigned long long out_addr; int n; float value; } __
 
 
 @pytest.mark.parametrize("sanitize", [False, True])
-@pytest.mark.parametrize("compiler", ["", "zig"])
+@pytest.mark.parametrize("compiler", CHOICES)
 def test_structs_of_the_c_library_and_the_api_are_no_arguments(
     tmp_path: Path, compiler: str, sanitize: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from firmware_sim.errors import BuildError, DeviceCrash, UsageError
 from firmware_sim.firmware import sanitized
 from firmware_sim.wire import TensorRecord
 from tests.paths import ROOT
+from tests.support.firmware_harness import CHOICES
 from tests.support.workspaces import environment, make_workspace, tpulayer
 from user_layers.kernels.run_kernel import run_kernel
 from user_layers.toolchain.compilers import choose
@@ -83,7 +84,6 @@ KERNEL(recursion) { result = deeper(1); }
 KERNEL(wild) { *(volatile int *)0x123456789000ull = 1; /* wild */ }
 KERNEL(endless) { for (;;) result = 1; /* endless */ }
 """
-COMPILERS = ("", "zig")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=COMPILERS, ids=["the system's compiler", "zig"])
+@pytest.fixture(scope="module", params=CHOICES)
 def image(source: Path, request: pytest.FixtureRequest) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TPULAYER_CC", request.param)
@@ -309,6 +309,7 @@ def test_which_checks_an_image_has(image: Path, source: Path, monkeypatch: pytes
     assert sanitized.sanitized(source.with_name("none.so")) is None
 
 
+@pytest.mark.slow
 def test_reason_where_address_sanitizer_is_not_there(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -376,7 +377,7 @@ def ws(tmp_path: Path) -> Workspace:
     return make_workspace(tmp_path / "a b")
 
 
-@pytest.mark.parametrize("compiler", COMPILERS, ids=["the system's compiler", "zig"])
+@pytest.mark.parametrize("compiler", CHOICES)
 def test_plain_and_checked_builds_side_by_side(ws: Workspace, compiler: str) -> None:
     env = environment(TPULAYER_CC=compiler)
     for folder in ("device", "host", "include", "config"):

@@ -19,6 +19,7 @@ import pytest
 from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash
 from tests.paths import ROOT
+from tests.support.firmware_harness import CHOICES
 from user_layers.toolchain.kernel import kernel_firmware
 
 WATCHDOG = 0.5
@@ -108,7 +109,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=["", "zig"], ids=["the system's compiler", "zig"])
+@pytest.fixture(scope="module", params=CHOICES)
 def image(source: Path, request: pytest.FixtureRequest) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TPULAYER_CC", request.param)

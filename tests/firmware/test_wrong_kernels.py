@@ -13,6 +13,7 @@ import pytest
 
 from firmware_sim.device.client import Device
 from firmware_sim.errors import BuildError, DeviceCrash, DeviceError, TpulayerError
+from tests.support.firmware_harness import CHOICES
 from user_layers.toolchain.kernel import kernel_firmware
 from user_layers.toolchain.report import Reporter
 
@@ -113,7 +114,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module", params=["", "zig"], ids=["the system's compiler", "zig"])
+@pytest.fixture(scope="module", params=CHOICES)
 def image(source: Path, request: pytest.FixtureRequest) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TPULAYER_CC", request.param)
@@ -227,6 +228,7 @@ def test_compiler_warnings_are_passed_on(tmp_path: Path) -> None:
     assert "spare" in said.getvalue()
 
 
+@pytest.mark.slow
 def test_zig_keeps_assertions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TPULAYER_CC", "zig")
     path = tmp_path / "check.c"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import hashlib
 import json
+import math
 import random
 import re
 import time
@@ -19,7 +20,7 @@ from firmware_sim.errors import DeviceCrash, TpulayerError
 
 Case = dict[str, Any]
 CORPUS = Path(__file__).parent / "corpus"
-HANG = 20.0  # s: nothing that a case does may take longer
+HANG = 60.0  # s: nothing that a case does may take longer
 
 
 class Finding(Exception):
@@ -111,18 +112,19 @@ def fuzz(
     what: str,
     target: Target,
     *,
-    seconds: float,
+    seconds: float = math.inf,
+    cases: float = math.inf,
     seed: int,
     keep: Path,
     check_every: int = 1,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Make and run cases for `seconds`. Cases with a finding go to keep/WHAT-HASH.json, each kind once."""
+    """Make and run so many cases, or for `seconds`; a kind of finding goes to keep/WHAT-HASH.json once."""
     report = Report(what)
     seen: set[str] = set()
     begin = time.monotonic()
     recent: list[Case] = []
-    while (passed := time.monotonic() - begin) < seconds:
+    while (passed := time.monotonic() - begin) < seconds and report.tried < cases:
         case = target.make(random.Random(f"{what} {seed} {report.tried}"))
         recent = [*recent[-(check_every - 1) :], case] if check_every > 1 else [case]
         report.tried += 1

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from firmware_sim import chip, wire
 from firmware_sim.firmware.image import FirmwareLayer
@@ -54,6 +55,17 @@ def compilers() -> dict[str, list[str]]:
         if path := shutil.which(name):
             return {"gcc": [path], **found}
     return found
+
+
+COMPILERS = [
+    pytest.param(name, marks=pytest.mark.slow if i else ()) for i, name in enumerate(sorted(compilers()))
+]
+"""Names of `compilers()` as parameters: all but the first are slow, as they find little that it does not."""
+CHOICES = [
+    pytest.param("", id="the system's compiler"),
+    pytest.param("zig", id="zig", marks=pytest.mark.slow),
+]
+"""Values of TPULAYER_CC for tests; with zig the built-in part is built once more."""
 
 
 # ---- the platform ----
