@@ -219,7 +219,9 @@ def files(workspace: Workspace) -> tuple[str, str]:
     return str(folder / TCM_NAME), str(folder / DDR_NAME)
 
 
-def test_load_firmware_reports_and_records(workspace: Workspace, state: Path) -> None:
+def test_load_firmware_reports_and_records(
+    workspace: Workspace, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = tpulayer("load_firmware", *files(workspace), "3", cwd=workspace.root)
     assert "device 3: tpulayer " in done.stdout and "layers: TPU_DOUBLE" in done.stdout
     done = tpulayer("load_firmware", *files(workspace), "3", "--json", cwd=workspace.root)
@@ -237,6 +239,9 @@ def test_load_firmware_reports_and_records(workspace: Workspace, state: Path) ->
     done = tpulayer("load_firmware", "--forget", "3", cwd=workspace.root)
     assert done.stdout == "device 3: forgotten\n"
     assert list((state / "devices").iterdir()) == [folder]  # this process uses it
+    with Device(dev_id=3) as device:  # the workspace's, as nothing else is given
+        assert device.firmware.path.parent == workspace.firmware.parent
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(MissingError, match="no firmware: none was given"):
         Device(dev_id=3)
 
