@@ -285,7 +285,7 @@ class Workspace:
     @property
     def firmware_layer(self) -> Path:
         """The user's objects only, for linking into another firmware."""
-        return self.install_dir / "firmware" / "firmware_layer.a"
+        return self.firmware.with_name("firmware_layer.a")
 
     @property
     def plugin(self) -> Path:
@@ -312,6 +312,12 @@ class Workspace:
         path = (self.root / Path(self.config.bmkernel_path).expanduser()).resolve()
         check_bmkernel(path, f"{self.config_file}: BMKERNEL_PATH")
         return path
+
+
+def check_installed(path: Path) -> None:
+    """Refuse a file of install/ that no build has made yet. MissingError."""
+    if not path.is_file():
+        raise MissingError(f"{path} is not built", hint="run `build_layers`")
 
 
 def check_bmkernel(path: Path, where: str) -> None:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.firmware.recorded import Records
-from firmware_sim.firmware.workspace_root import FIRMWARE_DIR, workspace_root
+from firmware_sim.firmware.workspace_root import FIRMWARE_DIR
 
 FIRMWARE_VARIABLE = "BMRUNTIME_FIRMWARE_PATH"
 FIRMWARE_NAME = "firmware.so"
@@ -144,11 +144,11 @@ def find_firmware(
     if named:
         source = "" if given is not None else f" ({FIRMWARE_VARIABLE})"
         return _in_path(Path(named).expanduser(), kind, source)
-    if (image := recorded_image(Records.here(), kind, dev_id)) is not None:
+    records = Records.here()
+    if (image := recorded_image(records, kind, dev_id)) is not None:
         return image
-    root = workspace_root()
-    if root is not None and (root / FIRMWARE_DIR).is_dir():
-        return _in_path(root / FIRMWARE_DIR, kind, "")
+    if records.workspace is not None and (built := records.workspace / FIRMWARE_DIR).is_dir():
+        return _in_path(built, kind, "")
     raise MissingError(
         f"no firmware: none was given and {FIRMWARE_VARIABLE} is not set", hint="run build_layers"
     )

@@ -25,9 +25,9 @@ class _Group(ctypes.Structure):
     )
 
 
-_FLUSH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
-_RUN_GROUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Group))
-_LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
+FLUSH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
+RUN_GROUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Group))
+LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
 
 
 class Platform(ctypes.Structure):
@@ -45,9 +45,9 @@ class Platform(ctypes.Structure):
         ("local", ctypes.c_void_p),
         ("l2", ctypes.c_void_p),
         ("dtcm", ctypes.c_void_p),
-        ("flush", _FLUSH),
-        ("run_group", _RUN_GROUP),
-        ("log", _LOG),
+        ("flush", FLUSH),
+        ("run_group", RUN_GROUP),
+        ("log", LOG),
         ("activity", ctypes.c_void_p),
         ("activity_bytes", ctypes.c_uint32),
         ("filtered", ctypes.c_uint32),
@@ -120,9 +120,9 @@ class NativeFirmware:
             local=memory.local.ctypes.data,
             l2=memory.l2.ctypes.data,
             dtcm=memory.dtcm.ctypes.data,
-            flush=_FLUSH(self._on_flush),
-            run_group=_RUN_GROUP(self._on_run_group),
-            log=_LOG(self._on_log),
+            flush=FLUSH(self._on_flush),
+            run_group=RUN_GROUP(self._on_run_group),
+            log=LOG(self._on_log),
             activity=activity[0],
             activity_bytes=activity[1],
             bd_layer=memory.bd_layer.ctypes.data,

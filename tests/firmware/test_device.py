@@ -30,6 +30,7 @@ from firmware_sim.firmware.native import Platform
 from firmware_sim.processes.process import InternalError
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 from tests.paths import ROOT
+from tests.support.orphans import ended_with_its_parent
 
 SPOT = 0x600_0000  # an offset in DDR that the heap may hand out
 Build = Callable[..., Path]
@@ -568,12 +569,4 @@ device.launch("spin")
         time.sleep(0.2)
         parent.kill()
         parent.wait()
-    status = Path(f"/proc/{pid}/stat")
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        # An orphan is reaped by init; where no init does that it stays a zombie, which holds nothing.
-        if not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z":
-            break
-        time.sleep(0.01)
-    else:
-        pytest.fail("the device process outlived its parent")
+    ended_with_its_parent(pid)

@@ -14,6 +14,7 @@ from tests.support import firmware_harness as fh
 from user_layers.encode.prototypes import Calls
 
 ID_LIMIT = 0xFFF0
+ADD = {"dst_addr": 0, "src_addr": 0, "C": 1.0, "shape": [1, 1, 1, 1], "dst_stride": None, "src_stride": None}
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +86,7 @@ def test_poll_hands_over_and_keeps_counting(firmware: fh.Harness) -> None:
     batches = many(firmware, 2, 2, parallel=False, poll=True)
     assert [(b.reason, len(b.bd)) for b in batches] == [(fh.POLL, 2), (fh.END, 0)]
     calls = Calls()
-    add = {
-        "dst_addr": 0,
-        "src_addr": 0,
-        "C": 1.0,
-        "shape": [1, 1, 1, 1],
-        "dst_stride": None,
-        "src_stride": None,
-    }
-    calls.call("okk_bdc_add_C", add).call("okk_poll").call("okk_poll").call("okk_bdc_add_C", add)
+    calls.call("okk_bdc_add_C", ADD).call("okk_poll").call("okk_poll").call("okk_bdc_add_C", ADD)
     assert firmware.call_api(calls).status == 0
     assert [(b.reason, ids(b.bd, "bd")) for b in firmware.batches] == [
         (fh.POLL, [(1, 0)]),  # and the second poll has nothing to wait for
@@ -108,15 +101,7 @@ def test_recorded_poll_is_only_a_barrier(firmware: fh.Harness) -> None:
 
 def test_initialize_restarts_the_ids_of_a_free_kernel(firmware: fh.Harness) -> None:
     calls = Calls()
-    add = {
-        "dst_addr": 0,
-        "src_addr": 0,
-        "C": 1.0,
-        "shape": [1, 1, 1, 1],
-        "dst_stride": None,
-        "src_stride": None,
-    }
-    calls.call("okk_bdc_add_C", add).call("okk_initialize").call("okk_bdc_add_C", add)
+    calls.call("okk_bdc_add_C", ADD).call("okk_initialize").call("okk_bdc_add_C", ADD)
     assert firmware.call_api(calls).status == 0
     assert [(b.reason, ids(b.bd, "bd")) for b in firmware.batches] == [
         (fh.FULL, [(1, 0)]),
@@ -127,18 +112,10 @@ def test_initialize_restarts_the_ids_of_a_free_kernel(firmware: fh.Harness) -> N
 def test_id_nodes(firmware: fh.Harness) -> None:
     def set_after_add(*, check: bool, node: tuple[int, int]) -> fh.Reply:
         calls = Calls()
-        add = {
-            "dst_addr": 0,
-            "src_addr": 0,
-            "C": 1.0,
-            "shape": [1, 1, 1, 1],
-            "dst_stride": None,
-            "src_stride": None,
-        }
-        calls.call("okk_bdc_add_C", add)
+        calls.call("okk_bdc_add_C", ADD)
         if not check:
             calls.call("okk_disable_check_id_node")
-        calls.call("okk_set_id_node", {"node": [*node, 0]}).call("okk_bdc_add_C", add)
+        calls.call("okk_set_id_node", {"node": [*node, 0]}).call("okk_bdc_add_C", ADD)
         return firmware.call_api(calls)
 
     assert set_after_add(check=True, node=(5, 7)).status == 0

@@ -20,6 +20,7 @@ from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash
 from tests.paths import ROOT
 from tests.support.firmware_harness import CHOICES
+from tests.support.orphans import ended_with_its_parent
 from user_layers.toolchain.kernel import kernel_firmware
 
 WATCHDOG = 0.5
@@ -227,12 +228,4 @@ def test_sigkill_of_the_parent_ends_the_kernel(image: Path, kernel: str) -> None
         time.sleep(0.3)
         parent.kill()
         parent.wait()
-    status = Path(f"/proc/{pid}/stat")
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        # An orphan is reaped by init; where no init does that it stays a zombie, which holds nothing.
-        if not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z":
-            return
-        time.sleep(0.01)
-    os.kill(pid, 9)
-    pytest.fail("the device process outlived its parent")
+    ended_with_its_parent(pid)

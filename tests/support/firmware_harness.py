@@ -20,6 +20,7 @@ import pytest
 
 from firmware_sim import chip, wire
 from firmware_sim.firmware.image import FirmwareLayer
+from firmware_sim.firmware.native import FLUSH, LOG, RUN_GROUP, Platform
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.paths import ROOT
@@ -70,30 +71,9 @@ CHOICES = [
 
 # ---- the platform ----
 
-_FLUSH = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)
-_RUN_GROUP = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
-_LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
-
 POLL, FULL, SPLIT, END, STEP = range(5)
 DDR = chip.DDR_BASE
 RESULTS = DDR + 0xC0000  # what call_api writes
-
-
-class _Platform(ctypes.Structure):
-    _fields_ = (
-        ("abi_version", ctypes.c_uint32),
-        ("capacity", ctypes.c_uint32),
-        *((name, ctypes.c_void_p) for name in ("bd", "gdma", "bd_site", "gdma_site", "ddr")),
-        ("ddr_bytes", ctypes.c_uint64),
-        *((name, ctypes.c_void_p) for name in ("local", "l2", "dtcm")),
-        ("flush", _FLUSH),
-        ("run_group", _RUN_GROUP),
-        ("log", _LOG),
-        ("activity", ctypes.c_void_p),
-        ("activity_bytes", ctypes.c_uint32),
-        ("filtered", ctypes.c_uint32),
-        *((name, ctypes.c_void_p) for name in ("bd_layer", "gdma_layer", "frames", "progress")),
-    )
 
 
 @dataclass
@@ -144,8 +124,8 @@ class Harness:
         self.dtcm = np.zeros(512 << 10, np.uint8)
         self.tpu = Tpu(Memory(self.ddr, self.local.reshape(64, -1), self.l2)) if self.executes else None
         self.activity = ctypes.create_string_buffer(128)
-        self._callbacks = (_FLUSH(self._flush), _RUN_GROUP(self._run_group), _LOG(self._log))
-        self.platform = _Platform(
+        self._callbacks = (FLUSH(self._flush), RUN_GROUP(self._run_group), LOG(self._log))
+        self.platform = Platform(
             wire.ABI_VERSION,
             self.capacity,
             self.arenas["bd"].ctypes.data,
@@ -191,7 +171,7 @@ class Harness:
         view: npt.NDArray[Any] = self.ddr[start : start + size].view(dtype).reshape(shape)
         return view
 
-    def _run_group(self, group: int) -> int:
+    def _run_group(self, group: Any) -> int:
         self.groups.append(ctypes.string_at(group, wire.GROUP.size))
         return self.flush_result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.wire import Step, StepOp, TensorKind, TensorRecord, TType
@@ -14,13 +15,21 @@ from user_layers.compiler.joins import joined_channels
 from user_layers.compiler.pieces import CutGroup, GroupPieces
 
 
+class EnterTensor(Protocol):
+    """Enters a tensor with its address in the program."""
+
+    def __call__(self, kind: TensorKind, record: TensorRecord, index: int = 0, /) -> int:
+        """Give its index in the program; index: what the program says of a piece (ProgramTensor.index)."""
+        ...
+
+
 @dataclass(frozen=True)
 class Enter:
     """How the group's tensors come into the program. in_ddr: a whole tensor, as a record if one is given;
-    local, l2: a record with its address."""
+    tensor: a piece in local memory, or a tensor in L2."""
 
     in_ddr: Callable[[str, TensorRecord | None], int]
-    tensor: Callable[..., int]
+    tensor: EnterTensor
     layer: Callable[[StepOp, int, list[int], list[int], int, int], None]
 
 

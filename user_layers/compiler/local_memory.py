@@ -106,13 +106,7 @@ class _Planner:
     """One group in given pieces. Steps count the layers of all pieces, one piece after the other."""
 
     def __init__(self, cut: CutGroup) -> None:
-        self.described, self.nodes, self.values, self.made, self.read = (
-            cut.described,
-            cut.nodes,
-            cut.values,
-            cut.made,
-            cut.read,
-        )
+        self.cut = cut
         self.pieces = GroupPieces(cut)
         self.count = cut.slices.count
         self.storages, self.moves = share_memory(cut)
@@ -128,7 +122,7 @@ class _Planner:
 
     def _buffers(self) -> list[Buffer]:
         """The memory of each storage for each piece."""
-        steps = len(self.nodes)
+        steps = len(self.cut.nodes)
         buffers: list[Buffer] = []
         for s in self.storages:
             for p in range(1 if s.once else self.count):
@@ -157,7 +151,7 @@ class _Planner:
         requests = [_request(b) for b in self.buffers]
         for p in range(self.count):
             for k, size in self.sizes.items():
-                step = p * len(self.nodes) + self.nodes.index(k)
+                step = p * len(self.cut.nodes) + self.cut.nodes.index(k)
                 requests.append(Request(size, step, step, (step, step)))
         placement = None
         if banks:
@@ -168,11 +162,11 @@ class _Planner:
         offsets: dict[int, list[int]] = {}
         for s, b, offset in zip(self.owners, self.buffers, placement.offsets, strict=False):
             for v, slot in s.values:
-                inside = slot and slot * slot_bytes(self.pieces, self.values[v].tensor, b.piece)
+                inside = slot and slot * slot_bytes(self.pieces, self.cut.values[v].tensor, b.piece)
                 offsets.setdefault(v, []).append(offset + inside)
         rest = placement.offsets[len(self.buffers) :]
         return _Places(
-            tuple(replace(v, offsets=tuple(offsets[i])) for i, v in enumerate(self.values)),
+            tuple(replace(v, offsets=tuple(offsets[i])) for i, v in enumerate(self.cut.values)),
             {k: tuple(rest[n :: len(self.sizes)]) for n, k in enumerate(self.sizes)},
             placement.used,
         )
@@ -191,8 +185,8 @@ class _Planner:
         compute = [0.0] * len(self.compute)
         try:
             for step in range(len(compute)):
-                p, i = divmod(step, len(self.nodes))
-                k = self.nodes[i]
+                p, i = divmod(step, len(self.cut.nodes))
+                k = self.cut.nodes[i]
                 if k not in self.joins:
                     where = partial(self._where, p, k)
                     compute[step] = clock.layer(k, pieces.call(p, k), pieces.work_bytes(p, k), where)
@@ -212,14 +206,14 @@ class _Planner:
 
     def order(self, places: _Places, *, serial: bool) -> Order:
         """All ops of the group with what they wait for."""
-        values, net = places.values, self.described.net
+        values, net = places.values, self.cut.described.net
 
         def where(v: int, p: int) -> Range:
             start = values[v].offset(p)
             return start, start + values[v].nbytes
 
-        reads: dict[int, list[int]] = {k: [] for k in self.nodes}
-        for (k, _), v in self.read.items():
+        reads: dict[int, list[int]] = {k: [] for k in self.cut.nodes}
+        for (k, _), v in self.cut.read.items():
             reads[k].append(v)
         order = Order(serial)
         transfers = transfers_in_order(self.buffers, self.copies)
@@ -230,7 +224,7 @@ class _Planner:
                 at += 1
                 if t.copy is not None:
                     move, p = t.copy.move, t.copy.piece
-                    source = [where(self.read[move.node, move.index], p)]
+                    source = [where(self.cut.read[move.node, move.index], p)]
                     target = self._channels(move, p, values)
                     order.append(OpKind.MOVE, move.node, p, t.copy.cycles, source, target, move.index)
                     continue
@@ -244,11 +238,11 @@ class _Planner:
                         OpKind.LOAD, owner.load, b.piece, b.load or 0.0, [], [where(owner.load, b.piece)]
                     )
             if step < len(self.compute):
-                p, i = divmod(step, len(self.nodes))
-                k = self.nodes[i]
+                p, i = divmod(step, len(self.cut.nodes))
+                k = self.cut.nodes[i]
                 if k in self.joins:
                     continue
-                written = [where(self.made[name], p) for name in net.nodes[k].outputs]
+                written = [where(self.cut.made[name], p) for name in net.nodes[k].outputs]
                 if k in places.work:
                     written.append((places.work[k][p], places.work[k][p] + self.sizes[k]))
                 order.append(OpKind.LAYER, k, p, self.compute[step], [where(v, p) for v in reads[k]], written)
@@ -257,7 +251,7 @@ class _Planner:
     def _channels(self, move: Move, p: int, values: Sequence[Value]) -> list[Range]:
         """The bytes that a copy into a joined value writes, on any NPU."""
         part, whole = self.pieces.joined(p, move.node, move.index)
-        target = values[self.made[self.described.net.nodes[move.node].outputs[0]]]
+        target = values[self.cut.made[self.cut.described.net.nodes[move.node].outputs[0]]]
         start = target.offset(p)
         if whole.slice_shape[0] > 1:
             return [(start, start + target.nbytes)]

@@ -87,9 +87,7 @@ class GroupPieces:
 
     def __init__(self, cut: CutGroup) -> None:
         self.cut = cut
-        self.described = cut.described
         self.pieces: list[Piece] = list(cut.slices.pieces())
-        self._values, self._made, self._read = cut.values, cut.made, cut.read
         # Where the window of a value that is read comes from: any of its readers, which all agree.
         self._reader = {v: key for key, v in reversed(list(cut.read.items()))}
 
@@ -103,7 +101,7 @@ class GroupPieces:
 
     def moved(self, v: int, p: int) -> TensorRecord:
         """What is loaded or stored of a value."""
-        value = self._values[v]
+        value = self.cut.values[v]
         if value.loaded:
             windows = [Window(*axis.read[self._reader[v]].region) for axis in self.pieces[p]]
         else:
@@ -112,23 +110,25 @@ class GroupPieces:
 
     def inputs(self, p: int, k: int) -> list[TensorRecord]:
         """The inputs of node k; those in L2 without an address."""
-        node, facts = self.described.net.nodes[k], self.described.facts[k]
+        node, facts = self.cut.described.net.nodes[k], self.cut.described.facts[k]
         found = []
         for i, name in enumerate(node.inputs):
-            if (k, i) in self._read:
+            if (k, i) in self.cut.read:
                 windows = [axis.read[k, i] for axis in self.pieces[p]]
-                found.append(self._record(self._values[self._read[k, i]], p, windows))
+                found.append(self._record(self.cut.values[self.cut.read[k, i]], p, windows))
             elif facts.on_l2[i]:
-                found.append(self.described.net.tensors[name].record())
+                found.append(self.cut.described.net.tensors[name].record())
             else:
-                found.append(input_record(node, self.described.net.tensors[name], facts.input_types[i]))
+                found.append(input_record(node, self.cut.described.net.tensors[name], facts.input_types[i]))
         return found
 
     def outputs(self, p: int, k: int) -> list[TensorRecord]:
         """The outputs of node k for piece p."""
         return [
-            self._record(self._values[self._made[name]], p, [axis.made[name] for axis in self.pieces[p]])
-            for name in self.described.net.nodes[k].outputs
+            self._record(
+                self.cut.values[self.cut.made[name]], p, [axis.made[name] for axis in self.pieces[p]]
+            )
+            for name in self.cut.described.net.nodes[k].outputs
         ]
 
     def joined(self, p: int, k: int, i: int) -> tuple[TensorRecord, TensorRecord]:
@@ -137,13 +137,13 @@ class GroupPieces:
 
     def work_bytes(self, p: int, k: int) -> int:
         """The work buffer that node k's local function gets."""
-        node, facts = self.described.net.nodes[k], self.described.facts[k]
+        node, facts = self.cut.described.net.nodes[k], self.cut.described.facts[k]
         n, h, w = (axis.made[node.outputs[0]].extent for axis in self.pieces[p])
-        return facts.local_buffer(split_shape(self.described, k, (n, h, w)))
+        return facts.local_buffer(split_shape(self.cut.described, k, (n, h, w)))
 
     def _record(self, value: Value, p: int, windows: Sequence[Window]) -> TensorRecord:
         addr = value.offset(p) if value.offsets else 0
-        return piece_record(self.described.net.tensors[value.tensor], value.ttype, windows, addr)
+        return piece_record(self.cut.described.net.tensors[value.tensor], value.ttype, windows, addr)
 
 
 def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int]) -> tuple[int, ...]:
@@ -208,6 +208,6 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], slices: Slices) -> 
 
 def slot_bytes(pieces: GroupPieces, name: str, p: int) -> int:
     """Bytes of one channel of a tensor that the group computes, as it lies in local memory."""
-    info = pieces.described.net.tensors[name]
+    info = pieces.cut.described.net.tensors[name]
     _, h, w = (axis.made[name].extent for axis in pieces.pieces[p])
     return -(-h * w * info.dtype.itemsize // ALIGN_BYTES) * ALIGN_BYTES

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.shown import count
+from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
@@ -18,13 +19,12 @@ from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import Source, from_proto, read_proto
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
 from user_layers.onnx.types import from_net, to_net
-from user_layers.product import compile_net
+from user_layers.product import combine_stages, compile_net, write_directory
 from user_layers.runtime.references import run_net
 
 if TYPE_CHECKING:
     import onnx
 
-    from user_layers.bmodel.directory import References
     from user_layers.net.compiled import CompiledNet
     from user_layers.toolkit import Toolkit
 
@@ -104,9 +104,6 @@ class CompiledModel:
 
     def write(self, directory: Path, say: Callable[[str], None]) -> None:
         """Write the folder, then say what was made. Errors: UsageError."""
-        from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT
-        from user_layers.product import write_directory
-
         write_directory(directory, [self.net], self.references)
         say(f"{self.place} -> {directory / BMODEL}: {self.summary}")
         if self.net.report:
@@ -133,9 +130,6 @@ def compile_model(
 
     The net runs once for each stage: what it gives is compared, and is the reference data.
     """
-    from user_layers.bmodel.directory import References
-    from user_layers.product import combine_stages
-
     proto, source = read_proto(model), Source.of(model)
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
     models = [from_proto(proto, given, source.place) for given in sets]
@@ -167,7 +161,7 @@ def compile_model(
                 layers = _summary(built)
                 head += [f"on the CPU: {line}" for line in built.on_cpu]
             which = f"stage {number}: " if len(models) > 1 else ""
-            lines += [f"{which}{stage.summary}" for stage in nets[-1].report]
+            lines += [f"{which}{stage.summary}" for stage in net.report]
             if check:
                 original = source.path if source.path is not None and not sets[number] else one
                 found, wrong = _compared(one, bool(custom), original, inputs, got)

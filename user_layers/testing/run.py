@@ -18,7 +18,7 @@ from firmware_sim.suggest import did_you_mean
 from user_layers.net.nodes import CALLER
 from user_layers.testing.cases import Array, Case, Const, Golden, Param, Shapes
 from user_layers.testing.compare import Difference, difference
-from user_layers.workspace import WORKSPACE_VARIABLE, Workspace
+from user_layers.workspace import WORKSPACE_VARIABLE, Workspace, check_installed
 
 if TYPE_CHECKING:
     from user_layers.api import Graph
@@ -68,8 +68,7 @@ def check_built(ws: Workspace) -> None:
     from user_layers.toolchain.targets import manifest_path
 
     for path in (ws.firmware, ws.local_plugin, ws.bmtpu_header):
-        if not path.is_file():
-            raise MissingError(f"{path} is not built", hint="run `build_layers`")
+        check_installed(path)
     state = manifest_path(ws, sanitized(ws.firmware) is not None)
     if manifest.is_building(state):
         raise MissingError(

@@ -15,7 +15,7 @@ from firmware_sim.firmware.image import (
     usual_kind,
 )
 from firmware_sim.firmware.recorded import Records
-from user_layers.workspace import Workspace
+from user_layers.workspace import Workspace, check_installed
 
 __all__ = ["FIRMWARE_VARIABLE", "firmware_image", "recorded_notes"]
 
@@ -42,8 +42,7 @@ def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id
     if recorded is not None:
         return recorded
     if ws is not None:
-        if not ws.firmware.is_file():
-            raise MissingError(f"{ws.firmware} is not built", hint="run `build_layers`")
+        check_installed(ws.firmware)
         return find_firmware(ws.firmware.parent, kind)
     from user_layers.toolchain.builtin import builtin_artifacts
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from firmware_sim.errors import MissingError
-from user_layers.workspace import Workspace
+from user_layers.workspace import Workspace, check_installed
 
 LIBRARIES = ("bmcompiler", "bmrt", "bmlib")  # in the order of linking
 
@@ -20,6 +19,5 @@ def link_flags(ws: Workspace) -> list[str]:
     """
     folder = ws.install_dir / "lib"
     for name in LIBRARIES:
-        if not (folder / f"lib{name}.so").is_file():
-            raise MissingError(f"{folder / f'lib{name}.so'} is not built", hint="run `build_layers`")
+        check_installed(folder / f"lib{name}.so")
     return [f"-L{folder}", *(f"-l{name}" for name in LIBRARIES), f"-Wl,-rpath,{folder}"]
