@@ -57,7 +57,13 @@ def _run(block: Block, page: Path, workspace: Path, env: dict[str, str]) -> None
     )
 
 
-@pytest.mark.parametrize("page", ORIGINALS, ids=lambda p: p.name)
+FIRST = ("README.md", "graphs.md", "python.md", "writing-layers.md")  # what newcomers read
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, id=p.name, marks=() if p.name in FIRST else pytest.mark.slow) for p in ORIGINALS],
+)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
     blocks = [b for b in blocks_of(page) if b.excerpt is None and (b.language in RUN or b.path)]
     if not blocks:

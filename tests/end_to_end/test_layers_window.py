@@ -146,11 +146,11 @@ def test_any_convolution(
     ("x", "w", "groups", "stride", "pad"),
     [
         ((1, 3, 224, 224), (64, 3, 11, 11), 1, 4, 2),
-        ((1, 512, 14, 14), (512, 512, 3, 3), 1, 1, 1),
+        pytest.param((1, 512, 14, 14), (512, 512, 3, 3), 1, 1, 1, marks=pytest.mark.slow),
         ((1, 700, 24, 24), (70, 700, 15, 15), 1, 3, 1),  # weights of one round of lanes do not fit
         ((3, 256, 28, 28), (256, 8, 3, 3), 32, 1, 1),
         ((8, 96, 56, 56), (96, 1, 3, 3), 96, 1, 1),
-        ((1, 64, 300, 200), (64, 64, 3, 3), 1, 1, 1),
+        pytest.param((1, 64, 300, 200), (64, 64, 3, 3), 1, 1, 1, marks=pytest.mark.slow),
     ],
 )
 def test_convolutions_that_are_cut(
@@ -167,7 +167,14 @@ def test_convolutions_that_are_cut(
     )
 
 
-@pytest.mark.parametrize(("groups", "stride"), [(1, (1, 1)), (2, (2, 1)), (64, (1, 3))])
+@pytest.mark.parametrize(
+    ("groups", "stride"),
+    [
+        pytest.param(1, (1, 1), marks=pytest.mark.slow),
+        (2, (2, 1)),
+        pytest.param(64, (1, 3), marks=pytest.mark.slow),
+    ],
+)
 def test_convolutions_in_groups_that_are_cut(toolkit: Toolkit, groups: int, stride: tuple[int, int]) -> None:
     out_c = 64 if groups == 64 else 6
     x, w, b = sample(1, 64, 600, 230), sample(out_c, 64 // groups, 3, 5, seed=1), sample(out_c, seed=2)

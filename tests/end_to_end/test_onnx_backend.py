@@ -35,6 +35,7 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
             yield opened
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_sample_of_the_tests_of_the_onnx_package(family: str, toolkit: Toolkit) -> None:
     """Every so many-th: none fails but those that onnxruntime fails too, which are listed for one version."""

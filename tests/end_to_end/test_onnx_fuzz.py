@@ -13,7 +13,9 @@ from user_layers.onnx.load import from_proto
 from user_layers.toolkit import Toolkit
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(i, marks=pytest.mark.slow if i >= 4 else ()) for i in range(10)]
+)
 def test_random_models_agree_in_every_mode(seed: int, toolkit: Toolkit) -> None:
     assert check_model(seed, toolkit) == []
 

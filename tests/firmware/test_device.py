@@ -500,6 +500,7 @@ def test_where_the_firmware_comes_from(
     image: Path, open_device: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("BMRUNTIME_FIRMWARE_PATH", raising=False)
+    monkeypatch.chdir(tmp_path)  # not a workspace
     with pytest.raises(MissingError, match="no firmware: none was given") as caught:
         open_device(firmware=None)
     assert caught.value.hint == "run build_layers"

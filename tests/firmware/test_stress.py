@@ -14,6 +14,7 @@ from tests.stress import ARGS, SOURCE, WATCHDOG, Result, Usage, _compare, stress
 from user_layers.toolchain.kernel import kernel_firmware
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_launches_on_several_devices(kind: Kind) -> None:
     result = stress(300, 2, kind, say=lambda text: None)

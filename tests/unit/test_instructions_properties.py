@@ -303,7 +303,7 @@ def test_dma_equals_the_model(case: cases.Case, chip: Tpu) -> None:
         cases_fixed.vector(),
     )
 )
-@examples(200)
+@examples(100)
 def test_footprints_hold(case: cases.Case, chip: Tpu) -> None:
     """Bytes outside `writes` never change; bytes outside `reads` never change what is written."""
     engine = case[0]
