@@ -149,7 +149,7 @@ int crop_local(const void *param, const int param_size, const tpu_tensor_t *in_t
     const tpu_crop_param_t *crop = param;
     const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
     if (element_bytes(in->dtype) != 4 || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
-    /* Row and column of the input piece at which the output piece begins. */
+    /* Row and column of the input tile at which the output tile begins. */
     const int row = out->processed[2] + crop->before[2] - in->processed[2];
     const int column = out->processed[3] + crop->before[3] - in->processed[3];
     if (row < 0 || row + out->slice_shape[2] > in->slice_shape[2]) return BM_LAYER_RUNTIME_ERROR;

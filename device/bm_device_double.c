@@ -25,7 +25,7 @@ int double_shape(const void *param, const int param_size, const tpu_tensor_t *in
     out->dims = in->dims;
     for (unsigned int d = 0; d < in->dims; d++) {
         out->shape[d] = in->shape[d];
-        /* A piece of the input gives the same piece of the output. */
+        /* A tile of the input gives the same tile of the output. */
         out->slice_shape[d] = in->slice_shape[d];
         out->processed[d] = in->processed[d];
         out->slice_pad[d] = 0;
@@ -105,8 +105,8 @@ __BM_LOCAL__(TPU_DOUBLE)
 int double_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                  u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param, (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
-    const int *piece = out_tensors[0].slice_shape;
-    const dim4 shape = {piece[0], piece[1], piece[2], piece[3]};
+    const int *tile = out_tensors[0].slice_shape;
+    const dim4 shape = {tile[0], tile[1], tile[2], tile[3]};
     okk_bdc_mul_C((local_addr_t)out_tensors[0].addr, (local_addr_t)in_tensors[0].addr, 2.0f, &shape, NULL, NULL);
     return BM_LAYER_OK;
 }

@@ -33,7 +33,7 @@ _ASKED_FOR = ("oracle", "slow")  # run only when -m names them
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update-golden", action="store_true", help="write the golden files anew; review the diff"
+        "--update-golden", action="store_true", help="write the golden files again; review the diff"
     )
 
 

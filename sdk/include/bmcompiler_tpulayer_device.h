@@ -73,15 +73,15 @@ typedef enum { STORE_MODE_1N = 0, STORE_MODE_2N = 1, STORE_MODE_4N = 2 } STORE_M
  * addr      global: absolute system address. local: offset in local memory (0 .. 512 KiB), on NPU 0.
  * dims      number of dimensions; shape[i] for i >= dims is 1 (so shape[0..3] is always usable).
  * elem_num  product of shape.
- * shape     the whole tensor, never the piece.
+ * shape     the whole tensor, never the tile.
  *
  * Only in local calls (in global calls processed and slice_pad are 0 and slice_shape equals shape):
- * processed[d]    index, in the whole tensor, of the piece's first element.
- * slice_shape[d]  extent of the piece in local memory, halo included, nothing outside the tensor.
- * slice_pad[d]    elements by which the window that the piece serves reaches over the tensor's low
+ * processed[d]    index, in the whole tensor, of the tile's first element.
+ * slice_shape[d]  extent of the tile in local memory, halo included, nothing outside the tensor.
+ * slice_pad[d]    elements by which the window that the tile serves reaches over the tensor's low
  *                 edge (top, left). The kernel supplies them. What the window lacks at the high edge
  *                 follows: window - slice_pad[d] - slice_shape[d], the window being the kernel's own
- *                 backward extent of the output piece.
+ *                 backward extent of the output tile.
  *
  * host_data  the tensor's values when its ttype is BMNET_NEURON_SHAPE, otherwise NULL.
  */

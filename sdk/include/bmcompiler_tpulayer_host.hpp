@@ -65,17 +65,17 @@ class LayerDescriptor {
     virtual bool just_reshape() const { return false; }             // same bytes, other shape
     virtual bool is_share_mem_layer() const { return false; }       // output lives in the input's memory
 
-    // Memory. Bytes of DDR, and bytes of local memory per NPU for a piece of the output: split_shape has the piece's
+    // Memory. Bytes of DDR, and bytes of local memory per NPU for a tile of the output: split_shape has the tile's
     // four extents, 1 behind the tensor's last dimension.
     virtual u64 get_global_buffer_size() const { return 0; }
     virtual TENSOR_TYPE_T input_type(int /*in_idx*/) const { return BMNET_NEURON; }
     virtual u32 get_local_buffer_size(const int * /*split_shape*/) const { return 0; }
 
-    // The local function works on pieces of a tensor other than those that it needs itself (it finds its window by
-    // `processed`): layers that need different pieces of one tensor then share a larger one.
+    // The local function works on tiles of a tensor other than those that it needs itself (it finds its window by
+    // `processed`): layers that need different tiles of one tensor then share a larger one.
     virtual bool is_backslice_optimize_support_layer() const { return false; }
 
-    // Which rows and columns of the input an output piece needs: first row and number of rows...
+    // Which rows and columns of the input an output tile needs: first row and number of rows...
     virtual int backward_hslice(int out_hslice) const { return out_hslice; }
     virtual int backward_wslice(int out_wslice) const { return out_wslice; }
     virtual int backward_hidx(int out_hidx) const { return out_hidx; }
@@ -110,9 +110,9 @@ class LayerDescriptor {
     }
 
     // The output is the inputs' bytes one after the other.
-    virtual bool joins_inputs() const { return false; }
+    virtual bool is_concat_layer() const { return false; }
     // is_backslice_optimize_support_layer for layers whose windows no kernel, stride and padding describe.
-    virtual bool accepts_larger_pieces() const { return is_backslice_optimize_support_layer(); }
+    virtual bool accepts_larger_tiles() const { return is_backslice_optimize_support_layer(); }
 
     // Called once by the generated entry, before anything else.
     void bind(GraphNode *node) { node_ = node; }

@@ -15,7 +15,7 @@ from firmware_sim.errors import CompileError, UsageError
 from tests.support.examples import examples
 from tests.support.workspaces import layers_toolkit
 from tpulayer import Graph
-from user_layers.compiler.facts import gather_facts
+from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.grouping import Group
 from user_layers.compiler.pipeline import plan_net
 from user_layers.graph import BINARY_ADD, BINARY_MUL
@@ -49,7 +49,7 @@ def same(got: NDArray[np.generic], want: Array) -> None:
 
 
 def groups(graph: Graph) -> list[Group]:
-    described = gather_facts(infer_shapes(graph), graph.toolkit)
+    described = gather_attributes(infer_shapes(graph), graph.toolkit)
     return [s for s in plan_net(described).schedule.segments if isinstance(s, Group)]
 
 
@@ -90,7 +90,7 @@ def test_a_halo_group_in_many_slices(toolkit: Toolkit) -> None:
     graph.add_tpu_layer("TPU_ROWS", ["a"], None, ["b"])
     graph.add_const_binary_layer("b", 1.5, "y", BINARY_ADD)
     (group,) = groups(graph)
-    assert len(group.slices.n) == 2 and len(group.slices.h) > 4 and group.local.overlapped
+    assert len(group.tiling.n) == 2 and len(group.tiling.h) > 4 and group.local.overlapped
     graph.compile()
     (y,) = graph.run({"x": x})
     same(y, rows(rows(x)) + np.float32(1.5))

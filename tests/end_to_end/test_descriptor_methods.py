@@ -15,14 +15,14 @@ from firmware_sim.wire import TType
 from tests.paths import ROOT
 from tests.support.workspaces import layers_toolkit, make_workspace
 from tpulayer import Graph
-from user_layers.compiler.facts import gather_facts
+from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.grouping import Alone, Group, Segment
 from user_layers.compiler.log import log_lines
 from user_layers.compiler.mode import Kind
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
-from user_layers.compiler.slicing import Window
+from user_layers.compiler.tiling import Window
 from user_layers.graph import BINARY_MUL
 from user_layers.graph.shapes import infer_shapes
 from user_layers.scan.link import descriptor_methods
@@ -59,8 +59,8 @@ BODIES = {
     "backward_down_pad_h": "int backward_down_pad_h(int p) const override { return p + 1; }",
     "should_input_on_l2mem": "bool should_input_on_l2mem(int i) const override { return i == 1; }",
     "forward_height": "int forward_height(int h) const override { return h - 7; }",
-    "joins_inputs": "bool joins_inputs() const override { return true; }",
-    "accepts_larger_pieces": "bool accepts_larger_pieces() const override { return true; }",
+    "is_concat_layer": "bool is_concat_layer() const override { return true; }",
+    "accepts_larger_tiles": "bool accepts_larger_tiles() const override { return true; }",
     "prepared_shape": "std::vector<int> prepared_shape(int i) const override "
     "{ return i == 1 ? std::vector<int>{1, 4} : std::vector<int>{}; }\n"
     "    void prepare(int, const void *, void *to) const override { *static_cast<float *>(to) = 7; }",
@@ -145,8 +145,8 @@ class Planned:
         return group
 
     def windows(self, axis: str) -> list[Window]:
-        """What the layer (node 1 of the group) reads of input 0, piece by piece."""
-        return [p.read[1, 0] for p in getattr(self.group.slices, axis)]
+        """What the layer (node 1 of the group) reads of input 0, tile by tile."""
+        return [p.read[1, 0] for p in getattr(self.group.tiling, axis)]
 
 
 def planned(
@@ -178,7 +178,7 @@ def planned(
         graph.add_tpu_layer(op_of("backward_kh"), ["first"], {}, ["other"])
         graph.add_const_binary_layer("other", 0.5, "third", BINARY_MUL)
     graph.add_const_binary_layer("made", 0.5, "last", BINARY_MUL)
-    described = prepare_constants(gather_facts(infer_shapes(graph), toolkit))
+    described = prepare_constants(gather_attributes(infer_shapes(graph), toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt)
     return Planned(plan, "\n".join(log_lines(plan.described, plan.mode, plan.schedule)))
 
@@ -191,7 +191,7 @@ def test_the_manual_lists_the_first_of_them() -> None:
     """The class of tests/sources/manual_layers overrides exactly the methods that are not our own."""
     text = (ROOT / "tests" / "sources" / "manual_layers" / "bm_host_xxx.h").read_text()
     manual = re.findall(r"(\w+)\([^()]*\) const override", text)
-    own = {"joins_inputs", "accepts_larger_pieces"} | {n for n in descriptor_methods() if "prepare" in n}
+    own = {"is_concat_layer", "accepts_larger_tiles"} | {n for n in descriptor_methods() if "prepare" in n}
     assert sorted(manual) == sorted(set(descriptor_methods()) - own) and len(manual) == 23
 
 
@@ -266,7 +266,7 @@ def test_get_global_buffer_size(toolkit: Toolkit) -> None:
 def test_get_local_buffer_size(toolkit: Toolkit) -> None:
     plain, found = planned(toolkit, PLAIN).group, planned(toolkit, "get_local_buffer_size").group
     assert not plain.local.work and set(found.local.work) == {1}
-    assert found.slices.count > plain.slices.count  # it wants a byte for every element of the piece
+    assert found.tiling.count > plain.tiling.count  # it wants a byte for every element of the tile
 
 
 def test_input_type_gives_the_layout(toolkit: Toolkit) -> None:
@@ -282,7 +282,7 @@ def test_should_input_on_l2mem(toolkit: Toolkit) -> None:
 
 
 def test_windows_over_rows(toolkit: Toolkit) -> None:
-    """Which rows the first piece reads, and the second; pad: rows over the upper edge."""
+    """Which rows the first tile reads, and the second; pad: rows over the upper edge."""
     plain = planned(toolkit, PLAIN)
     first, second = plain.windows("h")[:2]
     assert (first.first, first.pad, second.first) == (0, 0, first.extent)
@@ -293,23 +293,23 @@ def test_windows_over_rows(toolkit: Toolkit) -> None:
         ("backward_up_pad_h", 1, -1),  # that begins one row up
     ):
         windows = planned(toolkit, method).windows("h")
-        outs = [p.made["made"] for p in planned(toolkit, method).group.slices.h]
+        outs = [p.made["made"] for p in planned(toolkit, method).group.tiling.h]
         assert [w.first for w in windows[1:]] == [o.first - above for o in outs[1:]], method
         assert windows[0].pad == above, method
         assert windows[0].end == outs[0].end + below, method
 
 
 def test_backward_stride_h(toolkit: Toolkit) -> None:
-    """One row of every two: a piece reads twice as many, but the last."""
+    """One row of every two: a tile reads twice as many, but the last."""
     found = planned(toolkit, "backward_stride_h", lower=95)
-    outs = [p.made["made"] for p in found.group.slices.h]
+    outs = [p.made["made"] for p in found.group.tiling.h]
     assert [(w.first, w.extent) for w in found.windows("h")] == [
         (2 * o.first, 2 * o.extent - 1) for o in outs
     ]
 
 
 def test_backward_down_pad_h(toolkit: Toolkit) -> None:
-    """The last piece has all rows to the lower edge: the window goes on over it."""
+    """The last tile has all rows to the lower edge: the window goes on over it."""
     ends = [planned(toolkit, m, lower=3).windows("h")[-1].end for m in (PLAIN, "backward_down_pad_h")]
     assert ends == [187, 190]
 
@@ -319,17 +319,17 @@ def test_windows_over_columns(toolkit: Toolkit) -> None:
     plain = planned(toolkit, PLAIN, shape).windows("w")
     assert len(plain) > 1 and plain[1].first == plain[0].extent
     wider = planned(toolkit, "backward_wslice", shape)
-    outs = [p.made["made"] for p in wider.group.slices.w]
+    outs = [p.made["made"] for p in wider.group.tiling.w]
     assert wider.windows("w")[0].extent == outs[0].extent + 2
     moved = planned(toolkit, "backward_widx", shape)
-    outs = [p.made["made"] for p in moved.group.slices.w]
+    outs = [p.made["made"] for p in moved.group.tiling.w]
     assert [w.first for w in moved.windows("w")[1:]] == [o.first - 1 for o in outs[1:]]
     assert moved.windows("w")[0].pad == 1
 
 
-@pytest.mark.parametrize("method", ["is_backslice_optimize_support_layer", "accepts_larger_pieces"])
-def test_layers_that_share_larger_pieces(toolkit: Toolkit, method: str) -> None:
-    """Beside a layer with a window of 3 rows: only a layer that takes larger pieces is in its group."""
+@pytest.mark.parametrize("method", ["is_backslice_optimize_support_layer", "accepts_larger_tiles"])
+def test_layers_that_share_larger_tiles(toolkit: Toolkit, method: str) -> None:
+    """Beside a layer with a window of 3 rows: only a layer that takes larger tiles is in its group."""
 
     def together(found: Planned) -> bool:
         readers = {k for k, n in enumerate(found.plan.described.net.nodes) if "first" in n.inputs}
@@ -350,8 +350,8 @@ def test_forward_height_is_compared_with_the_shape_function(toolkit: Toolkit) ->
         planned(toolkit, "forward_height", lower=3)
 
 
-def test_joins_inputs_makes_the_inputs_in_the_output(toolkit: Toolkit) -> None:
-    for method, joined in ((PLAIN, False), ("joins_inputs", True)):
+def test_is_concat_layer_makes_the_inputs_in_the_output(toolkit: Toolkit) -> None:
+    for method, joined in ((PLAIN, False), ("is_concat_layer", True)):
         ddr = planned(toolkit, method, (2, 3, 4, 5), joined=True, opt=0).plan.ddr
         at = ddr.address["made"]
         here = (ddr.address["first"], ddr.address["second"]) == (at, at + 4 * 2 * 3 * 4 * 5)

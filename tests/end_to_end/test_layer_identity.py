@@ -18,7 +18,7 @@ from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.model import BModel
 from user_layers.bmrt import load_firmware
-from user_layers.compiler.facts import gather_facts
+from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.pipeline import plan_net
 from user_layers.graph.shapes import infer_shapes
 from user_layers.runtime import BModelRuntime
@@ -52,7 +52,7 @@ def test_old_nets_run_until_their_own_layer_changes(tmp_path: Path) -> None:
     for dynamic in (False, True):
         with doubling(ws) as graph:
             graph.compile(dynamic, directory=tmp_path / f"net{dynamic}")
-            (planned,) = plan_net(gather_facts(infer_shapes(graph), graph.toolkit), opt=0).programs
+            (planned,) = plan_net(gather_attributes(infer_shapes(graph), graph.toolkit), opt=0).programs
         models.append(read(tmp_path / f"net{dynamic}" / "compilation.bmodel"))
 
     assert planned is not None

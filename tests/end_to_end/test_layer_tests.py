@@ -98,7 +98,7 @@ def test_a_new_layer_comes_with_a_test_that_passes(ws: Workspace) -> None:
     cases = len(load_test(ws.tests_dir / "test_scale.py").cases)
     assert lines[-1] == f"test: all {2 * 2 * 4 * cases} are equal to golden"
     assert {line.split()[0] for line in lines[:-1]} == {"plain", "scale"}
-    for kind in ("native", "arm"):  # a local function runs on every shape at opt 1, in pieces where it must
+    for kind in ("native", "arm"):  # a local function runs on every shape at opt 1, in tiles where it must
         whole = f"scale [2, 65, 5, 7]: opt 1, {kind}: 4550 elements equal (local, group 0, whole)"
         alone = f"plain [2, 65, 5, 7]: opt 1, {kind}: 4550 elements equal (global (no local function))"
         smaller = f"dynamic, {kind}: 11 elements equal (compiled for [7], also with [4])"
@@ -158,7 +158,7 @@ def broken(tmp_path: Path) -> Workspace:
     source = ws.device_dir / "bm_device_scale.c"
     text = source.read_text()
     wrong = text.replace(
-        "const dim4 shape = {piece[0], piece[1], piece[2], piece[3]};", "const dim4 shape = {1, 1, 1, 1};"
+        "const dim4 shape = {tile[0], tile[1], tile[2], tile[3]};", "const dim4 shape = {1, 1, 1, 1};"
     )
     assert wrong != text
     source.write_text(wrong)

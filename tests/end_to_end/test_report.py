@@ -189,7 +189,7 @@ def check_local_memory(stage: StageReport) -> None:
                 made = [
                     s for s in group.stays if s.name == node.outputs[0].name and s.role is not Role.LOADED
                 ]
-                assert len(made) == group.pieces
+                assert len(made) == group.tiles
 
 
 @examples(60)
@@ -224,7 +224,7 @@ def test_groups_say_how_they_are_cut(toolkit: Toolkit) -> None:
     graph = slices(toolkit)
     (group,) = groups_of(stage_of(graph.compile(report=True)))
     assert group.nodes == tuple(node.name for node in graph.nodes)
-    assert group.pieces > 1 and group.overlapped
+    assert group.tiles > 1 and group.overlapped
     roles = {v.name: v.role.value for v in group.values}
     assert roles == {"x": "loaded", "a": "made", "b": "made", "y": "stored"}
     assert group.work.traffic.activations_read == group.work.traffic.activations_written
@@ -340,10 +340,10 @@ def test_many_slices_make_no_large_picture(toolkit: Toolkit) -> None:
         g.add_const_binary_layer("x", 2.0, "y", BINARY_MUL)
         net = g.compile(report=True)
         (group,) = groups_of(stage_of(net))
-        assert group.pieces >= n
+        assert group.tiles >= n
         return len(list(_shapes(ElementTree.fromstring(report_picture([NetReport(net.name, net.report)])))))
 
-    assert count(30) <= count(10) + 2  # of "more slices"
+    assert count(30) <= count(10) + 2  # of "more tiles"
 
 
 def test_many_layers_get_several_rows(toolkit: Toolkit) -> None:
@@ -354,7 +354,7 @@ def test_many_layers_get_several_rows(toolkit: Toolkit) -> None:
     net = g.compile(report=True)
     (group,) = groups_of(stage_of(net))
     picture = report_picture([NetReport(net.name, net.report)])
-    assert picture.count(">DMA engine<") >= 1 + 100 * min(group.pieces, 4) / 40
+    assert picture.count(">DMA engine<") >= 1 + 100 * min(group.tiles, 4) / 40
     assert all(f"<title>{node}" in picture for node in group.nodes)
 
 

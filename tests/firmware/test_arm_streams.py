@@ -20,7 +20,7 @@ from tests.support.golden_vectors import lines
 from tests.support.stream_processor import FILE_VARIABLE
 from tests.support.workspaces import built_workspace
 from user_layers import demo
-from user_layers.compiler.facts import gather_facts
+from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.pipeline import plan_net
 from user_layers.encode.encoder import Encoded, Encoder
 from user_layers.graph.shapes import infer_shapes
@@ -161,7 +161,7 @@ def test_recorded_steps(workspace: Workspace) -> None:
     program = None
     for kind in KINDS:
         with demo.build_graph(workspace, kind) as graph:
-            (program,) = plan_net(gather_facts(infer_shapes(graph), graph.toolkit)).programs
+            (program,) = plan_net(gather_attributes(infer_shapes(graph), graph.toolkit)).programs
             assert program is not None
             found[kind] = graph.toolkit.device.record(program)
     assert program is not None and found["native"] == found["arm"]

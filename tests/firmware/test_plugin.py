@@ -58,7 +58,7 @@ class XDescriptor : public bmcompiler::LayerDescriptor {
     bool can_h_w_dynamic() const override { return mode() & 16; }
     bool just_reshape() const override { return mode() & 32; }
     bool is_share_mem_layer() const override { return mode() & 64; }
-    bool joins_inputs() const override { return mode() & 256; }
+    bool is_concat_layer() const override { return mode() & 256; }
     u64 get_global_buffer_size() const override { return 1ull << 40; }
     TENSOR_TYPE_T input_type(int i) const override { return layer()->inputs.at(i).ttype; }
     u32 get_local_buffer_size(const int *s) const override {
@@ -199,7 +199,7 @@ def test_yes_and_no(plugins: PluginHost, bit: int) -> None:
         "just_reshape",
         "is_share_mem_layer",
         "is_backslice_optimize_support_layer",
-        "joins_inputs",
+        "is_concat_layer",
     ]
     handle = plugins.create(node(1 << bit))
     assert [getattr(handle, n)() for n in names] == [i == bit for i in range(9)]
@@ -425,9 +425,9 @@ def test_a_plugin_of_version_1_prepares_nothing(tmp_path: Path) -> None:
     absent = [f"-Dbmplugin_{name}=absent_{name}" for name in ("prepared", "prepare", "constant")]
     with PluginHost([compiled(sources, entry, *absent)]) as plugins:
         h = plugins.create(node(256))
-        assert h.prepared(0) is None and h.backward_kh(1) == 9 and not h.joins_inputs()
+        assert h.prepared(0) is None and h.backward_kh(1) == 9 and not h.is_concat_layer()
         assert h.prepared_with(1) == 1
-        assert not h.accepts_larger_pieces()
+        assert not h.accepts_larger_tiles()
 
 
 def test_two_plugins_with_one_op_type(library: Path, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ DEFAULTS: dict[str, Any] = {
     "can_h_w_dynamic": True,
     "just_reshape": False,
     "is_share_mem_layer": False,
-    "joins_inputs": False,
+    "is_concat_layer": False,
     "get_global_buffer_size": 0,
     "input_type": TType.NEURON,
     "get_local_buffer_size": 0,
@@ -64,7 +64,7 @@ DEFAULTS: dict[str, Any] = {
     "backward_down_pad_h": lambda n: n,
     "forward_height": lambda h: h,
     "is_backslice_optimize_support_layer": False,
-    "accepts_larger_pieces": False,
+    "accepts_larger_tiles": False,
 }
 
 

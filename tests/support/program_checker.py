@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 
 from firmware_sim.chip import L2_BASE, LOCAL_BYTES
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TType
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.ddr import DdrPlan
-from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.joins import joined_channels
-from user_layers.compiler.pieces import piece_bytes
-from user_layers.compiler.slicing import taken_whole
+from user_layers.compiler.tiles import tile_bytes
+from user_layers.compiler.tiling import taken_whole
 
 Region = tuple[tuple[int, int], ...]  # first and extent per dimension n, c, h, w
 Area = tuple[int, int, tuple[int, int]]  # bytes from and to, in the lanes from and to
@@ -108,7 +108,7 @@ class Checker:
     def do_move(self, step: Step) -> None:
         part, whole = self.tensors(step)
         k, first = self.names[step.name], step.channel
-        channels = joined_channels(self.described, k)
+        channels = concat_channels(self.described, k)
         assert channels is not None
         name = self.described.net.nodes[k].inputs[channels.index(first)]
         self.expect(part, name, "gdma")
@@ -142,21 +142,21 @@ class Checker:
     def do_local(self, step: Step) -> None:
         net = self.described.net
         k = self.names[step.name]
-        node, facts = net.nodes[k], self.described.facts[k]
+        node, attrs = net.nodes[k], self.described.attrs[k]
         tensors = self.tensors(step)
         ins, outs = tensors[: len(node.inputs)], tensors[len(node.inputs) :]
         made = region_of(outs[0])
         for i, (name, t) in enumerate(zip(node.inputs, ins, strict=True)):
-            if facts.on_l2[i]:
+            if attrs.on_l2[i]:
                 assert self.section is None, "a layer that reads L2 is overlapped"
                 assert t.kind == TensorKind.L2 and self.l2[t.tensor.addr] == self.owner(name)
-            elif facts.input_types[i] == TType.NEURON_SHAPE:
+            elif attrs.input_types[i] == TType.NEURON_SHAPE:
                 assert t.tensor.host_data is not None
             else:
                 self.expect(t, name, "bd")
                 self.check_window(k, i, t, made, outs[0].tensor.shape)
         if step.buffer_bytes:
-            assert step.buffer_bytes == facts.local_buffer(
+            assert step.buffer_bytes == attrs.local_buffer(
                 tuple(e for _, e in made)[: len(outs[0].tensor.shape)]
             )
             self.touch("bd", step.buffer_addr, step.buffer_addr + step.buffer_bytes, "w")
@@ -168,27 +168,27 @@ class Checker:
     def check_window(
         self, k: int, i: int, t: ProgramTensor, made: Region, out_shape: tuple[int, ...]
     ) -> None:
-        """The input's piece is the backward window of the output's piece, cut at the edges."""
-        facts = self.described.facts[k]
+        """The input's tile is the backward window of the output's tile, cut at the edges."""
+        attrs = self.described.attrs[k]
         out = four(out_shape, 1)
         size = four(t.tensor.shape, 1)
         pads = four(t.tensor.slice_pad, 0)
         for axis, d in (("h", 2), ("w", 3)):
             got = region_of(t)[d]
-            if taken_whole(facts, i) or not facts.can_split_h_w or (size[d] == 1 and out[d] > 1):
+            if taken_whole(attrs, i) or not attrs.can_split_h_w or (size[d] == 1 and out[d] > 1):
                 assert got == (0, size[d]) and pads[d] == 0
                 continue
             first, extent = (
-                facts.backward_h(*made[d], out[d], size[d]) if axis == "h" else facts.backward_w(*made[d])
+                attrs.backward_h(*made[d], out[d], size[d]) if axis == "h" else attrs.backward_w(*made[d])
             )
             low, high = max(first, 0), min(first + extent, size[d])
             assert pads[d] == low - first
-            if facts.larger_pieces:
+            if attrs.larger_tiles:
                 assert got[0] <= low and high <= sum(got)
             else:
                 assert got == (low, high - low)
         assert region_of(t)[1] == (0, size[1])
-        if not taken_whole(facts, i) and size[0] > 1:
+        if not taken_whole(attrs, i) and size[0] > 1:
             assert region_of(t)[0] == (made[0] if size[0] == out[0] else (0, size[0]))
 
     # ---- memory ----
@@ -246,7 +246,7 @@ class Checker:
 
     def joined(self, name: str) -> bool:
         net = self.described.net
-        return name in net.producer and joined_channels(self.described, net.producer[name]) is not None
+        return name in net.producer and concat_channels(self.described, net.producer[name]) is not None
 
     def parts(self, k: int) -> set[str]:
         """Everything that ends up in the result of join k."""
@@ -279,8 +279,8 @@ class Checker:
         net = self.described.net
         k = net.producer[name]
         n, _, h, w = region_of(t)
-        plane = piece_bytes(TType.NEURON, (1, 1, h[1], w[1]), t.tensor.dtype.itemsize)
-        for part, channel in zip(net.nodes[k].inputs, joined_channels(self.described, k) or (), strict=True):
+        plane = tile_bytes(TType.NEURON, (1, 1, h[1], w[1]), t.tensor.dtype.itemsize)
+        for part, channel in zip(net.nodes[k].inputs, concat_channels(self.described, k) or (), strict=True):
             region = (n, (0, self.shape(part)[1]), h, w)
             self.touch(engine, *span(t), "r")
             copied = self.moved.get((t.tensor.addr, channel))
@@ -322,18 +322,18 @@ def region_of(t: ProgramTensor) -> Region:
 
 def span(t: ProgramTensor) -> tuple[int, int]:
     assert t.kind == TensorKind.LOCAL
-    size = piece_bytes(t.tensor.ttype, four(t.tensor.slice_shape, 1), t.tensor.dtype.itemsize)
+    size = tile_bytes(t.tensor.ttype, four(t.tensor.slice_shape, 1), t.tensor.dtype.itemsize)
     return t.tensor.addr, t.tensor.addr + size
 
 
 def areas_of(t: ProgramTensor, channels: tuple[int, int] | None = None) -> list[Area]:
-    """Where a piece lies; channels: only these of it, (first, end)."""
+    """Where a tile lies; channels: only these of it, (first, end)."""
     record = t.tensor
     if record.ttype != TType.NEURON:
         return [(*span(t), ALL_LANES)]
     n, c, h, w = four(record.slice_shape, 1)
     first, end = channels or (0, c)
-    plane = piece_bytes(TType.NEURON, (1, 1, h, w), record.dtype.itemsize)
+    plane = tile_bytes(TType.NEURON, (1, 1, h, w), record.dtype.itemsize)
     slots = -(-c // 64)
     return [
         (at, at + plane, (max(first - 64 * slot, 0), min(end - 64 * slot, 64)))
@@ -351,7 +351,7 @@ def overlap(some: Sequence[Area], others: Sequence[Area]) -> bool:
 
 
 def covers(regions: list[Region], shape: tuple[int, ...]) -> bool:
-    """Whether the regions, a grid of pieces, cover the whole tensor."""
+    """Whether the regions, a grid of tiles, cover the whole tensor."""
     import numpy as np
 
     seen = np.zeros((*shape, 1, 1, 1, 1)[: max(4, len(shape))], bool)

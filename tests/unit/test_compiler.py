@@ -19,9 +19,9 @@ from tests.support.examples import examples
 from tests.support.program_checker import Checker
 from tpulayer import Graph
 from user_layers.compiler.aliases import find_aliases
+from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.ddr import DdrPlan, pack_constants
 from user_layers.compiler.emit_dynamic import emit_dynamic
-from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.pipeline import plan_net
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.compiled import CompiledNet, DynamicBody, StaticBody
@@ -34,7 +34,7 @@ def graph(*layers: FakeLayer, shape: tuple[int, ...] = (1, 3, 8, 8)) -> Graph:
 
 
 def describe(g: Graph) -> DescribedNet:
-    return gather_facts(infer_shapes(g), g.toolkit)
+    return gather_attributes(infer_shapes(g), g.toolkit)
 
 
 def static(g: Graph, opt: int = 2) -> tuple[DdrPlan, Program]:

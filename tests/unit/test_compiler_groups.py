@@ -16,10 +16,10 @@ from tests.support.examples import examples
 from tests.support.group_graphs import GRAPHS, Branches, run_input
 from tests.support.program_checker import Checker
 from tpulayer import Graph
-from user_layers.compiler.facts import gather_facts
+from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.fitting import Group, fit_counts
 from user_layers.compiler.flow import OpKind
-from user_layers.compiler.grouping import Alone, Silent
+from user_layers.compiler.grouping import Alone, Elided
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.plan import Plan
 from user_layers.graph.shapes import infer_shapes
@@ -28,7 +28,7 @@ from user_layers.toolkit import Toolkit
 
 
 def planned(graph: Graph, opt: int = 2) -> Plan:
-    return plan_net(gather_facts(infer_shapes(graph), graph.toolkit), opt=opt)
+    return plan_net(gather_attributes(infer_shapes(graph), graph.toolkit), opt=opt)
 
 
 def checked(plan: Plan) -> Plan:
@@ -51,8 +51,8 @@ def text(plan: Plan) -> str:
     """The schedule, a line for each op of a group, without cycles."""
     net, lines = plan.described.net, []
     for segment in plan.schedule.segments:
-        if isinstance(segment, Silent):
-            lines.append(f"silent {net.nodes[segment.node].name}")
+        if isinstance(segment, Elided):
+            lines.append(f"elided {net.nodes[segment.node].name}")
         elif isinstance(segment, Alone):
             lines.append(f"alone {net.nodes[segment.node].name}: {segment.reason}")
         else:
@@ -69,17 +69,17 @@ def text(plan: Plan) -> str:
                     else net.nodes[op.which].name + (f" {op.index}" if op.kind is OpKind.MOVE else "")
                 )
                 wait = f", after {op.after}" if op.after >= 0 else ""
-                lines.append(f"  {i}: {op.kind.value} {name} piece {op.piece}{wait}")
+                lines.append(f"  {i}: {op.kind.value} {name} tile {op.tile}{wait}")
     return "\n".join(lines) + "\n"
 
 
 def windows(plan: Plan) -> str:
-    """What each piece of the groups has of every tensor: first and extent along n, h, w."""
+    """What each tile of the groups has of every tensor: first and extent along n, h, w."""
     lines = []
     for segment in plan.schedule.segments:
         if isinstance(segment, Group):
-            for number, axes in enumerate(segment.slices.pieces()):
-                lines.append(f"piece {number}")
+            for number, axes in enumerate(segment.tiling.tiles()):
+                lines.append(f"tile {number}")
                 for name in axes[0].made:
                     lines.append(f"  {name} made {[axis.made[name].region for axis in axes]}")
                 for k, i in axes[0].read:
@@ -107,12 +107,12 @@ def test_schedules_of_small_nets(toolkit: Toolkit, golden: Callable[[str, str], 
 def test_the_model_is_what_the_commands_take(toolkit: Toolkit, name: str, shape: tuple[int, ...]) -> None:
     graph = GRAPHS[name](toolkit, shape)
     plan = planned(graph)
-    want = sum(s.cycles for s in plan.schedule.segments if not isinstance(s, Silent))
+    want = sum(s.cycles for s in plan.schedule.segments if not isinstance(s, Elided))
     assert modelled(graph, 2) == pytest.approx(want, rel=0.02)
     assert modelled(graph, 2) <= modelled(graph, 0)
 
 
-def test_a_layer_that_is_slower_in_pieces_runs_alone(toolkit: Toolkit) -> None:
+def test_a_layer_that_is_slower_in_tiles_runs_alone(toolkit: Toolkit) -> None:
     b = Branches(toolkit, (1, 1500, 7, 7))
     b.conv(b.input, 2000, 1)
     graph = b.graph
@@ -129,14 +129,14 @@ def test_branches_are_cut_with_their_group(
     b = Branches(toolkit, shape)
     c = shape[1]
     b.add(b.conv(b.conv(b.conv(b.input, c, 1), c), c, 1), b.input)
-    described = gather_facts(infer_shapes(b.graph), toolkit)
+    described = gather_attributes(infer_shapes(b.graph), toolkit)
     counts = (3, 1, 1) if axis == "n" else (1, 5, 1)
     group = fit_counts(described, tuple(range(len(described.net.nodes))), counts, None)
-    assert isinstance(group, Group) and group.slices.count == max(counts)
+    assert isinstance(group, Group) and group.tiling.count == max(counts)
     x = [v for v in group.local.values if v.tensor == "x"]
-    assert len(x) == 1  # one piece for both readers
+    assert len(x) == 1  # one tile for both readers
     plan = checked(planned(b.graph, opt=1))
-    assert any(isinstance(s, Group) and s.slices.count > 1 for s in plan.schedule.segments)
+    assert any(isinstance(s, Group) and s.tiling.count > 1 for s in plan.schedule.segments)
     golden(f"compiler/cut_over_{axis}.txt", text(plan) + windows(plan))
 
 
@@ -150,7 +150,7 @@ def join_layer() -> FakeLayer:
         n, _, *rest = inputs[0].shape
         return [TensorRecord((n, sum(t.shape[1] for t in inputs), *rest), inputs[0].dtype)]
 
-    layer = global_layer("TPU_JOIN", 6, joins_inputs=lambda: True)
+    layer = global_layer("TPU_JOIN", 6, is_concat_layer=lambda: True)
     layer.shape = shape
     return layer
 
@@ -170,7 +170,7 @@ WIDTHS = (16, 48, 64, 96, 128)
 LAYERS = (
     join_layer(),
     local_layer("TPU_IN", 7, can_inplace=True),
-    window_layer("TPU_WIN", 8, kernel=3, pad=1, accepts_larger_pieces=True),
+    window_layer("TPU_WIN", 8, kernel=3, pad=1, accepts_larger_tiles=True),
     *(grow_layer(10 + i, c) for i, c in enumerate(WIDTHS)),
 )
 

@@ -24,7 +24,7 @@ def join() -> FakeLayer:
         n, _, h, w = inputs[0].shape
         return [TensorRecord((n, sum(t.shape[1] for t in inputs), h, w), inputs[0].dtype)]
 
-    layer = global_layer("TPU_JOIN", 6, joins_inputs=True)
+    layer = global_layer("TPU_JOIN", 6, is_concat_layer=True)
     layer.shape = shape
     return layer
 
@@ -109,12 +109,14 @@ def test_dynamic_nets_join_nothing() -> None:
 
 
 def test_outputs_that_are_more_than_their_inputs() -> None:
-    odd = global_layer("TPU_JOIN", 6, joins_inputs=True)
+    odd = global_layer("TPU_JOIN", 6, is_concat_layer=True)
     g = graph(global_layer(), odd)
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["a"])
     g.add_tpu_layer("TPU_GLOB", ["a"], None, ["b"])
     g.add_tpu_layer("TPU_JOIN", ["a", "b"], None, ["y"])
-    with pytest.raises(CompileError, match=r"join_0 .*joins_inputs\(\).* have 1536 bytes and its output 768"):
+    with pytest.raises(
+        CompileError, match=r"join_0 .*is_concat_layer\(\).* have 1536 bytes and its output 768"
+    ):
         static(g)
 
 

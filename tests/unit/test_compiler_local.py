@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from tests.support.program_checker import Checker, region_of, volume
 from tpulayer import Graph
 from user_layers.compiler.allocate import Request, place
-from user_layers.compiler.facts import DescribedNet, gather_facts
+from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.fitting import fit_counts
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Alone, Group
@@ -27,7 +27,7 @@ BIG = (1, 64, 512, 512)  # 1 MiB per NPU: two slices at least
 
 
 def describe(graph: Graph) -> DescribedNet:
-    return gather_facts(infer_shapes(graph), graph.toolkit)
+    return gather_attributes(infer_shapes(graph), graph.toolkit)
 
 
 def checked(graph: Graph, opt: int = 2) -> tuple[list[Group | Alone], Checker]:
@@ -58,7 +58,7 @@ def only_group(graph: Graph) -> Group:
 
 
 def counts(group: Group) -> tuple[int, int, int]:
-    return len(group.slices.n), len(group.slices.h), len(group.slices.w)
+    return len(group.tiling.n), len(group.tiling.h), len(group.tiling.w)
 
 
 @st.composite
@@ -114,16 +114,16 @@ def test_every_program_moves_the_right_data(graph: Graph) -> None:
 
 @examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(chains())
-def test_pieces_of_the_last_tensor_tile_it_exactly_once(graph: Graph) -> None:
+def test_tiles_of_the_last_tensor_tile_it_exactly_once(graph: Graph) -> None:
     segments, checker = checked(graph)
     last = checker.described.net.outputs[0]
     if isinstance(segments[-1], Group):
-        pieces = checker.in_ddr[last]
+        tiles = checker.in_ddr[last]
         total = 1
         for extent in checker.described.net.tensors[last].shape:
             total *= extent
-        assert len(set(pieces)) == len(pieces)
-        assert sum(volume(p) for p in pieces) == total
+        assert len(set(tiles)) == len(tiles)
+        assert sum(volume(p) for p in tiles) == total
 
 
 @examples(200)
@@ -178,14 +178,14 @@ def test_a_small_chain_is_one_group_without_slices() -> None:
 def test_a_large_tensor_is_cut_over_h_and_pipelined() -> None:
     graph = chain([local_layer()], BIG)
     group = only_group(graph)
-    # Where nothing takes any time, the fewest pieces are best: three at a time, each at most 171 KiB.
+    # Where nothing takes any time, the fewest tiles are best: three at a time, each at most 171 KiB.
     assert counts(group) == (1, 7, 1)
     assert group.local.overlapped
     _, checker = checked(graph)
     assert checker.sections == 1
 
 
-def test_the_next_piece_is_loaded_while_one_is_computed() -> None:
+def test_the_next_tile_is_loaded_while_one_is_computed() -> None:
     group = fit_counts(describe(chain([local_layer()], (8, 64, 128, 128))), (0,), (8, 1, 1), None)
     assert isinstance(group, Group)
     at: dict[tuple[OpKind, int], int] = {}
@@ -194,8 +194,8 @@ def test_the_next_piece_is_loaded_while_one_is_computed() -> None:
     for i, op in enumerate(group.local.ops):
         dma = op.kind is not OpKind.LAYER
         level[dma] = max(level[dma], op.after)
-        at[op.kind, op.piece], done[op.kind, op.piece] = i, level[dma]
-    for p in range(1, group.slices.count):
+        at[op.kind, op.tile], done[op.kind, op.tile] = i, level[dma]
+    for p in range(1, group.tiling.count):
         assert at[OpKind.LOAD, p] < at[OpKind.LAYER, p - 1]
         assert done[OpKind.STORE, p - 1] == at[OpKind.LAYER, p - 1]
         assert at[OpKind.LOAD, p] <= done[OpKind.LAYER, p] < at[OpKind.LAYER, p]
@@ -313,13 +313,13 @@ def two_readers(a: FakeLayer, b: FakeLayer, shape: tuple[int, ...]) -> Graph:
     return graph
 
 
-def test_two_readers_that_need_the_same_pieces_stay_together() -> None:
+def test_two_readers_that_need_the_same_tiles_stay_together() -> None:
     segments, _ = checked(two_readers(local_layer("TPU_A", 0), local_layer("TPU_B", 1), BIG))
     (group,) = segments
     assert isinstance(group, Group) and len(group.nodes) == 3
 
 
-def test_readers_that_need_different_pieces_are_parted() -> None:
+def test_readers_that_need_different_tiles_are_parted() -> None:
     conv = window_layer("TPU_CONV", 1, kernel=3, pad=1)
     segments, checker = checked(two_readers(local_layer("TPU_A", 0), conv, BIG))
     assert [len(s.nodes) if isinstance(s, Group) else 1 for s in segments] == [2, 1]
@@ -335,7 +335,7 @@ def test_a_tensor_that_is_also_an_output_is_stored_on_the_way() -> None:
     assert stored == {"t0", "t1"}
 
 
-def test_rows_that_no_piece_computes_but_others_read_part_the_group() -> None:
+def test_rows_that_no_tile_computes_but_others_read_part_the_group() -> None:
     # The second layer drops rows of t0, which is an output of the net: t0 would be stored with gaps.
     drop = window_layer("TPU_DROP", 1, kernel=1, stride=2, axes="h")
     graph = chain([local_layer("TPU_A", 0), drop], (1, 3, 20, 20))
@@ -355,16 +355,16 @@ def with_constant(layer: FakeLayer, const: tuple[int, ...], shape: tuple[int, ..
     return graph
 
 
-def test_a_compact_constant_is_loaded_once_for_all_pieces() -> None:
+def test_a_compact_constant_is_loaded_once_for_all_tiles() -> None:
     layer = local_layer(input_type=lambda i: TType.COEFF if i == 1 else TType.NEURON)
     segments, checker = checked(with_constant(layer, (1, 64, 1, 1), BIG))
     group = segments[0]
-    assert isinstance(group, Group) and group.slices.count > 1
+    assert isinstance(group, Group) and group.tiling.count > 1
     loads = [
         checker.program.tensors[s.outputs[0]].tensor for s in checker.program.steps if s.opcode == StepOp.LOAD
     ]
     assert [t.ttype for t in loads].count(TType.COEFF) == 1
-    assert len(loads) == group.slices.count + 1
+    assert len(loads) == group.tiling.count + 1
 
 
 def test_an_aligned_constant_is_cut_like_any_input_and_broadcasts() -> None:
@@ -372,11 +372,11 @@ def test_an_aligned_constant_is_cut_like_any_input_and_broadcasts() -> None:
     segments, checker = checked(with_constant(layer, BIG, BIG))
     group = segments[0]
     assert isinstance(group, Group)
-    assert all(len(v.offsets) == group.slices.count > 1 for v in group.local.values)
+    assert all(len(v.offsets) == group.tiling.count > 1 for v in group.local.values)
     segments, checker = checked(with_constant(layer, (1, 64, 1, 1), BIG))
     loads = [s for s in checker.program.steps if s.opcode == StepOp.LOAD]
     assert isinstance(segments[0], Group)
-    assert len(loads) == segments[0].slices.count + 1
+    assert len(loads) == segments[0].tiling.count + 1
 
 
 def test_input_type_compact_parts_a_group() -> None:
@@ -391,7 +391,7 @@ def test_should_input_on_l2mem_copies_there_and_is_not_overlapped() -> None:
     layer = local_layer(should_input_on_l2mem=lambda i: i == 1)
     segments, checker = checked(with_constant(layer, (1, 64, 33, 7), BIG))
     group = segments[0]
-    assert isinstance(group, Group) and group.slices.count > 1
+    assert isinstance(group, Group) and group.tiling.count > 1
     assert not group.local.overlapped and checker.sections == 0
     opcodes = [s.opcode for s in checker.program.steps]
     assert opcodes[0] == StepOp.COPY and opcodes.count(StepOp.COPY) == 1
@@ -425,7 +425,7 @@ def test_fewer_dimensions_keep_their_number_in_the_records() -> None:
 
 
 def test_the_checker_notices_a_wrong_program() -> None:
-    """The checker itself: moving one piece by a row must not pass."""
+    """The checker itself: moving one tile by a row must not pass."""
     described = describe(chain([local_layer()], BIG))
     plan = plan_net(described)
     (program,) = plan.programs
@@ -439,4 +439,4 @@ def test_the_checker_notices_a_wrong_program() -> None:
         Checker(plan.described, plan.ddr, program).run()
     except AssertionError:
         return
-    raise AssertionError("a moved piece passed")
+    raise AssertionError("a moved tile passed")

@@ -12,7 +12,7 @@ from firmware_sim.errors import CompileError
 from firmware_sim.wire import DType, TensorRecord, TType
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer
 from tpulayer import Graph
-from user_layers.compiler.facts import DescribedNet, gather_facts
+from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.graph.shapes import infer_shapes
 
@@ -45,7 +45,7 @@ def graph(*layers: FakeLayer) -> Graph:
 
 
 def prepared(g: Graph) -> DescribedNet:
-    return prepare_constants(gather_facts(infer_shapes(g), g.toolkit))
+    return prepare_constants(gather_attributes(infer_shapes(g), g.toolkit))
 
 
 def values(described: DescribedNet, name: str) -> list[float]:
@@ -67,11 +67,11 @@ def test_a_prepared_constant_takes_the_place_of_the_graphs() -> None:
     g.add_tpu_layer("TPU_P", ["x", "w"], None, ["y"])
     described = prepared(g)
     assert seen == [((1, 4, 2), TType.COEFF)]
-    (facts,) = described.facts
-    assert facts.node.inputs == described.net.nodes[0].inputs == ("x", "w:prepared")
+    (attrs,) = described.attrs
+    assert attrs.node.inputs == described.net.nodes[0].inputs == ("x", "w:prepared")
     assert described.const_names == ("w:prepared",)
     assert values(described, "w:prepared") == [5, 4, 3, 2, 1, 0, 0, 0]
-    assert facts.input_types == (TType.NEURON, TType.COEFF)
+    assert attrs.input_types == (TType.NEURON, TType.COEFF)
 
 
 def test_what_two_nodes_want_alike_is_stored_once() -> None:
@@ -140,9 +140,9 @@ def test_a_prepared_constant_that_holds_another() -> None:
     g.add_tpu_layer("TPU_P", ["x", "w", "b", "c"], None, ["y"])
     described = prepared(g)
     assert seen == [((1, 3, 8, 8), (1, 4, 2), (1,))]
-    (facts,) = described.facts
-    assert facts.node.inputs == ("x", "w:prepared", "c") and facts.numbers == (0, 1, 3)
-    assert facts.input_types == (TType.NEURON, TType.COEFF, TType.COEFF_NEURON)
+    (attrs,) = described.attrs
+    assert attrs.node.inputs == ("x", "w:prepared", "c") and attrs.numbers == (0, 1, 3)
+    assert attrs.input_types == (TType.NEURON, TType.COEFF, TType.COEFF_NEURON)
     assert values(described, "w:prepared") == [5, 4, 3, 2, 1, 0, 7, 8]
     assert described.const_names == ("c", "w:prepared")
 

@@ -14,7 +14,7 @@ from firmware_sim.wire import DType
 from tests.support.compiler_fakes import FakeToolkit, global_layer, local_layer
 from tests.support.examples import examples
 from tpulayer import Graph
-from user_layers.compiler.facts import DescribedNet, gather_facts
+from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.mode import Kind, choose_mode
 from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.pipeline import plan_net
@@ -43,7 +43,7 @@ def add(g: Graph, kind: str, inputs: list[str], output: str) -> None:
 
 
 def describe(g: Graph) -> DescribedNet:
-    return gather_facts(infer_shapes(g), g.toolkit)
+    return gather_attributes(infer_shapes(g), g.toolkit)
 
 
 def kinds_of(g: Graph) -> list[Kind]:
@@ -120,7 +120,7 @@ def test_parts_cover_the_net_in_an_order_that_can_run(
     ordered, parts = partition(described, mode.kinds)
     net = ordered.net
     assert sorted(n.name for n in net.nodes) == sorted(n.name for n in described.net.nodes)
-    assert [f.node for f in ordered.facts] == list(net.nodes)
+    assert [f.node for f in ordered.attrs] == list(net.nodes)
     assert [k for part in parts for k in part.nodes] == list(range(len(net.nodes)))
     kind_of = dict(zip((n.name for n in described.net.nodes), mode.kinds, strict=True))
     made = set(net.inputs)

@@ -16,7 +16,7 @@ import pytest
 from firmware_sim.wire import Program
 from tests.paths import GOLDEN
 from user_layers.compiler.aliases import find_aliases
-from user_layers.compiler.facts import DescribedNet, gather_facts
+from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.fitting import Group, fit_counts
 from user_layers.compiler.grouping import Alone, Segment
 from user_layers.compiler.mode import Kind, choose_mode
@@ -78,7 +78,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 
 @pytest.fixture(scope="module")
 def described(model: Model, toolkit: Toolkit) -> DescribedNet:
-    return gather_facts(infer_shapes(build(model, "net", toolkit=toolkit).graph), toolkit)
+    return gather_attributes(infer_shapes(build(model, "net", toolkit=toolkit).graph), toolkit)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def net_text(described: DescribedNet) -> str:
     """Nodes with what their descriptors say, and tensors with a hash of constants."""
     net = described.net
     lines = []
-    for f in described.facts:
+    for f in described.attrs:
         kinds = ", ".join(t.name for t in f.input_types)
         says = [n for n in ("has_local", "force_global", "can_split_h_w", "just_reshape") if getattr(f, n)]
         lines.append(
@@ -122,10 +122,10 @@ def segments_text(described: DescribedNet, segments: Iterable[Segment]) -> str:
     lines = []
     for s in segments:
         if isinstance(s, Group):
-            cut = f"{len(s.slices.n)} x {len(s.slices.h)} x {len(s.slices.w)} pieces"
+            cut = f"{len(s.tiling.n)} x {len(s.tiling.h)} x {len(s.tiling.w)} tiles"
             lines.append(f"group, {cut}: {', '.join(nodes[k].name for k in s.nodes)}")
         else:
-            kind = f"alone ({s.reason})" if isinstance(s, Alone) else "silent"
+            kind = f"alone ({s.reason})" if isinstance(s, Alone) else "elided"
             lines.append(f"{kind}: {nodes[s.node].name}")
     return text(lines)
 
@@ -134,8 +134,8 @@ def program_text(program: Program) -> str:
     lines = []
     for i, t in enumerate(program.tensors):
         r = t.tensor
-        piece = f" piece {list(r.processed)} of {list(r.slice_shape)}" if r.processed else ""
-        lines.append(f"{i}: {t.kind.name} {list(r.shape)} {r.ttype.name} at {r.addr:#x}{piece}")
+        tile = f" tile {list(r.processed)} of {list(r.slice_shape)}" if r.processed else ""
+        lines.append(f"{i}: {t.kind.name} {list(r.shape)} {r.ttype.name} at {r.addr:#x}{tile}")
     for s in program.steps:
         lines.append(f"{s.opcode.name} {s.name} {list(s.inputs)} -> {list(s.outputs)}")
     return text(lines)
@@ -182,7 +182,7 @@ def test_mode_order_partition_and_aliases(prepared: DescribedNet, golden: Golden
                 ),
                 *(f"{child} lies in {parent}" for child, parent in aliases.parent.items()),
                 *(f"{name} is made in {whole} at byte {at}" for name, (whole, at) in aliases.part.items()),
-                *(f"{nodes[k].name} runs no code" for k in sorted(aliases.silent)),
+                *(f"{nodes[k].name} runs no code" for k in sorted(aliases.elided)),
             ]
         ),
     )
@@ -195,25 +195,25 @@ def test_groups(prepared: DescribedNet, golden: Golden, opt: int) -> None:
 
 
 def test_slices_and_local_memory(prepared: DescribedNet, golden: Golden) -> None:
-    """The first three nodes in two pieces over h: windows with halo, places, and the order of transfers."""
+    """The first three nodes in two tiles over h: windows with halo, places, and the order of transfers."""
     plan = plan_net(prepared, opt=1)
     made = fit_counts(plan.described, (0, 1, 2), (1, 2, 1), None)
     assert isinstance(made, Group)
     names = [n.name for n in plan.described.net.nodes]
     lines = []
-    for i, piece in enumerate(made.slices.h):
-        lines += [f"piece {i} makes {n}: rows {w.first} to {w.end}" for n, w in piece.made.items()]
+    for i, tile in enumerate(made.tiling.h):
+        lines += [f"tile {i} makes {n}: rows {w.first} to {w.end}" for n, w in tile.made.items()]
         lines += [
-            f"piece {i} of {names[k]} reads input {which}: rows {w.first} to {w.end}, {w.pad} above"
-            for (k, which), w in piece.read.items()
+            f"tile {i} of {names[k]} reads input {which}: rows {w.first} to {w.end}, {w.pad} above"
+            for (k, which), w in tile.read.items()
         ]
-    golden("passes/slices.txt", text(lines))
+    golden("passes/tiling.txt", text(lines))
     lines = [
         f"{v.tensor}: {v.ttype.name} {v.nbytes} bytes at {[hex(o) for o in v.offsets]}"
         f"{' loaded' * v.loaded}{' once' * v.once}{' stored' * v.stored}"
         for v in made.local.values
     ]
-    lines += [f"{op.kind.value} {op.which} of piece {op.piece} after {op.after}" for op in made.local.ops]
+    lines += [f"{op.kind.value} {op.which} of tile {op.tile} after {op.after}" for op in made.local.ops]
     golden("passes/local_memory.txt", text(lines))
 
 

@@ -141,7 +141,7 @@ def test_reports_are_a_line() -> None:
         "1 on the host; 144,060 cycles (0.262 ms) in static subnets, DDR 5.259 MB read, 5.243 MB written>"
     )
     assert repr(stage.parts[0]) == "<PartReport 0, static: 4 layers, 1 group>"
-    assert repr(stage.parts[0].groups) == "(<GroupReport 0: conv1, relu1; 6 pieces>,)"
+    assert repr(stage.parts[0].groups) == "(<GroupReport 0: conv1, relu1; 6 tiles>,)"
     assert repr(dynamic()) == "<StageReport, dynamic: 2 layers: 2 in the firmware>"
 
 

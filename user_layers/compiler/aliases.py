@@ -1,22 +1,22 @@
-"""Which tensors live in the memory of another one: reshapes, layers that work in place in DDR, and what is
-only put one after the other."""
+"""Which tensors live in the memory of another one: reshapes, layers that work in place in DDR, and
+concatenations, which are elided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from user_layers.compiler.facts import DescribedNet, Facts
+from user_layers.compiler.attributes import DescribedNet, LayerAttributes
 from user_layers.net.net import Net
 
 
 @dataclass(frozen=True)
 class Aliases:
     """parent: output of a layer -> the input whose memory it shares; part: input of a layer -> the output in
-    whose memory it lies, and at which byte; silent: nodes that need not run."""
+    whose memory it lies, and at which byte; elided: nodes that need not run."""
 
     parent: dict[str, str] = field(default_factory=dict)
-    silent: frozenset[int] = frozenset()
+    elided: frozenset[int] = frozenset()
     part: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def place(self, name: str) -> tuple[str, int]:
@@ -48,41 +48,42 @@ def find_aliases(described: DescribedNet, dynamic: bool, nodes: Iterable[int] | 
 
     just_reshape: the bytes stay as they are and nothing runs, unless both ends must exist apart (two of
     net input, constant and net output in one memory). is_share_mem_layer: the layer runs and writes over
-    its input, if nothing else reads that memory afterwards. joins_inputs: nothing runs if all inputs can be
-    made where they lie in the output. Where sharing is impossible the layer runs like any other. A dynamic
-    net's outputs have memory of their own, from the runtime, and it joins nothing, for sizes vary.
+    its input, if nothing else reads that memory afterwards. is_concat_layer: nothing runs if all inputs
+    can be made where they lie in the output. Where sharing is impossible the layer runs like any other. A
+    dynamic net's outputs have memory of their own, from the runtime, and it elides no concatenation, for
+    sizes vary.
     Errors: CompileError when the sizes do not allow what the descriptor promises.
     """
     net = described.net
     result = Aliases()
-    silent = set()
-    inside = range(len(described.facts)) if nodes is None else sorted(nodes)
+    elided = set()
+    inside = range(len(described.attrs)) if nodes is None else sorted(nodes)
     for i in inside:
-        facts = described.facts[i]
-        if facts.joins_inputs and not dynamic and _join(net, result, facts, inside):
-            silent.add(i)
-        if not (facts.just_reshape or facts.share_mem):
+        attrs = described.attrs[i]
+        if attrs.is_concat_layer and not dynamic and _elide_concat(net, result, attrs, inside):
+            elided.add(i)
+        if not (attrs.just_reshape or attrs.share_mem):
             continue
-        _check_sizes(net, facts)
-        source, target = facts.node.inputs[0], facts.node.outputs[0]
+        _check_sizes(net, attrs)
+        source, target = attrs.node.inputs[0], attrs.node.outputs[0]
         if dynamic and target in net.outputs:
             continue
         if _fixed_places(net, result, source) + (target in net.outputs) > 1:
             continue
-        if not facts.just_reshape and not _may_overwrite(net, result, source, i):
+        if not attrs.just_reshape and not _may_overwrite(net, result, source, i):
             continue
         result.parent[target] = source
-        if facts.just_reshape:
-            silent.add(i)
-    return Aliases(result.parent, frozenset(silent), result.part)
+        if attrs.just_reshape:
+            elided.add(i)
+    return Aliases(result.parent, frozenset(elided), result.part)
 
 
-def _join(net: Net, result: Aliases, facts: Facts, inside: Sequence[int]) -> bool:
+def _elide_concat(net: Net, result: Aliases, attrs: LayerAttributes, inside: Sequence[int]) -> bool:
     """Put the inputs of a node into its output's memory, if all of them are made by nodes of `inside`, own
     their memory, each another one, and have no place of their own in the net."""
-    target, end = facts.node.outputs[0], 0
+    target, end = attrs.node.outputs[0], 0
     parts: dict[str, tuple[str, int]] = {}
-    for name in facts.node.inputs:
+    for name in attrs.node.inputs:
         owner, first = result.place(name)
         size = net.tensors[name].nbytes
         if first or owner in parts or net.tensors[owner].nbytes != size:
@@ -93,8 +94,8 @@ def _join(net: Net, result: Aliases, facts: Facts, inside: Sequence[int]) -> boo
         parts[owner] = (target, end)
         end += size
     if end != net.tensors[target].nbytes:
-        raise facts.nonsense(
-            "joins_inputs()",
+        raise attrs.nonsense(
+            "is_concat_layer()",
             f"true, but its inputs have {end} bytes and its output {net.tensors[target].nbytes}",
             "false where the output is something else",
         )
@@ -121,23 +122,23 @@ def _may_overwrite(net: Net, aliases: Aliases, name: str, node: int) -> bool:
     )
 
 
-def _check_sizes(net: Net, facts: Facts) -> None:
-    node = facts.node
+def _check_sizes(net: Net, attrs: LayerAttributes) -> None:
+    node = attrs.node
     if len(node.outputs) != 1:
-        method = "just_reshape" if facts.just_reshape else "is_share_mem_layer"
-        raise facts.nonsense(
+        method = "just_reshape" if attrs.just_reshape else "is_share_mem_layer"
+        raise attrs.nonsense(
             f"{method}()", f"true for a layer with {len(node.outputs)} outputs", "one output"
         )
     source, target = net.tensors[node.inputs[0]], net.tensors[node.outputs[0]]
-    if facts.just_reshape and source.nbytes != target.nbytes:
-        raise facts.nonsense(
+    if attrs.just_reshape and source.nbytes != target.nbytes:
+        raise attrs.nonsense(
             "just_reshape()",
             f"true, but {list(source.shape)} {source.dtype.numpy_name} has {source.nbytes} bytes and "
             f"{list(target.shape)} {target.dtype.numpy_name} has {target.nbytes}",
             "false where the sizes differ",
         )
-    if facts.share_mem and target.nbytes > source.nbytes:
-        raise facts.nonsense(
+    if attrs.share_mem and target.nbytes > source.nbytes:
+        raise attrs.nonsense(
             "is_share_mem_layer()",
             f"true, but the output's {target.nbytes} bytes do not fit into the input's {source.nbytes}",
             "false where the output is larger",

@@ -13,10 +13,10 @@ from firmware_sim.chip import DDR_BASE, DDR_BYTES, STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import CompileError
 from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.allocate import Request, place
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.schedule import Schedule
-from user_layers.compiler.slicing import stored
+from user_layers.compiler.tiling import stored
 
 DDR_ALIGN = 4096  # a page of the device: what the vendor's runtime allocates in
 COEFF_ALIGN = 128
@@ -25,7 +25,7 @@ _FOREVER = 1 << 60
 
 @dataclass(frozen=True)
 class Coefficients:
-    """The constants in one piece; offsets by name."""
+    """The constants in one tile; offsets by name."""
 
     data: bytes
     offsets: dict[str, int]
@@ -75,9 +75,9 @@ def place_ddr(
         first, last = (f(times.of[m][i] for m in present) for i, f in ((0, min), (1, max)))
         requests.append(Request(_pages(size), first, last))
         owners.append(members)
-    buffers = [k for k in times.alone if described.facts[k].global_buffer]
+    buffers = [k for k in times.alone if described.attrs[k].global_buffer]
     requests += [
-        Request(_pages(described.facts[k].global_buffer), times.alone[k], times.alone[k]) for k in buffers
+        Request(_pages(described.attrs[k].global_buffer), times.alone[k], times.alone[k]) for k in buffers
     ]
     arenas = [i for i, part in enumerate(plan.parts) if part.arena_bytes]
     requests += [Request(_pages(plan.parts[i].arena_bytes), *times.part[i]) for i in arenas]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from firmware_sim.wire import NONE, Program, ProgramTensor, StepOp, TensorKind, TensorRecord
 from user_layers.compiler.aliases import Aliases
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.ddr import DDR_ALIGN, Coefficients
-from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.steps import layer_step
 from user_layers.graph.shapes import input_record
 
@@ -58,13 +58,13 @@ def emit_dynamic(described: DescribedNet, aliases: Aliases, coefficients: Coeffi
     latest: dict[str, object] = {}
     for name in net.inputs:
         tensor(name, net.tensors[name].record())
-    for node, facts in zip(net.nodes, described.facts, strict=True):
+    for node, attrs in zip(net.nodes, described.attrs, strict=True):
         ins = tuple(
             tensor(name, input_record(node, net.tensors[name], wanted))
-            for name, wanted in zip(node.inputs, facts.input_types, strict=True)
+            for name, wanted in zip(node.inputs, attrs.input_types, strict=True)
         )
         outs = tuple(tensor(name, net.tensors[name].record()) for name in node.outputs)
-        program.steps.append(layer_step(StepOp.GLOBAL, node, ins, outs, facts.global_buffer))
+        program.steps.append(layer_step(StepOp.GLOBAL, node, ins, outs, attrs.global_buffer))
     return DynamicPlan(program, _neuron_bytes(described, aliases))
 
 
@@ -88,5 +88,5 @@ def _neuron_bytes(described: DescribedNet, aliases: Aliases) -> int:
         for name in net.producer
         if name not in net.outputs and name not in aliases.parent
     ]
-    sizes += [facts.global_buffer for facts in described.facts]
+    sizes += [attrs.global_buffer for attrs in described.attrs]
     return sum(-(-size // DDR_ALIGN) * DDR_ALIGN for size in sizes)

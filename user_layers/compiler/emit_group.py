@@ -8,25 +8,25 @@ from typing import Protocol
 
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.wire import Step, StepOp, TensorKind, TensorRecord, TType
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Group
-from user_layers.compiler.joins import joined_channels
-from user_layers.compiler.pieces import CutGroup, GroupPieces
+from user_layers.compiler.tiles import CutGroup, GroupTiles
 
 
 class EnterTensor(Protocol):
     """Enters a tensor with its address in the program."""
 
     def __call__(self, kind: TensorKind, record: TensorRecord, index: int = 0, /) -> int:
-        """Give its index in the program; index: what the program says of a piece (ProgramTensor.index)."""
+        """Give its index in the program; index: what the program says of a tile (ProgramTensor.index)."""
         ...
 
 
 @dataclass(frozen=True)
 class Enter:
     """How the group's tensors come into the program. in_ddr: a whole tensor, as a record if one is given;
-    tensor: a piece in local memory, or a tensor in L2."""
+    tensor: a tile in local memory, or a tensor in L2."""
 
     in_ddr: Callable[[str, TensorRecord | None], int]
     tensor: EnterTensor
@@ -38,24 +38,24 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
     engine's commands does not give it already."""
     local = group.local
     net = described.net
-    pieces = GroupPieces(CutGroup(described, group.nodes, group.slices, local.values, local.made, local.read))
+    tiles = GroupTiles(CutGroup(described, group.nodes, group.tiling, local.values, local.made, local.read))
 
     def in_l2(name: str) -> int:
         return enter.tensor(TensorKind.L2, net.tensors[name].record().at(group.l2[name]))
 
     def layer(k: int, p: int) -> None:
-        node, facts = net.nodes[k], described.facts[k]
+        node, attrs = net.nodes[k], described.attrs[k]
         ins = []
-        for i, (name, record) in enumerate(zip(node.inputs, pieces.inputs(p, k), strict=True)):
-            if facts.on_l2[i]:
+        for i, (name, record) in enumerate(zip(node.inputs, tiles.inputs(p, k), strict=True)):
+            if attrs.on_l2[i]:
                 ins.append(in_l2(name))
-            elif facts.input_types[i] == TType.NEURON_SHAPE:
+            elif attrs.input_types[i] == TType.NEURON_SHAPE:
                 ins.append(enter.in_ddr(name, record))
             else:
                 ins.append(enter.tensor(TensorKind.LOCAL, record))
-        outs = [enter.tensor(TensorKind.LOCAL, record, facts.piece_index) for record in pieces.outputs(p, k)]
+        outs = [enter.tensor(TensorKind.LOCAL, record, attrs.tile_index) for record in tiles.outputs(p, k)]
         address = local.work[k][p] if k in local.work else 0
-        enter.layer(StepOp.LOCAL, k, ins, outs, address, pieces.work_bytes(p, k))
+        enter.layer(StepOp.LOCAL, k, ins, outs, address, tiles.work_bytes(p, k))
 
     for name in group.l2:
         steps.append(Step(StepOp.COPY, (enter.in_ddr(name, None),), (in_l2(name),)))
@@ -69,27 +69,27 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             waits[op.kind.engine] = at[op.after]
             steps.append(Step(StepOp.WAIT, bd_after=waits[Engine.BD], gdma_after=waits[Engine.GDMA]))
         if op.kind is OpKind.LAYER:
-            layer(op.which, op.piece)
+            layer(op.which, op.tile)
         elif op.kind is OpKind.MOVE:
-            channels = joined_channels(described, op.which) or ()
-            part, joined = (
-                enter.tensor(TensorKind.LOCAL, r) for r in pieces.joined(op.piece, op.which, op.index)
+            channels = concat_channels(described, op.which) or ()
+            part, whole = (
+                enter.tensor(TensorKind.LOCAL, r) for r in tiles.concat(op.tile, op.which, op.index)
             )
             steps.append(
                 Step(
                     StepOp.MOVE,
                     (part,),
-                    (joined,),
+                    (whole,),
                     name=net.nodes[op.which].name,
                     channel=channels[op.index],
                 )
             )
         else:
-            piece = enter.tensor(TensorKind.LOCAL, pieces.moved(op.which, op.piece))
+            tile = enter.tensor(TensorKind.LOCAL, tiles.moved(op.which, op.tile))
             whole = enter.in_ddr(local.values[op.which].tensor, None)
             load = op.kind is OpKind.LOAD
             steps.append(
-                Step(StepOp.LOAD, (whole,), (piece,)) if load else Step(StepOp.STORE, (piece,), (whole,))
+                Step(StepOp.LOAD, (whole,), (tile,)) if load else Step(StepOp.STORE, (tile,), (whole,))
             )
         at.append(len(steps) - 1)
     if local.overlapped:

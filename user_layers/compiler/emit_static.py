@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from firmware_sim.wire import LARGER, Program, ProgramTensor, StepOp, TensorKind, TensorRecord
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.ddr import DdrPlan
 from user_layers.compiler.emit_group import Enter, emit_group
-from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.grouping import Alone, Group, Segment
 from user_layers.compiler.steps import layer_step
 from user_layers.graph.shapes import input_record
@@ -37,7 +37,7 @@ class _Emitter:
 
     def tensor(self, kind: TensorKind, record: TensorRecord, index: int = 0) -> int:
         entry = ProgramTensor(kind, record, index=index, max_bytes=record.nbytes)
-        made = replace(entry, index=LARGER)  # who reads a piece does not care how it was made
+        made = replace(entry, index=LARGER)  # who reads a tile does not care how it was made
         if kind is TensorKind.LOCAL and made in self._known:
             return self._known[made]
         if entry not in self._known:
@@ -65,10 +65,10 @@ class _Emitter:
         self.program.steps.append(layer_step(opcode, self.net.nodes[k], inputs, outputs, nbytes, address))
 
     def alone(self, k: int) -> None:
-        node, facts = self.net.nodes[k], self.described.facts[k]
+        node, attrs = self.net.nodes[k], self.described.attrs[k]
         ins = [
             self.in_ddr(name, input_record(node, self.net.tensors[name], wanted))
-            for name, wanted in zip(node.inputs, facts.input_types, strict=True)
+            for name, wanted in zip(node.inputs, attrs.input_types, strict=True)
         ]
         outs = [self.in_ddr(name) for name in node.outputs]
-        self.layer(StepOp.GLOBAL, k, ins, outs, self.ddr.buffer.get(k, 0), facts.global_buffer)
+        self.layer(StepOp.GLOBAL, k, ins, outs, self.ddr.buffer.get(k, 0), attrs.global_buffer)

@@ -1,4 +1,4 @@
-"""The pieces with which one group fits into local memory."""
+"""The tiling with which one group fits into local memory."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 
 from firmware_sim.chip import L2_BASE, L2_USER_BYTES, L2_USER_OFFSET
 from user_layers.compiler.allocate import Request, place
-from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.local_memory import Clock, LocalPlan, plan_local
-from user_layers.compiler.slicing import AXES, Misfit, Slices, axis_extent, may_split, slice_group
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.local_memory import CostModel, LocalPlan, plan_local
+from user_layers.compiler.tiling import AXES, Infeasible, Tiling, axis_extent, may_split, tile_group
 
-Counts = tuple[int, int, int]  # pieces along n, h, w
+Counts = tuple[int, int, int]  # slices along n, h, w
 
 _L2_ALIGN = 128
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that run on pieces in local memory. l2: absolute L2 address of each tensor that a layer wants
+    """Nodes that run on tiles in local memory. l2: absolute L2 address of each tensor that a layer wants
     there; cycles: modelled time, 0 where nothing was measured."""
 
     nodes: tuple[int, ...]
-    slices: Slices
+    tiling: Tiling
     local: LocalPlan
     l2: dict[str, int] = field(default_factory=dict)
     cycles: float = 0.0
@@ -30,19 +30,22 @@ class Group:
     @property
     def counts(self) -> Counts:
         """How many slices there are along n, h and w."""
-        return len(self.slices.n), len(self.slices.h), len(self.slices.w)
+        return len(self.tiling.n), len(self.tiling.h), len(self.tiling.w)
 
 
 def fit_group(
-    described: DescribedNet, nodes: tuple[int, ...], clock: Clock | None = None, least: Counts = (1, 1, 1)
-) -> Group | Misfit:
-    """Cut these nodes into as few pieces as fit, but at least so many: first along n, then h, then w."""
+    described: DescribedNet,
+    nodes: tuple[int, ...],
+    cost_model: CostModel | None = None,
+    least: Counts = (1, 1, 1),
+) -> Group | Infeasible:
+    """Cut these nodes into as few slices as fit, but at least so many: first along n, then h, then w."""
     l2 = _place_l2(described, nodes)
-    if isinstance(l2, Misfit):
+    if isinstance(l2, Infeasible):
         return l2
 
-    def attempt(counts: Counts) -> Group | Misfit:
-        return fit_counts(described, nodes, counts, clock, l2)
+    def attempt(counts: Counts) -> Group | Infeasible:
+        return fit_counts(described, nodes, counts, cost_model, l2)
 
     counts = least
     best = attempt(counts)
@@ -59,27 +62,29 @@ def fit_counts(
     described: DescribedNet,
     nodes: tuple[int, ...],
     counts: Counts,
-    clock: Clock | None,
+    cost_model: CostModel | None,
     l2: dict[str, int] | None = None,
-) -> Group | Misfit:
-    """The group in exactly so many pieces."""
+) -> Group | Infeasible:
+    """The group in exactly so many slices."""
     placed = _place_l2(described, nodes) if l2 is None else l2
-    if isinstance(placed, Misfit):
+    if isinstance(placed, Infeasible):
         return placed
-    slices = slice_group(described, nodes, counts)
-    if isinstance(slices, Misfit):
-        return slices
-    local = plan_local(described, nodes, slices, clock)
-    if isinstance(local, Misfit):
+    tiling = tile_group(described, nodes, counts)
+    if isinstance(tiling, Infeasible):
+        return tiling
+    local = plan_local(described, nodes, tiling, cost_model)
+    if isinstance(local, Infeasible):
         return local
     copies = (
-        0.0 if clock is None else sum(clock.copy(described.net.tensors[name].record()) for name in placed)
+        0.0
+        if cost_model is None
+        else sum(cost_model.copy(described.net.tensors[name].record()) for name in placed)
     )
-    return Group(nodes, slices, local, placed, local.cycles + copies)
+    return Group(nodes, tiling, local, placed, local.cycles + copies)
 
 
-def more_pieces(described: DescribedNet, group: Group, most: int) -> Iterator[Counts]:
-    """Finer cuts of a group, at most `most` pieces in all: one axis finer, from little to much."""
+def finer_tilings(described: DescribedNet, group: Group, most: int) -> Iterator[Counts]:
+    """Finer tilings of a group, at most `most` tiles in all: one axis finer, from little to much."""
     allowed = may_split(described, group.nodes)
     for dim, axis in enumerate(AXES):
         limit = axis_extent(described, group.nodes, axis) if allowed[axis] else 1
@@ -92,11 +97,15 @@ def more_pieces(described: DescribedNet, group: Group, most: int) -> Iterator[Co
 
 
 def _fewest(
-    attempt: Callable[[Counts], Group | Misfit], counts: Counts, dim: int, limit: int, failed: Group | Misfit
-) -> tuple[Group | Misfit, Counts]:
-    """The fewest pieces (up to limit) along one axis that fit, by doubling and then halving the interval.
+    attempt: Callable[[Counts], Group | Infeasible],
+    counts: Counts,
+    dim: int,
+    limit: int,
+    failed: Group | Infeasible,
+) -> tuple[Group | Infeasible, Counts]:
+    """The fewest slices (up to limit) along one axis that fit, by doubling and then halving the interval.
 
-    Without any: the last failure, and the counts with the most pieces that could at least be cut.
+    Without any: the last failure, and the counts with the most slices that could at least be cut.
     """
 
     def with_count(count: int) -> Counts:
@@ -124,15 +133,15 @@ def _fewest(
     return failed, with_count(cuttable)
 
 
-def _place_l2(described: DescribedNet, nodes: tuple[int, ...]) -> dict[str, int] | Misfit:
+def _place_l2(described: DescribedNet, nodes: tuple[int, ...]) -> dict[str, int] | Infeasible:
     wanted = {
         name: described.net.tensors[name].nbytes
         for k in nodes
         for i, name in enumerate(described.net.nodes[k].inputs)
-        if described.facts[k].on_l2[i]
+        if described.attrs[k].on_l2[i]
     }
     placement = place([Request(size, 0, 0) for size in wanted.values()], align=_L2_ALIGN, limit=L2_USER_BYTES)
     if placement is None:
-        return Misfit(f"its L2 inputs have {sum(wanted.values())} bytes, and L2 has {L2_USER_BYTES}")
+        return Infeasible(f"its L2 inputs have {sum(wanted.values())} bytes, and L2 has {L2_USER_BYTES}")
     base = L2_BASE + L2_USER_OFFSET
     return {name: base + offset for name, offset in zip(wanted, placement.offsets, strict=True)}

@@ -36,14 +36,14 @@ class OpKind(enum.Enum):
 @dataclass(frozen=True)
 class Op:
     """One load or store of value `which`, the call of node `which`, or the copy of input `index` of node
-    `which` to its channels of the node's output; for one piece.
+    `which` to its channels of the node's output; for one tile.
 
     after: number of the newest earlier op on the other engine that must be done before; -1: none.
     """
 
     kind: OpKind
     which: int
-    piece: int
+    tile: int
     after: int = -1
     cycles: float = 0.0
     index: int = 0
@@ -51,9 +51,9 @@ class Op:
 
 @dataclass
 class Buffer:
-    """Memory of one piece: first used in step `need`, last in step `last`, stored after step `made`.
+    """Memory of one tile: first used in step `need`, last in step `last`, stored after step `made`.
 
-    Steps count the layer calls of all pieces. load, store: cycles of the transfer, if there is one; moved:
+    Steps count the layer calls of all tiles. load, store: cycles of the transfer, if there is one; moved:
     the last step in which a copy of it begins; first, until: from the step in which the load is issued to the
     one in which the store or copy may still run.
     """
@@ -61,7 +61,7 @@ class Buffer:
     size: int
     need: int
     last: int
-    piece: int = 0
+    tile: int = 0
     load: float | None = None
     store: float | None = None
     made: int = -1
@@ -75,7 +75,7 @@ class Copy:
     """A copy within local memory that begins in a step, after the layer before."""
 
     step: int
-    piece: int
+    tile: int
     move: Move
     cycles: float = 0.0
 
@@ -95,12 +95,12 @@ def choose_loads(
     copies: Sequence[Copy],
     compute: Sequence[float],
     limit: int,
-    ahead: int,
-    hold: int,
+    prefetch: int,
+    slack: int,
 ) -> bool:
-    """Set `first` and `until` of all buffers; False when even without loading ahead they need more than
-    `limit` bytes at some step. compute: cycles of each step; ahead: bytes that may be taken so that loads
-    come earlier; hold: steps for which a store may take longer before its memory is used anew."""
+    """Set `first` and `until` of all buffers; False when even without prefetching they need more than
+    `limit` bytes at some step. compute: cycles of each step; prefetch: bytes that may be taken so that
+    loads come earlier; slack: steps for which a store may take longer before its memory is used again."""
     steps = len(compute)
     begins = [0.0]
     for cycles in compute:
@@ -109,9 +109,9 @@ def choose_loads(
     for b in buffers:
         b.first, b.until = b.need, b.last
         if b.store is not None:
-            b.until = max(b.until, min(b.made + 1 + hold, steps))
+            b.until = max(b.until, min(b.made + 1 + slack, steps))
         if b.moved >= 0:
-            b.until = max(b.until, min(b.moved + hold, steps))
+            b.until = max(b.until, min(b.moved + slack, steps))
         for s in range(b.first, b.until + 1):
             taken[s] += b.size
     if max(taken) > limit:
@@ -135,7 +135,7 @@ def choose_loads(
         b = buffers[i]
         wanted = min(bisect.bisect_right(begins, starts[i]) - 1, step - 1)
         s = step - 1
-        while s >= max(wanted, 0) and taken[s] + b.size <= ahead:
+        while s >= max(wanted, 0) and taken[s] + b.size <= prefetch:
             taken[s] += b.size
             s -= 1
         b.first = s + 1
@@ -167,7 +167,7 @@ class Order:
         self,
         kind: OpKind,
         which: int,
-        piece: int,
+        tile: int,
         cycles: float,
         reads: list[Range],
         writes: list[Range],
@@ -189,7 +189,7 @@ class Order:
                 after = self._waits[engine] = earlier
                 break
         self._touched[engine].append((len(self.ops), reads, writes))
-        self.ops.append(Op(kind, which, piece, after, cycles, index))
+        self.ops.append(Op(kind, which, tile, after, cycles, index))
 
     def cycles(self) -> float:
         """Modelled time until both engines are done."""

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from firmware_sim.errors import UsageError
 from firmware_sim.wire import TType
 from user_layers.compiler.aliases import Aliases
-from user_layers.compiler.cost import Meter
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.concat import concat_channels
+from user_layers.compiler.cost_model import MeasuredCost
 from user_layers.compiler.fitting import Counts, Group, fit_group
-from user_layers.compiler.joins import joined_channels
 from user_layers.compiler.search import Search
-from user_layers.compiler.slicing import Misfit
+from user_layers.compiler.tiling import Infeasible
 
-__all__ = ["Alone", "Counts", "Group", "Segment", "Silent", "schedule"]
+__all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "schedule"]
 
 _MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
 _MAX_EXTENT = 65535  # n, h, w
 
 
 @dataclass(frozen=True)
-class Silent:
+class Elided:
     """A node that need not run: its output lies in its input's memory."""
 
     node: int
@@ -43,7 +43,7 @@ class Alone:
     cycles: float = 0.0
 
 
-Segment = Silent | Alone | Group
+Segment = Elided | Alone | Group
 
 
 def schedule(
@@ -63,12 +63,12 @@ def schedule(
     segments: list[Segment] = []
     at = run.start
     while at < run.stop:
-        if at in aliases.silent:
-            segments.append(Silent(at))
+        if at in aliases.elided:
+            segments.append(Elided(at))
             at += 1
             continue
         end = min(_run_end(described, reasons, at), run.stop)
-        group: Group | Misfit = Misfit(reasons[at])
+        group: Group | Infeasible = Infeasible(reasons[at])
         while end > at:
             group = fit_group(described, tuple(range(at, end)))
             if isinstance(group, Group):
@@ -87,16 +87,16 @@ def _by_cycles(
     described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range
 ) -> tuple[Segment, ...]:
     """Runs of nodes that may be in groups are divided by the search; the others run alone."""
-    meter = Meter(described, described.toolkit.device)
-    search = Search(described, meter, aliases.silent)
+    cost_model = MeasuredCost(described, described.toolkit.device)
+    search = Search(described, cost_model, aliases.elided)
     segments: list[Segment] = []
     at = nodes.start
     while at < nodes.stop:
-        if at in aliases.silent and reasons[at]:
-            segments.append(Silent(at))
+        if at in aliases.elided and reasons[at]:
+            segments.append(Elided(at))
             at += 1
         elif reasons[at]:
-            segments.append(Alone(at, reasons[at], _known(meter.alone(at))))
+            segments.append(Alone(at, reasons[at], _known(cost_model.global_layer(at))))
             at += 1
         else:
             end = min(_local_end(described, reasons, at), nodes.stop)
@@ -105,9 +105,9 @@ def _by_cycles(
                     segments.append(part)
                 else:
                     node, cycles = part
-                    silent = node in aliases.silent
+                    elided = node in aliases.elided
                     segments.append(
-                        Silent(node) if silent else Alone(node, search.why_not(node), _known(cycles))
+                        Elided(node) if elided else Alone(node, search.why_not(node), _known(cycles))
                     )
             at = end
     return tuple(segments)
@@ -125,9 +125,9 @@ def _local_end(described: DescribedNet, reasons: list[str], start: int) -> int:
     made: set[str] = set()
     end = start
     while end < len(net.nodes) and not reasons[end]:
-        facts = described.facts[end]
+        attrs = described.attrs[end]
         if any(
-            name in made and (facts.input_types[i] != TType.NEURON or facts.on_l2[i])
+            name in made and (attrs.input_types[i] != TType.NEURON or attrs.on_l2[i])
             for i, name in enumerate(net.nodes[end].inputs)
         ):
             break
@@ -144,12 +144,12 @@ def _run_end(described: DescribedNet, reasons: list[str], start: int) -> int:
     inside = set(net.nodes[start].outputs)
     end = start + 1
     while end < len(net.nodes) and not reasons[end]:
-        facts = described.facts[end]
+        attrs = described.attrs[end]
         from_inside = [i for i, name in enumerate(net.nodes[end].inputs) if name in inside]
         if not from_inside:
             break
         # What is computed in local memory is aligned there, and never in L2.
-        if any(facts.input_types[i] != TType.NEURON or facts.on_l2[i] for i in from_inside):
+        if any(attrs.input_types[i] != TType.NEURON or attrs.on_l2[i] for i in from_inside):
             break
         inside.update(net.nodes[end].outputs)
         end += 1
@@ -157,19 +157,19 @@ def _run_end(described: DescribedNet, reasons: list[str], start: int) -> int:
 
 
 def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
-    """Why a node cannot run on pieces in local memory; "" when it can."""
-    facts, net = described.facts[index], described.net
-    node = facts.node
-    if joined_channels(described, index) is None:
-        if not facts.has_local:
+    """Why a node cannot run on tiles in local memory; "" when it can."""
+    attrs, net = described.attrs[index], described.net
+    node = attrs.node
+    if concat_channels(described, index) is None:
+        if not attrs.has_local:
             return "no local function"
-        if facts.force_global:
+        if attrs.force_global:
             return "force_use_global_layer"
     if any(out in aliases.parent for out in node.outputs):
         return "works in its input's memory"
     for name in (*node.inputs, *node.outputs):
         tensor = net.tensors[name]
-        kinds = {facts.input_types[i] for i, n in enumerate(node.inputs) if n == name}
+        kinds = {attrs.input_types[i] for i, n in enumerate(node.inputs) if n == name}
         if kinds == {TType.NEURON_SHAPE}:
             continue
         if len(tensor.shape) > 4:

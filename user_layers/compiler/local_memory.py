@@ -1,8 +1,8 @@
 """Where the tensors of a group lie in local memory, and when they are loaded and stored.
 
-A value is a tensor as it lies in local memory for one piece after the other. While a piece is computed, what
-later layers and pieces need is loaded and what earlier ones made is stored, so a value has a place for each
-piece; places are used anew as soon as nothing needs them. Memory that the tensor unit works on is kept out of
+A value is a tensor as it lies in local memory for one tile after the other. While a tile is computed, what
+later layers and tiles need is loaded and what earlier ones made is stored, so a value has a place for each
+tile; places are used anew as soon as nothing needs them. Memory that the tensor unit works on is kept out of
 the banks that are loaded or stored at the same time, when there is room.
 """
 
@@ -17,45 +17,45 @@ from typing import Protocol
 from firmware_sim.chip import ALIGN_BYTES, BANK_BYTES, LOCAL_BYTES, NPU_NUM
 from firmware_sim.wire import TensorRecord
 from user_layers.compiler.allocate import Request, place
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.flow import Buffer, Copy, Op, OpKind, Order, Range, choose_loads, transfers_in_order
-from user_layers.compiler.joins import joined_channels
-from user_layers.compiler.pieces import CutGroup, GroupPieces, Value, cut_group, slot_bytes, work_bytes
-from user_layers.compiler.slicing import Misfit, Slices
 from user_layers.compiler.storage import Move, Storage, share_memory
+from user_layers.compiler.tiles import CutGroup, GroupTiles, Value, cut_group, slot_bytes, work_bytes
+from user_layers.compiler.tiling import Infeasible, Tiling
 
-# What loading ahead may fill of the local memory: less where the buffers do not fit together.
-_AHEAD = (1.0, 0.9, 0.75, 0.6, 0.4, 0.0)
+# What prefetching may fill of the local memory: less where the buffers do not fit together.
+_PREFETCH = (1.0, 0.9, 0.75, 0.6, 0.4, 0.0)
 
 Where = Callable[[], tuple[Sequence[TensorRecord], int]]
-"""Tells where pieces lie in local memory: the records with addresses, and the address of the work buffer.
+"""Tells where tiles lie in local memory: the records with addresses, and the address of the work buffer.
 Asked only when a call was not timed before."""
 
 
-class Clock(Protocol):
+class CostModel(Protocol):
     """Cycles of what a group does. Records have no addresses."""
 
-    def load(self, piece: TensorRecord) -> float:
-        """A piece from DDR into local memory."""
+    def load(self, tile: TensorRecord) -> float:
+        """A tile from DDR into local memory."""
 
-    def store(self, piece: TensorRecord) -> float:
-        """A piece from local memory to DDR."""
+    def store(self, tile: TensorRecord) -> float:
+        """A tile from local memory to DDR."""
 
     def move(self, part: TensorRecord, whole: TensorRecord, channel: int) -> float:
-        """A piece into the channels from `channel` on of another one, inside local memory."""
+        """A tile into the channels from `channel` on of another one, inside local memory."""
 
     def copy(self, whole: TensorRecord) -> float:
         """A whole tensor from DDR to L2."""
 
-    def layer(self, node: int, pieces: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
-        """pieces: of inputs and outputs; nbytes: of the work buffer; where: see Where."""
+    def layer(self, node: int, tiles: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
+        """tiles: of inputs and outputs; nbytes: of the work buffer; where: see Where."""
         ...
 
 
 @dataclass(frozen=True)
 class LocalPlan:
     """made: value of each tensor the group computes; read: value that input i of node k reads, under
-    (k, i); work: offsets of the work buffer of a node, for each piece; ops: all that happens, in the order of
+    (k, i); work: offsets of the work buffer of a node, for each tile; ops: all that happens, in the order of
     the program; overlapped: transfers run beside layers; used: bytes of local memory per NPU; cycles:
     modelled time."""
 
@@ -70,24 +70,24 @@ class LocalPlan:
 
 
 def plan_local(
-    described: DescribedNet, nodes: Sequence[int], slices: Slices, clock: Clock | None = None
-) -> LocalPlan | Misfit:
-    """Place everything, or say that it does not fit. Without a clock nothing takes any time."""
-    overlapped = not any(on for k in nodes for on in described.facts[k].on_l2)
-    cut = cut_group(described, nodes, slices)
+    described: DescribedNet, nodes: Sequence[int], tiling: Tiling, cost_model: CostModel | None = None
+) -> LocalPlan | Infeasible:
+    """Place everything, or say that it does not fit. Without a cost model nothing takes any time."""
+    overlapped = not any(on for k in nodes for on in described.attrs[k].on_l2)
+    cut = cut_group(described, nodes, tiling)
     plan = _Planner(cut)
     if not plan.fits():
-        return Misfit("it does not fit into local memory", lacks_room=True)
-    if clock is not None and not plan.measure(clock):
-        return Misfit("it does not fit into local memory", lacks_room=True)
-    for hold, ahead in itertools.product((1, 0), _AHEAD) if overlapped else ((0, 0.0),):
-        places = plan.attempt(ahead, hold)
+        return Infeasible("it does not fit into local memory", lacks_room=True)
+    if cost_model is not None and not plan.measure(cost_model):
+        return Infeasible("it does not fit into local memory", lacks_room=True)
+    for slack, prefetch in itertools.product((1, 0), _PREFETCH) if overlapped else ((0, 0.0),):
+        places = plan.attempt(prefetch, slack)
         if places is not None:
             break
     else:
-        return Misfit("it does not fit into local memory", lacks_room=True)
+        return Infeasible("it does not fit into local memory", lacks_room=True)
     order = plan.order(places, serial=not overlapped)
-    cycles = order.cycles() if clock is not None else 0.0
+    cycles = order.cycles() if cost_model is not None else 0.0
     return LocalPlan(
         places.values, cut.made, cut.read, places.work, tuple(order.ops), overlapped, places.used, cycles
     )
@@ -95,7 +95,7 @@ def plan_local(
 
 @dataclass(frozen=True)
 class _Places:
-    """values with their offsets; work: offsets of work buffers, by node and piece; used: bytes per NPU."""
+    """values with their offsets; work: offsets of work buffers, by node and tile; used: bytes per NPU."""
 
     values: tuple[Value, ...]
     work: dict[int, tuple[int, ...]]
@@ -103,14 +103,14 @@ class _Places:
 
 
 class _Planner:
-    """One group in given pieces. Steps count the layers of all pieces, one piece after the other."""
+    """One group in given tiles. Steps count the layers of all tiles, one tile after the other."""
 
     def __init__(self, cut: CutGroup) -> None:
         self.cut = cut
-        self.pieces = GroupPieces(cut)
-        self.count = cut.slices.count
+        self.tiles = GroupTiles(cut)
+        self.count = cut.tiling.count
         self.storages, self.moves = share_memory(cut)
-        self.joins = {k for k in cut.nodes if joined_channels(cut.described, k) is not None}
+        self.concats = {k for k in cut.nodes if concat_channels(cut.described, k) is not None}
         self.sizes = {k: size for k in cut.nodes if (size := work_bytes(cut, k))}
         self.compute = [0.0] * (len(cut.nodes) * self.count)
         self.owners: list[Storage] = []
@@ -121,13 +121,13 @@ class _Planner:
         ]
 
     def _buffers(self) -> list[Buffer]:
-        """The memory of each storage for each piece."""
+        """The memory of each storage for each tile."""
         steps = len(self.cut.nodes)
         buffers: list[Buffer] = []
         for s in self.storages:
             for p in range(1 if s.once else self.count):
                 last = (self.count - 1 if s.once else p) * steps + s.last
-                b = Buffer(s.size, p * steps + s.first, last, piece=p)
+                b = Buffer(s.size, p * steps + s.first, last, tile=p)
                 if s.load is not None:
                     b.load = 0.0
                 if s.store is not None:
@@ -140,13 +140,16 @@ class _Planner:
         return buffers
 
     def fits(self) -> bool:
-        """Whether there is room without loading anything ahead; buffers may still not go together."""
+        """Whether there is room without prefetching anything; buffers may still not go together."""
         return choose_loads(self.buffers, self.copies, self.compute, LOCAL_BYTES, 0, 0)
 
-    def attempt(self, ahead: float, hold: int, *, banks: bool = True) -> _Places | None:
-        """Places for everything when loading ahead may fill this part of the local memory."""
-        limit = int(LOCAL_BYTES * ahead)
-        if not choose_loads(self.buffers, self.copies, self.compute, LOCAL_BYTES, limit, hold):
+    def attempt(self, prefetch: float, slack: int, *, banks: bool = True) -> _Places | None:
+        """Places for everything when prefetching may fill this part of the local memory.
+
+        slack: see choose_loads.
+        """
+        limit = int(LOCAL_BYTES * prefetch)
+        if not choose_loads(self.buffers, self.copies, self.compute, LOCAL_BYTES, limit, slack):
             return None
         requests = [_request(b) for b in self.buffers]
         for p in range(self.count):
@@ -162,7 +165,7 @@ class _Planner:
         offsets: dict[int, list[int]] = {}
         for s, b, offset in zip(self.owners, self.buffers, placement.offsets, strict=False):
             for v, slot in s.values:
-                inside = slot and slot * slot_bytes(self.pieces, self.cut.values[v].tensor, b.piece)
+                inside = slot and slot * slot_bytes(self.tiles, self.cut.values[v].tensor, b.tile)
                 offsets.setdefault(v, []).append(offset + inside)
         rest = placement.offsets[len(self.buffers) :]
         return _Places(
@@ -171,25 +174,25 @@ class _Planner:
             placement.used,
         )
 
-    def measure(self, clock: Clock) -> bool:
+    def measure(self, cost_model: CostModel) -> bool:
         """Set the cycles of everything; False if there are no places to record with."""
-        pieces = self.pieces
+        tiles = self.tiles
         for b, s in zip(self.buffers, self.owners, strict=True):
             if s.load is not None:
-                b.load = clock.load(pieces.moved(s.load, b.piece))
+                b.load = cost_model.load(tiles.moved(s.load, b.tile))
             if s.store is not None:
-                b.store = clock.store(pieces.moved(s.store, b.piece))
+                b.store = cost_model.store(tiles.moved(s.store, b.tile))
         for c in self.copies:
-            part, whole = pieces.joined(c.piece, c.move.node, c.move.index)
-            c.cycles = clock.move(part, whole, c.move.channel)
+            part, whole = tiles.concat(c.tile, c.move.node, c.move.index)
+            c.cycles = cost_model.move(part, whole, c.move.channel)
         compute = [0.0] * len(self.compute)
         try:
             for step in range(len(compute)):
                 p, i = divmod(step, len(self.cut.nodes))
                 k = self.cut.nodes[i]
-                if k not in self.joins:
+                if k not in self.concats:
                     where = partial(self._where, p, k)
-                    compute[step] = clock.layer(k, pieces.call(p, k), pieces.work_bytes(p, k), where)
+                    compute[step] = cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), where)
         except _NoPlaceError:
             return False
         self.compute = compute
@@ -202,7 +205,7 @@ class _Planner:
             if self._simplest is None:
                 raise _NoPlaceError
         work = self._simplest.work
-        return self.pieces.placed(self._simplest.values).call(p, k), work[k][p] if k in work else 0
+        return self.tiles.placed(self._simplest.values).call(p, k), work[k][p] if k in work else 0
 
     def order(self, places: _Places, *, serial: bool) -> Order:
         """All ops of the group with what they wait for."""
@@ -223,7 +226,7 @@ class _Planner:
                 t = transfers[at]
                 at += 1
                 if t.copy is not None:
-                    move, p = t.copy.move, t.copy.piece
+                    move, p = t.copy.move, t.copy.tile
                     source = [where(self.cut.read[move.node, move.index], p)]
                     target = self._channels(move, p, values)
                     order.append(OpKind.MOVE, move.node, p, t.copy.cycles, source, target, move.index)
@@ -231,16 +234,16 @@ class _Planner:
                 owner, b = self.owners[t.buffer], self.buffers[t.buffer]
                 if t.store and owner.store is not None:
                     order.append(
-                        OpKind.STORE, owner.store, b.piece, b.store or 0.0, [where(owner.store, b.piece)], []
+                        OpKind.STORE, owner.store, b.tile, b.store or 0.0, [where(owner.store, b.tile)], []
                     )
                 elif owner.load is not None:
                     order.append(
-                        OpKind.LOAD, owner.load, b.piece, b.load or 0.0, [], [where(owner.load, b.piece)]
+                        OpKind.LOAD, owner.load, b.tile, b.load or 0.0, [], [where(owner.load, b.tile)]
                     )
             if step < len(self.compute):
                 p, i = divmod(step, len(self.cut.nodes))
                 k = self.cut.nodes[i]
-                if k in self.joins:
+                if k in self.concats:
                     continue
                 written = [where(self.cut.made[name], p) for name in net.nodes[k].outputs]
                 if k in places.work:
@@ -249,19 +252,19 @@ class _Planner:
         return order
 
     def _channels(self, move: Move, p: int, values: Sequence[Value]) -> list[Range]:
-        """The bytes that a copy into a joined value writes, on any NPU."""
-        part, whole = self.pieces.joined(p, move.node, move.index)
+        """The bytes that a copy into a concatenated value writes, on any NPU."""
+        part, whole = self.tiles.concat(p, move.node, move.index)
         target = values[self.cut.made[self.cut.described.net.nodes[move.node].outputs[0]]]
         start = target.offset(p)
         if whole.slice_shape[0] > 1:
             return [(start, start + target.nbytes)]
-        slot = slot_bytes(self.pieces, target.tensor, p)
+        slot = slot_bytes(self.tiles, target.tensor, p)
         first, end = move.channel // NPU_NUM, -(-(move.channel + part.shape[1]) // NPU_NUM)
         return [(start + first * slot, start + end * slot)]
 
 
 class _NoPlaceError(Exception):
-    """The buffers do not go together even without loading ahead."""
+    """The buffers do not go together even without prefetching."""
 
 
 def _request(b: Buffer) -> Request:

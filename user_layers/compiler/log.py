@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.grouping import Alone, Group, Segment
 from user_layers.compiler.mode import Kind, Mode
 from user_layers.compiler.schedule import Schedule
@@ -31,20 +31,19 @@ def log_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
 
 def _segment(described: DescribedNet, segment: Segment, number: int) -> str:
     if isinstance(segment, Group):
-        pieces = segment.slices
-        axes = (("n", pieces.n), ("h", pieces.h), ("w", pieces.w))
+        axes = (("n", segment.tiling.n), ("h", segment.tiling.h), ("w", segment.tiling.w))
         cut = " x ".join(f"{len(x)} over {axis}" for axis, x in axes if len(x) > 1)
         text = f"local, group {number}, {f'slices: {cut}' if cut else 'whole'}"
         overlapped = ", overlapped" if segment.local.overlapped else ""
         return f"{text}, {segment.local.used} bytes of local memory{overlapped}"
     if isinstance(segment, Alone):
         return f"global ({segment.reason})"
-    joins = described.facts[segment.node].joins_inputs
-    return "its inputs are made in its output's memory" if joins else "shares its input's memory"
+    concat = described.attrs[segment.node].is_concat_layer
+    return "its inputs are made in its output's memory" if concat else "shares its input's memory"
 
 
 def _line(described: DescribedNet, k: int, what: str) -> str:
-    net, facts = described.net, described.facts[k]
-    shapes = ", ".join(str(list(net.tensors[n].shape)) for n in facts.node.inputs)
-    outs = ", ".join(str(list(net.tensors[n].shape)) for n in facts.node.outputs)
-    return f"{facts.label} {facts.node.name}: {shapes} -> {outs}; {what}"
+    net, attrs = described.net, described.attrs[k]
+    shapes = ", ".join(str(list(net.tensors[n].shape)) for n in attrs.node.inputs)
+    outs = ", ".join(str(list(net.tensors[n].shape)) for n in attrs.node.outputs)
+    return f"{attrs.label} {attrs.node.name}: {shapes} -> {outs}; {what}"

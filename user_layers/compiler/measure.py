@@ -16,8 +16,8 @@ from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.layout import Row
 from firmware_sim.timeline import Span, Timer
 from firmware_sim.wire import NONE, Program, Recorded, StepOp
+from user_layers.compiler.attributes import DescribedNet, LayerAttributes
 from user_layers.compiler.ddr import DdrPlan
-from user_layers.compiler.facts import DescribedNet, Facts
 from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.mode import Kind
 from user_layers.compiler.schedule import PartPlan
@@ -151,7 +151,7 @@ class _StaticPart:
                 for k in segment.nodes:
                     reports[k] = self._node(k, Runs.GROUP, "", number)
             else:
-                runs, reason = Runs.SHARES, _why_silent(self.described.facts[segment.node])
+                runs, reason = Runs.SHARES, _why_elided(self.described.attrs[segment.node])
                 if isinstance(segment, Alone):
                     runs, reason = Runs.ALONE, segment.reason
                 reports[segment.node] = self._node(segment.node, runs, reason)
@@ -176,7 +176,9 @@ class _StaticPart:
         if runs is Runs.GROUP:
             own = (self.program.steps[s] for s in self.steps_of[k])
             calls = [call_bytes(self.program, step) for step in own if step.opcode == StepOp.LOCAL]
-            local = max(calls, default=0)  # none for joins: their inputs are made in place, or copied
+            local = max(
+                calls, default=0
+            )  # none for concatenations: their inputs are made in place, or copied
         elif runs is Runs.ALONE:
             commands = (s.command for spans in self.nodes[k].spans.values() for s in spans)
             local = _covered({place for command in commands for place in command.local})
@@ -197,7 +199,7 @@ class _StaticPart:
         return GroupReport(
             number,
             tuple(net.nodes[k].name for k in group.nodes),
-            (len(group.slices.n), len(group.slices.h), len(group.slices.w)),
+            (len(group.tiling.n), len(group.tiling.h), len(group.tiling.w)),
             group.local.overlapped,
             group.local.used,
             sum(net.tensors[name].nbytes for name in group.l2),
@@ -211,7 +213,7 @@ class _StaticPart:
 
     def _stay(self, a: Area) -> Stay:
         start, end = self.times[a.first][0], self.times[a.last][0 if a.overwritten else 1]
-        return Stay(a.name, a.role, a.offset, a.nbytes, a.piece, start, end)
+        return Stay(a.name, a.role, a.offset, a.nbytes, a.tile, start, end)
 
     def _bars(self, s: int) -> Iterable[Bar]:
         step, origin = self.program.steps[s], self.origins[s]
@@ -227,7 +229,7 @@ class _StaticPart:
         name = origin.tensor or self.described.net.nodes[origin.node].name
         for engine, spans in self.steps[s].items():
             if spans:
-                yield Bar(engine, name, role, origin.piece, spans[0].start, spans[-1].end)
+                yield Bar(engine, name, role, origin.tile, spans[0].start, spans[-1].end)
 
     def _refused(self, recorded: Recorded, error: DeviceError) -> CompileError:
         """The error with the layer that issued the first command that is refused."""
@@ -252,7 +254,7 @@ class _StaticPart:
         constants = self.ddr.coeff_addr - DDR_BASE
         constants_end = constants + len(self.ddr.coefficients.data)
         buffer = self.ddr.buffer.get(k, 0) - DDR_BASE
-        buffer_end = buffer + self.described.facts[k].global_buffer if k in self.ddr.buffer else buffer
+        buffer_end = buffer + self.described.attrs[k].global_buffer if k in self.ddr.buffer else buffer
         counts = (
             dict.fromkeys(("constants", "buffers", "activations"), 0),
             dict.fromkeys(("buffers", "activations"), 0),
@@ -275,8 +277,8 @@ class _StaticPart:
         )
 
 
-def _why_silent(facts: Facts) -> str:
-    return "its inputs are made where they lie in its output" if facts.joins_inputs else _IN_PLACE
+def _why_elided(attrs: LayerAttributes) -> str:
+    return "its inputs are made where they lie in its output" if attrs.is_concat_layer else _IN_PLACE
 
 
 def _other_part(
@@ -316,12 +318,12 @@ def _node_report(
     local: int | None = None,
     work: Work | None = None,
 ) -> NodeReport:
-    facts = described.facts[k]
-    node = facts.node
+    attrs = described.attrs[k]
+    node = attrs.node
     return NodeReport(
         node.name,
         node.op.op,
-        facts.label,
+        attrs.label,
         _tensors(described, node.inputs),
         _tensors(described, node.outputs),
         runs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
 
 
 class Kind(Enum):
@@ -36,10 +36,10 @@ def choose_mode(described: DescribedNet, wants_dynamic: bool) -> Mode:
     kinds: list[Kind] = []
     reasons: list[str] = []
     varying: dict[str, str] = {}  # tensor -> the node that makes its shape vary
-    for facts in described.facts:
-        node = facts.node
+    for attrs in described.attrs:
+        node = attrs.node
         source = next((varying[name] for name in node.inputs if name in varying), None)
-        if facts.output_shape_is_dynamic:
+        if attrs.output_shape_is_dynamic:
             source = node.name
         if source is not None:
             varying.update(dict.fromkeys(node.outputs, source))
@@ -48,13 +48,13 @@ def choose_mode(described: DescribedNet, wants_dynamic: bool) -> Mode:
             continue
         why = ""
         for method, answer in (
-            ("must_dynamic_run", facts.must_dynamic_run),
-            ("output_shape_is_dynamic", facts.output_shape_is_dynamic),
+            ("must_dynamic_run", attrs.must_dynamic_run),
+            ("output_shape_is_dynamic", attrs.output_shape_is_dynamic),
         ):
             if answer:
-                why = f"{method} of {facts.label} ({node.name}) is true"
+                why = f"{method} of {attrs.label} ({node.name}) is true"
         if not why and source is not None:
-            why = f"{facts.label} ({node.name}) takes what {source} makes, whose shape varies"
+            why = f"{attrs.label} ({node.name}) takes what {source} makes, whose shape varies"
         kinds.append(Kind.DYNAMIC if why or wants_dynamic else Kind.STATIC)
         if why and not wants_dynamic:
             reasons.append(f"compiled dynamically: {why}")

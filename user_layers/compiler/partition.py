@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from firmware_sim.chip import MAX_TENSORS
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.mode import Kind
 from user_layers.compiler.order import order_nodes
 from user_layers.net.net import Net
@@ -35,7 +35,7 @@ def partition(described: DescribedNet, kinds: Sequence[Kind]) -> tuple[Described
     """The net with its nodes in the order in which they run, and its parts. kinds: of each node."""
     order, cuts = _order(described.net, kinds)
     net = replace(described.net, nodes=tuple(described.net.nodes[k] for k in order))
-    sorted_net = replace(described, net=net, facts=tuple(described.facts[k] for k in order))
+    sorted_net = replace(described, net=net, attrs=tuple(described.attrs[k] for k in order))
     parts: list[Part] = []
     for start, stop in zip(cuts, [*cuts[1:], len(order)], strict=True):
         parts += _parts(net, kinds[order[start]], range(start, stop))
@@ -48,8 +48,8 @@ def part_net(described: DescribedNet, part: Part) -> DescribedNet:
     nodes = net.nodes[part.nodes.start : part.nodes.stop]
     names = dict.fromkeys((*part.inputs, *(n for node in nodes for n in (*node.inputs, *node.outputs))))
     tensors = {name: net.tensors[name] for name in names}
-    facts = described.facts[part.nodes.start : part.nodes.stop]
-    return replace(described, net=Net(net.name, tensors, nodes, part.inputs, part.outputs), facts=facts)
+    attrs = described.attrs[part.nodes.start : part.nodes.stop]
+    return replace(described, net=Net(net.name, tensors, nodes, part.inputs, part.outputs), attrs=attrs)
 
 
 def _order(net: Net, kinds: Sequence[Kind]) -> tuple[list[int], list[int]]:

@@ -1,6 +1,6 @@
 """The passes in their order. Each takes what earlier ones returned and reaches back to none.
 
-GraphBuilder -> shapes -> facts -> mode -> partition
+GraphBuilder -> shapes -> attributes -> mode -> partition
   static parts:  -> aliases -> groups, slices, local memory
   dynamic parts: -> Program, stored as it is
 -> DDR -> static parts: Program -> recorded CommandGroups
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
+from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.ddr import pack_constants, place_ddr
 from user_layers.compiler.emit_dynamic import emit_dynamic
 from user_layers.compiler.emit_static import emit_static
-from user_layers.compiler.facts import DescribedNet, gather_facts
 from user_layers.compiler.grouping import schedule
 from user_layers.compiler.log import log_lines
 from user_layers.compiler.measure import measure
@@ -55,7 +55,7 @@ def compile_graph(
     report: bool = False,
 ) -> CompiledNet:
     """GraphBuilder -> CompiledNet with one stage. See Graph.compile."""
-    described = prepare_constants(gather_facts(infer_shapes(graph), graph.toolkit))
+    described = prepare_constants(gather_attributes(infer_shapes(graph), graph.toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt)
     recorded = _record(plan, graph.toolkit)
     stage = _stage(plan, recorded)
@@ -116,7 +116,7 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
     def tensors(names: Sequence[str]) -> tuple[NetTensor, ...]:
         return tuple(_net_tensor(net.tensors[name], ddr.address.get(name, 0)) for name in names)
 
-    layers = [f for f in plan.described.facts if f.node.cpu is None]
+    layers = [f for f in plan.described.attrs if f.node.cpu is None]
     return Stage(
         tensors(net.inputs),
         tensors(net.outputs),
@@ -135,7 +135,7 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
         ddr.coefficients.data,
         is_dynamic=plan.mode.dynamic,
         n_dynamic=plan.mode.dynamic,
-        h_w_dynamic=plan.mode.dynamic and all(facts.can_h_w_dynamic for facts in layers),
+        h_w_dynamic=plan.mode.dynamic and all(attrs.can_h_w_dynamic for attrs in layers),
     )
 
 
@@ -156,7 +156,7 @@ def _net_tensor(info: NetTensorInfo, addr: int = 0) -> NetTensor:
 
 def _uses(described: DescribedNet) -> tuple[LayerUse, ...]:
     """The user's ops of the net, each once, by op_type."""
-    ops = {facts.node.op.op_type: facts.node.op for facts in described.facts if not facts.node.op.is_builtin}
+    ops = {attrs.node.op.op_type: attrs.node.op for attrs in described.attrs if not attrs.node.op.is_builtin}
     return tuple(LayerUse(op.op, op.op_type, op.param_size, op.param_hash) for _, op in sorted(ops.items()))
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firmware_sim.wire import Program
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.ddr import DdrPlan
-from user_layers.compiler.facts import DescribedNet
 from user_layers.compiler.mode import Mode
 from user_layers.compiler.schedule import Schedule
 

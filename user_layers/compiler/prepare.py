@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.net.nodes import LayerNode
 
 
@@ -19,12 +19,12 @@ def prepare_constants(described: DescribedNet) -> DescribedNet:
     tensors = dict(net.tensors)
     known: dict[tuple[object, ...], str] = {}
     instead: dict[str, str] = {}
-    for facts in described.facts:
-        for i, name in enumerate(facts.node.inputs):
+    for attrs in described.attrs:
+        for i, name in enumerate(attrs.node.inputs):
             tensor = net.tensors[name]
             if tensor.plain is None:
                 continue
-            data = facts.prepare(i, tensor)
+            data = attrs.prepare(i, tensor)
             sources = (tensor.plain.name, *(t.name for t in tensor.holds.values()))
             first = known.setdefault((sources, tensor.shape, tensor.dtype, data), name)
             if first == name:
@@ -32,13 +32,13 @@ def prepare_constants(described: DescribedNet) -> DescribedNet:
             else:
                 instead[name] = first
                 del tensors[name]
-    facts_now = tuple(replace(f, node=_renamed(f.node, instead)) for f in described.facts)
-    nodes = tuple(f.node for f in facts_now)
+    attributes_now = tuple(replace(f, node=_renamed(f.node, instead)) for f in described.attrs)
+    nodes = tuple(f.node for f in attributes_now)
     read = {name for node in nodes for name in node.inputs}
     for tensor in net.tensors.values():
         if tensor.data is not None and tensor.plain is None and tensor.name not in read:
             del tensors[tensor.name]
-    return replace(described, net=replace(net, tensors=tensors, nodes=nodes), facts=facts_now)
+    return replace(described, net=replace(net, tensors=tensors, nodes=nodes), attrs=attributes_now)
 
 
 def _renamed(node: LayerNode, instead: dict[str, str]) -> LayerNode:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from user_layers.compiler.cost import Meter
-from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.fitting import Group, fit_counts, fit_group, more_pieces
-from user_layers.compiler.slicing import Misfit, stored
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.cost_model import MeasuredCost
+from user_layers.compiler.fitting import Group, finer_tilings, fit_counts, fit_group
+from user_layers.compiler.tiling import Infeasible, stored
 
 _BUDGET = 40_000  # layer calls planned, over all trials of a net
 _NEAR = 8  # every length up to this is tried, in units that are not worth cutting; then ever larger steps
-_FEW = 2  # layers of a group that is tried in more pieces than it needs
-_MOST_PIECES = 64  # of the finer cuts that are tried
+_FEW = 2  # layers of a group that is tried in more tiles than it needs
+_MOST_TILES = 64  # of the finer cuts that are tried
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Cost:
 class Search:
     """Finds the cheapest groups of one net; remembers what was tried, and tries a limited number."""
 
-    def __init__(self, described: DescribedNet, meter: Meter, silent: frozenset[int]) -> None:
-        self._silent = silent
+    def __init__(self, described: DescribedNet, cost_model: MeasuredCost, elided: frozenset[int]) -> None:
+        self._elided = elided
         self._described = described
-        self._meter = meter
+        self._cost_model = cost_model
         self._left = _BUDGET
-        self._known: dict[tuple[int, int], Group | Misfit] = {}
+        self._known: dict[tuple[int, int], Group | Infeasible] = {}
 
     def divide(self, run: range) -> list[Group | tuple[int, float]]:
         """The groups of a run of nodes that may all be in groups, and (node, cycles) of those left alone."""
@@ -56,7 +56,7 @@ class Search:
             for length in _lengths(len(cuts) - 1 - i):
                 end = cuts[i + length]
                 group = self._try(start, end)
-                if isinstance(group, Misfit):
+                if isinstance(group, Infeasible):
                     break
                 cost = base + Cost(group.cycles, self._traffic(group.nodes))
                 held = best[i + length]
@@ -82,56 +82,56 @@ class Search:
         return found[::-1]
 
     def _alone(self, node: int) -> Cost:
-        if node in self._silent:
+        if node in self._elided:
             return Cost(0.0, 0)
-        return Cost(self._meter.alone(node), self._traffic((node,)))
+        return Cost(self._cost_model.global_layer(node), self._traffic((node,)))
 
     def why_not(self, node: int) -> str:
         """Why a node that could be in a group is alone."""
         group = self._try(node, node + 1)
-        return group.reason if isinstance(group, Misfit) else "faster alone, by modelled cycles"
+        return group.reason if isinstance(group, Infeasible) else "faster alone, by modelled cycles"
 
     def _cuts(self, run: range) -> list[int]:
         """Where the run may be cut: not between a layer and one that works in its result's memory only."""
         net = self._described.net
         found = [run.start]
         for k in run[1:]:
-            node, facts = net.nodes[k], self._described.facts[k]
+            node, attrs = net.nodes[k], self._described.attrs[k]
             before = net.nodes[k - 1]
-            joined = (
+            follows_in_place = (
                 len(before.outputs) == 1
                 and before.outputs[0] in node.inputs
                 and net.consumers[before.outputs[0]] == (k,)
                 and before.outputs[0] not in net.outputs
                 and len(node.inputs) == 1
-                and facts.can_inplace(net.tensors[before.outputs[0]].dtype)
+                and attrs.can_inplace(net.tensors[before.outputs[0]].dtype)
             )
-            if not joined:
+            if not follows_in_place:
                 found.append(k)
         return [*found, run.stop]
 
-    def _try(self, start: int, end: int) -> Group | Misfit:
+    def _try(self, start: int, end: int) -> Group | Infeasible:
         key = (start, end)
         if key not in self._known:
             nodes = tuple(range(start, end))
             if end - start > 1 and self._left <= 0:
-                return Misfit("the search is at its limit")
+                return Infeasible("the search is at its limit")
             shorter = self._known.get((start, end - 1)) or self._known.get((start + 1, end))
             least = shorter.counts if isinstance(shorter, Group) else (1, 1, 1)
-            group = fit_group(self._described, nodes, self._meter, least)
-            self._left -= len(nodes) * (group.slices.count if isinstance(group, Group) else 8)
-            if isinstance(group, Group) and (group.slices.count > 1 or len(nodes) <= _FEW):
+            group = fit_group(self._described, nodes, self._cost_model, least)
+            self._left -= len(nodes) * (group.tiling.count if isinstance(group, Group) else 8)
+            if isinstance(group, Group) and (group.tiling.count > 1 or len(nodes) <= _FEW):
                 group = self._refined(group)
             self._known[key] = group
         return self._known[key]
 
     def _refined(self, group: Group) -> Group:
-        """The group in more pieces, where that is faster."""
+        """The group in more tiles, where that is faster."""
         best = group
-        for counts in more_pieces(self._described, group, max(_MOST_PIECES, group.slices.count)):
+        for counts in finer_tilings(self._described, group, max(_MOST_TILES, group.tiling.count)):
             if self._left <= 0:
                 break
-            finer = fit_counts(self._described, group.nodes, counts, self._meter)
+            finer = fit_counts(self._described, group.nodes, counts, self._cost_model)
             self._left -= len(group.nodes) * counts[0] * counts[1] * counts[2]
             if isinstance(finer, Group) and finer.cycles < best.cycles:
                 best = finer

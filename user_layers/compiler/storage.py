@@ -1,4 +1,4 @@
-"""Which values of a group share memory: what is computed in place, and what is joined."""
+"""Which values of a group share memory: what is computed in place, and concatenations that are elided."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from firmware_sim.chip import NPU_NUM
 from firmware_sim.wire import TType
-from user_layers.compiler.joins import joined_channels
-from user_layers.compiler.pieces import CutGroup
-from user_layers.compiler.slicing import Slices
+from user_layers.compiler.concat import concat_channels
+from user_layers.compiler.tiles import CutGroup
+from user_layers.compiler.tiling import Tiling
 
 
 @dataclass
 class Storage:
     """Memory of one value, or of several that overwrite one another or are parts of one.
 
-    first, last: steps of one piece in which it is in use; values: with the channels on each NPU that lie
+    first, last: steps of one tile in which it is in use; values: with the channels on each NPU that lie
     before them; load: the value that is loaded; store: the one that is stored, made in step `made`; moved:
     the last step in which a copy of it to elsewhere begins.
     """
@@ -30,13 +30,15 @@ class Storage:
     store: int | None = None
     made: int = -1
     moved: int = -1
-    joined: int | None = None  # the value whose parts the others are
+    concat: int | None = None  # the value whose parts the others are
 
 
 @dataclass(frozen=True)
 class Move:
-    """Input `index` of node `node`, a join, is copied to its channels from `channel` on; step: of one piece,
-    in which the copy begins."""
+    """Input `index` of node `node`, a concatenation, is copied to its channels from `channel` on.
+
+    step: of one tile, in which the copy begins.
+    """
 
     node: int
     index: int
@@ -48,7 +50,7 @@ class _Sharing:
     """The storages of a group under construction, in the order of its steps."""
 
     def __init__(self, cut: CutGroup) -> None:
-        self.described, self.nodes, self.slices = cut.described, cut.nodes, cut.slices
+        self.described, self.nodes, self.tiling = cut.described, cut.nodes, cut.tiling
         self.values, self.made, self.read = cut.values, cut.made, cut.read
         self.storages: list[Storage] = []
         self.moves: list[Move] = []
@@ -64,11 +66,11 @@ class _Sharing:
             if value.loaded:
                 self._new(v, *self._reads[v]).load = v
         for step, k in enumerate(self.nodes):
-            channels = joined_channels(self.described, k)
+            channels = concat_channels(self.described, k)
             for out in self.described.net.nodes[k].outputs:
                 v = self.made[out]
                 if channels is not None:
-                    s = self._join(step, k, v, channels)
+                    s = self._concat(step, k, v, channels)
                 else:
                     self._makers[v] = step
                     s = self._made_by_layer(step, k, v)
@@ -91,17 +93,17 @@ class _Sharing:
             return self._new(v, step, last)
         s.values.append((v, 0))
         s.last = max(s.last, last)
-        if s.joined is not None:
-            s.joined = v
+        if s.concat is not None:
+            s.concat = v
         self._where[v] = s
         return s
 
-    def _join(self, step: int, k: int, v: int, channels: Sequence[int]) -> Storage:
+    def _concat(self, step: int, k: int, v: int, channels: Sequence[int]) -> Storage:
         """Memory for all inputs one after the other. Those that a layer of the group makes are made there if
         they begin on the first NPU; the others are copied."""
         s = self._new(v, step, self._last_read(v, step))
-        s.joined = v
-        single = all(piece.made[self.values[v].tensor].extent == 1 for piece in self.slices.n)
+        s.concat = v
+        single = all(part.made[self.values[v].tensor].extent == 1 for part in self.tiling.n)
         for i, channel in enumerate(channels):
             u = self.read[k, i]
             part = self._where[u]
@@ -113,7 +115,7 @@ class _Sharing:
                 and part.load is None
                 and part.store is None
                 and part.size == self.values[u].nbytes
-                and (part.joined is None or part.joined == u)
+                and (part.concat is None or part.concat == u)
             ):
                 self.storages.remove(part)
                 s.first, s.last, s.moved = (
@@ -133,8 +135,8 @@ class _Sharing:
 
     def _inplace_source(self, step: int, k: int) -> Storage | None:
         """The storage of an input that the layer's only output may overwrite: the descriptor allows it,
-        nothing needs the input afterwards, and its pieces have the shape and type of the output's."""
-        net, facts = self.described.net, self.described.facts[k]
+        nothing needs the input afterwards, and its tiles have the shape and type of the output's."""
+        net, attrs = self.described.net, self.described.attrs[k]
         node = net.nodes[k]
         if len(node.outputs) != 1:
             return None
@@ -151,9 +153,9 @@ class _Sharing:
                 and self._last_read(v, step) == step
                 and source.dtype == target.dtype
                 and source.nchw[1] == target.nchw[1]
-                and _same_regions(self.slices, k, i, node.outputs[0])
-                and facts.can_inplace(source.dtype)
-                and (s.joined is None or (s.joined == v and self._is_last(s, step)))
+                and _same_regions(self.tiling, k, i, node.outputs[0])
+                and attrs.can_inplace(source.dtype)
+                and (s.concat is None or (s.concat == v and self._is_last(s, step)))
             ):
                 return s
         return None
@@ -164,15 +166,15 @@ class _Sharing:
 
 
 def share_memory(cut: CutGroup) -> tuple[list[Storage], list[Move]]:
-    """The storages of all values, and the copies into joined ones."""
+    """The storages of all values, and the copies into concatenated ones."""
     sharing = _Sharing(cut)
     sharing.run()
     return sharing.storages, sharing.moves
 
 
-def _same_regions(slices: Slices, k: int, i: int, out: str) -> bool:
+def _same_regions(tiling: Tiling, k: int, i: int, out: str) -> bool:
     return all(
-        piece.read[k, i].extent == piece.made[out].extent
-        for axis in (slices.n, slices.h, slices.w)
-        for piece in axis
+        part.read[k, i].extent == part.made[out].extent
+        for axis in (tiling.n, tiling.h, tiling.w)
+        for part in axis
     )

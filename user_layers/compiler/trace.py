@@ -1,6 +1,6 @@
 """What each step of a static program is for, and what lies in local memory meanwhile.
 
-All of it follows from the program itself: a load is for the next layer that reads where it puts its piece, a
+All of it follows from the program itself: a load is for the next layer that reads where it puts its tile, a
 store for the newest layer that wrote what it takes.
 """
 
@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind
-from user_layers.compiler.pieces import piece_bytes
+from user_layers.compiler.tiles import tile_bytes
 from user_layers.net.net import Net
 from user_layers.report.model import Role
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a step was emitted for. node: its index in the net, None for steps that only order others; piece:
+    """What a step was emitted for. node: its index in the net, None for steps that only order others; tile:
     of that node, counted from 0; tensor: what a load, store or copy moves."""
 
     node: int | None
-    piece: int = 0
+    tile: int = 0
     tensor: str = ""
 
 
@@ -30,7 +30,7 @@ class Origin:
 class Area:
     """Bytes of local memory, the same in every lane, that hold one thing from step `first` to step `last`.
 
-    name: of the tensor, or of the node whose work buffer it is. piece: of the node that it is for.
+    name: of the tensor, or of the node whose work buffer it is. tile: of the node that it is for.
     overwritten: the last step puts its own result there (the layer works in place).
     """
 
@@ -39,7 +39,7 @@ class Area:
     role: Role
     name: str
     node: int
-    piece: int
+    tile: int
     first: int
     last: int
     overwritten: bool
@@ -66,7 +66,7 @@ class _Open:
             self.role,
             self.name,
             self.origin.node,
-            self.origin.piece,
+            self.origin.tile,
             self.first,
             self.last,
             self.overwritten,
@@ -95,7 +95,7 @@ def trace(net: Net, program: Program, nodes: Sequence[int]) -> list[Origin]:
             stored = program.tensors[step.inputs[0]].tensor
             maker, i = writer[stored.addr]
             origin = _moves(net, origins[maker], i, made=True)
-            origins[s] = replace(origin, tensor=_joined(net, origin.tensor, stored.shape))
+            origins[s] = replace(origin, tensor=_concatenated(net, origin.tensor, stored.shape))
     reader: dict[tuple[TensorKind, int], tuple[int, int]] = {}  # place -> step and input of the next reader
     for s, step in reversed(list(enumerate(program.steps))):
         if _is_layer(step):
@@ -115,7 +115,7 @@ def _moves(net: Net, layer: Origin, i: int, *, made: bool) -> Origin:
     """The origin of a step that moves output (made) or input i of a layer's call."""
     assert layer.node is not None
     node = net.nodes[layer.node]
-    return Origin(layer.node, layer.piece, (node.outputs if made else node.inputs)[i])
+    return Origin(layer.node, layer.tile, (node.outputs if made else node.inputs)[i])
 
 
 def areas(net: Net, program: Program, origins: Sequence[Origin]) -> list[Area]:
@@ -134,30 +134,30 @@ def areas(net: Net, program: Program, origins: Sequence[Origin]) -> list[Area]:
         here[new.offset] = new
         done.append(new)
 
-    def read(piece: ProgramTensor, name: str, number: int, s: int) -> _Open:
-        """What holds a piece that is read; a join is whole from its first reader on."""
-        found = here.get(piece.tensor.addr)
+    def read(tile: ProgramTensor, name: str, number: int, s: int) -> _Open:
+        """What holds a tile that is read; a concatenation is whole from its first reader on."""
+        found = here.get(tile.tensor.addr)
         if found is None or found.name != name:
             origin = Origin(net.producer[name], number)
-            found = _Open(piece.tensor.addr, _bytes(piece), Role.MADE, name, origin, s, s)
+            found = _Open(tile.tensor.addr, _bytes(tile), Role.MADE, name, origin, s, s)
             put(found)
         found.last = s
         return found
 
     for s, (step, origin) in enumerate(zip(program.steps, origins, strict=True)):
         if step.opcode == StepOp.LOAD:
-            piece = program.tensors[step.outputs[0]]
+            tile = program.tensors[step.outputs[0]]
             role = Role.LOADED if net.tensors[origin.tensor].data is None else Role.CONSTANT
-            put(_Open(piece.tensor.addr, _bytes(piece), role, origin.tensor, origin, s, s))
+            put(_Open(tile.tensor.addr, _bytes(tile), role, origin.tensor, origin, s, s))
         elif step.opcode == StepOp.STORE:
-            found = read(program.tensors[step.inputs[0]], origin.tensor, origin.piece, s)
+            found = read(program.tensors[step.inputs[0]], origin.tensor, origin.tile, s)
             found.role = Role.STORED
         elif step.opcode == StepOp.MOVE:
-            read(program.tensors[step.inputs[0]], origin.tensor, origin.piece, s)
+            read(program.tensors[step.inputs[0]], origin.tensor, origin.tile, s)
         elif step.opcode == StepOp.LOCAL:
             assert origin.node is not None
             for i, t in _local(program, step.inputs):
-                read(t, net.nodes[origin.node].inputs[i], origin.piece, s)
+                read(t, net.nodes[origin.node].inputs[i], origin.tile, s)
             for i, t in _local(program, step.outputs):
                 name = net.nodes[origin.node].outputs[i]
                 put(_Open(t.tensor.addr, _bytes(t), Role.MADE, name, origin, s, s))
@@ -167,9 +167,9 @@ def areas(net: Net, program: Program, origins: Sequence[Origin]) -> list[Area]:
 
 
 def call_bytes(program: Program, step: Step) -> int:
-    """Bytes per lane that one call of a local function has to do with: its pieces and its work buffer."""
-    pieces = [t for names in (step.inputs, step.outputs) for _, t in _local(program, names)]
-    return sum({t.tensor.addr: _bytes(t) for t in pieces}.values()) + step.buffer_bytes
+    """Bytes per lane that one call of a local function has to do with: its tiles and its work buffer."""
+    tiles = [t for names in (step.inputs, step.outputs) for _, t in _local(program, names)]
+    return sum({t.tensor.addr: _bytes(t) for t in tiles}.values()) + step.buffer_bytes
 
 
 def _part(net: Net, k: int, step: Step) -> int:
@@ -178,8 +178,8 @@ def _part(net: Net, k: int, step: Step) -> int:
     return list(channels).index(step.channel)
 
 
-def _joined(net: Net, name: str, shape: tuple[int, ...]) -> str:
-    """The tensor of this shape that begins with `name`: itself, or what it is joined to."""
+def _concatenated(net: Net, name: str, shape: tuple[int, ...]) -> str:
+    """The tensor of this shape that begins with `name`: itself, or what it is part of."""
     found = name
     while net.tensors[found].shape != shape:
         wider = [net.nodes[k].outputs[0] for k in net.consumers[found] if net.nodes[k].inputs[0] == found]
@@ -194,7 +194,7 @@ def _is_layer(step: Step) -> bool:
 
 
 def _local(program: Program, tensors: Sequence[int]) -> Iterator[tuple[int, ProgramTensor]]:
-    """Which of a step's tensors are pieces in local memory, with their positions."""
+    """Which of a step's tensors are tiles in local memory, with their positions."""
     for i, t in enumerate(tensors):
         if program.tensors[t].kind == TensorKind.LOCAL:
             yield i, program.tensors[t]
@@ -204,7 +204,7 @@ def _place(tensor: ProgramTensor) -> tuple[TensorKind, int]:
     return tensor.kind, tensor.tensor.addr
 
 
-def _bytes(piece: ProgramTensor) -> int:
-    t = piece.tensor
+def _bytes(tile: ProgramTensor) -> int:
+    t = tile.tensor
     n, c, h, w = (*(t.slice_shape or t.shape), 1, 1, 1, 1)[:4]
-    return piece_bytes(t.ttype, (n, c, h, w), t.dtype.itemsize)
+    return tile_bytes(t.ttype, (n, c, h, w), t.dtype.itemsize)

@@ -26,10 +26,10 @@ class Descriptor(Protocol):
         """True: the layer is never part of a group."""
 
     def can_split_local_h_w(self) -> bool:
-        """False: pieces are cut along n only."""
+        """False: tiles are cut along n only."""
 
     def can_inplace(self, dtype: DType, /) -> bool:
-        """True: the output's piece may take the memory of the input's piece, for elements of this type."""
+        """True: the output's tile may take the memory of the input's tile, for elements of this type."""
 
     def can_h_w_dynamic(self) -> bool:
         """False: height and width of a dynamic net's inputs must be those that were compiled."""
@@ -40,7 +40,7 @@ class Descriptor(Protocol):
     def is_share_mem_layer(self) -> bool:
         """True: the output lies in the first input's memory in DDR; the kernel still runs."""
 
-    def joins_inputs(self) -> bool:
+    def is_concat_layer(self) -> bool:
         """True: the output is the inputs' bytes in a row; where they can be made there, nothing runs."""
 
     def get_global_buffer_size(self) -> int:
@@ -50,7 +50,7 @@ class Descriptor(Protocol):
         """Layout of an input; NEURON_SHAPE: a constant that the kernel reads through host_data."""
 
     def get_local_buffer_size(self, split_shape: Sequence[int], /) -> int:
-        """Bytes of scratch per NPU for the local function, for an output piece of four extents."""
+        """Bytes of scratch per NPU for the local function, for an output tile of four extents."""
 
     def should_input_on_l2mem(self, in_idx: int, /) -> bool:
         """True: the input is put in L2, and the local function copies from there."""
@@ -92,9 +92,9 @@ class Descriptor(Protocol):
         """Rows of the output for in_height rows of the first input; compared with the shape function."""
 
     def is_backslice_optimize_support_layer(self) -> bool:
-        """True: the local function works on larger pieces than it needs, and finds its window in them."""
+        """True: the local function works on larger tiles than it needs, and finds its window in them."""
 
-    def accepts_larger_pieces(self) -> bool:
+    def accepts_larger_tiles(self) -> bool:
         """The same, for layers whose windows no kernel, stride and padding describe."""
 
 

@@ -194,11 +194,11 @@ class DescriptorHandle:
         return bool(self.call("force_use_global_layer"))
 
     def can_split_local_h_w(self) -> bool:
-        """Whether pieces may be cut along h and w too."""
+        """Whether tiles may be cut along h and w too."""
         return bool(self.call("can_split_local_h_w"))
 
     def can_inplace(self, dtype: DType) -> bool:
-        """Whether the output's piece may take the input piece's memory, for elements of this type."""
+        """Whether the output's tile may take the input tile's memory, for elements of this type."""
         return bool(self.call("can_inplace", [dtype]))
 
     def can_h_w_dynamic(self) -> bool:
@@ -230,7 +230,7 @@ class DescriptorHandle:
             ) from None
 
     def get_local_buffer_size(self, split_shape: Sequence[int]) -> int:
-        """Bytes of local memory per NPU for a piece of these four extents."""
+        """Bytes of local memory per NPU for a tile of these four extents."""
         return self.call("get_local_buffer_size", split_shape)
 
     def should_input_on_l2mem(self, in_idx: int) -> bool:
@@ -265,7 +265,7 @@ class DescriptorHandle:
         return self._host.request(header, b"".join(constants[i] for i in order))[1]
 
     def is_backslice_optimize_support_layer(self) -> bool:
-        """Whether the local function works on larger pieces than it needs."""
+        """Whether the local function works on larger tiles than it needs."""
         return bool(self.call("is_backslice_optimize_support_layer"))
 
     def backward_hslice(self, out_hslice: int) -> int:
@@ -304,10 +304,10 @@ class DescriptorHandle:
         """Rows of the output for in_height rows of the first input."""
         return self.call("forward_height", [in_height])
 
-    def joins_inputs(self) -> bool:
+    def is_concat_layer(self) -> bool:
         """Whether the output is the inputs' bytes one after the other."""
-        return bool(self.call("joins_inputs"))
+        return bool(self.call("is_concat_layer"))
 
-    def accepts_larger_pieces(self) -> bool:
-        """Whether the local function works on larger pieces, also where no window describes what it needs."""
-        return bool(self.call("accepts_larger_pieces"))
+    def accepts_larger_tiles(self) -> bool:
+        """Whether the local function works on larger tiles, also where no window describes what it needs."""
+        return bool(self.call("accepts_larger_tiles"))

@@ -20,8 +20,8 @@ from user_layers.plugin.methods import BY_NAME, METHODS
 ABI_VERSION = 6
 OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
 _SINCE = {
-    BY_NAME["joins_inputs"].number: 3,
-    BY_NAME["accepts_larger_pieces"].number: 4,
+    BY_NAME["is_concat_layer"].number: 3,
+    BY_NAME["accepts_larger_tiles"].number: 4,
     BY_NAME["prepared_with"].number: 5,
 }
 """Methods by number: the first version that has them."""

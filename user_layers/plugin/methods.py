@@ -12,7 +12,7 @@ class Method:
     """One virtual method.
 
     arg: "" none, "dtype" DATA_TYPE_T, "index" an input's index, "extent" an int in elements,
-    "shape" the four extents of a piece. result: "bool", "int", "bytes" or "ttype".
+    "shape" the four extents of a tile. result: "bool", "int", "bytes" or "ttype".
     """
 
     name: str
@@ -49,8 +49,8 @@ _ROWS = (
     ("backward_up_pad_h", "extent", "int"),
     ("backward_down_pad_h", "extent", "int"),
     ("forward_height", "extent", "int"),
-    ("joins_inputs", "", "bool"),
-    ("accepts_larger_pieces", "", "bool"),
+    ("is_concat_layer", "", "bool"),
+    ("accepts_larger_tiles", "", "bool"),
     ("prepared_with", "index", "int"),
 )
 METHODS = tuple(Method(name, i, arg, result) for i, (name, arg, result) in enumerate(_ROWS, 1))

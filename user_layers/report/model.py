@@ -28,7 +28,7 @@ class Role(Enum):
 class Runs(Enum):
     """How a node runs."""
 
-    GROUP = "group"  # on pieces in local memory
+    GROUP = "group"  # on tiles in local memory
     ALONE = "alone"  # on whole tensors in DDR
     SHARES = "shares"  # not at all: its output lies in its input's memory
     FIRMWARE = "firmware"  # in a dynamic part
@@ -96,7 +96,7 @@ class NodeReport:
     """One node. label: its layer as the log calls it, TPU(CROP). reason: why it runs alone, on the host or
     not at all.
 
-    group: number of its group. local_bytes: of local memory per lane; of a node in a group its pieces and
+    group: number of its group. local_bytes: of local memory per lane; of a node in a group its tiles and
     its work buffer, of one that runs alone what its commands touch. work: None where nothing is recorded.
     """
 
@@ -116,7 +116,7 @@ class NodeReport:
 class ValueReport:
     """A tensor, or the work buffer of the node of that name, in the local memory of a group.
 
-    offsets: of its copies; nbytes: of the largest piece, per lane.
+    offsets: of its copies; nbytes: of the largest tile, per lane.
     """
 
     name: str
@@ -133,7 +133,7 @@ class Stay:
     role: Role
     offset: int
     nbytes: int
-    piece: int
+    tile: int
     start: float
     end: float
 
@@ -146,14 +146,14 @@ class Bar:
     engine: Engine
     name: str
     role: Role | None
-    piece: int
+    tile: int
     start: float
     end: float
 
 
 @dataclass(frozen=True)
 class GroupReport:
-    """One group. slices: pieces along n, h, w; local_bytes: up to where local memory is used; l2: bytes of
+    """One group. slices: how many along n, h, w; local_bytes: up to where local memory is used; l2: bytes of
     inputs copied to L2."""
 
     index: int
@@ -168,10 +168,10 @@ class GroupReport:
     bars: tuple[Bar, ...]
 
     def __repr__(self) -> str:
-        return f"<GroupReport {self.index}: {listed(self.nodes)}; {count(self.pieces, 'piece')}>"
+        return f"<GroupReport {self.index}: {listed(self.nodes)}; {count(self.tiles, 'tile')}>"
 
     @property
-    def pieces(self) -> int:
+    def tiles(self) -> int:
         """How many times the group's layers run: the slices of n, h and w multiplied."""
         n, h, w = self.slices
         return n * h * w

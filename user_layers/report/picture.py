@@ -1,7 +1,7 @@
 """A picture of local memory over time: one SVG file that needs nothing else.
 
 First the whole net, then each group: what lies where in the banks that it uses, and below it what both
-engines do at that time. Of a group with many slices the first ones and the last are drawn.
+engines do at that time. Of a group with many tiles the first ones and the last are drawn.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _TICKS = 10
 _LEAST_STEP = 128  # bytes of local memory
 _LEAST_TICK = 25
 _GAP = 12  # height of local memory that is never used
-_BREAK = 70  # between the first pieces and the last one
-_FIRST_PIECES = 3
+_BREAK = 70  # between the first tiles and the last one
+_FIRST_TILES = 3
 _ROW_STEPS = 36  # calls of layers side by side
 _UNKNOWN = 110  # width of a part that nothing is known of
 
@@ -207,10 +207,10 @@ def _group_text(group: GroupReport) -> str:
     n, h, w = group.slices
     cut = " x ".join(f"{count} over {axis}" for count, axis in ((n, "n"), (h, "h"), (w, "w")) if count > 1)
     layers = f"{len(group.nodes)} layer{'s' if len(group.nodes) > 1 else ''}"
-    pieces = f"slices: {cut}" if cut else "one slice"
+    tiles = f"slices: {cut}" if cut else "one slice"
     overlapped = ", loads and stores overlapped" if group.overlapped else ""
     return (
-        f"{layers}, {pieces}{overlapped}; {group.local_bytes / 1024:,.1f} of {LOCAL_BYTES >> 10} KiB; "
+        f"{layers}, {tiles}{overlapped}; {group.local_bytes / 1024:,.1f} of {LOCAL_BYTES >> 10} KiB; "
         f"{round(group.work.cycles):,} cycles, {_ms(group.work.cycles)}"
     )
 
@@ -279,7 +279,7 @@ def _row(svg: Svg, group: GroupReport, axis: _Axis, windows: Sequence[_Window]) 
         step = _tick_step((window.end - window.start) * _PLOT / (window.width or 1))
         for tick in _multiples(step, window.start - group.work.start, window.end - group.work.start):
             _tick(svg, window.at(tick + group.work.start), bd + _STRIP, tick)
-        _piece_marks(svg, window, group)
+        _tile_marks(svg, window, group)
     if len(windows) > 1:
         x = windows[0].x + windows[0].width
         svg.rect(x, 0, _BREAK, bd + _STRIP, "#ffffff")
@@ -296,7 +296,7 @@ class _Row:
 
 
 def _rows(group: GroupReport) -> Iterator[_Row]:
-    """All of the group, or its first pieces and the last one; in several rows where there are many steps."""
+    """All of the group, or its first tiles and the last one; in several rows where there are many steps."""
     stretches = _stretches(group)
     counts = [
         sum(bar.role is None and start < bar.end and bar.start < end for bar in group.bars)
@@ -324,25 +324,25 @@ def _rows(group: GroupReport) -> Iterator[_Row]:
 def _stretches(group: GroupReport) -> list[tuple[float, float]]:
     """The times that are drawn."""
     start, end = group.work.start, group.work.end
-    if group.pieces > _FIRST_PIECES + 1:
+    if group.tiles > _FIRST_TILES + 1:
         calls = [bar for bar in group.bars if bar.role is None]
-        stop = max((b.end for b in calls if b.piece < _FIRST_PIECES), default=end)
-        again = min((b.start for b in calls if b.piece == group.pieces - 1), default=start)
+        stop = max((b.end for b in calls if b.tile < _FIRST_TILES), default=end)
+        again = min((b.start for b in calls if b.tile == group.tiles - 1), default=start)
         if stop < again:
             return [(start, stop), (again, end)]
     return [(start, end)]
 
 
 def _left_out(group: GroupReport) -> str:
-    count = group.pieces - _FIRST_PIECES - 1
-    return f"{count} more slice{'s' if count > 1 else ''}"
+    count = group.tiles - _FIRST_TILES - 1
+    return f"{count} more tile{'s' if count > 1 else ''}"
 
 
 def _draw_stay(svg: Svg, window: _Window, stay: Stay, group: GroupReport, axis: _Axis) -> None:
     x, y = window.at(stay.start), axis.y(stay.offset)
     width, height = window.at(stay.end) - x, stay.nbytes * axis.scale
     about = (
-        f"{stay.name}: {_MEANINGS[stay.role]}{_piece_text(stay.piece, group)}\n"
+        f"{stay.name}: {_MEANINGS[stay.role]}{_tile_text(stay.tile, group)}\n"
         f"{stay.nbytes / 1024:,.1f} KiB from {stay.offset / 1024:,.1f} KiB on ({_banks(stay)})\n"
         f"{_span_text(stay.start, stay.end, group)}"
     )
@@ -362,11 +362,11 @@ def _bar_text(bar: Bar, group: GroupReport) -> str:
     what = bar.name
     if bar.role is not None:
         what = f"{_MOVES.get(bar.role, 'load')} {bar.name}"
-    return f"{what}{_piece_text(bar.piece, group)}\n{_span_text(bar.start, bar.end, group)}"
+    return f"{what}{_tile_text(bar.tile, group)}\n{_span_text(bar.start, bar.end, group)}"
 
 
-def _piece_text(piece: int, group: GroupReport) -> str:
-    return f", slice {piece + 1} of {group.pieces}" if group.pieces > 1 else ""
+def _tile_text(tile: int, group: GroupReport) -> str:
+    return f", tile {tile + 1} of {group.tiles}" if group.tiles > 1 else ""
 
 
 def _span_text(start: float, end: float, group: GroupReport) -> str:
@@ -374,19 +374,19 @@ def _span_text(start: float, end: float, group: GroupReport) -> str:
     return f"{round(end - start):,} cycles, from {round(start - begin):,} to {round(end - begin):,}"
 
 
-def _piece_marks(svg: Svg, window: _Window, group: GroupReport) -> None:
-    """Where computing each piece begins."""
-    if group.pieces == 1:
+def _tile_marks(svg: Svg, window: _Window, group: GroupReport) -> None:
+    """Where computing each tile begins."""
+    if group.tiles == 1:
         return
     begins: dict[int, float] = {}
     for bar in group.bars:
         if bar.role is None:
-            begins[bar.piece] = min(bar.start, begins.get(bar.piece, bar.start))
-    for piece, time in sorted(begins.items()):
+            begins[bar.tile] = min(bar.start, begins.get(bar.tile, bar.start))
+    for tile, time in sorted(begins.items()):
         if window.start <= time < window.end:
             x = window.at(time)
             svg.line(x, -4, x, _MEMORY, "#333333", dashed=True)
-            svg.write(x + 2, -6, f"slice {piece + 1}", size=10)
+            svg.write(x + 2, -6, f"tile {tile + 1}", size=10)
 
 
 # ---- axes ----

@@ -41,7 +41,7 @@ int arg_shape(const void *param, const int param_size, const tpu_tensor_t *in_te
     return BM_LAYER_OK;
 }
 
-/* The lanes' buffers; `best` and `index` stay while a piece's rows are gone through. */
+/* The lanes' buffers; `best` and `index` stay while a tile's rows are gone through. */
 enum { INPUT = 0, WORK = 2 * BYTES, NUMBERS = 3 * BYTES, BEST = 4 * BYTES, INDEX = 5 * BYTES, NEW_BEST = 6 * BYTES,
        NEW_INDEX = 7 * BYTES, RESULT = 8 * BYTES };
 
@@ -57,7 +57,7 @@ static void count_up(int rows) {
     }
 }
 
-static void compute(const tpu_arg_param_t *p, const bm_reduce_share *s, local_addr_t x, local_addr_t out, int reduced) {
+static void compute(const tpu_arg_param_t *p, const bm_reduce_block *s, local_addr_t x, local_addr_t out, int reduced) {
     const dim4 all = {1, s->channels, s->rows, s->width}, flat = {1, s->channels, 1, s->rows * s->width};
     const dim4 row = {1, s->channels, 1, s->width};
     const int fold = p->smallest ? BM_FOLD_MIN : BM_FOLD_MAX;
@@ -108,7 +108,7 @@ int arg_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     const int outer = (int)bm_layer_elements(in->shape, 0, axis);
     const int inner = (int)bm_layer_elements(in->shape, axis + 1, dims);
     const bm_reduce_cut cut = bm_reduce_cut_of(outer, reduced, inner, WORDS, smaller(inner, BM_REDUCE_WIDTH));
-    bm_reduce_share now = {0}, next, stored = {0};
+    bm_reduce_block now = {0}, next, stored = {0};
 
     okk_initialize();
     count_up(cut.rows);

@@ -16,7 +16,7 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-#define LINE CHIP_ALIGN_BYTES          /* bytes of a channel's share of one row: up to 32 columns, aligned */
+#define LINE CHIP_ALIGN_BYTES          /* bytes of a channel's tile of one row: up to 32 columns, aligned */
 #define LINES (CHIP_LOCAL_BYTES / LINE) /* of them in local memory */
 #define LEFT_WIDTH CHIP_ALIGN_WORDS     /* columns of the left matrix in a channel */
 #define SUM_MAX (CHIP_NPU_NUM * LEFT_WIDTH) /* columns of the left matrix at a time: a channel a lane */
@@ -123,7 +123,7 @@ typedef struct {
     local_addr_t left_buffer[2], right_buffer[2], out_buffer[2], bias_buffer[2];
 } job;
 
-/* One share: rows m.., columns n.. of the result of batch b, summed over k..; or `count` whole batches. */
+/* One tile: rows m.., columns n.. of the result of batch b, summed over k..; or `count` whole batches. */
 typedef struct {
     unsigned long long b;
     int count;
@@ -131,7 +131,7 @@ typedef struct {
     unsigned long long left, right; /* addresses of its operands */
     int left_at, right_at, out_at;  /* which buffers */
     bool loads_left, loads_right, first, last;
-} share;
+} tile;
 
 /* Both operands' matrices lie one after another, as those of the result do. */
 static bool dense(const product *p) {
@@ -236,8 +236,8 @@ static void plan(job *j) {
     }
 }
 
-/* Fills in what follows from a share's place, and which operands are there from the share before. */
-static void prepare(const job *j, share *s, const share *before) {
+/* Fills in what follows from a tile's place, and which operands are there from the tile before. */
+static void prepare(const job *j, tile *s, const tile *before) {
     const product *p = &j->p;
     s->rows = smaller(j->rows, p->m - s->m);
     s->columns = smaller(j->columns, p->n - s->n);
@@ -269,7 +269,7 @@ static void prepare(const job *j, share *s, const share *before) {
     s->out_at = before == NULL ? 0 : before->out_at ^ (int)s->first;
 }
 
-static bool next_share(const job *j, const share *now, share *next) {
+static bool next_tile(const job *j, const tile *now, tile *next) {
     *next = *now;
     if ((next->k += j->sums) >= j->p.k) {
         next->k = 0;
@@ -287,13 +287,13 @@ static bool next_share(const job *j, const share *now, share *next) {
 
 /* Columns of the result in a channel. The unit computes 16 at a time, and copies go the faster the longer the runs of
  * a lane are: PRODUCT_BLOCK where few rows are computed or more columns have to fit, else half of that. */
-static int width_of(const job *j, const share *s) {
+static int width_of(const job *j, const tile *s) {
     const bool wide = j->p.blocks || s->columns > PRODUCT_STEP || s->rows * 12 < s->columns;
     return smaller(s->columns, wide ? PRODUCT_BLOCK : PRODUCT_BLOCK / 2);
 }
 
 /* Rows of a block lie in a channel as they do in DDR: one run to each channel. */
-static void load_blocks(const job *j, local_addr_t target, const share *s) {
+static void load_blocks(const job *j, local_addr_t target, const tile *s) {
     const product *p = &j->p;
     const int whole = s->columns / PRODUCT_BLOCK, rest = s->columns % PRODUCT_BLOCK;
     const dim4 to = {1, 1, PRODUCT_BLOCK, 1};
@@ -312,7 +312,7 @@ static void load_blocks(const job *j, local_addr_t target, const share *s) {
 
 /* For the convolution: rows of the left matrix in channels, pairs of summands side by side, a last single one beside
  * a zero; rows of the right one in channels. */
-static void load_channels(const job *j, const share *s) {
+static void load_channels(const job *j, const tile *s) {
     const product *p = &j->p;
     const local_addr_t left = j->left_buffer[s->left_at];
     if (s->loads_left) {
@@ -334,7 +334,7 @@ static void load_channels(const job *j, const share *s) {
     }
 }
 
-static void convolve(const job *j, const share *s) {
+static void convolve(const job *j, const tile *s) {
     const local_addr_t out = j->out_buffer[s->out_at];
     const dim4 picture = {1, s->sums, 1, s->columns};
     const dim4 pairs = {1, even(s->sums) / 2, 1, 1};
@@ -351,7 +351,7 @@ static void convolve(const job *j, const share *s) {
 }
 
 /* All columns of the left matrix, j->sums at a time. */
-static void load_left(const job *j, const share *s) {
+static void load_left(const job *j, const tile *s) {
     const product *p = &j->p;
     const int parts = p->k / j->sums, rest = p->k - parts * j->sums;
     const dim4 shape = {s->rows, j->sums / LEFT_WIDTH, parts, LEFT_WIDTH};
@@ -363,7 +363,7 @@ static void load_left(const job *j, const share *s) {
                                   smaller(rest, LEFT_WIDTH), p->k);
 }
 
-static void load(const job *j, const share *s) {
+static void load(const job *j, const tile *s) {
     if (j->convolves) {
         load_channels(j, s);
         return;
@@ -387,7 +387,7 @@ static void load(const job *j, const share *s) {
                                   width_of(j, s), s->columns);
 }
 
-static void compute(const job *j, const share *s) {
+static void compute(const job *j, const tile *s) {
     if (j->convolves) {
         convolve(j, s);
         return;
@@ -406,7 +406,7 @@ static void compute(const job *j, const share *s) {
     if (j->bias != 0) okk_bdc_add(out, out, j->bias_buffer[s->out_at], &shape, NULL, NULL, &once);
 }
 
-static void store(const job *j, const share *s) {
+static void store(const job *j, const tile *s) {
     const product *p = &j->p;
     const unsigned long long row = s->b * (unsigned long long)p->m + (unsigned long long)s->m;
     const system_addr_t target = j->out + 4 * (row * (unsigned long long)p->n + (unsigned long long)s->n);
@@ -447,15 +447,15 @@ int matmul_global(const void *param, const int param_size, const tpu_tensor_t *i
     }
     plan(&j);
 
-    /* While one share is computed, the next one's operands are loaded and a finished tile is stored. */
-    share current = {0}, next = {0}, stored = {0};
+    /* While one tile is computed, the next one's operands are loaded and a finished tile is stored. */
+    tile current = {0}, next = {0}, stored = {0};
     prepare(&j, &current, NULL);
     load(&j, &current);
     for (bool more = true, storing = false; more || storing;) {
         const bool computing = more;
         okk_parallel_start();
         if (computing) {
-            more = next_share(&j, &current, &next);
+            more = next_tile(&j, &current, &next);
             if (more) load(&j, &next);
             compute(&j, &current);
         }

@@ -116,7 +116,7 @@ static void spread(local_addr_t target, system_addr_t source, int length) {
 
 static void one_pass(const norm *n) {
     const bm_reduce_cut cut = bm_reduce_cut_of(n->rows, n->length, 1, WORDS, 1);
-    bm_reduce_share now = {0}, next, stored = {0};
+    bm_reduce_block now = {0}, next, stored = {0};
     if (!n->per_channel) {
         spread(SCALE, n->scale, n->length);
         spread(SHIFT, n->shift, n->length);

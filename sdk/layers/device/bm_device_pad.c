@@ -137,14 +137,14 @@ int pad_local(const void *param, const int param_size, const tpu_tensor_t *in_te
     const tpu_pad_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
     const int *a = in->slice_shape, *b = out->slice_shape;
-    const dim4 piece = {a[0], a[1], a[2], a[3]}, whole = {b[0], b[1], b[2], b[3]};
+    const dim4 tile = {a[0], a[1], a[2], a[3]}, whole = {b[0], b[1], b[2], b[3]};
     const int row = in->processed[2] + p->before[2] - out->processed[2];
     const int column = in->processed[3] + p->before[3] - out->processed[3];
-    if (row < 0 || column < 0 || row + piece.h > whole.h || column + piece.w > whole.w) return BM_LAYER_RUNTIME_ERROR;
+    if (row < 0 || column < 0 || row + tile.h > whole.h || column + tile.w > whole.w) return BM_LAYER_RUNTIME_ERROR;
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
     okk_bdc_32bit_set_C((local_addr_t)out->addr, (x32){.u32 = filling(p, out->dtype)}, &whole, NULL);
     okk_bdc_32bit_cpy((local_addr_t)out->addr + 4u * (local_addr_t)(row * stride.h + column), (local_addr_t)in->addr,
-                      &piece, &stride, NULL);
+                      &tile, &stride, NULL);
     return BM_LAYER_OK;
 }

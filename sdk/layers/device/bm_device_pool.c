@@ -69,7 +69,7 @@ int pool_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     return BM_LAYER_OK;
 }
 
-/* The factors of an average at the edges. first: index of the piece's first output element along h and w. */
+/* The factors of an average at the edges. first: index of the tile's first output element along h and w. */
 static void correct(const tpu_pool_param_t *p, const window_axis *h, const window_axis *w, local_addr_t output,
                     const dim4 *shape, dim2 first) {
     if (p->mode != POOL_AVERAGE || p->whole) return;

@@ -15,7 +15,7 @@
 #include "okk.h"
 
 #define MOST_TAPS 64
-#define LONGEST (CHIP_EXTENT_MAX / 2 + 1) /* elements of a piece along a dimension */
+#define LONGEST (CHIP_EXTENT_MAX / 2 + 1) /* elements of a tile along a dimension */
 
 __BM_PARAM__(TPU_RESIZE)
 typedef struct {
@@ -49,16 +49,16 @@ typedef struct {
     u64 x, y, weights;
 } job;
 
-/* A piece of y: elements [first, first + length) of the axis, the columns [column, column + columns) of inner, and
+/* A tile of y: elements [first, first + length) of the axis, the columns [column, column + columns) of inner, and
  * of x elements [low, low + extent) of the axis. Lanes hold consecutive numbers of outer. Only where inner is 1
  * does a lane hold several, rows. */
 typedef struct {
     int first, length, low, extent, column, columns, lanes, rows;
     local_addr_t in, part, out, weights;
-} piece;
+} tile;
 
 /* What of the axis the elements [first, first + length) of y need. */
-static void window(const job *j, piece *p) {
+static void window(const job *j, tile *p) {
     int high = p->low = j->indices[p->first];
     for (int t = 0; t < j->taps; t++)
         for (int i = p->first; i < p->first + p->length; i++) {
@@ -69,8 +69,8 @@ static void window(const job *j, piece *p) {
     p->extent = high - p->low + 1;
 }
 
-/* Places a piece in local memory; false where it does not fit. */
-static bool place(const job *j, piece *p) {
+/* Places a tile in local memory; false where it does not fit. */
+static bool place(const job *j, tile *p) {
     if (p->length > LONGEST || p->columns > LONGEST || p->extent > CHIP_EXTENT_MAX) return false;
     const long long in = (long long)p->rows * p->extent * p->columns, out = (long long)p->rows * p->length * p->columns;
     if (in > CHIP_LOCAL_WORDS || out > CHIP_LOCAL_WORDS) return false;
@@ -81,12 +81,12 @@ static bool place(const job *j, piece *p) {
     return (long long)p->weights + 4ll * j->taps * local_line(p->length) <= 4ll * CHIP_LOCAL_WORDS;
 }
 
-/* ---- one piece ---- */
+/* ---- one tile ---- */
 
 static int index_at(const void *list, int i) { return ((const int *)list)[i]; }
 
 /* part[i] = x[index[i]] along the axis, run by run. */
-static void choose(const piece *p, const int *index) {
+static void choose(const tile *p, const int *index) {
     for (int i = 0; i < p->length;) {
         const bm_runs r = bm_runs_of(index_at, index, i, p->length, false);
         const local_addr_t to = p->part + 4u * (local_addr_t)(i * p->columns);
@@ -103,7 +103,7 @@ static void choose(const piece *p, const int *index) {
     }
 }
 
-static void compute(const job *j, const piece *p) {
+static void compute(const job *j, const tile *p) {
     const bool rows = p->rows > 1;
     const dim4 shape = {1, p->lanes, rows ? p->rows : p->length, rows ? p->length : p->columns};
     const dim4 dense = {0, 0, shape.w, 1};
@@ -116,7 +116,7 @@ static void compute(const job *j, const piece *p) {
     }
 }
 
-static void load_weights(const job *j, const piece *p) {
+static void load_weights(const job *j, const tile *p) {
     const dim4 shape = {1, CHIP_NPU_NUM, 1, p->length}, every = {0, 0, 0, 1}; /* the same in each lane */
     for (int t = 0; t < j->taps; t++)
         okk_gdma_32bit_cpy_S2L(p->weights + 4u * (local_addr_t)(t * local_line(p->length)),
@@ -124,7 +124,7 @@ static void load_weights(const job *j, const piece *p) {
 }
 
 /* The numbers [at, at + lanes * rows) of outer. */
-static void run_piece(const job *j, const piece *p, int at) {
+static void run_tile(const job *j, const tile *p, int at) {
     const long long in = (long long)j->extent * j->inner, out = (long long)j->length * j->inner;
     if (p->rows > 1) {
         const dim4 load = {1, p->lanes, p->rows, p->extent}, store = {1, p->lanes, p->rows, p->length};
@@ -146,8 +146,8 @@ static void run_piece(const job *j, const piece *p, int at) {
 
 /* ---- all of them ---- */
 
-/* The largest piece that begins at element `first` of the axis: narrower, then shorter, until it fits. */
-static bool fit(const job *j, piece *p, int first) {
+/* The largest tile that begins at element `first` of the axis: narrower, then shorter, until it fits. */
+static bool fit(const job *j, tile *p, int first) {
     p->first = first;
     p->length = smaller(j->length - first, LONGEST);
     p->rows = 1;
@@ -164,7 +164,7 @@ static bool fit(const job *j, piece *p, int first) {
     }
 }
 
-static void run_rows(const job *j, piece p) {
+static void run_rows(const job *j, tile p) {
     int at = 0;
     while (j->inner == 1 && j->outer - at >= 2 * CHIP_NPU_NUM) { /* as many rows in each lane as fit */
         p.lanes = CHIP_NPU_NUM;
@@ -172,7 +172,7 @@ static void run_rows(const job *j, piece p) {
         while (p.rows > LONGEST || !place(j, &p)) p.rows = (p.rows + 1) / 2;
         if (p.rows < 2) break;
         load_weights(j, &p);
-        for (; j->outer - at >= CHIP_NPU_NUM * p.rows; at += CHIP_NPU_NUM * p.rows) run_piece(j, &p, at);
+        for (; j->outer - at >= CHIP_NPU_NUM * p.rows; at += CHIP_NPU_NUM * p.rows) run_tile(j, &p, at);
     }
     p.rows = 1;
     place(j, &p);
@@ -180,9 +180,9 @@ static void run_rows(const job *j, piece p) {
     for (; at < j->outer; at += p.lanes) {
         p.lanes = smaller(j->outer - at, CHIP_NPU_NUM);
         for (p.column = 0; p.column < j->inner; p.column += p.columns) {
-            piece narrow = p;
+            tile narrow = p;
             if (j->inner - p.column < p.columns) narrow.columns = j->inner - p.column;
-            run_piece(j, &narrow, at);
+            run_tile(j, &narrow, at);
         }
     }
 }
@@ -206,7 +206,7 @@ int resize_global(const void *param, const int param_size, const tpu_tensor_t *i
                    .weights = in_tensors[2].addr};
     okk_initialize();
     for (int first = 0; first < j.length;) {
-        piece part = {0};
+        tile part = {0};
         if (!fit(&j, &part, first)) return BM_LAYER_NOT_SUPPORTED;
         run_rows(&j, part);
         first += part.length;

@@ -62,8 +62,8 @@ int scale_shift_local(const void *param, const int param_size, const tpu_tensor_
                       u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)buffer_offset, (void)buffer_size, (void)out_num;
     const tpu_scale_shift_param_t *p = param;
-    const int *piece = out_tensors[0].slice_shape;
-    const dim4 shape = {piece[0], piece[1], piece[2], piece[3]};
+    const int *tile = out_tensors[0].slice_shape;
+    const dim4 shape = {tile[0], tile[1], tile[2], tile[3]};
     const local_addr_t y = (local_addr_t)out_tensors[0].addr, x = (local_addr_t)in_tensors[0].addr;
     const local_addr_t scale = (local_addr_t)in_tensors[1].addr;
     const int channels = in_tensors[0].shape[1];

@@ -43,10 +43,10 @@ typedef struct {
 
 /* ---- where the reduced dimension fits into a lane: one pass ---- */
 
-/* y = x op b for each row of a share: b is the first row of a tensor that lies as x does. */
+/* y = x op b for each row of a tile: b is the first row of a tensor that lies as x does. */
 typedef void (*row_op)(local_addr_t, local_addr_t, local_addr_t, const dim4 *, const dim4 *, const dim4 *,
                        const dim4 *);
-static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, const bm_reduce_share *s) {
+static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, const bm_reduce_block *s) {
     const dim4 flat = {1, s->channels, 1, s->rows * s->width}, shape = {1, s->channels, s->rows, s->width};
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
@@ -57,7 +57,7 @@ static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, 
 }
 
 /* y and x have BYTES each, so have the three work buffers from `work` on. x is overwritten. */
-static void compute(const softmax *j, const bm_reduce_share *s, local_addr_t y, local_addr_t x, local_addr_t work) {
+static void compute(const softmax *j, const bm_reduce_block *s, local_addr_t y, local_addr_t x, local_addr_t work) {
     const dim4 flat = {1, s->channels, 1, s->rows * s->width}, row = {1, s->channels, 1, s->width};
     const local_addr_t power = j->log ? work + BYTES : y;
     dim4 stride;
@@ -87,7 +87,7 @@ static void compute(const softmax *j, const bm_reduce_share *s, local_addr_t y, 
 static void one_pass(const softmax *j) {
     const bm_reduce_cut cut = bm_reduce_cut_of(j->outer, j->reduced, j->inner, WORDS, 1);
     const local_addr_t work = 4 * BYTES;
-    bm_reduce_share now = {0}, next, stored = {0};
+    bm_reduce_block now = {0}, next, stored = {0};
     bm_reduce_measure(&cut, j->outer, j->reduced, j->inner, &now);
     bm_reduce_move(&cut, &now, j->in, j->reduced, j->inner, 0, 0, now.rows, true);
     local_addr_t at = 0, stored_at = 0;

@@ -34,7 +34,7 @@ int unary_shape(const void *param, const int param_size, const tpu_tensor_t *in_
 
 /* ---- the functions; x is read until y is written, so y may be x ---- */
 
-/* The buffers of one piece. */
+/* The buffers of one tile. */
 typedef struct {
     local_addr_t y, x, t[4];
     dim4 shape; /* a batch of 1 */

@@ -11,7 +11,7 @@ bool BinaryDescriptor::force_use_global_layer() const { return !bm_broadcasts_lo
 
 u32 BinaryDescriptor::get_local_buffer_size(const int *split_shape) const {
     const int buffers = bm_binary_work(param<tpu_binary_param_t>()->binary_op);
-    return bm_local_bytes(static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape) + bm_spread_bytes(*layer(), split_shape));
+    return bm_local_bytes(static_cast<bm_size_t>(buffers) * bm_tile_bytes(split_shape) + bm_spread_bytes(*layer(), split_shape));
 }
 
 std::vector<int> BinaryDescriptor::prepared_shape(int in_idx) const {
@@ -22,4 +22,4 @@ void BinaryDescriptor::prepare(int in_idx, const void *constant, void *prepared)
     bm_keep_elements(layer()->inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
 }
 
-bool BinaryDescriptor::accepts_larger_pieces() const { return bm_all_of_one_shape(*layer()); }
+bool BinaryDescriptor::accepts_larger_tiles() const { return bm_all_of_one_shape(*layer()); }

@@ -15,7 +15,7 @@ class ConcatDescriptor : public bmcompiler::LayerDescriptor {
     virtual std::string get_name() const override { return "CONCAT"; }
     virtual bool force_use_global_layer() const override { return true; }
     // No more than one index before the axis.
-    virtual bool joins_inputs() const override {
+    virtual bool is_concat_layer() const override {
         const std::vector<int> &shape = layer()->inputs[0].shape;
         const int axis = param<tpu_concat_param_t>()->axis;
         const int from = axis < 0 ? axis + static_cast<int>(shape.size()) : axis;

@@ -70,8 +70,8 @@ int ConvDescriptor::backward_widx(int out_widx) const { return out_widx * p()->s
 int ConvDescriptor::backward_wslice(int out_wslice) const {
     return window_length(out_wslice, p()->kernel_w, p()->stride_w, p()->dilation_w);
 }
-// The depthwise instruction takes its input in whole pieces.
-bool ConvDescriptor::accepts_larger_pieces() const {
+// The depthwise instruction takes its input in whole tiles.
+bool ConvDescriptor::accepts_larger_tiles() const {
     const int groups = p()->groups;
     return groups == 1 || groups != layer()->inputs[0].shape[1] || groups != layer()->outputs[0].shape[1];
 }

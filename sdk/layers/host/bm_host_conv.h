@@ -21,7 +21,7 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
     virtual int backward_hslice(int out_hslice) const override;
     virtual int backward_widx(int out_widx) const override;
     virtual int backward_wslice(int out_wslice) const override;
-    virtual bool accepts_larger_pieces() const override;
+    virtual bool accepts_larger_tiles() const override;
 
   private:
     bool is_depthwise() const;

@@ -13,7 +13,7 @@ struct Axis {
     int before() const { return reach() - low; }
     int after() const { return reach() - high + more; }
 
-    // Any piece is within one instruction's limits and meets an element of the input.
+    // Any tile is within one instruction's limits and meets an element of the input.
     bool is_local() const {
         const int most = before() > after() ? before() : after();
         return most <= CHIP_WINDOW_STEP_MAX && most <= reach() && stride <= reach() + 1 &&

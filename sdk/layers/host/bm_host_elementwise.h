@@ -21,9 +21,9 @@ inline u32 bm_local_bytes(bm_size_t bytes) {
     return static_cast<u32>(std::min<bm_size_t>(bytes, std::numeric_limits<u32>::max()));
 }
 
-// Bytes per NPU of a piece (n, c, h, w) in the aligned layout.
-inline bm_size_t bm_piece_bytes(const int *piece) {
-    auto extent = [&](std::size_t d) { return static_cast<bm_size_t>(piece[d]); };
+// Bytes per NPU of a tile (n, c, h, w) in the aligned layout.
+inline bm_size_t bm_tile_bytes(const int *tile) {
+    auto extent = [&](std::size_t d) { return static_cast<bm_size_t>(tile[d]); };
     const bm_size_t slots = (extent(1) + CHIP_NPU_NUM - 1) / CHIP_NPU_NUM;
     const bm_size_t lines = (extent(2) * extent(3) + CHIP_ALIGN_WORDS - 1) / CHIP_ALIGN_WORDS;
     return extent(0) * slots * lines * CHIP_ALIGN_BYTES;
@@ -44,22 +44,22 @@ inline bool bm_broadcasts_locally(const bmcompiler::GraphNode &node, bool spread
     return true;
 }
 
-// Whether nothing is broadcast: a piece of an input may then have more rows and columns than that of the output.
+// Whether nothing is broadcast: a tile of an input may then have more rows and columns than that of the output.
 inline bool bm_all_of_one_shape(const bmcompiler::GraphNode &node) {
     return std::all_of(node.inputs.begin(), node.inputs.end(),
                        [&](const bmcompiler::GraphTensor &in) { return in.shape == node.outputs[0].shape; });
 }
 
-// Bytes per NPU of the copies that bm_spread makes for a piece of the output.
-inline bm_size_t bm_spread_bytes(const bmcompiler::GraphNode &node, const int *piece) {
+// Bytes per NPU of the copies that bm_spread makes for a tile of the output.
+inline bm_size_t bm_spread_bytes(const bmcompiler::GraphNode &node, const int *tile) {
     bm_size_t bytes = 0;
     for (std::size_t i = 0; i < node.inputs.size(); i++) {
         const bm_shape x = bm_operand_shape(node, i);
         auto extent = [&](std::size_t d) { return d < x.size() ? x[d] : 1; };
-        if (piece[1] == extent(1)) continue;
+        if (tile[1] == extent(1)) continue;
         int copy[4];
-        for (std::size_t d = 0; d < 4; d++) copy[d] = d != 1 && extent(d) == 1 ? 1 : piece[d];
-        bytes += bm_piece_bytes(copy);
+        for (std::size_t d = 0; d < 4; d++) copy[d] = d != 1 && extent(d) == 1 ? 1 : tile[d];
+        bytes += bm_tile_bytes(copy);
     }
     return bytes;
 }

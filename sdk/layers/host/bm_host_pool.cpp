@@ -17,7 +17,7 @@ bool PoolDescriptor::force_use_global_layer() const {
 u32 PoolDescriptor::get_local_buffer_size(const int *split_shape) const {
     if (kernel_h() < 2 || kernel_w() < 2 || kernel_h() * kernel_w() < 16) return 0;
     const int between[] = {split_shape[0], split_shape[1], backward_hslice(split_shape[2]), split_shape[3]};
-    return bm_local_bytes(bm_piece_bytes(between));
+    return bm_local_bytes(bm_tile_bytes(between));
 }
 
 int PoolDescriptor::backward_hidx(int out_hidx) const { return out_hidx * stride_h() - (whole() ? 0 : p()->pad_top); }

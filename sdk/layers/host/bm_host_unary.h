@@ -18,7 +18,7 @@ class UnaryDescriptor : public bmcompiler::LayerDescriptor {
     virtual bool can_inplace(DATA_TYPE_T dtype) const override { return dtype == DTYPE_FP32; }
     virtual u32 get_local_buffer_size(const int *split_shape) const override {
         const int buffers = bm_unary_work(param<tpu_unary_param_t>()->unary_op);
-        return bm_local_bytes(static_cast<bm_size_t>(buffers) * bm_piece_bytes(split_shape));
+        return bm_local_bytes(static_cast<bm_size_t>(buffers) * bm_tile_bytes(split_shape));
     }
 };
 

@@ -16,7 +16,7 @@ class UpsampleDescriptor : public bmcompiler::LayerDescriptor {
     virtual int backward_hslice(int out_hslice) const override { return (out_hslice + p()->scale_h - 2) / p()->scale_h + 1; }
     virtual int backward_widx(int out_widx) const override { return out_widx / p()->scale_w; }
     virtual int backward_wslice(int out_wslice) const override { return (out_wslice + p()->scale_w - 2) / p()->scale_w + 1; }
-    virtual bool accepts_larger_pieces() const override { return true; }
+    virtual bool accepts_larger_tiles() const override { return true; }
 
   private:
     const tpu_upsample_param_t *p() const { return param<tpu_upsample_param_t>(); }

@@ -16,7 +16,7 @@ class WhereDescriptor : public bmcompiler::LayerDescriptor {
     virtual std::vector<int> prepared_shape(int in_idx) const override;
     virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
     virtual u32 get_local_buffer_size(const int *split_shape) const override;
-    virtual bool accepts_larger_pieces() const override;
+    virtual bool accepts_larger_tiles() const override;
 };
 
 #endif

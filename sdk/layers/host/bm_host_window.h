@@ -9,7 +9,7 @@ inline int window_length(int count, int kernel, int stride, int dilation) {
     return (count - 1) * stride + (kernel - 1) * dilation + 1;
 }
 
-// Whether any piece of the output is within the limits of one instruction, and each window meets the tensor.
+// Whether any tile of the output is within the limits of one instruction, and each window meets the tensor.
 inline bool window_is_local(int size, int kernel, int stride, int dilation, int before, int after) {
     const long long extent = (kernel - 1LL) * dilation + 1;
     const int most = CHIP_WINDOW_STEP_MAX;

@@ -2,7 +2,7 @@
 
 #define CONV_LOAD_COST 230000ull /* bytes that could be moved in the time that a load takes to begin */
 
-/* Bytes per NPU of the weights of a piece. */
+/* Bytes per NPU of the weights of a tile. */
 static long long conv_weight_bytes(const conv_problem *p, const conv_plan *t) {
     return local_align(4ll * local_slots(t->group * t->out_c) * bm_conv_channel_words(p, t->in_c));
 }
@@ -68,13 +68,13 @@ static void conv_count(const conv_problem *p, conv_plan *t) {
 static unsigned long long conv_cost(const conv_problem *p, conv_plan *t) {
     conv_count(p, t);
     const unsigned long long tiles = (unsigned long long)t->ns * (unsigned)t->hs * (unsigned)t->ws;
-    const unsigned long long pieces = (unsigned long long)t->out_cs * (unsigned)t->in_cs;
+    const unsigned long long weights = (unsigned long long)t->out_cs * (unsigned)t->in_cs;
     const unsigned long long input = CHIP_NPU_NUM * (unsigned long long)bm_conv_input_bytes(p, t) + CONV_LOAD_COST;
     const unsigned long long weight = CHIP_NPU_NUM * (unsigned long long)conv_weight_bytes(p, t) + CONV_LOAD_COST;
     /* Tiles below the same weights, or all weights for each tile. */
-    const unsigned long long all = tiles * pieces;
-    const unsigned long long inner = all * input + (t->in_cs > 1 ? all : pieces) * weight;
-    const unsigned long long outer = (t->in_cs > 1 ? all : tiles) * input + (pieces > 1 ? all : 1) * weight;
+    const unsigned long long all = tiles * weights;
+    const unsigned long long inner = all * input + (t->in_cs > 1 ? all : weights) * weight;
+    const unsigned long long outer = (t->in_cs > 1 ? all : tiles) * input + (weights > 1 ? all : 1) * weight;
     t->tiles_outer = outer < inner;
     return (t->tiles_outer ? outer : inner) * (unsigned)t->groups + input + weight +
            CHIP_NPU_NUM * (unsigned long long)conv_output_bytes(t);

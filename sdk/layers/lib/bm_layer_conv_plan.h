@@ -1,4 +1,4 @@
-/* How a convolution on DDR data is cut into pieces that fit into local memory. */
+/* How a convolution on DDR data is cut into tiles that fit into local memory. */
 #ifndef BM_LAYER_CONV_PLAN_H
 #define BM_LAYER_CONV_PLAN_H
 
@@ -25,8 +25,8 @@ static inline int bm_conv_told(int groups, int in_c) { return groups == 1 && in_
 /* Pairs of input channels that a group's weights have. */
 static inline int bm_conv_weight_pairs(int groups, int in_c) { return divide_up(bm_conv_told(groups, in_c), 2); }
 
-/* Extents of the pieces, how many there are, and where the buffers lie. Output channels and input channels are
- * cut only where a piece has one group. */
+/* Extents of the tiles, how many there are, and where the buffers lie. Output channels and input channels are
+ * cut only where a tile has one group. */
 typedef struct {
     int group, out_c, in_c, n, h, w;
     int groups, out_cs, in_cs, ns, hs, ws;
@@ -34,7 +34,7 @@ typedef struct {
     local_addr_t input[2], output[2], weight[2], bias[2];
 } conv_plan;
 
-/* Of a piece; pieces of fewer channels than a group has are of four at least. */
+/* Of a tile; tiles of fewer channels than a group has are of four at least. */
 static inline int bm_conv_pairs(const conv_problem *p, int in_c) {
     return p->depthwise ? 1 : in_c == p->in_c ? bm_conv_weight_pairs(p->groups, in_c) : divide_up(in_c, 2);
 }
@@ -44,7 +44,7 @@ static inline int bm_conv_channel_words(const conv_problem *p, int in_c) {
     return bm_conv_pairs(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
 }
 
-/* Bytes per NPU of the input of a piece. */
+/* Bytes per NPU of the input of a tile. */
 long long bm_conv_input_bytes(const conv_problem *p, const conv_plan *t);
 
 /* The plan that costs least. False: not even one output element with four input channels fits. */

@@ -42,7 +42,7 @@ int bm_conv_shape_result(int groups, bool depthwise, const window_axis *h, const
 /* ---- data in DDR ---- */
 
 typedef struct {
-    int group, out_c, in_c, n, h, w; /* first element of the piece */
+    int group, out_c, in_c, n, h, w; /* first element of the tile */
     int in, out, weight;             /* buffers */
     bool first, last;                /* of the input channels */
 } conv_step;
@@ -244,7 +244,7 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
     if (rows.count < 1 || columns.count < 1 || skip_h < 0 || skip_w < 0 || skip_h + rows.count > a[2] ||
         skip_w + columns.count > a[3] || (p->depthwise && (rows.count != a[2] || columns.count != a[3])))
         return BM_LAYER_RUNTIME_ERROR;
-    const dim4 piece = {a[0], a[1], a[2], a[3]};
+    const dim4 tile = {a[0], a[1], a[2], a[3]};
     conv_work work = {.output = (local_addr_t)out[0].addr,
                       .weight = (local_addr_t)in[1].addr,
                       .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
@@ -262,9 +262,9 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
                       .pad = {rows.before, rows.after, columns.before, columns.after},
                       .turned = p->turned,
                       .using_bias = p->bias};
-    okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &piece);
+    okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &tile);
     work.input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work.input_stride.h + skip_w);
-    conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(piece.n, p->in_c, piece.h, piece.w));
+    conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(tile.n, p->in_c, tile.h, tile.w));
     bm_conv_compute(&work, false);
     return BM_LAYER_OK;
 }

@@ -1,5 +1,5 @@
 /* A convolution of data in DDR: a pipeline of steps, each with one tile, some output channels and some input channels;
- * and of a piece that the compiler has put into local memory. TPU_CONV and TPU_DECONV differ in their problems only. */
+ * and of a tile that the compiler has put into local memory. TPU_CONV and TPU_DECONV differ in their problems only. */
 #ifndef BM_LAYER_CONV_RUN_H
 #define BM_LAYER_CONV_RUN_H
 
@@ -26,7 +26,7 @@ conv_problem bm_conv_problem_of(int groups, bool depthwise, window_axis h, windo
 /* p: all but taps and filled. */
 int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
 
-/* The piece of the input may have more rows and columns than the piece of the output needs, but for depthwise. */
+/* The tile of the input may have more rows and columns than the tile of the output needs, but for depthwise. */
 int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
 
 #endif

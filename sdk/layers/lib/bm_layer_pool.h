@@ -30,7 +30,7 @@ static inline long long bm_pool_temporary_bytes(int n, int c, long long rows, in
 void bm_pool_compute(const pool_work *w, bool taps);
 
 /* For averages over windows that reach over an edge. Divides by what was counted instead of by the whole kernel: runs
- * of rows (or columns) of equal count together. first: index of the piece's first output row; along_h: rows, otherwise
+ * of rows (or columns) of equal count together. first: index of the tile's first output row; along_h: rows, otherwise
  * columns. */
 void bm_pool_correct(local_addr_t output, const dim4 *shape, const window_axis *a, int first, bool along_h,
                      int counted_before, int counted_after);

@@ -44,7 +44,7 @@ static int pool_largest(const pool_problem *p, pool_plan *t, int *value, int mos
     return low;
 }
 
-static int pool_even(int extent, int piece) { return divide_up(extent, divide_up(extent, piece)); }
+static int pool_even(int extent, int tile) { return divide_up(extent, divide_up(extent, tile)); }
 
 void bm_pool_make_plan(const pool_problem *p, pool_plan *t) {
     const int rounds = divide_up(smaller(p->planes, CHIP_CHANNELS_WHOLE), CHIP_NPU_NUM);

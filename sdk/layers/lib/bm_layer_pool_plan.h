@@ -1,4 +1,4 @@
-/* How a pool on DDR data is cut into pieces that fit into local memory. */
+/* How a pool on DDR data is cut into tiles that fit into local memory. */
 #ifndef BM_LAYER_POOL_PLAN_H
 #define BM_LAYER_POOL_PLAN_H
 
@@ -12,7 +12,7 @@ typedef struct {
     bool filled; /* the pads lie in local memory */
 } pool_problem;
 
-/* Extents of the pieces: planes, output rows and columns, and rows and columns of the kernel, whose parts are
+/* Extents of the tiles: planes, output rows and columns, and rows and columns of the kernel, whose parts are
  * combined one after the other; how many there are; and where the buffers lie. */
 typedef struct {
     int c, h, w, kernel_h, kernel_w;
@@ -23,7 +23,7 @@ typedef struct {
 /* The window with only some taps of its kernel. */
 window_axis bm_pool_taps_of(const window_axis *a, int first, int count);
 
-/* Whether the kernel is too large for one piece. */
+/* Whether the kernel is too large for one tile. */
 static inline bool bm_pool_cut_kernel(const pool_problem *p, const pool_plan *t) {
     return t->kernel_h < p->h.kernel || t->kernel_w < p->w.kernel;
 }

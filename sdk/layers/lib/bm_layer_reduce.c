@@ -1,6 +1,6 @@
 #include "bm_layer_reduce.h"
 
-#define BM_REDUCE_WORDS (2 * CHIP_BANK_WORDS) /* 32-bit words of a lane that a piece takes */
+#define BM_REDUCE_WORDS (2 * CHIP_BANK_WORDS) /* 32-bit words of a lane that a tile takes */
 
 void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape, const dim4 *dst_stride,
                  const dim4 *a_stride, const dim4 *b_stride) {
@@ -53,7 +53,7 @@ bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int
     return cut;
 }
 
-void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
+void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_block *s) {
     s->rows = smaller(cut->rows, reduced - s->row);
     if (cut->inner_on_lanes) {
         const int left = inner - s->inner;
@@ -65,7 +65,7 @@ void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inn
     }
 }
 
-bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s) {
+bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_block *s) {
     if ((s->row += s->rows) >= reduced) {
         s->row = 0;
         if ((s->inner += cut->inner_on_lanes ? s->channels * s->width : s->width) >= inner) {
@@ -77,7 +77,7 @@ bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner,
     return true;
 }
 
-void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_share *s, system_addr_t base, int total, int inner,
+void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_block *s, system_addr_t base, int total, int inner,
                     local_addr_t local, int row, int rows, bool to_local) {
     const unsigned long long first = ((unsigned long long)s->outer * (unsigned long long)total +
                                       (unsigned long long)row) * (unsigned long long)inner +
@@ -98,7 +98,7 @@ void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_share *s, system_a
         okk_gdma_32bit_cpy_L2S(base + 4 * first, local, &shape, &far, &near);
 }
 
-static void bm_reduce_compute(const bm_reduction *r, const bm_reduce_share *s, local_addr_t x, local_addr_t out,
+static void bm_reduce_compute(const bm_reduction *r, const bm_reduce_block *s, local_addr_t x, local_addr_t out,
                               bool first, bool last) {
     const dim4 all = {1, s->channels, 1, s->rows * s->width}, made = {1, s->channels, 1, s->width};
     dim4 from;
@@ -116,9 +116,9 @@ static void bm_reduce_compute(const bm_reduction *r, const bm_reduce_share *s, l
 /* One run: lanes hold outer or inner elements. */
 static void bm_reduce_run(const bm_reduction *r) {
     const bm_reduce_cut cut = bm_reduce_cut_of(r->outer, r->reduced, r->inner, BM_REDUCE_WORDS, BM_REDUCE_WIDTH);
-    /* While a share is reduced, the next one is loaded and a finished piece is stored. */
+    /* While a block is reduced, the next one is loaded and a finished tile is stored. */
     const local_addr_t x[2] = {0, 4 * BM_REDUCE_WORDS}, out[2] = {8 * BM_REDUCE_WORDS, 12 * BM_REDUCE_WORDS};
-    bm_reduce_share now = {0}, next, stored = {0};
+    bm_reduce_block now = {0}, next, stored = {0};
     bm_reduce_measure(&cut, r->outer, r->reduced, r->inner, &now);
     bm_reduce_move(&cut, &now, r->in, r->reduced, r->inner, x[0], now.row, now.rows, true);
     int at = 0, out_at = 0;

@@ -42,23 +42,23 @@ typedef struct {
     int channels, width, rows;
 } bm_reduce_cut;
 
-/* A share of the work: rows [row, row + rows) of one piece of the result. */
+/* A block of the work: rows [row, row + rows) of one tile of the result. */
 typedef struct {
     int outer, inner, row;
     int channels, width, rows;
-} bm_reduce_share;
+} bm_reduce_block;
 
-/* words: how many of a lane a piece may take; least_width: inner elements of a lane before rows are cut too. */
+/* words: how many of a lane a tile may take; least_width: inner elements of a lane before rows are cut too. */
 bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width);
 
-/* Extents of the share at its place. */
-void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s);
+/* Extents of the block at its place. */
+void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_block *s);
 
-/* Moves to the next share; false behind the last. */
-bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_share *s);
+/* Moves to the next block; false behind the last. */
+bool bm_reduce_next(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_block *s);
 
-/* Copies a share between DDR, [outer, total, inner], and local memory: channels of rows * width words, aligned. */
-void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_share *s, system_addr_t base, int total, int inner,
+/* Copies a block between DDR, [outer, total, inner], and local memory: channels of rows * width words, aligned. */
+void bm_reduce_move(const bm_reduce_cut *cut, const bm_reduce_block *s, system_addr_t base, int total, int inner,
                     local_addr_t local, int row, int rows, bool to_local);
 
 /* Whether the reduced dimension is dealt over the lanes. */

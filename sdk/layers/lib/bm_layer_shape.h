@@ -17,7 +17,7 @@ static inline int bm_layer_axis(int axis, int dims) {
     return axis < 0 || axis >= dims ? -1 : axis;
 }
 
-/* An output of the input's shape and type: each piece of the input gives the same piece of the output. */
+/* An output of the input's shape and type: each tile of the input gives the same tile of the output. */
 void bm_layer_same_shape(tpu_tensor_t *out, const tpu_tensor_t *in);
 
 #endif

@@ -220,12 +220,12 @@ bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int num) {
     return true;
 }
 
-/* ---- the same work on pieces in local memory ---- */
+/* ---- the same work on tiles in local memory ---- */
 
 bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands, u64 buffer_offset, dim4 *strides) {
-    const int *piece = out->slice_shape;
+    const int *tile = out->slice_shape;
     bm_job job = {.y = {(local_addr_t)out->addr, NULL}, .work = (local_addr_t)buffer_offset};
-    job.shape = (dim4){piece[0], piece[1], piece[2], piece[3]};
+    job.shape = (dim4){tile[0], tile[1], tile[2], tile[3]};
     dim4 aligned;
     okk_128_byte_aligned_stride_for_32bit(&aligned, 0, &job.shape);
     job.work_step = 4u * (unsigned int)(job.shape.n * aligned.n);
@@ -234,13 +234,13 @@ bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operand
         const dim4 shape = {x[0], x[1], x[2], x[3]};
         dim4 *s = &strides[k];
         okk_128_byte_aligned_stride_for_32bit(s, 0, &shape);
-        const int skip_h = x[2] > piece[2] ? out->processed[2] - in[k].processed[2] : 0;
-        const int skip_w = x[3] > piece[3] ? out->processed[3] - in[k].processed[3] : 0;
+        const int skip_h = x[2] > tile[2] ? out->processed[2] - in[k].processed[2] : 0;
+        const int skip_w = x[3] > tile[3] ? out->processed[3] - in[k].processed[3] : 0;
         const local_addr_t from = (local_addr_t)in[k].addr + 4u * (local_addr_t)(skip_h * s->h + skip_w);
         if (x[0] == 1) s->n = 0;
         if (x[2] == 1) s->h = 0;
         if (x[3] == 1) s->w = 0;
-        const bool whole = x[0] == piece[0] && x[2] == piece[2] && x[3] == piece[3];
+        const bool whole = x[0] == tile[0] && x[2] == tile[2] && x[3] == tile[3];
         job.x[k] = (bm_local){from, whole ? NULL : s};
     }
     return job;

@@ -23,7 +23,7 @@ typedef struct {
     const dim4 *stride;
 } bm_local;
 
-/* One piece of work: y = f(x[0], x[1], ...), 32-bit words. y is aligned at a line; so is work buffer i,
+/* One tile of work: y = f(x[0], x[1], ...), 32-bit words. y is aligned at a line; so is work buffer i,
  * at work + i * work_step, of the same shape. y may lie on an operand that has its shape, on nothing else. */
 typedef struct {
     bm_local y, x[BM_TILE_OPERANDS];
@@ -61,14 +61,14 @@ void bm_run_tiles(bm_tiling t, bm_job_function function, const void *param);
 
 /* ---- shapes ---- */
 
-/* The result of broadcasting `num` inputs; false when their shapes do not fit. Says nothing about pieces: those of the
- * inputs may be larger than the output's (accepts_larger_pieces). */
+/* The result of broadcasting `num` inputs; false when their shapes do not fit. Says nothing about tiles: those of the
+ * inputs may be larger than the output's (accepts_larger_tiles). */
 bool bm_broadcast_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int num);
 
-/* ---- the same work on pieces in local memory ---- */
+/* ---- the same work on tiles in local memory ---- */
 
 /* The job of a local call with inputs of the same channels (or see bm_spread), and of the same rank unless they have
- * only one element; strides: room for each operand's. Pieces of inputs may have more rows and columns than that of the
+ * only one element; strides: room for each operand's. Tiles of inputs may have more rows and columns than that of the
  * output. */
 bm_job bm_local_job(const tpu_tensor_t *out, const tpu_tensor_t *in, int operands, u64 buffer_offset, dim4 *strides);
 

@@ -183,12 +183,12 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
     case BMPLUGIN_FORWARD_HEIGHT:
         need(1);
         return static_cast<int64_t>(d.forward_height(as_int(args[0])));
-    case BMPLUGIN_JOINS_INPUTS:
+    case BMPLUGIN_IS_CONCAT_LAYER:
         need(0);
-        return static_cast<int64_t>(d.joins_inputs());
-    case BMPLUGIN_ACCEPTS_LARGER_PIECES:
+        return static_cast<int64_t>(d.is_concat_layer());
+    case BMPLUGIN_ACCEPTS_LARGER_TILES:
         need(0);
-        return static_cast<int64_t>(d.accepts_larger_pieces());
+        return static_cast<int64_t>(d.accepts_larger_tiles());
     case BMPLUGIN_PREPARED_WITH:
         need(1);
         return static_cast<int64_t>(d.prepared_with(as_int(args[0])));

@@ -5,7 +5,7 @@
 
 __BM_PARAM__(TPU_ROWS)
 typedef struct {
-    int scratch; /* bytes of local memory that the descriptor asks for, per row of the piece */
+    int scratch; /* bytes of local memory that the descriptor asks for, per row of the tile */
 } tpu_rows_param_t;
 
 __BM_SHAPE__(TPU_ROWS)
@@ -63,7 +63,7 @@ int rows_local(const void *param, const int param_size, const tpu_tensor_t *in_t
                u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param, (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
     const int *x = in_tensors[0].slice_shape, *y = out_tensors[0].slice_shape;
-    /* The window begins a row above the piece; slice_pad says whether that row exists. */
+    /* The window begins a row above the tile; slice_pad says whether that row exists. */
     if (out_tensors[0].processed[2] - 1 != in_tensors[0].processed[2] - in_tensors[0].slice_pad[2])
         return BM_LAYER_RUNTIME_ERROR;
     const dim4 xs = {x[0], x[1], x[2], x[3]}, ys = {y[0], y[1], y[2], y[3]};

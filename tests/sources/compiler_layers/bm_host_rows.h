@@ -14,8 +14,8 @@ class RowsDescriptor : public bmcompiler::LayerDescriptor {
     virtual std::string get_name() const override { return "ROWS"; }
     virtual int backward_hidx(int out_hidx) const override { return out_hidx - 1; }
     virtual int backward_hslice(int out_hslice) const override { return out_hslice + 2; }
-    virtual u32 get_local_buffer_size(const int *piece) const override {
-        return static_cast<u32>(param<tpu_rows_param_t>()->scratch * piece[2]);
+    virtual u32 get_local_buffer_size(const int *tile) const override {
+        return static_cast<u32>(param<tpu_rows_param_t>()->scratch * tile[2]);
     }
 };
 

@@ -28,8 +28,8 @@ __BM_LOCAL__(TPU_XXX) int xxx_local(const void* param, const int param_size,   /
                const tpu_tensor_t* in_tensors, const int in_num,               // input tensors
                const u64 buffer_offset, const u64 buffer_size,                 // buffer
                tpu_tensor_t* out_tensors, const int out_num) {                 // output tensors
-    const int *piece = out_tensors[0].slice_shape;
-    const dim4 shape = {piece[0], piece[1], piece[2], piece[3]};
+    const int *tile = out_tensors[0].slice_shape;
+    const dim4 shape = {tile[0], tile[1], tile[2], tile[3]};
     okk_bdc_32bit_cpy((local_addr_t)out_tensors[0].addr, (local_addr_t)in_tensors[0].addr, &shape, NULL, NULL);
     return 0;
 }

@@ -9,7 +9,7 @@ typedef struct {
     int whole;  /* can_split_local_h_w answers false */
     int lies;   /* the descriptor's backward_hslice is one row too large */
     int global; /* force_use_global_layer */
-    int slides; /* the descriptor tells the window's size, stride and pads, not which rows a piece needs */
+    int slides; /* the descriptor tells the window's size, stride and pads, not which rows a tile needs */
     int both;   /* it tells both, and is_backslice_optimize_support_layer */
 } tpu_diagonal_param_t;
 
@@ -36,7 +36,7 @@ int diagonal_shape(const void *param, const int param_size, const tpu_tensor_t *
     return BM_LAYER_OK;
 }
 
-/* Output piece of `shape` from an input piece; row_at, col_at: where its first centre lies in the input. */
+/* Output tile of `shape` from an input tile; row_at, col_at: where its first centre lies in the input. */
 static void work(local_addr_t y, local_addr_t x, const dim4 *in, int row_at, int col_at, const dim4 *shape, int stride) {
     dim4 from, to;
     okk_128_byte_aligned_stride_for_32bit(&from, 0, in);

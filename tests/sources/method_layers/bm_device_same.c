@@ -1,4 +1,4 @@
-/* TPU_SAME: a copy, whose local function finds its piece in a larger one. */
+/* TPU_SAME: a copy, whose local function finds its tile in a larger one. */
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 

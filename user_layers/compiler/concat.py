@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
 
 _CONCAT = "TPU_CONCAT"
 
 
-def joined_channels(described: DescribedNet, k: int) -> tuple[int, ...] | None:
+def concat_channels(described: DescribedNet, k: int) -> tuple[int, ...] | None:
     """The first channel of each input of node k in its output; None if the node is anything else.
 
-    A descriptor's joins_inputs speaks of bytes; with the shapes it tells that channels are joined. The built-
-    in concatenation does it for batches too.
+    A descriptor's is_concat_layer speaks of bytes; with the shapes it tells that channels are
+    concatenated. The built-in concatenation does it for batches too.
     """
-    net, facts = described.net, described.facts[k]
+    net, attrs = described.net, described.attrs[k]
     node = net.nodes[k]
-    if not (facts.joins_inputs or (node.op.is_builtin and node.op.op == _CONCAT)) or len(node.outputs) != 1:
+    if (
+        not (attrs.is_concat_layer or (node.op.is_builtin and node.op.op == _CONCAT))
+        or len(node.outputs) != 1
+    ):
         return None
     out = net.tensors[node.outputs[0]]
     parts = [net.tensors[name] for name in node.inputs]

@@ -32,7 +32,7 @@ class Sliding:
 
 
 @dataclass(frozen=True)
-class Facts:
+class LayerAttributes:
     """The answers of one descriptor; those that take arguments are asked once for each argument.
 
     label: how the log calls the layer, `TPU(CROP)` for the user's and `EXPAND_DIMS` for built-in ones.
@@ -47,12 +47,12 @@ class Facts:
     output_shape_is_dynamic: bool
     force_global: bool
     can_split_h_w: bool
-    larger_pieces: bool
-    larger_pieces_by_window: bool  # is_backslice_optimize_support_layer
+    larger_tiles: bool
+    larger_tiles_by_window: bool  # is_backslice_optimize_support_layer
     can_h_w_dynamic: bool
     just_reshape: bool
     share_mem: bool
-    joins_inputs: bool
+    is_concat_layer: bool
     global_buffer: int  # bytes of DDR
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
@@ -60,12 +60,12 @@ class Facts:
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def piece_index(self) -> int:
-        """What the program says of the pieces that the layer makes (ProgramTensor.index)."""
-        return LARGER if self.larger_pieces else 0
+    def tile_index(self) -> int:
+        """What the program says of the tiles that the layer makes (ProgramTensor.index)."""
+        return LARGER if self.larger_tiles else 0
 
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
-        """Bytes per NPU that the local function needs for an output piece of this shape."""
+        """Bytes per NPU that the local function needs for an output tile of this shape."""
         size = self._ask("get_local_buffer_size", split_shape)
         if size < 0:
             raise self.nonsense(f"get_local_buffer_size({list(split_shape)})", size, "at least 0")
@@ -76,7 +76,7 @@ class Facts:
         return self._ask("forward_height", in_height)
 
     def can_inplace(self, dtype: DType) -> bool:
-        """Whether the output's piece may take the input piece's memory, for elements of this type."""
+        """Whether the output's tile may take the input tile's memory, for elements of this type."""
         return bool(self._ask("can_inplace", dtype))
 
     def prepare(self, index: int, tensor: NetTensorInfo) -> bytes:
@@ -97,7 +97,7 @@ class Facts:
             return by_rows
         start, rows = sliding.rows(first, extent)
         if not self._rows_are_as_given:
-            if self.larger_pieces_by_window and by_rows != (start, rows):
+            if self.larger_tiles_by_window and by_rows != (start, rows):
                 raise self._contradiction(first, extent, by_rows, (start, rows))
             return by_rows
         if first + extent == height and sliding.below:  # it reaches over the lower edge: no row is left out
@@ -134,7 +134,7 @@ class Facts:
     @cached_property
     def _sliding(self) -> Sliding | None:
         """What backward_kh and its companions say of the layer's own window; None where they say nothing."""
-        if not (self._rows_are_as_given or self.larger_pieces_by_window):
+        if not (self._rows_are_as_given or self.larger_tiles_by_window):
             return None
         kernel, stride = self._ask("backward_kh", 1), self._ask("backward_stride_h", 1)
         above, below = self._ask("backward_up_pad_h", 0), self._ask("backward_down_pad_h", 0)
@@ -168,10 +168,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class DescribedNet:
-    """A net with the facts of each node, in the same order. toolkit: whose device measures the layers."""
+    """A net with the attributes of each node, in the same order.
+
+    toolkit: whose device measures the layers.
+    """
 
     net: Net
-    facts: tuple[Facts, ...]
+    attrs: tuple[LayerAttributes, ...]
     toolkit: Toolkit = field(repr=False, compare=False)
 
     @cached_property
@@ -180,18 +183,18 @@ class DescribedNet:
         return tuple(t.name for t in self.net.tensors.values() if t.data is not None)
 
 
-def gather_facts(net: Net, toolkit: Toolkit) -> DescribedNet:
+def gather_attributes(net: Net, toolkit: Toolkit) -> DescribedNet:
     """Net -> DescribedNet. Errors: CompileError for answers that make no sense."""
-    return DescribedNet(net, tuple(_facts(net, node, toolkit) for node in net.nodes), toolkit)
+    return DescribedNet(net, tuple(_attributes(net, node, toolkit) for node in net.nodes), toolkit)
 
 
-def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
+def _attributes(net: Net, node: LayerNode, toolkit: Toolkit) -> LayerAttributes:
     if node.cpu is not None:
-        return _cpu_facts(node, node.cpu.shape_varies)
+        return _cpu_attributes(node, node.cpu.shape_varies)
     d = toolkit.describe(node, [net.tensors[n] for n in node.inputs], [net.tensors[n] for n in node.outputs])
     held = {i for name in node.inputs for i in net.tensors[name].holds}
     numbers = tuple(i for i in range(len(node.inputs) + len(held)) if i not in held)
-    facts = Facts(
+    attrs = LayerAttributes(
         node=node,
         numbers=numbers,
         label=_label(node, d.name),
@@ -200,42 +203,42 @@ def _facts(net: Net, node: LayerNode, toolkit: Toolkit) -> Facts:
         output_shape_is_dynamic=d.output_shape_is_dynamic(),
         force_global=d.force_use_global_layer(),
         can_split_h_w=d.can_split_local_h_w(),
-        larger_pieces=d.accepts_larger_pieces(),
-        larger_pieces_by_window=d.is_backslice_optimize_support_layer(),
+        larger_tiles=d.accepts_larger_tiles(),
+        larger_tiles_by_window=d.is_backslice_optimize_support_layer(),
         can_h_w_dynamic=d.can_h_w_dynamic(),
         just_reshape=d.just_reshape(),
         share_mem=d.is_share_mem_layer(),
-        joins_inputs=d.joins_inputs(),
+        is_concat_layer=d.is_concat_layer(),
         global_buffer=d.get_global_buffer_size(),
         input_types=tuple(TType(d.input_type(i)) for i in numbers),
         on_l2=tuple(d.should_input_on_l2mem(i) for i in numbers),
         _descriptor=d,
     )
-    if facts.global_buffer < 0:
-        raise facts.nonsense("get_global_buffer_size()", facts.global_buffer, "at least 0")
-    for i, kind in enumerate(facts.input_types):
+    if attrs.global_buffer < 0:
+        raise attrs.nonsense("get_global_buffer_size()", attrs.global_buffer, "at least 0")
+    for i, kind in enumerate(attrs.input_types):
         if kind not in _INPUT_TYPES:
-            raise facts.nonsense(
+            raise attrs.nonsense(
                 f"input_type({i})", f"BMNET_{kind.name}", ", ".join(f"BMNET_{k.name}" for k in _INPUT_TYPES)
             )
-    if node.inputs and not facts.output_shape_is_dynamic:
-        _check_height(net, facts)
-    return facts
+    if node.inputs and not attrs.output_shape_is_dynamic:
+        _check_height(net, attrs)
+    return attrs
 
 
-def _check_height(net: Net, facts: Facts) -> None:
+def _check_height(net: Net, attrs: LayerAttributes) -> None:
     """forward_height, where it says something, against the shape function."""
-    before, after = (net.tensors[names[0]].nchw[2] for names in (facts.node.inputs, facts.node.outputs))
-    height = facts.forward_height(before)
+    before, after = (net.tensors[names[0]].nchw[2] for names in (attrs.node.inputs, attrs.node.outputs))
+    height = attrs.forward_height(before)
     if height not in (before, after):
-        raise facts.nonsense(
+        raise attrs.nonsense(
             f"forward_height({before})", height, f"{after}, which its shape function gives the output"
         )
 
 
-def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
+def _cpu_attributes(node: LayerNode, shape_varies: bool) -> LayerAttributes:
     """A part on the host takes tensors as they lie in DDR, of any shape."""
-    return Facts(
+    return LayerAttributes(
         node=node,
         numbers=tuple(range(len(node.inputs))),
         label=node.op.op,
@@ -244,12 +247,12 @@ def _cpu_facts(node: LayerNode, shape_varies: bool) -> Facts:
         output_shape_is_dynamic=shape_varies,
         force_global=True,
         can_split_h_w=False,
-        larger_pieces=False,
-        larger_pieces_by_window=False,
+        larger_tiles=False,
+        larger_tiles_by_window=False,
         can_h_w_dynamic=True,
         just_reshape=False,
         share_mem=False,
-        joins_inputs=False,
+        is_concat_layer=False,
         global_buffer=0,
         input_types=tuple(TType.NEURON for _ in node.inputs),
         on_l2=tuple(False for _ in node.inputs),

@@ -18,7 +18,7 @@ from firmware_sim.chip import (
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
-from user_layers.compiler.facts import DescribedNet
+from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.local_memory import Where
 from user_layers.compiler.steps import layer_step
 from user_layers.graph.shapes import input_record
@@ -28,8 +28,11 @@ _DDR_START = DDR_BASE + STATIC_CONTEXT_OFFSET
 _L2_START = L2_BASE + L2_USER_OFFSET
 
 
-class Meter:
-    """The clock of one net's layers (local_memory.Clock). Errors: CompileError where recording fails."""
+class MeasuredCost:
+    """The cost model of one net's layers, measured (local_memory.CostModel).
+
+    Errors: CompileError where recording fails.
+    """
 
     def __init__(self, described: DescribedNet, device: Compute) -> None:
         self._described = described
@@ -37,16 +40,16 @@ class Meter:
         self._timer = Timer()
         self._known: dict[object, float] = {}
 
-    def load(self, piece: TensorRecord) -> float:
-        """A piece from DDR into local memory."""
-        return self._transfer(StepOp.LOAD, piece)
+    def load(self, tile: TensorRecord) -> float:
+        """A tile from DDR into local memory."""
+        return self._transfer(StepOp.LOAD, tile)
 
-    def store(self, piece: TensorRecord) -> float:
-        """A piece from local memory to DDR."""
-        return self._transfer(StepOp.STORE, piece)
+    def store(self, tile: TensorRecord) -> float:
+        """A tile from local memory to DDR."""
+        return self._transfer(StepOp.STORE, tile)
 
     def move(self, part: TensorRecord, whole: TensorRecord, channel: int) -> float:
-        """A piece into channels of another one."""
+        """A tile into channels of another one."""
         key = ("move", _shape_of(part), _shape_of(whole), channel)
         if key not in self._known:
             program = Program()
@@ -68,39 +71,39 @@ class Meter:
             self._known[key] = self._measure(program)
         return self._known[key]
 
-    def layer(self, node: int, pieces: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
+    def layer(self, node: int, tiles: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
         """A call of the local function.
 
-        pieces: its inputs and outputs; nbytes: of its work buffer; where: asked when it was not timed before.
+        tiles: its inputs and outputs; nbytes: of its work buffer; where: asked when it was not timed before.
         """
-        key = (*self._identity(node), *map(_shape_of, pieces), nbytes)
+        key = (*self._identity(node), *map(_shape_of, tiles), nbytes)
         if key not in self._known:
-            facts = self._described.facts[node]
+            attrs = self._described.attrs[node]
             program = Program()
             records, work = where()
             indices = []
             for i, record in enumerate(records):
-                if i < len(facts.on_l2) and facts.on_l2[i]:
+                if i < len(attrs.on_l2) and attrs.on_l2[i]:
                     indices.append(_add(program, TensorKind.L2, record.at(_L2_START)))
                 elif record.ttype == TType.NEURON_SHAPE:
                     indices.append(_add(program, TensorKind.COEFF, record))
                 else:
-                    made = i >= len(facts.on_l2)
-                    indices.append(_add(program, TensorKind.LOCAL, record, facts.piece_index if made else 0))
-            ins, outs = indices[: len(facts.on_l2)], indices[len(facts.on_l2) :]
+                    made = i >= len(attrs.on_l2)
+                    indices.append(_add(program, TensorKind.LOCAL, record, attrs.tile_index if made else 0))
+            ins, outs = indices[: len(attrs.on_l2)], indices[len(attrs.on_l2) :]
             self._known[key] = self._layer(program, StepOp.LOCAL, node, ins, outs, work, nbytes)
         return self._known[key]
 
-    def alone(self, node: int) -> float:
+    def global_layer(self, node: int) -> float:
         """A call of the global function on whole tensors; infinite if its commands are beyond the chip's
         limits, or it cannot be recorded."""
-        net, facts = self._described.net, self._described.facts[node]
+        net, attrs = self._described.net, self._described.attrs[node]
         inputs = [
             input_record(net.nodes[node], net.tensors[name], wanted)
-            for name, wanted in zip(net.nodes[node].inputs, facts.input_types, strict=True)
+            for name, wanted in zip(net.nodes[node].inputs, attrs.input_types, strict=True)
         ]
         outputs = [net.tensors[name].record() for name in net.nodes[node].outputs]
-        key = ("alone", *self._identity(node), *map(_shape_of, (*inputs, *outputs)))
+        key = ("global", *self._identity(node), *map(_shape_of, (*inputs, *outputs)))
         if key not in self._known:
             program = Program()
             address = _DDR_START
@@ -110,7 +113,7 @@ class Meter:
                 address += -(-record.nbytes // ALIGN_BYTES) * ALIGN_BYTES
             ins, outs = indices[: len(inputs)], indices[len(inputs) :]
             try:
-                cycles = self._layer(program, StepOp.GLOBAL, node, ins, outs, address, facts.global_buffer)
+                cycles = self._layer(program, StepOp.GLOBAL, node, ins, outs, address, attrs.global_buffer)
             except CompileError:
                 cycles = math.inf
             self._known[key] = cycles
@@ -120,16 +123,16 @@ class Meter:
         layer = self._described.net.nodes[node]
         return layer.op.op_type, layer.param
 
-    def _transfer(self, opcode: StepOp, piece: TensorRecord) -> float:
-        key = (opcode, _shape_of(piece))
+    def _transfer(self, opcode: StepOp, tile: TensorRecord) -> float:
+        key = (opcode, _shape_of(tile))
         if key not in self._known:
             program = Program()
             whole = _add(
                 program,
                 TensorKind.NEURON,
-                TensorRecord(piece.shape, piece.dtype, piece.ttype, addr=_DDR_START),
+                TensorRecord(tile.shape, tile.dtype, tile.ttype, addr=_DDR_START),
             )
-            part = _add(program, TensorKind.LOCAL, piece)
+            part = _add(program, TensorKind.LOCAL, tile)
             ends = (whole, part) if opcode == StepOp.LOAD else (part, whole)
             program.steps.append(Step(opcode, ends[:1], ends[1:]))
             self._known[key] = self._measure(program)

@@ -1,4 +1,4 @@
-"""Tensors of a group as they lie in local memory, piece by piece."""
+"""Tensors of a group as they lie in local memory, tile by tile."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from dataclasses import dataclass, replace
 
 from firmware_sim.chip import ALIGN_BYTES, NPU_NUM
 from firmware_sim.wire import TensorRecord, TType
-from user_layers.compiler.facts import DescribedNet
-from user_layers.compiler.slicing import AxisPiece, Slices, Window, stored, taken_whole
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.tiling import Tile, Tiling, Window, stored, taken_whole
 from user_layers.graph.shapes import input_record
 from user_layers.net.net import NetTensorInfo
-
-Piece = tuple[AxisPiece, AxisPiece, AxisPiece]
 
 
 @dataclass(frozen=True)
 class Value:
     """A tensor in local memory: ttype is its layout.
 
-    offsets: for each piece, or one if it is loaded once for the whole group. loaded: from DDR; stored: to DDR
-    after each piece.
+    offsets: for each tile, or one if it is loaded once for the whole group. loaded: from DDR; stored: to DDR
+    after each tile.
     """
 
     tensor: str
@@ -32,13 +30,13 @@ class Value:
     nbytes: int
     offsets: tuple[int, ...] = ()
 
-    def offset(self, piece: int) -> int:
-        """Byte offset in each NPU's local memory for a piece; pieces take the places in turn."""
-        return self.offsets[piece % len(self.offsets)]
+    def offset(self, tile: int) -> int:
+        """Byte offset in each NPU's local memory for a tile; tiles take the places in turn."""
+        return self.offsets[tile % len(self.offsets)]
 
 
-def piece_bytes(ttype: TType, shape: tuple[int, int, int, int], itemsize: int) -> int:
-    """Bytes per NPU of a piece [n, c, h, w] that starts on NPU 0.
+def tile_bytes(ttype: TType, shape: tuple[int, int, int, int], itemsize: int) -> int:
+    """Bytes per NPU of a tile [n, c, h, w] that starts on NPU 0.
 
     Aligned (NEURON): each channel's h*w is rounded up to 128 bytes; compact (COEFF, COEFF_NEURON): not.
     """
@@ -50,13 +48,13 @@ def piece_bytes(ttype: TType, shape: tuple[int, int, int, int], itemsize: int) -
     return n * slots * plane
 
 
-def piece_shape(channels: int, axes: Sequence[tuple[int, int]]) -> tuple[int, int, int, int]:
-    """[n, c, h, w] of a piece whose windows along n, h, w are these (first, extent)."""
+def tile_shape(channels: int, axes: Sequence[tuple[int, int]]) -> tuple[int, int, int, int]:
+    """[n, c, h, w] of a tile whose windows along n, h, w are these (first, extent)."""
     return axes[0][1], channels, axes[1][1], axes[2][1]
 
 
-def piece_record(info: NetTensorInfo, ttype: TType, windows: Sequence[Window], addr: int = 0) -> TensorRecord:
-    """A tensor's piece in local memory; windows: along n, h, w."""
+def tile_record(info: NetTensorInfo, ttype: TType, windows: Sequence[Window], addr: int = 0) -> TensorRecord:
+    """A tensor's tile in local memory; windows: along n, h, w."""
     n, h, w = windows
     dims = len(info.shape)
     return replace(
@@ -71,83 +69,81 @@ def piece_record(info: NetTensorInfo, ttype: TType, windows: Sequence[Window], a
 
 @dataclass(frozen=True)
 class CutGroup:
-    """A group cut into pieces. values: what has a place in local memory; made: the value of each tensor that
+    """A group cut into tiles. values: what has a place in local memory; made: the value of each tensor that
     the group computes; read: the value that input i of node k reads, under (k, i)."""
 
     described: DescribedNet
     nodes: tuple[int, ...]
-    slices: Slices
+    tiling: Tiling
     values: tuple[Value, ...]
     made: dict[str, int]
     read: dict[tuple[int, int], int]
 
 
-class GroupPieces:
-    """The records of a group's tensors, piece by piece, wherever they lie."""
+class GroupTiles:
+    """The records of a group's tensors, tile by tile, wherever they lie."""
 
     def __init__(self, cut: CutGroup) -> None:
         self.cut = cut
-        self.pieces: list[Piece] = list(cut.slices.pieces())
+        self.tiles: list[Tile] = list(cut.tiling.tiles())
         # Where the window of a value that is read comes from: any of its readers, which all agree.
         self._reader = {v: key for key, v in reversed(list(cut.read.items()))}
 
-    def placed(self, values: Sequence[Value]) -> GroupPieces:
+    def placed(self, values: Sequence[Value]) -> GroupTiles:
         """The same with addresses."""
-        return GroupPieces(replace(self.cut, values=tuple(values)))
+        return GroupTiles(replace(self.cut, values=tuple(values)))
 
     def call(self, p: int, k: int) -> list[TensorRecord]:
-        """Inputs, then outputs of node k for piece p, as its local function gets them."""
+        """Inputs, then outputs of node k for tile p, as its local function gets them."""
         return [*self.inputs(p, k), *self.outputs(p, k)]
 
     def moved(self, v: int, p: int) -> TensorRecord:
         """What is loaded or stored of a value."""
         value = self.cut.values[v]
         if value.loaded:
-            windows = [Window(*axis.read[self._reader[v]].region) for axis in self.pieces[p]]
+            windows = [Window(*axis.read[self._reader[v]].region) for axis in self.tiles[p]]
         else:
-            windows = [axis.made[value.tensor] for axis in self.pieces[p]]
+            windows = [axis.made[value.tensor] for axis in self.tiles[p]]
         return self._record(value, p, windows)
 
     def inputs(self, p: int, k: int) -> list[TensorRecord]:
         """The inputs of node k; those in L2 without an address."""
-        node, facts = self.cut.described.net.nodes[k], self.cut.described.facts[k]
+        node, attrs = self.cut.described.net.nodes[k], self.cut.described.attrs[k]
         found = []
         for i, name in enumerate(node.inputs):
             if (k, i) in self.cut.read:
-                windows = [axis.read[k, i] for axis in self.pieces[p]]
+                windows = [axis.read[k, i] for axis in self.tiles[p]]
                 found.append(self._record(self.cut.values[self.cut.read[k, i]], p, windows))
-            elif facts.on_l2[i]:
+            elif attrs.on_l2[i]:
                 found.append(self.cut.described.net.tensors[name].record())
             else:
-                found.append(input_record(node, self.cut.described.net.tensors[name], facts.input_types[i]))
+                found.append(input_record(node, self.cut.described.net.tensors[name], attrs.input_types[i]))
         return found
 
     def outputs(self, p: int, k: int) -> list[TensorRecord]:
-        """The outputs of node k for piece p."""
+        """The outputs of node k for tile p."""
         return [
-            self._record(
-                self.cut.values[self.cut.made[name]], p, [axis.made[name] for axis in self.pieces[p]]
-            )
+            self._record(self.cut.values[self.cut.made[name]], p, [axis.made[name] for axis in self.tiles[p]])
             for name in self.cut.described.net.nodes[k].outputs
         ]
 
-    def joined(self, p: int, k: int, i: int) -> tuple[TensorRecord, TensorRecord]:
-        """Input i of a join, and its output."""
+    def concat(self, p: int, k: int, i: int) -> tuple[TensorRecord, TensorRecord]:
+        """Input i of a concatenation, and its output."""
         return self.inputs(p, k)[i], self.outputs(p, k)[0]
 
     def work_bytes(self, p: int, k: int) -> int:
         """The work buffer that node k's local function gets."""
-        node, facts = self.cut.described.net.nodes[k], self.cut.described.facts[k]
-        n, h, w = (axis.made[node.outputs[0]].extent for axis in self.pieces[p])
-        return facts.local_buffer(split_shape(self.cut.described, k, (n, h, w)))
+        node, attrs = self.cut.described.net.nodes[k], self.cut.described.attrs[k]
+        n, h, w = (axis.made[node.outputs[0]].extent for axis in self.tiles[p])
+        return attrs.local_buffer(split_shape(self.cut.described, k, (n, h, w)))
 
     def _record(self, value: Value, p: int, windows: Sequence[Window]) -> TensorRecord:
         addr = value.offset(p) if value.offsets else 0
-        return piece_record(self.cut.described.net.tensors[value.tensor], value.ttype, windows, addr)
+        return tile_record(self.cut.described.net.tensors[value.tensor], value.ttype, windows, addr)
 
 
 def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int]) -> tuple[int, ...]:
-    """What get_local_buffer_size is asked with: the four extents of the first output's piece. extents: along
+    """What get_local_buffer_size is asked with: the four extents of the first output's tile. extents: along
     n, h, w."""
     info = described.net.tensors[described.net.nodes[node].outputs[0]]
     n, h, w = extents
@@ -155,22 +151,22 @@ def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int
 
 
 def work_bytes(cut: CutGroup, node: int) -> int:
-    """Bytes per NPU of a node's work buffer, the most that any of the pieces needs."""
-    facts, slices = cut.described.facts[node], cut.slices
-    out = facts.node.outputs[0]
-    n, h, w = (sorted({p.made[out].extent for p in axis}) for axis in (slices.n, slices.h, slices.w))
+    """Bytes per NPU of a node's work buffer, the most that any of the tiles needs."""
+    attrs, tiling = cut.described.attrs[node], cut.tiling
+    out = attrs.node.outputs[0]
+    n, h, w = (sorted({p.made[out].extent for p in axis}) for axis in (tiling.n, tiling.h, tiling.w))
     shapes = (split_shape(cut.described, node, extents) for extents in itertools.product(n, h, w))
-    return max(facts.local_buffer(shape) for shape in shapes)
+    return max(attrs.local_buffer(shape) for shape in shapes)
 
 
-def cut_group(described: DescribedNet, nodes: Sequence[int], slices: Slices) -> CutGroup:
+def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> CutGroup:
     """What of these nodes has a place in local memory, without places yet.
 
     Inputs from outside are one value where layers want the same windows in the same layout. Inputs in L2, and
     those that kernels read through host_data, are none.
     """
     net = described.net
-    axes = (slices.n, slices.h, slices.w)
+    axes = (tiling.n, tiling.h, tiling.w)
     keep = set(stored(described, nodes))
     values: list[Value] = []
     made: dict[str, int] = {}
@@ -179,35 +175,35 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], slices: Slices) -> 
 
     def add(name: str, ttype: TType, regions: list[list[tuple[int, int]]], loaded: bool, once: bool) -> int:
         info = net.tensors[name]
-        largest = piece_shape(info.nchw[1], [max(axis, key=lambda r: r[1]) for axis in regions])
-        nbytes = piece_bytes(ttype, largest, info.dtype.itemsize)
+        largest = tile_shape(info.nchw[1], [max(axis, key=lambda r: r[1]) for axis in regions])
+        nbytes = tile_bytes(ttype, largest, info.dtype.itemsize)
         values.append(Value(name, ttype, loaded, once, not loaded and name in keep, nbytes))
         return len(values) - 1
 
     for k in nodes:
-        facts = described.facts[k]
+        attrs = described.attrs[k]
         for i, name in enumerate(net.nodes[k].inputs):
-            if facts.on_l2[i] or facts.input_types[i] == TType.NEURON_SHAPE:
+            if attrs.on_l2[i] or attrs.input_types[i] == TType.NEURON_SHAPE:
                 continue
             if name in made:
                 read[k, i] = made[name]
                 continue
-            regions = [[piece.read[k, i].region for piece in axis] for axis in axes]
-            key = (name, facts.input_types[i], tuple(map(tuple, regions)))
+            regions = [[part.read[k, i].region for part in axis] for axis in axes]
+            key = (name, attrs.input_types[i], tuple(map(tuple, regions)))
             if key not in external:
-                same = taken_whole(facts, i) or all(len(set(axis)) == 1 for axis in regions)
-                once = slices.count > 1 and same
-                external[key] = add(name, facts.input_types[i], regions, True, once)
+                same = taken_whole(attrs, i) or all(len(set(axis)) == 1 for axis in regions)
+                once = tiling.count > 1 and same
+                external[key] = add(name, attrs.input_types[i], regions, True, once)
             read[k, i] = external[key]
         for out in net.nodes[k].outputs:
             made[out] = add(
                 out, TType.NEURON, [[p.made[out].region for p in axis] for axis in axes], False, False
             )
-    return CutGroup(described, tuple(nodes), slices, tuple(values), made, read)
+    return CutGroup(described, tuple(nodes), tiling, tuple(values), made, read)
 
 
-def slot_bytes(pieces: GroupPieces, name: str, p: int) -> int:
+def slot_bytes(tiles: GroupTiles, name: str, p: int) -> int:
     """Bytes of one channel of a tensor that the group computes, as it lies in local memory."""
-    info = pieces.cut.described.net.tensors[name]
-    _, h, w = (axis.made[name].extent for axis in pieces.pieces[p])
+    info = tiles.cut.described.net.tensors[name]
+    _, h, w = (axis.made[name].extent for axis in tiles.tiles[p])
     return -(-h * w * info.dtype.itemsize // ALIGN_BYTES) * ALIGN_BYTES
