@@ -50,8 +50,7 @@ class _Sharing:
     """The storages of a group under construction, in the order of its steps."""
 
     def __init__(self, cut: CutGroup) -> None:
-        self.described, self.nodes, self.tiling = cut.described, cut.nodes, cut.tiling
-        self.values, self.made, self.read = cut.values, cut.made, cut.read
+        self.cut = cut
         self.storages: list[Storage] = []
         self.moves: list[Move] = []
         self._where: dict[int, Storage] = {}
@@ -62,23 +61,23 @@ class _Sharing:
         self._reads = {v: (min(found), max(found)) for v, found in steps.items()}
 
     def run(self) -> None:
-        for v, value in enumerate(self.values):
+        for v, value in enumerate(self.cut.values):
             if value.loaded:
                 self._new(v, *self._reads[v]).load = v
-        for step, k in enumerate(self.nodes):
-            channels = concat_channels(self.described, k)
-            for out in self.described.net.nodes[k].outputs:
-                v = self.made[out]
+        for step, k in enumerate(self.cut.nodes):
+            channels = concat_channels(self.cut.described, k)
+            for out in self.cut.described.net.nodes[k].outputs:
+                v = self.cut.made[out]
                 if channels is not None:
                     s = self._concat(step, k, v, channels)
                 else:
                     self._makers[v] = step
                     s = self._made_by_layer(step, k, v)
-                if self.values[v].stored:
+                if self.cut.values[v].stored:
                     s.store, s.made = v, step
 
     def _new(self, v: int, first: int, last: int) -> Storage:
-        s = Storage(self.values[v].nbytes, first, last, [(v, 0)], self.values[v].once)
+        s = Storage(self.cut.values[v].nbytes, first, last, [(v, 0)], self.cut.values[v].once)
         self.storages.append(s)
         self._where[v] = s
         return s
@@ -103,9 +102,9 @@ class _Sharing:
         they begin on the first NPU; the others are copied."""
         s = self._new(v, step, self._last_read(v, step))
         s.concat = v
-        single = all(part.made[self.values[v].tensor].extent == 1 for part in self.tiling.n)
+        single = all(part.made[self.cut.values[v].tensor].extent == 1 for part in self.cut.tiling.n)
         for i, channel in enumerate(channels):
-            u = self.read[k, i]
+            u = self.cut.read[k, i]
             part = self._where[u]
             if (
                 single
@@ -114,7 +113,7 @@ class _Sharing:
                 and not part.once
                 and part.load is None
                 and part.store is None
-                and part.size == self.values[u].nbytes
+                and part.size == self.cut.values[u].nbytes
                 and (part.concat is None or part.concat == u)
             ):
                 self.storages.remove(part)
@@ -136,24 +135,24 @@ class _Sharing:
     def _inplace_source(self, step: int, k: int) -> Storage | None:
         """The storage of an input that the layer's only output may overwrite: the descriptor allows it,
         nothing needs the input afterwards, and its tiles have the shape and type of the output's."""
-        net, attrs = self.described.net, self.described.attrs[k]
+        net, attrs = self.cut.described.net, self.cut.described.attrs[k]
         node = net.nodes[k]
         if len(node.outputs) != 1:
             return None
         target = net.tensors[node.outputs[0]]
         for i, name in enumerate(node.inputs):
-            if (k, i) not in self.read:
+            if (k, i) not in self.cut.read:
                 continue
-            v = self.read[k, i]
+            v = self.cut.read[k, i]
             source, s = net.tensors[name], self._where[v]
             if (
-                self.values[v].ttype == TType.NEURON
-                and not self.values[v].once
-                and not self.values[v].stored
+                self.cut.values[v].ttype == TType.NEURON
+                and not self.cut.values[v].once
+                and not self.cut.values[v].stored
                 and self._last_read(v, step) == step
                 and source.dtype == target.dtype
                 and source.nchw[1] == target.nchw[1]
-                and _same_regions(self.tiling, k, i, node.outputs[0])
+                and _same_regions(self.cut.tiling, k, i, node.outputs[0])
                 and attrs.can_inplace(source.dtype)
                 and (s.concat is None or (s.concat == v and self._is_last(s, step)))
             ):
