@@ -266,11 +266,12 @@ def test_cpp(tmp_path: Path) -> None:
     assert bmrt_test(tmp_path, "--context_dir", "cpp").count("cmp success") == 3
 
 
-def test_the_generated_c_is_up_to_date() -> None:
+def test_what_is_generated_is_up_to_date() -> None:
     """What `python -m user_layers.bmcompiler.regenerate` writes is what is committed."""
     from user_layers.bmcompiler.regenerate import generated
 
     files = generated()
-    assert set(next(iter(files)).parent.iterdir()) == set(files)
+    in_c = {path for path in files if path.suffix in (".c", ".h")}
+    assert set(next(iter(in_c)).parent.iterdir()) == in_c
     for path, text in files.items():
         assert path.read_text() == text, f"{path.name}: run python -m user_layers.bmcompiler.regenerate"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from user_layers.bmcompiler import (
     finish_bmcompiler,
     get_max_layer_id,
 )
+from user_layers.bmcompiler.calls import FUNCTIONS
 from user_layers.bmodel import read
 
 SHAPE = (1, 3, 4, 5)
@@ -251,3 +253,24 @@ def test_every_compile_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("c", {"dynamic": True}),
         ("d", {"dynamic": True, "opt": 2}),
     ]
+
+
+def test_callers_give_the_fields_of_records_one_after_the_other(tmp_path: Path) -> None:
+    import user_layers.bmcompiler as module
+
+    for function in (module.add_conv_layer_v2, module.add_binary_layer, module.add_batch_matmul_layer):
+        table = [parameter.name for parameter in FUNCTIONS[function.__name__].parameters]
+        assert [*inspect.signature(function).parameters] == table
+    names = [*inspect.signature(module.add_binary_layer).parameters]
+    assert names[1:5] == ["input_A_name", "input_A_shape", "A_is_coeff", "A_data"]
+    by_place, by_name = compiler(tmp_path), compiler(tmp_path)
+    operands = ("a", SHAPE, 0, None, "b", SHAPE, 0, None, 4, "y", BINARY_ADD)
+    for p, args, named in (
+        (by_place, operands, {}),
+        (by_name, (), dict(zip(names[1:], operands, strict=True))),
+    ):
+        with pytest.raises(UsageError, match=r"^add_binary_layer: .*unknown layer 'TPU_BINARY'"):
+            module.add_binary_layer(p, *args, **named)  # type: ignore[arg-type]
+        assert p.graph.inputs == ("a", "b")
+    with pytest.raises(TypeError, match="missing a required argument: 'kh'"):
+        module.add_conv_layer(by_name, SHAPE, 4, "x", SHAPE, 4, "y", None, X, None)  # type: ignore[call-arg]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -11,27 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 from firmware_sim.errors import UsageError
 from user_layers.bmcompiler import codes
 from user_layers.bmcompiler.calls import (
+    Called,
     Floats,
-    InputDims,
-    InputNames,
-    InputShape,
-    InputShapes,
+    Input,
+    Inputs,
     Ints,
-    OutputShape,
+    Output,
+    Tag,
     same_as,
     vendor,
+    vendor_spread,
 )
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.graph.graph import BINARY_OPS
 from user_layers.net.nodes import check_dtype
 from user_layers.onnx.convert_elementwise import BINARY, UNARY
-
-AShape = Annotated[Sequence[int], Ints("input_A_dim")]
-BShape = Annotated[Sequence[int], Ints("input_B_dim")]
-AData = Annotated[ArrayLike | None, Floats("prod(input_A_shape)", when="A_is_coeff")]
-BData = Annotated[ArrayLike | None, Floats("prod(input_B_shape)", when="B_is_coeff")]
-SameShape = Annotated[Sequence[int], Ints("input_dim")]
-
 
 # ---- what several of them are made of ----
 
@@ -103,19 +98,48 @@ def tensor_or_const(
 # ---- binary ----
 
 
-@vendor
+@dataclass(frozen=True)
+class Operand:
+    """A tensor, or (is_coeff) numbers of the program."""
+
+    name: Annotated[str | None, Called("input_{}_name")]
+    shape: Annotated[Sequence[int], Ints("input_{}_dim"), Called("input_{}_shape")]
+    dims: Annotated[int, Called("input_{}_dim")]
+    is_coeff: Annotated[int, Called("{}_is_coeff")]
+    data: Annotated[ArrayLike | None, Floats("prod(input_{}_shape)", when="{}_is_coeff"), Called("{}_data")]
+
+
+@dataclass(frozen=True)
+class OperandOfRank:
+    """An Operand with as many dimensions as the other one."""
+
+    name: Annotated[str | None, Called("input_{}_name")]
+    shape: Annotated[Sequence[int], Ints("input_dim"), Called("input_{}_shape")]
+    is_coeff: Annotated[int, Called("{}_is_coeff")]
+    data: Annotated[ArrayLike | None, Floats("prod(input_{}_shape)", when="{}_is_coeff"), Called("{}_data")]
+
+
+@dataclass(frozen=True)
+class OperandOfShape:
+    """An Operand of the same shape as the other one."""
+
+    name: Annotated[str | None, Called("input_{}_name")]
+    is_coeff: Annotated[int, Called("{}_is_coeff")]
+    data: Annotated[ArrayLike | None, Floats("prod(input_shape)", when="{}_is_coeff"), Called("{}_data")]
+
+
+def _binary_of(
+    p: BMCompiler, operands: Sequence[Operand | OperandOfRank], binary_op: int, output: str
+) -> None:
+    names = [tensor_or_const(p, o.name, o.shape, o.data, o.is_coeff) for o in operands]
+    binary(p, names[0], names[1], binary_op, output)
+
+
+@vendor_spread
 def add_binary_layer_v2(
     p_bmcpl: BMCompiler,
-    input_A_name: str | None,
-    input_A_shape: AShape,
-    input_A_dim: int,
-    A_is_coeff: int,
-    A_data: AData,
-    input_B_name: str | None,
-    input_B_shape: BShape,
-    input_B_dim: int,
-    B_is_coeff: int,
-    B_data: BData,
+    left: Annotated[Operand, Tag("A")],
+    right: Annotated[Operand, Tag("B")],
     output_name: str,
     binary_op: int,
 ) -> None:
@@ -123,63 +147,48 @@ def add_binary_layer_v2(
 
     binary_op: BmBinaryType of bmcompiler_op_code.h. Comparisons give 1.0 and 0.0.
     """
-    left = tensor_or_const(p_bmcpl, input_A_name, input_A_shape, A_data, A_is_coeff)
-    right = tensor_or_const(p_bmcpl, input_B_name, input_B_shape, B_data, B_is_coeff)
-    binary(p_bmcpl, left, right, binary_op, output_name)
+    _binary_of(p_bmcpl, (left, right), binary_op, output_name)
 
 
 add_broadcast_binary_layer_v2 = same_as(add_binary_layer_v2, "add_broadcast_binary_layer_v2")
 
 
-@vendor
+@vendor_spread
 def add_binary_layer(
     p_bmcpl: BMCompiler,
-    input_A_name: str | None,
-    input_A_shape: SameShape,
-    A_is_coeff: int,
-    A_data: AData,
-    input_B_name: str | None,
-    input_B_shape: SameShape,
-    B_is_coeff: int,
-    B_data: BData,
+    left: Annotated[OperandOfRank, Tag("A")],
+    right: Annotated[OperandOfRank, Tag("B")],
     input_dim: int,
     output_name: str,
     binary_op: int,
 ) -> None:
     """add_binary_layer_v2 for operands with the same number of dimensions."""
-    left = tensor_or_const(p_bmcpl, input_A_name, input_A_shape, A_data, A_is_coeff)
-    right = tensor_or_const(p_bmcpl, input_B_name, input_B_shape, B_data, B_is_coeff)
-    binary(p_bmcpl, left, right, binary_op, output_name)
+    _binary_of(p_bmcpl, (left, right), binary_op, output_name)
 
 
 add_broadcast_binary_layer = same_as(add_binary_layer, "add_broadcast_binary_layer")
 
 
-@vendor
+@vendor_spread
 def add_eltwise_binary_layer(
     p_bmcpl: BMCompiler,
-    input_A_name: str | None,
-    A_is_coeff: int,
-    A_data: Annotated[ArrayLike | None, Floats("prod(input_shape)", when="A_is_coeff")],
-    input_B_name: str | None,
-    B_is_coeff: int,
-    B_data: Annotated[ArrayLike | None, Floats("prod(input_shape)", when="B_is_coeff")],
-    input_shape: SameShape,
+    left: Annotated[OperandOfShape, Tag("A")],
+    right: Annotated[OperandOfShape, Tag("B")],
+    input_shape: Annotated[Sequence[int], Ints("input_dim")],
     input_dim: int,
     output_name: str,
     binary_op: int,
 ) -> None:
     """add_binary_layer_v2 for operands of the same shape."""
-    left = tensor_or_const(p_bmcpl, input_A_name, input_shape, A_data, A_is_coeff)
-    right = tensor_or_const(p_bmcpl, input_B_name, input_shape, B_data, B_is_coeff)
-    binary(p_bmcpl, left, right, binary_op, output_name)
+    operands = [OperandOfRank(o.name, input_shape, o.is_coeff, o.data) for o in (left, right)]
+    _binary_of(p_bmcpl, operands, binary_op, output_name)
 
 
 @vendor
 def add_const_binary_layer(
     p_bmcpl: BMCompiler,
     input_A_name: str,
-    input_A_shape: AShape,
+    input_A_shape: Annotated[Sequence[int], Ints("input_A_dim")],
     input_A_dim: int,
     B_value: float,
     output_name: str,
@@ -199,16 +208,11 @@ def add_const_binary_layer(
 ELTWISE_PRODUCT, ELTWISE_SUM, ELTWISE_MAX = range(3)
 
 
-@vendor
+@vendor_spread
 def add_eltwise_layer(
     p_bmcpl: BMCompiler,
-    input_num: int,
-    input_shape: InputShapes,
-    input_shape_dim: InputDims,
-    input_name: InputNames,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    xs: Inputs,
+    y: Output,
     op_code: int,
     coefficients: Annotated[ArrayLike | None, Floats("input_num")],
 ) -> None:
@@ -218,21 +222,21 @@ def add_eltwise_layer(
     """
     if op_code not in (ELTWISE_PRODUCT, ELTWISE_SUM, ELTWISE_MAX):
         raise UsageError(f"op_code is {op_code}; it is 0 (product), 1 (sum) or 2 (maximum)")
-    names = [p_bmcpl.use(name, shape) for name, shape in zip(input_name, input_shape, strict=True)]
+    names = [p_bmcpl.use(name, shape) for name, shape in zip(xs.names, xs.shapes, strict=True)]
     if op_code == ELTWISE_SUM and coefficients is not None:
         for i, factor in enumerate(np.asarray(coefficients, np.float32)):
             if factor != 1:
-                made = p_bmcpl.fresh(f"{output_name}:term")
+                made = p_bmcpl.fresh(f"{y.name}:term")
                 p_bmcpl.graph.add_const_binary_layer(names[i], float(factor), made, codes.BINARY_MUL)
                 names[i] = made
     if len(names) == 1:
-        p_bmcpl.layer("TPU_COPY", names, {"reserved": 0}, output_name, [output_shape])
+        p_bmcpl.layer("TPU_COPY", names, {"reserved": 0}, y.name, [y.shape])
         return
     param = {"binary_op": BINARY[("MUL", "ADD", "MAX")[op_code]]}
     so_far = names[0]
     for name in names[1:-1]:
-        so_far = p_bmcpl.between("TPU_BINARY", [so_far, name], param, output_name)
-    p_bmcpl.layer("TPU_BINARY", [so_far, names[-1]], param, output_name, [output_shape])
+        so_far = p_bmcpl.between("TPU_BINARY", [so_far, name], param, y.name)
+    p_bmcpl.layer("TPU_BINARY", [so_far, names[-1]], param, y.name, [y.shape])
 
 
 # ---- activations ----
@@ -257,15 +261,11 @@ _ACTIVE = {
 }
 
 
-@vendor
+@vendor_spread
 def add_active_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     active_type_id: int,
 ) -> None:
     """A function of each element, fp32.
@@ -273,10 +273,10 @@ def add_active_layer(
     active_type_id: BmActiveType of bmcompiler_op_code.h, but not ACTIVE_SIN, ACTIVE_COS and
     ACTIVE_IS_FINITE.
     """
-    source = p_bmcpl.use(input_name, input_shape)
+    source = p_bmcpl.use(x.name, x.shape)
     if active_type_id == codes.ACTIVE_RSQRT:
-        root = between_unary(p_bmcpl, source, "SQRT", output_name)
-        unary(p_bmcpl, root, "RECIPROCAL", output_name)
+        root = between_unary(p_bmcpl, source, "SQRT", y.name)
+        unary(p_bmcpl, root, "RECIPROCAL", y.name)
         return
     if active_type_id not in _ACTIVE:
         name = codes.code_name("BmActiveType", active_type_id)
@@ -287,23 +287,19 @@ def add_active_layer(
         )
     kind, a = _ACTIVE[active_type_id]
     param = {"unary_op": UNARY[kind], "a": a, "b": 0.0}
-    p_bmcpl.layer("TPU_UNARY", [source], param, output_name, [output_shape])
+    p_bmcpl.layer("TPU_UNARY", [source], param, y.name, [y.shape])
 
 
-@vendor
+@vendor_spread
 def add_relu_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     negative_slope: float,
     upper_limit: float,
 ) -> None:
     """x where it is positive, else negative_slope times x; at most upper_limit, unless that is negative."""
-    source = p_bmcpl.use(input_name, input_shape)
+    source = p_bmcpl.use(x.name, x.shape)
     limited = upper_limit >= 0
     if negative_slope != 0:
         kind, a, b = "LEAKY_RELU", negative_slope, 0.0
@@ -313,35 +309,31 @@ def add_relu_layer(
         kind, a, b = "RELU", 0.0, 0.0
     param = {"unary_op": UNARY[kind], "a": a, "b": b}
     if limited:
-        made = p_bmcpl.between("TPU_UNARY", [source], param, output_name)
-        p_bmcpl.graph.add_const_binary_layer(made, upper_limit, output_name, codes.BINARY_MIN)
+        made = p_bmcpl.between("TPU_UNARY", [source], param, y.name)
+        p_bmcpl.graph.add_const_binary_layer(made, upper_limit, y.name, codes.BINARY_MIN)
     else:
-        p_bmcpl.layer("TPU_UNARY", [source], param, output_name, [output_shape])
+        p_bmcpl.layer("TPU_UNARY", [source], param, y.name, [y.shape])
 
 
-@vendor
+@vendor_spread
 def add_prelu_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     channel_shared: int,
     slope_: Annotated[ArrayLike, Floats("input_shape[1]", single="channel_shared")],
 ) -> None:
     """x where it is positive, else its slope times x; one slope for each channel (dimension 1) or for all."""
-    source = p_bmcpl.use(input_name, input_shape)
+    source = p_bmcpl.use(x.name, x.shape)
     slopes = np.asarray(slope_, np.float32)
     if channel_shared:
         param = {"unary_op": UNARY["LEAKY_RELU"], "a": float(slopes[0]), "b": 0.0}
-        p_bmcpl.layer("TPU_UNARY", [source], param, output_name, [output_shape], layer_name)
+        p_bmcpl.layer("TPU_UNARY", [source], param, y.name, [y.shape], layer_name)
         return
-    slope = p_bmcpl.const(of_channels(slopes, len(input_shape), 1), f"{output_name}:slope")
+    slope = p_bmcpl.const(of_channels(slopes, len(x.shape), 1), f"{y.name}:slope")
     param = {"binary_op": BINARY["PRELU"]}
-    p_bmcpl.layer("TPU_BINARY", [source, slope], param, output_name, [output_shape], layer_name)
+    p_bmcpl.layer("TPU_BINARY", [source, slope], param, y.name, [y.shape], layer_name)
 
 
 # ---- scale and bias of channels ----
@@ -355,27 +347,22 @@ def of_channels(values: ArrayLike, rank: int, axis: int) -> NDArray[np.float32]:
 
 
 def scale_shift(
-    p: BMCompiler, source: str, shape: Sequence[int], factors: ArrayLike, summands: ArrayLike, output: str,
+    p: BMCompiler, source: str, y: Output, factors: ArrayLike, summands: ArrayLike,
     *, axis: int = 1, name: str | None = None,
 ) -> None:  # fmt: skip
     """A factor and a summand for each index of dimension `axis`."""
     constants = [
-        p.const(np.asarray(values, np.float32), f"{output}:{what}")
+        p.const(np.asarray(values, np.float32), f"{y.name}:{what}")
         for what, values in (("factor", factors), ("summand", summands))
     ]
-    p.layer("TPU_SCALE_SHIFT", [source, *constants], {"axis": axis, "relu": 0}, output, [shape], name)
+    p.layer("TPU_SCALE_SHIFT", [source, *constants], {"axis": axis, "relu": 0}, y.name, [y.shape], name)
 
 
-@vendor
+@vendor_spread
 def add_scale_layer(
     p_bmcpl: BMCompiler,
-    input_num: int,
-    input_shape: InputShapes,
-    input_shape_dim: InputDims,
-    input_name: InputNames,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    xs: Inputs,
+    y: Output,
     layer_name: str | None,
     scale_factor: Annotated[ArrayLike | None, Floats("span(input_shape, axis_, num_axes)")],
     bias_factor: Annotated[ArrayLike | None, Floats("span(input_shape, axis_, num_axes)")],
@@ -387,43 +374,41 @@ def add_scale_layer(
 
     Numbers given as NULL are further inputs instead, scale before bias; their shapes are these extents, too.
     """
-    rank = len(input_shape[0]) if input_num else 0
+    rank = len(xs.shapes[0]) if xs.number else 0
     missing = [what for what, values in _wanted(scale_factor, bias_factor, have_bias) if values is None]
-    if input_num != 1 + len(missing):
+    if xs.number != 1 + len(missing):
         raise UsageError(
-            f"input_num is {input_num}, but {1 + len(missing)} inputs are needed: the data"
+            f"input_num is {xs.number}, but {1 + len(missing)} inputs are needed: the data"
             + "".join(f" and the {what}" for what in missing)
         )
     if not -rank <= axis_ < rank:
         raise UsageError(f"axis_ is {axis_}, and the input has {rank} dimensions")
     axis = axis_ % rank
-    extents = input_shape[0][axis:] if num_axes < 0 else input_shape[0][axis : axis + num_axes]
-    source = p_bmcpl.use(input_name[0], input_shape[0])
+    extents = xs.shapes[0][axis:] if num_axes < 0 else xs.shapes[0][axis : axis + num_axes]
+    source = p_bmcpl.use(xs.names[0], xs.shapes[0])
     if len(extents) == 1 and not missing:
         zeros = np.zeros(extents[0], np.float32)
         summands = bias_factor if have_bias and bias_factor is not None else zeros
         assert scale_factor is not None
-        scale_shift(
-            p_bmcpl, source, output_shape, scale_factor, summands, output_name, axis=axis, name=layer_name
-        )
+        scale_shift(p_bmcpl, source, y, scale_factor, summands, axis=axis, name=layer_name)
         return
     broadcast = [1] * axis + list(extents) + [1] * (rank - axis - len(extents))
-    others = iter(range(1, input_num))
+    others = iter(range(1, xs.number))
     made = source
     steps = _wanted(scale_factor, bias_factor, have_bias)
     for i, (what, values) in enumerate(steps):
         if values is None:
             other = next(others)
-            name = p_bmcpl.use(input_name[other], input_shape[other])
+            name = p_bmcpl.use(xs.names[other], xs.shapes[other])
             reshape = {"dims": rank, "shape": [*broadcast, *[0] * (8 - rank)]}
-            operand = p_bmcpl.between("TPU_RESHAPE", [name], reshape, output_name)
+            operand = p_bmcpl.between("TPU_RESHAPE", [name], reshape, y.name)
         else:
-            operand = p_bmcpl.const(np.reshape(values, broadcast), f"{output_name}:{what}")
+            operand = p_bmcpl.const(np.reshape(values, broadcast), f"{y.name}:{what}")
         param = {"binary_op": BINARY["MUL" if what == "scale" else "ADD"]}
         if i + 1 < len(steps):
-            made = p_bmcpl.between("TPU_BINARY", [made, operand], param, output_name)
+            made = p_bmcpl.between("TPU_BINARY", [made, operand], param, y.name)
         else:
-            p_bmcpl.layer("TPU_BINARY", [made, operand], param, output_name, [output_shape], layer_name)
+            p_bmcpl.layer("TPU_BINARY", [made, operand], param, y.name, [y.shape], layer_name)
 
 
 def _wanted(
@@ -432,15 +417,11 @@ def _wanted(
     return [("scale", scale), *([("bias", bias)] if have_bias else [])]
 
 
-@vendor
+@vendor_spread
 def add_biasadd_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     num_output_neuron: int,
     bias: Annotated[ArrayLike, Floats("num_output_neuron")],
@@ -449,24 +430,18 @@ def add_biasadd_layer(
     """A number for each channel (dimension 1) added."""
     if bIsCoefInt8:
         raise UsageError("bIsCoefInt8 is true; only fp32 is computed")
-    if len(input_shape) < 2 or input_shape[1] != num_output_neuron:
-        raise UsageError(
-            f"num_output_neuron is {num_output_neuron}, the channels of {list(input_shape)} are not"
-        )
-    source = p_bmcpl.use(input_name, input_shape)
+    if len(x.shape) < 2 or x.shape[1] != num_output_neuron:
+        raise UsageError(f"num_output_neuron is {num_output_neuron}, the channels of {list(x.shape)} are not")
+    source = p_bmcpl.use(x.name, x.shape)
     ones = np.ones(num_output_neuron, np.float32)
-    scale_shift(p_bmcpl, source, output_shape, ones, bias, output_name, name=layer_name)
+    scale_shift(p_bmcpl, source, y, ones, bias, name=layer_name)
 
 
-@vendor
+@vendor_spread
 def add_batchnorm_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     mean_param: Annotated[ArrayLike, Floats("input_shape[1]")],
     variance_param: Annotated[ArrayLike, Floats("input_shape[1]")],
@@ -486,8 +461,8 @@ def add_batchnorm_layer(
         )
     mean, variance = (np.asarray(v, np.float64) * scale_val for v in (mean_param, variance_param))
     factors = 1 / np.sqrt(variance + epsilon)
-    source = p_bmcpl.use(input_name, input_shape)
-    scale_shift(p_bmcpl, source, output_shape, factors, -mean * factors, output_name, name=layer_name)
+    source = p_bmcpl.use(x.name, x.shape)
+    scale_shift(p_bmcpl, source, y, factors, -mean * factors, name=layer_name)
 
 
 # ---- choosing and converting ----
@@ -522,18 +497,16 @@ def add_select_layer(
     p_bmcpl.layer("TPU_WHERE", names, {"reserved": 0}, output_name, [shape])
 
 
-@vendor
+@vendor_spread
 def add_dtype_convert_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
+    x: Input,
     output_name: str,
     src_dtype: int,
     dst_dtype: int,
 ) -> None:
     """The numbers in another type; both are codes of bmcompiler_defs.h: 0 fp32, 6 int32, ..."""
-    source = p_bmcpl.use(input_name, input_shape, src_dtype)
+    source = p_bmcpl.use(x.name, x.shape, src_dtype)
     wanted = check_dtype(dst_dtype, "dst_dtype")
     op, param = ("TPU_COPY", {"reserved": 0}) if src_dtype == dst_dtype else ("TPU_CAST", {"to": int(wanted)})
-    p_bmcpl.layer(op, [source], param, output_name, [input_shape])
+    p_bmcpl.layer(op, [source], param, output_name, [x.shape])

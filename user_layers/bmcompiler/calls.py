@@ -1,9 +1,11 @@
 """The one table of bmcompiler's functions, from which Python and C have them.
 
 Each function is a Python function whose parameters have the vendor's names and order, marked with `vendor`.
-Annotations say what Python's types leave open: how many numbers an array has. From them come the check of
-every call here, the C prototypes and what the C library sends (c_source.py), and the reading of that
-(server.py).
+What several functions have in common is a record, a dataclass that stands for one parameter after the other
+(`vendor_spread`): its fields are what the parameters mean, `Called` has the vendor's names. Annotations say
+what Python's types leave open: how many numbers an array has. From them come the check of every call here,
+the C prototypes and what the C library sends (c_source.py), the reading of that (server.py), and the flat
+signatures for type checkers (stub.py).
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ import math
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
-from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from firmware_sim.errors import TpulayerError, UsageError
 
@@ -99,14 +101,66 @@ class Result:
 
 Annotation = Ints | Texts | Shapes | Floats | Bytes | Arrays | Unread | Result
 
-InputShape = Annotated[Sequence[int], Ints("input_shape_dim")]
-OutputShape = Annotated[Sequence[int], Ints("output_shape_dim")]
-InputShapes = Annotated[Sequence[Sequence[int]], Shapes("input_num", "input_shape_dim")]
-InputDims = Annotated[Sequence[int], Ints("input_num")]
-InputNames = Annotated[Sequence[str], Texts("input_num")]
-OutputShapes = Annotated[Sequence[Sequence[int]], Shapes("output_num", "output_shape_dim")]
-OutputDims = Annotated[Sequence[int], Ints("output_num")]
-OutputNames = Annotated[Sequence[str], Texts("output_num")]
+
+# ---- records: what several functions have in common ----
+
+
+@dataclass(frozen=True)
+class Called:
+    """What the vendor calls the parameter that a record's field stands for.
+
+    "{}" in it, and in the names that the field's annotation has, is the tag of the record (`Tag`).
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Tells records of one kind apart: "A" in input_A_name."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor that a layer reads."""
+
+    shape: Annotated[Sequence[int], Ints("input_shape_dim"), Called("input_shape")]
+    dims: Annotated[int, Called("input_shape_dim")]
+    name: Annotated[str, Called("input_name")]
+
+
+@dataclass(frozen=True)
+class Output:
+    """The tensor that a layer makes."""
+
+    shape: Annotated[Sequence[int], Ints("output_shape_dim"), Called("output_shape")]
+    dims: Annotated[int, Called("output_shape_dim")]
+    name: Annotated[str, Called("output_name")]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Tensors that a layer reads, `number` of them."""
+
+    number: Annotated[int, Called("input_num")]
+    shapes: Annotated[Sequence[Sequence[int]], Shapes("input_num", "input_shape_dim"), Called("input_shape")]
+    dims: Annotated[Sequence[int], Ints("input_num"), Called("input_shape_dim")]
+    names: Annotated[Sequence[str], Texts("input_num"), Called("input_name")]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Tensors that a layer, or several, make, `number` of them."""
+
+    number: Annotated[int, Called("output_num")]
+    shapes: Annotated[
+        Sequence[Sequence[int]], Shapes("output_num", "output_shape_dim"), Called("output_shape")
+    ]
+    dims: Annotated[Sequence[int], Ints("output_num"), Called("output_shape_dim")]
+    names: Annotated[Sequence[str], Texts("output_num"), Called("output_name")]
+
 
 # ---- the table ----
 
@@ -150,6 +204,11 @@ def vendor(function: Callable[P, R]) -> Callable[P, R]:
     return _put(function, function.__name__, inspect.getdoc(function) or "")
 
 
+def vendor_spread(function: Callable[..., R]) -> Callable[..., R]:
+    """`vendor` for a function with records; callers give their fields one after the other."""
+    return _put(function, function.__name__, inspect.getdoc(function) or "")
+
+
 def vendor_last(function: Callable[P, R]) -> Callable[P, R]:
     """`vendor` for a function after which p_bmcpl is gone."""
     return _put(function, function.__name__, inspect.getdoc(function) or "", ends=True)
@@ -157,12 +216,14 @@ def vendor_last(function: Callable[P, R]) -> Callable[P, R]:
 
 def same_as(function: Callable[P, R], name: str) -> Callable[P, R]:
     """Put a function of the table into it under another name."""
-    plain = inspect.unwrap(function)
+    plain = function.__wrapped__  # type: ignore[attr-defined]
     return _put(plain, name, f"The same as {function.__name__}.")
 
 
 def _put(function: Callable[P, R], name: str, doc: str, *, ends: bool = False) -> Callable[P, R]:
-    signature = inspect.signature(function)
+    hints = get_type_hints(function, include_extras=True)
+    parts = [_part(parameter, hints) for parameter in inspect.signature(function).parameters.values()]
+    signature = inspect.Signature([p for part in parts for p in part.parameters])
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -170,29 +231,77 @@ def _put(function: Callable[P, R], name: str, doc: str, *, ends: bool = False) -
         bound.apply_defaults()
         try:
             checked = _checked(FUNCTIONS[name], bound.arguments)
-            return function(**checked)  # type: ignore[call-arg]
+            return function(**{part.name: part.of(checked) for part in parts})  # type: ignore[call-arg]
         except TpulayerError as error:
             if not error.message.startswith(name):
                 error.message = f"{name}: {error.message}"
             raise
 
     call.__name__, call.__doc__ = name, doc
+    call.__signature__ = signature  # type: ignore[attr-defined]
     assert doc, f"{name} has no documentation"
-    hints = get_type_hints(function, include_extras=True)
-    result = _result(hints["return"])
-    FUNCTIONS[name] = Function(name, _parameters(signature, hints), result, doc, call, ends)
+    # Keyword-only parameters are for Python alone.
+    parameters = (p for part in parts for p in part.parameters if p.kind is not p.KEYWORD_ONLY)
+    table = tuple(_parameter(parameter) for parameter in parameters)
+    FUNCTIONS[name] = Function(name, table, _result(hints["return"]), doc, call, ends)
     return call
 
 
-def _parameters(signature: inspect.Signature, hints: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    parameters = []
-    for parameter in signature.parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            continue  # for Python alone
-        kind, optional = _kind(hints[parameter.name], parameter.name)
-        default = None if parameter.default is parameter.empty else parameter.default
-        parameters.append(Parameter(parameter.name, kind, optional, default))
-    return tuple(parameters)
+@dataclass(frozen=True)
+class _Part:
+    """A parameter of a function here, and those of the vendor's that it stands for.
+
+    fields: of a record, in the order of `parameters`.
+    """
+
+    name: str
+    parameters: tuple[inspect.Parameter, ...]
+    record: Callable[..., Any] | None = None
+    fields: tuple[str, ...] = ()
+
+    def of(self, given: Mapping[str, Any]) -> Any:
+        """The argument for it."""
+        values = [given[parameter.name] for parameter in self.parameters]
+        if self.record is None:
+            return values[0]
+        return self.record(**dict(zip(self.fields, values, strict=True)))
+
+
+def _part(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> _Part:
+    hint = hints[parameter.name]
+    plain, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if not is_dataclass(plain):
+        return _Part(parameter.name, (parameter.replace(annotation=hint),))
+    tag = next((extra.text for extra in extras if isinstance(extra, Tag)), "")
+    fields = get_type_hints(plain, include_extras=True)
+    made = [_vendors(name, field, tag) for name, field in fields.items()]
+    return _Part(parameter.name, tuple(made), cast("Callable[..., Any]", plain), tuple(fields))
+
+
+def _vendors(field: str, hint: Any, tag: str) -> inspect.Parameter:
+    """The vendor's parameter for a record's field."""
+    plain, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    name = next((extra.name for extra in extras if isinstance(extra, Called)), field)
+    for extra in extras:
+        if isinstance(extra, Annotation):
+            plain = Annotated[plain, _tagged(extra, tag)]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name.format(tag), kind, annotation=plain)
+
+
+def _tagged(annotation: Annotation, tag: str) -> Annotation:
+    if isinstance(annotation, Ints):
+        return Ints(annotation.count.format(tag))
+    if isinstance(annotation, Floats):
+        terms = (term.format(tag) for term in annotation.terms)
+        return Floats(*terms, per=annotation.per, when=annotation.when.format(tag), single=annotation.single)
+    return annotation
+
+
+def _parameter(parameter: inspect.Parameter) -> Parameter:
+    kind, optional = _kind(parameter.annotation, parameter.name)
+    default = None if parameter.default is parameter.empty else parameter.default
+    return Parameter(parameter.name, kind, optional, default)
 
 
 def _result(returned: Any) -> str | Result:

@@ -12,16 +12,13 @@ from firmware_sim.errors import UsageError
 from user_layers.bmcompiler.arithmetic import tensor_or_const
 from user_layers.bmcompiler.calls import (
     Floats,
-    InputDims,
-    InputNames,
-    InputShape,
-    InputShapes,
+    Input,
+    Inputs,
     Ints,
-    OutputDims,
-    OutputNames,
-    OutputShape,
-    OutputShapes,
+    Output,
+    Outputs,
     vendor,
+    vendor_spread,
 )
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.bmcompiler.shapes import LAST, axis_of, field
@@ -30,67 +27,52 @@ DimShape = Annotated[Sequence[int], Ints("input_dim")]
 DimsShape = Annotated[Sequence[int], Ints("dims")]
 
 
-@vendor
+@vendor_spread
 def add_concat_layer(
     p_bmcpl: BMCompiler,
-    input_num: int,
-    input_shape: InputShapes,
-    input_shape_dim: InputDims,
-    input_name: InputNames,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    xs: Inputs,
+    y: Output,
     concat_axis: int,
 ) -> None:
     """The inputs one after the other along concat_axis."""
-    names = [p_bmcpl.use(name, shape) for name, shape in zip(input_name, input_shape, strict=True)]
-    p_bmcpl.layer("TPU_CONCAT", names, {"axis": concat_axis}, output_name, [output_shape])
+    names = [p_bmcpl.use(name, shape) for name, shape in zip(xs.names, xs.shapes, strict=True)]
+    p_bmcpl.layer("TPU_CONCAT", names, {"axis": concat_axis}, y.name, [y.shape])
 
 
-@vendor
+@vendor_spread
 def add_split_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_num: int,
-    output_shape: OutputShapes,
-    output_shape_dim: OutputDims,
-    output_name: OutputNames,
+    x: Input,
+    ys: Outputs,
 ) -> None:
     """Caffe's Split: every output is the input."""
-    source = p_bmcpl.use(input_name, input_shape)
-    for name, shape in zip(output_name, output_shape, strict=True):
+    source = p_bmcpl.use(x.name, x.shape)
+    for name, shape in zip(ys.names, ys.shapes, strict=True):
         p_bmcpl.layer("TPU_COPY", [source], {"reserved": 0}, name, [shape])
 
 
-@vendor
+@vendor_spread
 def add_tf_split_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_num: int,
-    output_shape: OutputShapes,
-    output_shape_dim: OutputDims,
-    output_name: OutputNames,
+    x: Input,
+    ys: Outputs,
     shape_dim: int,
     axis: int,
     split_size: Annotated[Sequence[int], Ints("split_num")],
     split_num: int,
 ) -> None:
     """Pieces along an axis, of the extents split_size; a single one is the number of equal pieces instead."""
-    d = axis_of(axis, len(input_shape))
+    d = axis_of(axis, len(x.shape))
     sizes = list(split_size)
     if len(sizes) == 1:
-        if sizes[0] < 1 or input_shape[d] % sizes[0]:
-            raise UsageError(f"dimension {d} of {list(input_shape)} has no {sizes[0]} equal pieces")
-        sizes = [input_shape[d] // sizes[0]] * sizes[0]
-    if len(sizes) != output_num:
-        raise UsageError(f"output_num is {output_num}, and there are {len(sizes)} pieces")
-    source = p_bmcpl.use(input_name, input_shape)
+        if sizes[0] < 1 or x.shape[d] % sizes[0]:
+            raise UsageError(f"dimension {d} of {list(x.shape)} has no {sizes[0]} equal pieces")
+        sizes = [x.shape[d] // sizes[0]] * sizes[0]
+    if len(sizes) != ys.number:
+        raise UsageError(f"output_num is {ys.number}, and there are {len(sizes)} pieces")
+    source = p_bmcpl.use(x.name, x.shape)
     param = {"axis": d, "sizes": field(sizes, length=16)}
-    p_bmcpl.layer("TPU_SPLIT", [source], param, output_name, output_shape)
+    p_bmcpl.layer("TPU_SPLIT", [source], param, ys.names, ys.shapes)
 
 
 def _sliced(
@@ -106,28 +88,22 @@ def _sliced(
     p.layer("TPU_SLICE", [source], param | {"ends": field(end), "steps": field(step, 1)}, output, shapes)
 
 
-@vendor
+@vendor_spread
 def add_crop_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
+    x: Input,
     shape_name: str | None,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    y: Output,
     offsets: Annotated[Sequence[int], Ints("input_shape_dim")],
 ) -> None:
     """output_shape elements from offsets on. shape_name must be NULL: the shape is known when compiling."""
     if shape_name is not None:
         raise UsageError("the shape is a tensor; give output_shape, and shape_name as NULL")
-    if len(output_shape) != len(input_shape):
-        raise UsageError(
-            f"output_shape {list(output_shape)} has not the {len(input_shape)} dimensions of the input"
-        )
-    ends = [start + extent for start, extent in zip(offsets, output_shape, strict=True)]
-    source = p_bmcpl.use(input_name, input_shape)
-    _sliced(p_bmcpl, source, offsets, ends, [1] * len(ends), output_name, [output_shape])
+    if len(y.shape) != len(x.shape):
+        raise UsageError(f"output_shape {list(y.shape)} has not the {len(x.shape)} dimensions of the input")
+    ends = [start + extent for start, extent in zip(offsets, y.shape, strict=True)]
+    source = p_bmcpl.use(x.name, x.shape)
+    _sliced(p_bmcpl, source, offsets, ends, [1] * len(ends), y.name, [y.shape])
 
 
 IndexSize = Annotated[Sequence[int], Ints("index_size")]
@@ -147,15 +123,11 @@ def _masked(
     return starts, ends
 
 
-@vendor
+@vendor_spread
 def add_stride_slice_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     shape_size: int,
     begin_mask: int,
     end_mask: int,
@@ -167,16 +139,16 @@ def add_stride_slice_layer(
 
     Negative ones count from the end. Bit d of begin_mask or end_mask: from the first, or to the last element.
     """
-    source = p_bmcpl.use(input_name, input_shape)
+    source = p_bmcpl.use(x.name, x.shape)
     starts, ends = _masked(begin_index, end_index, stride, begin_mask, end_mask)
-    _sliced(p_bmcpl, source, starts, ends, stride, output_name, [output_shape])
+    _sliced(p_bmcpl, source, starts, ends, stride, y.name, [y.shape])
 
 
 @vendor
 def add_stride_slice_layer_v2(
     p_bmcpl: BMCompiler,
     input_name: str,
-    input_shape: InputShape,
+    input_shape: Annotated[Sequence[int], Ints("input_shape_dim")],
     input_shape_dim: int,
     output_name: str,
     begin_index: IndexSize,
@@ -216,15 +188,11 @@ def add_stride_slice_layer_v2(
 # ---- more of it ----
 
 
-@vendor
+@vendor_spread
 def add_pad_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     paddings_: Annotated[Sequence[int], Ints("pad_dim")],
     pad_dim: int,
     pad_val: float,
@@ -235,13 +203,13 @@ def add_pad_layer(
     pad_mode 0: pad_val, 1: mirrored without the edge. The vendor's 2, mirrored with the edge, is not
     computed.
     """
-    if len(paddings_) != 2 * len(input_shape):
-        raise UsageError(f"pad_dim is {pad_dim}; two for each of {len(input_shape)} dimensions are needed")
+    if len(paddings_) != 2 * len(x.shape):
+        raise UsageError(f"pad_dim is {pad_dim}; two for each of {len(x.shape)} dimensions are needed")
     if pad_mode not in (0, 1):
         raise UsageError(f"pad_mode is {pad_mode}; 0 (constant) and 1 (mirrored) are computed")
     param = {"mode": pad_mode, "before": field(paddings_[::2]), "after": field(paddings_[1::2])}
-    source = p_bmcpl.use(input_name, input_shape)
-    p_bmcpl.layer("TPU_PAD", [source], param | {"value": pad_val, "bits": 0}, output_name, [output_shape])
+    source = p_bmcpl.use(x.name, x.shape)
+    p_bmcpl.layer("TPU_PAD", [source], param | {"value": pad_val, "bits": 0}, y.name, [y.shape])
 
 
 InputData = Annotated[ArrayLike | None, Floats("prod(input_shape)", when="input_is_coeff")]
@@ -345,19 +313,15 @@ def add_identity_layer(
     p_bmcpl.layer("TPU_COPY", [source], {"reserved": 0}, output_name, [input_shape])
 
 
-@vendor
+@vendor_spread
 def add_dropout_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
 ) -> None:
     """The input: nothing is left out when a net is used."""
-    source = p_bmcpl.use(input_name, input_shape)
-    p_bmcpl.layer("TPU_COPY", [source], {"reserved": 0}, output_name, [output_shape])
+    source = p_bmcpl.use(x.name, x.shape)
+    p_bmcpl.layer("TPU_COPY", [source], {"reserved": 0}, y.name, [y.shape])
 
 
 # ---- constants and outputs ----

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -12,7 +13,18 @@ from numpy.typing import ArrayLike
 from firmware_sim.errors import UsageError
 from user_layers.bmcompiler import codes
 from user_layers.bmcompiler.arithmetic import between_unary, of_channels, tensor_or_const
-from user_layers.bmcompiler.calls import Floats, InputShape, Ints, OutputShape, Shapes, Texts, vendor
+from user_layers.bmcompiler.calls import (
+    Called,
+    Floats,
+    Input,
+    Ints,
+    Output,
+    Shapes,
+    Tag,
+    Texts,
+    vendor,
+    vendor_spread,
+)
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.bmcompiler.shapes import axis_of, field, reshape
 from user_layers.bmcompiler.windows import planes
@@ -21,15 +33,11 @@ from user_layers.onnx.convert_elementwise import BINARY
 # ---- matrix products ----
 
 
-@vendor
+@vendor_spread
 def add_fc_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     num_input_neuron: int,
     num_output_neuron: int,
@@ -45,18 +53,19 @@ def add_fc_layer(
     """
     k, n = num_input_neuron, num_output_neuron
     values = np.reshape(weight, (n, k)).T if weight_col_is_in_neruon_num else np.reshape(weight, (k, n))
-    constants = [p_bmcpl.const(np.ascontiguousarray(values), f"{output_name}:weight")]
+    constants = [p_bmcpl.const(np.ascontiguousarray(values), f"{y.name}:weight")]
     if bias is not None:
-        constants.append(p_bmcpl.const(np.asarray(bias), f"{output_name}:bias"))
-    source = p_bmcpl.use(input_name, input_shape)
-    _rows(p_bmcpl, source, input_shape, output_shape, output_name, layer_name, constants, k, n, 0)
+        constants.append(p_bmcpl.const(np.asarray(bias), f"{y.name}:bias"))
+    source = p_bmcpl.use(x.name, x.shape)
+    _rows(p_bmcpl, source, x, y, layer_name, constants, k=k, n=n)
 
 
 def _rows(
-    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str, name: str | None,
-    others: Sequence[str], k: int, n: int, turned: int,
+    p: BMCompiler, source: str, x: Input, y: Output, name: str | None, others: Sequence[str],
+    *, k: int, n: int, turned: int = 0,
 ) -> None:  # fmt: skip
     """x [M, k] * another [k, n] (turned: [n, k]), reshaped before and after as the shapes given ask for."""
+    shape, wanted, output = x.shape, y.shape, y.name
     count = math.prod(shape)
     if k < 1 or count % k:
         raise UsageError(
@@ -75,15 +84,11 @@ def _rows(
     reshape(p, made, [rows, n], output, wanted)
 
 
-@vendor
+@vendor_spread
 def add_fc_weight_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     weight_shape: Annotated[Sequence[int], Ints("weight_shape_dim")],
     weight_shape_dim: int,
@@ -97,100 +102,81 @@ def add_fc_weight_layer(
     k, turned = num_input_neuron, int(bool(weight_col_is_in_neruon_num))
     if len(weight_shape) != 2 or weight_shape[1 if turned else 0] != k:
         raise UsageError(f"weight_shape is {list(weight_shape)}, and num_input_neuron {k}")
-    source = p_bmcpl.use(input_name, input_shape)
+    source = p_bmcpl.use(x.name, x.shape)
     others = [p_bmcpl.use(weight_name, weight_shape)]
     if bias is not None:
-        others.append(p_bmcpl.const(np.asarray(bias), f"{output_name}:bias"))
+        others.append(p_bmcpl.const(np.asarray(bias), f"{y.name}:bias"))
     n = weight_shape[0 if turned else 1]
-    _rows(p_bmcpl, source, input_shape, output_shape, output_name, layer_name, others, k, n, turned)
+    _rows(p_bmcpl, source, x, y, layer_name, others, k=k, n=n, turned=turned)
 
 
-@vendor
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a product of matrices: a tensor, or numbers of the program."""
+
+    name: Annotated[str | None, Called("input{}_name")]
+    shape: Annotated[Sequence[int], Ints("input{}_shape_dim"), Called("input{}_shape")]
+    dims: Annotated[int, Called("input{}_shape_dim")]
+    is_const: Annotated[int, Called("input{}_is_const")]
+    data: Annotated[
+        ArrayLike | None, Floats("prod(input{}_shape)", when="input{}_is_const"), Called("input{}_data")
+    ]
+
+
+@vendor_spread
 def add_batch_matmul_layer(
     p_bmcpl: BMCompiler,
-    input0_name: str | None,
-    input0_shape: Annotated[Sequence[int], Ints("input0_shape_dim")],
-    input0_shape_dim: int,
-    input0_is_const: int,
-    input0_data: Annotated[ArrayLike | None, Floats("prod(input0_shape)", when="input0_is_const")],
-    input1_name: str | None,
-    input1_shape: Annotated[Sequence[int], Ints("input1_shape_dim")],
-    input1_shape_dim: int,
-    input1_is_const: int,
-    input1_data: Annotated[ArrayLike | None, Floats("prod(input1_shape)", when="input1_is_const")],
+    left: Annotated[Factor, Tag("0")],
+    right: Annotated[Factor, Tag("1")],
     output_name: str,
 ) -> None:
     """Products of the matrices in the last two dimensions; the dimensions before are broadcast."""
-    names = [
-        tensor_or_const(p_bmcpl, input0_name, input0_shape, input0_data, input0_is_const),
-        tensor_or_const(p_bmcpl, input1_name, input1_shape, input1_data, input1_is_const),
-    ]
+    names = [tensor_or_const(p_bmcpl, f.name, f.shape, f.data, f.is_const) for f in (left, right)]
     p_bmcpl.layer("TPU_MATMUL", names, {"trans_a": 0, "trans_b": 0, "alpha": 1.0}, output_name)
 
 
 # ---- softmax and reductions ----
 
 
-def _softmax(
-    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str,
-    *, sizes: tuple[int, int, int], log: int,
-) -> None:  # fmt: skip
-    """sizes:
+@dataclass(frozen=True)
+class ThreeExtents:
+    """x seen as three dimensions, of which the middle one counts."""
 
-    outer, own, inner. Over one dimension where they are that dimension's, else over a reshaped tensor.
-    """
-    outer, own, inner = sizes
-    p.use(source, shape)
+    inner: Annotated[int, Called("inner_num")]
+    outer: Annotated[int, Called("outer_num")]
+    own: Annotated[int, Called("softmax_dim")]
+
+
+def _softmax(p: BMCompiler, x: Input, y: Output, extents: ThreeExtents, *, log: int) -> None:
+    """Over one dimension where the extents are those around it, else over a reshaped tensor."""
+    sizes = (extents.outer, extents.own, extents.inner)
+    source = p.use(x.name, x.shape)
     param = {"axis": 1, "flatten": 0, "log": log}
-    for d in range(len(shape)):
-        if (math.prod(shape[:d]), shape[d], math.prod(shape[d + 1 :])) == sizes:
-            p.layer("TPU_SOFTMAX", [source], param | {"axis": d}, output, [wanted])
+    for d in range(len(x.shape)):
+        if (math.prod(x.shape[:d]), x.shape[d], math.prod(x.shape[d + 1 :])) == sizes:
+            p.layer("TPU_SOFTMAX", [source], param | {"axis": d}, y.name, [y.shape])
             return
-    if min(sizes) < 1 or outer * own * inner != math.prod(shape):
+    if min(sizes) < 1 or math.prod(sizes) != math.prod(x.shape):
         raise UsageError(
-            f"outer_num {outer} * softmax_dim {own} * inner_num {inner} is not the number of elements of "
-            f"{list(shape)}"
+            f"outer_num {extents.outer} * softmax_dim {extents.own} * inner_num {extents.inner} is not the "
+            f"number of elements of {list(x.shape)}"
         )
-    apart = p.fresh(f"{output}:apart")
-    reshape(p, source, shape, apart, sizes)
-    made = p.between("TPU_SOFTMAX", [apart], param, output)
-    reshape(p, made, sizes, output, wanted)
+    apart = p.fresh(f"{y.name}:apart")
+    reshape(p, source, x.shape, apart, sizes)
+    made = p.between("TPU_SOFTMAX", [apart], param, y.name)
+    reshape(p, made, sizes, y.name, y.shape)
 
 
-@vendor
-def add_softmax_layer(
-    p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
-    inner_num: int,
-    outer_num: int,
-    softmax_dim: int,
-) -> None:
+@vendor_spread
+def add_softmax_layer(p_bmcpl: BMCompiler, x: Input, y: Output, extents: ThreeExtents) -> None:
     """Softmax of x seen as [outer_num, softmax_dim, inner_num], over the middle dimension."""
-    sizes = (outer_num, softmax_dim, inner_num)
-    _softmax(p_bmcpl, input_name, input_shape, output_shape, output_name, sizes=sizes, log=0)
+    _softmax(p_bmcpl, x, y, extents, log=0)
 
 
-@vendor
-def add_log_softmax_layer(
-    p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
-    inner_num: int,
-    outer_num: int,
-    softmax_dim: int,
-) -> None:
+@vendor_spread
+def add_log_softmax_layer(p_bmcpl: BMCompiler, x: Input, y: Output, extents: ThreeExtents) -> None:
     """The logarithm of add_softmax_layer."""
-    sizes = (outer_num, softmax_dim, inner_num)
-    _softmax(p_bmcpl, input_name, input_shape, output_shape, output_name, sizes=sizes, log=1)
+    _softmax(p_bmcpl, x, y, extents, log=1)
 
 
 # REDUCE_... of TPU_REDUCE for BmReduceType.
@@ -239,63 +225,53 @@ def add_reduce_full_layer(
     p_bmcpl.layer("TPU_REDUCE", [p_bmcpl.use(input_name, input_shape)], param, output_name)
 
 
-@vendor
+@vendor_spread
 def add_reduce_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     reduce_method: int,
 ) -> None:
     """Sum, mean, maximum, minimum or product of [N, C, H, W] over N, H and W, or over W.
 
     reduce_method: the low 16 bits are BmReduceType, the others 0 for N, H and W, 1 for W.
     """
-    planes(input_shape, "input_shape")
+    planes(x.shape, "input_shape")
     where = reduce_method >> 16
     if where not in (0, 1):
         raise UsageError(f"reduce_method is {reduce_method:#x}; its upper bits are 0 (N, H, W) or 1 (W)")
     axes = [3] if where else [0, 2, 3]
-    param = _reduce_param(_reduction(reduce_method & 0xFFFF), axes, int(len(output_shape) == 4))
-    source = p_bmcpl.use(input_name, input_shape)
-    kept = [extent for d, extent in enumerate(input_shape) if d not in axes]
-    if len(output_shape) in (4, len(kept)):
-        p_bmcpl.layer("TPU_REDUCE", [source], param, output_name, [output_shape])
+    param = _reduce_param(_reduction(reduce_method & 0xFFFF), axes, int(len(y.shape) == 4))
+    source = p_bmcpl.use(x.name, x.shape)
+    kept = [extent for d, extent in enumerate(x.shape) if d not in axes]
+    if len(y.shape) in (4, len(kept)):
+        p_bmcpl.layer("TPU_REDUCE", [source], param, y.name, [y.shape])
         return
-    made = p_bmcpl.between("TPU_REDUCE", [source], param, output_name)
-    reshape(p_bmcpl, made, kept, output_name, output_shape)
+    made = p_bmcpl.between("TPU_REDUCE", [source], param, y.name)
+    reshape(p_bmcpl, made, kept, y.name, y.shape)
 
 
-@vendor
+@vendor_spread
 def add_arg_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     axis: int,
     method: int,
 ) -> None:
     """Where along an axis the largest (method 1: smallest) number stands, the first of equal ones; int32."""
     if method not in (0, 1):
         raise UsageError(f"method is {method}; it is 0 (largest) or 1 (smallest)")
-    keep = int(len(output_shape) == len(input_shape))
-    param = {"axis": axis_of(axis, len(input_shape)), "keep_dims": keep, "select_last": 0, "smallest": method}
-    source = p_bmcpl.use(input_name, input_shape)
-    p_bmcpl.layer("TPU_ARG", [source], param, output_name, [output_shape])
+    keep = int(len(y.shape) == len(x.shape))
+    param = {"axis": axis_of(axis, len(x.shape)), "keep_dims": keep, "select_last": 0, "smallest": method}
+    source = p_bmcpl.use(x.name, x.shape)
+    p_bmcpl.layer("TPU_ARG", [source], param, y.name, [y.shape])
 
 
-@vendor
+@vendor_spread
 def add_topk_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
+    x: Input,
     k: int,
     dim: int,
     output_shape: Annotated[Sequence[Sequence[int]], Shapes("2", "output_shape_dim")],
@@ -303,23 +279,19 @@ def add_topk_layer(
     output_name: Annotated[Sequence[str], Texts("2")],
 ) -> None:
     """The k largest numbers along a dimension, falling, and where they stand (int32): two outputs."""
-    param = {"axis": axis_of(dim, len(input_shape), "dim"), "k": k, "smallest": 0}
-    source = p_bmcpl.use(input_name, input_shape)
+    param = {"axis": axis_of(dim, len(x.shape), "dim"), "k": k, "smallest": 0}
+    source = p_bmcpl.use(x.name, x.shape)
     p_bmcpl.layer("TPU_TOPK", [source], param, output_name, output_shape)
 
 
 # ---- what normalizes ----
 
 
-@vendor
+@vendor_spread
 def add_lrn_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     alpha_: float,
     size_: int,
     beta_: float,
@@ -327,19 +299,15 @@ def add_lrn_layer(
 ) -> None:
     """x / (k_ + alpha_ / size_ * the sum of squares of size_ channels around it) ^ beta_."""
     param = {"size": size_, "alpha": alpha_, "beta": beta_, "bias": k_}
-    source = p_bmcpl.use(input_name, input_shape)
-    p_bmcpl.layer("TPU_LRN", [source], param, output_name, [output_shape])
+    source = p_bmcpl.use(x.name, x.shape)
+    p_bmcpl.layer("TPU_LRN", [source], param, y.name, [y.shape])
 
 
-@vendor
+@vendor_spread
 def add_normalize_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     across_spatial: int,
     channel_shared: int,
@@ -351,16 +319,14 @@ def add_normalize_layer(
     The sum is over the channels, across_spatial: over everything but N. The scale is one number for each
     channel, channel_shared: one for all.
     """
-    rank = len(input_shape)
+    rank = len(x.shape)
     axes = list(range(1, rank)) if across_spatial else [1]
-    p, x = p_bmcpl, p_bmcpl.use(input_name, input_shape)
-    total = p.between("TPU_REDUCE", [x], _reduce_param(_SUM_OF_SQUARES, axes, 1), output_name)
-    more = p.fresh(f"{output_name}:eps")
+    p, source = p_bmcpl, p_bmcpl.use(x.name, x.shape)
+    total = p.between("TPU_REDUCE", [source], _reduce_param(_SUM_OF_SQUARES, axes, 1), y.name)
+    more = p.fresh(f"{y.name}:eps")
     p.graph.add_const_binary_layer(total, eps, more, codes.BINARY_ADD)
-    length = between_unary(p, more, "SQRT", output_name)
-    unit = p.between("TPU_BINARY", [x, length], {"binary_op": BINARY["DIV"]}, output_name)
+    length = between_unary(p, more, "SQRT", y.name)
+    unit = p.between("TPU_BINARY", [source, length], {"binary_op": BINARY["DIV"]}, y.name)
     values = np.asarray(scale_data, np.float32)
-    scale = p.const(values if channel_shared else of_channels(values, rank, 1), f"{output_name}:scale")
-    p.layer(
-        "TPU_BINARY", [unit, scale], {"binary_op": BINARY["MUL"]}, output_name, [output_shape], layer_name
-    )
+    scale = p.const(values if channel_shared else of_channels(values, rank, 1), f"{y.name}:scale")
+    p.layer("TPU_BINARY", [unit, scale], {"binary_op": BINARY["MUL"]}, y.name, [y.shape], layer_name)

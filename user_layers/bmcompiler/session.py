@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from firmware_sim.errors import UsageError
 from firmware_sim.wire import DType
 from user_layers.api import Graph
-from user_layers.bmcompiler.calls import Arrays, Result, Texts, vendor, vendor_last
+from user_layers.bmcompiler.calls import Arrays, Called, Result, Texts, vendor, vendor_last, vendor_spread
 from user_layers.net.nodes import check_dtype, check_name, check_shape
 from user_layers.toolkit import Toolkit
 
@@ -253,46 +253,34 @@ def __bmcompile_ir_opt_no_multistage(p_bmcpl: BMCompiler, net_name: str, opt_lev
     p_bmcpl.compile(net_name, dynamic=True, opt=opt_level)
 
 
-CheckNames = Annotated[Sequence[str], Texts("input_num")]
-CheckData = Annotated[Sequence[ArrayLike], Arrays("input_name")]
-ReferNames = Annotated[Sequence[str], Texts("refer_num")]
-ReferData = Annotated[Sequence[ArrayLike], Arrays("refer_name")]
+@dataclass(frozen=True)
+class CheckedData:
+    """Data of inputs and outputs, by their names."""
+
+    input_names: Annotated[Sequence[str], Texts("input_num"), Called("input_name")]
+    inputs: Annotated[Sequence[ArrayLike], Arrays("input_name"), Called("input_data")]
+    input_num: int
+    output_names: Annotated[Sequence[str], Texts("refer_num"), Called("refer_name")]
+    outputs: Annotated[Sequence[ArrayLike], Arrays("refer_name"), Called("refer_data")]
+    output_num: Annotated[int, Called("refer_num")]
+
+    def compile(self, p: BMCompiler, net_name: str, *, dynamic: bool) -> None:
+        """Compile with it."""
+        inputs = dict(zip(self.input_names, self.inputs, strict=True))
+        outputs = dict(zip(self.output_names, self.outputs, strict=True))
+        p.compile(net_name, dynamic=dynamic, inputs=inputs, outputs=outputs)
 
 
-@vendor
-def compile_with_result_check(
-    p_bmcpl: BMCompiler,
-    input_name: CheckNames,
-    input_data: CheckData,
-    input_num: int,
-    refer_name: ReferNames,
-    refer_data: ReferData,
-    refer_num: int,
-    net_name: str,
-) -> None:
+@vendor_spread
+def compile_with_result_check(p_bmcpl: BMCompiler, data: CheckedData, net_name: str) -> None:
     """Compile statically, with data of inputs and outputs for the two .dat files, by their names."""
-    inputs, outputs = _named(input_name, input_data), _named(refer_name, refer_data)
-    p_bmcpl.compile(net_name, dynamic=False, inputs=inputs, outputs=outputs)
+    data.compile(p_bmcpl, net_name, dynamic=False)
 
 
-@vendor
-def compile_ir_with_result_check(
-    p_bmcpl: BMCompiler,
-    input_name: CheckNames,
-    input_data: CheckData,
-    input_num: int,
-    refer_name: ReferNames,
-    refer_data: ReferData,
-    refer_num: int,
-    net_name: str,
-) -> None:
+@vendor_spread
+def compile_ir_with_result_check(p_bmcpl: BMCompiler, data: CheckedData, net_name: str) -> None:
     """Compile dynamically, with data of inputs and outputs for the two .dat files, by their names."""
-    inputs, outputs = _named(input_name, input_data), _named(refer_name, refer_data)
-    p_bmcpl.compile(net_name, dynamic=True, inputs=inputs, outputs=outputs)
-
-
-def _named(names: Sequence[str], arrays: Sequence[ArrayLike]) -> dict[str, ArrayLike]:
-    return dict(zip(names, arrays, strict=True))
+    data.compile(p_bmcpl, net_name, dynamic=True)
 
 
 def __compile_with_result_check(

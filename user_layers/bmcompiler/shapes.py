@@ -14,12 +14,13 @@ from firmware_sim.errors import UsageError
 from user_layers.bmcompiler.arithmetic import tensor_or_const
 from user_layers.bmcompiler.calls import (
     Floats,
-    InputShape,
+    Input,
     Ints,
-    OutputShape,
+    Output,
     Unread,
     same_as,
     vendor,
+    vendor_spread,
 )
 from user_layers.bmcompiler.session import BMCompiler
 
@@ -60,15 +61,11 @@ def reshape(p: BMCompiler, source: str, shape: Sequence[int], output: str, wante
 # ---- shapes ----
 
 
-@vendor
+@vendor_spread
 def add_reshape_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     raw_param: Annotated[None, Unread("const int *")],
 ) -> None:
     """The same elements as output_shape. raw_param is not read.
@@ -76,7 +73,7 @@ def add_reshape_layer(
     In a dynamic net extents that stand where the input has the same follow it; the first other one is what
     the elements leave.
     """
-    reshape(p_bmcpl, p_bmcpl.use(input_name, input_shape), input_shape, output_name, output_shape)
+    reshape(p_bmcpl, p_bmcpl.use(x.name, x.shape), x.shape, y.name, y.shape)
 
 
 add_flatten_layer = same_as(add_reshape_layer, "add_flatten_layer")
@@ -251,20 +248,16 @@ def transpose(p: BMCompiler, source: str, shape: Sequence[int], order: Sequence[
     p.layer("TPU_TRANSPOSE", [source], param, output, [[shape[d] for d in order]])
 
 
-@vendor
+@vendor_spread
 def add_permute_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     permute_order: Annotated[Sequence[int], Ints("input_shape_dim")],
 ) -> None:
     """Dimension d of the output is dimension permute_order[d] of the input."""
-    source = p_bmcpl.use(input_name, input_shape)
-    transpose(p_bmcpl, source, input_shape, permute_order, output_name)
+    source = p_bmcpl.use(x.name, x.shape)
+    transpose(p_bmcpl, source, x.shape, permute_order, y.name)
 
 
 @vendor
@@ -298,44 +291,34 @@ def add_transpose_layer_v2(
     transpose(p_bmcpl, source, input_shape, permute_order, output_name)
 
 
-@vendor
+@vendor_spread
 def add_reverse_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     axis: int,
 ) -> None:
     """Dimension `axis` in reverse order."""
-    d = axis_of(axis, len(input_shape))
+    d = axis_of(axis, len(x.shape))
     param = {"count": 1, "axes": field([d]), "starts": field([LAST]), "ends": field([-LAST - 1])}
-    source = p_bmcpl.use(input_name, input_shape)
-    p_bmcpl.layer("TPU_SLICE", [source], param | {"steps": field([-1], 1)}, output_name, [output_shape])
+    source = p_bmcpl.use(x.name, x.shape)
+    p_bmcpl.layer("TPU_SLICE", [source], param | {"steps": field([-1], 1)}, y.name, [y.shape])
 
 
-@vendor
+@vendor_spread
 def add_shufflechannel_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     group_: int,
 ) -> None:
     """Channels c of group g go to place c * groups + g."""
-    n, c, *rest = input_shape if len(input_shape) > 1 else (1, 0)
+    n, c, *rest = x.shape if len(x.shape) > 1 else (1, 0)
     if group_ < 1 or c < 1 or c % group_:
-        raise UsageError(f"group_ is {group_}, which does not divide the channels of {list(input_shape)}")
+        raise UsageError(f"group_ is {group_}, which does not divide the channels of {list(x.shape)}")
     apart = [n, group_, c // group_, math.prod(rest)]
-    source = p_bmcpl.use(input_name, input_shape)
-    groups = p_bmcpl.fresh(f"{output_name}:groups")
-    reshape(p_bmcpl, source, input_shape, groups, apart)
-    turned = p_bmcpl.between(
-        "TPU_TRANSPOSE", [groups], {"dims": 4, "order": field([0, 2, 1, 3])}, output_name
-    )
-    reshape(p_bmcpl, turned, [n, c // group_, group_, math.prod(rest)], output_name, output_shape)
+    source = p_bmcpl.use(x.name, x.shape)
+    groups = p_bmcpl.fresh(f"{y.name}:groups")
+    reshape(p_bmcpl, source, x.shape, groups, apart)
+    turned = p_bmcpl.between("TPU_TRANSPOSE", [groups], {"dims": 4, "order": field([0, 2, 1, 3])}, y.name)
+    reshape(p_bmcpl, turned, [n, c // group_, group_, math.prod(rest)], y.name, y.shape)

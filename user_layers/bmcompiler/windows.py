@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from firmware_sim.errors import UsageError
-from user_layers.bmcompiler.calls import Floats, InputShape, Ints, OutputShape, Shapes, Texts, Unread, vendor
+from user_layers.bmcompiler.calls import (
+    Called,
+    Floats,
+    Input,
+    Ints,
+    Output,
+    Shapes,
+    Texts,
+    Unread,
+    vendor_spread,
+)
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.onnx.resize import Resize, upsampling
 
@@ -26,126 +37,98 @@ def planes(shape: Sequence[int], what: str) -> None:
 # ---- convolutions ----
 
 
+@dataclass(frozen=True)
+class ConvWindow:
+    """The windows of a convolution: fields of TPU_CONV and TPU_DECONV."""
+
+    kernel_h: Annotated[int, Called("kh")]
+    kernel_w: Annotated[int, Called("kw")]
+    groups: int
+    pad_top: Annotated[int, Called("pad_h_up")]
+    pad_bottom: Annotated[int, Called("pad_h_down")]
+    pad_left: Annotated[int, Called("pad_w_left")]
+    pad_right: Annotated[int, Called("pad_w_right")]
+    stride_h: int
+    stride_w: int
+    dilation_h: Annotated[int, Called("dh")]
+    dilation_w: Annotated[int, Called("dw")]
+
+
+@dataclass(frozen=True)
+class NamedWeights:
+    """Weight and bias of a convolution; None for names: they are made from the output's."""
+
+    weight_name: str | None
+    weight: ConvWeights
+    bias_name: str | None
+    bias: OutputBias
+
+
 def _conv(
-    p: BMCompiler, source: str, input_shape: Sequence[int], output_shape: Sequence[int], output: str,
-    name: str | None, weight: tuple[str | None, ArrayLike], bias: tuple[str | None, ArrayLike | None],
-    window: dict[str, int],
+    p: BMCompiler, x: Input, y: Output, weights: NamedWeights, window: ConvWindow, name: str | None,
+    *, transposed: bool = False,
 ) -> None:  # fmt: skip
-    planes(input_shape, "input_shape")
-    planes(output_shape, "output_shape")
-    groups = window["groups"]
-    extents = (output_shape[1], input_shape[1] // groups, window["kernel_h"], window["kernel_w"])
-    values = np.reshape(weight[1], extents)
-    inputs = [p.use(source, input_shape), p.const(values, weight[0] or f"{output}:weight")]
-    if bias[1] is not None:
-        inputs.append(p.const(np.asarray(bias[1]), bias[0] or f"{output}:bias"))
-    p.layer("TPU_CONV", inputs, window, output, [output_shape], name)
+    """Add TPU_CONV or TPU_DECONV."""
+    planes(x.shape, "input_shape")
+    planes(y.shape, "output_shape")
+    first, second = (x.shape[1], y.shape[1]) if transposed else (y.shape[1], x.shape[1])
+    param = asdict(window) | (_output_pads(x, y, window) if transposed else {})
+    values = np.reshape(weights.weight, (first, second // window.groups, window.kernel_h, window.kernel_w))
+    inputs = [p.use(x.name, x.shape), p.const(values, weights.weight_name or f"{y.name}:weight")]
+    if weights.bias is not None:
+        inputs.append(p.const(np.asarray(weights.bias), weights.bias_name or f"{y.name}:bias"))
+    p.layer("TPU_DECONV" if transposed else "TPU_CONV", inputs, param, y.name, [y.shape], name)
 
 
-def _window(
-    groups: int, kernel: Sequence[int], pads: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
-) -> dict[str, int]:
-    """Fields of TPU_CONV and TPU_DECONV; pads: top, bottom, left, right."""
-    if groups < 1:
-        raise UsageError(f"groups is {groups}")
-    sides = zip(("top", "bottom", "left", "right"), pads, strict=True)
-    found = {"groups": groups} | {f"pad_{side}": pad for side, pad in sides}
-    for what, pair in (("kernel", kernel), ("stride", stride), ("dilation", dilation)):
-        found |= {f"{what}_h": pair[0], f"{what}_w": pair[1]}
+def _output_pads(x: Input, y: Output, window: ConvWindow) -> dict[str, int]:
+    """Rows and columns behind what the windows of a transposed convolution reach."""
+    found = {}
+    for axis, side, kernel, dilation, stride, cut in (
+        (2, "h", window.kernel_h, window.dilation_h, window.stride_h, window.pad_top + window.pad_bottom),
+        (3, "w", window.kernel_w, window.dilation_w, window.stride_w, window.pad_left + window.pad_right),
+    ):
+        made = (x.shape[axis] - 1) * stride + (kernel - 1) * dilation + 1 - cut
+        found[f"output_pad_{side}"] = y.shape[axis] - made
+        if y.shape[axis] < made:
+            raise UsageError(f"output_shape {list(y.shape)} has {side} {y.shape[axis]}, it is {made}")
     return found
 
 
-@vendor
+@vendor_spread
 def add_conv_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     weight: ConvWeights,
     bias: OutputBias,
-    kh: int,
-    kw: int,
-    groups: int,
-    pad_h_up: int,
-    pad_h_down: int,
-    pad_w_left: int,
-    pad_w_right: int,
-    stride_h: int,
-    stride_w: int,
-    dh: int,
-    dw: int,
+    window: ConvWindow,
     have_bias: int,
 ) -> None:
     """A convolution of [N, C, H, W].
 
     weight: [output channels, channels / groups, kh, kw]; dh, dw: dilation, 1 is none.
     """
-    pads = (pad_h_up, pad_h_down, pad_w_left, pad_w_right)
-    window = _window(groups, (kh, kw), pads, (stride_h, stride_w), (dh, dw))
-    plain = (None, weight), (None, bias)
-    _conv(p_bmcpl, input_name, input_shape, output_shape, output_name, layer_name, *plain, window)
+    _conv(p_bmcpl, x, y, NamedWeights(None, weight, None, bias), window, layer_name)
 
 
-@vendor
+@vendor_spread
 def add_conv_layer_v2(
-    p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
-    weight_name: str | None,
-    weight: ConvWeights,
-    bias_name: str | None,
-    bias: OutputBias,
-    kh: int,
-    kw: int,
-    groups: int,
-    pad_h_up: int,
-    pad_h_down: int,
-    pad_w_left: int,
-    pad_w_right: int,
-    stride_h: int,
-    stride_w: int,
-    dh: int,
-    dw: int,
-    have_bias: int,
+    p_bmcpl: BMCompiler, x: Input, y: Output, weights: NamedWeights, window: ConvWindow, have_bias: int
 ) -> None:
     """add_conv_layer, with names for the constants."""
-    pads = (pad_h_up, pad_h_down, pad_w_left, pad_w_right)
-    window = _window(groups, (kh, kw), pads, (stride_h, stride_w), (dh, dw))
-    named = (weight_name, weight), (bias_name, bias)
-    _conv(p_bmcpl, input_name, input_shape, output_shape, output_name, None, *named, window)
+    _conv(p_bmcpl, x, y, weights, window, None)
 
 
-@vendor
+@vendor_spread
 def add_deconv_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     layer_name: str | None,
     weight: ConvWeights,
     bias: OutputBias,
-    kh: int,
-    kw: int,
-    groups: int,
-    pad_h_up: int,
-    pad_h_down: int,
-    pad_w_left: int,
-    pad_w_right: int,
-    stride_h: int,
-    stride_w: int,
-    dh: int,
-    dw: int,
+    window: ConvWindow,
     have_bias: int,
 ) -> None:
     """A transposed convolution of [N, C, H, W].
@@ -153,72 +136,55 @@ def add_deconv_layer(
     weight: [channels, output channels / groups, kh, kw]; rows and columns of output_shape beyond what
     the windows reach follow at the end.
     """
-    planes(input_shape, "input_shape")
-    planes(output_shape, "output_shape")
-    pads = (pad_h_up, pad_h_down, pad_w_left, pad_w_right)
-    window = _window(groups, (kh, kw), pads, (stride_h, stride_w), (dh, dw))
-    for axis, side in ((2, "h"), (3, "w")):
-        cut = sum(pads[:2] if side == "h" else pads[2:])
-        reach = (window[f"kernel_{side}"] - 1) * window[f"dilation_{side}"] + 1
-        made = (input_shape[axis] - 1) * window[f"stride_{side}"] + reach - cut
-        window[f"output_pad_{side}"] = output_shape[axis] - made
-        if output_shape[axis] < made:
-            raise UsageError(
-                f"output_shape {list(output_shape)} has {side} {output_shape[axis]}, it is {made}"
-            )
-    values = np.reshape(weight, (input_shape[1], output_shape[1] // groups, kh, kw))
-    inputs = [p_bmcpl.use(input_name, input_shape)]
-    inputs.append(p_bmcpl.const(values, f"{output_name}:weight"))
-    if bias is not None:
-        inputs.append(p_bmcpl.const(np.asarray(bias), f"{output_name}:bias"))
-    p_bmcpl.layer("TPU_DECONV", inputs, window, output_name, [output_shape], layer_name)
+    _conv(p_bmcpl, x, y, NamedWeights(None, weight, None, bias), window, layer_name, transposed=True)
 
 
 # ---- pools ----
 
 
+@dataclass(frozen=True)
+class PoolWindow:
+    """The windows of a pool: fields of TPU_POOL."""
+
+    kernel_h: Annotated[int, Called("kh")]
+    kernel_w: Annotated[int, Called("kw")]
+    pad_top: Annotated[int, Called("up_pad_h")]
+    pad_bottom: Annotated[int, Called("down_pad_h")]
+    pad_left: Annotated[int, Called("left_pad_w")]
+    pad_right: Annotated[int, Called("right_pad_w")]
+    stride_h: int
+    stride_w: int
+    mode: Annotated[int, Called("is_avg_pooling")]
+
+
 def _pool(
-    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str, name: str | None,
-    *, kernel: Sequence[int], pads: Sequence[int], stride: Sequence[int],
-    average: int, count_pad: int, whole: int,
+    p: BMCompiler, x: Input, y: Output, window: PoolWindow, *,
+    count_pad: int = 0, whole: int = 0, name: str | None = None,
 ) -> None:  # fmt: skip
-    planes(shape, "input_shape")
-    planes(wanted, "output_shape")
+    planes(x.shape, "input_shape")
+    planes(y.shape, "output_shape")
     if whole:
-        kernel, stride, pads = (1, 1), (1, 1), (0, 0, 0, 0)
-    param = _window(1, kernel, pads, stride, (1, 1))
-    del param["groups"]
-    param |= {
-        "mode": int(bool(average)),
-        "whole": int(bool(whole)),
-        "count_include_pad": int(bool(count_pad)),
-    }
-    for axis, side, end in ((2, "h", "bottom"), (3, "w", "right")):
-        room = shape[axis] + sum(pads[:2] if side == "h" else pads[2:])
-        needed = (wanted[axis] - 1) * param[f"stride_{side}"] + param[f"kernel_{side}"]
-        param[f"extra_{end}"] = 0 if whole else max(0, needed - room)
-    p.layer("TPU_POOL", [p.use(source, shape)], param, output, [wanted], name)
+        window = PoolWindow(1, 1, 0, 0, 0, 0, 1, 1, window.mode)
+    param = asdict(window) | {"dilation_h": 1, "dilation_w": 1}
+    param |= {"mode": int(bool(window.mode)), "whole": int(bool(whole)), "count_include_pad": count_pad}
+    for axis, end, kernel, stride, pads in (
+        (2, "bottom", window.kernel_h, window.stride_h, window.pad_top + window.pad_bottom),
+        (3, "right", window.kernel_w, window.stride_w, window.pad_left + window.pad_right),
+    ):
+        needed = (y.shape[axis] - 1) * stride + kernel
+        param[f"extra_{end}"] = 0 if whole else max(0, needed - x.shape[axis] - pads)
+    p.layer("TPU_POOL", [p.use(x.name, x.shape)], param, y.name, [y.shape], name)
 
 
-@vendor
+@vendor_spread
 def add_pooling_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
+    x: Input,
     output_number: int,
     output_shape: Annotated[Sequence[Sequence[int]], Shapes("output_number", "output_shape_dim")],
     output_shape_dim: Annotated[Sequence[int], Ints("output_number")],
     output_name: Annotated[Sequence[str], Texts("output_number")],
-    kh: int,
-    kw: int,
-    up_pad_h: int,
-    down_pad_h: int,
-    left_pad_w: int,
-    right_pad_w: int,
-    stride_h: int,
-    stride_w: int,
-    is_avg_pooling: int,
+    window: PoolWindow,
     avg_pooling_mode: int,
     is_global_pooling: int,
     out_ceil_mode: int,
@@ -233,38 +199,15 @@ def add_pooling_layer(
     """
     if output_number != 1:
         raise UsageError(f"output_number is {output_number}; 1 is computed")
-    _pool(
-        p_bmcpl, input_name, input_shape, output_shape[0], output_name[0], layer_name, kernel=(kh, kw),
-        pads=(up_pad_h, down_pad_h, left_pad_w, right_pad_w), stride=(stride_h, stride_w),
-        average=is_avg_pooling, count_pad=int(avg_pooling_mode == 0), whole=is_global_pooling,
-    )  # fmt: skip
+    y = Output(output_shape[0], output_shape_dim[0], output_name[0])
+    count_pad = int(avg_pooling_mode == 0)
+    _pool(p_bmcpl, x, y, window, count_pad=count_pad, whole=is_global_pooling, name=layer_name)
 
 
-@vendor
-def add_pooling_tf_layer(
-    p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
-    kh: int,
-    kw: int,
-    up_pad_h: int,
-    down_pad_h: int,
-    left_pad_w: int,
-    right_pad_w: int,
-    stride_h: int,
-    stride_w: int,
-    is_avg_pooling: int,
-) -> None:
+@vendor_spread
+def add_pooling_tf_layer(p_bmcpl: BMCompiler, x: Input, y: Output, window: PoolWindow) -> None:
     """add_pooling_layer as TensorFlow has it: pads do not count in averages."""
-    _pool(
-        p_bmcpl, input_name, input_shape, output_shape, output_name, None, kernel=(kh, kw),
-        pads=(up_pad_h, down_pad_h, left_pad_w, right_pad_w), stride=(stride_h, stride_w),
-        average=is_avg_pooling, count_pad=0, whole=0,
-    )  # fmt: skip
+    _pool(p_bmcpl, x, y, window)
 
 
 # ---- resizing ----
@@ -273,13 +216,11 @@ _COORDINATES = ("align_corners", "asymmetric", "asymmetric", "asymmetric", "pyto
 _NEAREST = (2, 3, 5)  # platform_sp
 
 
-def _resize(
-    p: BMCompiler, source: str, shape: Sequence[int], wanted: Sequence[int], output: str,
-    *, coordinates: str, mode: str,
-) -> None:  # fmt: skip
+def _resize(p: BMCompiler, x: Input, y: Output, *, coordinates: str, mode: str) -> None:
+    shape, wanted, output = x.shape, y.shape, y.name
     planes(shape, "input_shape")
     planes(wanted, "output_shape")
-    made = p.use(source, shape)
+    made = p.use(x.name, shape)
     nearest = "round_prefer_floor" if coordinates == "align_corners" else "floor"
     steps = [d for d in (2, 3) if shape[d] != wanted[d]]
     if not steps:
@@ -313,15 +254,11 @@ def _platform(platform_sp: int, pad_beg: int, pad_end: int) -> tuple[str, str]:
     return _COORDINATES[platform_sp], "nearest" if platform_sp in _NEAREST else "linear"
 
 
-@vendor
+@vendor_spread
 def add_interp_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     pad_beg: int,
     pad_end: int,
     platform_sp: int,
@@ -333,15 +270,13 @@ def add_interp_layer(
     be 0.
     """
     coordinates, mode = _platform(platform_sp, pad_beg, pad_end)
-    _resize(p_bmcpl, input_name, input_shape, output_shape, output_name, coordinates=coordinates, mode=mode)
+    _resize(p_bmcpl, x, y, coordinates=coordinates, mode=mode)
 
 
-@vendor
+@vendor_spread
 def add_interp_layer_v2(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
+    x: Input,
     shape_is_fixed: int,
     output_shape: Annotated[Sequence[int] | None, Ints("output_shape_dim")],
     output_shape_dim: int,
@@ -366,23 +301,18 @@ def add_interp_layer_v2(
     coordinates, mode = _platform(platform_sp, pad_beg, pad_end)
     if align_corners or half_pixel_centers:
         coordinates = "align_corners" if align_corners else "half_pixel"
-    _resize(p_bmcpl, input_name, input_shape, output_shape, output_name, coordinates=coordinates, mode=mode)
+    y = Output(output_shape, output_shape_dim, output_name)
+    _resize(p_bmcpl, x, y, coordinates=coordinates, mode=mode)
 
 
-@vendor
+@vendor_spread
 def add_upsample_layer(
     p_bmcpl: BMCompiler,
-    input_shape: InputShape,
-    input_shape_dim: int,
-    input_name: str,
-    output_shape: OutputShape,
-    output_shape_dim: int,
-    output_name: str,
+    x: Input,
+    y: Output,
     size: int,
 ) -> None:
     """Each element of a plane size x size times."""
-    if len(input_shape) == 4 and [n * size for n in input_shape[2:]] != list(output_shape[2:]):
-        raise UsageError(f"size is {size}, but {list(input_shape)} becomes {list(output_shape)}")
-    _resize(
-        p_bmcpl, input_name, input_shape, output_shape, output_name, coordinates="asymmetric", mode="nearest"
-    )
+    if len(x.shape) == 4 and [n * size for n in x.shape[2:]] != list(y.shape[2:]):
+        raise UsageError(f"size is {size}, but {list(x.shape)} becomes {list(y.shape)}")
+    _resize(p_bmcpl, x, y, coordinates="asymmetric", mode="nearest")
