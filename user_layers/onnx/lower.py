@@ -71,8 +71,8 @@ class Lowering:
         self._reserved = {name for node in model.nodes for name in (*node.inputs, *node.outputs)}
         self._infos: dict[str, NetTensorInfo] = {}  # tensors of the graph whose shapes were asked
         self._asked = 0  # layers of the graph whose shapes were asked
-        self._taken: set[str] = set()  # values that became operands
-        self.operands: dict[int, frozenset[str]] = {}  # of each node that has layers
+        self._taken: dict[str, None] = {}  # values that became operands, in order
+        self.operands: dict[int, tuple[str, ...]] = {}  # of each node that has layers
 
     # ---- what converters ask ----
 
@@ -116,7 +116,7 @@ class Lowering:
 
     def tensor(self, name: str) -> str:
         """The graph's tensor of a value; a constant is added when it is first used."""
-        self._taken.add(name)
+        self._taken[name] = None
         if name not in self._names:
             values = self.constant(name)
             if values is None:
@@ -185,11 +185,11 @@ class Lowering:
         found: dict[int, Reason] = {}
         for index, node in enumerate(self.model.nodes):
             own = self._own(node) is not None
-            self._taken = set()
+            self._taken = {}
             try:
                 self._convert(node)
                 self._ask(node, own)
-                self.operands[index] = frozenset(self._taken)
+                self.operands[index] = tuple(self._taken)
             except Unsupported as error:
                 found[index] = Reason(str(error), error.follows)
                 self._stand_in(node)
