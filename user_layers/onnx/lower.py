@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
 
+import user_layers.onnx
 from firmware_sim.errors import CompileError, ModelError, UsageError
 from firmware_sim.wire import TType
 from user_layers.graph import GraphBuilder
@@ -46,10 +49,12 @@ def converts(*ops: str) -> Callable[[Converter], Converter]:
     return register
 
 
+@cache
 def load_converters() -> None:
-    """Import the modules that register converters."""
-    for name in ("composed", "elementwise", "matrix", "movement", "resize", "window"):
-        import_module(f"user_layers.onnx.convert_{name}")
+    """Import the modules that register converters: those named convert_*."""
+    for module in iter_modules(user_layers.onnx.__path__, "user_layers.onnx."):
+        if module.name.startswith("user_layers.onnx.convert_"):
+            import_module(module.name)
 
 
 class Lowering:
