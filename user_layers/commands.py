@@ -29,6 +29,11 @@ class Command:
         """The command's bare name after `source envsetup.sh`."""
         return self.bare or self.name
 
+    @property
+    def script(self) -> str:
+        """The text of the script in tool/ that runs it."""
+        return f'#!/usr/bin/env bash\nexec tpulayer {self.name} "$@"\n'
+
     def function(self) -> Callable[..., int | None]:
         """The code; what it returns is the exit code, None being 0."""
         from importlib import import_module

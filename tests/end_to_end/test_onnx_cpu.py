@@ -268,6 +268,28 @@ def test_the_command_says_what_is_on_the_cpu(toolkit: Toolkit, tmp_path: Path) -
     assert not (tmp_path / "other").exists()
 
 
+def test_the_command_says_which_shapes_it_saw(toolkit: Toolkit, tmp_path: Path) -> None:
+    """No inference knows onnxruntime's own operations; what lies behind them is inferred again."""
+    own = [
+        helper.make_node("BiasGelu", ["x", "b"], ["g0"], domain="com.microsoft"),
+        *(
+            helper.make_node("BiasGelu", [f"g{i}", "b"], [f"g{i + 1}"], domain="com.microsoft")
+            for i in range(4)
+        ),
+    ]
+    proto = make_model([*own, node("Exp", "g4")], {"x": (3, 5)}, ["y"], {"b": np.ones(5, np.float32)})
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(proto, str(tmp_path / "m.onnx"))
+    lines: list[str] = []
+    assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net"), lines.append, toolkit)
+    seen = "g0 [3, 5], g1 [3, 5], g2 [3, 5], g3 [3, 5] and 2 more"
+    assert f"6 shapes seen when the model ran, not inferred: {seen}" in lines
+    onnx.save(make_model([node("Exp", "x")], {"x": (3, 5)}, ["y"]), str(tmp_path / "m.onnx"))
+    lines.clear()
+    assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net"), lines.append, toolkit)
+    assert not any("seen" in line for line in lines)
+
+
 def test_whole_numbers_that_a_model_divides_by(toolkit: Toolkit, tmp_path: Path) -> None:
     """The command's random inputs are 0 and 1; where that fails, other numbers are tried."""
     proto = make_model([node("Div", "x z", "q"), node("Cast", "q", to=1)], {"x": (8,), "z": (8,)}, ["y"])

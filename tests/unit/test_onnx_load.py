@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 from onnx import helper
 
 from firmware_sim.errors import ModelError, UsageError
+from tests.paths import ROOT
 from tests.support.onnx_models import make_model
+from user_layers.onnx.build import build
 from user_layers.onnx.fold import fold_constants, run_node
 from user_layers.onnx.load import from_proto, load_model
 from user_layers.onnx.model import Model, Node
@@ -135,3 +139,11 @@ def test_the_light_models_load(name: str) -> None:
     ops = {n.op for n in model.nodes}
     assert {"Conv", "Relu"} <= ops and not ops & {"ConstantOfShape", "Shape", "Identity", "Dropout"}
     assert all(model.value(o).fixed for n in model.nodes for o in n.outputs)
+
+
+def test_the_documentation_lists_the_passes_in_their_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text[text.index("An ONNX model becomes a graph") :].split("\n\n")[1]
+    listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    called = re.findall(r"= (?:\w+\.)?(\w+)\((?:model|survey)\b", inspect.getsource(build))
+    assert listed == ["from_proto", *called]

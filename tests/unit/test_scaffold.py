@@ -229,9 +229,10 @@ def test_init_dry_run_and_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert not (tmp_path / "new").exists()
 
 
-def test_the_repositorys_tools_are_those_of_the_template() -> None:
+def test_the_repositorys_scripts_are_those_of_new_workspaces() -> None:
     scripts = tool_scripts()
-    assert {p.name: p.read_text() for p in (ROOT / "tool").iterdir()} == scripts
+    committed = {p.name: p.read_text() for p in (ROOT / "tool").iterdir()}
+    assert committed == scripts, "run python -m user_layers.codegen.regenerate"
     assert {p.name: p.read_text() for p in (ROOT / "scripts").iterdir()} == environment_scripts()
 
 

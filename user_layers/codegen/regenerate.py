@@ -1,7 +1,7 @@
 """Writes what is made ahead of builds: `python -m user_layers.codegen.regenerate`, in a checkout.
 
 Headers in sdk/generated come from the tables of the chip and of messages, the table of
-docs/built-in-layers.md from the layers' C.
+docs/built-in-layers.md from the layers' C, the scripts in tool/ from the table of commands.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from firmware_sim import wire_c
 from firmware_sim.isa.c_header import c_headers
 from user_layers.codegen.layer_page import layer_table, with_table
+from user_layers.commands import TOOLS
 from user_layers.files import write_if_changed
 from user_layers.workspace import sdk_dir
 
@@ -21,13 +22,16 @@ def generated() -> dict[Path, str]:
     page = sdk.parent / "docs" / "built-in-layers.md"
     headers = {sdk / "generated" / name: text for name, text in c_headers().items()}
     headers[sdk / "generated" / "fw_wire.h"] = wire_c.c_header()
-    return {**headers, page: with_table(page.read_text(), layer_table(sdk / "layers" / "device"))}
+    tools = {sdk.parent / "tool" / name: command.script for name, command in TOOLS.items()}
+    return {**headers, **tools, page: with_table(page.read_text(), layer_table(sdk / "layers" / "device"))}
 
 
 def main() -> None:
     """Write the files that would change."""
     for path, text in generated().items():
         write_if_changed(path, text)
+        if text.startswith("#!"):
+            path.chmod(0o755)
 
 
 if __name__ == "__main__":

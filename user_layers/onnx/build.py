@@ -1,38 +1,40 @@
-"""A model into a graph: folding, fusing, the parts for TPU and CPU, the layers."""
+"""A model into a graph: the passes in their order. Each takes what earlier ones returned and reaches back to
+none; why each stands where it stands is said beside its call.
+
+Model -> mapped -> folded -> observed -> folded -> outputs -> survey (fused, written out) -> parts -> inputs
+-> Graph
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, UsageError
 from user_layers.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, resolve_map
-from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
-from user_layers.onnx.fuse import fuse_affine
-from user_layers.onnx.load import infer_values
-from user_layers.onnx.lower import Lowering
-from user_layers.onnx.model import Array, Model
+from user_layers.onnx.lower import Converter, Lowering
+from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
+from user_layers.onnx.survey import Survey, survey_layers
 from user_layers.onnx.types import obstacle
-
-if TYPE_CHECKING:
-    from user_layers.toolkit import Toolkit
+from user_layers.toolkit import Toolkit
 
 
 @dataclass(frozen=True)
 class Built:
     """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
-    net cannot have. layers: how many the graph has now."""
+    net cannot have. layers: how many the graph has now. observed: values whose shapes were seen by running
+    the model, because nothing infers them."""
 
     graph: GraphBuilder
     parts: tuple[Part, ...]
     empty: Mapping[str, Array]
     layers: int
+    observed: tuple[Value, ...] = ()
 
     @property
     def on_cpu(self) -> list[str]:
@@ -58,6 +60,41 @@ def build(
     """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out.
     graph_type: the class of the graph."""
     functions = resolve_map(custom)
+    # First, for no pass may touch a node that the user maps.
+    model = _mark_mapped(model, functions)
+    # Before observing: an operand that says how large a result is must be a constant by then.
+    model = fold_constants(model)
+    # Behind folding, which infers shapes as far as possible: this runs the model for the rest.
+    model = observe_shapes(model)
+    # Again: what reads a shape that was observed is constant now.
+    model = fold_constants(model)
+    # Behind folding, which makes a constant of every value without elements.
+    wanted, empty = _part_outputs(model, allow_empty)
+    opened = toolkit or Toolkit()
+
+    def new_graph() -> GraphBuilder:
+        return graph_type(name=name, toolkit=opened)
+
+    try:
+        # Behind all that makes shapes and constants known, because converters ask for both. It fuses and
+        # writes out in turn: a node without a layer may get some, and only then its neighbours can fuse.
+        survey = survey_layers(model, new_graph, functions, cpu=cpu)
+        # Behind the survey, which says why nodes cannot run on the TPU and what the layers read.
+        parts = _partition(survey)
+        # Behind the partition: only now it is known which inputs anything reads.
+        inputs = _used_inputs(survey.model, parts, wanted)
+        # Last: layers and parts on the CPU, with the outputs named.
+        graph = _lower(survey, parts, inputs, wanted, functions, new_graph)
+    except BaseException:
+        if toolkit is None:
+            opened.close()
+        raise
+    return Built(graph, tuple(parts), empty, len(graph.nodes), survey.model.observed)
+
+
+def _mark_mapped(model: Model, functions: Mapping[str, Converter]) -> Model:
+    """The model with the nodes marked of which the user says what they become. Errors: UsageError for one
+    that it does not have."""
     unknown = set(functions) - {text for node in model.nodes for text in (node.name, node.op)}
     if unknown:
         raise UsageError(
@@ -65,8 +102,12 @@ def build(
             hint="give a node's name or its operation",
         )
     nodes = (replace(n, mapped=True) if {n.name, n.op} & set(functions) else n for n in model.nodes)
-    model = replace(model, nodes=tuple(nodes))
-    model = fold_constants(observe_shapes(fold_constants(model)))
+    return replace(model, nodes=tuple(nodes))
+
+
+def _part_outputs(model: Model, allow_empty: bool) -> tuple[list[str], dict[str, Array]]:
+    """The outputs that the net has, and those without elements, which it cannot have. Errors: CompileError
+    for the latter unless they are allowed."""
     empty = {
         value.name: model.constants[value.name]
         for value in model.outputs
@@ -77,40 +118,42 @@ def build(
             f"output {next(iter(empty))!r} has no elements: a net has no such tensors",
             hint="leave the output out of the model",
         )
-    wanted = [value.name for value in model.outputs if value.name not in empty]
-    graph = graph_type(name=name, toolkit=toolkit)
-    try:
-        expansion = Expansion(model)
-        trial = Lowering(fuse_affine(model), graph, functions)
-        refused = trial.survey()
-        while refused and expansion.review(trial.model, refused):
-            written = fold_constants(infer_values(expansion.written_out()))
-            trial = Lowering(fuse_affine(written), graph_type(name=name, toolkit=graph.toolkit), functions)
-            refused = trial.survey()
-        model, graph = trial.model, trial.graph
-        if refused and not cpu:
-            lines = [
-                f"{model.nodes[index].title}: {reason.text}"
-                for index, reason in refused.items()
-                if not reason.follows
-            ]
-            raise CompileError("no layer does this:\n  " + "\n  ".join(lines))
-        parts = partition(
-            model, refused, lambda value: obstacle(model.value(value)), MAX_TENSORS, trial.operands
-        )
-        inputs = {value.name for value in model.inputs}
-        used = inputs.intersection([*wanted, *(value for part in parts for value in part.inputs)])
-        if not used and any(part.on_cpu and not part.inputs for part in parts):
-            used = {value.name for value in model.inputs[:1]}
-        if any(part.on_cpu for part in parts) or used != inputs:
-            graph = graph_type(name=name, toolkit=graph.toolkit)
-            final = Lowering(model, graph, functions)
-            final.build(parts, used)
-            final.finish(wanted)
-        else:
-            trial.finish(wanted)
-    except BaseException:
-        if toolkit is None:
-            graph.close()
-        raise
-    return Built(graph, tuple(parts), empty, len(graph.nodes))
+    return [value.name for value in model.outputs if value.name not in empty], empty
+
+
+def _partition(survey: Survey) -> list[Part]:
+    """The parts for TPU and CPU. Errors: CompileError for too many tensors between them."""
+    model = survey.model
+    return partition(
+        model,
+        survey.refused,
+        lambda value: obstacle(model.value(value)),
+        MAX_TENSORS,
+        survey.lowering.operands,
+    )
+
+
+def _used_inputs(model: Model, parts: Sequence[Part], wanted: Collection[str]) -> set[str]:
+    """The inputs that a part or an output reads; the first one for a part that reads none but needs one."""
+    inputs = {value.name for value in model.inputs}
+    used = inputs.intersection([*wanted, *(value for part in parts for value in part.inputs)])
+    if not used and any(part.on_cpu and not part.inputs for part in parts):
+        return {value.name for value in model.inputs[:1]}
+    return used
+
+
+def _lower(
+    survey: Survey,
+    parts: Sequence[Part],
+    inputs: Collection[str],
+    wanted: Sequence[str],
+    functions: Mapping[str, Converter],
+    new_graph: Callable[[], GraphBuilder],
+) -> GraphBuilder:
+    """The graph of the parts: the survey's own where every node has a layer and no input is left out."""
+    lowering = survey.lowering
+    if any(part.on_cpu for part in parts) or len(inputs) < len(survey.model.inputs):
+        lowering = Lowering(survey.model, new_graph(), functions)
+        lowering.build(parts, inputs)
+    lowering.finish(wanted)
+    return lowering.graph

@@ -17,7 +17,7 @@ from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import Source, from_proto, read_proto
-from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
+from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Value, shown
 from user_layers.onnx.types import from_net, to_net
 from user_layers.product import combine_stages, compile_net, write_directory
 from user_layers.runtime.references import run_net
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
 
 Shapes = Mapping[str, Sequence[int]]
+_SHOWN = 4  # observed shapes that are named; an attention written out has twenty
 
 
 def compile_onnx(
@@ -160,6 +161,7 @@ def compile_model(
             if number == 0:
                 layers = _summary(built)
                 head += [f"on the CPU: {line}" for line in built.on_cpu]
+                head += _observed_line(built.observed)
             which = f"stage {number}: " if len(models) > 1 else ""
             lines += [f"{which}{stage.summary}" for stage in net.report]
             if check:
@@ -173,6 +175,15 @@ def compile_model(
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
     return CompiledModel(source.place, combine_stages(nets), data, layers, told, different)
+
+
+def _observed_line(observed: Sequence[Value]) -> list[str]:
+    """Which shapes hold for the runs that were seen but follow from no rule: a line, if there are any."""
+    if not observed:
+        return []
+    first = ", ".join(f"{shown(value.name)} {list(value.fixed or ())}" for value in observed[:_SHOWN])
+    more = f" and {len(observed) - _SHOWN} more" if len(observed) > _SHOWN else ""
+    return [f"{count(len(observed), 'shape')} seen when the model ran, not inferred: {first}{more}"]
 
 
 def _fixed_lines(fixed: Fixed) -> list[str]:

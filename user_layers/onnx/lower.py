@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
 
+import user_layers.onnx
 from firmware_sim.errors import CompileError, ModelError, UsageError
 from firmware_sim.wire import TType
 from user_layers.graph import GraphBuilder
@@ -46,10 +49,12 @@ def converts(*ops: str) -> Callable[[Converter], Converter]:
     return register
 
 
+@cache
 def load_converters() -> None:
-    """Import the modules that register converters."""
-    for name in ("composed", "elementwise", "matrix", "movement", "resize", "window"):
-        import_module(f"user_layers.onnx.convert_{name}")
+    """Import the modules that register converters: those named convert_*."""
+    for module in iter_modules(user_layers.onnx.__path__, "user_layers.onnx."):
+        if module.name.startswith("user_layers.onnx.convert_"):
+            import_module(module.name)
 
 
 class Lowering:
@@ -71,8 +76,8 @@ class Lowering:
         self._reserved = {name for node in model.nodes for name in (*node.inputs, *node.outputs)}
         self._infos: dict[str, NetTensorInfo] = {}  # tensors of the graph whose shapes were asked
         self._asked = 0  # layers of the graph whose shapes were asked
-        self._taken: set[str] = set()  # values that became operands
-        self.operands: dict[int, frozenset[str]] = {}  # of each node that has layers
+        self._taken: dict[str, None] = {}  # values that became operands, in order
+        self.operands: dict[int, tuple[str, ...]] = {}  # of each node that has layers
 
     # ---- what converters ask ----
 
@@ -116,7 +121,7 @@ class Lowering:
 
     def tensor(self, name: str) -> str:
         """The graph's tensor of a value; a constant is added when it is first used."""
-        self._taken.add(name)
+        self._taken[name] = None
         if name not in self._names:
             values = self.constant(name)
             if values is None:
@@ -185,11 +190,11 @@ class Lowering:
         found: dict[int, Reason] = {}
         for index, node in enumerate(self.model.nodes):
             own = self._own(node) is not None
-            self._taken = set()
+            self._taken = {}
             try:
                 self._convert(node)
                 self._ask(node, own)
-                self.operands[index] = frozenset(self._taken)
+                self.operands[index] = tuple(self._taken)
             except Unsupported as error:
                 found[index] = Reason(str(error), error.follows)
                 self._stand_in(node)

@@ -25,13 +25,15 @@ def shown(name: str) -> str:
 class Value:
     """A value of the model. shape: None where nothing is known; a text is a free dimension.
 
-    kind: "tensor", or what it is instead (then it has neither shape nor dtype).
+    kind: "tensor", or what it is instead (then it has neither shape nor dtype). observed: its shape was seen
+    when the model ran, nothing infers it.
     """
 
     name: str
     shape: tuple[int | str, ...] | None
     dtype: np.dtype[Any] | None
     kind: str = "tensor"
+    observed: bool = False
 
     @property
     def fixed(self) -> tuple[int, ...] | None:
@@ -119,6 +121,12 @@ class Model:
     def results(self) -> frozenset[str]:
         """Names of the model's outputs."""
         return frozenset(value.name for value in self.outputs)
+
+    @property
+    def observed(self) -> tuple[Value, ...]:
+        """The values that nodes make whose shapes were observed, in order."""
+        made = (self.value(name) for node in self.nodes for name in node.makes)
+        return tuple(value for value in made if value.observed)
 
     def value(self, name: str) -> Value:
         """A value by name; constants too."""

@@ -76,7 +76,7 @@ def observe_shapes(model: Model) -> Model:
     for name, first, second in zip(wanted, *seen, strict=True):
         if isinstance(first, np.ndarray) and first.shape == second.shape:
             old = model.value(name)
-            values[name] = Value(name, first.shape, old.dtype or first.dtype)
+            values[name] = Value(name, first.shape, old.dtype or first.dtype, observed=True)
     return replace(model, values=values, outputs=tuple(values.get(v.name, v) for v in model.outputs))
 
 

@@ -17,7 +17,7 @@ _FOLDERS = ("device", "host", "include")
 
 def tool_scripts() -> dict[str, str]:
     """File name -> text of the scripts in tool/; the repository's own are the same."""
-    return {name: render("workspace/tool.sh.j2", command=command.name) for name, command in TOOLS.items()}
+    return {name: command.script for name, command in TOOLS.items()}
 
 
 def environment_scripts() -> dict[str, str]:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import firmware_sim
 from firmware_sim.errors import BuildError
@@ -29,6 +30,9 @@ from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
 from user_layers.workspace import sdk_dir
+
+if TYPE_CHECKING:
+    from user_layers.scan import LayerTable
 
 FIRMWARE_DEFINES = (
     "USING_CMODEL=1",
@@ -130,6 +134,8 @@ def builtin_artifacts(toolchain: Toolchain | None = None, report: Reporter | Non
     if builtin.exists():
         os.utime(builtin.directory)
         return builtin
+    _scan()  # gives new layers their op_types, in a file that the build is named by
+    builtin = builtin_location(toolchain)
     lock = builtin.directory.with_suffix(".lock")
     with locked(
         lock, waiting=lambda: report.note("waiting for another process that builds the built-in layers")
@@ -169,14 +175,13 @@ def _bmcompiler_headers() -> list[Path]:
     return sorted((sdk_dir() / "host" / "generated").glob("*.h"))
 
 
-def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
-    from user_layers.codegen import generate
+def _scan() -> LayerTable:
+    """The built-in layers; new ones get their op_types."""
     from user_layers.scan import scan_layers
 
     sdk = sdk_dir()
     layers = sdk / "layers"
-    includes = [folder, sdk / "include", sdk / "generated"]
-    table = scan_layers(
+    return scan_layers(
         layers / "device",
         layers / "host",
         [sdk / "include", sdk / "generated", layers / "lib"],
@@ -184,7 +189,15 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         op_lock=layers / "config" / "op_types.lock",
         op_base=FIRMWARE_OP_BASE,
     )
-    generate(table, folder, prefix="bmbuiltin")
+
+
+def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
+    from user_layers.codegen import generate
+
+    sdk = sdk_dir()
+    layers = sdk / "layers"
+    includes = [folder, sdk / "include", sdk / "generated"]
+    generate(_scan(), folder, prefix="bmbuiltin")
     for path in _bmcompiler_headers():
         write_atomic(folder / path.name, path.read_text())
 

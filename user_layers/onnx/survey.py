@@ -1,0 +1,53 @@
+"""Which nodes have layers: every converter is tried, on nodes that ONNX defines by others also in these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from firmware_sim.errors import CompileError
+from user_layers.graph import GraphBuilder
+from user_layers.onnx.expand import Expansion
+from user_layers.onnx.fold import fold_constants
+from user_layers.onnx.fuse import fuse_affine
+from user_layers.onnx.load import infer_values
+from user_layers.onnx.lower import Converter, Lowering
+from user_layers.onnx.model import Model
+from user_layers.onnx.partition import Reason
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What trying every node gave. lowering: the model as it was tried last, with the layers' graph, which is
+    good where nothing was refused; refused: the nodes (by index) without a layer, and why."""
+
+    lowering: Lowering
+    refused: Mapping[int, Reason]
+
+    @property
+    def model(self) -> Model:
+        """Fused, with nodes written out, and with the shapes that layers of the user gave."""
+        return self.lowering.model
+
+
+def survey_layers(
+    model: Model, graph: Callable[[], GraphBuilder], custom: Mapping[str, Converter], *, cpu: bool = True
+) -> Survey:
+    """Try a layer for each node of the fused model. Where nodes have none and ONNX defines them by others,
+    the model is taken from before fusing, with these written out, folded and fused again.
+
+    graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a
+    CompileError that names each.
+    """
+    expansion = Expansion(model)
+    lowering = Lowering(fuse_affine(model), graph(), custom)
+    refused = lowering.survey()
+    while refused and expansion.review(lowering.model, refused):
+        written = fold_constants(infer_values(expansion.written_out()))
+        lowering = Lowering(fuse_affine(written), graph(), custom)
+        refused = lowering.survey()
+    if refused and not cpu:
+        nodes = lowering.model.nodes
+        lines = [f"{nodes[i].title}: {reason.text}" for i, reason in refused.items() if not reason.follows]
+        raise CompileError("no layer does this:\n  " + "\n  ".join(lines))
+    return Survey(lowering, refused)
