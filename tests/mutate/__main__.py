@@ -18,8 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
 
+from firmware_sim.errors import BuildError
 from tests.mutate.mutants import ListError, Mutant, all_mutants, room_names
 from tests.mutate.run import Copy, Result, RunError
+from user_layers.toolchain.cache import locked
 
 
 def _say(text: str) -> None:
@@ -44,9 +46,10 @@ def _picked(parser: argparse.ArgumentParser, options: argparse.Namespace) -> lis
 def run(mutants: Sequence[Mutant], folder: Path, jobs: int) -> list[Result]:
     """All of them, with so many copies at the same time. RunError when no result is possible."""
     _say(f"{len(mutants)} mutants in {folder}")
+    made = [Copy(folder / str(i)) for i in range(jobs)]
     copies: SimpleQueue[Copy] = SimpleQueue()
-    for i in range(jobs):
-        copies.put(Copy(folder / str(i)))
+    for copy in made:
+        copies.put(copy)
     done = 0
 
     def one(mutant: Mutant) -> Result:
@@ -65,6 +68,8 @@ def run(mutants: Sequence[Mutant], folder: Path, jobs: int) -> list[Result]:
             return list(pool.map(one, mutants))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for copy in made:
+                copy.stop()
             raise
 
 
@@ -108,10 +113,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the tests end, too
     folder = options.folder.absolute() if options.folder else Path(tempfile.mkdtemp(prefix="mutants-"))
     try:
-        results = run(_picked(parser, options), folder, max(1, options.jobs))
-    except (ListError, RunError) as error:
+        with locked(folder / "lock", limit=0):
+            results = run(_picked(parser, options), folder, max(1, options.jobs))
+    except (ListError, RunError, BuildError) as error:
         _say(f"error: {error}")
         return 3
+    except KeyboardInterrupt:
+        return 130
     finally:
         if not options.folder:
             shutil.rmtree(folder, ignore_errors=True)

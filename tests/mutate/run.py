@@ -60,6 +60,7 @@ class Copy:
         self._cache = folder / "cache"
         self._sound: set[str] = set()
         """Tests that killed a mutant, and pass without it."""
+        self._child: subprocess.Popen[bytes] | None = None
         self._cache.mkdir(parents=True, exist_ok=True)
         _mirror(ROOT, self.root)
 
@@ -85,6 +86,11 @@ class Copy:
             if killed and not (found and self._passes(by)):
                 killed, by = False, f"fails without the mutant, too: {by or text[-3000:]}"
         return Result(mutant, killed, time.monotonic() - begin, by, place)
+
+    def stop(self) -> None:
+        """End the tests that run, from another thread."""
+        if (child := self._child) is not None and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
 
     def _passes(self, test: str) -> bool:
         if test not in self._sound:
@@ -141,7 +147,7 @@ class Copy:
             env["NUMBA_CACHE_DIR"] = str(loops)
         output = self._folder / "output.txt"
         with output.open("wb") as file:
-            child = subprocess.Popen(
+            self._child = child = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *_PYTEST, f"--basetemp={self._folder / 'tmp'}", *words],
                 cwd=self.root,
                 env=env,
@@ -155,9 +161,8 @@ class Copy:
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                if child.poll() is None:
-                    os.killpg(child.pid, signal.SIGKILL)
-                    child.wait()
+                self.stop()
+                child.wait()
         return code, output.read_text(encoding="utf-8", errors="replace")
 
 
