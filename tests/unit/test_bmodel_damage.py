@@ -157,6 +157,31 @@ def test_content(change: Callable[[ModelT], None], message: str, monkeypatch: py
         read(data)
 
 
+def _root() -> tuple[int, int, list[int]]:
+    """Where in GOOD the root table's vtable begins, its size, and its fields' places in the table."""
+    table = 64 + struct.unpack_from("<I", GOOD, 64)[0]
+    vtable = table - struct.unpack_from("<i", GOOD, table)[0]
+    (size,) = struct.unpack_from("<H", GOOD, vtable)
+    return vtable, size, list(struct.unpack_from(f"<{size // 2 - 2}H", GOOD, vtable + 4))
+
+
+def test_a_vtable_is_of_whole_entries() -> None:
+    vtable, size, _ = _root()
+    data = bytearray(GOOD)
+    struct.pack_into("<H", data, vtable, size - 1)
+    with pytest.raises(ModelError, match=f"vtable of Model at byte {vtable - 64} has size {size - 1}"):
+        read(bytes(data))
+
+
+def test_fields_lie_inside_their_table() -> None:
+    vtable, _, slots = _root()
+    last = max(slots)
+    data = bytearray(GOOD)
+    struct.pack_into("<H", data, vtable + 2, last + 3)  # the last field has 4 bytes
+    with pytest.raises(ModelError, match=f"field at byte {last} of a table of {last + 3} bytes"):
+        read(bytes(data))
+
+
 def test_the_version_of_the_compiler_may_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     version = "2.2+v1.30.2-20260831"
     assert read(changed(_set("version", version), monkeypatch)).version == version

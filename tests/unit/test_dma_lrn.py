@@ -79,6 +79,8 @@ def test_accumulating_adds_to_what_is_there_and_leaves_the_other_channels(chip: 
             {"acc_write_enable": 1, "src_data_format": 1, "dst_data_format": 1},
             "acc_write_enable with INT16: unverified",
         ),
+        ({"common_mode": 1}, "a shift over channels with common_mode: unverified"),
+        ({"sys_mem_type": 1}, "a shift over channels with sys_mem_type: unverified"),
         ({"src_start_addr_h8": 1, "src_start_addr_l32": 0}, "in DDR, but a copy L2L needs local memory"),
         ({"direction": Direction.S2L}, "unknown GDMA instruction: special_func 2, direction 0"),
     ],

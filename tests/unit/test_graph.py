@@ -41,6 +41,20 @@ def test_layers_are_found_by_name_and_number_and_named_after_the_op() -> None:
     assert g.nodes[0].where.startswith("test_graph.py:")
 
 
+def test_free_names_pass_over_all_that_are_taken() -> None:
+    g = graph()
+    for i in (2, 3):
+        g.add_tpu_layer(0, ["x"], None, [f"y{i}"], name=f"loc_{i}")
+    g.add_tpu_layer(0, ["x"], None, ["z"])
+    assert g.nodes[-1].name == "loc_4"
+
+
+def test_constants_are_stored_with_the_low_byte_first() -> None:
+    g = graph()
+    g.add_const("c", np.array([1, -2], ">i4"))
+    assert g.tensors["c"].data == b"\1\0\0\0\xfe\xff\xff\xff"
+
+
 def test_outputs_are_what_nothing_uses_unless_named() -> None:
     g = graph()
     g.add_tpu_layer(0, ["x"], None, ["a"])

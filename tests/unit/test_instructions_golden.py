@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from firmware_sim import flush
 from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
@@ -59,6 +60,21 @@ def test_executions(cls: str, chip: Tpu) -> None:
         finally:
             for region in (*case.before, *case.after):
                 memory.flat(region.space)[region.offset : region.offset + len(region.data)] = 0
+
+
+def test_modelled_cycles(golden: Callable[[str, str], None]) -> None:
+    """Of each descriptor: for the chip, and the vendor's model's own. Reports and choices rest on them."""
+    lines = []
+    for case in _CASES:
+        found = []
+        for engine, data in case.descriptors:
+            row = _LAYOUTS[engine].columns(np.frombuffer(data, np.uint32).reshape(1, 32)).row(0)
+            semantics = lookup(engine, row).semantics
+            assert semantics is not None
+            cycles = semantics.cycles(row)
+            found.append(f"{cycles.chip:.6g} {cycles.model:.6g}")
+        lines.append(f"{case.cls} {case.name}: {', '.join(found)}")
+    golden("cycles.txt", "\n".join(dict.fromkeys(lines)) + "\n")
 
 
 def test_l2_tables() -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.chip import DDR_BASE
+from firmware_sim.chip import DDR_BASE, LOCAL_BASE, LOCAL_BYTES
 from firmware_sim.errors import DeviceError
+from firmware_sim.isa.codes import Direction, Format, Special
+from firmware_sim.isa.layout import GDMA
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import CommandGroup, Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
 from tests.support import firmware_harness as fh
@@ -66,3 +68,24 @@ def test_a_wait_that_never_ends_is_an_error(firmware: fh.Harness) -> None:
     group = recorded(firmware, LOAD, DOUBLE)
     with pytest.raises(DeviceError, match="waits for one that never comes"):
         Timer().timeline(CommandGroup(group.bd, b""))
+
+
+def test_operands_may_end_where_local_memory_ends() -> None:
+    fields = {"special_func": Special.CONSTANT, "direction": Direction.L2L, "stride_enable": 1, "cmd_id": 1}
+    fields |= {"src_data_format": Format.INT8, "dst_data_format": Format.INT8, "dst_wstride": 1}
+    fields |= {f"dst_{axis}size": 1 for axis in "nchw"}
+    last = LOCAL_BASE + LOCAL_BYTES - 1
+    fields["dst_start_addr_l32"] = last
+    assert Timer().timeline(CommandGroup(b"", GDMA.encode(**{**GDMA.defaults, **fields}))).cycles > 0
+    fields["dst_wsize"] = 2
+    with pytest.raises(DeviceError, match=f"dst reaches to byte {LOCAL_BYTES + 1} of LOCAL memory"):
+        Timer().timeline(CommandGroup(b"", GDMA.encode(**{**GDMA.defaults, **fields})))
+
+
+def test_waits_end_with_the_command_that_they_name(firmware: fh.Harness) -> None:
+    """Each begins when its engine is free and the newest command that it waits for is done, never before."""
+    timeline = Timer().timeline(recorded(firmware, LOAD, DOUBLE, STORE, LOAD, DOUBLE))
+    load, store, again = timeline.gdma
+    assert [span.start for span in timeline.bd] == pytest.approx([load.end, again.end])
+    assert store.start == pytest.approx(timeline.bd[0].end)
+    assert again.start == pytest.approx(store.end)

@@ -12,6 +12,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine, Run
 from firmware_sim.instructions.table import TABLE
 from firmware_sim.isa.codes import Direction, Eu, Special, Task
+from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
@@ -287,6 +288,30 @@ def test_engines_overlap_in_modelled_time(tpu: Tpu) -> None:
 def test_memory_shapes_are_checked() -> None:
     with pytest.raises(ValueError, match="wrong memory shapes"):
         Memory(np.zeros(16, np.uint8), np.zeros((64, 16), np.uint8), np.zeros(chip.L2_BYTES, np.uint8))
+
+
+def _checked(memory: Memory, tensor: Tensor) -> None:
+    for part in tensor.parts():
+        memory.check(tensor, part, tensor.block(part))
+
+
+@pytest.mark.parametrize(
+    ("space", "end"), [(Space.LOCAL, chip.LOCAL_BYTES), (Space.DDR, 1 << 20), (Space.L2, chip.L2_BYTES)]
+)
+def test_operands_may_end_where_their_memory_ends(space: Space, end: int, tpu: Tpu) -> None:
+    one = Tensor("res0", Access.WRITE, space, end - 3, (1, 1, 1, 3), (1, 1, 1, 1), 1)
+    _checked(tpu.memory, one)
+    with pytest.raises(DeviceError, match=f"res0 at .* reaches offset {end + 1:#x} .* ends at {end:#x}"):
+        _checked(tpu.memory, replace(one, offset=end - 2))
+
+
+def test_results_may_share_bytes_as_often_as_local_memory_has_bytes(tpu: Tpu) -> None:
+    most = Tensor("res0", Access.WRITE, Space.DDR, 0, (1 << 25, 1, 1, 1), (0, 0, 0, 0), 4)
+    _checked(tpu.memory, most)
+    more = replace(most, shape=((1 << 25) + 1, 1, 1, 1))
+    with pytest.raises(DeviceError, match="writes 33554433 elements over one another; 33554432 at most"):
+        _checked(tpu.memory, more)
+    _checked(tpu.memory, replace(more, access=Access.READ))
 
 
 def test_untouched_ddr_costs_nothing() -> None:

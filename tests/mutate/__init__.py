@@ -1,0 +1,5 @@
+"""Whether the tests find mistakes: single-line mutants of the whole house, one after the other.
+
+`python -m tests.mutate` runs them, tests/mutate/rooms holds them, `python -m tests.mutate.propose` picks
+places for more of them at random.
+"""

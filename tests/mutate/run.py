@@ -1,0 +1,191 @@
+"""Run mutants: each is applied to a copy of the checkout, and its tests must fail there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutate.mutants import Mutant
+from tests.paths import ROOT
+
+_PYTEST = ("-x", "-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-profile=suite-unshrunk")
+LOOPS = Path("firmware_sim", "instructions", "loops")
+LIMIT = 900.0  # seconds for the tests of one mutant
+_PASSED, _INTERRUPTED = 0, 2  # pytest's exit codes; 1: a test failed, 2: a file could not be loaded
+
+
+class RunError(Exception):
+    """What is wrong with the checkout or this machine, not with a mutant."""
+
+
+@dataclass
+class Result:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    killed: bool
+    seconds: float
+    by: str
+    """The test that failed, or how else it ended; empty when none did."""
+    place: str
+    """FILE:LINE: what changed."""
+
+    @property
+    def accepted(self) -> bool:
+        """Nothing is to be done about it."""
+        return self.killed or (bool(self.mutant.why) and not self.by)
+
+    @property
+    def word(self) -> str:
+        if self.killed:
+            return "killed"
+        return "UNCLEAR" if self.by else "explained" if self.mutant.why else "SURVIVED"
+
+
+class Copy:
+    """A copy of the checkout with its own caches, so that only what a mutant changes is built again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "checkout"
+        self._folder = folder
+        self._cache = folder / "cache"
+        self._sound: set[str] = set()
+        """Tests that killed a mutant, and pass without it."""
+        self._child: subprocess.Popen[bytes] | None = None
+        self._cache.mkdir(parents=True, exist_ok=True)
+        _mirror(ROOT, self.root)
+
+    def run(self, mutant: Mutant, limit: float = LIMIT) -> Result:
+        """Apply it, run its tests, restore what was there; see that the test that failed passes then.
+
+        RunError when pytest itself cannot run.
+        """
+        place = mutant.shown(self.root)
+        begin = time.monotonic()
+        with self._applied(mutant):
+            code, text = self._pytest([f"tests/{name}" for name in mutant.tests], limit, self._loops(mutant))
+        killed = code != _PASSED
+        if code is None:
+            by = f"time: not done after {limit:.0f} s"
+        elif code < 0:
+            by = f"signal {-code} ended the tests"
+        elif code > _INTERRUPTED:
+            raise RunError(f"{mutant.id}: pytest ended with {code}:\n{text[-3000:]}")
+        else:
+            found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.MULTILINE)
+            by = found[0] if found else ""
+            if killed and not (found and self._passes(by)):
+                killed, by = False, f"fails without the mutant, too: {by or text[-3000:]}"
+        return Result(mutant, killed, time.monotonic() - begin, by, place)
+
+    def stop(self) -> None:
+        """End the tests that run, from another thread."""
+        if (child := self._child) is not None and child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+
+    def _passes(self, test: str) -> bool:
+        if test not in self._sound:
+            whole = [] if "::" in test else ["--collect-only"]  # a file that could not be loaded
+            if self._pytest([*whole, test], None)[0] != _PASSED:
+                return False
+            self._sound.add(test)
+        return True
+
+    @contextmanager
+    def _applied(self, mutant: Mutant) -> Iterator[None]:
+        path = self.root / mutant.file
+        before, stamp = path.read_bytes(), path.stat()
+        built = set(self._built())
+        try:
+            path.write_text(mutant.mutated(self.root), encoding="utf-8")
+            # Python and numba take a file of the same size and second for the one they compiled.
+            os.utime(path, (stamp.st_atime + 10, stamp.st_mtime + 10))
+            yield
+        finally:
+            path.write_bytes(before)
+            os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+            for folder in set(self._built()) - built:  # else the unchanged part leaves the cache
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _built(self) -> list[Path]:
+        return list((self._cache / "builtin").glob("*"))
+
+    def _loops(self, mutant: Mutant) -> Path | None:
+        """An empty folder for compiled loops, if they have something of the mutant in them.
+
+        numba looks at a loop's own file only, not at the functions and constants that it takes from others.
+        """
+        loops = self.root / LOOPS
+        path = self.root / mutant.file
+        module = mutant.file.removesuffix(".py").replace("/", ".")
+        package, _, name = module.rpartition(".")
+        imports = re.compile(
+            rf"from {re.escape(module)} import|from {re.escape(package)} import .*\b{name}\b"
+        )
+        if path.parent != loops and not any(imports.search(p.read_text()) for p in loops.glob("*.py")):
+            return None
+        folder = self._folder / "loops"
+        shutil.rmtree(folder, ignore_errors=True)
+        return folder
+
+    def _pytest(
+        self, words: Sequence[str], limit: float | None, loops: Path | None = None
+    ) -> tuple[int | None, str]:
+        """Its exit code (None: stopped after `limit` seconds) and output."""
+        env = {**os.environ, "PYTHONPATH": str(self.root), "TPULAYER_CACHE": str(self._cache)}
+        env.pop("TPULAYER_WORKSPACE", None)
+        if loops is not None:
+            env["NUMBA_CACHE_DIR"] = str(loops)
+        output = self._folder / "output.txt"
+        with output.open("wb") as file:
+            self._child = child = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *_PYTEST, f"--basetemp={self._folder / 'tmp'}", *words],
+                cwd=self.root,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code: int | None = child.wait(limit)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                self.stop()
+                child.wait()
+        return code, output.read_text(encoding="utf-8", errors="replace")
+
+
+def _mirror(source: Path, target: Path) -> None:
+    """Make `target` hold what git knows of `source` or would add, and its compiled loops.
+
+    Times are kept, for Python and numba look at them.
+    """
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=source,
+        capture_output=True,
+        check=False,
+    )
+    if listing.returncode:
+        raise RunError(f"git does not list the files of {source}: {os.fsdecode(listing.stderr).strip()}")
+    names = {name for name in os.fsdecode(listing.stdout).split("\0") if name and (source / name).is_file()}
+    names |= {str(path.relative_to(source)) for path in (source / LOOPS).glob("__pycache__/*.nb?")}
+    for name in names:
+        old, new = source / name, target / name
+        if not new.is_file() or old.read_bytes() != new.read_bytes():
+            new.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(old, new)
+    for path in target.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts and str(path.relative_to(target)) not in names:
+            path.unlink()
