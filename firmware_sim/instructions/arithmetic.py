@@ -219,6 +219,7 @@ INSTRUCTIONS = tuple(
         match=_match(op.eu, WORD_PRECISIONS),
         summary=op.text(),
         semantics=_semantics(op),
+        example={"opt_opd2_const": 1} if op.value else {},
     )
     for op in OPERATIONS
 )

@@ -49,7 +49,11 @@ class Semantics:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One row of the table. `match`: the values of descriptor fields that select it."""
+    """One row of the table.
+
+    match: the values of descriptor fields that select it. example: the fields in which a legal descriptor
+    differs from that of most instructions (firmware_sim.instructions.example).
+    """
 
     name: str
     engine: Engine
@@ -58,6 +62,7 @@ class Instruction:
     semantics: Semantics | None = None
     reason: str = field(default="")  # why it is refused; empty when implemented
     status: Status = Status.IMPLEMENTED
+    example: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.semantics is None) == (self.status is Status.IMPLEMENTED):

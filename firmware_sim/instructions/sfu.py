@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
@@ -132,9 +134,11 @@ def _taylor_cycles(row: Row) -> timing.Cycles:
     return timing.elementwise(out.shape, out.lane, 2 + 4 * row["opd1_n"])
 
 
-def _instruction(eu: Eu, name: str, summary: str, semantics: Semantics) -> Instruction:
+def _instruction(
+    eu: Eu, name: str, summary: str, semantics: Semantics, example: Mapping[str, int] = MappingProxyType({})
+) -> Instruction:
     match = {"tsk_typ": frozenset({int(Task.MD_SFU)}), "tsk_eu_typ": frozenset({int(eu)})}
-    return Instruction(f"md_sfu.{name}", Engine.BD, match, summary, semantics)
+    return Instruction(f"md_sfu.{name}", Engine.BD, match, summary, semantics, example=example)
 
 
 INSTRUCTIONS = (
@@ -143,6 +147,7 @@ INSTRUCTIONS = (
         "taylor",
         "sum of table[k] * opd0**(k + 1), the table in L2, fp32",
         Semantics(_taylor_operands, _taylor_cycles, _taylor_bind),
+        example={"opd1_addr": chip.L2_TABLE_OFFSET, "opd1_n": 32},
     ),
     _instruction(
         Eu.FP32_TO_INT,

@@ -111,5 +111,6 @@ INSTRUCTIONS = (
         {"tsk_typ": frozenset({int(Task.TABLE_LOOKUP)}), "tsk_eu_typ": frozenset(range(32))},
         "table[low 8 bits of opd0], opd0 32-bit or 8-bit, the table in L2",
         Semantics(_operands, _cycles, _bind),
+        example={"opd1_addr": chip.L2_TABLE_OFFSET, "opd1_h": _INDICES // _BLOCK},
     ),
 )

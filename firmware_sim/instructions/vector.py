@@ -108,6 +108,7 @@ INSTRUCTIONS = tuple(
         },
         f"{op.text()} for all pairs of elements of two vectors",
         _semantics(op.function, op.factor),
+        example={"opd0_c": 4, "opd1_w": 16},
     )
     for op in arithmetic.OPERATIONS
     if op.eu in {Eu.MUL, Eu.ADD, Eu.SUB, Eu.MAX, Eu.MIN, Eu.AND, Eu.OR, Eu.XOR, Eu.DIV}

@@ -94,11 +94,9 @@ def test_a_rows_expression_is_compiled_once_for_all_processes(tmp_path: Path) ->
     """The second process takes the loop from the disk: what makes it is the same in each."""
 
     def hits_and_misses() -> str:
-        command, environment = (
-            [sys.executable, "-c", _A_NEW_ROW],
-            {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        )
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        command, here = [sys.executable, "-c", _A_NEW_ROW], {"NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(command, env=os.environ | here, check=True, capture_output=True, text=True)
+        return done.stdout
 
     assert hits_and_misses().split() == ["0", "1"]
     assert hits_and_misses().split() == ["1", "0"]

@@ -1,7 +1,7 @@
 """Writes what is made ahead of builds: `python -m user_layers.codegen.regenerate`, in a checkout.
 
 Headers in sdk/generated come from the tables of the chip and of messages, the table of
-docs/built-in-layers.md from the layers' C.
+docs/built-in-layers.md from the layers' C, that of docs/isa.md from the instruction table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from pathlib import Path
 
 from firmware_sim import wire_c
 from firmware_sim.isa.c_header import c_headers
-from user_layers.codegen.layer_page import layer_table, with_table
+from user_layers.codegen import isa_page
+from user_layers.codegen.layer_page import layer_table
+from user_layers.codegen.page_table import with_table
 from user_layers.files import write_if_changed
 from user_layers.workspace import sdk_dir
 
@@ -18,10 +20,15 @@ from user_layers.workspace import sdk_dir
 def generated() -> dict[Path, str]:
     """The files and their texts."""
     sdk = sdk_dir()
-    page = sdk.parent / "docs" / "built-in-layers.md"
+    docs = sdk.parent / "docs"
+    layers, instructions = docs / "built-in-layers.md", docs / "isa.md"
     headers = {sdk / "generated" / name: text for name, text in c_headers().items()}
     headers[sdk / "generated" / "fw_wire.h"] = wire_c.c_header()
-    return {**headers, page: with_table(page.read_text(), layer_table(sdk / "layers" / "device"))}
+    return {
+        **headers,
+        layers: with_table(layers.read_text(), 4, layer_table(sdk / "layers" / "device")),
+        instructions: with_table(instructions.read_text(), isa_page.COLUMNS, isa_page.rows()),
+    }
 
 
 def main() -> None:
