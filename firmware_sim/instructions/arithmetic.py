@@ -6,14 +6,14 @@ mean the same here, the operation decides how the bits are read; the operands' p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise, fp32
+from firmware_sim.instructions.function import Function, Words, of_floats, of_words, on_floats
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, is_aligned, result_shape, word_operand, word_tensor
 from firmware_sim.isa import timing
@@ -22,26 +22,7 @@ from firmware_sim.isa.footprint import Access, Constant, Dims4, Operand, Tensor,
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 
-Words = npt.NDArray[np.uint32]
-
 WORD_PRECISIONS = frozenset({int(Precision.FP32), int(Precision.INT32)})
-
-
-class _OnFloats:
-    """`ufunc`: the function where it is one of numpy's, which can write its result in place."""
-
-    def __init__(self, function: Callable[..., npt.NDArray[np.float32]]) -> None:
-        self._function = function
-        self.ufunc = function if isinstance(function, np.ufunc) else None
-
-    def __call__(self, *arguments: Words) -> Words:
-        result: Words = self._function(*[a.view(np.float32) for a in arguments]).view(np.uint32)
-        return result
-
-
-def on_floats(function: Callable[..., npt.NDArray[np.float32]]) -> elementwise.Kernel:
-    """An fp32 function as one of raw words."""
-    return _OnFloats(function)
 
 
 def _select(condition: npt.NDArray[np.bool_], value: Words) -> Words:
@@ -86,49 +67,78 @@ def _copy(a: Words) -> Words:
 class Operation:
     """One operation of the unit, from which its row of the instruction table is made.
 
-    kernel: the numpy function, of uint32 arrays; inputs: the operands that it takes, by their names in the
-    descriptor; factor: by the vendor's functional model's estimate (timing.elementwise).
+    summary: where the expression does not say it well; inputs: the operands that it takes, by their names in
+    the descriptor; factor: by the vendor's functional model's estimate (timing.elementwise).
     """
 
     eu: Eu
-    summary: str
-    kernel: elementwise.Kernel
+    function: Function
+    summary: str = ""
     inputs: tuple[str, ...] = ("opd0", "opd1")
     old: bool = False  # the result's old value is the last argument
     value: bool = False  # the constant opd2 is the last argument
     factor: float = 2  # cycles per 16 pixels
-    loop: str = field(kw_only=True)  # the kernel's compiled twin
 
+    def text(self) -> str:
+        """What it computes."""
+        return self.summary or str(self.function.expression)
+
+
+_MULTIPLY = of_floats(fp32.mul, "opd0 * opd1")
 
 OPERATIONS = (
-    Operation(Eu.MUL, "opd0 * opd1, fp32", on_floats(fp32.mul), loop="multiply"),
+    Operation(Eu.MUL, _MULTIPLY),
     Operation(
         Eu.MAC,
+        _MULTIPLY.plus_old(),
         "old + opd0 * opd1, fp32, the product rounded first",
-        on_floats(fp32.mac),
         old=True,
         factor=5,
-        loop="multiply_add",
     ),
-    Operation(Eu.ADD, "opd0 + opd1, fp32", on_floats(fp32.add), loop="add"),
-    Operation(Eu.SUB, "opd0 - opd1, fp32", on_floats(fp32.sub), loop="subtract"),
-    Operation(Eu.MAX, "opd0 > opd1 ? opd0 : opd1, fp32", on_floats(fp32.maximum), loop="maximum"),
-    Operation(Eu.MIN, "opd0 <= opd1 ? opd0 : opd1, fp32", on_floats(fp32.minimum), loop="minimum"),
-    Operation(Eu.SHIFT, "opd0 shifted by opd1, left when positive", _shift_logical, loop="shift_logical"),
-    Operation(Eu.AND, "opd0 & opd1", np.bitwise_and, loop="bit_and"),
-    Operation(Eu.OR, "opd0 | opd1", np.bitwise_or, loop="bit_or"),
-    Operation(Eu.XOR, "opd0 ^ opd1", np.bitwise_xor, loop="bit_xor"),
+    Operation(Eu.ADD, of_floats(fp32.add, "opd0 + opd1")),
+    Operation(Eu.SUB, of_floats(fp32.sub, "opd0 - opd1")),
     Operation(
-        Eu.SELECT_GT, "opd0 > opd1 ? opd2 : 0, fp32", _select_greater, value=True, loop="select_greater"
+        Eu.MAX,
+        of_words(on_floats(fp32.maximum), "flushed(chosen(number(opd0) > number(opd1), opd0, opd1))"),
+        "opd0 > opd1 ? opd0 : opd1, fp32",
     ),
     Operation(
-        Eu.SELECT_EQ, "opd0 == opd1 ? opd2 : 0, on bits", _select_equal, value=True, loop="select_equal"
+        Eu.MIN,
+        of_words(on_floats(fp32.minimum), "chosen(number(opd0) <= number(opd1), opd0, opd1)"),
+        "opd0 <= opd1 ? opd0 : opd1, fp32",
     ),
     Operation(
-        Eu.DIV, "opd0 / opd1, fp32, by reciprocal square root", on_floats(fp32.div), factor=30, loop="divide"
+        Eu.SHIFT,
+        of_words(_shift_logical, "shifted(opd0, opd1, False)"),
+        "opd0 shifted by opd1, left when positive",
     ),
-    Operation(Eu.COPY, "opd0", _copy, inputs=("opd0",), loop="copy"),
+    Operation(Eu.AND, of_words(np.bitwise_and, "opd0 & opd1")),
+    Operation(Eu.OR, of_words(np.bitwise_or, "opd0 | opd1")),
+    Operation(Eu.XOR, of_words(np.bitwise_xor, "opd0 ^ opd1")),
+    Operation(
+        Eu.SELECT_GT,
+        of_words(_select_greater, "chosen(number(opd0) > number(opd1), opd2, ZERO)"),
+        "opd0 > opd1 ? opd2 : 0, fp32",
+        value=True,
+    ),
+    Operation(
+        Eu.SELECT_EQ,
+        of_words(_select_equal, "chosen(opd0 == opd1, opd2, ZERO)"),
+        "opd0 == opd1 ? opd2 : 0, on bits",
+        value=True,
+    ),
+    Operation(
+        Eu.DIV,
+        of_floats(fp32.div, "quotient(opd0, opd1)"),
+        "opd0 / opd1, fp32, by reciprocal square root",
+        factor=30,
+    ),
+    Operation(Eu.COPY, of_words(_copy, "opd0"), inputs=("opd0",)),
 )
+BY_EU = {op.eu: op for op in OPERATIONS}
+
+_SHIFT_ARITHMETIC = of_words(_shift_arithmetic, "shifted(opd0, opd1, True)")
+"""What Eu.SHIFT computes with opt_shift_typ set."""
 
 
 def _input(row: Row, name: str, shape: Dims4) -> Operand:
@@ -178,6 +188,8 @@ def _semantics(op: Operation) -> Semantics:
         out = result(row)
         return timing.elementwise(out.shape, out.lane, op.factor)
 
+    functions = (op.function, _SHIFT_ARITHMETIC) if op.eu is Eu.SHIFT else (op.function,)
+
     def bind(row: Row, memory: Memory) -> Run:
         out, *found = operands(row)
         assert isinstance(out, Tensor)
@@ -186,12 +198,10 @@ def _semantics(op: Operation) -> Semantics:
                 elementwise.check_aligned(operand, WORD)
         if op.old:
             found.append(out)
-        kernel, loop = op.kernel, op.loop
-        if op.eu is Eu.SHIFT and row["opt_shift_typ"]:
-            kernel, loop = _shift_arithmetic, "shift_arithmetic"
-        return elementwise.bind(memory, kernel, tuple(found), out, loop)
+        function = functions[-1] if row["opt_shift_typ"] else op.function
+        return function.bind(memory, tuple(found), out)
 
-    return Semantics(operands, cycles, bind)
+    return Semantics(operands, cycles, bind, functions)
 
 
 def _match(eu: Eu, precisions: frozenset[int]) -> dict[str, frozenset[int]]:
@@ -207,8 +217,9 @@ INSTRUCTIONS = tuple(
         name=f"ar.{op.eu.name.lower()}",
         engine=Engine.BD,
         match=_match(op.eu, WORD_PRECISIONS),
-        summary=op.summary,
+        summary=op.text(),
         semantics=_semantics(op),
+        example={"opt_opd2_const": 1} if op.value else {},
     )
     for op in OPERATIONS
 )

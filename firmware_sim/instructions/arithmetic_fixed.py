@@ -323,6 +323,15 @@ def _semantics(op: _Operation) -> Semantics:
     return Semantics(operands, cycles, bind)
 
 
+def _example(op: _Operation) -> dict[str, int]:
+    """All widths the least that it takes, signed inputs."""
+    precisions = {bits: precision for precision, bits in _BITS.items()}
+    widths = min(op.widths or _ALIKE)
+    names = (*op.inputs, "res0")
+    given = {f"opt_{name}_prec": int(precisions[bits]) for name, bits in zip(names, widths, strict=True)}
+    return {**given, "opt_opd0_sign": 1}
+
+
 INSTRUCTIONS = tuple(
     Instruction(
         f"ar.fixed.{op.eu.name.lower()}",
@@ -334,6 +343,7 @@ INSTRUCTIONS = tuple(
         },
         f"{op.summary}, 8-bit (4N) and 16-bit (2N) elements",
         _semantics(op),
+        example=_example(op),
     )
     for op in _OPERATIONS
 )

@@ -21,7 +21,7 @@ from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.packed import DensePacked, Packed
 from firmware_sim.instructions.saturate import saturate, shift_half_up
-from firmware_sim.instructions.window import Planes, window_of
+from firmware_sim.instructions.window import EXAMPLE, Planes, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Operand, Tensor
@@ -402,6 +402,7 @@ INSTRUCTIONS = (
         _match((Precision.FP32, Precision.INT32), 0),
         "convolution, weights in pairs of input channels (+ bias) (+ old with opt_res_add), fp32",
         Semantics(_fp32_operands, _fp32_cycles, _fp32_bind),
+        example=EXAMPLE,
     ),
     Instruction(
         "conv.int8",
@@ -409,6 +410,7 @@ INSTRUCTIONS = (
         _match((Precision.INT8,), 0),
         "convolution of 8-bit elements (4N), weights by four input channels (+ 16-bit bias), 8-bit result",
         _fixed_semantics(8),
+        example=EXAMPLE,
     ),
     Instruction(
         "conv.int8_to_int16",
@@ -417,5 +419,6 @@ INSTRUCTIONS = (
         "convolution of 8-bit elements (4N), weights by four input channels (+ 16-bit bias), "
         "16-bit result, four batches to 64 bits",
         _fixed_semantics(16),
+        example=EXAMPLE,
     ),
 )

@@ -20,7 +20,7 @@ from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, local_offset, result_shape
-from firmware_sim.instructions.window import Planes, Window, window_of
+from firmware_sim.instructions.window import EXAMPLE, Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.footprint import Access, Dims4, Operand, Space, Tensor, aligned_strides
@@ -109,5 +109,6 @@ INSTRUCTIONS = (
         {"tsk_typ": frozenset({int(Task.CORRELATION)}), "tsk_eu_typ": frozenset(range(32))},
         "every channel of the input with every kernel, fp32, compact result",
         Semantics(_operands, _cycles, _bind),
+        example=EXAMPLE,
     ),
 )

@@ -22,7 +22,7 @@ from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.packed import DensePacked, Packed
 from firmware_sim.instructions.rows import planes_at
-from firmware_sim.instructions.window import Planes, Window, window_of
+from firmware_sim.instructions.window import EXAMPLE, Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
 from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor
@@ -344,6 +344,7 @@ def _match(eu: frozenset[int], *precisions: Precision) -> dict[str, frozenset[in
 
 
 _MAC = frozenset({int(Eu.MAC)})
+_FIXED_EXAMPLE = {**EXAMPLE, "opt_opd0_prec": int(Precision.INT8)}
 
 INSTRUCTIONS = (
     Instruction(
@@ -352,6 +353,7 @@ INSTRUCTIONS = (
         _match(_MAC, Precision.FP32, Precision.INT32),
         "depthwise convolution, average or sum pool (constant weight) (+ bias), fp32",
         Semantics(_fp32_operands, _cycles, _fp32_bind),
+        example=EXAMPLE,
     ),
     Instruction(
         "max_pool.fp32",
@@ -359,6 +361,7 @@ INSTRUCTIONS = (
         _match(_MAXIMA, Precision.FP32, Precision.INT32),
         "maximum over a window, fp32",
         Semantics(_fp32_operands, _cycles, _fp32_bind),
+        example=EXAMPLE,
     ),
     Instruction(
         "depthwise.int8",
@@ -366,6 +369,7 @@ INSTRUCTIONS = (
         _match(_MAC, Precision.INT8),
         "depthwise convolution or average pool of 8-bit elements (4N) (+ 16-bit bias)",
         _fixed_semantics(8),
+        example=_FIXED_EXAMPLE,
     ),
     Instruction(
         "max_pool.int8",
@@ -373,6 +377,7 @@ INSTRUCTIONS = (
         _match(_MAXIMA, Precision.INT8),
         "maximum over a window of 8-bit elements (4N)",
         _fixed_semantics(8),
+        example=_FIXED_EXAMPLE,
     ),
     Instruction(
         "depthwise.int8_to_int16",
@@ -381,5 +386,6 @@ INSTRUCTIONS = (
         "depthwise convolution of 8-bit elements (4N) (+ 16-bit bias), 16-bit result, four batches "
         "to 64 bits",
         _fixed_semantics(16),
+        example=_FIXED_EXAMPLE,
     ),
 )

@@ -10,6 +10,7 @@ localmem_mask switches off writing to lanes. tsk_lane_num and the like have no p
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from firmware_sim import chip
@@ -314,31 +315,33 @@ _FILL = Semantics(_fill_operands, _fill_cycles, _fill_bind)
 _DIRECTIONS = frozenset(int(d) for d in Direction)
 
 
-def _instruction(name: str, special: Special, directions: frozenset[int], summary: str) -> Instruction:
-    match = {"special_func": frozenset({int(special)}), "direction": directions}
-    return Instruction(f"gdma.{name}", Engine.GDMA, match, summary, _COPY)
+def _instruction(
+    name: str, special: Special, direction: Direction, summary: str, example: Mapping[str, int]
+) -> Instruction:
+    match = {"special_func": frozenset({int(special)}), "direction": frozenset({int(direction)})}
+    name = f"gdma.{name}.{direction.name.lower()}"
+    return Instruction(name, Engine.GDMA, match, f"{summary}, {direction.name}", _COPY, example=example)
 
 
 INSTRUCTIONS = (
-    *(
-        _instruction(f"copy.{d.name.lower()}", Special.COPY, frozenset({int(d)}), f"strided copy, {d.name}")
-        for d in Direction
-    ),
+    *(_instruction("copy", Special.COPY, d, "strided copy", {}) for d in Direction),
     *(
         _instruction(
-            f"transpose_nc.{d.name.lower()}",
+            "transpose_nc",
             Special.TRANSPOSE_NC,
-            frozenset({int(d)}),
-            f"strided copy with n and c exchanged, {d.name}",
+            d,
+            "strided copy with n and c exchanged",
+            {"dst_nsize": 64, "dst_csize": 1},
         )
         for d in Direction
     ),
     *(
         _instruction(
-            f"convert.{d.name.lower()}",
+            "convert",
             Special.FORMAT,
-            frozenset({int(d)}),
-            f"copy between data formats, {d.name}",
+            d,
+            "copy between data formats",
+            {"dst_data_format": int(Format.FP16)},
         )
         for d in Direction
     ),
@@ -348,5 +351,6 @@ INSTRUCTIONS = (
         {"special_func": frozenset({int(Special.CONSTANT)}), "direction": _DIRECTIONS},
         "write a constant",
         _FILL,
+        example={"direction": int(Direction.L2L)},
     ),
 )

@@ -161,6 +161,7 @@ INSTRUCTIONS = (
         },
         "local copy with channels and columns exchanged",
         Semantics(_exchange_operands, _cycles(_exchange_operands), _exchange_bind),
+        example={"src_hsize": 1, "dst_csize": 16, "dst_hsize": 1, "dst_wsize": 64},
     ),
     Instruction(
         "gdma.filter",
@@ -171,5 +172,6 @@ INSTRUCTIONS = (
         },
         "copy of the words whose mask is not zero, one after the other; their number is kept",
         Semantics(_filter_operands, _cycles(_filter_operands), _filter_bind),
+        example={"src_nstride": 1 * 64 * 16 * 16, "dst_nstride": chip.LOCAL_BASE + 0x8000},
     ),
 )

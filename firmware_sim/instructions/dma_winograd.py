@@ -112,5 +112,11 @@ INSTRUCTIONS = (
         },
         "8-bit 3x3 kernels to 4x4 winograd tiles",
         Semantics(_tensors, _cycles, _bind),
+        example={
+            **{f"{side}_data_format": int(Format.INT8) for side in ("src", "dst")},
+            **{f"{side}_hsize": 1 for side in ("src", "dst")},
+            "src_wsize": 16 * _KERNEL,
+            "dst_wsize": 16 * _TILE,
+        },
     ),
 )

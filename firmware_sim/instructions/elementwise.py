@@ -27,6 +27,10 @@ from firmware_sim.memory import Memory
 Words = npt.NDArray[np.uint32]
 Kernel = Callable[..., Words]
 Run = Callable[[], None]
+CompiledLoop = Callable[..., None]
+"""Takes the memory of the result, one per input, the indices of rows and their width, see run_rows."""
+Loop = Callable[[], CompiledLoop]
+"""Gives it when it is first wanted: compiled code is loaded late."""
 
 CHUNK = 1 << 16  # elements worked on at once: a few arrays of them stay in the cache
 
@@ -73,16 +77,15 @@ class Bound:
         kernel: Kernel,
         inputs: tuple[Operand, ...],
         out: Tensor,
-        loop: str | None = None,
-        tables: tuple[npt.NDArray[Any], ...] = (),
+        loop: Loop | None = None,
         *,
         by_plane: bool = False,
     ) -> None:
         """Prepare out = kernel(*inputs); all operands have out's shape (broadcast by stride 0).
 
-        loop: the kernel's compiled twin in loops.elementwise, which then does it wherever it can;
-        tables: what the loop reads besides, after the inputs. by_plane: the loop takes planes of out and of
-        the first input (and of an input that is out itself), and one element of the others for each.
+        loop: the same as a compiled loop, which then does it wherever it can. by_plane: the loop takes planes
+        of out and of the first input (and of an input that is out itself), and one element of the others for
+        each.
 
         The kernel takes and gives uint32 arrays: [n, slots, lanes, h, w] pieces, or one element for
         a constant. Views are made here once, so running costs only the arithmetic. Raises
@@ -105,7 +108,7 @@ class Bound:
                     memory.check(tensor, part, tensor.block(part))
         if loop is not None and apart:
             bind_loop = _bind_planes if by_plane else _bind_rows
-            self._rows = bind_loop(memory, loop, inputs, out, tables)
+            self._rows = bind_loop(memory, loop, inputs, out)
         if self._rows is not None:
             return
         if gathered:
@@ -160,13 +163,7 @@ class Bound:
             target[...] = self._kernel(*arguments)
 
 
-def _bind_rows(
-    memory: Memory,
-    loop: str,
-    inputs: tuple[Operand, ...],
-    out: Tensor,
-    tables: tuple[npt.NDArray[Any], ...],
-) -> Run | None:
+def _bind_rows(memory: Memory, loop: Loop, inputs: tuple[Operand, ...], out: Tensor) -> Run | None:
     """A function that performs the operation in a compiled loop; None where the rows are too short, or
     where the processor does not flush as the chip does. The operands must lie in their memories."""
     tensors = [out, *(t for t in inputs if isinstance(t, Tensor))]
@@ -183,16 +180,10 @@ def _bind_rows(
         else:
             starts.append(found.pop(0))
             arguments.append(words)
-    return run_rows(loop, [*arguments, *tables], replace(rows, at=np.stack(starts)))
+    return run_rows(loop, arguments, replace(rows, at=np.stack(starts)))
 
 
-def _bind_planes(
-    memory: Memory,
-    loop: str,
-    inputs: tuple[Operand, ...],
-    out: Tensor,
-    tables: tuple[npt.NDArray[Any], ...],
-) -> Run | None:
+def _bind_planes(memory: Memory, loop: Loop, inputs: tuple[Operand, ...], out: Tensor) -> Run | None:
     """The same for a loop that takes planes and single elements; planes must be contiguous."""
     n, c, h, w = out.shape
     if not mode.HARDWARE or n * c > ROWS_MAX:
@@ -206,14 +197,12 @@ def _bind_planes(
         else:
             starts.append(planes_at(operand).reshape(-1))
             arguments.append(words)
-    return run_rows(loop, [*arguments, *tables], Rows(np.stack(starts), h * w))
+    return run_rows(loop, arguments, Rows(np.stack(starts), h * w))
 
 
-def run_rows(loop: str, arguments: list[npt.NDArray[Any]], rows: Rows) -> Run:
-    """A function that runs a loop of loops.elementwise over rows, in threads where they are many."""
-    from firmware_sim.instructions.loops import elementwise as loops
-
-    function = getattr(loops, loop)
+def run_rows(loop: Loop, arguments: list[npt.NDArray[Any]], rows: Rows) -> Run:
+    """A function that runs a loop over rows, in threads where they are many."""
+    function = loop()
     return workers.in_threads([partial(function, *arguments, at, rows.width) for at in rows.pieces()])
 
 
@@ -246,10 +235,9 @@ def bind(
     kernel: Kernel,
     inputs: tuple[Operand, ...],
     out: Tensor,
-    loop: str | None = None,
-    tables: tuple[npt.NDArray[Any], ...] = (),
+    loop: Loop | None = None,
     *,
     by_plane: bool = False,
 ) -> Run:
     """A function that performs out = kernel(*inputs); see Bound."""
-    return Bound(memory, kernel, inputs, out, loop, tables, by_plane=by_plane).plan()
+    return Bound(memory, kernel, inputs, out, loop, by_plane=by_plane).plan()

@@ -41,11 +41,6 @@ flush: Callable[[F32], F32] = _flush if mode.HARDWARE else software.flush
 """Denormals replaced by zeros of their sign."""
 
 
-def mac(a: F32, b: F32, old: F32) -> F32:
-    """old + a * b, the product rounded first."""
-    return add(old, mul(a, b))
-
-
 def rsqrt(x: F32) -> F32:
     """1 / sqrt(x) from the bit trick and three Newton steps; the sign is shifted like any other bit."""
     half = (x.view(np.int32) >> np.int32(1)).view(np.uint32)

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from firmware_sim.instructions.function import Function
 from firmware_sim.isa.footprint import Footprint, Operand, footprint_of
 from firmware_sim.isa.layout import Row
 from firmware_sim.isa.timing import Cycles
@@ -36,17 +37,23 @@ class Semantics:
 
     operands: all operands of a descriptor, results first. Raises DeviceError when the descriptor
     is illegal. cycles: the time on its engine. bind: prepare the execution in a memory; the
-    returned function may be called any number of times. Raises DeviceError on limits.
+    returned function may be called any number of times. Raises DeviceError on limits. functions: those that
+    it performs element by element, each once; which of them, the descriptor says.
     """
 
     operands: Callable[[Row], tuple[Operand, ...]]
     cycles: Callable[[Row], Cycles]
     bind: Callable[[Row, Memory], Run]
+    functions: tuple[Function, ...] = ()
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """One row of the table. `match`: the values of descriptor fields that select it."""
+    """One row of the table.
+
+    match: the values of descriptor fields that select it. example: the fields in which a legal descriptor
+    differs from that of most instructions (firmware_sim.instructions.example).
+    """
 
     name: str
     engine: Engine
@@ -55,6 +62,7 @@ class Instruction:
     semantics: Semantics | None = None
     reason: str = field(default="")  # why it is refused; empty when implemented
     status: Status = Status.IMPLEMENTED
+    example: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.semantics is None) == (self.status is Status.IMPLEMENTED):

@@ -344,6 +344,8 @@ def _match(*precisions: Precision) -> dict[str, frozenset[int]]:
     }
 
 
+_EXAMPLE = {"opd0_n": 16, "opd0_c": 4, "opd1_w": 16}
+
 INSTRUCTIONS = (
     Instruction(
         "matmul.fp32",
@@ -351,6 +353,7 @@ INSTRUCTIONS = (
         _match(Precision.FP32, Precision.INT32),
         "matrix product (+ bias) (+ old with opt_res_add), fp32",
         Semantics(_fp32_operands, _fp32_cycles, _fp32_bind),
+        example=_EXAMPLE,
     ),
     Instruction(
         "matmul.int8",
@@ -358,5 +361,6 @@ INSTRUCTIONS = (
         _match(Precision.INT8, Precision.INT16),
         "matrix product of 8-bit elements (+ 16-bit bias) (+ old shifted left), 8-bit or 16-bit result",
         Semantics(lambda row: _fixed_parts(row).all(), _fixed_cycles, _fixed_bind),
+        example=_EXAMPLE,
     ),
 )

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise, fp32
-from firmware_sim.instructions.arithmetic import on_floats
+from firmware_sim.instructions.arithmetic import BY_EU
+from firmware_sim.instructions.function import F32, Function, Words, of_floats, of_words
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import (
     WORD,
@@ -27,9 +27,6 @@ from firmware_sim.isa.codes import Eu, Task
 from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
-
-Words = npt.NDArray[np.uint32]
-F32 = npt.NDArray[np.float32]
 
 
 def _match(task: Task, *eus: int) -> dict[str, frozenset[int]]:
@@ -62,21 +59,17 @@ def _check_lanes(row: Row, out: Tensor) -> None:
 
 def _one_result(
     inputs: Callable[[Row], tuple[Operand, ...]],
-    function: Callable[..., F32],
+    function: Function,
     factor: float,
-    *,
-    add: bool,
-    loop: str | None = None,
-    loop_adding: str | None = None,
-    by_plane: bool = False,
+    adding: Function | None = None,
 ) -> Semantics:
-    """res0 = function(*inputs), plus the old res0 where opt_res_add is set and `add` says it counts.
+    """res0 = function(*inputs); adding: the same plus the old res0, where opt_res_add counts."""
 
-    loop, loop_adding: the compiled twins without and with that addition; by_plane: see elementwise.Bound.
-    """
+    def function_of(row: Row) -> Function:
+        return adding if adding and row["opt_res_add"] else function
 
     def adds(row: Row) -> bool:
-        return add and bool(row["opt_res_add"])
+        return function_of(row) is adding
 
     def operands(row: Row) -> tuple[Operand, ...]:
         return (_result(row, "res0", update=adds(row)), *inputs(row))
@@ -85,20 +78,16 @@ def _one_result(
         out = _result(row, "res0")
         return timing.elementwise(out.shape, out.lane, factor)
 
-    def function_and_add(*arguments: F32) -> F32:
-        *rest, old = arguments
-        return fp32.add(function(*rest), old)
-
     def bind(row: Row, memory: Memory) -> Run:
         out, *found = every = operands(row)
         assert isinstance(out, Tensor)
         _check(every)
         if adds(row):
-            kernel, inputs_and_old = on_floats(function_and_add), (*found, out)
-            return elementwise.bind(memory, kernel, inputs_and_old, out, loop_adding, by_plane=by_plane)
-        return elementwise.bind(memory, on_floats(function), tuple(found), out, loop, by_plane=by_plane)
+            found.append(out)
+        return function_of(row).bind(memory, tuple(found), out)
 
-    return Semantics(operands, cycles, bind)
+    functions = (function, adding) if adding else (function,)
+    return Semantics(operands, cycles, bind, functions)
 
 
 def _scalar_inputs(row: Row) -> tuple[Operand, ...]:
@@ -146,6 +135,13 @@ def choose(a: Words, b: Words, c: Words, d: Words) -> Words:
     return np.where(fp32.greater(a.view(np.float32), b.view(np.float32)), c, d)
 
 
+_SCALE_BIAS = of_floats(scale_bias, "opd0 * opd2 + opd1", each=("opd1", "opd2"))
+_SQUARE_SUM = of_floats(square_sum, "square(opd0 + opd1)", each=("opd1",))
+_SQUARE_DIFF = of_floats(square_diff, "square(opd0 - opd1)", each=("opd1",))
+_MAXIMUM = BY_EU[Eu.MAX].function
+_CHOOSE = of_words(choose, "chosen(number(opd0) > number(opd1), opd2, opd3)")
+
+
 def _in_turn(first: Run, second: Run) -> Run:
     def run() -> None:
         first()
@@ -190,14 +186,11 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
         a, b = found[:2]
         choices = ([(a, b)] if maximum else []) + ([(found[2], found[3])] if select else [])
         if not select:  # alone, the maximum flushes denormals; beside a selection it keeps them
-            return elementwise.bind(memory, on_floats(fp32.maximum), (a, b), outs[0], "maximum")
+            return _MAXIMUM.bind(memory, (a, b), outs[0])
         whole = [(a, b, *choice) for choice in choices]
         later = [t for every in whole[1:] for t in every if isinstance(t, Tensor)]
         if not any(t.may_overlap(outs[0]) for t in later):
-            first, *more = (
-                elementwise.bind(memory, choose, every, out, "choose")
-                for out, every in zip(outs, whole, strict=True)
-            )
+            first, *more = (_CHOOSE.bind(memory, every, out) for out, every in zip(outs, whole, strict=True))
             return _in_turn(first, more[0]) if more else first
         bound = [elementwise.Bound(memory, choose, e, out) for out, e in zip(outs, whole, strict=True)]
 
@@ -208,62 +201,46 @@ def _cmp_semantics(*, maximum: bool, select: bool) -> Semantics:
 
         return run
 
-    return Semantics(operands, cycles, bind)
+    return Semantics(operands, cycles, bind, (_CHOOSE if select else _MAXIMUM,))
 
 
-_SCALAR = (  # the last two: compiled twins, without and with the old result
-    (Eu.MUL, "opd0 * opd1 (+ old with opt_res_add)", fp32.mul, 1.0, "multiply", "multiply_add"),
-    (Eu.ADD, "opd0 + opd1 (+ old with opt_res_add)", fp32.add, 1.0, "add", None),
-    (Eu.SUB, "opd0 - opd1 (+ old with opt_res_add)", fp32.sub, 1.0, "subtract", None),
-    (
-        Eu.DIV,
-        "opd0 / opd1 (+ old with opt_res_add), by reciprocal square root",
-        fp32.div,
-        30.0,
-        "divide",
-        "divide_add",
-    ),
-)
+def _scalar(eu: Eu, summary: str, factor: float) -> Instruction:
+    """The operation of the arithmetic unit, which can add its result to the old one."""
+    function = BY_EU[eu].function
+    return Instruction(
+        f"md_scalar.{eu.name.lower()}",
+        Engine.BD,
+        _match(Task.MD_SCALAR, eu),
+        f"{summary}, fp32, aligned",
+        _one_result(_scalar_inputs, function, factor, function.plus_old()),
+    )
+
 
 INSTRUCTIONS = (
-    *(
-        Instruction(
-            f"md_scalar.{eu.name.lower()}",
-            Engine.BD,
-            _match(Task.MD_SCALAR, eu),
-            f"{summary}, fp32, aligned",
-            _one_result(_scalar_inputs, function, factor, add=True, loop=loop, loop_adding=adding),
-        )
-        for eu, summary, function, factor, loop, adding in _SCALAR
-    ),
+    _scalar(Eu.MUL, "opd0 * opd1 (+ old with opt_res_add)", 1),
+    _scalar(Eu.ADD, "opd0 + opd1 (+ old with opt_res_add)", 1),
+    _scalar(Eu.SUB, "opd0 - opd1 (+ old with opt_res_add)", 1),
+    _scalar(Eu.DIV, "opd0 / opd1 (+ old with opt_res_add), by reciprocal square root", 30),
     Instruction(
         "md_linear.mac",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.MAC),
         "opd0 * opd2 + opd1 (+ old with opt_res_add), opd1 and opd2 per channel, fp32, aligned",
-        _one_result(
-            _linear_inputs,
-            scale_bias,
-            4,
-            add=True,
-            loop="scale_bias",
-            loop_adding="scale_bias_add",
-            by_plane=True,
-        ),
+        _one_result(_linear_inputs, _SCALE_BIAS, 4, _SCALE_BIAS.plus_old()),
     ),
     Instruction(
         "md_linear.square_sum",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.SQUARE_SUM),
         "(opd0 + opd1)**2, opd1 per channel, fp32, aligned",
-        _one_result(_square_inputs, square_sum, 4, add=False, loop="square_sum", by_plane=True),
+        _one_result(_square_inputs, _SQUARE_SUM, 4),
     ),
     Instruction(
         "md_linear.square_diff",
         Engine.BD,
         _match(Task.MD_LINEAR, Eu.SQUARE_DIFF),
         "(opd0 - opd1)**2, opd1 per channel, fp32, aligned",
-        _one_result(_square_inputs, square_diff, 4, add=False, loop="square_diff", by_plane=True),
+        _one_result(_square_inputs, _SQUARE_DIFF, 4),
     ),
     Instruction(
         "md_cmp.max",

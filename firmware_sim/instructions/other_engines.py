@@ -148,9 +148,9 @@ def _gather_cycles(row: Row) -> Cycles:
     return Cycles(cycles, cycles)
 
 
-def _instruction(eu: OtherEngine, summary: str, semantics: Semantics) -> Instruction:
+def _instruction(eu: OtherEngine, summary: str, semantics: Semantics, example: dict[str, int]) -> Instruction:
     match = {"tsk_typ": frozenset({int(Task.OTHER_ENGINE)}), "tsk_eu_typ": frozenset({int(eu)})}
-    return Instruction(eu.name.lower(), Engine.BD, match, summary, semantics)
+    return Instruction(eu.name.lower(), Engine.BD, match, summary, semantics, example=example)
 
 
 def _all_sort(row: Row) -> tuple[Operand, ...]:
@@ -166,10 +166,15 @@ INSTRUCTIONS = (
         OtherEngine.SORT,
         "fp32 numbers of DDR or L2 in order, with their indices (a form of this project's own)",
         Semantics(_all_sort, _sort_cycles, _sort_bind),
+        {"res0_addr": 0, "opd0_addr": 0x4000, "res0_h_str": 1024, "opd0_h_str": 1024},
     ),
     _instruction(
         OtherEngine.GATHER,
         "res0[i] = opd0[opd1[i]], 8, 32 or 128 bits, in L2 (a form of this project's own)",
         Semantics(_all_gather, _gather_cycles, _gather_bind),
+        {
+            **{f"{name}_addr": chip.L2_BASE + i * 0x4000 for i, name in enumerate(("res0", "opd0", "opd1"))},
+            "res0_h_str": 1024,
+        },
     ),
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise, fp32
+from firmware_sim.instructions.function import F32, Function, Words, of_floats, of_words
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
 from firmware_sim.isa import timing
@@ -17,9 +19,6 @@ from firmware_sim.isa.codes import Eu, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
-
-Words = npt.NDArray[np.uint32]
-F32 = npt.NDArray[np.float32]
 
 _SIGN = np.uint32(0x8000_0000)
 _EXPONENT = np.uint32(0x7F80_0000)
@@ -56,11 +55,6 @@ def fp32_normalize(x: Words) -> Words:
     return result
 
 
-def _rsqrt(x: Words) -> Words:
-    result: Words = fp32.rsqrt(x.view(np.float32)).view(np.uint32)
-    return result
-
-
 def taylor(x: F32, coefficients: F32) -> F32:
     """sum of coefficients[k] * x**(k + 1), from the highest power down."""
     total = np.zeros_like(x)
@@ -80,17 +74,17 @@ def _check(operands: tuple[Tensor, ...]) -> None:
         elementwise.check_aligned(tensor, chip.ALIGN_BYTES)
 
 
-def _plain(function: Callable[[Words], Words], factor: float, loop: str | None = None) -> Semantics:
+def _plain(function: Function, factor: float) -> Semantics:
     def bind(row: Row, memory: Memory) -> Run:
         out, x = _input_and_result(row)
         _check((out, x))
-        return elementwise.bind(memory, function, (x,), out, loop)
+        return function.bind(memory, (x,), out)
 
     def cycles(row: Row) -> timing.Cycles:
         out, _ = _input_and_result(row)
         return timing.elementwise(out.shape, out.lane, factor)
 
-    return Semantics(_input_and_result, cycles, bind)
+    return Semantics(_input_and_result, cycles, bind, (function,))
 
 
 def l2_table(row: Row, count: int, access: Access = Access.READ) -> Tensor:
@@ -127,7 +121,12 @@ def _taylor_bind(row: Row, memory: Memory) -> Run:
         result: Words = taylor(words.view(np.float32), coefficients).view(np.uint32)
         return result
 
-    return elementwise.bind(memory, kernel, (x,), out, "taylor", (coefficients,))
+    def loop() -> elementwise.CompiledLoop:
+        from firmware_sim.instructions.loops.elementwise import taylor
+
+        return partial(taylor, coefficients)
+
+    return elementwise.bind(memory, kernel, (x,), out, loop)
 
 
 def _taylor_cycles(row: Row) -> timing.Cycles:
@@ -135,9 +134,11 @@ def _taylor_cycles(row: Row) -> timing.Cycles:
     return timing.elementwise(out.shape, out.lane, 2 + 4 * row["opd1_n"])
 
 
-def _instruction(eu: Eu, name: str, summary: str, semantics: Semantics) -> Instruction:
+def _instruction(
+    eu: Eu, name: str, summary: str, semantics: Semantics, example: Mapping[str, int] = MappingProxyType({})
+) -> Instruction:
     match = {"tsk_typ": frozenset({int(Task.MD_SFU)}), "tsk_eu_typ": frozenset({int(eu)})}
-    return Instruction(f"md_sfu.{name}", Engine.BD, match, summary, semantics)
+    return Instruction(f"md_sfu.{name}", Engine.BD, match, summary, semantics, example=example)
 
 
 INSTRUCTIONS = (
@@ -146,26 +147,42 @@ INSTRUCTIONS = (
         "taylor",
         "sum of table[k] * opd0**(k + 1), the table in L2, fp32",
         Semantics(_taylor_operands, _taylor_cycles, _taylor_bind),
+        example={"opd1_addr": chip.L2_TABLE_OFFSET, "opd1_n": 32},
     ),
     _instruction(
         Eu.FP32_TO_INT,
         "fp32_to_int",
         "fp32 to int32, truncated and saturated",
-        _plain(fp32_to_int, 1, "fp32_to_int"),
+        _plain(of_words(fp32_to_int, "truncated(opd0)"), 1),
     ),
     _instruction(
         Eu.INT_NORMALIZE,
         "int_normalize",
         "biased exponent of fp32, rounded",
-        _plain(int_normalize, 1, "int_normalize"),
+        _plain(
+            of_words(
+                int_normalize,
+                f"(opd0 & MAGNITUDE if opd0 & SIGN else word(opd0 + {_ROUND})) >> 23",
+            ),
+            1,
+        ),
     ),
     _instruction(
         Eu.FP32_NORMALIZE,
         "fp32_normalize",
         "power of two of fp32, with its sign",
-        _plain(fp32_normalize, 1, "fp32_normalize"),
+        _plain(
+            of_words(
+                fp32_normalize,
+                f"opd0 & (SIGN | EXPONENT) if opd0 & SIGN else word(opd0 + {_ROUND}) & EXPONENT",
+            ),
+            1,
+        ),
     ),
     _instruction(
-        Eu.RSQRT, "rsqrt", "1 / sqrt(opd0) in three Newton steps, fp32", _plain(_rsqrt, 27, "rsqrt")
+        Eu.RSQRT,
+        "rsqrt",
+        "1 / sqrt(opd0) in three Newton steps, fp32",
+        _plain(of_floats(fp32.rsqrt, "reciprocal_root(bits(opd0))"), 27),
     ),
 )

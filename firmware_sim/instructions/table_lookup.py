@@ -11,7 +11,7 @@ from firmware_sim import chip
 from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
+from firmware_sim.instructions.elementwise import CompiledLoop, check_aligned, check_lanes, run_rows
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
 from firmware_sim.instructions.rows import rows_of
@@ -46,6 +46,12 @@ def _operands(row: Row) -> tuple[Operand, ...]:
     return _parts(row)
 
 
+def _loop() -> CompiledLoop:
+    from firmware_sim.instructions.loops.elementwise import lookup
+
+    return lookup
+
+
 def _bind(row: Row, memory: Memory) -> Run:
     out, index, table = _parts(row)
     check_lanes(out, (index,))
@@ -64,7 +70,7 @@ def _bind(row: Row, memory: Memory) -> Run:
         entries,
     ]
     if rows is not None and len(entries) >= _INDICES:
-        return run_rows("lookup", arguments, rows)
+        return run_rows(_loop, arguments, rows)
 
     def check(largest: int) -> None:
         if largest >= len(entries):
@@ -77,7 +83,7 @@ def _bind(row: Row, memory: Memory) -> Run:
         from firmware_sim.instructions.loops import elementwise as loops
 
         largest_index = partial(loops.largest_index, arguments[1], rows.at, rows.width)
-        write = run_rows("lookup", arguments, rows)
+        write = run_rows(_loop, arguments, rows)
 
         def run_checked() -> None:
             check(largest_index())
@@ -105,5 +111,6 @@ INSTRUCTIONS = (
         {"tsk_typ": frozenset({int(Task.TABLE_LOOKUP)}), "tsk_eu_typ": frozenset(range(32))},
         "table[low 8 bits of opd0], opd0 32-bit or 8-bit, the table in L2",
         Semantics(_operands, _cycles, _bind),
+        example={"opd1_addr": chip.L2_TABLE_OFFSET, "opd1_h": _INDICES // _BLOCK},
     ),
 )

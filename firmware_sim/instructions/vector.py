@@ -7,7 +7,6 @@ elements; opd1 and the rows of the result lie over res0_c channels of res0_w ele
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import arithmetic
 from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
+from firmware_sim.instructions.function import Function
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, local_offset
 from firmware_sim.instructions.rows import EACH, Rows
@@ -65,7 +65,7 @@ def _rows(a: Tensor, b: Tensor, out: Tensor, length: int) -> Rows | None:
     return Rows(np.stack([i.reshape(-1) for i in (out.indices(), left, right)]), 1)
 
 
-def _semantics(kernel: Callable[..., arithmetic.Words], factor: float, loop: str) -> Semantics:
+def _semantics(function: Function, factor: float) -> Semantics:
     def operands(row: Row) -> tuple[Operand, ...]:
         return _operands(row)
 
@@ -79,12 +79,12 @@ def _semantics(kernel: Callable[..., arithmetic.Words], factor: float, loop: str
         first, second, target = (Dense(memory, t, np.uint32) for t in (a, b, out))
         if rows is not None:
             words = memory.flat(Space.LOCAL).view(np.uint32)
-            return run_rows(loop, [words] * 3, rows)
+            return run_rows(function.expression.compiled, [words] * 3, rows)
 
         def run() -> None:
             left = first.load().reshape(-1)[:length]
             right = second.load().reshape(-1)
-            target.store(kernel(left[:, None], right[None, :]).reshape(out.shape))
+            target.store(function.reference(left[:, None], right[None, :]).reshape(out.shape))
 
         return run
 
@@ -92,7 +92,7 @@ def _semantics(kernel: Callable[..., arithmetic.Words], factor: float, loop: str
         out = _operands(row)[0]
         return timing.elementwise(out.shape, out.lane, factor)
 
-    return Semantics(operands, cycles, bind)
+    return Semantics(operands, cycles, bind, (function,))
 
 
 _ON_BITS = {Eu.AND, Eu.OR, Eu.XOR}
@@ -106,8 +106,9 @@ INSTRUCTIONS = tuple(
             "tsk_eu_typ": frozenset({int(op.eu)}),
             "opt_res0_prec": frozenset({int(Precision.INT32 if op.eu in _ON_BITS else Precision.FP32)}),
         },
-        f"{op.summary} for all pairs of elements of two vectors",
-        _semantics(op.kernel, op.factor, op.loop),
+        f"{op.text()} for all pairs of elements of two vectors",
+        _semantics(op.function, op.factor),
+        example={"opd0_c": 4, "opd1_w": 16},
     )
     for op in arithmetic.OPERATIONS
     if op.eu in {Eu.MUL, Eu.ADD, Eu.SUB, Eu.MAX, Eu.MIN, Eu.AND, Eu.OR, Eu.XOR, Eu.DIV}

@@ -53,6 +53,13 @@ class Window:
         return -(-self.padded // self.stride)
 
 
+EXAMPLE = {
+    **{f"opd0_{side}_pad": 1 for side in ("up", "dn", "lf", "rt")},
+    **{f"opd1_{axis}": 3 for axis in "hw"},
+}
+"""Fields of a descriptor: a kernel of 3 x 3, and padding with which the result is as large as the input."""
+
+
 def window_of(row: Row, axis: str) -> Window:
     """The window over rows (axis "h") or columns ("w") of a descriptor.
 

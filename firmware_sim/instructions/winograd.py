@@ -22,7 +22,7 @@ from firmware_sim.instructions import adder_tree, conv, fp32, small, sums
 from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
-from firmware_sim.instructions.window import Planes, Window, window_of
+from firmware_sim.instructions.window import EXAMPLE, Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
@@ -327,6 +327,8 @@ def _match(precisions: tuple[Precision, ...]) -> dict[str, frozenset[int]]:
     }
 
 
+_EXAMPLE = {**EXAMPLE, "opd1_h": _TILE, "opd1_w": _TILE}
+
 INSTRUCTIONS = (
     Instruction(
         "conv.winograd_int8",
@@ -334,6 +336,7 @@ INSTRUCTIONS = (
         _match((Precision.INT8, Precision.INT16)),  # the result is 8-bit with either
         "3x3 convolution of 8-bit elements (4N) by transformed 4x4 weight tiles (+ 16-bit bias)",
         Semantics(_operands, _cycles, _bind),
+        example=_EXAMPLE,
     ),
     Instruction(
         "conv.winograd_fp32",
@@ -341,5 +344,6 @@ INSTRUCTIONS = (
         _match((Precision.FP32, Precision.INT32)),
         "3x3 convolution by transformed 4x4 weight tiles (+ bias) (+ old with opt_res_add), fp32",
         Semantics(_fp32_operands, _fp32_cycles, _fp32_bind),
+        example=_EXAMPLE,
     ),
 )

@@ -112,6 +112,9 @@ class Layout:
         self.defaults = dict(defaults)
         """What the vendor's encoder writes into fields that an instruction does not use; others are 0."""
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
     def __getitem__(self, name: str) -> Field:
         try:
             return self._by_name[name]

@@ -93,22 +93,13 @@ def add_command(house: House) -> None:
     house.edit("command", "docs/commands.md", "| `doctor` |", "| `greet` | says good morning |\n")
 
 
-NAND = '    Operation(Eu.NAND, "~(opd0 & opd1)", _nand, loop="bit_nand"),\n'
+NAND = '    Operation(Eu.NAND, of_words(_nand, "~(opd0 & opd1)")),\n'
 NAND_REFERENCE = """\
 def _nand(a: Words, b: Words) -> Words:
     return ~(a & b)
 
 
 """
-NAND_LOOP = '''
-
-@_loop
-def bit_nand(out, x, y, at, width):  # type: ignore[no-untyped-def]
-    """~(x & y)."""
-    for row in range(at.shape[1]):
-        for i in range(width):
-            out[at[0, row] + i] = ~(x[at[1, row] + i] & y[at[2, row] + i])
-'''
 
 
 def add_instruction(house: House) -> None:
@@ -116,8 +107,6 @@ def add_instruction(house: House) -> None:
     family = "firmware_sim/instructions/arithmetic.py"
     house.edit("instruction", family, "@dataclass(frozen=True)\nclass Operation:", NAND_REFERENCE)
     house.edit("instruction", family, "    Operation(Eu.COPY,", NAND)
-    loops = "firmware_sim/instructions/loops/elementwise.py"
-    house.write("instruction", loops, (house.root / loops).read_text() + NAND_LOOP)
 
 
 STEP_ROW = '    StepKind(StepOp.TWIN, "as COPY", moves=True),\n'
@@ -248,6 +237,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     changed = {path for path in after if after[path] != before.get(path)}
     assert changed - made.touched == {
         "docs/built-in-layers.md",
+        "docs/isa.md",
         "sdk/generated/bm1684_fields.h",
         "sdk/generated/fw_wire.h",
         "tool/greet",
@@ -301,6 +291,7 @@ assert (words[2048:2548] == ~(np.arange(500, dtype=np.uint32) & 0xFFFE)).all()
 def test_an_instruction(house: House) -> None:
     house.run("-c", EXECUTE)
     assert "ar.nand" in house.run("-m", "user_layers.cli.main", "isa", "list")
+    assert "| ~(opd0 & opd1) |" in (house.root / "docs/isa.md").read_text()
     assert "BD_EU_NAND = 25" in (house.root / "sdk/generated/bm1684_fields.h").read_text()
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from firmware_sim.errors import SourceError
 from tests.paths import ROOT
-from user_layers.codegen.layer_page import layer_table, with_table
+from user_layers.codegen.layer_page import layer_table
+from user_layers.codegen.page_table import with_table
 from user_layers.toolkit import Toolkit
 
 PAGE = ROOT / "docs" / "built-in-layers.md"
@@ -33,7 +34,7 @@ def test_the_table(toolkit: Toolkit) -> None:
 
 def test_the_page_is_that_of_the_sources() -> None:
     text = PAGE.read_text()
-    assert with_table(text, layer_table(DEVICE)) == text, "run python -m user_layers.codegen.regenerate"
+    assert with_table(text, 4, layer_table(DEVICE)) == text, "run python -m user_layers.codegen.regenerate"
 
 
 def test_a_row(tmp_path: Path) -> None:
@@ -61,5 +62,5 @@ def test_what_a_source_lacks(tmp_path: Path, old: str, new: str, message: str) -
 
 
 def test_a_page_without_the_table() -> None:
-    with pytest.raises(SourceError, match="0 tables of four columns"):
-        with_table("# Nothing\n", "| `TPU_X` | | x | y |\n")
+    with pytest.raises(SourceError, match="0 tables of 4 columns"):
+        with_table("# Nothing\n", 4, "| `TPU_X` | | x | y |\n")

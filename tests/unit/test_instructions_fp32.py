@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from firmware_sim.flush import flushing
 from firmware_sim.instructions import fp32
 from firmware_sim.instructions import fp32_software as software
+from firmware_sim.instructions.arithmetic import BY_EU
+from firmware_sim.isa.codes import Eu
 from tests.support import reference_chip as ref
 
 _EDGES = [0, 1, 0x7FFFFF, 0x800000, 0x800001, 0x3F800000, 0x3F7FFFFF, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
@@ -58,7 +60,8 @@ def test_binary_operations(name: str, pairs: list[tuple[int, int]]) -> None:
 @given(a=floats, b=floats, old=floats)
 def test_mac_rounds_the_product_first(a: int, b: int, old: int) -> None:
     with np.errstate(all="ignore"), flushing():
-        got = int(fp32.mac(_array([a]), _array([b]), _array([old])).view(np.uint32)[0])
+        words = [np.array([bits], np.uint32) for bits in (a, b, old)]
+        got = int(BY_EU[Eu.MAC].function.reference(*words)[0])
     assert _same(got, ref.add(old, ref.mul(a, b)))
 
 

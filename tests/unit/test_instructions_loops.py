@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.flush import flushing
-from firmware_sim.instructions import arithmetic, fp32, md, sfu
-from firmware_sim.instructions.arithmetic import on_floats
+from firmware_sim.instructions import fp32, sfu
+from firmware_sim.instructions.function import of_words
 from firmware_sim.instructions.loops import elementwise as loops
 from firmware_sim.instructions.loops import windows
 from firmware_sim.instructions.rows import rows_of
+from firmware_sim.instructions.table import TABLE
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.footprint import Access, Space, Tensor, aligned_strides
 from firmware_sim.isa.layout import BD
@@ -38,24 +41,12 @@ def noise(seed: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     return np.where(rng.integers(0, 3, size) == 0, special, bits)
 
 
-_WITH_LOOPS: dict[str, tuple[Callable[..., Any], int]] = {
-    **{op.loop: (op.kernel, len(op.inputs) + op.old + op.value) for op in arithmetic.OPERATIONS if op.loop},
-    "shift_arithmetic": (partial(arithmetic.shift, arithmetic=True), 2),
-    "divide_add": (on_floats(lambda a, b, old: fp32.add(fp32.div(a, b), old)), 3),
-    "scale_bias": (on_floats(md.scale_bias), 3),
-    "scale_bias_add": (on_floats(lambda *a: fp32.add(md.scale_bias(*a[:3]), a[3])), 4),
-    "square_sum": (on_floats(md.square_sum), 2),
-    "square_diff": (on_floats(md.square_diff), 2),
-    "choose": (md.choose, 4),
-    "fp32_to_int": (sfu.fp32_to_int, 1),
-    "int_normalize": (sfu.int_normalize, 1),
-    "fp32_normalize": (sfu.fp32_normalize, 1),
-    "rsqrt": (on_floats(fp32.rsqrt), 1),
+_FUNCTIONS = {
+    str(function.expression): function
+    for instruction in TABLE
+    if instruction.semantics
+    for function in instruction.semantics.functions
 }
-
-
-_WITH_OLD_RESULT = {"multiply_add", "divide_add", "scale_bias_add"}
-_ONE_FOR_EACH_ROW = {"scale_bias": (1, 2), "scale_bias_add": (1, 2), "square_sum": (1,), "square_diff": (1,)}
 
 
 def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
@@ -64,22 +55,62 @@ def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> bool:
     return bool(np.all((got == want) | nan))
 
 
-@pytest.mark.parametrize("name", _WITH_LOOPS)
+@pytest.mark.parametrize("expression", _FUNCTIONS)
 @given(seed=st.integers(0, 999), rows=st.integers(1, 4), width=st.sampled_from([1, 7, 64, 1000]))
 @examples(25)
-def test_each_loop_equals_its_reference(name: str, seed: int, rows: int, width: int) -> None:
-    reference, inputs = _WITH_LOOPS[name]
+def test_each_loop_equals_its_reference(expression: str, seed: int, rows: int, width: int) -> None:
+    function = _FUNCTIONS[expression]
+    operands = function.expression.operands
+    inputs = len(operands)
     words = noise(seed, (1 + inputs) * rows * width)
     at = np.arange((1 + inputs) * rows).reshape(1 + inputs, rows) * width
     values = words.reshape(1 + inputs, -1)[1:].copy()
-    for k in _ONE_FOR_EACH_ROW.get(name, ()):
+    for operand in function.expression.each:
+        k = operands.index(operand)
         values[k] = np.repeat(words[at[1 + k]], width)
-    if name in _WITH_OLD_RESULT:
+    if "old" in operands:
         at[-1], values[-1] = at[0], words[: rows * width]
     with np.errstate(all="ignore"), flushing():
-        want = reference(*values)
-        getattr(loops, name)(words, *[words] * inputs, at, width)
+        want = function.reference(*values)
+        function.expression.compiled()(words, *[words] * inputs, at, width)
     assert same(words[: rows * width], want)
+
+
+_A_NEW_ROW = """
+import numpy as np
+from firmware_sim.instructions import fp32
+from firmware_sim.instructions.function import of_floats
+
+function = of_floats(lambda a, b: fp32.sub(fp32.mul(a, a), b), "opd0 * opd0 - opd1")
+loop = function.expression.compiled()
+words = np.array([0, 3, 2], np.float32).view(np.uint32)
+loop(words, words, words, np.arange(3).reshape(3, 1), 1)
+assert words[:1] == function.reference(words[1:2], words[2:])
+print(sum(loop.stats.cache_hits.values()), sum(loop.stats.cache_misses.values()))
+"""
+
+
+def test_a_rows_expression_is_compiled_once_for_all_processes(tmp_path: Path) -> None:
+    """The second process takes the loop from the disk: what makes it is the same in each."""
+
+    def hits_and_misses() -> str:
+        command, here = [sys.executable, "-c", _A_NEW_ROW], {"NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(command, env=os.environ | here, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    assert hits_and_misses().split() == ["0", "1"]
+    assert hits_and_misses().split() == ["1", "0"]
+
+
+def test_loops_of_different_expressions_have_different_names() -> None:
+    """The cache on disk tells them apart by these."""
+    names = {f.expression.compiled().__name__ for f in _FUNCTIONS.values()}
+    assert len(names) == len(_FUNCTIONS)
+
+
+def test_only_numbers_are_added_to_the_old_result() -> None:
+    with pytest.raises(ValueError, match="only fp32 numbers"):
+        of_words(np.bitwise_and, "opd0 & opd1").plus_old()
 
 
 @given(seed=st.integers(0, 999), terms=st.integers(1, 9), width=st.sampled_from([1, 9, 1000]))
@@ -89,7 +120,7 @@ def test_taylor(seed: int, terms: int, width: int) -> None:
     words, coefficients = noise(seed, width), noise(seed + 1, terms).view(np.float32)
     with np.errstate(all="ignore"), flushing():
         want = sfu.taylor(words.view(np.float32).copy(), coefficients).view(np.uint32)
-        loops.taylor(words, words, coefficients, np.zeros((2, 1), np.int64), width)
+        loops.taylor(coefficients, words, words, np.zeros((2, 1), np.int64), width)
     assert same(words, want)
 
 

@@ -16,21 +16,12 @@ from firmware_sim.errors import SourceError
 _HEAD = re.compile(r"/\*(.*?)\*/", re.DOTALL)
 _STAR = re.compile(r"^ \* ?", re.MULTILINE)
 _OP = re.compile(r"^__BM_PARAM__\((\w+)\)", re.MULTILINE)
-_ROWS = re.compile(r"(?<=\n\|---\|---\|---\|---\|\n)(?:\|.*\n)*")
 
 
 def layer_table(device_dir: Path) -> str:
     """The rows, one for each layer in device_dir, by name. Errors: SourceError names a file whose first
     comment lacks one of the two."""
     return "".join(row for _, row in sorted(_row(path) for path in device_dir.glob("*.c")))
-
-
-def with_table(page: str, rows: str) -> str:
-    """The page with these rows below the heading of its table."""
-    made, count = _ROWS.subn(lambda _: rows, page)
-    if count != 1:
-        raise SourceError(f"the page of the built-in layers has {count} tables of four columns, expected 1")
-    return made
 
 
 def _row(path: Path) -> tuple[str, str]:

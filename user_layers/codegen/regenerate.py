@@ -1,7 +1,8 @@
 """Writes what is made ahead of builds: `python -m user_layers.codegen.regenerate`, in a checkout.
 
 Headers in sdk/generated come from the tables of the chip and of messages, the table of
-docs/built-in-layers.md from the layers' C, the scripts in tool/ from the table of commands.
+docs/built-in-layers.md from the layers' C, that of docs/isa.md from the instruction table, the scripts in
+tool/ from the table of commands.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from pathlib import Path
 
 from firmware_sim import wire_c
 from firmware_sim.isa.c_header import c_headers
-from user_layers.codegen.layer_page import layer_table, with_table
+from user_layers.codegen import isa_page
+from user_layers.codegen.layer_page import layer_table
+from user_layers.codegen.page_table import with_table
 from user_layers.commands import TOOLS
 from user_layers.files import write_if_changed
 from user_layers.workspace import sdk_dir
@@ -19,11 +22,17 @@ from user_layers.workspace import sdk_dir
 def generated() -> dict[Path, str]:
     """The files and their texts."""
     sdk = sdk_dir()
-    page = sdk.parent / "docs" / "built-in-layers.md"
+    docs = sdk.parent / "docs"
+    layers, instructions = docs / "built-in-layers.md", docs / "isa.md"
     headers = {sdk / "generated" / name: text for name, text in c_headers().items()}
     headers[sdk / "generated" / "fw_wire.h"] = wire_c.c_header()
     tools = {sdk.parent / "tool" / name: command.script for name, command in TOOLS.items()}
-    return {**headers, **tools, page: with_table(page.read_text(), layer_table(sdk / "layers" / "device"))}
+    return {
+        **headers,
+        **tools,
+        layers: with_table(layers.read_text(), 4, layer_table(sdk / "layers" / "device")),
+        instructions: with_table(instructions.read_text(), isa_page.COLUMNS, isa_page.rows()),
+    }
 
 
 def main() -> None:

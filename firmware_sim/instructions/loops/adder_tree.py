@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+
+from firmware_sim.instructions.loops import loop
 
 _INPUTS = 32
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def row(bits, x, steps):  # type: ignore[no-untyped-def]
+@loop
+def row(bits: Any, x: Any, steps: Any) -> Any:
     """The sum of one row. bits: x as uint32. steps: f64[256], see STEPS there.
 
     Integers only, apart from one rounding and one scaling, so the processor's mode does not matter.
@@ -44,15 +47,15 @@ def row(bits, x, steps):  # type: ignore[no-untyped-def]
     return one[0]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def total(bits, x, steps, out, r0, r1):  # type: ignore[no-untyped-def]
+@loop
+def total(bits: Any, x: Any, steps: Any, out: Any, r0: Any, r1: Any) -> None:
     """out[r] = sum of x[r] for rows [r0, r1). bits: x as uint32. steps: f64[256], see STEPS there."""
     for r in range(r0, r1):
         out[r] = row(bits[r], x[r], steps)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def gathered(memory, steps, at, out_at, add):  # type: ignore[no-untyped-def]
+@loop
+def gathered(memory: Any, steps: Any, at: Any, out_at: Any, add: Any) -> None:
     """out[r] = sum of the numbers at at[r] (+ old with add). memory: f32; at: i64[rows, numbers], -1: +0."""
     x = np.empty(at.shape[1], np.float32)
     bits = x.view(np.uint32)
@@ -67,8 +70,8 @@ def gathered(memory, steps, at, out_at, add):  # type: ignore[no-untyped-def]
         memory[out_at[r]] = results[r]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def correlated(memory, steps, x_at, w_at, out_at):  # type: ignore[no-untyped-def]
+@loop
+def correlated(memory: Any, steps: Any, x_at: Any, w_at: Any, out_at: Any) -> None:
     """out[g, r, s] = sum over t of x[g, s, t] * w[r, t]. memory: f32; x_at: i64[groups, columns, taps],
     -1 for zero; w_at: i64[rows, taps]; out_at: i64[groups, rows, columns]."""
     taps = w_at.shape[1]

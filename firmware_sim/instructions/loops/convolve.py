@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
+import numpy as np
+
+from firmware_sim.instructions.loops import loop
 from firmware_sim.instructions.loops.tiles import (
     ADD_BIAS,
     ADD_FIRST,
@@ -18,14 +20,23 @@ from firmware_sim.instructions.loops.tiles import (
 )
 from firmware_sim.instructions.loops.vectors import copy
 
-_loop = njit(nogil=True, cache=True, error_model="numpy")
 _EVEN = np.uint64(0xFFFF_FFFF)  # of a pair of weights, the one of the even input channel
 
 
-@_loop
-def lay_plane(  # type: ignore[no-untyped-def]
-    words, at, how, row_from, row_at, column_from, column_at, plane, fill, to, start
-):
+@loop
+def lay_plane(
+    words: Any,
+    at: Any,
+    how: Any,
+    row_from: Any,
+    row_at: Any,
+    column_from: Any,
+    column_at: Any,
+    plane: Any,
+    fill: Any,
+    to: Any,
+    start: Any,
+) -> None:
     """One plane into to[start : start + plane]; see lay. What is not needed of it holds `fill`."""
     row_step, step, whole, one = how[0], how[1], how[2] != 0, how[3] != 0
     h, w = row_at.shape[0], column_at.shape[0]
@@ -45,10 +56,20 @@ def lay_plane(  # type: ignore[no-untyped-def]
                 to[place + column_at[x]] = words[source + column_from[x] * step]
 
 
-@_loop
-def lay(  # type: ignore[no-untyped-def]
-    words, x_at, how, row_from, row_at, column_from, column_at, plane, laid, first, last
-):
+@loop
+def lay(
+    words: Any,
+    x_at: Any,
+    how: Any,
+    row_from: Any,
+    row_at: Any,
+    column_from: Any,
+    column_at: Any,
+    plane: Any,
+    laid: Any,
+    first: Any,
+    last: Any,
+) -> None:
     """Channels [first, last) of all batches into laid[batch, parity of the channel, channels / 2 * plane].
 
     words: f32. x_at: i64[batches, channels], where planes lie. how: i64[4], strides of rows and elements;
@@ -68,8 +89,10 @@ def lay(  # type: ignore[no-untyped-def]
             lay_plane(words, at, how, row_from, row_at, column_from, column_at, plane, zero, to, start)
 
 
-@_loop
-def _pack(pairs, w_at, step, kernel_at, count, odd, packed, r):  # type: ignore[no-untyped-def]
+@loop
+def _pack(
+    pairs: Any, w_at: Any, step: Any, kernel_at: Any, count: Any, odd: Any, packed: Any, r: Any
+) -> None:
     """The weights of ROWS output channels from r on as packed[tap, row], pairs of input channels."""
     for i in range(count):
         for k in range(kernel_at.shape[0]):
@@ -80,8 +103,10 @@ def _pack(pairs, w_at, step, kernel_at, count, odd, packed, r):  # type: ignore[
                 packed[((k + 1) * count - 1) * ROWS + j] &= _EVEN
 
 
-@_loop
-def _store(words, sums, old, out_at, rows, pitch, width, s, m):  # type: ignore[no-untyped-def]
+@loop
+def _store(
+    words: Any, sums: Any, old: Any, out_at: Any, rows: Any, pitch: Any, width: Any, s: Any, m: Any
+) -> None:
     """Columns [s, s + m) of a tile's second chain without those beyond `width`; old: add what is there."""
     done, y, x = 0, s // pitch, s % pitch
     while done < m:
@@ -96,10 +121,22 @@ def _store(words, sums, old, out_at, rows, pitch, width, s, m):  # type: ignore[
         done, y, x = done + count, y + 1, 0
 
 
-@_loop
-def convolve(  # type: ignore[no-untyped-def]
-    words, laid, base, pairs, w_at, kernel_at, how, bias_at, out_at, r0, r1, s0, s1
-):
+@loop
+def convolve(
+    words: Any,
+    laid: Any,
+    base: Any,
+    pairs: Any,
+    w_at: Any,
+    kernel_at: Any,
+    how: Any,
+    bias_at: Any,
+    out_at: Any,
+    r0: Any,
+    r1: Any,
+    s0: Any,
+    s1: Any,
+) -> None:
     """Output channels [r0, r1) and numbers [s0, s1) of all batches.
 
     words: f32. laid: see lay; base: i64[taps], where a tap's elements begin in it. pairs: u64, weights of

@@ -5,12 +5,12 @@ Elements are found by their bytes, so that one compiled loop serves all widths a
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
+from firmware_sim.instructions.loops import loop
 from firmware_sim.isa.codes import Eu
-
-_loop = njit(nogil=True, cache=True, error_model="numpy")
 
 _MUL, _MAC, _ADD, _SUB = int(Eu.MUL), int(Eu.MAC), int(Eu.ADD), int(Eu.SUB)
 _MAX, _MIN = int(Eu.MAX), int(Eu.MIN)
@@ -20,8 +20,10 @@ _SHIFT, _AND, _OR, _XOR = int(Eu.SHIFT), int(Eu.AND), int(Eu.OR), int(Eu.XOR)
 BLOCK = 512  # elements that are worked on at once: all of them are read before any is written
 
 
-@_loop
-def _read(line, memory, rows, offset, step, bits, signed, width):  # type: ignore[no-untyped-def]
+@loop
+def _read(
+    line: Any, memory: Any, rows: Any, offset: Any, step: Any, bits: Any, signed: Any, width: Any
+) -> None:
     """`width` elements of each row into the line, one row after the other."""
     for row in range(rows.shape[0]):
         at, first = rows[row] + offset, row * width
@@ -39,8 +41,8 @@ def _read(line, memory, rows, offset, step, bits, signed, width):  # type: ignor
             line[i] = np.int8(line[i])
 
 
-@_loop
-def _write(line, memory, rows, offset, step, bits, width):  # type: ignore[no-untyped-def]
+@loop
+def _write(line: Any, memory: Any, rows: Any, offset: Any, step: Any, bits: Any, width: Any) -> None:
     for row in range(rows.shape[0]):
         at, first = rows[row] + offset, row * width
         for i in range(width):
@@ -50,15 +52,15 @@ def _write(line, memory, rows, offset, step, bits, width):  # type: ignore[no-un
                 memory[at + i * step + 1] = np.uint8(line[first + i] >> 8)
 
 
-@_loop
-def _finish(line, shift, low, high, count):  # type: ignore[no-untyped-def]
+@loop
+def _finish(line: Any, shift: Any, low: Any, high: Any, count: Any) -> None:
     half = np.int32((np.int64(1) << shift) >> 1)
     for i in range(count):
         line[i] = min(max((line[i] + half) >> shift, low), high)
 
 
-@_loop
-def _combine(operation, a, b, count):  # type: ignore[no-untyped-def]
+@loop
+def _combine(operation: Any, a: Any, b: Any, count: Any) -> None:
     """a = a operation b, for those whose results are not finished."""
     if operation == _MAX:
         for i in range(count):
@@ -81,8 +83,8 @@ def _combine(operation, a, b, count):  # type: ignore[no-untyped-def]
             a[i] = a[i] << min(amount, 31) if amount > 0 else a[i] >> min(-amount, 31)
 
 
-@_loop
-def arithmetic(out, x, y, at, width, how):  # type: ignore[no-untyped-def]
+@loop
+def arithmetic(out: Any, x: Any, y: Any, at: Any, width: Any, how: Any) -> None:
     """out, x, y: u8 memories; at: i64[3, rows], bytes where rows begin in out, x, y.
 
     how: i64[13]: the operation (Eu); bits, sign and step in bytes of x, of y, of the result; right shift,

@@ -6,20 +6,20 @@ and in the source, and rows follow in the order in which elements are written.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
+import numpy as np
+
+from firmware_sim.instructions.loops import loop
 from firmware_sim.isa.codes import Format
 
 _FP32, _FP16, _INT8 = int(Format.FP32), int(Format.FP16), int(Format.INT8)
 _REBASE = np.uint32((127 - 15) << 23)
 _HALF_SMALLEST, _HALF_LIMIT = np.uint32(113 << 23), np.uint32(143 << 23)  # 2**-14, 2**16
 
-_loop = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_loop
-def _to_float(bits, source):  # type: ignore[no-untyped-def]
+@loop
+def _to_float(bits: Any, source: Any) -> Any:
     if source == _FP32:
         return np.uint32(bits).view(np.float32)
     if source == _FP16:
@@ -30,8 +30,8 @@ def _to_float(bits, source):  # type: ignore[no-untyped-def]
     return np.float32(np.int8(bits)) if source == _INT8 else np.float32(np.uint8(bits))
 
 
-@_loop
-def _from_float(value, target):  # type: ignore[no-untyped-def]
+@loop
+def _from_float(value: Any, target: Any) -> Any:
     bits = np.float32(value).view(np.uint32)
     if target == _FP32:
         return bits
@@ -50,8 +50,8 @@ def _from_float(value, target):  # type: ignore[no-untyped-def]
     return np.uint32(np.int32(min(max(np.rint(value), low), high)))
 
 
-@_loop
-def convert(out, x, at, width, source, target):  # type: ignore[no-untyped-def]
+@loop
+def convert(out: Any, x: Any, at: Any, width: Any, source: Any, target: Any) -> None:
     """From one format to another, by way of fp32."""
     for row in range(at.shape[1]):
         r, a = out[at[0, row] : at[0, row] + width], x[at[1, row] : at[1, row] + width]
@@ -59,8 +59,8 @@ def convert(out, x, at, width, source, target):  # type: ignore[no-untyped-def]
             r[i] = _from_float(_to_float(a[i], source), target)
 
 
-@_loop
-def accumulate(out, x, at, width):  # type: ignore[no-untyped-def]
+@loop
+def accumulate(out: Any, x: Any, at: Any, width: Any) -> None:
     """fp32 sums; both memories as words."""
     for row in range(at.shape[1]):
         r, a = out[at[0, row] : at[0, row] + width], x[at[1, row] : at[1, row] + width]
@@ -69,8 +69,8 @@ def accumulate(out, x, at, width):  # type: ignore[no-untyped-def]
             r[i] = np.float32(total).view(np.uint32)
 
 
-@_loop
-def keep(out, words, at, width):  # type: ignore[no-untyped-def]
+@loop
+def keep(out: Any, words: Any, at: Any, width: Any) -> Any:
     """The source's words (rows at[0]) whose mask (rows at[1]) is not zero, one after the other; how many."""
     kept = 0
     for row in range(at.shape[1]):
@@ -82,8 +82,8 @@ def keep(out, words, at, width):  # type: ignore[no-untyped-def]
     return kept
 
 
-@_loop
-def copy(out, x, at, width):  # type: ignore[no-untyped-def]
+@loop
+def copy(out: Any, x: Any, at: Any, width: Any) -> None:
     """Each element sees what was written before it."""
     for row in range(at.shape[1]):
         r, a = out[at[0, row] : at[0, row] + width], x[at[1, row] : at[1, row] + width]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
+import numpy as np
+
+from firmware_sim.instructions.loops import loop
 from firmware_sim.instructions.loops.tiles import ADD_HERE, COLUMNS, ROWS, TILE, chain, line, tile_of
 
-_loop = njit(nogil=True, cache=True, error_model="numpy")
 
-
-@_loop
-def pack(left, m_at, k_at, packed):  # type: ignore[no-untyped-def]
+@loop
+def pack(left: Any, m_at: Any, k_at: Any, packed: Any) -> None:
     """The left matrix, whose element (i, k) is left[m_at[i] + k_at[k]], as packed[block of rows, pair of k,
     row, parity of k]; zeros where a pair lacks its second, or a block rows."""
     rows = 1 if m_at.shape[0] == 1 else ROWS
@@ -22,8 +22,19 @@ def pack(left, m_at, k_at, packed):  # type: ignore[no-untyped-def]
             packed[to + (k >> 1) * rows * 2 + (k & 1)] = left[m_at[i] + k_at[k]]
 
 
-@_loop
-def product(words, packed, base, right_at, bias_at, old, out_at, width, c0, c1):  # type: ignore[no-untyped-def]
+@loop
+def product(
+    words: Any,
+    packed: Any,
+    base: Any,
+    right_at: Any,
+    bias_at: Any,
+    old: Any,
+    out_at: Any,
+    width: Any,
+    c0: Any,
+    c1: Any,
+) -> None:
     """Channels [c0, c1) of the result, of `width` columns each.
 
     words: f32. packed: the left matrix, see pack. base: i64[k], where the right matrix's rows lie, from

@@ -6,27 +6,26 @@ are computed before any is written; they are written in order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
-from firmware_sim.instructions.loops import sums
-
-_loop = njit(nogil=True, cache=True, error_model="numpy")
+from firmware_sim.instructions.loops import loop, sums
 
 _SIGN, _MAGNITUDE = np.uint32(0x80000000), np.uint32(0x7FFFFFFF)
 _SMALLEST = np.uint32(0x00800000)  # the least magnitude that is not denormal
 _LOWEST = np.float32(np.finfo(np.float32).min)
 
 
-@_loop
-def gather(values, memory, at):  # type: ignore[no-untyped-def]
+@loop
+def gather(values: Any, memory: Any, at: Any) -> None:
     """values[i] = memory[at[i]], 0 where at[i] is -1."""
     for i in range(at.shape[0]):
         values[i] = memory[at[i]] if at[i] >= 0 else 0
 
 
-@_loop
-def _store(memory, out_at, results, added_at):  # type: ignore[no-untyped-def]
+@loop
+def _store(memory: Any, out_at: Any, results: Any, added_at: Any) -> None:
     for i in range(out_at.shape[0]):
         for k in range(added_at.shape[0]):
             results[i] = results[i] + memory[added_at[k, i]]
@@ -34,8 +33,10 @@ def _store(memory, out_at, results, added_at):  # type: ignore[no-untyped-def]
         memory[out_at[i]] = results[i]
 
 
-@_loop
-def products(memory, x_memory, w_memory, x_at, w_at, out_at, added_at):  # type: ignore[no-untyped-def]
+@loop
+def products(
+    memory: Any, x_memory: Any, w_memory: Any, x_at: Any, w_at: Any, out_at: Any, added_at: Any
+) -> None:
     """out[g, r, s] = sum over halves and taps of x[g, half, t, s] * w[g, half, r, t].
 
     memory, x_memory, w_memory: f32, where results, x and w lie. x_at: i64[groups, halves, taps, columns];
@@ -63,8 +64,8 @@ def products(memory, x_memory, w_memory, x_at, w_at, out_at, added_at):  # type:
     _store(memory, out_at, results.reshape(-1), added_at)
 
 
-@_loop
-def separate_products(memory, constants, x_at, w_at, out_at, added_at):  # type: ignore[no-untyped-def]
+@loop
+def separate_products(memory: Any, constants: Any, x_at: Any, w_at: Any, out_at: Any, added_at: Any) -> None:
     """out[g, s] = sum over taps of x[g, t, s] * w[g, t]; with a single tap the product itself.
 
     constants: where weights lie (it may be memory). x_at: i64[groups, taps, columns]; w_at: i64[groups,
@@ -84,8 +85,8 @@ def separate_products(memory, constants, x_at, w_at, out_at, added_at):  # type:
     _store(memory, out_at, results.reshape(-1), added_at)
 
 
-@_loop
-def maxima(memory, x_at, out_at):  # type: ignore[no-untyped-def]
+@loop
+def maxima(memory: Any, x_at: Any, out_at: Any) -> None:
     """out[i] = the greatest x[i, t], fp32, from the lowest number on; NaN is never greater."""
     results = np.empty(out_at.shape[0], np.float32)
     bits = results.view(np.uint32)
@@ -102,8 +103,8 @@ def maxima(memory, x_at, out_at):  # type: ignore[no-untyped-def]
         memory[out_at[i]] = results[i]
 
 
-@_loop
-def fixed_maxima(memory, x_at, out_at, signed, relu):  # type: ignore[no-untyped-def]
+@loop
+def fixed_maxima(memory: Any, x_at: Any, out_at: Any, signed: Any, relu: Any) -> None:
     """The same of bytes; relu: at least zero, read as signed."""
     results = np.empty(out_at.shape[0], np.uint8)
     for i in range(out_at.shape[0]):
@@ -118,15 +119,15 @@ def fixed_maxima(memory, x_at, out_at, signed, relu):  # type: ignore[no-untyped
         memory[out_at[i]] = results[i]
 
 
-@_loop
-def _wide(memory, at, signed):  # type: ignore[no-untyped-def]
+@loop
+def _wide(memory: Any, at: Any, signed: Any) -> Any:
     """Two bytes as an integer."""
     value = np.int64(memory[at]) | np.int64(memory[at + 1]) << 8
     return value - 65536 if signed and value >> 15 else value
 
 
-@_loop
-def gather_bytes(values, memory, at, signed):  # type: ignore[no-untyped-def]
+@loop
+def gather_bytes(values: Any, memory: Any, at: Any, signed: Any) -> None:
     """The same from a memory of uint8 into int32; signed: the bytes are two's complement."""
     gather(values, memory, at)
     if signed:
@@ -134,8 +135,8 @@ def gather_bytes(values, memory, at, signed):  # type: ignore[no-untyped-def]
             values[i] = np.int8(values[i])
 
 
-@_loop
-def finish(memory, results, out_at, added_at, how):  # type: ignore[no-untyped-def]
+@loop
+def finish(memory: Any, results: Any, out_at: Any, added_at: Any, how: Any) -> None:
     """results (+ 16-bit numbers) shifted right, saturated and written; see fixed_products."""
     bits, signed, shift, bias_signed, old_signed, left = how[2], how[3], how[4], how[5], how[6], how[7]
     half = (np.int64(1) << shift) >> 1
@@ -155,8 +156,10 @@ def finish(memory, results, out_at, added_at, how):  # type: ignore[no-untyped-d
                 memory[out_at[i] + 1] = np.uint8(results[i] >> 8)
 
 
-@_loop
-def fixed_products(memory, constants, x_at, w_at, out_at, added_at, how):  # type: ignore[no-untyped-def]
+@loop
+def fixed_products(
+    memory: Any, constants: Any, x_at: Any, w_at: Any, out_at: Any, added_at: Any, how: Any
+) -> None:
     """out[g, r, s] = sum over taps of x[g, s, t] * w[g % groups, r, t] of bytes, finished.
 
     memory, constants: u8. added_at: i64[2, results], 16-bit numbers: the bias, and the old result to be

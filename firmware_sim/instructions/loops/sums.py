@@ -5,9 +5,11 @@ Tiles of neighbouring results (loops.tiles) are independent of each other, so th
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
+import numpy as np
+
+from firmware_sim.instructions.loops import loop
 from firmware_sim.instructions.loops.tiles import (
     ADD_FIRST,
     ADD_HERE,
@@ -21,8 +23,8 @@ from firmware_sim.instructions.loops.tiles import (
 )
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def shared(xs, ws, base, out, r0, r1, s0, s1):  # type: ignore[no-untyped-def]
+@loop
+def shared(xs: Any, ws: Any, base: Any, out: Any, r0: Any, r1: Any, s0: Any, s1: Any) -> None:
     """Rows [r0, r1) and columns [s0, s1) of out[rows, columns]; all rows see the same inputs.
 
     xs: f32[halves, ...]; ws: f32[halves, rows, taps]; base: i64[taps]. Result number s of a half is the
@@ -52,8 +54,8 @@ def shared(xs, ws, base, out, r0, r1, s0, s1):  # type: ignore[no-untyped-def]
                     out[r + j, s + k] = sums[to + j * COLUMNS + k]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def separate(x, w, base, out, r0, r1):  # type: ignore[no-untyped-def]
+@loop
+def separate(x: Any, w: Any, base: Any, out: Any, r0: Any, r1: Any) -> None:
     """Rows [r0, r1) of out[rows, columns]; row r sees its own inputs x[r] and weights w[r, taps].
 
     Two chains by the parity of the tap, added in this order: depthwise convolution.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from firmware_sim.instructions.loops import loop
 from firmware_sim.instructions.loops import vectors as code
 from firmware_sim.instructions.loops.vectors import I64, LANES, VECTOR, WIDE, ZEROS, number
 
@@ -128,11 +129,23 @@ def pick(typing, target, to, source, places, first, at):  # type: ignore[no-unty
 
 _one, _two, _three = (_chain(ROWS, vectors) for vectors in range(1, VECTORS + 1))
 _row_one, _row_two, _row_four, _row_eight = (_chain(1, vectors) for vectors in (1, 2, 4, LINE_VECTORS))
-_loop = njit(nogil=True, cache=True, error_model="numpy")
 
 
-@_loop
-def chain(xs, base, weights, sums, bias, at, first, w_at, w_step, columns, to, then):  # type: ignore[no-untyped-def]
+@loop
+def chain(
+    xs: Any,
+    base: Any,
+    weights: Any,
+    sums: Any,
+    bias: Any,
+    at: Any,
+    first: Any,
+    w_at: Any,
+    w_step: Any,
+    columns: Any,
+    to: Any,
+    then: Any,
+) -> None:
     """One chain of a tile: [ROWS, COLUMNS] numbers at sums[to], of which `columns` in each row count.
 
     Number (r, s) is the sum over taps t = first, first + 2, ... of xs[at + base[t] + s] times
@@ -149,8 +162,21 @@ def chain(xs, base, weights, sums, bias, at, first, w_at, w_step, columns, to, t
         _three(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, columns, to, then)
 
 
-@_loop
-def line(xs, base, weights, sums, bias, at, first, w_at, w_step, columns, to, then):  # type: ignore[no-untyped-def]
+@loop
+def line(
+    xs: Any,
+    base: Any,
+    weights: Any,
+    sums: Any,
+    bias: Any,
+    at: Any,
+    first: Any,
+    w_at: Any,
+    w_step: Any,
+    columns: Any,
+    to: Any,
+    then: Any,
+) -> None:
     """One chain of a tile of a single row, of LINE numbers; see chain."""
     taps = base.shape[0]
     if columns <= LANES:
@@ -163,8 +189,8 @@ def line(xs, base, weights, sums, bias, at, first, w_at, w_step, columns, to, th
         _row_eight(xs, base, weights, sums, bias, at, first, taps, w_at, w_step, columns, to, then)
 
 
-@_loop
-def tile_of(i, s0, s1):  # type: ignore[no-untyped-def]
+@loop
+def tile_of(i: Any, s0: Any, s1: Any) -> Any:
     """Columns of tile number i of [s0, s1): tiles have as many vectors each, or one more."""
     tiles, vectors = -(-(s1 - s0) // COLUMNS), -(-(s1 - s0) // LANES)
     start = s0 + i * vectors // tiles * LANES

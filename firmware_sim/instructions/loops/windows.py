@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from firmware_sim.instructions.loops import loop
 from firmware_sim.instructions.loops import vectors as code
 from firmware_sim.instructions.loops.convolve import lay_plane
 from firmware_sim.instructions.loops.tiles import ADD_BIAS, ADD_HERE, LINE, LINE_VECTORS, line
@@ -74,33 +75,30 @@ def _greatest(typing, xs, base, out, at, taps, columns, to):  # type: ignore[no-
     return types.void(xs, base, out, *(types.int64,) * 4), generate
 
 
-_loop = njit(nogil=True, cache=True, error_model="numpy")
-
-
-@_loop
-def _write(words, numbers, out, pitch, width, count):  # type: ignore[no-untyped-def]
+@loop
+def _write(words: Any, numbers: Any, out: Any, pitch: Any, width: Any, count: Any) -> None:
     """Rows of a plane, `pitch` numbers apart, `width` of them to write one after the other."""
     for y in range(-(-count // pitch)):
         copy(words, out + y * width, numbers, y * pitch, width)
 
 
-@_loop
-def depthwise(  # type: ignore[no-untyped-def]
-    words,
-    weights,
-    x_at,
-    how,
-    row_from,
-    row_at,
-    column_from,
-    column_at,
-    base,
-    w_at,
-    bias_at,
-    out_at,
-    first,
-    last,
-):
+@loop
+def depthwise(
+    words: Any,
+    weights: Any,
+    x_at: Any,
+    how: Any,
+    row_from: Any,
+    row_at: Any,
+    column_from: Any,
+    column_at: Any,
+    base: Any,
+    w_at: Any,
+    bias_at: Any,
+    out_at: Any,
+    first: Any,
+    last: Any,
+) -> None:
     """Planes [first, last): sums over taps in two chains by their parity, then bias.
 
     words: f32. x_at, out_at: i64[planes]. how: i64[8], the first four and the arrays up to column_at as for
@@ -123,10 +121,20 @@ def depthwise(  # type: ignore[no-untyped-def]
         _write(words, numbers, out_at[i], pitch, width, count)
 
 
-@_loop
-def maxima(  # type: ignore[no-untyped-def]
-    words, x_at, how, row_from, row_at, column_from, column_at, base, out_at, first, last
-):
+@loop
+def maxima(
+    words: Any,
+    x_at: Any,
+    how: Any,
+    row_from: Any,
+    row_at: Any,
+    column_from: Any,
+    column_at: Any,
+    base: Any,
+    out_at: Any,
+    first: Any,
+    last: Any,
+) -> None:
     """Planes [first, last): the greatest over taps, where the window lies in the padding the lowest number.
 
     Arguments as for depthwise.

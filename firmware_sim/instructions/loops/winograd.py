@@ -6,24 +6,35 @@ element is what is at terms[k, :2] together, plus or minus (minus[k]) what is at
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 
-from firmware_sim.instructions.loops import adder_tree, small
-
-_loop = njit(nogil=True, cache=True, error_model="numpy")
+from firmware_sim.instructions.loops import adder_tree, loop, small
 
 
-@_loop
-def _transform(out, tile, terms, minus):  # type: ignore[no-untyped-def]
+@loop
+def _transform(out: Any, tile: Any, terms: Any, minus: Any) -> None:
     for k in range(16):
         first = tile[terms[k, 0]] + tile[terms[k, 1]]
         second = tile[terms[k, 2]] + tile[terms[k, 3]]
         out[k] = first - second if minus[k] else first + second
 
 
-@_loop
-def fp32(memory, steps, x_at, w_at, out_at, bias_at, terms, minus, places, factors, add):  # type: ignore[no-untyped-def]
+@loop
+def fp32(
+    memory: Any,
+    steps: Any,
+    x_at: Any,
+    w_at: Any,
+    out_at: Any,
+    bias_at: Any,
+    terms: Any,
+    minus: Any,
+    places: Any,
+    factors: Any,
+    add: Any,
+) -> None:
     """memory: f32. out_at: i64[batches, output channels, tiles, 4], -1 for pixels beyond the result.
 
     places: i64[4, 9], of which products a pixel is the sum, by factors (f32). bias_at: i64[output
@@ -66,8 +77,19 @@ def fp32(memory, steps, x_at, w_at, out_at, bias_at, terms, minus, places, facto
             memory[to[i]] = values[i]
 
 
-@_loop
-def fixed(memory, x_at, w_at, out_at, added_at, how, terms, minus, places, factors):  # type: ignore[no-untyped-def]
+@loop
+def fixed(
+    memory: Any,
+    x_at: Any,
+    w_at: Any,
+    out_at: Any,
+    added_at: Any,
+    how: Any,
+    terms: Any,
+    minus: Any,
+    places: Any,
+    factors: Any,
+) -> None:
     """memory: u8. out_at, added_at, how: as for small.fixed_products, the results in the order [batches,
     output channels, tiles, 4]; factors: i64."""
     batches, tiles, channels = x_at.shape[:3]
