@@ -1,65 +1,22 @@
-/* The platform below the firmware on the ARM926EJ-S controller: message ring, engine registers, log,
- * faults. Everything waits for interrupts; nothing here spins.
+/* The firmware on the ARM926EJ-S controller: start, message ring, engine registers, log, faults. Everything
+ * waits for interrupts; nothing here spins.
  */
 #include "fw_arm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "fw_format.h"
 #include "fw_internal.h"
 
 #define ENGINE(base) ((volatile fw_engine_regs *)(uintptr_t)(base))
 #define LINK ((volatile fw_link *)(uintptr_t)FW_ARM_LINK)
 #define RING ((volatile fw_ring *)(uintptr_t)FW_ARM_RING)
-#define DTCM __attribute__((section(".dtcm")))
-
-typedef struct {
-    uint32_t registers[10];
-} fw_arm_context;
 
 void fw_arm_wait(void);
-int fw_arm_save(fw_arm_context *context) __attribute__((returns_twice));
-void fw_arm_restore(fw_arm_context *context) __attribute__((noreturn));
 void fw_arm_fault(uint32_t number, uint32_t pc, uint32_t lr, uint32_t sp) __attribute__((noreturn));
 void fw_arm_main(void) __attribute__((noreturn));
 
-static DTCM fw_arm_context unwind_to;
-static DTCM fw_platform platform;
-static DTCM uint32_t scratch_used;
-
-/* ---- what fw_internal.h asks of a platform ---- */
-
-bool fw_platform_try(void (*body)(void *), void *argument) {
-    if (fw_arm_save(&unwind_to) != 0) return false;
-    body(argument);
-    return true;
-}
-
-void fw_platform_unwind(void) { fw_arm_restore(&unwind_to); }
-
-int fw_platform_format(char *text, size_t capacity, const char *format, va_list arguments) {
-    return fw_format(text, capacity, format, arguments);
-}
-
-void *fw_platform_scratch(size_t bytes) {
-    if (bytes > FW_ARM_SCRATCH_BYTES - scratch_used) return NULL;
-    uint8_t *memory = (uint8_t *)(uintptr_t)FW_ARM_SCRATCH + scratch_used;
-    scratch_used += ((uint32_t)bytes + 15u) & ~15u;
-    if (scratch_used > FW_ARM_SCRATCH_BYTES) scratch_used = FW_ARM_SCRATCH_BYTES;
-    return memset(memory, 0, bytes);
-}
-
-void fw_platform_scratch_release(void) { scratch_used = 0; }
-
-/* So that a kernel whose struct is longer than what was sent runs into the page behind. */
-void *fw_platform_arguments(size_t bytes) {
-    if (bytes > FW_ARM_ARGUMENTS_BYTES) return NULL;
-    uint32_t padded = ((uint32_t)bytes + 7u) & ~7u;
-    return memset((uint8_t *)(uintptr_t)FW_ARM_ARGUMENTS + FW_ARM_ARGUMENTS_BYTES - padded, 0, padded);
-}
-
-void fw_platform_boot(void) {}
+static FW_DTCM fw_platform platform;
 
 /* ---- to the outside ---- */
 

@@ -47,6 +47,9 @@
 #ifndef __ASSEMBLER__
 #include <stdint.h>
 
+/* Data without initial values, in DTCM. */
+#define FW_DTCM __attribute__((section(".dtcm")))
+
 /* The registers of one engine. A stream of `count` descriptors starts at the 40-bit address; writing 1
  * to `start` rings the doorbell. The engine clears start when it has done all, and sets done_id. */
 typedef struct {

@@ -19,7 +19,7 @@ fw_state fw;
 void fw_fail(int32_t status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fw_platform_format(fw.error, sizeof fw.error, format, arguments);
+    fw_format(fw.error, sizeof fw.error, format, arguments);
     va_end(arguments);
     fw.status = status;
     fw_platform_unwind();
@@ -30,7 +30,7 @@ void fw_refuse(const char *format, ...) {
     char why[400];
     va_list arguments;
     va_start(arguments, format);
-    fw_platform_format(why, sizeof why, format, arguments);
+    fw_format(why, sizeof why, format, arguments);
     va_end(arguments);
     char called[40] = "";
     if (fw.site != NULL)
@@ -42,46 +42,6 @@ void fw_refuse(const char *format, ...) {
 void fw_field_overflow(const char *field, uint32_t value, uint32_t max) {
     if (value > 0x7FFFFFFFu) fw_refuse("%d in %s is negative; it counts from 0", (int)value, field);
     fw_refuse("%u in %s is over its limit %u", (unsigned)value, field, (unsigned)max);
-}
-
-void fw_assert_failed(const char *assertion, const char *file, int line, const char *function) {
-    fw_fail(FW_STATUS_ASSERT, "%s:%d: %s: assertion \"%s\" failed", file, line, function, assertion);
-}
-
-/* ---- the log ---- */
-
-static void to_log(fw_sink *sink) {
-    if (sink->used > 0) fw.platform->log(sink->text, (uint32_t)sink->used);
-    sink->used = 0;
-}
-
-void fw_log(int level, char *format, ...) {
-    (void)level;
-    if (fw.platform == NULL || fw.platform->log == NULL) return;
-    char text[1024];
-    fw_sink sink = {.text = text, .capacity = sizeof text, .full = to_log};
-    va_list arguments;
-    va_start(arguments, format);
-    fw_format_to(&sink, format, arguments);
-    va_end(arguments);
-    to_log(&sink);
-}
-
-/* ---- text ---- */
-
-void fw_text(char *text, size_t capacity, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    fw_platform_format(text, capacity, format, arguments);
-    va_end(arguments);
-}
-
-void fw_set_activity(const char *format, ...) {
-    if (fw.platform->activity == NULL || fw.platform->activity_bytes == 0) return;
-    va_list arguments;
-    va_start(arguments, format);
-    fw_platform_format(fw.platform->activity, fw.platform->activity_bytes, format, arguments);
-    va_end(arguments);
 }
 
 /* ---- memory ---- */

@@ -162,13 +162,12 @@ void fw_shape_text(char *text, size_t capacity, const int *shape, uint32_t dims)
 void fw_program_run(const uint8_t *program, uint32_t bytes, const fw_run *run, const tpu_tensor_t *in,
                     tpu_tensor_t *out);
 
-/* ---- the platform: fw_native.c on the host, another file on the controller ---- */
+/* ---- the platform: fw_native.c on the host, sdk/arm/fw_arm_platform.c on the controller ---- */
 /* Once fw.platform is there. */
 void fw_platform_boot(void);
 /* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
 bool fw_platform_try(void (*body)(void *), void *argument);
 void fw_platform_unwind(void) __attribute__((noreturn));
-int fw_platform_format(char *text, size_t capacity, const char *format, va_list arguments);
 /* Zeroed memory until the request ends, aligned to 16; NULL when there is no more. */
 void *fw_platform_scratch(size_t bytes);
 void fw_platform_scratch_release(void);

@@ -13,7 +13,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "fw_format.h"
 #include "fw_internal.h"
 
 static jmp_buf unwind_to;
@@ -35,10 +34,6 @@ void fw_platform_unwind(void) {
     /* in a constructor, before there are requests */
     fprintf(stderr, "%s\n", fw.error);
     abort();
-}
-
-int fw_platform_format(char *text, size_t capacity, const char *format, va_list arguments) {
-    return fw_format(text, capacity, format, arguments);
 }
 
 /* Blocks of one request, newest first. */

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "include/assert.h"
 #include "include/stdlib.h"
 #include "libc_internal.h"
+#include "libc_port.h"
 
 typedef struct block {
     size_t bytes; /* behind the header, a multiple of 16 */

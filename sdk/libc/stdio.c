@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "libc_internal.h"
-
-void fw_log(int level, char *format, ...) __attribute__((visibility("default")));
+#include "libc_port.h"
 
 /* ---- into memory ---- */
 

@@ -4,8 +4,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "include/assert.h"
 #include "libc_internal.h"
+#include "libc_port.h"
 
 int abs(int value) { return value < 0 ? (int)(0u - (unsigned)value) : value; }
 long labs(long value) { return value < 0 ? (long)(0ul - (unsigned long)value) : value; }

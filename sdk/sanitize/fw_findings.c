@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "fw_format.h"
 #include "fw_internal.h"
 
 typedef struct {
@@ -39,7 +40,7 @@ static void found(const place *at, const char *format, ...) {
     char why[320], called[40] = "";
     va_list arguments;
     va_start(arguments, format);
-    fw_platform_format(why, sizeof why, format, arguments);
+    fw_format(why, sizeof why, format, arguments);
     va_end(arguments);
     if (strstr(at->file, "sdk/firmware/") != NULL && fw.site != NULL)
         fw_text(called, sizeof called, " [called at 0x%llx]", (unsigned long long)(uintptr_t)fw.site);

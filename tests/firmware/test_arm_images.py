@@ -147,8 +147,8 @@ def test_what_lies_where(workspace: Workspace) -> None:
 # ---- linking the user's part into another firmware ----
 
 PLATFORM = (
-    *("fw_platform_try", "fw_platform_unwind", "fw_platform_format", "fw_platform_scratch"),
-    *("fw_platform_scratch_release", "fw_platform_boot", "fw_platform_arguments", "fw_arm_fault"),
+    *("fw_platform_try", "fw_platform_unwind", "fw_platform_scratch", "fw_platform_scratch_release"),
+    *("fw_platform_boot", "fw_platform_arguments", "fw_arm_fault"),
 )
 FOREIGN = r"""
 typedef unsigned long long u64;
@@ -178,12 +178,12 @@ def test_the_users_part_links_into_another_firmware(workspace: Workspace, tmp_pa
     assert names == ["bm_device_double.c.o", "bmtpu_device_entry.c.o"]
     api = tmp_path / "api.a"
     api.write_bytes(builtin_artifacts().libtpufw_arm.read_bytes())
-    subprocess.run([*compiler.ar, "d", api, "fw_arm.c.o"], check=True, timeout=60)
+    subprocess.run([*compiler.ar, "d", api, "fw_arm.c.o", "fw_arm_platform.c.o"], check=True, timeout=60)
     ninja = NinjaFile(tmp_path, tmp_path)
     program = link_arm(
         ninja, tmp_path / "foreign.elf", [tmp_path / "main.o", workspace.firmware_layer, api], []
     )
-    # what the platform file gives, somebody else's firmware has
+    # what the platform's files give, somebody else's firmware has
     stubs = "".join(f"void {name}(void) {{}}\n" for name in PLATFORM)
     (tmp_path / "stubs.c").write_text(stubs)
     command = [

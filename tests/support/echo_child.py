@@ -34,7 +34,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             print("from python", file=sys.stderr)
             libc.puts(b"from C")
         elif op == "print and die":
-            libc.puts(b"last words")
+            libc.puts(b"." * int(amount) + b"last words")
             libc.abort()
         elif op == "user error":
             raise CompileError("does not fit", hint="make it smaller")

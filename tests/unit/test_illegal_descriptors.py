@@ -9,6 +9,7 @@ import pytest
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine
+from firmware_sim.isa.codes import Format, Special
 from firmware_sim.isa.footprint import Space
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.memory import Memory
@@ -53,6 +54,8 @@ def _run(chip: Tpu, cls: str, changes: dict[str, int]) -> None:
         ("gdma/okk_gdma_32bit_matrix_L2S", {"dst_hstride": 1}, "lie 1 elements apart and overlap"),
         ("gdma/cwtrans f0", {"dst_wstride": 2}, "dst_wstride 2: unverified"),
         ("gdma/cwtrans f0", {"dst_cstride": 1}, "lie 1 elements apart"),
+        ("okk/bdc_conv2d", {"res_op_x_str": 0}, "res_op_x_str: a stride of zero"),
+        ("okk/bdc_conv2d", {"res_op_y_str": 0}, "res_op_y_str: a stride of zero"),
         ("bm/table_lookup", {"opt_opd0_prec": 4}, "opt_opd0_prec 4: unverified"),
         ("bm/conv_quantized", {"short_opd0_str": 1}, "short_opd0_str 1: unverified"),
         ("bm/winograd_quantized", {"short_opd0_str": 2}, "short_opd0_str 2: unverified"),
@@ -152,6 +155,26 @@ _ADD = {"tsk_typ": 3, "tsk_eu_typ": 2, "res0_n": 60000, "res0_c": 4000, "res0_h"
 _ADD |= {"res0_addr": 0x800_0000, "opd0_addr": 0x800_1000, "opd1_addr": 0x800_2000}
 _ADD |= {f"short_{name}_str": 3 for name in ("res0", "opd0", "opd1")}
 _SIZES = {f"{side}_{axis}size": 60000 for side in ("src", "dst") for axis in "nchw"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"localmem_mask_l32": 1},
+        {"acc_write_enable": 1},
+        {"src_data_format": Format.FP32, "dst_data_format": Format.FP16, "special_func": Special.FORMAT},
+    ],
+)
+def test_only_plain_copies_may_overlap(chip: Tpu, changes: dict[str, int]) -> None:
+    cls = "gdma/okk_gdma_32bit_cpy_L2L"
+    fields = GDMA.decode(_CASES[cls].descriptors[0][1])
+    near = {"dst_start_addr_l32": fields["src_start_addr_l32"] + 4}
+    near |= {f"dst_{axis}size": fields[f"src_{axis}size"] for axis in "nchw"}
+    near |= {f"dst_{axis}stride": fields[f"src_{axis}stride"] for axis in "nchw"}
+    _run(chip, cls, near)
+    chip.restart()
+    with pytest.raises(DeviceError, match="only a plain copy between overlapping places is settled"):
+        _run(chip, cls, near | changes)
 
 
 @pytest.mark.parametrize(

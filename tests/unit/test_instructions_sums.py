@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from firmware_sim import flush
 from firmware_sim.flush import flushing
-from firmware_sim.instructions import sums, workers
+from firmware_sim.instructions import conv, sums, workers
 from firmware_sim.instructions.depthwise import average_weight
 from tests.support.examples import examples
 
@@ -78,6 +78,19 @@ def test_integer_product(m: int, k: int, n: int, signed: bool, extreme: bool, se
     kind = np.int8 if signed else np.uint8
     got = sums.integer_product(left.astype(kind), right.astype(kind), 255 * 255)
     assert np.array_equal(got, left.astype(np.int64) @ right.astype(np.int64))
+
+
+@pytest.mark.parametrize("x_signed", [False, True])
+@pytest.mark.parametrize("w_signed", [False, True])
+def test_the_limit_of_convolutions_is_their_largest_product(x_signed: bool, w_signed: bool) -> None:
+    """Too small a limit, and sums of large elements are no longer exact."""
+    xs, ws = ((-128, 127) if signed else (0, 255) for signed in (x_signed, w_signed))
+    fixed = conv.Fixed(x_signed, w_signed, bias_signed=True, shift=0, relu=False, bits=16, signed=True)
+    assert fixed.limit == max(abs(x * w) for x in xs for w in ws)
+    k = 4096
+    left, right = np.full((1, k), ws[1]), np.full((k, 1), xs[1])
+    left[:, ::5] -= 1
+    assert sums.integer_product(left, right, fixed.limit)[0, 0] == int(left.sum()) * xs[1]
 
 
 def test_average_weights() -> None:

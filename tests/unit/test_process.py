@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from firmware_sim.errors import CompileError, DeviceCrash, MissingError
-from firmware_sim.processes.process import MOST_STEPS, Child, Crash, InternalError
+from firmware_sim.processes import process
+from firmware_sim.processes.process import MOST_STEPS, OUTPUT_TAIL, Child, Crash, InternalError
 from tests.paths import ROOT
 
 
@@ -115,6 +116,15 @@ def test_output_before_an_abort_is_in_the_report() -> None:
     assert "Aborted" in caught.value.crash.fault
 
 
+def test_of_long_output_the_report_has_the_end() -> None:
+    seen: list[str] = []
+    with make(on_output=seen.append) as child, pytest.raises(CrashedError) as caught:
+        child.request({"op": "print and die", "amount": 3 * OUTPUT_TAIL})
+    whole = "." * (3 * OUTPUT_TAIL) + "last words\n"
+    assert "".join(seen) == whole
+    assert caught.value.crash.output == whole[-OUTPUT_TAIL:]
+
+
 def test_errors_travel_with_class_message_and_hint(child: Child) -> None:
     with pytest.raises(CompileError) as caught:
         child.request({"op": "user error"})
@@ -185,6 +195,35 @@ def test_c_codes_count_of_progress_restarts_it_for_a_while(child: Child) -> None
     child.request({"op": "steps", "amount": 1}, watchdog=1.0)  # 1.6 s in all
     with pytest.raises(CrashedError, match=r"operation steps gave no sign of progress for 1 s"):
         child.request({"op": "steps", "amount": MOST_STEPS // 2 + 1}, watchdog=1.0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The time that watchdogs see, in seconds; none of it is spent waiting for a CPU."""
+    now = [0.0]
+    monkeypatch.setattr(process.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(process, "_run_delay", lambda pid: 0.0)
+    yield now
+    monkeypatch.undo()
+
+
+def test_time_in_which_this_process_was_stopped_does_not_count(clock: list[float]) -> None:
+    dog = process._Watchdog(1, 10.0, 10.0)
+    dog.expired(1, 0, 0)
+    clock[0] += 3600.0  # of these it believes two steps
+    assert dog.expired(1, 0, 0) is None
+    for _ in range(40):
+        clock[0] += 0.25
+        last = dog.expired(1, 0, 0)
+    assert last == 10.0
+
+
+def test_the_count_of_progress_may_pass_its_end(clock: list[float]) -> None:
+    dog = process._Watchdog(1, 1.0, 1.0)
+    dog.expired(1, 0, (1 << 32) - 4)
+    for i in range(40):
+        clock[0] += 0.25
+        assert dog.expired(1, 0, ((1 << 32) - 4 + i) % (1 << 32)) is None
 
 
 def test_busy_time_has_its_own_limit() -> None:

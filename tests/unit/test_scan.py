@@ -223,11 +223,19 @@ def test_layouts(sources: Sources, struct: str, size: int, align: int) -> None:
     assert (p.size, p.align) == (size, align)
 
 
-def test_pragma_pack(sources: Sources) -> None:
-    struct = "typedef struct { char a; int b; } tpu_x_param_t;"
+@pytest.mark.parametrize(
+    ("struct", "size", "align"),
+    [
+        ("typedef struct { char a; int b; } tpu_x_param_t;", 6, 2),
+        ("typedef struct __attribute__((packed)) { char a; int b; } tpu_x_param_t;", 5, 1),
+        ("typedef struct { char a; int b; } __attribute__((packed)) tpu_x_param_t;", 5, 1),
+    ],
+)
+def test_pragma_pack(sources: Sources, struct: str, size: int, align: int) -> None:
+    """Where a struct has the attribute, too, the smaller of both counts."""
     text = HEAD + "#pragma pack(push, 2)\n" + param("TPU_X", struct) + "#pragma pack(pop)\n"
     layer = one(sources.layer(text + shape("TPU_X") + global_("TPU_X")))
-    assert (layer.param.size, layer.param.align) == (6, 2)
+    assert (layer.param.size, layer.param.align) == (size, align)
 
 
 def test_the_hash_follows_names_types_and_offsets(sources: Sources) -> None:

@@ -305,6 +305,13 @@ def test_operands_may_end_where_their_memory_ends(space: Space, end: int, tpu: T
         _checked(tpu.memory, replace(one, offset=end - 2))
 
 
+def test_operands_overlap_that_share_one_byte() -> None:
+    one = Tensor("res0", Access.WRITE, Space.L2, 100, (1, 1, 1, 3), (1, 1, 1, 1), 1)
+    found = {at: one.may_overlap(replace(one, offset=at)) for at in (97, 98, 102, 103)}
+    assert found == {97: False, 98: True, 102: True, 103: False}
+    assert not one.may_overlap(replace(one, space=Space.DDR))
+
+
 def test_results_may_share_bytes_as_often_as_local_memory_has_bytes(tpu: Tpu) -> None:
     most = Tensor("res0", Access.WRITE, Space.DDR, 0, (1 << 25, 1, 1, 1), (0, 0, 0, 0), 4)
     _checked(tpu.memory, most)

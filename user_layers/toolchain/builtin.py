@@ -206,7 +206,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     libc = c_sources(sdk / "libc")
     device = _layers(folder, toolchain.c)
     portable = [path for path in c_sources(sdk / "firmware") if path.name != "fw_native.c"]
-    controller = [*portable, *c_sources(sdk / "arm"), sdk / "arm" / "crt.S"]
+    controller = [*portable, *c_sources(sdk / "arm"), *sorted((sdk / "arm").glob("*.S"))]
     arm = [
         *ninja.objects(Objects(arm_compiler(), controller, own, "arm")),
         *ninja.objects(Objects(_plain(arm_compiler()), libc, own, "arm-libc")),

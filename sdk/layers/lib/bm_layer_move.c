@@ -19,53 +19,6 @@ typedef struct {
     unsigned int value;
 } task;
 
-void bm_move_add(bm_move *m, int extent, long long to, long long from) {
-    OKKERNEL_ASSERT(m->dims < BM_MOVE_DIMS);
-    m->extent[m->dims] = extent;
-    m->to[m->dims] = to;
-    m->from[m->dims] = from;
-    m->dims++;
-}
-
-static void remove_dim(bm_move *m, int d) {
-    m->dims--;
-    for (; d < m->dims; d++) {
-        m->extent[d] = m->extent[d + 1];
-        m->to[d] = m->to[d + 1];
-        m->from[d] = m->from[d + 1];
-    }
-}
-
-static void insert_dim(bm_move *m, int at, int extent, long long to, long long from) {
-    bm_move_add(m, extent, to, from);
-    for (int d = m->dims - 1; d > at; d--) {
-        m->extent[d] = m->extent[d - 1];
-        m->to[d] = m->to[d - 1];
-        m->from[d] = m->from[d - 1];
-    }
-    m->extent[at] = extent;
-    m->to[at] = to;
-    m->from[at] = from;
-}
-
-/* The same box with as few dimensions as possible, the one with the smallest steps in the destination last. */
-static bm_move folded(const bm_move *m) {
-    bm_move f = {.dims = 0};
-    for (int d = 0; d < m->dims; d++) {
-        if (m->extent[d] == 1) continue;
-        int at = 0;
-        while (at < f.dims && f.to[at] > m->to[d]) at++;
-        insert_dim(&f, at, m->extent[d], m->to[d], m->from[d]);
-    }
-    for (int d = f.dims - 2; d >= 0; d--) {
-        const int inner = f.extent[d + 1];
-        if (f.to[d] != f.to[d + 1] * inner || f.from[d] != f.from[d + 1] * inner) continue;
-        f.extent[d + 1] = inner * f.extent[d];
-        remove_dim(&f, d);
-    }
-    return f;
-}
-
 /* ---- commands ---- */
 
 static void command(const task *t, long long to, long long from, const dim4 *shape, const dim4 *dst_stride,
@@ -88,7 +41,7 @@ static void command(const task *t, long long to, long long from, const dim4 *sha
 /* Moves dimension d of `from` to the end of `to`. */
 static void take(bm_move *to, bm_move *from, int d) {
     bm_move_add(to, from->extent[d], from->to[d], from->from[d]);
-    remove_dim(from, d);
+    bm_move_remove(from, d);
 }
 
 /* The longest dimension that a command can step through, or -1. Commands step forward only. */
@@ -143,7 +96,7 @@ static void cut(const task *t, bm_move m) {
             cut(&tail, last);
         }
         m.extent[d] = ROW;
-        insert_dim(&m, d, rows, m.to[d] * ROW, m.from[d] * ROW);
+        bm_move_insert(&m, d, rows, m.to[d] * ROW, m.from[d] * ROW);
     }
     walk(t, m);
 }
@@ -163,10 +116,22 @@ static void repeat(u64 dst, u64 src, bm_move m, int bytes) {
     }
 }
 
+/* What is left of a box of 32-bit elements. */
+static void move_last(u64 dst, u64 src, bm_move m, const bm_move_rest *rest) {
+    const int d = rest->dim;
+    const long long done = m.extent[d] - rest->count;
+    m.extent[d] = rest->count;
+    bm_move_run(dst + (u64)(done * m.to[d] * 4), src + (u64)(done * m.from[d] * 4), &m, 4);
+}
+
 void bm_move_run(u64 dst, u64 src, const bm_move *box, int bytes) {
-    const bm_move m = folded(box);
+    const bm_move m = bm_move_folded(box);
     const int last = m.dims - 1;
-    if (bytes == 4 && bm_move_through_local(dst, src, &m)) return;
+    bm_move_rest rest;
+    if (bytes == 4 && bm_move_through_local(dst, src, &m, &rest)) {
+        if (rest.count != 0) move_last(dst, src, m, &rest);
+        return;
+    }
     if (last >= 0 && m.to[last] == 1 && m.from[last] == 0 && m.extent[last] >= DOUBLE) {
         repeat(dst, src, m, bytes);
         return;
@@ -179,7 +144,7 @@ void bm_move_fill(u64 dst, unsigned int value, const bm_move *m, int bytes) {
     bm_move box = *m;
     for (int d = 0; d < box.dims; d++) box.from[d] = box.to[d];
     const task t = {dst, dst, bytes, true, value};
-    cut(&t, folded(&box));
+    cut(&t, bm_move_folded(&box));
 }
 
 void bm_move_straight(u64 dst, u64 src, int count, int bytes) {

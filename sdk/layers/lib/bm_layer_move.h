@@ -18,17 +18,28 @@ typedef struct {
     long long to[BM_MOVE_DIMS], from[BM_MOVE_DIMS];
 } bm_move;
 
-/* One more dimension of the box. */
+/* One more dimension of the box; as the one with index `at`; without dimension d. */
 void bm_move_add(bm_move *m, int extent, long long to, long long from);
+void bm_move_insert(bm_move *m, int at, int extent, long long to, long long from);
+void bm_move_remove(bm_move *m, int d);
+
+/* The same box with as few dimensions as possible, the one with the smallest steps in the destination last. */
+bm_move bm_move_folded(const bm_move *m);
 
 /* Copies the box whose first element is at src to where its first element is to be, dst. The two do not
  * overlap. Large boxes are cut into as many commands as they need. 32-bit
  * elements may go through local memory. */
 void bm_move_run(u64 dst, u64 src, const bm_move *m, int bytes);
 
-/* The same for 32-bit elements through local memory, which it may use as it likes. m's last dimension has the
- * smallest step in the destination. False, and nothing is done, where copies within DDR are as fast. */
-bool bm_move_through_local(u64 dst, u64 src, const bm_move *m);
+/* The last `count` elements of dimension `dim`. */
+typedef struct {
+    int dim, count;
+} bm_move_rest;
+
+/* The same for 32-bit elements through local memory, which it may use as it likes, but for the rest, which is left
+ * to the caller. m's last dimension has the smallest step in the destination. False, and nothing is done, where
+ * copies within DDR are as fast. */
+bool bm_move_through_local(u64 dst, u64 src, const bm_move *m, bm_move_rest *rest);
 
 /* Writes value's low bytes to every element of the box; from is not looked at. */
 void bm_move_fill(u64 dst, unsigned int value, const bm_move *m, int bytes);

@@ -196,7 +196,8 @@ static bm_move parted(const bm_move *m, int d) {
     return parts;
 }
 
-bool bm_move_through_local(u64 dst, u64 src, const bm_move *m) {
+bool bm_move_through_local(u64 dst, u64 src, const bm_move *m, bm_move_rest *rest) {
+    *rest = (bm_move_rest){0, 0};
     const int last = m->dims - 1;
     long long elements = 1;
     for (int d = 0; d < m->dims; d++) {
@@ -217,11 +218,6 @@ bool bm_move_through_local(u64 dst, u64 src, const bm_move *m) {
     }
     if (best.m.dims == 0) return false;
     run_plan(dst, src, &best);
-    if (cut < 0) return true;
-    bm_move tail = *m;
-    tail.extent[cut] %= CHIP_NPU_NUM;
-    const long long done = m->extent[cut] - tail.extent[cut];
-    if (tail.extent[cut] != 0)
-        bm_move_run(dst + (u64)(done * m->to[cut] * 4), src + (u64)(done * m->from[cut] * 4), &tail, 4);
+    if (cut >= 0) *rest = (bm_move_rest){cut, m->extent[cut] % CHIP_NPU_NUM};
     return true;
 }

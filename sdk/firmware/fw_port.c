@@ -1,0 +1,24 @@
+/* What kernels and the C library call of the firmware (okk.h, libc_port.h): the log and failed assertions. */
+#include "fw_format.h"
+#include "fw_internal.h"
+
+void fw_assert_failed(const char *assertion, const char *file, int line, const char *function) {
+    fw_fail(FW_STATUS_ASSERT, "%s:%d: %s: assertion \"%s\" failed", file, line, function, assertion);
+}
+
+static void to_log(fw_sink *sink) {
+    if (sink->used > 0) fw.platform->log(sink->text, (uint32_t)sink->used);
+    sink->used = 0;
+}
+
+void fw_log(int level, char *format, ...) {
+    (void)level;
+    if (fw.platform == NULL || fw.platform->log == NULL) return;
+    char text[1024];
+    fw_sink sink = {.text = text, .capacity = sizeof text, .full = to_log};
+    va_list arguments;
+    va_start(arguments, format);
+    fw_format_to(&sink, format, arguments);
+    va_end(arguments);
+    to_log(&sink);
+}

@@ -1,0 +1,15 @@
+/* What this library needs of the firmware that it is linked into (fw_port.c there), and nothing else. */
+#ifndef FW_LIBC_PORT_H
+#define FW_LIBC_PORT_H
+
+#pragma GCC visibility push(default)
+
+/* Text for the device log. */
+void fw_log(int level, char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Ends the request with "file:line: function: assertion failed". */
+void fw_assert_failed(const char *assertion, const char *file, int line, const char *function)
+    __attribute__((noreturn));
+
+#pragma GCC visibility pop
+
+#endif
