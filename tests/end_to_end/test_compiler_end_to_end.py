@@ -96,6 +96,32 @@ def test_a_halo_group_in_many_slices(toolkit: Toolkit) -> None:
     same(y, rows(rows(x)) + np.float32(1.5))
 
 
+@pytest.mark.parametrize(("extent", "kernel"), [(255, 1), (256, 2)])
+def test_rows_between_the_tiles_of_an_output_are_stored(toolkit: Toolkit, extent: int, kernel: int) -> None:
+    """A pool that skips rows wants tiles with a row between them; that row of an output is made, too."""
+    x = sample((1, 64, extent, 255))
+    graph = Graph(name="skips", toolkit=toolkit)
+    graph.add_input("x", x.shape)
+    graph.add_const_binary_layer("x", 0.75, "t", BINARY_MUL)
+    window = {
+        "kernel_h": kernel,
+        "kernel_w": 1,
+        "stride_h": 2,
+        "stride_w": 2,
+        "dilation_h": 1,
+        "dilation_w": 1,
+    }
+    graph.add_tpu_layer("TPU_POOL", ["t"], {"mode": 0, **window}, ["y"])
+    graph.add_output("t")
+    graph.add_output("y")
+    graph.compile()
+    t, y = graph.run({"x": x})
+    want = x * np.float32(0.75)
+    same(t, want)
+    rows_ = want[:, :, ::2] if kernel == 1 else np.maximum(want[:, :, ::2], want[:, :, 1::2])
+    same(y, rows_[:, :, :, ::2].copy())
+
+
 def test_overlapping_saves_modelled_time(toolkit: Toolkit) -> None:
     """One group of two layers must be faster than the layers one after the other through DDR."""
     from firmware_sim.device.client import Device

@@ -11,7 +11,7 @@ from user_layers.onnx.convert_elementwise import BINARY, UNARY, binary
 from user_layers.onnx.convert_matrix import REDUCTIONS
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import planes, pool_param, result, window_of
-from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
 
 _LEAST = float(np.finfo(np.float32).tiny)
@@ -74,7 +74,7 @@ def hardmax(to: Lowering, node: Node) -> None:
     to.need_float(node.inputs[0])
     shape = to.shape(node.inputs[0])
     old = to.model.opset < 13
-    axis = int(node.attributes.get("axis", 1 if old else -1)) % len(shape)
+    axis = axis_of(int(node.attributes.get("axis", 1 if old else -1)), len(shape))
     if old and math.prod(shape[axis + 1 :]) != 1:
         raise Unsupported("several axes as one, as before opset 13")
     do, x = _Steps(to, node), to.tensor(node.inputs[0])
@@ -92,7 +92,7 @@ def lp_normalization(to: Lowering, node: Node) -> None:
     kind = {1: "L1", 2: "L2"}.get(int(node.attributes.get("p", 2)))
     if kind is None:
         raise Unsupported(f"p = {node.attributes['p']}")
-    axis = int(node.attributes.get("axis", -1)) % len(to.shape(node.inputs[0]))
+    axis = axis_of(int(node.attributes.get("axis", -1)), len(to.shape(node.inputs[0])))
     do.last("DIV", x, do.by("MAX", do.reduced(kind, x, [axis]), _LEAST))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from user_layers.onnx.convert_elementwise import BINARY, binary
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import whole_planes
-from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
 
 
@@ -146,7 +146,7 @@ def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> Non
 def layer_normalization(to: Lowering, node: Node) -> None:
     """Over all dimensions from the axis on. Unsupported where mean or deviation are outputs too."""
     rank = len(to.shape(node.inputs[0]))
-    _norm(to, node, 0, int(node.attributes.get("axis", -1)) % rank)
+    _norm(to, node, 0, axis_of(int(node.attributes.get("axis", -1)), rank))
 
 
 @converts("InstanceNormalization")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
 
 _OPERANDS = 16  # inputs, and outputs, of one layer
@@ -54,7 +54,7 @@ def _without_ones(to: Lowering, node: Node, before: Sequence[int], after: Sequen
     if axes is None:  # Squeeze without axes: all of them
         ones = {i for i, extent in enumerate(before) if extent == 1}
     else:
-        ones = {int(axis) % len(longer) for axis in axes.reshape(-1)}
+        ones = {axis_of(int(axis), len(longer)) for axis in axes.reshape(-1)}
     if node.op == "Squeeze":
         return [-2 - i for i in range(len(before)) if i not in ones]
     sources = iter(range(len(before)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firmware_sim.errors import UsageError
-from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Array, Node
 from user_layers.onnx.resize import Resize, upsampling
 
@@ -18,7 +18,7 @@ def resize(to: Lowering, node: Node) -> None:
     old = node.op == "Upsample" or to.model.opset < 11
     if node.attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Unsupported("keep_aspect_ratio_policy")
-    axes = [int(axis) % len(extents) for axis in node.attributes.get("axes", range(len(extents)))]
+    axes = [axis_of(int(axis), len(extents)) for axis in node.attributes.get("axes", range(len(extents)))]
     scales = to.option(node, "scales", 1 if old else 2)
     roi = None if old else to.known(node, 1)
     steps = []

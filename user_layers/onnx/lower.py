@@ -38,6 +38,13 @@ class Unsupported(Exception):
         self.follows = follows
 
 
+def axis_of(number: int, rank: int) -> int:
+    """An axis of so many dimensions, from the first one on. Raises Unsupported where there is none such."""
+    if not -rank <= number < rank:
+        raise Unsupported(f"the axis {number} of {rank} dimensions")
+    return number % rank
+
+
 def converts(*ops: str) -> Callable[[Converter], Converter]:
     """Register the converter of ONNX operations."""
 
