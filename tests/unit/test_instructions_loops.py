@@ -82,6 +82,17 @@ def test_each_loop_equals_its_reference(name: str, seed: int, rows: int, width: 
     assert same(words[: rows * width], want)
 
 
+def test_normalizing_rounds_up_behind_four_thirds() -> None:
+    """As the vendor's functional model does; the fp32 number next to 4/3 is not yet rounded up."""
+    words = np.array([0x3FAA_AAAA, 0x3FAA_AAAB, 0x3FAA_AAAC, 0x3F2A_AAAB, 0x3F2A_AAAC], np.uint32)
+    for name, want in (("int_normalize", [127, 127, 128, 126, 127]), ("fp32_normalize", [1, 1, 2, 0.5, 1])):
+        plain = getattr(sfu, name)(words)
+        compiled = np.concatenate([np.zeros_like(words), words])
+        getattr(loops, name)(compiled, compiled, np.array([[0], [len(words)]]), len(words))
+        for found in (plain, compiled[: len(words)]):
+            assert found.view(np.uint32 if name == "int_normalize" else np.float32).tolist() == want
+
+
 @given(seed=st.integers(0, 999), terms=st.integers(1, 9), width=st.sampled_from([1, 9, 1000]))
 @examples(25)
 def test_taylor(seed: int, terms: int, width: int) -> None:
