@@ -30,7 +30,7 @@ from tests.support import firmware_harness as fh
 from tests.support.examples import examples
 
 CROP, DOUBLE, PROBE, EXPAND_DIMS, CONST_BINARY = 0, 1, 2, 0x10000, 0x10001
-PASS, GROW, MUL = 0, 9, 2
+OPEN, GROW, MUL = 6, 9, 2
 IN, OUT, POOL = fh.DDR, fh.DDR + (1 << 20), fh.DDR + (2 << 20)
 INPUT, OUTPUT, NEURON, COEFF = TensorKind.INPUT, TensorKind.OUTPUT, TensorKind.NEURON, TensorKind.COEFF
 
@@ -184,6 +184,26 @@ def test_outputs_keep_their_own_memory(firmware: fh.Harness) -> None:
     assert np.array_equal(firmware.array(OUT, (20,)), np.arange(20, dtype=np.float32))
 
 
+def test_a_buffer_is_free_again_behind_its_layer(firmware: fh.Harness) -> None:
+    """Two layers, each with a buffer that fills what memory the tensor between them leaves."""
+    net = Net()
+    x = net.tensor(INPUT, (8,), last=0)
+    between = net.tensor(NEURON, (8,), last=1)
+    y = net.tensor(OUTPUT, (8,))
+    net.layer(PROBE, [x], [between], buffer=1000)
+    net.layer(PROBE, [between], [y], buffer=1000)
+    assert net.run(firmware, (8,), pool=2048)[0].status == 0
+    assert net.run(firmware, (8,), pool=1024)[0].status == Status.NO_MEMORY
+
+
+def test_global_functions_close_their_parallel_sections(firmware: fh.Harness) -> None:
+    net = Net()
+    net.layer(PROBE, [net.tensor(INPUT, (8,), last=0)], [net.tensor(OUTPUT, (8,))], struct.pack("<i", OPEN))
+    reply, _ = net.run(firmware, (8,))
+    assert reply.status == Status.ASSERT
+    assert reply.text == "layer layer_0 (TPU_PROBE): global function returned inside a parallel section"
+
+
 def test_buffers_and_shape_values(firmware: fh.Harness) -> None:
     net = Net()
     x = net.tensor(INPUT, (8,), last=0)
@@ -205,10 +225,10 @@ def test_buffers_and_shape_values(firmware: fh.Harness) -> None:
 
 def test_an_output_may_not_outgrow_its_inferred_shape(firmware: fh.Harness) -> None:
     net = Net()
-    x = net.tensor(INPUT, (8,), last=0)
-    y = net.tensor(OUTPUT, (16,))
+    x = net.tensor(INPUT, (1,), last=0)
+    y = net.tensor(OUTPUT, (2,))
     net.layer(PROBE, [x], [y], struct.pack("<i", GROW))
-    reply, _ = net.run(firmware, (8,))
+    reply, _ = net.run(firmware, (1,))
     assert reply.status == Status.SHAPE
     assert (
         reply.text

@@ -113,6 +113,21 @@ def test_only_numbers_are_added_to_the_old_result() -> None:
         of_words(np.bitwise_and, "opd0 & opd1").plus_old()
 
 
+def test_normalizing_rounds_up_behind_four_thirds() -> None:
+    """As the vendor's functional model does; the fp32 number next to 4/3 is not yet rounded up."""
+    words = np.array([0x3FAA_AAAA, 0x3FAA_AAAB, 0x3FAA_AAAC, 0x3F2A_AAAB, 0x3F2A_AAAC], np.uint32)
+    rounded = (
+        (sfu.int_normalize, np.int32, [127, 127, 128, 126, 127]),
+        (sfu.fp32_normalize, np.float32, [1, 1, 2, 0.5, 1]),
+    )
+    for plain, kind, want in rounded:
+        compiled = next(f for f in _FUNCTIONS.values() if f.reference is plain).expression.compiled()
+        both = np.concatenate([np.zeros_like(words), words])
+        compiled(both, both, np.array([[0], [len(words)]]), len(words))
+        for found in (plain(words), both[: len(words)]):
+            assert found.view(kind).tolist() == want
+
+
 @given(seed=st.integers(0, 999), terms=st.integers(1, 9), width=st.sampled_from([1, 9, 1000]))
 @examples(25)
 def test_taylor(seed: int, terms: int, width: int) -> None:

@@ -154,3 +154,12 @@ def test_what_it_cannot_do_is_refused(fields: Fields, message: str, chip: Tpu) -
     x = np.zeros((1, 4, 4), np.float32)
     with pytest.raises(DeviceError, match=message):
         run(chip, x, x, None, None, **fields)
+
+
+def test_modelled_time_is_that_of_four_taps(chip: Tpu) -> None:
+    """For each 16 pixels 4 taps of 8 channels, two a cycle, and 3 more; 2 more for a bias; times 1.18."""
+    x, tiles = np.zeros((8, 6, 10), np.float32), np.zeros((8, 4, 4), np.float32)
+    for bias, steps in ((None, 4 * 4 + 3), (1.0, 4 * 4 + 5)):
+        before = chip.cycles
+        run(chip, x, tiles, bias, None)
+        assert chip.cycles - before == pytest.approx(1.18 * 2 * steps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import re
 import struct
 import subprocess
 from typing import Any
@@ -18,6 +20,19 @@ HEADER = fh.SDK / "generated" / "fw_wire.h"
 
 def test_the_header_is_up_to_date() -> None:
     assert HEADER.read_text() == wire_c.c_header(), "run python -m user_layers.codegen.regenerate"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "suffix", "codes"),
+    [("DTYPE_", "", wire.DType), ("BMNET_", "", wire.TType), ("STORE_MODE_", "N", wire.StoreMode)],
+)
+def test_codes_of_tensors_are_those_of_the_layer_api(
+    prefix: str, suffix: str, codes: type[enum.IntEnum]
+) -> None:
+    text = (fh.SDK / "include" / "bmcompiler_tpulayer_device.h").read_text()
+    in_c = {name: int(value) for name, value in re.findall(rf"\b{prefix}(\w+) = (\d+)", text)}
+    names = {code.name if not suffix else code.name[1:] + suffix: code.value for code in codes}
+    assert in_c == names
 
 
 def offsets(record: Record) -> list[int]:
