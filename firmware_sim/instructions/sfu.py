@@ -37,8 +37,11 @@ def fp32_to_int(x: Words) -> Words:
 
 
 def _rounded(x: Words) -> Words:
-    """Bits whose exponent is that of the power of two next to x. The functional model rounds positive
-    numbers up from the second one above 4/3 on, as many bits as that takes, and negative ones towards zero."""
+    """Bits whose exponent is that of the power of two next to x.
+
+    The functional model rounds positive numbers up from the second one above 4/3 on, as many bits as that
+    takes, and negative ones towards zero.
+    """
     result: Words = np.where(x & _SIGN, x, x + _ROUND)
     return result
 

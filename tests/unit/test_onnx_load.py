@@ -46,6 +46,13 @@ def test_free_dimensions_must_be_given() -> None:
     assert from_proto(make_model([RELU], {"x": ("n", 3)}, ["y"]), {"x": (5, 3)}).value("y").fixed == (5, 3)
 
 
+def test_an_extent_below_zero_is_a_free_one() -> None:
+    proto = make_model([RELU], {"x": (-1, 3)}, ["y"])
+    with pytest.raises(UsageError, match=r"free dimensions: x \[-1, 3\]"):
+        from_proto(proto)
+    assert from_proto(proto, {"x": (5, 3)}).value("y").fixed == (5, 3)
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
@@ -147,3 +154,9 @@ def test_the_documentation_lists_the_passes_in_their_order() -> None:
     listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
     called = re.findall(r"= (?:\w+\.)?(\w+)\((?:model|survey)\b", inspect.getsource(build))
     assert listed == ["from_proto", *called]
+
+
+def test_no_elements_and_yet_too_large() -> None:
+    model = from_proto(make_model([RELU], {"x": (0, 1 << 40, 1 << 40)}, ["y"]))
+    with pytest.raises(ModelError, match=r"x cannot have the shape \[0, 1099511627776"):
+        fold_constants(model)

@@ -258,7 +258,7 @@ def _fix_shapes(
         if v.type.WhichOneof("value") == "tensor_type"
         and (
             not v.type.tensor_type.HasField("shape")
-            or any(not d.HasField("dim_value") for d in v.type.tensor_type.shape.dim)
+            or not all(_known(d) for d in v.type.tensor_type.shape.dim)
         )
     ]
     if free:
@@ -285,10 +285,13 @@ def value_of(info: Any, where: str) -> Value:
             ) from None
     if not tensor.HasField("shape"):
         return Value(info.name, None, dtype)
-    shape = tuple(
-        int(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-    )
+    shape = tuple(int(d.dim_value) if _known(d) else d.dim_param or "?" for d in tensor.shape.dim)
     return Value(info.name, shape, dtype)
+
+
+def _known(dim: Any) -> bool:
+    """Whether a dimension has an extent; some tools write -1 for one that is free."""
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
 def _array(tensor: Any, where: str) -> Array:
