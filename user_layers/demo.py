@@ -57,9 +57,9 @@ def check_demo_layers(ws: Workspace) -> None:
     """Refuse a workspace that is not built, or was built without the demo layers."""
     from user_layers.params import ParamTypes
 
-    if not ws.bmtpu_header.exists():
+    if not ws.layer_record.exists():
         raise MissingError(f"{ws.root} is not built", hint="run build_layers")
-    known = set(ParamTypes.from_header(ws.bmtpu_header).names())
+    known = set(ParamTypes.from_record(ws.layer_record).names())
     missing = [op for op in DEMO_OPS if op not in known]
     if missing:
         raise UsageError(

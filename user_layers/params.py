@@ -1,26 +1,50 @@
 """Parameter structs from Python: values by field name <-> the bytes that the C struct has.
 
-The structs are read from the generated header with cffi, so size and padding are the C compiler's.
+The structs come from the record that a build keeps of its scan, so names, sizes and padding are those of the
+generated code.
 """
 
 from __future__ import annotations
 
 import math
-import re
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from firmware_sim.errors import MissingError, SourceError, UsageError
+from firmware_sim.errors import UsageError
 from firmware_sim.suggest import closest
-from user_layers.scan.model import display_path
+from user_layers.scan.ctype import (
+    Array,
+    CType,
+    Enumeration,
+    Record,
+    Scalar,
+    declare,
+    record_of,
+    size_of,
+    spelled,
+    without_typedefs,
+)
+from user_layers.scan.record import RecordedLayer, read_layer_record
 
-if TYPE_CHECKING:
-    from cffi import FFI
-
-_PARAM = re.compile(r"^typedef .*?\b(\w+)_param_(\w+);$", re.MULTILINE)
-_ENUMERATOR = re.compile(r"^\s+(\w+) = (-?\d+),?$", re.MULTILINE)
-_FLOAT_MAX = {4: 3.4028234663852886e38, 8: math.inf}
+_FLOAT_MAX = {"float": 3.4028234663852886e38, "double": math.inf}
+# The struct module's letters. A char is signed on one side only: the bits are what both have in common.
+_LETTERS = {
+    "char": "B",
+    "signed char": "b",
+    "unsigned char": "B",
+    "_Bool": "?",
+    "short": "h",
+    "unsigned short": "H",
+    "int": "i",
+    "unsigned int": "I",
+    "long long": "q",
+    "unsigned long long": "Q",
+    "float": "f",
+    "double": "d",
+}
+_ENUM_LETTER = "i"
 
 
 class FieldError(UsageError):
@@ -32,65 +56,32 @@ class FieldError(UsageError):
 
 
 class ParamTypes:
-    """The parameter structs of one generated header (bmtpu.h or bmbuiltin.h)."""
+    """The parameter structs of one build's layers."""
 
-    def __init__(self, ffi: FFI, prefix: str, op_types: dict[str, int]) -> None:
-        self._ffi = ffi
-        self._prefix = prefix
-        self._op_types = op_types
+    def __init__(self, layers: Sequence[RecordedLayer]) -> None:
+        self._layers = {x.op: x for x in sorted(layers, key=lambda x: x.op_type)}
 
     @classmethod
-    def from_header(cls, path: Path | str) -> ParamTypes:
-        """Read a generated header. MissingError when there is none, SourceError for another file."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise MissingError(
-                f"{display_path(path)} is missing, so the layers' parameters are unknown",
-                hint="run `tpulayer build_layers`",
-            ) from None
-        from cffi import FFI, CDefError
-
-        from user_layers.codegen import TYPES_BEGIN, TYPES_END
-
-        head, begin, rest = text.partition(TYPES_BEGIN)
-        body, end, _ = rest.partition(TYPES_END)
-        # The enum of op_types closes the head; the enums shared with the layer headers come before it.
-        shared, opening, ops = head.rpartition("typedef enum {")
-        if not (begin and end and opening):
-            raise SourceError(
-                f"{display_path(path)}: not a header that this version generates",
-                hint="run `tpulayer build_layers` again",
-            )
-        types = "".join(re.findall(r"^typedef enum \{[^}]*\} \w+;$", shared, re.MULTILINE)) + body
-        ffi = FFI()
-        try:
-            for pack, part in _by_pack(types):
-                ffi.cdef(part, pack=pack) if pack else ffi.cdef(part)
-        except (CDefError, TypeError, ValueError) as e:
-            raise SourceError(f"{display_path(path)}: cannot be read ({e})", hint="generate it again") from e
-        named = _PARAM.findall(body)
-        numbers = dict(_ENUMERATOR.findall(ops))
-        return cls(ffi, named[0][0] if named else "", {op: int(numbers[op]) for _, op in named})
+    def from_record(cls, path: Path | str) -> ParamTypes:
+        """Read what a build recorded (bmtpu.json). MissingError when there is no such file, SourceError for
+        another one."""
+        return cls(read_layer_record(Path(path)))
 
     def names(self) -> list[str]:
         """The ops ("TPU_CROP"), in order of their numbers."""
-        return sorted(self._op_types, key=self._op_types.__getitem__)
+        return list(self._layers)
 
     def op_type(self, op: str) -> int:
-        """The number of an op; UsageError for one that the header does not know."""
-        self._known(op)
-        return self._op_types[op]
+        """The number of an op; UsageError for one that the record does not have."""
+        return self._layer(op).op_type
 
     def sizeof(self, op: str) -> int:
         """Bytes of an op's parameter struct; 0 for an empty one, as in C."""
-        ctype = self._type(op)
-        return int(self._ffi.sizeof(ctype)) if ctype.fields else 0
+        return size_of(self._layer(op).param)
 
     def fields(self, op: str) -> dict[str, str]:
         """Names and C types of the struct's fields."""
-        return {name: str(f.type.cname) for name, f in self._type(op).fields}
+        return {m.name: declare(m.type, "") for m in record_of(self._layer(op).param).members}
 
     def pack(self, op: str, values: Mapping[str, Any] | None = None) -> bytes:
         """The struct's bytes from values by field name; fields that are not given are zero.
@@ -99,176 +90,176 @@ class ParamTypes:
         numbers or names, char arrays also text. FieldError (a UsageError) for an unknown field or a
         value that its field cannot hold exactly; floats are rounded to the field's precision only.
         """
-        ctype = self._type(op)
-        cdata = self._ffi.new(self._ffi.getctype(ctype, "*"))
-        if values is not None:
-            if not isinstance(values, Mapping):
-                raise FieldError(op, "", f"parameters given as {_kind(values)}", "give a dict of field names")
-            self._fill(op, "", cdata[0], ctype, values)
-        return bytes(self._ffi.buffer(cdata, self.sizeof(op)))
+        record = record_of(self._layer(op).param)
+        if values is not None and not isinstance(values, Mapping):
+            raise FieldError(op, "", f"parameters given as {_kind(values)}", "give a dict of field names")
+        packer = _Packer(op, record.size)
+        packer.fill("", 0, record, values or {})
+        return bytes(packer.data)
 
     def unpack(self, op: str, data: bytes) -> dict[str, Any]:
         """Values by field name from the struct's bytes; UsageError for another number of bytes."""
-        ctype = self._type(op)
-        if len(data) != self.sizeof(op):
+        record = record_of(self._layer(op).param)
+        if len(data) != record.size:
             raise UsageError(
-                f"{op}: {len(data)} bytes of parameters, the struct has {self.sizeof(op)}",
+                f"{op}: {len(data)} bytes of parameters, the struct has {record.size}",
                 hint="the bytes come from another version of the layer",
             )
-        cdata = self._ffi.new(self._ffi.getctype(ctype, "*"))
-        self._ffi.buffer(cdata, len(data))[:] = bytes(data)
-        result: dict[str, Any] = self._value(cdata[0], ctype)
-        return result
+        return _record_values(record, bytes(data), 0)
 
-    def _known(self, op: str) -> None:
-        if op not in self._op_types:
+    def _layer(self, op: str) -> RecordedLayer:
+        if op not in self._layers:
             known = ", ".join(self.names()) or "(none)"
             raise UsageError(
-                f"no layer {op}; known are {known}", hint=_similar(op, self._op_types) or "see `list_layers`"
+                f"no layer {op}; known are {known}", hint=_similar(op, self._layers) or "see `list_layers`"
             )
+        return self._layers[op]
 
-    def _type(self, op: str) -> Any:
-        self._known(op)
-        return self._ffi.typeof(f"{self._prefix}_param_{op}")
 
-    # --- values -> struct ---------------------------------------------------------------------
+class _Packer:
+    """Puts values into the bytes of one struct, which begin as zeros. path: of a field, for messages; at: its
+    offset."""
 
-    def _fill(self, op: str, path: str, target: Any, ctype: Any, values: Mapping[str, Any]) -> None:
-        fields = _flat_fields(ctype)
-        for name, value in values.items():
-            where = f"{path}.{name}" if path else str(name)
+    def __init__(self, op: str, size: int) -> None:
+        self.op = op
+        self.data = bytearray(size)
+
+    def fill(self, path: str, at: int, record: Record, values: Mapping[str, Any]) -> None:
+        """A struct or union from a mapping."""
+        fields = _fields(record, at)
+        for name in values:
             if name not in fields:
-                raise FieldError(
-                    op,
-                    where,
-                    f"unknown field; the {ctype.kind} has {', '.join(fields) or 'none'}",
+                raise self._error(
+                    f"{path}.{name}" if path else str(name),
+                    f"unknown field; the {record.kind} has {', '.join(fields) or 'none'}",
                     _similar(str(name), fields),
                 )
-            if ctype.kind == "union" and len(values) > 1:
-                raise FieldError(op, path, f"{len(values)} members of a union given", "give exactly one")
-            field = fields[name]
-            if field.kind in ("struct", "union"):
-                if not isinstance(value, Mapping):
-                    raise FieldError(op, where, f"expected a dict for {field.cname}, found {_kind(value)}")
-                self._fill(op, where, getattr(target, name), field, value)
-            elif field.kind == "array":
-                self._fill_array(op, where, getattr(target, name), field, value)
-            else:
-                setattr(target, name, self._scalar(op, where, field, value))
+        self._refuse_alternatives(path, [(name, *fields[name]) for name in values])
+        for name, value in values.items():
+            self._field(f"{path}.{name}" if path else str(name), *fields[name], value)
 
-    def _fill_array(self, op: str, path: str, target: Any, ctype: Any, value: Any) -> None:
-        item = ctype.item
-        if item.kind == "primitive" and item.cname == "char" and isinstance(value, (str, bytes)):
+    def _refuse_alternatives(self, path: str, given: Sequence[tuple[str, int, CType]]) -> None:
+        """Of a union's members, also one without a name, at most one can be given."""
+        spans = [(name, at, at + size_of(t)) for name, at, t in given]
+        shared = [a for a, begin, end in spans if any(a != b and begin < e and s < end for b, s, e in spans)]
+        if shared:
+            what = f"{len(shared)} members of a union given ({', '.join(shared)})"
+            raise self._error(path, what, "give exactly one")
+
+    def _field(self, path: str, at: int, t: CType, value: Any) -> None:
+        plain = without_typedefs(t)
+        if isinstance(plain, Record):
+            if not isinstance(value, Mapping):
+                name = f"{plain.kind} {{...}}" if t is plain and not plain.tag else spelled(t)
+                raise self._error(path, f"expected a dict for {name}, found {_kind(value)}")
+            self.fill(path, at, plain, value)
+        elif isinstance(plain, Array):
+            self._array(path, at, plain, value)
+        else:
+            if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
+                value = value.item()
+            if isinstance(plain, Enumeration):
+                self._put(_ENUM_LETTER, at, self._enumerator(path, plain, value))
+            elif plain.base in _FLOAT_MAX:
+                self._real(path, at, plain, value)
+            else:
+                self._put(_LETTERS[plain.base], at, self._integer(path, plain, value))
+
+    def _array(self, path: str, at: int, array: Array, value: Any) -> None:
+        item = without_typedefs(array.item)
+        is_text = isinstance(item, Scalar) and item.base == "char"
+        if is_text and isinstance(value, (str, bytes)):
             raw = value.encode() if isinstance(value, str) else value
-            if len(raw) > ctype.length:
-                raise FieldError(op, path, f"text of {len(raw)} bytes, the array has {ctype.length}")
-            self._ffi.buffer(target)[:] = raw.ljust(ctype.length, b"\0")
+            if len(raw) > array.count:
+                raise self._error(path, f"text of {len(raw)} bytes, the array has {array.count}")
+            self.data[at : at + len(raw)] = raw
             return
         if hasattr(value, "tolist"):  # a numpy array
             value = value.tolist()
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-            raise FieldError(op, path, f"expected {ctype.length} values, found {_kind(value)}")
-        if len(value) > ctype.length:
-            raise FieldError(op, path, f"{len(value)} values, the array has {ctype.length}")
+            raise self._error(path, f"expected {array.count} values, found {_kind(value)}")
+        if len(value) > array.count:
+            raise self._error(path, f"{len(value)} values, the array has {array.count}")
         for i, v in enumerate(value):
-            where = f"{path}[{i}]"
-            if item.kind == "array":
-                self._fill_array(op, where, target[i], item, v)
-            elif item.kind in ("struct", "union"):
-                if not isinstance(v, Mapping):
-                    raise FieldError(op, where, f"expected a dict for {item.cname}, found {_kind(v)}")
-                self._fill(op, where, target[i], item, v)
-            else:
-                target[i] = self._scalar(op, where, item, v)
+            self._field(f"{path}[{i}]", at + i * size_of(item), array.item, v)
 
-    def _scalar(self, op: str, path: str, ctype: Any, value: Any) -> Any:
-        if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
-            value = value.item()
-        if ctype.kind == "enum":
-            return self._enumerator(op, path, ctype, value)
-        name = ctype.cname
-        if name in ("float", "double"):
-            return self._real(op, path, ctype, value)
-        if name == "char" and isinstance(value, (str, bytes)) and len(value) == 1:
-            return value.encode("latin-1", "replace") if isinstance(value, str) else value
+    def _integer(self, path: str, t: Scalar, value: Any) -> int:
+        if t.base == "char" and isinstance(value, (str, bytes)) and len(value) == 1:
+            return (value.encode("latin-1", "replace") if isinstance(value, str) else value)[0]
         if not isinstance(value, int):
             hint = "floats are not rounded silently: use int(...)" if isinstance(value, float) else ""
-            raise FieldError(op, path, f"expected an integer for {name}, found {_kind(value)}", hint)
-        low, high = self._range(ctype)
+            raise self._error(path, f"expected an integer for {t.name}, found {_kind(value)}", hint)
+        low, high = _limits(t)
         if not low <= value <= high:
-            raise FieldError(op, path, f"{value} does not fit {name} ({low}..{high})")
-        if name == "char":
-            return bytes([value & 0xFF])
-        return bool(value) if name in ("bool", "_Bool") else int(value)
+            raise self._error(path, f"{value} does not fit {t.name} ({low}..{high})")
+        return value & 0xFF if t.base == "char" else int(value)
 
-    def _range(self, ctype: Any) -> tuple[int, int]:
-        if ctype.cname in ("bool", "_Bool"):
-            return 0, 1
-        bits = 8 * self._ffi.sizeof(ctype)
-        if ctype.cname == "char":  # signed on one side, unsigned on the other: only the bits are common
-            return -128, 255
-        if int(self._ffi.cast(ctype, -1)) < 0:
-            return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-        return 0, (1 << bits) - 1
-
-    def _real(self, op: str, path: str, ctype: Any, value: Any) -> float:
+    def _real(self, path: str, at: int, t: Scalar, value: Any) -> None:
         if not isinstance(value, (int, float)):
-            raise FieldError(op, path, f"expected a number for {ctype.cname}, found {_kind(value)}")
-        limit = _FLOAT_MAX[self._ffi.sizeof(ctype)]
+            raise self._error(path, f"expected a number for {t.name}, found {_kind(value)}")
         try:
             real = float(value)
         except OverflowError:
-            raise FieldError(op, path, f"{value} does not fit {ctype.cname}") from None
-        if math.isfinite(real) and math.isinf(self._ffi.cast(ctype, real).__float__()):
-            raise FieldError(op, path, f"{value} does not fit {ctype.cname} ({-limit:g}..{limit:g})")
-        return real
+            raise self._error(path, f"{value} does not fit {t.name}") from None
+        try:
+            self._put(_LETTERS[t.base], at, real)
+        except OverflowError:
+            limit = _FLOAT_MAX[t.base]
+            raise self._error(path, f"{value} does not fit {t.name} ({-limit:g}..{limit:g})") from None
 
-    def _enumerator(self, op: str, path: str, ctype: Any, value: Any) -> int:
-        known: dict[str, int] = dict(ctype.relements)
+    def _enumerator(self, path: str, t: Enumeration, value: Any) -> int:
+        known = dict(t.values)
         if isinstance(value, str):
             if value not in known:
-                raise FieldError(op, path, f"{value!r} is none of {', '.join(known)}", _similar(value, known))
+                raise self._error(path, f"{value!r} is none of {', '.join(known)}", _similar(value, known))
             return known[value]
         if not isinstance(value, int) or isinstance(value, bool):
-            raise FieldError(op, path, f"expected one of {', '.join(known)}, found {_kind(value)}")
+            raise self._error(path, f"expected one of {', '.join(known)}, found {_kind(value)}")
         if value not in known.values():
             listed = ", ".join(f"{k} = {v}" for k, v in known.items())
-            raise FieldError(op, path, f"{value} is none of {listed}")
+            raise self._error(path, f"{value} is none of {listed}")
         return int(value)
 
-    # --- struct -> values ---------------------------------------------------------------------
+    def _put(self, letter: str, at: int, value: float) -> None:
+        struct.pack_into(f"<{letter}", self.data, at, value)
 
-    def _value(self, cdata: Any, ctype: Any) -> Any:
-        if ctype.kind in ("struct", "union"):
-            return {name: self._value(getattr(cdata, name), t) for name, t in _flat_fields(ctype).items()}
-        if ctype.kind == "array":
-            return [self._value(cdata[i], ctype.item) for i in range(ctype.length)]
-        if ctype.kind == "enum":
-            return int(cdata)
-        return cdata[0] if isinstance(cdata, bytes) else cdata
+    def _error(self, path: str, message: str, hint: str = "") -> FieldError:
+        return FieldError(self.op, path, message, hint)
 
 
-def _flat_fields(ctype: Any) -> dict[str, Any]:
-    """Fields by name, those of unnamed inner structs among them, as C reaches them."""
-    found: dict[str, Any] = {}
-    for name, field in ctype.fields or ():
-        if name:
-            found[name] = field.type
+def _limits(t: Scalar) -> tuple[int, int]:
+    """The smallest and the largest number that an integer type holds."""
+    if t.base == "_Bool":
+        return 0, 1
+    if t.base == "char":
+        return -128, 255
+    bits = 8 * size_of(t)
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if t.signed else (0, (1 << bits) - 1)
+
+
+def _fields(record: Record, at: int) -> dict[str, tuple[int, CType]]:
+    """Offset and type of fields by name, those of unnamed inner structs among them, as C reaches them."""
+    found: dict[str, tuple[int, CType]] = {}
+    for m in record.members:
+        if m.name:
+            found[m.name] = at + m.offset, m.type
         else:
-            found.update(_flat_fields(field.type))
+            found.update(_fields(record_of(m.type), at + m.offset))
     return found
 
 
-def _by_pack(text: str) -> list[tuple[int, str]]:
-    """The declarations in parts, each with the alignment limit of its `#pragma pack` (0: none)."""
-    parts: list[tuple[int, list[str]]] = [(0, [])]
-    for line in text.splitlines():
-        m = re.match(r"#pragma pack\((?:push, (\d+)|pop)\)", line)
-        if m:
-            parts.append((int(m[1] or 0), []))
-        else:
-            parts[-1][1].append(line)
-    return [(pack, "\n".join(lines)) for pack, lines in parts]
+def _record_values(record: Record, data: bytes, at: int) -> dict[str, Any]:
+    return {name: _value(t, data, offset) for name, (offset, t) in _fields(record, at).items()}
+
+
+def _value(t: CType, data: bytes, at: int) -> Any:
+    t = without_typedefs(t)
+    if isinstance(t, Record):
+        return _record_values(t, data, at)
+    if isinstance(t, Array):
+        return [_value(t.item, data, at + i * size_of(t.item)) for i in range(t.count)]
+    letter = _ENUM_LETTER if isinstance(t, Enumeration) else _LETTERS[t.base]
+    return struct.unpack_from(f"<{letter}", data, at)[0]
 
 
 def _kind(value: Any) -> str:

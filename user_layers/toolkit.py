@@ -275,7 +275,7 @@ class Toolkit:
                 from user_layers.params import ParamTypes
                 from user_layers.toolchain import builtin_artifacts
 
-                self._builtin_params = ParamTypes.from_header(builtin_artifacts().header)
+                self._builtin_params = ParamTypes.from_record(builtin_artifacts().layer_record)
             return self._builtin_params
         if self._params is None:
             if self.workspace is None:
@@ -285,7 +285,7 @@ class Toolkit:
                 )
             from user_layers.params import ParamTypes
 
-            self._params = ParamTypes.from_header(self.workspace.bmtpu_header)
+            self._params = ParamTypes.from_record(self.workspace.layer_record)
         return self._params
 
     def _check_open(self) -> None:

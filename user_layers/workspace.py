@@ -278,6 +278,11 @@ class Workspace:
         return self.install_dir / "include" / "bmtpu.h"
 
     @property
+    def layer_record(self) -> Path:
+        """The installed bmtpu.json: numbers and parameter structs of the layers in bmtpu.h, for Python."""
+        return self.bmtpu_header.with_suffix(".json")
+
+    @property
     def firmware(self) -> Path:
         """The native firmware that build_layers installs."""
         return self.root / FIRMWARE_DIR / "firmware.so"

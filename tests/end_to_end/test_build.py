@@ -45,6 +45,7 @@ INSTALLED = (
     "firmware/firmware_layer.a",
     "plugin/libbmplugin_tpulayer.so",
     "include/bmtpu.h",
+    "include/bmtpu.json",
     "test/test_tpu_layer",
     "include/bmlib_runtime.h",
     "include/bmdef.h",
@@ -128,7 +129,13 @@ def test_one_kernel_changed(ws: Workspace) -> None:
         "compiling device/bm_device_double.c for the controller",
     ]
     assert names(result.installed) == {"firmware.so", "firmware_layer.a", *IMAGES}
-    assert names(result.kept) == {"libbmplugin_tpulayer.so", "bmtpu.h", "test_tpu_layer", *HOST}
+    assert names(result.kept) == {
+        "libbmplugin_tpulayer.so",
+        "bmtpu.h",
+        "bmtpu.json",
+        "test_tpu_layer",
+        *HOST,
+    }
     assert any(line.startswith("gen_entry: 1 layer;") for line in result.skipped)
     assert build(ws).nothing_to_do
 
@@ -162,7 +169,7 @@ def test_layers_come_and_go(ws: Workspace) -> None:
     age(ws)
     result = build(ws)
     assert "TPU_CROP" not in ws.bmtpu_header.read_text()
-    assert {"firmware.so", "bmtpu.h", "libbmplugin_tpulayer.so"} <= names(result.installed)
+    assert {"firmware.so", "bmtpu.h", "bmtpu.json", "libbmplugin_tpulayer.so"} <= names(result.installed)
     assert b"bm_device_crop.c.o" not in ws.firmware_layer.read_bytes()
 
 
@@ -390,7 +397,7 @@ def test_firmware_of_the_environment(ws: Workspace, monkeypatch: pytest.MonkeyPa
 
 def test_the_builtin_part_is_built_once_and_whole() -> None:
     builtin = builtin_artifacts()
-    for path in (builtin.libtpufw, builtin.firmware, builtin.plugin, builtin.header):
+    for path in (builtin.libtpufw, builtin.firmware, builtin.plugin, builtin.layer_record):
         assert path.is_file()
     before = builtin.libtpufw.stat()
     assert builtin_artifacts() == builtin

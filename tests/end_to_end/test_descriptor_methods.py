@@ -417,7 +417,7 @@ def test_layers_of_this_toolkit_mark_what_they_override(tmp_path: Path) -> None:
     from tests.support.layer_sources import compile_text
     from user_layers.toolchain.builtin import builtin_artifacts
 
-    built = builtin_artifacts().header.parent
+    built = builtin_artifacts().directory
     for path in sorted((ROOT / "sdk" / "layers" / "host").glob("bm_host_*.h")):
         source = tmp_path / f"{path.stem}.cpp"
         source.write_text(f'#include "{path}"\n')

@@ -64,7 +64,12 @@ def flags(sources: Sources, out: Path, *, build: bool = False) -> list[str]:
 def test_golden(sources: Sources, golden: Callable[[str, str], None]) -> None:
     out = sources.root / "generated"
     written = generate(sources.table(), out)
-    assert [p.name for p in written] == ["bmtpu.h", "bmtpu_device_entry.c", "bmtpu_host_entry.cpp"]
+    assert [p.name for p in written] == [
+        "bmtpu.h",
+        "bmtpu_device_entry.c",
+        "bmtpu_host_entry.cpp",
+        "bmtpu.json",
+    ]
     for path in written:
         golden(f"codegen/{path.name}", path.read_text())
         assert str(sources.root) not in path.read_text()
@@ -110,7 +115,7 @@ def test_no_layers(tmp_path: Path) -> None:
 
 def test_written_only_when_changed(sources: Sources) -> None:
     out = sources.root / "generated"
-    assert len(generate(sources.table(), out)) == 3
+    assert len(generate(sources.table(), out)) == 4
     before = {p: p.stat().st_mtime_ns for p in out.iterdir()}
     assert generate(sources.table(), out) == []
     assert before == {p: p.stat().st_mtime_ns for p in out.iterdir()}

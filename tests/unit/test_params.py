@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import struct
 from pathlib import Path
+from struct import pack as struct_bytes
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def header(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def params(header: Path) -> ParamTypes:
-    return ParamTypes.from_header(header)
+    return ParamTypes.from_record(header.with_suffix(".json"))
 
 
 def test_names_sizes_and_fields(params: ParamTypes) -> None:
@@ -161,19 +161,75 @@ def test_unpack_wants_the_right_size(params: ParamTypes) -> None:
         params.unpack("TPU_X", b"abc")
 
 
-def test_headers_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"bmtpu.h is missing") as e:
-        ParamTypes.from_header(tmp_path / "bmtpu.h")
+INT = '{"scalar": "int", "name": "int"}'
+
+
+def record(param: str, op_type: str = "0") -> str:
+    return f'{{"format": 1, "layers": [{{"op": "TPU_X", "op_type": {op_type}, "param": {param}}}]}}'
+
+
+def record_of_struct(member: str) -> str:
+    return record(f'{{"struct": "x", "size": 4, "align": 4, "pack": 0, "members": [{member}]}}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\udcff",
+        "typedef int x;",
+        "[1]",
+        "[" * 100_000,
+        '{"layers": []}',
+        '{"format": 2, "layers": []}',
+        '{"format": 1, "layers": [{"op": "TPU_X", "op_type": 0}]}',
+        record_of_struct("").replace('"op_type": 0', '"op_type": "0"'),
+        record(INT),
+        record("4"),
+        record_of_struct(f'["a", 1, {INT}]'),
+        record_of_struct(f'["a", -1, {INT}]'),
+        record_of_struct('["a", 0, {"scalar": "integer", "name": "int"}]'),
+        record_of_struct('["a", 0]'),
+    ],
+)
+def test_records_that_are_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bmtpu.json"
+    path.write_text(text, errors="surrogateescape")
+    with pytest.raises(SourceError, match="not a record that this version writes"):
+        ParamTypes.from_record(path)
+
+
+def test_no_record(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"bmtpu.json is missing") as e:
+        ParamTypes.from_record(tmp_path / "bmtpu.json")
     assert e.value.exit_code == 3
-    (tmp_path / "bmtpu.h").write_text("typedef int x;\n")
-    with pytest.raises(SourceError, match="not a header that this version generates"):
-        ParamTypes.from_header(tmp_path / "bmtpu.h")
 
 
-def test_a_header_without_layers(tmp_path: Path) -> None:
+def test_a_record_without_layers(tmp_path: Path) -> None:
     sources = Sources(tmp_path)
     generate(sources.table(), tmp_path)
-    assert ParamTypes.from_header(tmp_path / "bmtpu.h").names() == []
+    assert ParamTypes.from_record(tmp_path / "bmtpu.json").names() == []
+
+
+def test_unnamed_parts(tmp_path: Path) -> None:
+    """Their members are reached as if they were the outer struct's; of a union's at most one can be given."""
+    sources = Sources(tmp_path)
+    struct = (
+        "typedef struct { int a; union { float f; struct { short low, high; }; }; "
+        "struct { int x; } p[2]; char c; } tpu_x_param_t;"
+    )
+    generate(sources.layer(device(struct=struct)).table(), tmp_path)
+    params = ParamTypes.from_record(tmp_path / "bmtpu.json")
+    data = params.pack("TPU_X", {"a": 1, "low": 2, "high": 3, "c": "\xff"})
+    assert data == struct_bytes("<ihhiibxxx", 1, 2, 3, 0, 0, -1)
+    assert params.unpack("TPU_X", data)["c"] == 255
+    for values, message in (
+        ({"f": 1, "high": 1}, "TPU_X: 2 members of a union given (f, high)"),
+        ({"p": [1]}, "TPU_X.p[0]: expected a dict for struct {...}, found int 1"),
+        ({"p": [{"y": 1}]}, "TPU_X.p[0].y: unknown field; the struct has x"),
+    ):
+        with pytest.raises(FieldError) as e:
+            params.pack("TPU_X", values)
+        assert e.value.message == message
 
 
 f32 = st.floats(width=32)
@@ -198,7 +254,7 @@ VALUES = st.fixed_dictionaries(
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, float):
-        return struct.pack("<d", a) == struct.pack("<d", b) or (math.isnan(a) and math.isnan(b))
+        return struct_bytes("<d", a) == struct_bytes("<d", b) or (math.isnan(a) and math.isnan(b))
     if isinstance(a, list):
         return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):

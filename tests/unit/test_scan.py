@@ -238,6 +238,37 @@ def test_pragma_pack(sources: Sources, struct: str, size: int, align: int) -> No
     assert (layer.param.size, layer.param.align) == (size, align)
 
 
+@pytest.mark.parametrize(
+    ("pragmas", "attribute", "size", "align"),
+    [
+        ((2,), "__attribute__((packed))", 9, 1),  # the smaller of two holds
+        ((8,), "__attribute__((packed))", 9, 1),
+        ((2, 4), "", 12, 4),  # of two pragmas the inner one
+        ((4, 2), "", 10, 2),
+        ((16,), "", 16, 8),  # no more than a type asks for
+    ],
+)
+def test_the_smaller_of_two_packs(
+    sources: Sources, pragmas: tuple[int, ...], attribute: str, size: int, align: int
+) -> None:
+    struct = f"typedef struct {attribute} {{ char a; long long b; }} in_t;\n"
+    extra = (
+        "".join(f"#pragma pack(push, {n})\n" for n in pragmas) + struct + "#pragma pack(pop)\n" * len(pragmas)
+    )
+    p = laid_out(sources, "typedef struct { in_t in[1]; } tpu_x_param_t;", extra).param
+    assert (p.size, p.align) == (size, align)
+
+
+def test_a_typedef_with_the_name_of_the_tag(sources: Sources) -> None:
+    extra = "typedef struct in { int a; } in;\ntypedef enum mode { A, B } mode;\n"
+    p = laid_out(sources, "typedef struct x { in in; mode m; } x;", extra).param
+    assert (p.c_type, p.size, [d.key for d in p.needs]) == (
+        "x",
+        8,
+        ["struct in", "typedef in", "enum mode", "typedef mode", "struct x", "typedef x"],
+    )
+
+
 def test_the_hash_follows_names_types_and_offsets(sources: Sources) -> None:
     def hash_of(struct: str) -> int:
         return laid_out(sources, struct).param.hash

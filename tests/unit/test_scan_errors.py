@@ -344,6 +344,12 @@ def test_unnamed_struct_in_a_packed_one(sources: Sources) -> None:
     assert "a struct without a name inside a packed one" in text and "with a typedef" in hint
 
 
+def test_a_packed_struct_without_a_name(sources: Sources) -> None:
+    struct = "typedef struct { char c; struct __attribute__((packed)) { int x; } p; } tpu_x_param_t;"
+    text, hint = only(sources, device(struct=struct))
+    assert "member p: a packed struct without a name inside another type" in text and "with a typedef" in hint
+
+
 def test_a_member_with_an_attribute_of_its_own(sources: Sources) -> None:
     struct = "typedef struct { int a; int b __attribute__((aligned(16))); } tpu_x_param_t;"
     text, hint = only(sources, device(struct=struct))

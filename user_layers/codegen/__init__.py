@@ -1,5 +1,5 @@
-"""A table of layers -> the header and the two entry files that the build compiles."""
+"""A table of layers -> the header and the two entry files that the build compiles, and their record."""
 
-from user_layers.codegen.generate import TYPES_BEGIN, TYPES_END, generate
+from user_layers.codegen.generate import generate
 
-__all__ = ["TYPES_BEGIN", "TYPES_END", "generate"]
+__all__ = ["generate"]

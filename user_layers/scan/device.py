@@ -11,12 +11,13 @@ from pycparser import c_ast
 
 from user_layers.scan.chunks import Chunk, Chunks, MarkToken, split
 from user_layers.scan.cparse import Parsed, Reader, TypeEnv
-from user_layers.scan.layout import Resolver, TypeProblem, place_of
 from user_layers.scan.model import FileFacts, Location, Mark, Problem, Symbol, marker
 from user_layers.scan.opname import op_problem, unknown_marker
 from user_layers.scan.preprocess import SCANNING, HeaderState, PreprocessorPool
+from user_layers.scan.refusal import TypeProblem
 from user_layers.scan.signature import check, prototype
 from user_layers.scan.text import Source, mask, read_source
+from user_layers.scan.types import Resolver
 
 _WHAT = {
     "PARAM": "a struct definition (`typedef struct { ... } name;`)",
@@ -117,7 +118,7 @@ class _File:
         return self._source(mark.source).locate(mark.line, f"__BM_{mark.kind}__")
 
     def _place(self, node: Any, name: str) -> Location:
-        at = place_of(node)
+        at = _place_of(node)
         if at is None:
             return Location(self.source.path, 1, 1)
         return self._source(at[0]).locate(at[1], name.split(" ")[-1])
@@ -179,12 +180,11 @@ class _File:
         param = None
         try:
             param = self.resolver.param_struct(parsed.node)
-        except TypeProblem as e:
-            if e.message:
-                place = self._place(e.node if place_of(e.node) else parsed.node, e.name)
-                self._problem(place, f"parameter struct of {mark.op}: {e.message}", e.hint)
-            else:
+            if param is None:
                 self._wrong_target(mark, at, parsed)
+        except TypeProblem as e:
+            place = self._place(e.node if _place_of(e.node) else parsed.node, e.name)
+            self._problem(place, f"parameter struct of {mark.op}: {e.message}", e.hint)
         symbol = Symbol(param.c_type, param.location) if param else None
         self.facts.marks.append(Mark(mark.kind, mark.op, at, symbol, param))
 
@@ -245,3 +245,9 @@ class _File:
 
 def _name(mark: MarkToken) -> str:
     return marker(mark.kind, mark.op)
+
+
+def _place_of(node: Any) -> tuple[str, int] | None:
+    """(source, line) of a node, None when pycparser gave it no place."""
+    coord = getattr(node, "coord", None)
+    return (str(coord.file), int(coord.line)) if coord is not None else None

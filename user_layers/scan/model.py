@@ -5,6 +5,7 @@ Nothing here imports the C parser, so that a scan answered from the cache stays 
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,9 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from firmware_sim.errors import SourceError
+from user_layers.scan.ctype import (
+    CType,
+    Member,
+    align_of,
+    record_of,
+    signature,
+    size_of,
+    spelled,
+    type_from_json,
+    type_to_json,
+)
 
 DEVICE_KINDS = ("PARAM", "GLOBAL", "LOCAL", "SHAPE")
 KINDS = (*DEVICE_KINDS, "DESC")
+SDK_TYPES_KEY = "sdk types"  # the declaration that stands for the enums of the layer headers
 
 
 def marker(kind: str, op: str) -> str:
@@ -89,32 +102,42 @@ class Declaration:
 
 
 @dataclass(frozen=True)
-class ParamField:
-    """A member of a parameter struct: C type as text, offset and size in bytes."""
-
-    name: str
-    type: str
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True)
 class ParamStruct:
     """A layer's parameter struct; its layout is the same on the controller and on the host.
 
-    c_type      how C and C++ spell it: "tpu_crop_param_t" or "struct crop"
-    size, align bytes
-    hash        64 bits over field names, types and offsets, nested ones included
-    needs       the definitions it is made of, itself last, in an order that compiles
+    type   a struct with a tag, or the typedef of a struct
+    needs  the definitions it is made of, itself last, in an order that compiles
     """
 
-    c_type: str
-    size: int
-    align: int
-    hash: int
-    fields: tuple[ParamField, ...]
+    type: CType
     needs: tuple[Declaration, ...]
     location: Location
+
+    @property
+    def c_type(self) -> str:
+        """How C and C++ spell it: "tpu_crop_param_t" or "struct crop"."""
+        return spelled(self.type)
+
+    @property
+    def size(self) -> int:
+        """Bytes; 0 for an empty one, as in C."""
+        return size_of(self.type)
+
+    @property
+    def align(self) -> int:
+        """Alignment in bytes."""
+        return align_of(self.type)
+
+    @property
+    def hash(self) -> int:
+        """64 bits over field names, types and offsets, nested ones included."""
+        digest = hashlib.blake2b(signature(self.type).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
+
+    @property
+    def fields(self) -> tuple[Member, ...]:
+        """The struct's members, in order."""
+        return record_of(self.type).members
 
 
 @dataclass(frozen=True)
@@ -231,22 +254,15 @@ def _unplace(x: Sequence[Any]) -> Location:
 
 def _param_json(p: ParamStruct) -> dict[str, Any]:
     return {
-        "c_type": p.c_type,
-        "layout": [p.size, p.align, p.hash],
-        "fields": [[f.name, f.type, f.offset, f.size] for f in p.fields],
+        "type": type_to_json(p.type),
         "needs": [[d.key, list(d.names), d.text, _place(d.location)] for d in p.needs],
         "at": _place(p.location),
     }
 
 
 def _param_from(x: dict[str, Any]) -> ParamStruct:
-    size, align, hashed = x["layout"]
     return ParamStruct(
-        c_type=x["c_type"],
-        size=size,
-        align=align,
-        hash=hashed,
-        fields=tuple(ParamField(*f) for f in x["fields"]),
+        type=type_from_json(x["type"]),
         needs=tuple(Declaration(k, tuple(n), t, _unplace(p)) for k, n, t, p in x["needs"]),
         location=_unplace(x["at"]),
     )

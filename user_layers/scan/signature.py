@@ -7,7 +7,7 @@ from typing import Any
 from pycparser import c_ast
 
 from user_layers.scan.cparse import TypeEnv
-from user_layers.scan.layout import canonical
+from user_layers.scan.ctype import scalar_base
 
 _HEAD = (
     ("const void *", "const void *param"),
@@ -64,3 +64,35 @@ def check(kind: str, name: str, node: Any, env: TypeEnv) -> list[str]:
     if len(given) != len(expected):
         found.append(f"it has {len(given)} parameters, expected {len(expected)}")
     return found
+
+
+def canonical(node: Any, env: TypeEnv, *, stop: frozenset[str] = frozenset()) -> str:
+    """A type as text with typedefs followed (except those in `stop`), for comparing signatures:
+    "const void *", "unsigned long long". Qualifiers of the value itself are left out."""
+    text, quals = _canonical(node, env, stop, 0)
+    del quals
+    return text
+
+
+def _canonical(node: Any, env: TypeEnv, stop: frozenset[str], depth: int) -> tuple[str, frozenset[str]]:
+    if depth > 64:
+        return "?", frozenset()
+    if isinstance(node, (c_ast.Decl, c_ast.Typename, c_ast.Typedef)):
+        return _canonical(node.type, env, stop, depth + 1)
+    if isinstance(node, (c_ast.PtrDecl, c_ast.ArrayDecl)):
+        inner, quals = _canonical(node.type, env, stop, depth + 1)
+        words = " ".join([*sorted(quals), inner])
+        own = frozenset(node.quals) if isinstance(node, c_ast.PtrDecl) else frozenset()
+        return words + ("*" if words.endswith("*") else " *"), own
+    if isinstance(node, c_ast.FuncDecl):
+        return "function", frozenset()
+    if isinstance(node, c_ast.TypeDecl):
+        text, quals = _canonical(node.type, env, stop, depth + 1)
+        return text, quals | frozenset(node.quals)
+    if isinstance(node, c_ast.IdentifierType):
+        name = " ".join(node.names)
+        if name in env.typedefs and name not in stop:
+            return _canonical(env.typedefs[name].type, env, stop, depth + 1)
+        return scalar_base(node.names), frozenset()
+    kind = type(node).__name__.lower()
+    return f"{kind} {getattr(node, 'name', None) or '{...}'}", frozenset()

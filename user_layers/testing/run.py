@@ -67,7 +67,7 @@ def check_built(ws: Workspace) -> None:
     from user_layers.toolchain import manifest
     from user_layers.toolchain.targets import manifest_path
 
-    for path in (ws.firmware, ws.local_plugin, ws.bmtpu_header):
+    for path in (ws.firmware, ws.local_plugin, ws.layer_record):
         check_installed(path)
     state = manifest_path(ws, sanitized(ws.firmware) is not None)
     if manifest.is_building(state):
@@ -123,7 +123,7 @@ def run_cases(
     from user_layers.params import ParamTypes
 
     op = _op_of(ws, next(iter(toolkits.values())), name)
-    types = ParamTypes.from_header(ws.bmtpu_header)
+    types = ParamTypes.from_record(ws.layer_record)
     for case in cases:
         for kind, toolkit in toolkits.items():
             for mode in case.modes:

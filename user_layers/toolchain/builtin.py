@@ -106,9 +106,9 @@ class Builtin:
         return self.directory / "load_firmware"
 
     @property
-    def header(self) -> Path:
-        """bmbuiltin.h: op_types and parameter structs of the built-in layers."""
-        return self.directory / "bmbuiltin.h"
+    def layer_record(self) -> Path:
+        """bmbuiltin.json: numbers and parameter structs of the built-in layers."""
+        return self.directory / "bmbuiltin.json"
 
     def exists(self) -> bool:
         """Whether it is built: its folder appears in one step, when all is there."""

@@ -96,7 +96,7 @@ def _manifest(build_dir: Path, sanitize: bool) -> Path:
 
 
 def gen_entry(ws: Workspace, *, dry_run: bool = False) -> tuple[LayerTable, list[Path]]:
-    """Scan the layers and generate bmtpu.h and the two entry files.
+    """Scan the layers and generate bmtpu.h, the two entry files and the record of the layers.
 
     Returns the layers, and the files that changed (or would, in a dry run).
 
@@ -426,7 +426,7 @@ class _Plan:
             *((out / name, ws.firmware.parent / name) for name in (TCM_NAME, DDR_NAME, DEBUG_NAME)),
             (layer, ws.firmware_layer),
             (plugin, ws.plugin),
-            (ws.generated_dir / "bmtpu.h", ws.bmtpu_header),
+            *((ws.generated_dir / path.name, path) for path in (ws.bmtpu_header, ws.layer_record)),
             (self.launcher, ws.launcher),
             *_host_library(host, builtin, ws.install_dir),
             *((path, ws.launcher.parent / path.name) for path in tests),
