@@ -3,6 +3,11 @@
 
 /* ---- rules ---- */
 
+void fw_bd_check_stride(const dim4 *s, const char *which) {
+    if (s != NULL && (s->n < 0 || s->c < 0 || s->h < 0 || s->w < 0))
+        fw_refuse("%s stride [%d, %d, %d, %d] has a negative entry", which, s->n, s->c, s->h, s->w);
+}
+
 void fw_bd_check_tensor(operand t, operand dst, const char *which) {
     if (t.constant) return;
     if (t.value >= CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
@@ -12,9 +17,7 @@ void fw_bd_check_tensor(operand t, operand dst, const char *which) {
     if (npu != dst_npu)
         fw_refuse("%s starts on NPU %d and the destination on NPU %d; they must start on the same", which, npu,
                   dst_npu);
-    const dim4 *s = t.stride;
-    if (s != NULL && (s->n < 0 || s->c < 0 || s->h < 0 || s->w < 0))
-        fw_refuse("%s stride [%d, %d, %d, %d] has a negative entry", which, s->n, s->c, s->h, s->w);
+    fw_bd_check_stride(t.stride, which);
 }
 
 void fw_bd_check_work(operand work, operand dst) {

@@ -4,7 +4,7 @@
 static void check_padded(int size, int before, int after, const char *axis) {
     if (before < 0 || before > CHIP_WINDOW_STEP_MAX || after < 0 || after > CHIP_WINDOW_STEP_MAX)
         fw_refuse("pads %d and %d along %s are outside 0..%d", before, after, axis, CHIP_WINDOW_STEP_MAX);
-    if (size + before + after > CHIP_WINDOW_SIDE_MAX)
+    if (size > CHIP_WINDOW_SIDE_MAX - before - after)
         fw_refuse("%d elements and pads %d and %d along %s are more than %d", size, before, after, axis,
                   CHIP_WINDOW_SIDE_MAX);
 }
@@ -36,6 +36,8 @@ static void convolution(fw_window w, int output_c, const dim4 *input_stride, fw_
                         local_addr_t bias, bool result_add) {
     w.output_c = output_c;
     w.input_stride = input_stride;
+    fw_bd_check_stride(input_stride, "input");
+    fw_bd_check_stride(weight.stride, "weight");
     if (!weight.constant) fw_nn_check_same_npu(weight.value, w.output, "weight");
     if (using_bias) fw_nn_check_same_npu(bias, w.output, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];

@@ -16,6 +16,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import KINDS, FirmwareImage, find_firmware
 from firmware_sim.wire import CommandGroup, Recorded, StepOp
 from tests.paths import SOURCES
+from tests.support.api_limits import calls
 from tests.support.golden_vectors import lines
 from tests.support.stream_processor import FILE_VARIABLE
 from tests.support.workspaces import built_workspace
@@ -73,20 +74,30 @@ def test_every_encoding(encoders: tuple[Encoder, Encoder], name: str) -> None:
     assert count > 200
 
 
+def outcome(encoder: Encoder, function: str, args: dict[str, Any]) -> Encoded | str:
+    """What the call gives, or what its refusal says."""
+    try:
+        return encoder.run([(function, args)])
+    except DeviceError as error:
+        return error.message
+
+
 @pytest.mark.parametrize("name", ["okk_encode_rejected", "bm_atomic_rejected"])
 def test_refusals_say_the_same(encoders: tuple[Encoder, Encoder], name: str) -> None:
-    def outcome(encoder: Encoder, line: Any) -> Encoded | str:
-        try:
-            return encoder.run([(line["fn"], line["args"])])
-        except DeviceError as error:
-            return error.message
-
     texts = 0
     for line in lines(name):
-        native, arm = (outcome(encoder, line) for encoder in encoders)
+        native, arm = (outcome(encoder, line["fn"], line["args"]) for encoder in encoders)
         assert native == arm
         texts += isinstance(native, str)
     assert texts > 0
+
+
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.slow)])
+def test_limits_are_the_same(encoders: tuple[Encoder, Encoder], every: int) -> None:
+    """The controller refuses at the same limits, with the same words; what it takes, it encodes alike."""
+    for call in itertools.islice(calls(), 0, None, every):
+        native, arm = (outcome(encoder, call.function, call.args) for encoder in encoders)
+        assert native == arm and isinstance(arm, str) is (call.says != ""), call
 
 
 @pytest.mark.parametrize("name", ["okk_sequences"])

@@ -58,7 +58,14 @@ LAYER(expand_dims)
 LAYER(const_binary)
 
 enum { DO_PASS, DO_FAIL, DO_POLL, DO_GDMA, DO_READ, DO_LIE, DO_OPEN, DO_ISSUE_IN_SHAPE, DO_OVERFLOW, DO_GROW,
-       DO_NEGATIVE_SHAPE, DO_L2 };
+       DO_NEGATIVE_SHAPE, DO_L2, DO_DIMS, DO_DTYPE, DO_VALUES };
+
+/* What it is told: the low byte, and a number for it. */
+static int told(const void *param, int *number) {
+    const int all = *(const int *)param;
+    *number = all >> 8;
+    return all & 0xFF;
+}
 
 /* What the newest call of the probe layer saw. */
 tpu_tensor_t test_in, test_out;
@@ -66,7 +73,9 @@ u64 test_buffer, test_buffer_size;
 int test_host_value;
 
 static int probe_shape(const void *param, const tpu_tensor_t *in, tpu_tensor_t *out) {
-    const int what = *(const int *)param;
+    int number;
+    const int what = told(param, &number);
+    int *const values = out->host_data;
     *out = *in;
     if (in->host_data != NULL) test_host_value = in->host_data[0];
     out->ttype = BMNET_NEURON;
@@ -76,12 +85,20 @@ static int probe_shape(const void *param, const tpu_tensor_t *in, tpu_tensor_t *
         out->slice_shape[2] = 99;
     }
     if (what == DO_NEGATIVE_SHAPE) out->shape[0] = -3;
+    if (what == DO_DIMS) out->dims = (unsigned)number;
+    if (what == DO_DTYPE) out->dtype = (unsigned char)number;
+    if (what == DO_VALUES) {
+        out->ttype = BMNET_NEURON_SHAPE;
+        out->host_data = values;
+        out->shape[0] = number;
+    }
     if (what == DO_ISSUE_IN_SHAPE) okk_bdc_add_C(0, 0, 1.0f, &(dim4){1, 1, 1, 1}, NULL, NULL);
     return BM_LAYER_OK;
 }
 
 static int probe_run(const void *param, const tpu_tensor_t *in, u64 buffer, u64 size, tpu_tensor_t *out) {
-    const int what = *(const int *)param;
+    int number;
+    const int what = told(param, &number);
     const dim4 one = {1, 1, 1, 1};
     test_in = *in;
     test_out = *out;
@@ -90,7 +107,7 @@ static int probe_run(const void *param, const tpu_tensor_t *in, u64 buffer, u64 
     if (what == DO_FAIL) return BM_LAYER_PARAM_INVALID;
     if (what == DO_POLL) okk_poll();
     if (what == DO_GDMA) okk_gdma_32bit_cpy_S2L(0, 0x100000000ull, &one, NULL, NULL);
-    if (what == DO_L2) okk_gdma_32bit_cpy_S2L(0, 0x10000000ull, &one, NULL, NULL);
+    if (what == DO_L2) okk_gdma_32bit_cpy_S2L(0, 0x10000000ull + (u64)(long long)number, &one, NULL, NULL);
     if (what == DO_READ) OKKERNEL_LOG("%d", *okk_global_mem_addr(in->addr));
     if (what == DO_OPEN) okk_parallel_start();
     if (what == DO_OVERFLOW) okk_bdc_add_C(0, 0, 1.0f, &(dim4){1, 1, 1, 70000}, NULL, NULL);

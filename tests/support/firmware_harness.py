@@ -184,12 +184,13 @@ class Harness:
         self.recording = len(request) >= 12 and bool(request[8] & wire.FLAG_RECORD)
         assert self.boot() == 0  # harnesses of one library share its state: the platform is this one's now
         source = ctypes.create_string_buffer(request, len(request))
-        reply = ctypes.create_string_buffer(capacity)
-        n = self.lib.fw_handle(ctypes.addressof(source), len(request), ctypes.addressof(reply), capacity)
+        room = np.empty(capacity, np.uint8)
+        n = self.lib.fw_handle(ctypes.addressof(source), len(request), room.ctypes.data, capacity)
         assert n >= wire.REPLY.size and n <= capacity
-        status, size = wire.REPLY.unpack_from(reply.raw)
+        reply = room[:n].tobytes()
+        status, size = wire.REPLY.unpack_from(reply)
         assert size == n - wire.REPLY.size
-        return Reply(status, reply.raw[wire.REPLY.size : n])
+        return Reply(status, reply[wire.REPLY.size :])
 
     def request(self, op: int, parts: Sequence[bytes] = (), *, record: bool = False) -> Reply:
         """Send a request of these parts, each at the next multiple of 8."""

@@ -151,6 +151,43 @@ def test_the_c_header_encodes_like_python(tmp_path: Path) -> None:
     assert (over.returncode, over.stdout) == (9, "bd.res0_h 70000 65535")
 
 
+_LIMITS = """#include <setjmp.h>
+#include <stdio.h>
+#include "bm1684_fields.h"
+static jmp_buf refused;
+void fw_field_overflow(const char *field, uint32_t value, uint32_t max) {
+    printf("%s %u %u\\n", field, value, max);
+    longjmp(refused, 1);
+}
+int main(void) {
+    static uint32_t d[32];
+STEPS
+    return 0;
+}
+"""
+
+
+def test_every_field_of_the_c_header_takes_its_limit_and_no_more(tmp_path: Path) -> None:
+    (tmp_path / "bm1684_fields.h").write_text(fields_header())
+    steps, expected = [], []
+    for layout in (BD, GDMA):
+        for f in layout.fields:
+            if f.width >= 32:  # takes every number of its type
+                continue
+            name = f"{layout.name.lower()}.{f.name}"
+            for value in (f.limit - 1, f.limit, f.limit + 1):
+                call = _probe(f, layout, value).strip()
+                steps.append(f'    if (setjmp(refused) == 0) {{ {call} puts("{name} takes {value}"); }}')
+                taken = value <= f.limit
+                expected.append(f"{name} takes {value}" if taken else f"{name} {value} {f.limit}")
+    source, binary = tmp_path / "limits.c", tmp_path / "limits"
+    source.write_text(_LIMITS.replace("STEPS", "\n".join(steps)))
+    subprocess.run([*_c_compiler([]), "-O0", "-o", str(binary), str(source)], check=True, timeout=120)
+    done = subprocess.run([str(binary)], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == expected
+    assert len(expected) > 300
+
+
 def test_the_c_header_is_freestanding_arm_c(tmp_path: Path) -> None:
     (tmp_path / "bm1684_fields.h").write_text(fields_header())
     source = tmp_path / "probe.c"
