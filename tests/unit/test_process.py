@@ -201,7 +201,7 @@ def test_c_codes_count_of_progress_restarts_it_for_a_while(child: Child) -> None
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The time that watchdogs see, in seconds; none of it is spent waiting for a CPU."""
     now = [0.0]
-    monkeypatch.setattr(process.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("firmware_sim.processes.process.time.monotonic", lambda: now[0])
     monkeypatch.setattr(process, "_run_delay", lambda pid: 0.0)
     yield now
     monkeypatch.undo()
