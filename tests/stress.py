@@ -76,7 +76,7 @@ def _children() -> list[int]:
 
 def usage() -> Usage:
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what is free inside the C library's pools is no leak
+    ctypes.CDLL(None).malloc_trim(0)  # what is free inside the C library's pools is not a leak
     children = _children()
     return Usage(
         len(os.listdir("/proc/self/fd")),

@@ -144,7 +144,7 @@ def _check(path: Path, data: bytes, part: int) -> tuple[int, str]:
             raise DeviceError(f"{path} is the {_PARTS[kind]} image, not that for {_PARTS[part]}", hint=hint)
     head = data[at : at + HEADER_BYTES]
     if len(head) < HEADER_BYTES or not head.startswith(_MAGIC):
-        raise DeviceError(f"{path} is no {_PARTS[part]} image of a firmware", hint=hint)
+        raise DeviceError(f"{path} is not the {_PARTS[part]} image of a firmware", hint=hint)
     magic, form, kind, abi, size, build, crc, _, version = _HEADER.unpack(head)
     if form != _FORMAT or kind != part:
         raise DeviceError(f"{path}: a header of format {form}, part {kind}", hint=hint)

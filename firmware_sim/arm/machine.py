@@ -45,7 +45,7 @@ from firmware_sim.chip import (
 from firmware_sim.processes.shared_memory import SharedMemory
 
 _PAGE = 0x1000
-_TRANSLATIONS = 64 << 20  # bytes for translated code; it begins anew when they are full
+_TRANSLATIONS = 64 << 20  # bytes for translated code; it begins again when they are full
 _STACK_TOP = DTCM_BASE + 0x1_7C00  # __stack_top of sdk/arm/firmware.ld
 _NEVER = 0xFFFF_FFFF  # emu_start's end: no instruction starts there
 # undefined instructions of sdk/arm/crt.S, sdk/libc/stdlib.c and heap.c

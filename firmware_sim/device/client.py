@@ -101,7 +101,7 @@ def _text(data: bytes) -> str:
 def _launch(kernel: str, args: bytes) -> bytes:
     name = kernel.encode()
     if not name or len(name) > wire.NAME_BYTES or b"\0" in name:
-        raise UsageError(f"{kernel!r} is no kernel name: 1 to {wire.NAME_BYTES} bytes")
+        raise UsageError(f"{kernel!r} is not a kernel name: 1 to {wire.NAME_BYTES} bytes")
     return _aligned([wire.LAUNCH.pack(name, len(args)), args])
 
 

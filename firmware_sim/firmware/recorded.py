@@ -73,7 +73,7 @@ class Record:
         if self.is_built_in(home):
             return ""
         built = all((home / FIRMWARE_DIR / name).is_file() for name in self.sha256)
-        now = "has been built anew since" if built else "is not built now"
+        now = "has been built again since" if built else "is not built now"
         return f"{what} is not the one last built: {home}, where it comes from, {now}"
 
 

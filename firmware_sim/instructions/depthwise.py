@@ -166,7 +166,7 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
 
 def _fp32_planes(memory: Memory, planes: Planes, operands: tuple[Operand, ...]) -> Run | None:
     """A function that performs the operation by compiled loops which read and write local memory themselves,
-    one plane after the other; the operands must lie in their memories. None where it is no sum, where the
+    one plane after the other; the operands must lie in their memories. None where it is not a sum, where the
     result overlaps an operand, and where the processor does not flush as the chip does."""
     out, x, *more = operands
     assert isinstance(out, Tensor) and isinstance(x, Tensor)

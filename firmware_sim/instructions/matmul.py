@@ -217,8 +217,8 @@ def _fp32_tiles(
     adds_old: bool,
 ) -> Run | None:
     """A function that performs the product by compiled loops which read and write local memory themselves;
-    None where it is no sum, where the result overlaps what is read while results are written, and where the
-    processor does not flush as the chip does."""
+    None where it is not a sum, where the result overlaps what is read while results are written, and where
+    the processor does not flush as the chip does."""
     if not mode.HARDWARE or left is None or p.k == 1 or any(out.may_overlap(t) for t in (right, *bias)):
         return None
     from firmware_sim.instructions.loops import product as loops

@@ -27,7 +27,7 @@ def threads() -> int:
         return len(os.sched_getaffinity(0))
     if not text.isdecimal() or int(text) == 0:
         raise UsageError(
-            f"TPULAYER_THREADS is {text!r}, which is no number of threads",
+            f"TPULAYER_THREADS is {text!r}, which is not a number of threads",
             hint="set it to 1 or more, or unset it to use all processors",
         )
     return int(text)

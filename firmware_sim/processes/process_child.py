@@ -73,7 +73,7 @@ class FrameReader:
         return bool(data)
 
     def next(self) -> tuple[bytes, dict[str, object], bytes] | None:
-        """The next whole frame, or None until more bytes come; ValueError for what is no frame."""
+        """The next whole frame, or None until more bytes come; ValueError for what is not a frame."""
         if len(self._data) < FRAME.size:
             return None
         kind, header_bytes, payload_bytes = FRAME.unpack_from(self._data)

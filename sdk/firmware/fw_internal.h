@@ -40,7 +40,7 @@ typedef struct {
     uint32_t bd_start, gdma_start;
     bool parallel;
     bool check_ids; /* okk_set_id_node may not go back */
-    uint32_t restarts; /* how often the ids began anew */
+    uint32_t restarts; /* how often the ids began again */
 
     /* Descriptors in the arenas that the device has not got yet. */
     uint32_t bd_pending, gdma_pending;

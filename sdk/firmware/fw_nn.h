@@ -36,7 +36,7 @@ void fw_nn_begin(uint32_t *d, fw_window_kind kind, const fw_window *w, const fw_
 void fw_nn_weight(uint32_t *d, const fw_weight *weight);
 void fw_nn_bias(uint32_t *d, bool used, local_addr_t bias);
 
-/* Refuses an address that is no multiple of `unit` bytes. */
+/* Refuses an address that is not a multiple of `unit` bytes. */
 void fw_nn_check_multiple(local_addr_t addr, unsigned unit, const char *which);
 /* Refuses a tensor of words that does not start on the NPU where the output does. */
 void fw_nn_check_same_npu(local_addr_t addr, local_addr_t output, const char *which);

@@ -75,7 +75,7 @@ static void read_program(program *p, const uint8_t *bytes, uint32_t size, const 
     p->run = run;
     p->head = section(bytes, size, 0, sizeof(fw_program), "header");
     if (p->head->magic != FW_PROGRAM_MAGIC)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "this is no program: it begins with 0x%08x", (unsigned)p->head->magic);
+        fw_fail(FW_STATUS_BAD_MESSAGE, "this is not a program: it begins with 0x%08x", (unsigned)p->head->magic);
     if (p->head->version != FW_PROGRAM_VERSION)
         fw_fail(FW_STATUS_BAD_MESSAGE, "the program has version %u; this firmware runs version %d",
                 (unsigned)p->head->version, FW_PROGRAM_VERSION);
@@ -137,7 +137,7 @@ static void join_piece(const step *s, const tpu_tensor_t *part, const tpu_tensor
                       from[2] == to[2] && from[3] == to[3] && from[1] >= 1 && to[1] >= from[1] &&
                       first <= (uint64_t)(to[1] - from[1]);
     if (!fits || part->store_mode != STORE_MODE_1N || piece->store_mode != STORE_MODE_1N)
-        fw_fail(FW_STATUS_SHAPE, "step %u (%s): a piece [%d, %d, %d, %d] is no part of [%d, %d, %d, %d] from channel %llu on",
+        fw_fail(FW_STATUS_SHAPE, "step %u (%s): a piece [%d, %d, %d, %d] is not part of [%d, %d, %d, %d] from channel %llu on",
                 (unsigned)s->index, s->name, from[0], from[1], from[2], from[3], to[0], to[1], to[2], to[3],
                 (unsigned long long)first);
     dim4 size = dims_of(from), all = dims_of(to), inside, outside;
@@ -208,7 +208,7 @@ static void call_layer(program *p, const step *s) {
 /* What one engine waits for, once the ids of an earlier step are known; after new ids all of it is done. */
 static void wait_for(const program *p, const step *s, uint64_t earlier, bool bd) {
     if (earlier >= s->index)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u waits for step %llu, which is no earlier one", (unsigned)s->index,
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u waits for step %llu, which is not an earlier one", (unsigned)s->index,
                 (unsigned long long)earlier);
     const fw_mark *mark = &p->marks[earlier];
     if (mark->restarts != fw.restarts) return;

@@ -4,7 +4,7 @@
 
 #include "fw_internal.h"
 
-/* The newest ids at the end of a step, and how often the ids had begun anew. */
+/* The newest ids at the end of a step, and how often the ids had begun again. */
 typedef struct {
     uint32_t bd_id, gdma_id, restarts;
 } fw_mark;

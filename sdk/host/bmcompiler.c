@@ -175,7 +175,7 @@ static bm_status_t call(compiler *c, message *m, uint64_t *value, char **data, s
 static compiler *enter(void *p_bmcpl, message *m) {
     compiler *c = find(p_bmcpl, 0);
     if (c == NULL)
-        say(m->function, "this is no p_bmcpl that create_bmcompiler or create_bmcompiler_dir gave and nothing ended");
+        say(m->function, "this is not a p_bmcpl that create_bmcompiler or create_bmcompiler_dir gave and nothing ended");
     else if (c->failed == NULL)
         return c;
     else

@@ -49,7 +49,7 @@ static int forget(bm_handle_t handle) {
 /* On BM_SUCCESS the caller holds the handle's lock. */
 static bm_status_t enter(bm_handle_t handle, const char *library, const char *function) {
     if (!is_live(handle)) {
-        fprintf(stderr, "%s: %s: this is no handle that bm_dev_request gave and bm_dev_free has not taken\n",
+        fprintf(stderr, "%s: %s: this is not a handle that bm_dev_request gave and bm_dev_free has not taken\n",
                 library == NULL ? "bmlib" : library, function);
         return BM_ERR_PARAM;
     }
@@ -234,7 +234,7 @@ bm_status_t bm_malloc_device_byte_heap_mask(bm_handle_t handle, bm_device_mem_t 
 static bm_status_t convert(bm_handle_t handle, bm_device_mem_t *dev_mem, bm_system_mem_t sys_mem, bool need_copy,
                            shape s, unsigned int width, const char *function) {
     if (need_copy && (sys_mem.flags.u.mem_type != BM_MEM_TYPE_SYSTEM || sys_mem.u.system.system_addr == NULL))
-        return refuse(function, "there is nothing to copy: sys_mem is no memory of the host");
+        return refuse(function, "there is nothing to copy: sys_mem is not a memory of the host");
     bm_status_t status = malloc_elements(handle, dev_mem, s, width, function);
     if (status != BM_SUCCESS || !need_copy) return status;
     status = bm_memcpy_s2d(handle, *dev_mem, sys_mem.u.system.system_addr);

@@ -4,7 +4,7 @@
 
 #include "connection.h"
 
-/* Ask the process behind a handle, one thread at a time; BM_ERR_PARAM for what is no handle. */
+/* Ask the process behind a handle, one thread at a time; BM_ERR_PARAM for what is not a handle. */
 bm_status_t tpulayer_ask(bm_handle_t handle, const question *q);
 
 #endif

@@ -32,7 +32,7 @@ static runtime *enter(void *p_bmrt, const char *function) {
     if (r == NULL) {
         pthread_mutex_unlock(&lock);
         bmrt_say(function, p_bmrt == NULL ? "p_bmrt is NULL"
-                                          : "this is no p_bmrt that bmrt_create gave and bmrt_destroy has not taken");
+                                          : "this is not a p_bmrt that bmrt_create gave and bmrt_destroy has not taken");
     }
     return r;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGEST 4096 /* inputs, outputs or stages: more is no net */
+#define LARGEST 4096 /* inputs, outputs or stages: more is not a net */
 
 typedef struct block {
     struct block *next;

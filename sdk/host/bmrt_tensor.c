@@ -20,7 +20,7 @@ size_t bmrt_data_type_size(bm_data_type_t dtype) {
         case BM_UINT4:
             return 1;
     }
-    bmrt_say(__func__, "%d is no data type", (int)dtype);
+    bmrt_say(__func__, "%d is not a data type", (int)dtype);
     return 0;
 }
 

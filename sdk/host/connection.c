@@ -39,7 +39,7 @@ static void stop(connection *c) {
 
 static const char *library(const question *q) { return q->library == NULL ? "bmlib" : q->library; }
 
-/* Wait until the socket is ready. The limit starts anew for every piece that passes. */
+/* Wait until the socket is ready. The limit starts again for every piece that passes. */
 static bm_status_t ready(connection *c, const question *q, short events) {
     struct pollfd poller = {.fd = c->fd, .events = events};
     long left = limit_seconds() * (1 + (long)c->started); /* all of these may lie before the answer */
@@ -102,7 +102,7 @@ bm_status_t connection_reply(connection *c, const question *q) {
     reply_head head;
     bm_status_t status = read_all(c, q, &head, sizeof head);
     if (status != BM_SUCCESS) return status;
-    if (q->taken == NULL && head.data_bytes > q->capacity) return gone(c, q); /* what comes is no reply */
+    if (q->taken == NULL && head.data_bytes > q->capacity) return gone(c, q); /* what comes is not a reply */
     char *text = calloc(1, (size_t)head.text_bytes + 1);
     char *taken = q->taken == NULL ? NULL : malloc((size_t)head.data_bytes + 1);
     if (text == NULL || (q->taken != NULL && taken == NULL)) {

@@ -1,6 +1,6 @@
 /* malloc and free over one stretch of memory. Blocks lie one behind the other, each behind a header of
  * 16 bytes; the first free one that is large enough is taken, and neighbours that are free become one.
- * Every call walks the list from its start, so a pointer that is no block's and a header that somebody
+ * Every call walks the list from its start, so a pointer that is not a block's and a header that somebody
  * wrote over are noticed.
  */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* pow: e**(y log x), the logarithm with more digits than a double has. */
 #include "math_internal.h"
 
-/* 0: y is no whole number; 1: an odd one; 2: an even one. */
+/* 0: y is not a whole number; 1: an odd one; 2: an even one. */
 static int whole(double y) {
     int exponent = exponent_of(y) - 1023;
     if (exponent < 0) return 0;

@@ -228,8 +228,8 @@ MESSAGES = (
     "__bmcompile: a net called 'net' is compiled already",
     "reference input 'y' is unknown",
     "compile_with_result_check: input_data is missing (NULL)",
-    "add_const_binary_layer: this is no p_bmcpl",
-    "finish_bmcompiler: this is no p_bmcpl",
+    "add_const_binary_layer: this is not a p_bmcpl",
+    "finish_bmcompiler: this is not a p_bmcpl",
     "finish_bmcompiler_data: there is no net",
 )
 

@@ -82,7 +82,7 @@ def test_wrong_use(models: Path, tmp_path: Path) -> None:
     for text in (
         "bmrt_create: no handle that bm_dev_request gave",
         "bmrt_load_bmodel: p_bmrt is NULL",
-        "bmrt_load_bmodel: this is no p_bmrt that bmrt_create gave",
+        "bmrt_load_bmodel: this is not a p_bmrt that bmrt_create gave",
         "bmrt_load_bmodel: cannot read absent.bmodel: No such file or directory",
         "uses the layer TPU_TWICE (op_type 0), which the firmware does not have",
         "bmrt_get_network_info: no net named 'absent' is loaded",
@@ -109,7 +109,7 @@ def test_wrong_use(models: Path, tmp_path: Path) -> None:
         "net 'stat' has no stage 1; it has 1, counted from 0",
         "bmrt_launch_data: output_datas[0] is NULL",
         "bmrt_launch_data: input_datas[1] is NULL",
-        "bmrt: bmrt_launch_tensor: this is no handle that bm_dev_request gave and bm_dev_free has not taken",
+        "bmrt: bmrt_launch_tensor: this is not a handle that bm_dev_request gave and",
     ):
         assert text in done.stderr, text + " is missing in\n" + done.stderr
     assert "Traceback" not in done.stderr

@@ -268,7 +268,7 @@ def test_a_folder_is_no_bmodel_and_a_file_no_context(tool: Tool, tmp_path: Path)
         ({"shapes": "[2,4]"}, "--shapes is for one net, the bmodel has 2"),
         ({"net_idx": 0, "shapes": "[2,4],[1]"}, "--shapes gives 2, net 'twice' has 1 inputs"),
         ({"net_idx": 0, "shapes": "[7,4]"}, r"stage 0: input 'x' has the shape \[7, 4\]"),
-        ({"net_idx": 0, "shapes": "7,4"}, "--shapes '7,4' is no list of shapes"),
+        ({"net_idx": 0, "shapes": "7,4"}, "--shapes '7,4' is not a list of shapes"),
         ({"output": Path("out.npz")}, "--output is for one run, these are 3"),
     ],
 )
@@ -289,7 +289,7 @@ def test_every_foreign_test_case_is_refused(tool: Tool) -> None:
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"no zip", "is no .npz file"), (b"", "is no .npz file"), (b"PK\x03\x04 cut", "is no .npz file")],
+    [(data, "is not a .npz file") for data in (b"no zip", b"", b"PK\x03\x04 cut")],
 )
 def test_input_files_that_are_no_npz(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "in.npz").write_bytes(data)
@@ -324,10 +324,10 @@ def test_parse_shapes() -> None:
     assert parse_shapes("[1,3,224,224],[1, 10]", "--shapes") == ((1, 3, 224, 224), (1, 10))
     assert parse_shapes(" [5] [6] ", "--shapes") == ((5,), (6,))
     for text in ("", "[]", "[1,]", "[a]", "[1],x", "[1", "[-1]"):
-        with pytest.raises(UsageError, match="is no list of shapes"):
+        with pytest.raises(UsageError, match="is not a list of shapes"):
             parse_shapes(text, "--shapes")
     for text in ("[1,0]", "[1,1,1,1,1,1,1,1,1]"):
-        with pytest.raises(UsageError, match="is no shape: 1 to 8 sizes"):
+        with pytest.raises(UsageError, match="is not a shape: 1 to 8 sizes"):
             parse_shapes(text, "--shapes")
 
 

@@ -67,7 +67,7 @@ HOST = (*HOST_HEADERS, *HEADERS, "libbmcompiler.so", "libbmlib.so", "libbmrt.so"
 def build(ws: Workspace) -> BuildResult:
     return build_layers(
         Workspace(ws.root), Reporter(quiet=True)
-    )  # a fresh object reads the configuration anew
+    )  # a fresh object reads the configuration again
 
 
 def names(paths: list[Path]) -> set[str]:

@@ -73,7 +73,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     add_layer(ws.root, "plain")
     add_layer(ws.root, "pick")
     (ws.device_dir / "bm_device_pick.c").write_text(PICK)
-    (ws.tests_dir / "test_pick.py").write_text("X = 1\n")  # a file that is no layer's test
+    (ws.tests_dir / "test_pick.py").write_text("X = 1\n")  # a file that is not a layer's test
     build_layers(ws)
     return ws
 
@@ -275,7 +275,7 @@ def test_numbers_are_the_same_every_time() -> None:
     assert a[1].min() >= -100 and a[1].max() <= 100 and set(a[2]) == {3, 4}
     assert not np.array_equal(case.arrays(salt=1)[0], a[0])
     c = case.arrays(((2, 2), (1,), (1,)))
-    assert c[1][0] != a[1][0]  # a smaller input is no part of the larger one
+    assert c[1][0] != a[1][0]  # a smaller input is not part of the larger one
     assert [x.shape for x in c] == [(2, 2), (1,), (1,), (3,), (2,)]
     assert np.array_equal(a[3], c[3])  # the net's constant does not change with the inputs
     low = Input((1,), low=2, high=5).draw(np.random.default_rng(0), (1000,))
@@ -294,15 +294,15 @@ def test_smaller_shapes() -> None:
     ("make", "message"),
     [
         (lambda: Case(), "without inputs"),
-        (lambda: Case((0, 3)), "is no shape"),
-        (lambda: Case(()), "is no shape"),
+        (lambda: Case((0, 3)), "is not a shape"),
+        (lambda: Case(()), "is not a shape"),
         (
             lambda: Case(3),  # type: ignore[arg-type]
-            "3 is no shape",
+            "3 is not a shape",
         ),
         (lambda: Case((1,), dtype="bfloat"), "no data type"),
         (lambda: Case((1,), dtype="complex64"), "no data type"),
-        (lambda: Case((1,), modes=["opt 3"]), "'opt 3' is no mode"),
+        (lambda: Case((1,), modes=["opt 3"]), "'opt 3' is not a mode"),
         (lambda: Case((1,), (2,), smaller=[(1,)]), "1 shapes for 2 inputs"),
     ],
 )
@@ -324,7 +324,7 @@ def test_difference() -> None:
     found = difference(y, x, rtol=0.1)
     assert found is not None and (found.index, found.count) == ((1, 1), 1)
     i = np.array([0, 255, 7], np.uint8)
-    assert difference(i, i + np.uint8(1), atol=1) is not None  # 255 and 0 are no neighbours
+    assert difference(i, i + np.uint8(1), atol=1) is not None  # 255 and 0 are not neighbours
     assert difference(i[::2], np.array([1, 7], np.uint8), atol=1) is None
 
 
@@ -364,7 +364,7 @@ def test_a_test_that_is_no_layers_is_never_overwritten(ws: Workspace) -> None:
     other.write_text("X = 1\n")
     for force in ((), ("--force",)):
         done = tpulayer("add_layer", "other", *force, cwd=ws.root, code=2)
-        assert "tests/test_other.py is there already, and is no test of a layer" in done.stderr
+        assert "tests/test_other.py is there already, and is not a test of a layer" in done.stderr
     assert other.read_text() == "X = 1\n" and not (ws.device_dir / "bm_device_other.c").exists()
 
 
@@ -400,11 +400,11 @@ def test_what_is_refused(ws: Workspace, tmp_path: Path) -> None:
         ("\nimport nothing_of_this_name\n", r"test_x\.py:2: ModuleNotFoundError"),
         (
             "from user_layers.testing import Case\n\nCASES = [Case((0,))]\n",
-            r"test_x\.py:3: Case: \(0,\) is no shape",
+            r"test_x\.py:3: Case: \(0,\) is not a shape",
         ),
         ("CASES = []\n", "no function golden"),
-        ("def golden(inputs, param):\n    return inputs\n\n\nCASES = [3]\n", r"CASES is no list of Case"),
-        ("def golden(inputs, param):\n    return inputs\n\n\nCASES = []\n", r"CASES is no list of Case"),
+        ("def golden(inputs, param):\n    return inputs\n\n\nCASES = [3]\n", r"CASES is not a list of Case"),
+        ("def golden(inputs, param):\n    return inputs\n\n\nCASES = []\n", r"CASES is not a list of Case"),
     ],
 )
 def test_files_that_are_no_tests(tmp_path: Path, text: str, message: str) -> None:

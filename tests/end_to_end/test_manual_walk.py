@@ -108,7 +108,7 @@ def test_running_as_on_a_card(shell: Shell, root: Path) -> None:
     )
     said = shell.run("bmrt_test --bmodel tpulayer_static/compilation.bmodel")
     assert len([line for line in said.splitlines() if "load_firmware" in line]) == 1, said
-    # A kernel that is built anew is not the one that was loaded.
+    # A kernel that is built again is not the one that was loaded.
     shell.run("sed -i 's/2\\.0f/3.0f/' device/bm_device_double.c && build_layers")
     said = shell.run("bmrt_test --bmodel tpulayer_static/compilation.bmodel", code=3)
     assert "load_firmware" in said and "--forget" in said

@@ -76,7 +76,7 @@ def test_a_layer_that_is_broken_after_load_firmware_is_not_green(ws: Workspace) 
     ):
         done = tpulayer(*words, cwd=ws.root, code=3)
         assert (
-            f"is not the one last built: {ws.root}, where it comes from, has been built anew" in done.stderr
+            f"is not the one last built: {ws.root}, where it comes from, has been built again" in done.stderr
         )
         assert f"{again}; or end it: tpulayer load_firmware --forget 0" in done.stderr
         assert "equals" not in done.stdout
@@ -204,7 +204,7 @@ def test_a_workspace_that_was_moved_runs_what_it_had_loaded(ws: Workspace, tmp_p
     keep(Records(ws.root), ws.firmware.parent)
     moved = Path(shutil.move(ws.root, tmp_path / "moved"))
     assert Records(moved).usable(0) is not None
-    (moved / "install" / "firmware" / DDR_NAME).write_bytes(b"built anew")
+    (moved / "install" / "firmware" / DDR_NAME).write_bytes(b"built again")
     with pytest.raises(MissingError, match="belongs to another workspace"):
         Records(moved).usable(0)
 
@@ -215,8 +215,8 @@ def test_outside_any_workspace_the_users_are_used(ws: Workspace, tmp_path: Path)
     record = Records(None).usable(1)
     assert record is not None and (record.workspace, record.built_in) == (None, ws.root)
     assert record.folder.is_relative_to(os.environ["XDG_STATE_HOME"])
-    (ws.firmware.with_name(DDR_NAME)).write_bytes(b"built anew")
-    with pytest.raises(MissingError, match="has been built anew since") as caught:
+    (ws.firmware.with_name(DDR_NAME)).write_bytes(b"built again")
+    with pytest.raises(MissingError, match="has been built again since") as caught:
         Records(None).usable(1)
     assert str(ws.firmware.with_name(TCM_NAME)) in caught.value.hint
     shutil.rmtree(ws.root)

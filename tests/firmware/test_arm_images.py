@@ -66,9 +66,9 @@ def flipped(data: bytes, at: int) -> bytes:
         (lambda tcm, ddr: (tcm[:-1], ddr), r"is cut off: \d+ bytes, its header says \d+"),
         (lambda tcm, ddr: (tcm, ddr[: len(ddr) // 2]), "is cut off"),
         (lambda tcm, ddr: (tcm + b"\0", ddr), "is too long"),
-        (lambda tcm, ddr: (tcm[:40], ddr), "is no ITCM image of a firmware"),
-        (lambda tcm, ddr: (b"", ddr), "is no ITCM image of a firmware"),
-        (lambda tcm, ddr: (tcm, b"hello" * 100), "is no DDR image of a firmware"),
+        (lambda tcm, ddr: (tcm[:40], ddr), "is not the ITCM image of a firmware"),
+        (lambda tcm, ddr: (b"", ddr), "is not the ITCM image of a firmware"),
+        (lambda tcm, ddr: (tcm, b"hello" * 100), "is not the DDR image of a firmware"),
         (lambda tcm, ddr: (flipped(tcm, 0x2000), ddr), "is damaged: its checksum is wrong"),
         (lambda tcm, ddr: (tcm, flipped(ddr, 0x100)), "is damaged: its checksum is wrong"),
         (lambda tcm, ddr: (flipped(tcm, 0x40 + 16), ddr), "is of firmware ABI 6; this device speaks 2"),
@@ -262,7 +262,7 @@ def test_the_program_in_c_loads_too(workspace: Workspace, state: Path) -> None:
     for words, code, message in (
         ((ddr, tcm, "2"), 1, "is the DDR image, not that for ITCM"),
         ((tcm,), 2, "usage: load_firmware"),
-        ((tcm, ddr, "two"), 2, "two is no device number"),
+        ((tcm, ddr, "two"), 2, "two is not a device number"),
         ((tcm, ddr, "64"), 3, "device 64 cannot be opened"),
     ):
         done = run(*words)

@@ -221,7 +221,7 @@ def test_more_ways_to_device_memory(language: str, firmware: Path, tmp_path: Pat
         "bm_memset_device_ext: mode is 1 to 4 bytes",
         "bm_memset_device_ext: the size 10 is not a multiple of 4",
         "bm_malloc_device_byte_heap: heap_id is 0, 1 or 2",
-        "sys_mem is no memory of the host",
+        "sys_mem is not a memory of the host",
         "no kernel minus",
     ):
         assert text in done.stderr
@@ -364,7 +364,7 @@ int main(void) {
 """
     done = run(build(tmp_path, HEAD + text), BMRUNTIME_FIRMWARE_PATH=str(firmware))
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
-    assert "okkernel_sync: this is no handle" in done.stderr
+    assert "okkernel_sync: this is not a handle" in done.stderr
 
 
 def test_a_program_with_several_threads_and_devices(firmware: Path, tmp_path: Path) -> None:

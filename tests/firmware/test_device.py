@@ -297,7 +297,7 @@ def test_run_program(device: Device) -> None:
 
 def test_bad_arguments(device: Device) -> None:
     for name in ("", "x" * 65, "a\0b"):
-        with pytest.raises(UsageError, match="is no kernel name"):
+        with pytest.raises(UsageError, match="is not a kernel name"):
             device.launch(name)
     with pytest.raises(UsageError, match="17 inputs"):
         device.infer_shape(0, b"", [TensorRecord((1,))] * 17, 1)

@@ -349,7 +349,7 @@ def whole() -> bytes:
 @pytest.mark.parametrize(
     ("name", "steps"),
     [
-        ("magic", ((-1, "this is no program"), (0, ""), (1, "this is no program"))),
+        ("magic", ((-1, "this is not a program"), (0, ""), (1, "this is not a program"))),
         ("version", ((-1, "version 0"), (0, ""), (1, "version 2"))),
         ("data_bytes", ((-1, ""), (0, ""), (1, "the program's data"))),
         ("data_offset", ((1, "the program's data"), (8, "the program's data"))),
@@ -518,23 +518,23 @@ def test_pieces_in_another(firmware: fh.Harness) -> None:
         step = Step(StepOp.MOVE, (2,), (3,), channel=channel)
         return firmware.run(fixed(step, pieces=[piece(**part), whole]))
 
-    for channel, says in ((89, ""), (90, ""), (91, "is no part of"), (1 << 40, "is no part of")):
+    for channel, says in ((89, ""), (90, ""), (91, "is not part of"), (1 << 40, "is not part of")):
         check(move(channel), says, channel)
-    for channels, says in ((0, "is no part of"), (1, ""), (159, ""), (160, ""), (161, "is no part of")):
+    for channels, says in ((0, "is not part of"), (1, ""), (159, ""), (160, ""), (161, "is not part of")):
         check(move(shape=(2, 200, 6, 5), extent=(2, channels, 6, 5)), says, channels)
     for axis in (0, 2, 3):
         for step in (-1, 1):
             extent = list(SHAPE)
             extent[axis] += step
-            check(move(shape=(9, 70, 9, 9), extent=extent), "is no part of", extent)
+            check(move(shape=(9, 70, 9, 9), extent=extent), "is not part of", extent)
     for changes in ({"dtype": DType.INT32}, {"store_mode": StoreMode.N2}):
-        check(move(**changes), "is no part of", changes)
-    check(move(shape=(*SHAPE, 1), first=(0,) * 5, extent=(*SHAPE, 1)), "is no part of", "5 dimensions")
+        check(move(**changes), "is not part of", changes)
+    check(move(shape=(*SHAPE, 1), first=(0,) * 5, extent=(*SHAPE, 1)), "is not part of", "5 dimensions")
 
 
 @pytest.mark.parametrize("engine", ["bd_after", "gdma_after"])
 def test_steps_that_are_waited_for(firmware: fh.Harness, engine: str) -> None:
-    for earlier, says in ((0, ""), (1, ""), (2, "step 2 waits for step 2, which is no earlier one")):
+    for earlier, says in ((0, ""), (1, ""), (2, "step 2 waits for step 2, which is not an earlier one")):
         after = {"bd_after": 0, "gdma_after": 0, engine: earlier}
         wait = Step(StepOp.WAIT, bd_after=after["bd_after"], gdma_after=after["gdma_after"])
         steps = (Step(StepOp.PARALLEL_START), Step(StepOp.LOAD, (0,), (2,)), wait)

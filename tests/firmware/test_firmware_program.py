@@ -131,7 +131,7 @@ def test_pieces_move_into_some_channels_of_another(firmware: fh.Harness, first: 
     assert np.array_equal(target, want)
     program.steps.clear()
     reply = run(firmware, program, Step(StepOp.MOVE, (p,), (q,), channel=91))
-    assert reply.status == Status.SHAPE and "is no part of" in reply.text
+    assert reply.status == Status.SHAPE and "is not part of" in reply.text
 
 
 @pytest.mark.parametrize("elements", [1, 32767, 32768, 100_001])
@@ -186,7 +186,7 @@ def test_waits_inside_a_section_name_earlier_steps(firmware: fh.Harness) -> None
     for at, wait in ((2, Step(StepOp.WAIT, bd_after=2)), (2, Step(StepOp.WAIT, gdma_after=1 << 40))):
         program.steps.clear()
         reply = run(firmware, program, *steps[:at], wait, record=True)
-        assert reply.status == Status.BAD_MESSAGE and "which is no earlier one" in reply.text
+        assert reply.status == Status.BAD_MESSAGE and "which is not an earlier one" in reply.text
     program.steps.clear()
     reply = run(firmware, program, load, Step(StepOp.WAIT), record=True)
     assert "waits outside a parallel section" in reply.text

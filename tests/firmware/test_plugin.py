@@ -257,7 +257,7 @@ def test_prepared_constants(plugins: PluginHost) -> None:
         (205, "exception: no such weights"),
         (206, "prepared_shape has 9 dimensions, at most 8 are possible"),
         (207, "exception: an extent of 0"),
-        (209, "exception: the type 9 is no DATA_TYPE_T"),
+        (209, "exception: the type 9 is not a DATA_TYPE_T"),
     ],
 )
 def test_prepared_shapes_that_make_no_sense(plugins: PluginHost, mode: int, text: str) -> None:
@@ -324,7 +324,7 @@ def test_exceptions(plugins: PluginHost, mode: int, text: str) -> None:
     assert h.backward_kh(0) == 9  # the host lives on
     with pytest.raises(CompileError, match=r"input_type\(5\) failed: exception: "):
         h.input_type(5)
-    with pytest.raises(CompileError, match="argument is no int"):
+    with pytest.raises(CompileError, match="argument is not an int"):
         h.backward_hidx(1 << 40)
     with pytest.raises(CompileError, match="0 arguments, expected 1"):
         h.call("backward_hidx")
@@ -354,7 +354,7 @@ def test_an_input_type_that_is_none(plugins: PluginHost) -> None:
     tensor = PluginTensor("a", (1,))
     object.__setattr__(tensor, "ttype", 77)
     with pytest.raises(
-        CompileError, match=r"XDescriptor::input_type\(0\) returned 77, which is no TENSOR_TYPE_T"
+        CompileError, match=r"XDescriptor::input_type\(0\) returned 77, which is not a TENSOR_TYPE_T"
     ):
         plugins.create(PluginNode(odd.name, 0, odd.param, (tensor,), odd.outputs)).input_type(0)
 
@@ -502,7 +502,7 @@ def test_the_variable(
     for value, message in (
         (f"{tmp_path}/none", "none, which does not exist"),
         (f"{foreign}", "holds no TPU-layer plugin"),
-        (f"{foreign}/libbmplugin_other.so", "which is no TPU-layer plugin"),
+        (f"{foreign}/libbmplugin_other.so", "which is not a TPU-layer plugin"),
     ):
         monkeypatch.setenv(PLUGIN_PATH_VARIABLE, value)
         with pytest.raises(MissingError, match=message):

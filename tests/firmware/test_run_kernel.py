@@ -185,14 +185,14 @@ def test_bad_words(source: Path, words: list[str], message: str, capsys: pytest.
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no .npy file of numbers"),
-        (b"text", "is no .npy file of numbers"),
-        (OPEN_HEADER, "is no .npy file of numbers"),
+        (b"", "is not a .npy file of numbers"),
+        (b"text", "is not a .npy file of numbers"),
+        (OPEN_HEADER, "is not a .npy file of numbers"),
         (b"PK\x03\x04 cut short", "holds several arrays (.npz)"),
         (np.array(["a"]), "holds <U1 [1], not numbers for a device"),
         (np.zeros(0, np.float32), "holds float32 [0], not numbers for a device"),
         (np.zeros(2, complex), "holds complex128 [2]"),
-        (np.array([{}], object), "is no .npy file of numbers: Object arrays"),
+        (np.array([{}], object), "is not a .npy file of numbers: Object arrays"),
     ],
     ids=str,
 )

@@ -193,7 +193,7 @@ def test_missing_poll_is_a_warning(device: Device, log: list[str]) -> None:
 
 
 def test_a_host_struct_that_is_too_short(device: Device, source: Path, log: list[str]) -> None:
-    """Reading behind the arguments is no silent zero; the padding that a struct may have is there."""
+    """Reading behind the arguments is not a silent zero; the padding that a struct may have is there."""
     with pytest.raises(DeviceCrash) as caught:
         device.launch("later_member", struct.pack("<Qi", 1, 2))
     message = caught.value.message

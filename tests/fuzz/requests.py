@@ -58,7 +58,7 @@ class Devices:
             check_device(device, self._calls)
 
     def restart(self) -> None:
-        """Boot all anew."""
+        """Boot all again."""
         for device in self._open.values():
             device.load_firmware(device.firmware)
 

@@ -17,7 +17,7 @@ U8 = npt.NDArray[np.uint8]
 
 
 def compare(oracle: Oracle, tpu: Tpu, case: Case, seed: int) -> str | None:
-    """What the two do differently, or None. A descriptor that both refuse is no difference."""
+    """What the two do differently, or None. A descriptor that both refuse is not a difference."""
     local, ddr = windows(tpu.memory)
     fill(tpu.memory, seed)
     before = [(Space.LOCAL, lane * LANE, local[lane].copy()) for lane in range(len(local))]

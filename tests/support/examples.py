@@ -9,7 +9,7 @@ from hypothesis import Phase, settings
 _USUAL = 100  # examples of the profile "suite"
 _LONG = 20  # times as many
 
-# The same examples in every run. Busy machines are no failure: times are measured in benchmarks/.
+# The same examples in every run. Busy machines are not failure: times are measured in benchmarks/.
 settings.register_profile("suite", derandomize=True, database=None, deadline=None, max_examples=_USUAL)
 # What tests.mutate takes: that a case fails is enough, which one does not matter.
 settings.register_profile(

@@ -19,7 +19,7 @@ DTYPES = ("float32", "int32", "float16", "int16", "uint8", "int8", "uint32", "ui
 
 
 def sample(shape: Sequence[int], dtype: str = "float32", seed: int = 0) -> Array:
-    """Every bit pattern, also those that are no numbers: moving must not look at them."""
+    """Every bit pattern, also those that are not numbers: moving must not look at them."""
     count = math.prod(shape) * np.dtype(dtype).itemsize
     bits = np.random.default_rng(seed).integers(0, 256, count, np.uint8)
     return bits.view(dtype).reshape(shape)

@@ -227,7 +227,7 @@ def test_sizes_begin_at_one(asked: Asked) -> None:
         if refused:
             counting += 1
             assert _ZERO.search(refused), (field, refused)
-        else:  # the field is not read, or is no size here
+        else:  # the field is not read, or is not a size here
             assert asked.operands(**{field: 0}) == asked.operands(**{field: 1}), field
     assert counting
 

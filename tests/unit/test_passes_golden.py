@@ -1,4 +1,4 @@
-"""What every pass makes of one small model: texts in tests/golden/passes (--update-golden writes them anew).
+"""What every pass makes of one small model: texts in tests/golden/passes (--update-golden writes them again).
 
 The model has what the passes deal with: a shape that folds, a normalization that fuses, weights that are
 prepared, branches, a concatenation, a flattening, and an operation without a layer.

@@ -279,9 +279,9 @@ def test_compile_onnx_with_stages_and_dynamic(workspace: Path, tmp_path: Path) -
         (
             relu("n", 3),
             {"shapes": {"x": "1x3"}},
-            "input 'x': the shape '1x3' is no sequence",
+            "input 'x': the shape '1x3' is not a sequence",
         ),
-        (relu("n", 3), {"shapes": {"x": 3}}, "input 'x': the shape 3 is no sequence of whole numbers"),
+        (relu("n", 3), {"shapes": {"x": 3}}, "input 'x': the shape 3 is not a sequence of whole numbers"),
         (relu("n", 3), {"shapes": {"z": (1, 3)}}, "the model has no input 'z'"),
         (relu(1, 3), {"stages": [{"x": (1, 3, 1)}]}, "input 'x' has 2 dimensions, the shape given has 3"),
     ],

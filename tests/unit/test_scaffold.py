@@ -155,7 +155,7 @@ def test_del_layer_asks_for_each_file(ws: Path) -> None:
     (ws / "tests" / "test_scale.py").write_text("def test_nothing_of_a_layer() -> None: ...\n")
     with pytest.raises(UsageError, match="there is no layer scale; the workspace has none"):
         del_layer(ws, "scale")
-    with pytest.raises(UsageError, match="is no layer's name"):
+    with pytest.raises(UsageError, match="is not a layer's name"):
         del_layer(ws, "../x")
 
 

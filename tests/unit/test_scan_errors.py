@@ -291,7 +291,7 @@ def test_a_descriptor_marker_in_a_device_file(sources: Sources) -> None:
         ("unsigned f : 3;", 10, "bit-field f", "use a whole integer and masks"),
         ("int a[];", 5, "member a: an array without a size", "a constant size"),
         ("int a[0];", 5, "member a: an array of 0 elements", "positive constant"),
-        ("int a[count];", 7, "a size that is no constant (count)", "a const variable is no constant in C"),
+        ("int a[count];", 7, "a size that is not a constant (count)", "a const variable is not a constant"),
         ("int a[1 / 0];", 5, "member a: a division by zero in a constant", ""),
         ("int class;", 5, "member name class is a C++ keyword", "bmtpu.h is included by C and C++"),
         ("enum { new } e;", 8, "enumerator name new is a C++ keyword", "choose another name"),
@@ -301,7 +301,7 @@ def test_a_descriptor_marker_in_a_device_file(sources: Sources) -> None:
         ("struct { } n;", 12, "member n: an empty struct", "add a member `int reserved;`"),
         ("__fp16 h;", 8, "member h: type __fp16, which bmtpu.h cannot express", "uint16_t for the bits"),
         ("__typeof__(1) t;", 15, "member t: type typeof(...), which bmtpu.h cannot express", "plain type"),
-        ("enum { A = 1LL << 40 } e;", 8, "enumerator A = 1099511627776, which is no int", "32 bits"),
+        ("enum { A = 1LL << 40 } e;", 8, "enumerator A = 1099511627776, which is not an int", "32 bits"),
         ("void v;", 6, "member v: type void, which is not known here", "include the header"),
         (
             "struct { int a; } __attribute__((aligned(8))) s;",

@@ -59,7 +59,7 @@ def test_arguments_go_by_name(encoder: Encoder) -> None:
         ("bm_atomic_conv", {**CONV, "pad": [0, 0]}, "pad: [0, 0] is not a list of 4 numbers"),
         ("bm_atomic_conv", {**CONV, "output_c": -1}, "output_c: "),
         ("bm_atomic_conv", {**CONV, "extra": 1}, "fields ['extra'] are missing or not known"),
-        ("okk_bdc_no_such", {}, "okk_bdc_no_such is no function of the kernel API"),
+        ("okk_bdc_no_such", {}, "okk_bdc_no_such is not a function of the kernel API"),
         ("okk_poll", [1], "args is [1], not an object"),
     ],
 )  # fmt: skip
@@ -152,7 +152,7 @@ def test_ids_before_the_call_count(tmp_path: Path, encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"fn": "okk_bdc_no_such", "args": {}}, "is no function of the kernel API"),
+        ({"fn": "okk_bdc_no_such", "args": {}}, "is not a function of the kernel API"),
         ({"fn": "okk_bdc_relu", "args": {"what": 1}}, "okk_bdc_relu takes"),
         ({"fn": "okk_poll", "args": {}}, "accepted"),
     ],

@@ -21,7 +21,7 @@ from user_layers.toolchain.kernel import kernel_firmware
 
 @pytest.fixture
 def asked() -> Iterator[pytest.MonkeyPatch]:
-    """The number of threads is looked up anew, and not kept."""
+    """The number of threads is looked up again, and not kept."""
     with pytest.MonkeyPatch.context() as patch:
         workers.threads.cache_clear()
         yield patch
@@ -33,7 +33,7 @@ def test_a_wrong_number_of_threads(asked: pytest.MonkeyPatch, text: str) -> None
     asked.setenv("TPULAYER_THREADS", text)
     with pytest.raises(UsageError) as caught:
         workers.threads()
-    assert caught.value.message == f"TPULAYER_THREADS is {text!r}, which is no number of threads"
+    assert caught.value.message == f"TPULAYER_THREADS is {text!r}, which is not a number of threads"
     assert "1 or more" in caught.value.hint
 
 
@@ -51,7 +51,7 @@ def test_a_device_says_it_when_it_starts(monkeypatch: pytest.MonkeyPatch, tmp_pa
     source.write_text('#include "okk.h"\nvoid k(const void *args) {}\nOKKERNEL_FUNC_REGISTER(k)\n')
     image = kernel_firmware([source])
     monkeypatch.setenv("TPULAYER_THREADS", "many")
-    with pytest.raises(UsageError, match="TPULAYER_THREADS is 'many', which is no number of threads"):
+    with pytest.raises(UsageError, match="TPULAYER_THREADS is 'many', which is not a number of threads"):
         Device(image)
 
 

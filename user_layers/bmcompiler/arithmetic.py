@@ -76,7 +76,7 @@ def binary(p: BMCompiler, left: str, right: str, binary_op: int, output: str) ->
         return
     if binary_op not in _BINARIES:
         known = ", ".join(f"{name} {value}" for name, value in codes.CODES["BmBinaryType"].items())
-        raise UsageError(f"binary_op {binary_op} is no binary operation", hint=f"there are {known}")
+        raise UsageError(f"binary_op {binary_op} is not a binary operation", hint=f"there are {known}")
     p.layer("TPU_BINARY", [left, right], {"binary_op": BINARY[_BINARIES[binary_op]]}, output)
 
 
@@ -86,7 +86,7 @@ def tensor_or_const(
     """An operand that is a tensor, or fp32 numbers of the program; these are known under its name later."""
     if not is_coeff:
         if name is None:
-            raise UsageError("an operand that is no coeff has no name (NULL)")
+            raise UsageError("an operand that is not a coeff has no name (NULL)")
         return p.use(name, shape)
     assert data is not None
     values = np.asarray(data, np.float32).reshape(tuple(shape))

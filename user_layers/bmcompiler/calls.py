@@ -343,7 +343,7 @@ class Term:
 def parse_term(text: str) -> Term:
     """Read one term as the table writes it (see `Floats`)."""
     match = _TERM.fullmatch(text)
-    assert match is not None, f"{text!r} is no term"
+    assert match is not None, f"{text!r} is not a term"
     if match["call"]:
         name, *rest = (word.strip() for word in match["inside"].split(","))
         return Term(name, None, match["call"], tuple(rest))

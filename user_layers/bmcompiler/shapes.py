@@ -240,10 +240,10 @@ def add_expand_ndims_layer(
 def transpose(p: BMCompiler, source: str, shape: Sequence[int], order: Sequence[int], output: str) -> None:
     """Add TPU_TRANSPOSE: output dimension i is dimension order[i] of the input, of this shape.
 
-    Raises UsageError for an order that is no permutation.
+    Raises UsageError for an order that is not a permutation.
     """
     if sorted(order) != list(range(len(shape))):
-        raise UsageError(f"permute_order {list(order)} is no order of {len(shape)} dimensions")
+        raise UsageError(f"permute_order {list(order)} is not an order of {len(shape)} dimensions")
     param = {"dims": len(shape), "order": field(order)}
     p.layer("TPU_TRANSPOSE", [source], param, output, [[shape[d] for d in order]])
 

@@ -149,13 +149,13 @@ def parse_shapes(text: str, option: str) -> tuple[Shape, ...]:
     one = r"\[\s*\d{1,9}(?:\s*,\s*\d{1,9})*\s*\]"
     if re.fullmatch(rf"\s*{one}(?:\s*,?\s*{one})*\s*", text) is None:
         raise UsageError(
-            f"{option} {text!r} is no list of shapes", hint=f'write {option} "[1,3,224,224],[1,10]"'
+            f"{option} {text!r} is not a list of shapes", hint=f'write {option} "[1,3,224,224],[1,10]"'
         )
     shapes = tuple(tuple(map(int, part.split(","))) for part in re.findall(r"\[([^]]*)\]", text))
     for shape in shapes:
         if len(shape) > MAX_SHAPE_DIMS or 0 in shape:
             raise UsageError(
-                f"{option}: {list(shape)} is no shape: 1 to {MAX_SHAPE_DIMS} sizes of at least 1"
+                f"{option}: {list(shape)} is not a shape: 1 to {MAX_SHAPE_DIMS} sizes of at least 1"
             )
     return shapes
 
@@ -169,7 +169,7 @@ def load_npz(path: Path) -> dict[str, Array]:
     try:
         return read_npz(io.BytesIO(data))
     except ValueError as error:
-        raise ModelError(f"{path} is no .npz file with an array per input: {error}") from error
+        raise ModelError(f"{path} is not a .npz file with an array per input: {error}") from error
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -54,7 +54,7 @@ def schedule(
     opt: 0 no groups, 1 as many layers in groups as possible (the cheap rule), 2 groups by modelled cycles.
     """
     if opt not in (0, 1, 2):
-        raise UsageError(f"opt={opt!r} is no optimisation level", hint="0, 1 or 2")
+        raise UsageError(f"opt={opt!r} is not an optimisation level", hint="0, 1 or 2")
     count = len(described.net.nodes)
     run = range(count) if nodes is None else nodes
     reasons = [_why_global(described, aliases, i) if opt else "opt=0" for i in range(count)]

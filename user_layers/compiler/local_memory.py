@@ -2,7 +2,7 @@
 
 A value is a tensor as it lies in local memory for one tile after the other. While a tile is computed, what
 later layers and tiles need is loaded and what earlier ones made is stored, so a value has a place for each
-tile; places are used anew as soon as nothing needs them. Memory that the tensor unit works on is kept out of
+tile; places are used again as soon as nothing needs them. Memory that the tensor unit works on is kept out of
 the banks that are loaded or stored at the same time, when there is room.
 """
 

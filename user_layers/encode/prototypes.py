@@ -220,7 +220,7 @@ class Calls:
         """
         fn = functions().get(name) if isinstance(name, str) else None
         if fn is None:
-            raise UsageError(f"{name} is no function of the kernel API", hint="see okk.h and bm_atomic.h")
+            raise UsageError(f"{name} is not a function of the kernel API", hint="see okk.h and bm_atomic.h")
         if args is not None and not isinstance(args, Mapping):
             raise UsageError(f"{name}: args is {args!r}, not an object of arguments by name")
         given = dict(args or {})

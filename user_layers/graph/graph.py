@@ -226,7 +226,7 @@ class GraphBuilder:
         """
         if binary_op not in BINARY_OPS:
             raise UsageError(
-                f"{caller()}: const_binary: {binary_op!r} is no binary operation",
+                f"{caller()}: const_binary: {binary_op!r} is not a binary operation",
                 hint=f"BINARY_ADD, SUB, MUL, DIV, MAX, MIN are {', '.join(map(str, BINARY_OPS))}",
             )
         param = {"value": float(value), "binary_op": binary_op, "inversed": int(bool(inversed))}

@@ -47,7 +47,7 @@ def adopt_prepared(
             continue
         if into not in constants or handle.prepared_with(into) != into or handle.prepared(into) is None:
             raise CompileError(
-                f"{node.title}: prepared_with({i}) of its descriptor returns {into}, which is no constant "
+                f"{node.title}: prepared_with({i}) of its descriptor returns {into}, which is not a constant "
                 "input that is prepared",
                 hint="correct the method in host/ and run `build_layers`",
             )

@@ -57,7 +57,7 @@ def _input(text: str) -> tuple[str, Any]:
     try:
         array = read_npy(io.BytesIO(data))
     except ValueError as error:
-        raise UsageError(f"--in {text}: {name} is no .npy file of numbers: {error}") from None
+        raise UsageError(f"--in {text}: {name} is not a .npy file of numbers: {error}") from None
     if array.dtype.kind not in "biuf" or not array.size:
         raise UsageError(
             f"--in {text}: {name} holds {array.dtype} {list(array.shape)}, not numbers for a device",

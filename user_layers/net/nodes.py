@@ -105,7 +105,7 @@ def caller() -> str:
 def check_name(name: object, what: str) -> str:
     """A name is a non-empty text on one line."""
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise UsageError(f"{what}: {name!r} is no name", hint="names are non-empty texts on one line")
+        raise UsageError(f"{what}: {name!r} is not a name", hint="names are non-empty texts on one line")
     return name
 
 
@@ -115,7 +115,7 @@ def check_shape(shape: object, what: str) -> tuple[int, ...]:
         result = tuple(operator.index(s) for s in shape)  # type: ignore[attr-defined]
     except TypeError:
         raise UsageError(
-            f"{what}: the shape {shape!r} is no sequence of whole numbers",
+            f"{what}: the shape {shape!r} is not a sequence of whole numbers",
             hint="give a tuple such as (1, 3, 64, 64)",
         ) from None
     if not 1 <= len(result) <= MAX_SHAPE_DIMS:

@@ -34,7 +34,7 @@ def graph_from_onnx(
     (see `user_layers.onnx.custom`); nodes in the domain `tpulayer` are layers by themselves. cpu: what no
     layer computes runs on onnxruntime; otherwise it is an error. graph_type: the class of the graph, None:
     GraphBuilder.
-    Errors: ModelError for files that are no valid model, CompileError naming the nodes that cannot be had,
+    Errors: ModelError for files that are not valid models, CompileError naming the nodes that cannot be had,
     UsageError, MissingError without the extra `onnx`.
     """
     from user_layers.graph import GraphBuilder

@@ -66,7 +66,7 @@ def compile_onnx(
     name: of the net; by default the file's, or that of the ModelProto's graph.
     toolkit: where the layers come from, by default the workspace around the current folder; one given stays
     open. log: gets each line that `tpulayer compile` prints.
-    Errors: ModelError for what is no valid model, CompileError naming the nodes that cannot be had,
+    Errors: ModelError for what is not a valid model, CompileError naming the nodes that cannot be had,
     UsageError for shapes or names that do not fit, DeviceError when a layer's function fails, MissingError
     without the extra `onnx`.
     """

@@ -98,7 +98,7 @@ def concat(to: Lowering, node: Node) -> None:
 
 @converts("Split")
 def split(to: Lowering, node: Node) -> None:
-    """At most 16 outputs; parts without elements are no outputs of the layer."""
+    """At most 16 outputs; parts without elements are not outputs of the layer."""
     axis = int(node.attributes.get("axis", 0))
     if len(node.outputs) > 16:
         raise Unsupported(f"{len(node.outputs)} outputs; a layer has 16")

@@ -112,7 +112,7 @@ def _load(path: Path, name: str) -> MapFunction:
         raise UsageError(f"--map: there is no file {path}")
     spec = spec_from_file_location(f"tpulayer_map_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"--map: {path} is no Python file")
+        raise UsageError(f"--map: {path} is not a Python file")
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

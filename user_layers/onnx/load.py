@@ -72,14 +72,14 @@ def read_proto(model: str | Path | onnx.ModelProto) -> Any:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # protobuf raises several kinds
-        raise ModelError(f"{path} is no ONNX model: {first_line(error)}") from None
+        raise ModelError(f"{path} is not an ONNX model: {first_line(error)}") from None
 
 
 def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, where: str = "model") -> Model:
     """The same for an onnx.ModelProto in memory, which is not changed."""
     opset = _opset(proto, where)
     if not proto.graph.node and not proto.graph.output:
-        raise ModelError(f"{where} is no ONNX model: it has no graph")
+        raise ModelError(f"{where} is not an ONNX model: it has no graph")
     for graph in (proto.graph, *proto.functions):
         _check_names(graph, where)
     proto = _without_functions(proto, where)
@@ -155,7 +155,7 @@ def _opset(proto: Any, where: str) -> int:
                 )
             return version
     if not proto.opset_import:
-        raise ModelError(f"{where} is no ONNX model: it names no opset")
+        raise ModelError(f"{where} is not an ONNX model: it names no opset")
     return int(_onnx().defs.onnx_opset_version())
 
 
@@ -164,19 +164,19 @@ def _check_names(graph: Any, where: str) -> None:
     for node in graph.node:
         for name in (node.name, node.op_type, node.domain, *node.input, *node.output):
             if not isinstance(name, str):
-                raise ModelError(f"{where}: {name!r} in node {node.name!r} is no text")
+                raise ModelError(f"{where}: {name!r} in node {node.name!r} is not a string")
         for attribute in node.attribute:
             if not isinstance(attribute.name, str):
-                raise ModelError(f"{where}: {attribute.name!r} in node {node.name!r} is no text")
+                raise ModelError(f"{where}: {attribute.name!r} in node {node.name!r} is not a string")
         for inner in subgraphs(node):
             _check_names(inner, where)
     if not isinstance(graph.name, str):
-        raise ModelError(f"{where}: the name {graph.name!r} of its graph is no text")
+        raise ModelError(f"{where}: the name {graph.name!r} of its graph is not a string")
     for part in ("input", "output", "initializer", "value_info"):
         for named in getattr(graph, part, ()):
             name = getattr(named, "name", named)  # a function lists its inputs and outputs by name alone
             if not isinstance(name, str):
-                raise ModelError(f"{where}: the name {name!r} is no text")
+                raise ModelError(f"{where}: the name {name!r} is not a string")
 
 
 def _without_functions(proto: Any, where: str) -> Any:
@@ -229,7 +229,7 @@ def _fix_shapes(
             extents = [operator.index(extent) for extent in shape]
         except TypeError:
             raise UsageError(
-                f"input {name!r}: the shape {shape!r} is no sequence of whole numbers",
+                f"input {name!r}: the shape {shape!r} is not a sequence of whole numbers",
                 hint="give a tuple such as (1, 3, 224, 224)",
             ) from None
         tensor = inputs[name].type.tensor_type

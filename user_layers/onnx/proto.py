@@ -23,7 +23,7 @@ def part_proto(
     *,
     shapes: bool = False,
 ) -> Any:
-    """An onnx.ModelProto of some nodes of a model; what they read and is no input must be a constant.
+    """An onnx.ModelProto of some nodes of a model; what they read that is not an input must be a constant.
 
     Inputs are declared with their types and ranks, with shapes=True also with their extents; outputs with
     their types where these are known.

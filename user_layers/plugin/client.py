@@ -56,7 +56,7 @@ class PluginLayer:
 class PluginHost:
     """The plugins at `paths`, loaded in a child process; a context manager.
 
-    Errors, at the first call: UsageError for a file that is no plugin of this version, or for two
+    Errors, at the first call: UsageError for a file that is not a plugin of this version, or for two
     plugins with the same op_type. A descriptor that crashes, hangs or throws is a CompileError that
     names the layer and the method; after a crash the host is closed.
     """
@@ -218,14 +218,14 @@ class DescriptorHandle:
         return self.call("get_global_buffer_size")
 
     def input_type(self, in_idx: int) -> TType:
-        """Layout of an input. CompileError for a number that is no TENSOR_TYPE_T."""
+        """Layout of an input. CompileError for a number that is not a TENSOR_TYPE_T."""
         value = self.call("input_type", [in_idx])
         try:
             return TType(value)
         except ValueError:
             raise CompileError(
                 f"layer {self.node.name} ({self.layer.op_name}): {self.layer.descriptor}::input_type"
-                f"({in_idx}) returned {value}, which is no TENSOR_TYPE_T",
+                f"({in_idx}) returned {value}, which is not a TENSOR_TYPE_T",
                 hint="return one of BMNET_NEURON, BMNET_COEFF, BMNET_COEFF_NEURON, BMNET_NEURON_SHAPE",
             ) from None
 

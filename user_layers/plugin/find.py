@@ -28,7 +28,7 @@ def find_plugins(workspace: Workspace | None) -> list[Path]:
     libbmplugin_tpu_layer.so and libbmplugin_layer.so, name libbmplugin_tpulayer.so where they do not exist.
 
     Errors: UsageError for two different TPU-layer plugins; MissingError for a path that does not
-    exist, a file that is no TPU-layer plugin, or when no path holds one.
+    exist, a file that is not a TPU-layer plugin, or when no path holds one.
     """
     paths = [p for p in os.environ.get(PLUGIN_PATH_VARIABLE, "").split(os.pathsep) if p]
     if not paths:
@@ -66,7 +66,7 @@ def _plugins_at(path: Path) -> list[Path]:
         )
     if _SYMBOL not in path.read_bytes():
         raise MissingError(
-            f"{PLUGIN_PATH_VARIABLE} names {path}, which is no TPU-layer plugin",
+            f"{PLUGIN_PATH_VARIABLE} names {path}, which is not a TPU-layer plugin",
             hint="`tpulayer build_layers` makes one: install/plugin/libbmplugin_tpulayer.so",
         )
     return [path]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from xml.sax.saxutils import escape, quoteattr
 
 LETTER = 0.56  # average width of a letter, for a size of 1
-_LEAST_LETTERS = 3  # a label of fewer is no label
+_LEAST_LETTERS = 3  # a label of fewer is not a label
 _CUT = "…"
 
 

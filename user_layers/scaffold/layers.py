@@ -86,7 +86,7 @@ def add_layer(
     *_, test = layer_paths(ws_root, name)
     if test.exists() and not _is_layer_test(test):
         raise UsageError(
-            f"{test.relative_to(ws_root)} is there already, and is no test of a layer",
+            f"{test.relative_to(ws_root)} is there already, and is not a test of a layer",
             hint="choose another name for the layer, or for that file",
         )
     existing = [p for p in layer_paths(ws_root, name) if p.exists()]
@@ -112,7 +112,7 @@ def add_layer(
 def layer_files(ws_root: Path, name: str) -> list[Path]:
     """The files of a layer that exist; UsageError when there are none."""
     if not is_identifier(name):
-        raise UsageError(f"{name!r} is no layer's name", hint="see list_layers")
+        raise UsageError(f"{name!r} is not a layer's name", hint="see list_layers")
     *sources, test = layer_paths(ws_root, name)
     found = [p for p in sources if p.exists()]
     if test.exists() and (found or _is_layer_test(test)):

@@ -45,7 +45,7 @@ class Cache:
             if data["version"] == self._version:
                 self._old = dict(data["files"])
         except (OSError, ValueError, KeyError, TypeError):
-            pass  # none yet, another version, or damaged: it is written anew
+            pass  # none yet, another version, or damaged: it is written again
         self._changed = not self._old
 
     def _digest_of(self, path: str) -> str:

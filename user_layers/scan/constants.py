@@ -43,7 +43,7 @@ class Constants:
             number = following if e.value is None else self._checked(e.value, numbers)
             if not _INT_MIN <= number <= _INT_MAX:
                 raise TypeProblem(
-                    f"enumerator {e.name} = {number}, which is no int",
+                    f"enumerator {e.name} = {number}, which is not an int",
                     "an enum of a parameter struct has 32 bits",
                     e,
                     e.name,
@@ -78,8 +78,8 @@ class Constants:
         name = getattr(node, "name", "")
         name = name if isinstance(name, str) else ""
         raise TypeProblem(
-            f"a size that is no constant{f' ({name})' if name else ''}",
-            "use a number, a macro or an enum constant; a const variable is no constant in C",
+            f"a size that is not a constant{f' ({name})' if name else ''}",
+            "use a number, a macro or an enum constant; a const variable is not a constant in C",
             node,
             name,
         )
@@ -129,7 +129,7 @@ def _literal(node: Any) -> int:
             return int(digits, 8)
         return int(digits, 0)
     except ValueError:
-        raise TypeProblem(f"{text}, which is no integer constant", "use an integer", node) from None
+        raise TypeProblem(f"{text}, which is not an integer constant", "use an integer", node) from None
 
 
 def _binary(op: str, a: int, b: int) -> int:

@@ -128,7 +128,7 @@ def record_of(t: CType) -> Record:
     """The struct or union that a type is; TypeError for any other."""
     found = without_typedefs(t)
     if not isinstance(found, Record):
-        raise TypeError(f"{spelled(t)} is no struct")
+        raise TypeError(f"{spelled(t)} is not a struct")
     return found
 
 

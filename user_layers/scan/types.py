@@ -50,7 +50,7 @@ class Resolver:
         self._whole: Any = None  # the parameter struct itself: the only one that may be empty
 
     def param_struct(self, node: Any) -> ParamStruct | None:
-        """The struct that a declaration behind __BM_PARAM__ defines or names; None when that is no struct.
+        """The struct that a declaration behind __BM_PARAM__ defines or names; None when that is not a struct.
         TypeProblem for one that cannot hold parameters."""
         self._needs, self._done, self._open = {}, {}, []
         struct = self._struct_behind(node)

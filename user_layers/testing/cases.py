@@ -68,7 +68,7 @@ class Case:
     inputs: for each input of the layer a shape (random numbers of `dtype`), an Input, an array, or a Const.
     param: fields of the parameter struct by name; those left out are 0.
     smaller: with which input shapes the dynamic net also runs, after those it is compiled for: a shape for
-    each input that is no Const and no array (one input: the shape alone). None: once with every extent
+    each input that is neither a Const nor an array (one input: the shape alone). None: once with every extent
     halved, where all inputs are random numbers, otherwise not.
     atol, rtol: how far a result may be from golden's: atol + rtol * |golden|. Without both the bits must be
     the same, but any NaN equals any NaN.
@@ -93,7 +93,7 @@ class Case:
             )
         unknown = [mode for mode in modes if mode not in MODES]
         if unknown:
-            raise UsageError(f"Case: {unknown[0]!r} is no mode", hint=f"the modes are {', '.join(MODES)}")
+            raise UsageError(f"Case: {unknown[0]!r} is not a mode", hint=f"the modes are {', '.join(MODES)}")
         self.inputs = tuple(x if isinstance(x, Const) else _input(x, dtype, "Case") for x in inputs)
         self.param: Param = dict(param or {})
         self.modes = tuple(modes)
@@ -108,7 +108,7 @@ class Case:
         if len(shapes) != len(self.drawn):
             raise UsageError(
                 f"Case: an entry of smaller has {len(shapes)} shapes for {len(self.drawn)} inputs",
-                hint="give a shape for each input that is no Const and no array",
+                hint="give a shape for each input that is neither a Const nor an array",
             )
         return shapes
 
@@ -169,7 +169,7 @@ def _input(value: Array | Input | Sequence[int], dtype: str, what: str) -> Array
         numeric = False
     if not numeric:
         raise UsageError(
-            f"{what}: {made.dtype!r} is no data type of numbers", hint="for example float32, int32"
+            f"{what}: {made.dtype!r} is not a data type of numbers", hint="for example float32, int32"
         )
     return Input(_shape(made.shape), np.dtype(made.dtype).name, made.low, made.high)
 
@@ -181,7 +181,7 @@ def _shape(value: Any) -> Shape:
         or not value
     ):
         raise UsageError(
-            f"Case: {value!r} is no shape, array, Input or Const",
+            f"Case: {value!r} is not a shape, array, Input or Const",
             hint="a shape is a tuple such as (1, 3, 17, 23)",
         )
     return tuple(value)

@@ -31,7 +31,7 @@ def find_tests(ws: Workspace, names: Sequence[str]) -> list[Path]:
     """The files of the named layers' tests; without names all those of tests/test_*.py (`is_layer_test`).
 
     Errors: UsageError for a name without a test, and when there are none at all; SourceError for a file that
-    is no Python.
+    is not Python.
     """
     found = {path.stem.removeprefix("test_"): path for path in sorted(ws.tests_dir.glob("test_*.py"))}
     if names:
@@ -67,7 +67,7 @@ def load_test(path: Path) -> LayerTest:
     if not callable(golden):
         raise SourceError(f"{path}: there is no function golden(inputs, param)", hint=_ANATOMY)
     if not isinstance(cases, (list, tuple)) or not cases or not all(isinstance(c, Case) for c in cases):
-        raise SourceError(f"{path}: CASES is no list of Case(...)", hint=_ANATOMY)
+        raise SourceError(f"{path}: CASES is not a list of Case(...)", hint=_ANATOMY)
     return LayerTest(name, path, golden, tuple(cases))
 
 
@@ -88,7 +88,7 @@ def _no_test(ws: Workspace, name: str, known: Sequence[str]) -> UsageError:
 def is_layer_test(path: Path) -> bool:
     """Whether a file defines `golden` and speaks of check_layer: the folder may hold other tests, too.
 
-    SourceError for one that does and is no Python.
+    SourceError for one that does and is not Python.
     """
     text = path.read_text(encoding="utf-8")
     if "def golden(" not in text or "check_layer" not in text:

@@ -118,7 +118,7 @@ def run_cases(
     """The results of a layer's cases, one after the other. name: the layer's, as add_layer took it.
 
     Errors: UsageError when there is no such layer; MissingError when the build does not hold it. What a case
-    finds is no error.
+    finds is not an error.
     """
     from user_layers.params import ParamTypes
 

@@ -70,7 +70,7 @@ class NinjaFile:
         return outputs
 
     def archive(self, compiler: Compiler, output: Path, objects: Sequence[Path]) -> Path:
-        """A statement for a static library, made anew each time; the library."""
+        """A statement for a static library, made again each time; the library."""
         command = f"rm -f $out && {_shell(*compiler.ar, 'rcsD')} $out $in"
         self._build(output, self._rule("archive", command, f"archiving {output.name}"), objects, ())
         return output

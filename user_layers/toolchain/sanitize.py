@@ -158,7 +158,7 @@ def _address_link(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _address(compiler: Compiler) -> str:
-    """The library that AddressSanitizer needs. MissingError says why it does not work; that is asked anew
+    """The library that AddressSanitizer needs. MissingError says why it does not work; that is asked again
     each time, because installing the library changes no compiler."""
     path = Path(compiler.argv[0])
     found = remembered(path, ("address",), lambda _: {"runtime": _find_address(compiler)})["runtime"]

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
         errno = 0;
         device = strtol(argv[3], &end, 10);
         if (*argv[3] == 0 || *end != 0 || errno != 0 || device < 0 || device > INT_MAX) {
-            fprintf(stderr, "error: %s is no device number\n", argv[3]);
+            fprintf(stderr, "error: %s is not a device number\n", argv[3]);
             return 2;
         }
     }

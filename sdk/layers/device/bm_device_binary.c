@@ -98,7 +98,7 @@ static void greater(const bm_job *job, bm_local a, bm_local b) {
 
 /* ---- powers and remainders; `flat`: the shape of buffers that are whole ---- */
 
-/* y = bits where x is no integer, 0 where it is. From 2**23 on all numbers are integers. t: a work buffer. */
+/* y = bits where x is not an integer, 0 where it is. From 2**23 on all numbers are integers. t: a work buffer. */
 static void fraction_bits(local_addr_t y, local_addr_t x, unsigned int bits, local_addr_t t, const dim4 *flat) {
     bm_nearest(y, x, t, flat);
     bm_same(y, y, x, BM_ONES, flat);

@@ -17,7 +17,7 @@ class GatherDescriptor : public bmcompiler::LayerDescriptor {
     }
 
   private:
-    // The indices are no constants: the controller reads them when the layer runs
+    // The indices are not constants: the controller reads them when the layer runs
     bool computed() const { return layer()->inputs.size() > 1 && layer()->inputs[1].ttype == BMNET_NEURON; }
 };
 

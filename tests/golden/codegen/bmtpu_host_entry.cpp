@@ -85,7 +85,7 @@ std::vector<GraphTensor> tensors(const bmplugin_tensor *from, uint32_t count, co
 }
 
 int as_int(int64_t value) {
-    if (value < INT_MIN || value > INT_MAX) throw std::out_of_range("argument is no int: " + std::to_string(value));
+    if (value < INT_MIN || value > INT_MAX) throw std::out_of_range("argument is not an int: " + std::to_string(value));
     return static_cast<int>(value);
 }
 
@@ -98,7 +98,7 @@ uint64_t bytes_of(const std::vector<int> &shape, DATA_TYPE_T dtype) {
     static const uint64_t sizes[] = {4, 2, 1, 1, 2, 2, 4, 4};
     const int code = dtype;
     if (code < 0 || code >= static_cast<int>(sizeof(sizes) / sizeof(sizes[0])))
-        throw std::out_of_range("the type " + std::to_string(code) + " is no DATA_TYPE_T");
+        throw std::out_of_range("the type " + std::to_string(code) + " is not a DATA_TYPE_T");
     uint64_t count = 1;
     for (const int extent : shape) {
         if (extent < 1) throw std::out_of_range("an extent of " + std::to_string(extent));
