@@ -3,9 +3,10 @@
 
 /* ---- rules ---- */
 
-void fw_bd_check_stride(const dim4 *s, const char *which) {
-    if (s != NULL && (s->n < 0 || s->c < 0 || s->h < 0 || s->w < 0))
-        fw_refuse("%s stride [%d, %d, %d, %d] has a negative entry", which, s->n, s->c, s->h, s->w);
+void fw_bd_check_stride(const dim4 *stride, const char *which) {
+    if (stride != NULL && (stride->n < 0 || stride->c < 0 || stride->h < 0 || stride->w < 0))
+        fw_refuse("%s stride [%d, %d, %d, %d] has a negative entry", which, stride->n, stride->c, stride->h,
+                  stride->w);
 }
 
 void fw_bd_check_tensor(operand t, operand dst, const char *which) {

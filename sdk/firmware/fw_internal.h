@@ -146,20 +146,20 @@ void fw_tensor_import(const fw_tensor *from, tpu_tensor_t *to, const uint8_t *ho
                       const char *what, uint32_t index);
 void fw_tensor_export(const tpu_tensor_t *from, fw_tensor *to);
 /* A tensor as global functions see it: one piece, the whole. */
-void fw_tensor_whole(tpu_tensor_t *tensor);
+void fw_tensor_whole(tpu_tensor_t *t);
 /* Values that a shape function may give an output of type NEURON_SHAPE through host_data. */
 #define FW_SHAPE_VALUES 64
 /* Empty outputs for a shape function. */
 void fw_tensor_prepare(tpu_tensor_t *outputs, uint32_t count);
 /* Completes a tensor that a layer's shape function filled: checks dims and extents, sets the rest.
  * layer is its label. */
-void fw_tensor_complete(tpu_tensor_t *tensor, const char *layer, uint32_t index);
+void fw_tensor_complete(tpu_tensor_t *t, const char *layer, uint32_t index);
 void fw_shape_text(char *text, size_t capacity, const int *shape, uint32_t dims);
 
 /* ---- programs ---- */
-/* Runs a program of `bytes` bytes (checked here; 8-byte aligned). in and out are the net's tensors; on
+/* Runs a program of `size` bytes (checked here; 8-byte aligned). in and out are the net's tensors; on
  * return out holds the shapes that came out. */
-void fw_program_run(const uint8_t *program, uint32_t bytes, const fw_run *run, const tpu_tensor_t *in,
+void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, const tpu_tensor_t *in,
                     tpu_tensor_t *out);
 
 /* ---- the platform: fw_native.c on the host, sdk/arm/fw_arm_platform.c on the controller ---- */

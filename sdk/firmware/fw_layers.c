@@ -115,30 +115,31 @@ static const char *code_name(int code) {
 static const char *const kind_names[] = {"shape", "global", "local"};
 static const fw_scope kind_scopes[] = {FW_SCOPE_SHAPE, FW_SCOPE_GLOBAL, FW_SCOPE_LOCAL};
 
-void fw_layer_run(fw_call_kind kind, const fw_layer_args *a) {
-    tpu_shape_entry_t shape = shape_entry(a->op_type);
-    tpu_calculate_entry_t calculate = calculate_entry(a->op_type, kind);
+void fw_layer_run(fw_call_kind kind, const fw_layer_args *args) {
+    tpu_shape_entry_t shape = shape_entry(args->op_type);
+    tpu_calculate_entry_t calculate = calculate_entry(args->op_type, kind);
     if (kind == FW_CALL_SHAPE ? shape == NULL : calculate == NULL)
         fw_fail(FW_STATUS_LAYER, "layer %s: this firmware holds no %s layers; build it with the layer's sources",
-                a->label, a->op_type >= FW_BUILTIN_OP_BASE ? "built-in" : "user");
+                args->label, args->op_type >= FW_BUILTIN_OP_BASE ? "built-in" : "user");
 
-    if (a->op_type >= FW_BUILTIN_OP_BASE && fw_layer_find(a->op_type) == NULL)
+    if (args->op_type >= FW_BUILTIN_OP_BASE && fw_layer_find(args->op_type) == NULL)
         fw_fail(FW_STATUS_LAYER,
                 "layer %s: this firmware has no built-in layer with op_type %d: it was built with another version of "
                 "the toolkit; build it again (build_layers)",
-                a->label, a->op_type);
+                args->label, args->op_type);
 
     fw_scope scope = fw.scope;
     const char *layer = fw.layer;
     fw.scope = kind_scopes[kind];
-    fw.layer = a->label;
-    fw_set_activity("layer %s, %s function", a->label, kind_names[kind]);
+    fw.layer = args->label;
+    fw_set_activity("layer %s, %s function", args->label, kind_names[kind]);
     int result = kind == FW_CALL_SHAPE
-                     ? shape(a->op_type, a->param, a->param_bytes, a->in, a->in_num, a->out, a->out_num)
-                     : calculate(a->op_type, a->param, a->param_bytes, a->in, a->in_num, a->buffer_addr,
-                                 a->buffer_bytes, a->out, a->out_num);
+                     ? shape(args->op_type, args->param, args->param_bytes, args->in, args->in_num, args->out,
+                             args->out_num)
+                     : calculate(args->op_type, args->param, args->param_bytes, args->in, args->in_num,
+                                 args->buffer_addr, args->buffer_bytes, args->out, args->out_num);
     if (result < 0)
-        fw_fail(FW_STATUS_LAYER, "layer %s: %s function returned %d (%s)", a->label, kind_names[kind], result,
+        fw_fail(FW_STATUS_LAYER, "layer %s: %s function returned %d (%s)", args->label, kind_names[kind], result,
                 code_name(result));
     fw.scope = scope;
     fw.layer = layer;

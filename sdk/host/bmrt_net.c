@@ -176,18 +176,19 @@ static void print_tensors(const char *what, int n, char const **names, const bm_
     }
 }
 
-void bmrt_print_network_info(const bm_net_info_t *info) {
-    if (info == NULL) {
+void bmrt_print_network_info(const bm_net_info_t *net_info) {
+    if (net_info == NULL) {
         bmrt_say(__func__, "net_info is NULL");
         return;
     }
-    printf("net '%s': %s, inputs %d, outputs %d, stages %d\n", info->name, info->is_dynamic ? "dynamic" : "static",
-           info->input_num, info->output_num, info->stage_num);
-    for (int s = 0; s < info->stage_num; s++) {
+    printf("net '%s': %s, inputs %d, outputs %d, stages %d\n", net_info->name,
+           net_info->is_dynamic ? "dynamic" : "static", net_info->input_num, net_info->output_num,
+           net_info->stage_num);
+    for (int s = 0; s < net_info->stage_num; s++) {
         printf("  stage %d\n", s);
-        print_tensors("input", info->input_num, info->input_names, info->input_dtypes, info->input_scales,
-                      info->input_zero_point, info->stages[s].input_shapes);
-        print_tensors("output", info->output_num, info->output_names, info->output_dtypes, info->output_scales,
-                      info->output_zero_point, info->stages[s].output_shapes);
+        print_tensors("input", net_info->input_num, net_info->input_names, net_info->input_dtypes,
+                      net_info->input_scales, net_info->input_zero_point, net_info->stages[s].input_shapes);
+        print_tensors("output", net_info->output_num, net_info->output_names, net_info->output_dtypes,
+                      net_info->output_scales, net_info->output_zero_point, net_info->stages[s].output_shapes);
     }
 }

@@ -33,6 +33,6 @@ typedef struct {
 
 /* |value| rounded (halves to even) to `wanted` digits: counted from the first that is not 0, or behind
  * the decimal point. */
-void fw_decimal_digits(fw_decimal *decimal, double value, int wanted, _Bool behind_point);
+void fw_decimal_digits(fw_decimal *d, double value, int wanted, _Bool behind_point);
 
 #endif

@@ -29,7 +29,7 @@ bm_move bm_move_folded(const bm_move *m);
 /* Copies the box whose first element is at src to where its first element is to be, dst. The two do not
  * overlap. Large boxes are cut into as many commands as they need. 32-bit
  * elements may go through local memory. */
-void bm_move_run(u64 dst, u64 src, const bm_move *m, int bytes);
+void bm_move_run(u64 dst, u64 src, const bm_move *box, int bytes);
 
 /* The last `count` elements of dimension `dim`. */
 typedef struct {

@@ -41,7 +41,7 @@ unsigned long strtoul(const char *restrict text, char **restrict end, int base);
 unsigned long long strtoull(const char *restrict text, char **restrict end, int base);
 
 int rand(void); /* 0..RAND_MAX; the same numbers after the same srand */
-void srand(unsigned seed);
+void srand(unsigned value);
 
 void abort(void) __attribute__((noreturn)); /* ends the request */
 void exit(int status) __attribute__((noreturn)); /* also that: there is nothing to return to */
@@ -49,8 +49,8 @@ void exit(int status) __attribute__((noreturn)); /* also that: there is nothing 
 /* Blocks are aligned to 16 bytes; NULL when the heap has no room. malloc(0) gives a block too. */
 void *malloc(size_t bytes);
 void *calloc(size_t count, size_t bytes);
-void *realloc(void *block, size_t bytes);
-void free(void *block);
+void *realloc(void *memory, size_t bytes);
+void free(void *memory);
 
 /* Gives [start, +bytes) to malloc as one free block, and forgets the heap before it. Without a heap
  * malloc returns NULL. */

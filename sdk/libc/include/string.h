@@ -6,7 +6,7 @@
 
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
 void *memmove(void *to, const void *from, size_t bytes);
-void *memset(void *to, int value, size_t bytes);
+void *memset(void *start, int value, size_t bytes);
 int memcmp(const void *a, const void *b, size_t bytes);
 void *memchr(const void *in, int value, size_t bytes);
 
