@@ -25,11 +25,11 @@ static void bm_merge(bm_tiling *t) {
     int made = 0;
     for (int d = 0; d < t->dims; d++) {
         if (t->extent[d] == 1) continue;
-        bool joins = made > 0;
-        for (int k = 0; k <= t->operands && joins; k++)
-            joins = t->step[made - 1][k] == (int64_t)t->step[d][k] * t->extent[d];
-        int to = joins ? made - 1 : made++;
-        t->extent[to] = (joins ? t->extent[to] : 1) * t->extent[d];
+        bool merged = made > 0;
+        for (int k = 0; k <= t->operands && merged; k++)
+            merged = t->step[made - 1][k] == (long long)t->step[d][k] * t->extent[d];
+        int to = merged ? made - 1 : made++;
+        t->extent[to] = (merged ? t->extent[to] : 1) * t->extent[d];
         for (int k = 0; k <= t->operands; k++) t->step[to][k] = t->step[d][k];
     }
     if (made == 0) {
