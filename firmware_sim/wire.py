@@ -23,7 +23,7 @@ PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
-LARGER = 1  # index of a piece whose maker accepts larger pieces of its inputs than it needs
+LARGER = 1  # index of a tile whose maker accepts larger tiles of its inputs than it needs
 
 
 class Op(enum.IntEnum):
@@ -148,7 +148,7 @@ TENSOR_KIND_NOTES: dict[enum.IntEnum, str] = {
     TensorKind.OUTPUT: "index: which output of the net",
     TensorKind.NEURON: "DDR; dynamic: allocated when produced, released after its last use",
     TensorKind.COEFF: "DDR; dynamic: tensor.addr counts from coeff_addr",
-    TensorKind.LOCAL: "a piece in local memory, tensor.addr = offset; index: FW_LARGER or 0",
+    TensorKind.LOCAL: "a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0",
     TensorKind.L2: "L2, absolute address",
 }
 
@@ -170,7 +170,7 @@ class StepOp(enum.IntEnum):
 @dataclass(frozen=True)
 class StepKind:
     """What a step of this opcode takes. layer: it calls one; moves: one tensor to one other; local_in,
-    local_out: its inputs, its outputs, are pieces in local memory; dynamic: it stands in dynamic programs
+    local_out: its inputs, its outputs, are tiles in local memory; dynamic: it stands in dynamic programs
     too; operands: the names, as fields of Step, of its numbers."""
 
     opcode: StepOp
@@ -195,7 +195,7 @@ STEP_KINDS = (
     ),
     StepKind(
         StepOp.LOCAL,
-        "layer call on pieces in local memory; buffer: offset",
+        "layer call on tiles in local memory; buffer: offset",
         layer=True,
         local_in=True,
         local_out=True,
@@ -203,11 +203,11 @@ STEP_KINDS = (
     ),
     StepKind(
         StepOp.LOAD,
-        "in[0] (DDR or L2) -> out[0] (piece): region processed, slice_shape",
+        "in[0] (DDR or L2) -> out[0] (tile): region processed, slice_shape",
         moves=True,
         local_out=True,
     ),
-    StepKind(StepOp.STORE, "in[0] (piece) -> out[0] (DDR)", moves=True, local_in=True),
+    StepKind(StepOp.STORE, "in[0] (tile) -> out[0] (DDR)", moves=True, local_in=True),
     StepKind(StepOp.COPY, "in[0] -> out[0], both in system memory, continuous", moves=True, dynamic=True),
     StepKind(StepOp.PARALLEL_START, ""),
     StepKind(StepOp.PARALLEL_END, ""),
@@ -220,7 +220,7 @@ STEP_KINDS = (
     ),
     StepKind(
         StepOp.MOVE,
-        "in[0] (piece) -> the channels from `channel` on of out[0] (piece)",
+        "in[0] (tile) -> the channels from `channel` on of out[0] (tile)",
         moves=True,
         local_in=True,
         local_out=True,

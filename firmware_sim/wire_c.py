@@ -39,7 +39,7 @@ _NUMBERS = (
     (
         "FW_LARGER",
         f"{wire.LARGER}",
-        "index of a piece whose maker accepts larger pieces of its inputs",
+        "index of a tile whose maker accepts larger tiles of its inputs",
     ),
     ("FW_OPERANDS", f"{OPERANDS}", "of a step"),
 )
@@ -114,7 +114,7 @@ def _size(record: Record) -> int:
 def _steps() -> Iterator[str]:
     """What each kind of step takes, and its operands by name."""
     yield "/* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its"
-    yield " * inputs, and its outputs, are pieces in local memory; stands in dynamic programs. */"
+    yield " * inputs, and its outputs, are tiles in local memory; stands in dynamic programs. */"
     yield "typedef struct {"
     yield "    const char *name;"
     yield "    uint8_t layer, moves, local_in, local_out, dynamic;"

@@ -65,7 +65,7 @@ static uint64_t bytes_of(const tpu_tensor_t *t) {
     return (uint64_t)t->elem_num * (uint64_t)fw_dtype_bytes(t->dtype);
 }
 
-static const char *const kind_names[] = {"net input", "net output", "neuron", "constant", "piece", "L2 tensor"};
+static const char *const kind_names[] = {"net input", "net output", "neuron", "constant", "tile", "L2 tensor"};
 
 /* The actual shape may be anything whose bytes fit the compiled maximum, with as many dimensions. */
 static void check_maximum(const state *d, uint32_t index, const tpu_tensor_t *t, const char *layer) {

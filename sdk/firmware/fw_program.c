@@ -96,61 +96,61 @@ static void read_program(program *p, const uint8_t *bytes, uint32_t size, const 
     for (uint32_t i = 0; i < p->head->step_count; i++) check_step(p, i);
 }
 
-/* ---- moving pieces between system and local memory ---- */
+/* ---- moving tiles between system and local memory ---- */
 
 static dim4 dims_of(const int *v) { return (dim4){v[0], v[1], v[2], v[3]}; }
 
-/* One piece: where it begins in the whole tensor, and both layouts. */
-static void move_piece(const step *s, const tpu_tensor_t *whole, const tpu_tensor_t *piece, bool load) {
-    int element = fw_dtype_bytes(piece->dtype);
-    if (whole->dims > 4 || piece->dims > 4 || whole->store_mode != STORE_MODE_1N ||
-        piece->store_mode != STORE_MODE_1N || whole->dtype != piece->dtype)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s): pieces have up to 4 dimensions, 1N, and their tensor's type",
+/* One tile: where it begins in the whole tensor, and both layouts. */
+static void move_tile(const step *s, const tpu_tensor_t *whole, const tpu_tensor_t *tile, bool load) {
+    int element = fw_dtype_bytes(tile->dtype);
+    if (whole->dims > 4 || tile->dims > 4 || whole->store_mode != STORE_MODE_1N ||
+        tile->store_mode != STORE_MODE_1N || whole->dtype != tile->dtype)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s): tiles have up to 4 dimensions, 1N, and their tensor's type",
                 (unsigned)s->index, s->name);
     uint64_t first = 0;
     for (int d = 0; d < 4; d++) {
-        if (whole->shape[d] != piece->shape[d] || piece->processed[d] < 0 || piece->slice_shape[d] < 1 ||
-            (int64_t)piece->processed[d] + piece->slice_shape[d] > whole->shape[d])
-            fw_fail(FW_STATUS_SHAPE, "step %u (%s): dimension %d: elements %d to %d of a piece of %d, in a tensor of %d",
-                    (unsigned)s->index, s->name, d, piece->processed[d],
-                    piece->processed[d] + piece->slice_shape[d] - 1, piece->shape[d], whole->shape[d]);
-        first = first * (uint64_t)whole->shape[d] + (uint64_t)piece->processed[d];
+        if (whole->shape[d] != tile->shape[d] || tile->processed[d] < 0 || tile->slice_shape[d] < 1 ||
+            (int64_t)tile->processed[d] + tile->slice_shape[d] > whole->shape[d])
+            fw_fail(FW_STATUS_SHAPE, "step %u (%s): dimension %d: elements %d to %d of a tile of %d, in a tensor of %d",
+                    (unsigned)s->index, s->name, d, tile->processed[d],
+                    tile->processed[d] + tile->slice_shape[d] - 1, tile->shape[d], whole->shape[d]);
+        first = first * (uint64_t)whole->shape[d] + (uint64_t)tile->processed[d];
     }
-    dim4 all = dims_of(whole->shape), size = dims_of(piece->slice_shape), outside, inside;
+    dim4 all = dims_of(whole->shape), size = dims_of(tile->slice_shape), outside, inside;
     fw_continuous_stride(&outside, &all);
-    if (piece->ttype == BMNET_COEFF || piece->ttype == BMNET_COEFF_NEURON)
+    if (tile->ttype == BMNET_COEFF || tile->ttype == BMNET_COEFF_NEURON)
         fw_compact_stride(&inside, 0, &size);
     else
         fw_aligned_stride(&inside, 0, &size, element);
     uint64_t addr = whole->addr + first * (uint64_t)element;
     if (load)
-        fw_gdma_load((local_addr_t)piece->addr, addr, &size, &inside, &outside, element);
+        fw_gdma_load((local_addr_t)tile->addr, addr, &size, &inside, &outside, element);
     else
-        fw_gdma_store(addr, (local_addr_t)piece->addr, &size, &outside, &inside, element);
+        fw_gdma_store(addr, (local_addr_t)tile->addr, &size, &outside, &inside, element);
 }
 
-/* A piece into some of the channels of another one, which begin on any NPU. */
-static void join_piece(const step *s, const tpu_tensor_t *part, const tpu_tensor_t *piece) {
-    const int element = fw_dtype_bytes(part->dtype), *from = part->slice_shape, *to = piece->slice_shape;
+/* A tile into some of the channels of another one, which begin on any NPU. */
+static void concat_tile(const step *s, const tpu_tensor_t *part, const tpu_tensor_t *tile) {
+    const int element = fw_dtype_bytes(part->dtype), *from = part->slice_shape, *to = tile->slice_shape;
     const uint64_t first = FW_CHANNEL(s->record);
-    const bool fits = part->dims <= 4 && piece->dims <= 4 && part->dtype == piece->dtype && from[0] == to[0] &&
+    const bool fits = part->dims <= 4 && tile->dims <= 4 && part->dtype == tile->dtype && from[0] == to[0] &&
                       from[2] == to[2] && from[3] == to[3] && from[1] >= 1 && to[1] >= from[1] &&
                       first <= (uint64_t)(to[1] - from[1]);
-    if (!fits || part->store_mode != STORE_MODE_1N || piece->store_mode != STORE_MODE_1N)
-        fw_fail(FW_STATUS_SHAPE, "step %u (%s): a piece [%d, %d, %d, %d] is not part of [%d, %d, %d, %d] from channel %llu on",
+    if (!fits || part->store_mode != STORE_MODE_1N || tile->store_mode != STORE_MODE_1N)
+        fw_fail(FW_STATUS_SHAPE, "step %u (%s): a tile [%d, %d, %d, %d] is not part of [%d, %d, %d, %d] from channel %llu on",
                 (unsigned)s->index, s->name, from[0], from[1], from[2], from[3], to[0], to[1], to[2], to[3],
                 (unsigned long long)first);
     dim4 size = dims_of(from), all = dims_of(to), inside, outside;
     fw_aligned_stride(&inside, 0, &size, element);
     fw_aligned_stride(&outside, 0, &all, element);
     const local_addr_t lane = (local_addr_t)(first % CHIP_NPU_NUM), slot = (local_addr_t)(first / CHIP_NPU_NUM);
-    fw_gdma_move((local_addr_t)piece->addr + lane * CHIP_LOCAL_BYTES + slot * (local_addr_t)(outside.c * element),
+    fw_gdma_move((local_addr_t)tile->addr + lane * CHIP_LOCAL_BYTES + slot * (local_addr_t)(outside.c * element),
                  (local_addr_t)part->addr, &size, &outside, &inside, element);
 }
 
 /* ---- layer calls ---- */
 
-/* Whether the piece a holds all of the piece b. */
+/* Whether the tile a holds all of the tile b. */
 static bool holds(const tpu_tensor_t *a, const tpu_tensor_t *b, uint32_t dims) {
     for (uint32_t d = 0; d < dims; d++)
         if (a->processed[d] > b->processed[d] ||
@@ -159,8 +159,8 @@ static bool holds(const tpu_tensor_t *a, const tpu_tensor_t *b, uint32_t dims) {
     return true;
 }
 
-/* The layer's shape function may say which piece its local function makes of the input pieces. Where
- * it does, that must be the piece the compiler asks for, or hold it if the layer accepts larger pieces. */
+/* The layer's shape function may say which tile its local function makes of the input tiles. Where
+ * it does, that must be the tile the compiler asks for, or hold it if the layer accepts larger tiles. */
 static void check_forward(const program *p, const step *s, const tpu_tensor_t *in, const tpu_tensor_t *wanted) {
     tpu_tensor_t out[FW_MAX_TENSORS];
     fw_tensor_prepare(out, s->record->out_num);
@@ -180,7 +180,7 @@ static void check_forward(const program *p, const step *s, const tpu_tensor_t *i
         fw_shape_text(text[2], sizeof text[2], wanted[i].slice_shape, dims);
         fw_shape_text(text[3], sizeof text[3], wanted[i].processed, dims);
         fw_fail(FW_STATUS_SHAPE,
-                "layer %s: shape function says the piece of output %u has extent %s at %s; the compiler asked for %s at "
+                "layer %s: shape function says the tile of output %u has extent %s at %s; the compiler asked for %s at "
                 "%s: its backward_* methods and its shape function disagree",
                 s->label, (unsigned)i, text[0], text[1], text[2], text[3]);
     }
@@ -230,12 +230,12 @@ static void run_step(program *p, uint32_t index) {
     fw.api = "program";
     fw.site = NULL;
     switch (s.record->opcode) {
-    case FW_STEP_LOAD: move_piece(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]], true); return;
-    case FW_STEP_STORE: move_piece(&s, &p->tensors[s.out[0]], &p->tensors[s.in[0]], false); return;
+    case FW_STEP_LOAD: move_tile(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]], true); return;
+    case FW_STEP_STORE: move_tile(&s, &p->tensors[s.out[0]], &p->tensors[s.in[0]], false); return;
     case FW_STEP_COPY: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
     case FW_STEP_PARALLEL_START: fw_parallel_start(); return;
     case FW_STEP_PARALLEL_END: fw_parallel_end(); return;
-    case FW_STEP_MOVE: join_piece(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
+    case FW_STEP_MOVE: concat_tile(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
     case FW_STEP_WAIT: wait_step(p, &s); return;
     default: call_layer(p, &s);
     }

@@ -15,7 +15,7 @@
 #define FW_MAX_TENSORS 16 /* inputs, and outputs, of one layer or net */
 #define FW_BUILTIN_OP_BASE 0x10000 /* op_types of the built-in layers start here */
 #define FW_FLAG_RECORD 1u /* descriptors are being recorded: nothing executes, device reads are refused */
-#define FW_LARGER 1 /* index of a piece whose maker accepts larger pieces of its inputs */
+#define FW_LARGER 1 /* index of a tile whose maker accepts larger tiles of its inputs */
 #define FW_OPERANDS 2 /* of a step */
 
 enum {
@@ -36,7 +36,7 @@ enum {
     FW_TENSOR_OUTPUT = 1, /* index: which output of the net */
     FW_TENSOR_NEURON = 2, /* DDR; dynamic: allocated when produced, released after its last use */
     FW_TENSOR_COEFF = 3, /* DDR; dynamic: tensor.addr counts from coeff_addr */
-    FW_TENSOR_LOCAL = 4, /* a piece in local memory, tensor.addr = offset; index: FW_LARGER or 0 */
+    FW_TENSOR_LOCAL = 4, /* a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0 */
     FW_TENSOR_L2 = 5 /* L2, absolute address */
 };
 
@@ -44,9 +44,9 @@ enum {
     /* layer call on DDR data (dynamic: shape entry and allocation first); buffer: absolute (dynamic: 0,
      * allocated) */
     FW_STEP_GLOBAL = 1,
-    FW_STEP_LOCAL = 2, /* layer call on pieces in local memory; buffer: offset */
-    FW_STEP_LOAD = 3, /* in[0] (DDR or L2) -> out[0] (piece): region processed, slice_shape */
-    FW_STEP_STORE = 4, /* in[0] (piece) -> out[0] (DDR) */
+    FW_STEP_LOCAL = 2, /* layer call on tiles in local memory; buffer: offset */
+    FW_STEP_LOAD = 3, /* in[0] (DDR or L2) -> out[0] (tile): region processed, slice_shape */
+    FW_STEP_STORE = 4, /* in[0] (tile) -> out[0] (DDR) */
     FW_STEP_COPY = 5, /* in[0] -> out[0], both in system memory, continuous */
     FW_STEP_PARALLEL_START = 6,
     FW_STEP_PARALLEL_END = 7,
@@ -54,7 +54,7 @@ enum {
      * end of step bd_after, and the DMA for the tensor unit's up to the end of step gdma_after; both are
      * earlier steps */
     FW_STEP_WAIT = 8,
-    FW_STEP_MOVE = 9 /* in[0] (piece) -> the channels from `channel` on of out[0] (piece) */
+    FW_STEP_MOVE = 9 /* in[0] (tile) -> the channels from `channel` on of out[0] (tile) */
 };
 
 #define FW_STATUS_BAD_MESSAGE (-100)
@@ -182,7 +182,7 @@ typedef struct {
 } fw_program; /* 48 bytes */
 
 /* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its
- * inputs, and its outputs, are pieces in local memory; stands in dynamic programs. */
+ * inputs, and its outputs, are tiles in local memory; stands in dynamic programs. */
 typedef struct {
     const char *name;
     uint8_t layer, moves, local_in, local_out, dynamic;

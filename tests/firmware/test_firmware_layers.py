@@ -196,7 +196,7 @@ def test_wrong_parameters_are_refused(
     assert reply.text.startswith(f"layer TPU_{name}: shape function returned {code} (BM_LAYER_")
 
 
-# ---- local functions, on pieces ----
+# ---- local functions, on tiles ----
 
 
 def run_local(
@@ -218,7 +218,7 @@ def run_local(
         program.add(ProgramTensor(TensorKind.NEURON, t))
     for top in range(0, h, rows):
         height = min(rows, h - top)
-        pieces = []
+        tiles = []
         for whole, addr, first in (
             (whole_in, 0, (top + offset[0], offset[1])),
             (whole_out, 1 << 18, (top, 0)),
@@ -230,8 +230,8 @@ def run_local(
                 processed=(0, 0, *first),
                 slice_shape=(n, c, height, w),
             )
-            pieces.append(program.add(ProgramTensor(TensorKind.LOCAL, record)))
-        i, o = pieces
+            tiles.append(program.add(ProgramTensor(TensorKind.LOCAL, record)))
+        i, o = tiles
         program.steps += [
             Step(StepOp.LOAD, (0,), (i,)),
             Step(StepOp.LOCAL, (i,), (o,), op, "layer", param, param_check=fh.param_check(op)),

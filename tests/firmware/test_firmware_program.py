@@ -63,7 +63,7 @@ def run(firmware: fh.Harness, program: Program, *steps: Step, record: bool = Fal
 # ---- transfers ----
 
 
-def piece(
+def tile(
     shape: tuple[int, ...], first: tuple[int, ...], extent: tuple[int, ...], addr: int, **more: Any
 ) -> ProgramTensor:
     record = TensorRecord(shape, addr=addr, processed=first, slice_shape=extent, **more)
@@ -79,7 +79,7 @@ def test_load_and_store_move_the_region(firmware: fh.Harness, dtype: DType, ttyp
     source[...] = rng.integers(0, 100, SHAPE).astype(source.dtype)
     target[...] = 0
     program = two_tensors(dtype=dtype)
-    p = program.add(piece(SHAPE, (1, 0, 2, 1), (1, 70, 3, 4), 4096, dtype=dtype, ttype=ttype))
+    p = program.add(tile(SHAPE, (1, 0, 2, 1), (1, 70, 3, 4), 4096, dtype=dtype, ttype=ttype))
     reply = run(firmware, program, Step(StepOp.LOAD, (0,), (p,)), Step(StepOp.STORE, (p,), (1,)))
     assert reply.status == 0, reply.text
     region = np.s_[1:2, 0:70, 2:5, 1:5]
@@ -100,7 +100,7 @@ def test_tensors_with_fewer_dimensions(firmware: fh.Harness) -> None:
     program = Program()
     for addr in (fh.DDR, fh.DDR + 65536):
         program.add(ProgramTensor(TensorKind.NEURON, TensorRecord((3, 7), addr=addr)))
-    p = program.add(piece((3, 7), (1, 0), (2, 7), 0))
+    p = program.add(tile((3, 7), (1, 0), (2, 7), 0))
     assert run(firmware, program, Step(StepOp.LOAD, (0,), (p,)), Step(StepOp.STORE, (p,), (1,))).status == 0
     assert np.array_equal(target[1:], source[1:])
     assert not target[0].any()
@@ -108,7 +108,7 @@ def test_tensors_with_fewer_dimensions(firmware: fh.Harness) -> None:
 
 @pytest.mark.parametrize("first", [0, 3, 64, 90])
 @pytest.mark.parametrize("batches", [1, 2])
-def test_pieces_move_into_some_channels_of_another(firmware: fh.Harness, first: int, batches: int) -> None:
+def test_tiles_move_into_some_channels_of_another(firmware: fh.Harness, first: int, batches: int) -> None:
     rng = np.random.default_rng(5)
     parts, whole = (batches, 70, 3, 5), (batches, 160, 3, 5)
     source, target = firmware.array(fh.DDR, parts), firmware.array(fh.DDR + 65536, whole)
@@ -119,8 +119,8 @@ def test_pieces_move_into_some_channels_of_another(firmware: fh.Harness, first: 
     program = Program()
     program.add(ProgramTensor(TensorKind.NEURON, TensorRecord(parts, addr=fh.DDR)))
     program.add(ProgramTensor(TensorKind.NEURON, TensorRecord(whole, addr=fh.DDR + 65536)))
-    p = program.add(piece(parts, (0, 0, 0, 0), parts, 0))
-    q = program.add(piece(whole, (0, 0, 0, 0), whole, 4096))
+    p = program.add(tile(parts, (0, 0, 0, 0), parts, 0))
+    q = program.add(tile(whole, (0, 0, 0, 0), whole, 4096))
     steps = (
         Step(StepOp.LOAD, (0,), (p,)),
         Step(StepOp.LOAD, (1,), (q,)),
@@ -150,7 +150,7 @@ def test_copy_of_any_size(firmware: fh.Harness, elements: int) -> None:
 
 def test_transfers_in_parallel_sections_wait_for_the_start_only(firmware: fh.Harness) -> None:
     program = two_tensors()
-    p = program.add(piece(SHAPE, (0, 0, 0, 0), SHAPE, 0))
+    p = program.add(tile(SHAPE, (0, 0, 0, 0), SHAPE, 0))
     load = Step(StepOp.LOAD, (0,), (p,))
     steps = [load, Step(StepOp.PARALLEL_START), load, load, Step(StepOp.PARALLEL_END)]
     assert run(firmware, program, *steps, record=True).status == 0
@@ -162,8 +162,8 @@ def test_transfers_in_parallel_sections_wait_for_the_start_only(firmware: fh.Har
 
 def test_waits_inside_a_section_name_earlier_steps(firmware: fh.Harness) -> None:
     program = two_tensors()
-    p = program.add(piece(SHAPE, (0, 0, 0, 0), SHAPE, 0))
-    q = program.add(piece(SHAPE, (0, 0, 0, 0), SHAPE, 4096))
+    p = program.add(tile(SHAPE, (0, 0, 0, 0), SHAPE, 0))
+    q = program.add(tile(SHAPE, (0, 0, 0, 0), SHAPE, 4096))
     load, store = Step(StepOp.LOAD, (0,), (p,)), Step(StepOp.STORE, (q,), (1,))
     copy = Step(StepOp.LOCAL, (p,), (q,), 1, "double", bytes(4), param_check=fh.param_check(1))
     steps = [
@@ -196,11 +196,11 @@ def test_waits_inside_a_section_name_earlier_steps(firmware: fh.Harness) -> None
     ("first", "extent"),
     [((0, 0, 4, 0), (2, 70, 3, 5)), ((-1, 0, 0, 0), (1, 70, 6, 5)), ((0, 0, 0, 0), (2, 70, 0, 5))],
 )
-def test_pieces_outside_their_tensor(
+def test_tiles_outside_their_tensor(
     firmware: fh.Harness, first: tuple[int, ...], extent: tuple[int, ...]
 ) -> None:
     program = two_tensors()
-    p = program.add(piece(SHAPE, first, extent, 0))
+    p = program.add(tile(SHAPE, first, extent, 0))
     assert run(firmware, program, Step(StepOp.LOAD, (0,), (p,))).status == Status.SHAPE
 
 
@@ -223,10 +223,10 @@ def _bytes(firmware: fh.Harness, name: str, size: int = 0) -> bytes:
     return raw if size else raw[:144] + struct.pack("<I", 0xFFFF_FFFF) + raw[152:155] + b"\0"
 
 
-def test_local_layers_see_pieces(firmware: fh.Harness) -> None:
+def test_local_layers_see_tiles(firmware: fh.Harness) -> None:
     program = Program()
-    program.add(piece(SHAPE, (0, 0, 2, 0), (2, 70, 3, 5), 256, slice_pad=(0, 0, 1, 0)))
-    program.add(piece(SHAPE, (0, 0, 3, 0), (2, 70, 2, 5), 512))
+    program.add(tile(SHAPE, (0, 0, 2, 0), (2, 70, 3, 5), 256, slice_pad=(0, 0, 1, 0)))
+    program.add(tile(SHAPE, (0, 0, 3, 0), (2, 70, 2, 5), 512))
     assert run(firmware, program, layer(PASS, StepOp.LOCAL)).status == 0
     into, out = (TensorRecord.decode(_bytes(firmware, n)) for n in ("test_in", "test_out"))
     assert (into.addr, into.processed, into.slice_pad) == (256, (0, 0, 2, 0), (0, 0, 1, 0))
@@ -367,7 +367,7 @@ def test_steps_must_fit_the_places_of_their_tensors(firmware: fh.Harness) -> Non
 @given(changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=3))
 def test_changed_programs_end_in_a_status(firmware: fh.Harness, changes: list[tuple[int, int]]) -> None:
     program = two_tensors()
-    p = program.add(piece(SHAPE, (0, 0, 2, 0), (2, 70, 3, 5), 0))
+    p = program.add(tile(SHAPE, (0, 0, 2, 0), (2, 70, 3, 5), 0))
     program.steps += [Step(StepOp.LOAD, (0,), (p,)), layer(PASS), layer(PASS, StepOp.LOCAL, (p,), (p,))]
     program.steps += [Step(StepOp.STORE, (p,), (1,)), Step(StepOp.COPY, (0,), (1,))]
     data = bytearray(program.encode())

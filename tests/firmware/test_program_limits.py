@@ -49,17 +49,17 @@ def probe(what: int, number: int = 0, opcode: StepOp = StepOp.GLOBAL, **more: An
     return Step(opcode, op_type=PROBE, name="p", param=param, param_check=fh.param_check(PROBE), **given)
 
 
-def piece(first: Sequence[int] = (0,) * 4, extent: Sequence[int] = SHAPE, **more: Any) -> ProgramTensor:
+def tile(first: Sequence[int] = (0,) * 4, extent: Sequence[int] = SHAPE, **more: Any) -> ProgramTensor:
     given = {"shape": SHAPE, "processed": tuple(first), "slice_shape": tuple(extent), **more}
     return ProgramTensor(TensorKind.LOCAL, TensorRecord(**given))
 
 
-def fixed(*steps: Step, pieces: Sequence[ProgramTensor] = ()) -> Program:
-    """Two tensors in DDR and the pieces."""
+def fixed(*steps: Step, tiles: Sequence[ProgramTensor] = ()) -> Program:
+    """Two tensors in DDR and the tiles."""
     program = Program(steps=list(steps))
     for addr in (chip.DDR_BASE, chip.DDR_BASE + 65536):
         program.add(ProgramTensor(TensorKind.NEURON, TensorRecord(SHAPE, addr=addr)))
-    program.tensors += pieces
+    program.tensors += tiles
     return program
 
 
@@ -67,7 +67,7 @@ STEPS = wire.PROGRAM.size + 3 * (wire.PROGRAM_TENSOR.size + wire.TENSOR.size)  #
 
 
 def whole() -> bytes:
-    return fixed(probe(PASS), pieces=[piece()]).encode()
+    return fixed(probe(PASS), tiles=[tile()]).encode()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_tensors_of_a_step(firmware: fh.Harness) -> None:
         program = fixed(probe(PASS, inputs=(0,) * count))
         check(firmware.run(program), says, count)
     for count, says in ((15, ""), (16, ""), (17, "has 17 outputs; at most 16")):
-        program = fixed(pieces=[ProgramTensor(TensorKind.NEURON, TensorRecord(SHAPE))] * 17)
+        program = fixed(tiles=[ProgramTensor(TensorKind.NEURON, TensorRecord(SHAPE))] * 17)
         program.steps = [probe(PASS, outputs=tuple(range(1, 1 + count)))]
         check(firmware.run(program), says, count)
     for index, says in ((0, ""), (1, ""), (2, "inputs name tensor 2 of 2")):
@@ -173,7 +173,7 @@ def test_places_of_tensors(firmware: fh.Harness) -> None:
         (StepOp.STORE, 3, 1, wrong),
     ):
         step = probe(PASS, opcode=opcode, inputs=(source,), outputs=(target,))
-        check(firmware.run(fixed(step, pieces=[piece(), l2, values])), says, (opcode, source, target))
+        check(firmware.run(fixed(step, tiles=[tile(), l2, values])), says, (opcode, source, target))
 
 
 def test_counts_of_inputs_and_outputs(firmware: fh.Harness) -> None:
@@ -196,10 +196,10 @@ def test_modes(firmware: fh.Harness) -> None:
 
 
 def load(**changes: Any) -> Program:
-    return fixed(Step(StepOp.LOAD, (0,), (2,)), pieces=[piece(**changes)])
+    return fixed(Step(StepOp.LOAD, (0,), (2,)), tiles=[tile(**changes)])
 
 
-def test_regions_of_pieces(firmware: fh.Harness) -> None:
+def test_regions_of_tiles(firmware: fh.Harness) -> None:
     for axis, size in enumerate(SHAPE):
         for first, extent, taken in (
             (0, size, True),
@@ -221,8 +221,8 @@ def test_regions_of_pieces(firmware: fh.Harness) -> None:
         check(firmware.run(load(shape=tuple(shape))), f"dimension {axis}: elements", shape)
 
 
-def test_layouts_of_pieces(firmware: fh.Harness) -> None:
-    says = "pieces have up to 4 dimensions, 1N, and their tensor's type"
+def test_layouts_of_tiles(firmware: fh.Harness) -> None:
+    says = "tiles have up to 4 dimensions, 1N, and their tensor's type"
     for changes, expected in (
         ({}, ""),
         ({"store_mode": StoreMode.N2}, says),
@@ -236,11 +236,11 @@ def test_layouts_of_pieces(firmware: fh.Harness) -> None:
         check(firmware.run(program), says, record)
 
 
-def test_pieces_in_another(firmware: fh.Harness) -> None:
+def test_tiles_in_another(firmware: fh.Harness) -> None:
     def move(channel: int = 0, **part: Any) -> fh.Reply:
-        whole = piece(shape=(2, 160, 6, 5), extent=(2, 160, 6, 5))
+        whole = tile(shape=(2, 160, 6, 5), extent=(2, 160, 6, 5))
         step = Step(StepOp.MOVE, (2,), (3,), channel=channel)
-        return firmware.run(fixed(step, pieces=[piece(**part), whole]))
+        return firmware.run(fixed(step, tiles=[tile(**part), whole]))
 
     for channel, says in ((89, ""), (90, ""), (91, "is not part of"), (1 << 40, "is not part of")):
         check(move(channel), says, channel)
@@ -262,7 +262,7 @@ def test_steps_that_are_waited_for(firmware: fh.Harness, engine: str) -> None:
         after = {"bd_after": 0, "gdma_after": 0, engine: earlier}
         wait = Step(StepOp.WAIT, bd_after=after["bd_after"], gdma_after=after["gdma_after"])
         steps = (Step(StepOp.PARALLEL_START), Step(StepOp.LOAD, (0,), (2,)), wait)
-        program = fixed(*steps, Step(StepOp.PARALLEL_END), pieces=[piece()])
+        program = fixed(*steps, Step(StepOp.PARALLEL_END), tiles=[tile()])
         check(firmware.run(program, record=True), says, earlier)
 
 
@@ -274,7 +274,7 @@ def test_local_functions_load_from_l2_only(firmware: fh.Harness) -> None:
         (chip.L2_BYTES, "only copies from L2"),
     ):
         step = probe(L2, number, StepOp.LOCAL, inputs=(2,), outputs=(3,))
-        check(firmware.run(fixed(step, pieces=[piece(), piece()])), says, number)
+        check(firmware.run(fixed(step, tiles=[tile(), tile()])), says, number)
 
 
 def test_copies(firmware: fh.Harness) -> None:

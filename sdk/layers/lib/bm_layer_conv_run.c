@@ -74,12 +74,12 @@ typedef struct {
     window_part rows, columns;
     bool filled; /* the pads are in the input buffer */
     dim4 input, output;
-} conv_piece;
+} conv_tile;
 
-static conv_piece conv_piece_of(const conv_run *r, const conv_step *s) {
+static conv_tile conv_tile_of(const conv_run *r, const conv_step *s) {
     const conv_problem *p = r->problem;
     const conv_plan *t = r->plan;
-    conv_piece e = {smaller(t->n, p->n - s->n),
+    conv_tile e = {smaller(t->n, p->n - s->n),
                     smaller(t->group, p->groups - s->group),
                     smaller(t->in_c, p->in_c - s->in_c),
                     smaller(t->out_c, p->out_c - s->out_c),
@@ -95,7 +95,7 @@ static conv_piece conv_piece_of(const conv_run *r, const conv_step *s) {
 }
 
 static void conv_load_input(const conv_run *r, const conv_step *s) {
-    const conv_piece e = conv_piece_of(r, s);
+    const conv_tile e = conv_tile_of(r, s);
     const local_addr_t to = r->plan->input[s->in];
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &e.input);
@@ -111,7 +111,7 @@ static void conv_load_input(const conv_run *r, const conv_step *s) {
 
 static void conv_load_weight(const conv_run *r, const conv_step *s) {
     const conv_problem *p = r->problem;
-    const conv_piece e = conv_piece_of(r, s);
+    const conv_tile e = conv_tile_of(r, s);
     const int channel = s->group * p->out_c + s->out_c, pairs = bm_conv_pairs(p, e.in_c);
     const bool whole = p->joined && e.in_c == p->in_c; /* the bias comes with the weights */
     const int row = bm_conv_channel_words(p, p->in_c), words = whole ? row : p->weight_words;
@@ -134,7 +134,7 @@ static void conv_load_weight(const conv_run *r, const conv_step *s) {
 static void conv_compute_step(const conv_run *r, const conv_step *s) {
     const conv_problem *p = r->problem;
     const conv_plan *t = r->plan;
-    const conv_piece e = conv_piece_of(r, s);
+    const conv_tile e = conv_tile_of(r, s);
     conv_work work = {.output = t->output[s->out], .input = t->input[s->in], .weight = t->weight[s->weight],
                       .bias = t->bias[s->weight], .joined = p->joined,
                       .weight_words = bm_conv_channel_words(p, e.in_c), .input_shape = e.input,
@@ -151,7 +151,7 @@ static void conv_compute_step(const conv_run *r, const conv_step *s) {
 }
 
 static void conv_store_output(const conv_run *r, const conv_step *s) {
-    const conv_piece e = conv_piece_of(r, s);
+    const conv_tile e = conv_tile_of(r, s);
     const dim4 *to = &r->y_stride;
     const int channel = s->group * r->problem->out_c + s->out_c;
     const u64 at = (u64)s->n * (u64)to->n + (u64)channel * (u64)to->c + (u64)s->h * (u64)to->h + (u64)s->w;
