@@ -41,7 +41,7 @@ class Plugins(Protocol):
 class Params(Protocol):
     """The part of user_layers.params.ParamTypes that building a graph needs."""
 
-    def pack(self, op: str, values: Mapping[str, Any] | None, /) -> bytes:
+    def param_bytes(self, op: str, values: Mapping[str, Any] | None, /) -> bytes:
         """The struct's bytes from values by field name, else zeros. UsageError for what does not fit."""
 
 
@@ -186,7 +186,7 @@ class Toolkit:
             f"{', '.join(builtin) or '(none)'}; a layer of the workspace is known after `build_layers`",
         )
 
-    def pack(self, info: OpInfo, values: Mapping[str, Any] | bytes | None, where: str) -> bytes:
+    def layer_param(self, info: OpInfo, values: Mapping[str, Any] | bytes | None, where: str) -> bytes:
         """The parameter struct of one layer: from field names and values, or bytes of exactly its size."""
         if isinstance(values, (bytes, bytearray, memoryview)):
             data = bytes(values)
@@ -200,7 +200,7 @@ class Toolkit:
                 )
             return data
         try:
-            data = self._params_of(info).pack(info.op, values)
+            data = self._params_of(info).param_bytes(info.op, values)
         except UsageError as e:
             raise UsageError(f"{where}: {e.message}", hint=e.hint) from e
         if len(data) != info.param_size:

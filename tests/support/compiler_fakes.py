@@ -142,7 +142,7 @@ class RecordingDevice(FakeDevice):
 
 
 class FakeParams:
-    def pack(self, op: str, values: Mapping[str, Any] | None) -> bytes:
+    def param_bytes(self, op: str, values: Mapping[str, Any] | None) -> bytes:
         return int((values or {}).get("v", 0)).to_bytes(4, "little")
 
 
