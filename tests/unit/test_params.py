@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import MissingError, SourceError, UsageError
-from tests.support.layer_sources import Sources, compiler, device
+from tests.support.layer_sources import Sources, compile_text, compiler, device
 from user_layers.codegen import generate
 from user_layers.params import FieldError, ParamTypes
 
@@ -203,6 +203,25 @@ def test_a_record_without_layers(tmp_path: Path) -> None:
     sources = Sources(tmp_path)
     generate(sources.table(), tmp_path)
     assert ParamTypes.from_record(tmp_path / "bmtpu.json").names() == []
+
+
+@pytest.mark.parametrize(
+    "struct",
+    [
+        "typedef struct tag { int a; } tpu_x_param_t;",
+        "typedef struct both { int a; } both;",
+        "struct tpu_x { int a; };",
+        "typedef in_t tpu_x_param_t;",
+        "typedef struct in tpu_x_param_t;",
+    ],
+)
+def test_ways_to_name_a_struct(tmp_path: Path, struct: str) -> None:
+    sources = Sources(tmp_path)
+    extra = "struct in { int a; };\ntypedef struct in in_t;\n"
+    generate(sources.layer(device(struct=struct, extra=extra)).table(), tmp_path)
+    assert ParamTypes.from_record(tmp_path / "bmtpu.json").param_bytes("TPU_X", {"a": 5}) == b"\5\0\0\0"
+    for language in ("c", "c++"):
+        compile_text(language, ["-fsyntax-only", "-x", language, str(tmp_path / "bmtpu.h")])
 
 
 def test_unnamed_parts(tmp_path: Path) -> None:
