@@ -19,6 +19,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
+from firmware_sim.device.api import DeviceApi
 from firmware_sim.errors import TpulayerError
 from firmware_sim.wire import DType
 from tests.onnx_light import NAMES as LIGHT
@@ -31,7 +32,6 @@ from user_layers.bmodel import read
 from user_layers.bmodel.model import Net
 from user_layers.bmrt.bmrt_test import open_device
 from user_layers.runtime import BModelRuntime
-from user_layers.runtime.device_api import DeviceApi
 from user_layers.toolkit import Toolkit
 
 Array = npt.NDArray[np.generic]

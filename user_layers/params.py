@@ -83,7 +83,7 @@ class ParamTypes:
         """Names and C types of the struct's fields."""
         return {m.name: declare(m.type, "") for m in record_of(self._layer(op).param).members}
 
-    def pack(self, op: str, values: Mapping[str, Any] | None = None) -> bytes:
+    def param_bytes(self, op: str, values: Mapping[str, Any] | None = None) -> bytes:
         """The struct's bytes from values by field name; fields that are not given are zero.
 
         Arrays take sequences (shorter ones are filled with zeros), nested structs mappings, enums
@@ -97,7 +97,7 @@ class ParamTypes:
         packer.fill("", 0, record, values or {})
         return bytes(packer.data)
 
-    def unpack(self, op: str, data: bytes) -> dict[str, Any]:
+    def param_values(self, op: str, data: bytes) -> dict[str, Any]:
         """Values by field name from the struct's bytes; UsageError for another number of bytes."""
         record = record_of(self._layer(op).param)
         if len(data) != record.size:

@@ -8,43 +8,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from firmware_sim.errors import CompileError, MissingError, UsageError
 from firmware_sim.suggest import did_you_mean
-from firmware_sim.wire import Program, Recorded, TensorRecord
 from user_layers.net.ops import Descriptor, OpInfo
 
 if TYPE_CHECKING:
-    from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo
+    from firmware_sim.device.api import DeviceApi
     from user_layers.net.net import NetTensorInfo
     from user_layers.net.nodes import LayerNode
     from user_layers.plugin import PluginNode
     from user_layers.workspace import Workspace
-
-
-class Compute(Protocol):
-    """The part of firmware_sim.device.client.Device that compiling needs."""
-
-    @property
-    def firmware(self) -> FirmwareImage:
-        """What runs on it: a library for this machine, or the controller's images."""
-
-    def query(self) -> FirmwareInfo:
-        """The user layers and kernels that the firmware holds, by which a graph's layers are checked."""
-
-    def infer_shape(
-        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
-    ) -> list[TensorRecord]:
-        """The outputs of a layer by its own shape function; param: bytes of its parameter struct."""
-
-    def record(self, program: Program) -> Recorded:
-        """The descriptors that layers' kernels issue for a program with fixed addresses; none executes."""
-
-    def close(self) -> None:
-        """End the device process; it may be called again."""
 
 
 class Plugins(Protocol):
@@ -63,11 +41,8 @@ class Plugins(Protocol):
 class Params(Protocol):
     """The part of user_layers.params.ParamTypes that building a graph needs."""
 
-    def pack(self, op: str, values: Mapping[str, Any] | None, /) -> bytes:
+    def param_bytes(self, op: str, values: Mapping[str, Any] | None, /) -> bytes:
         """The struct's bytes from values by field name, else zeros. UsageError for what does not fit."""
-
-    def sizeof(self, op: str, /) -> int:
-        """Bytes of an op's parameter struct."""
 
 
 class Toolkit:
@@ -84,20 +59,17 @@ class Toolkit:
         workspace: Workspace | str | Path | None = None,
         *,
         firmware: str | None = None,
-        device: Compute | None = None,
+        device: DeviceApi | None = None,
         plugins: Plugins | None = None,
         params: Params | None = None,
         builtin_params: Params | None = None,
     ) -> None:
         self._workspace_given = workspace
         self._firmware = firmware
-        self._workspace: Workspace | None = None
-        self._workspace_known = False
         self._device = device
         self._plugins = plugins
         self._params = params
         self._builtin_params = builtin_params
-        self._ops: dict[str, OpInfo] | None = None
         self._closed = False
         self._known_to_firmware: set[OpInfo] = set()
         self.old_build = False  # whether the firmware was built with another state of the toolkit
@@ -123,8 +95,8 @@ class Toolkit:
                 plugins.close()
 
     def __repr__(self) -> str:
-        if self._workspace_known:
-            place = f"of {self._workspace.root}" if self._workspace is not None else "without a workspace"
+        if "workspace" in self.__dict__:  # it has been looked for
+            place = f"of {self.workspace.root}" if self.workspace is not None else "without a workspace"
         else:
             given = self._workspace_given
             place = f"of {given}" if given is not None else "of the workspace around the current folder"
@@ -137,16 +109,13 @@ class Toolkit:
         """Whether close() was called."""
         return self._closed
 
-    @property
+    @cached_property
     def workspace(self) -> Workspace | None:
         """The workspace whose layers there are; None for the built-in ones alone. Errors: UsageError."""
-        if not self._workspace_known:
-            self._workspace = _find_workspace(self._workspace_given)
-            self._workspace_known = True
-        return self._workspace
+        return _find_workspace(self._workspace_given)
 
     @property
-    def device(self) -> Compute:
+    def device(self) -> DeviceApi:
         """The device that infers shapes and records (and runs references)."""
         if self._device is None:
             self._check_open()
@@ -194,17 +163,15 @@ class Toolkit:
             self._plugins = PluginHost([builtin_artifacts().plugin, *find_plugins(self.workspace)])
         return self._plugins
 
-    @property
+    @cached_property
     def ops(self) -> dict[str, OpInfo]:
         """All known layer types by name: the user's and the built-in ones."""
-        if self._ops is None:
-            self._ops = {
-                layer.op_name: OpInfo(
-                    layer.op_name, layer.op_type, layer.param_size, layer.param_hash, layer.has_local
-                )
-                for layer in self.plugins.layers()
-            }
-        return self._ops
+        return {
+            layer.op_name: OpInfo(
+                layer.op_name, layer.op_type, layer.param_size, layer.param_hash, layer.has_local
+            )
+            for layer in self.plugins.layers()
+        }
 
     def op(self, op: int | str, where: str) -> OpInfo:
         """The layer type named "TPU_CROP" or numbered 0. UsageError, with the known ones, for another."""
@@ -219,7 +186,7 @@ class Toolkit:
             f"{', '.join(builtin) or '(none)'}; a layer of the workspace is known after `build_layers`",
         )
 
-    def pack(self, info: OpInfo, values: Mapping[str, Any] | bytes | None, where: str) -> bytes:
+    def layer_param(self, info: OpInfo, values: Mapping[str, Any] | bytes | None, where: str) -> bytes:
         """The parameter struct of one layer: from field names and values, or bytes of exactly its size."""
         if isinstance(values, (bytes, bytearray, memoryview)):
             data = bytes(values)
@@ -233,7 +200,7 @@ class Toolkit:
                 )
             return data
         try:
-            data = self._params_of(info).pack(info.op, values)
+            data = self._params_of(info).param_bytes(info.op, values)
         except UsageError as e:
             raise UsageError(f"{where}: {e.message}", hint=e.hint) from e
         if len(data) != info.param_size:
@@ -270,9 +237,10 @@ class Toolkit:
         return handle
 
     def _params_of(self, info: OpInfo) -> Params:
+        from user_layers.params import ParamTypes
+
         if info.is_builtin:
             if self._builtin_params is None:
-                from user_layers.params import ParamTypes
                 from user_layers.toolchain import builtin_artifacts
 
                 self._builtin_params = ParamTypes.from_record(builtin_artifacts().layer_record)
@@ -283,8 +251,6 @@ class Toolkit:
                     f"no workspace here, so the fields of {info.op} are unknown",
                     hint="run inside the workspace, or give layer_param as bytes",
                 )
-            from user_layers.params import ParamTypes
-
             self._params = ParamTypes.from_record(self.workspace.layer_record)
         return self._params
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmware_sim.device.api import Array
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.wire import TensorRecord
 from tests.support.bmodel_samples import COEFF, dynamic_net, static_net
@@ -22,7 +23,6 @@ from user_layers.bmodel import save
 from user_layers.bmrt.bmrt_test import FOREIGN_TEST_CASES, BmrtTestOptions, run
 from user_layers.bmrt.reference_data import load_npz, parse_shapes, save_npz
 from user_layers.runtime.compare import differences, report
-from user_layers.runtime.device_api import Array
 
 CONSTANTS = np.frombuffer(COEFF, np.float32).reshape(2, 4)
 

@@ -25,9 +25,9 @@ from user_layers.toolchain import builtin_artifacts, firmware_image, targets
 from user_layers.toolchain.builtin import builtin_location
 from user_layers.toolchain.cache import locked
 from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.plan import HOST_HEADERS
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.targets import (
-    HOST_HEADERS,
     BuildResult,
     build_bmkernel,
     build_layers,

@@ -409,7 +409,7 @@ def test_an_empty_struct_has_no_bytes_in_c_and_one_in_cpp(manual: Toolkit) -> No
     info = manual.op("TPU_XXX", "here")
     assert info.param_size == 0
     given: tuple[dict[str, int] | bytes | None, ...] = (None, {}, b"", b"\0")
-    assert [manual.pack(info, values, "here") for values in given] == [b""] * 4
+    assert [manual.layer_param(info, values, "here") for values in given] == [b""] * 4
 
 
 def test_layers_of_this_toolkit_mark_what_they_override(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.net.compiled import CpuBody, DynamicBody, StaticBody
 from user_layers.product import combine_stages, compile_stages
 from user_layers.runtime import BModelRuntime
-from user_layers.runtime.device_api import DeviceApi
 from user_layers.toolkit import Toolkit
 
 onnx = pytest.importorskip("onnx", reason="parts on the host are ONNX models")
@@ -69,7 +67,7 @@ def mixed(toolkit: Toolkit, says_so: int = 1) -> Graph:
 
 def compared(toolkit: Toolkit, folder: Path) -> bool:
     """Whether bmrt_test finds the outputs that the compiler wrote beside the bmodel."""
-    device = cast("DeviceApi", toolkit.device)
+    device = toolkit.device
     options = BmrtTestOptions(context_dir=folder, subnet_time=True)
     return bmrt_test(options, device=lambda *_: nullcontext(device), say=lambda _: None) == 0
 
@@ -198,7 +196,7 @@ def test_stages_are_chosen_by_shape(toolkit: Toolkit, tmp_path: Path, dynamic: b
     net = compile_stages([staged(toolkit, s) for s in shapes], dynamic=dynamic, directory=tmp_path)
     assert [s.inputs[0].shape for s in net.stages] == shapes
     assert compared(toolkit, tmp_path)
-    with BModelRuntime(cast("DeviceApi", toolkit.device)) as runtime:
+    with BModelRuntime(toolkit.device) as runtime:
         runtime.load(tmp_path / BMODEL)
         for i, shape in enumerate(shapes):
             x = sample(shape)

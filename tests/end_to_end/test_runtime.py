@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmware_sim.device.api import Array
 from firmware_sim.errors import DeviceError, ModelError, UsageError
 from firmware_sim.firmware.image import FirmwareLayer
 from firmware_sim.isa.codes import OtherEngine, Task
@@ -35,7 +36,6 @@ from user_layers.bmodel import BModel, read, write
 from user_layers.bmodel.model import CpuLayer, Net, Stage
 from user_layers.net.compiled import CompiledNet, LayerUse
 from user_layers.runtime import BModelRuntime
-from user_layers.runtime.device_api import Array
 from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream
 
 CONSTANTS = np.frombuffer(COEFF, np.float32).reshape(2, 4)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
+from firmware_sim.device.api import DeviceApi
 from tests.oracle import streams
 from tests.oracle.client import Oracle, Unavailable
 from tests.oracle.toolchain import Toolchain
@@ -21,7 +21,6 @@ from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.combine import combine, extract
 from user_layers.graph import BINARY_MUL
-from user_layers.runtime.device_api import DeviceApi
 from user_layers.toolkit import Toolkit
 
 CUSTOM = "custom"  # two layers of the user's among built-in ones
@@ -54,7 +53,7 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
 
 @pytest.fixture(scope="module")
 def device(kit: Toolkit) -> DeviceApi:
-    return cast(DeviceApi, kit.device)
+    return kit.device
 
 
 Ours = Callable[..., Path]

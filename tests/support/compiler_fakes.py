@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, FirmwareLayer
+from firmware_sim.firmware.image import FirmwareInfo, FirmwareLayer
 from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, Recorded, TensorRecord, TType
+from tests.support.fake_device import FakeDevice
 from user_layers.graph import LayerNode
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.ops import Descriptor
@@ -111,13 +111,14 @@ class FakePlugins:
         self.closed = True
 
 
-class FakeDevice:
+class RecordingDevice(FakeDevice):
+    """What is recorded is kept, and every step is one empty range of commands."""
+
     def __init__(self, layers: Sequence[FakeLayer]) -> None:
+        super().__init__()
         self._layers = {layer.op_type: layer for layer in layers}
         self.recorded: list[Program] = []
         self.refuses: str | None = None
-        self.closed = False
-        self.firmware = FirmwareImage(Path("fake.so"))
 
     def query(self) -> FirmwareInfo:
         users = (x for x in self._layers.values() if x.op_type < BUILTIN_OP_BASE)
@@ -141,18 +142,15 @@ class FakeDevice:
 
 
 class FakeParams:
-    def pack(self, op: str, values: Mapping[str, Any] | None) -> bytes:
+    def param_bytes(self, op: str, values: Mapping[str, Any] | None) -> bytes:
         return int((values or {}).get("v", 0)).to_bytes(4, "little")
-
-    def sizeof(self, op: str) -> int:
-        return 4
 
 
 class FakeToolkit(Toolkit):
     """A toolkit with these layers only."""
 
     def __init__(self, *layers: FakeLayer) -> None:
-        self.fake_device = FakeDevice(layers)
+        self.fake_device = RecordingDevice(layers)
         self.fake_plugins = FakePlugins(layers)
         super().__init__(
             device=self.fake_device,

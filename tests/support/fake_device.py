@@ -1,22 +1,24 @@
-"""A device for tests of the runtime: DDR and GDMA copies of whole words, and programs as functions."""
+"""A device for tests: DDR and GDMA copies of whole words, and programs as functions; no layers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim import wire
 from firmware_sim.chip import DDR_BASE
+from firmware_sim.device.api import Array
 from firmware_sim.device.heap import Heap
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware.image import FirmwareInfo, FirmwareLayer, StreamGroup
+from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, FirmwareLayer, StreamGroup
 from firmware_sim.isa.layout import GDMA
 from firmware_sim.wire import TensorRecord
 from tests.support.bmodel_samples import LAYER
-from user_layers.runtime.device_api import Array
 
 LAYERS = (FirmwareLayer(LAYER.op, LAYER.op_type, LAYER.param_bytes, LAYER.param_hash),)
 
@@ -36,7 +38,20 @@ class FakeDevice:
         self.layers = layers
         self.running = threading.Lock()
         self.launches = 0
+        self.firmware = FirmwareImage(Path("fake.so"))
+        self.closed = False
         self.calls: list[tuple[int, ...]] = []
+
+    def infer_shape(
+        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+    ) -> list[TensorRecord]:
+        raise DeviceError("no layers here")
+
+    def record(self, program: wire.Program) -> wire.Recorded:
+        raise DeviceError("no layers here")
+
+    def close(self) -> None:
+        self.closed = True
 
     @property
     def instructions(self) -> int:

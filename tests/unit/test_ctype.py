@@ -225,9 +225,9 @@ def test_cffi_agrees(folder: Path, data: st.DataObject) -> None:
     given_ = data.draw(values(layer.param))
     reference = ffi.new("param_t *")
     fill(reference[0], given_)
-    packed = ParamTypes([layer]).pack(layer.op, given_)
+    packed = ParamTypes([layer]).param_bytes(layer.op, given_)
     assert packed == bytes(ffi.buffer(reference))
-    assert holds(ParamTypes([layer]).unpack(layer.op, packed), given_)
+    assert holds(ParamTypes([layer]).param_values(layer.op, packed), given_)
 
 
 def holds(found: Any, given_: Any) -> bool:
@@ -272,7 +272,7 @@ def test_compilers_agree(folder: Path, many: tuple[Structs, ...], data: st.DataO
     for i, (layer, of) in enumerate(zip(layers, given_, strict=True)):
         loaded[f"fill{i}"]()
         written = bytes((ctypes.c_char * size_of(layer.param)).in_dll(loaded, f"x{i}"))
-        assert ParamTypes(layers).pack(layer.op, of) == written
+        assert ParamTypes(layers).param_bytes(layer.op, of) == written
 
 
 def literal(value: float) -> str:

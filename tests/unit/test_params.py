@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import MissingError, SourceError, UsageError
-from tests.support.layer_sources import Sources, compiler, device
+from tests.support.layer_sources import Sources, compile_text, compiler, device
 from user_layers.codegen import generate
 from user_layers.params import FieldError, ParamTypes
 
@@ -46,7 +46,7 @@ def test_names_sizes_and_fields(params: ParamTypes) -> None:
     assert params.names() == ["TPU_X"] and params.op_type("TPU_X") == 0
     assert params.sizeof("TPU_X") == 120
     assert params.fields("TPU_X")["f"] == "float[2][2]"
-    for call in (params.op_type, params.sizeof, params.pack):
+    for call in (params.op_type, params.sizeof, params.param_bytes):
         with pytest.raises(UsageError, match=r"no layer TPU_Z; known are TPU_X"):
             call("TPU_Z")
 
@@ -88,14 +88,14 @@ def test_bytes_are_those_of_the_compiler(header: Path, params: ParamTypes, tmp_p
         "name": "abc",
         "type": 2,
     }
-    assert params.pack("TPU_X", values) == expected
-    back = params.unpack("TPU_X", expected)
+    assert params.param_bytes("TPU_X", values) == expected
+    back = params.param_values("TPU_X", expected)
     assert back["i32"] == [1, -2, 0] and back["in"][0] == {"a": 7, "d": 1.5} and back["mode"] == 5
     assert back["tight"]["s"] == -300 and back["type"] == 2
 
 
 def test_nothing_given_is_all_zero(params: ParamTypes) -> None:
-    assert params.pack("TPU_X") == params.pack("TPU_X", {}) == bytes(params.sizeof("TPU_X"))
+    assert params.param_bytes("TPU_X") == params.param_bytes("TPU_X", {}) == bytes(params.sizeof("TPU_X"))
 
 
 def test_numpy_values(params: ParamTypes) -> None:
@@ -105,7 +105,7 @@ def test_numpy_values(params: ParamTypes) -> None:
         "u16": np.uint8(9),
         "on": np.True_,
     }
-    back = params.unpack("TPU_X", params.pack("TPU_X", values))
+    back = params.param_values("TPU_X", params.param_bytes("TPU_X", values))
     assert (
         back["i32"] == [1, 2, 3] and back["f"] == [[1, 0], [0, 1]] and back["u16"] == 9 and back["on"] is True
     )
@@ -141,7 +141,7 @@ def test_numpy_values(params: ParamTypes) -> None:
 )
 def test_refusals(params: ParamTypes, values: Any, message: str) -> None:
     with pytest.raises(FieldError) as e:
-        params.pack("TPU_X", values)
+        params.param_bytes("TPU_X", values)
     assert e.value.message.startswith(message) or message in e.value.message
     assert e.value.exit_code == 2
 
@@ -149,16 +149,16 @@ def test_refusals(params: ParamTypes, values: Any, message: str) -> None:
 def test_advice(params: ParamTypes) -> None:
     for values, hint in (({"i31": 1}, "did you mean i32?"), ({"mode": "LINER"}, "did you mean LINEAR?")):
         with pytest.raises(FieldError) as e:
-            params.pack("TPU_X", values)
+            params.param_bytes("TPU_X", values)
         assert e.value.hint == hint
     with pytest.raises(FieldError) as e:
-        params.pack("TPU_X", {"i8": 1.5})
+        params.param_bytes("TPU_X", {"i8": 1.5})
     assert "use int(...)" in e.value.hint
 
 
 def test_unpack_wants_the_right_size(params: ParamTypes) -> None:
     with pytest.raises(UsageError, match="TPU_X: 3 bytes of parameters, the struct has 120"):
-        params.unpack("TPU_X", b"abc")
+        params.param_values("TPU_X", b"abc")
 
 
 INT = '{"scalar": "int", "name": "int"}'
@@ -210,6 +210,25 @@ def test_a_record_without_layers(tmp_path: Path) -> None:
     assert ParamTypes.from_record(tmp_path / "bmtpu.json").names() == []
 
 
+@pytest.mark.parametrize(
+    "struct",
+    [
+        "typedef struct tag { int a; } tpu_x_param_t;",
+        "typedef struct both { int a; } both;",
+        "struct tpu_x { int a; };",
+        "typedef in_t tpu_x_param_t;",
+        "typedef struct in tpu_x_param_t;",
+    ],
+)
+def test_ways_to_name_a_struct(tmp_path: Path, struct: str) -> None:
+    sources = Sources(tmp_path)
+    extra = "struct in { int a; };\ntypedef struct in in_t;\n"
+    generate(sources.layer(device(struct=struct, extra=extra)).table(), tmp_path)
+    assert ParamTypes.from_record(tmp_path / "bmtpu.json").param_bytes("TPU_X", {"a": 5}) == b"\5\0\0\0"
+    for language in ("c", "c++"):
+        compile_text(language, ["-fsyntax-only", "-x", language, str(tmp_path / "bmtpu.h")])
+
+
 def test_unnamed_parts(tmp_path: Path) -> None:
     """Their members are reached as if they were the outer struct's; of a union's at most one can be given."""
     sources = Sources(tmp_path)
@@ -219,16 +238,16 @@ def test_unnamed_parts(tmp_path: Path) -> None:
     )
     generate(sources.layer(device(struct=struct)).table(), tmp_path)
     params = ParamTypes.from_record(tmp_path / "bmtpu.json")
-    data = params.pack("TPU_X", {"a": 1, "low": 2, "high": 3, "c": "\xff"})
+    data = params.param_bytes("TPU_X", {"a": 1, "low": 2, "high": 3, "c": "\xff"})
     assert data == struct_bytes("<ihhiibxxx", 1, 2, 3, 0, 0, -1)
-    assert params.unpack("TPU_X", data)["c"] == 255
+    assert params.param_values("TPU_X", data)["c"] == 255
     for values, message in (
         ({"f": 1, "high": 1}, "TPU_X: 2 members of a union given (f, high)"),
         ({"p": [1]}, "TPU_X.p[0]: expected a dict for struct {...}, found int 1"),
         ({"p": [{"y": 1}]}, "TPU_X.p[0].y: unknown field; the struct has x"),
     ):
         with pytest.raises(FieldError) as e:
-            params.pack("TPU_X", values)
+            params.param_bytes("TPU_X", values)
         assert e.value.message == message
 
 
@@ -264,16 +283,16 @@ def _same(a: Any, b: Any) -> bool:
 
 @given(values=VALUES)
 def test_pack_and_unpack_are_inverse(params: ParamTypes, values: dict[str, Any]) -> None:
-    data = params.pack("TPU_X", values)
+    data = params.param_bytes("TPU_X", values)
     assert len(data) == params.sizeof("TPU_X")
-    assert _same(values, params.unpack("TPU_X", data))
+    assert _same(values, params.param_values("TPU_X", data))
 
 
 @given(value=st.integers(), field=st.sampled_from(["i8", "u16", "big"]))
 def test_integers_are_exact_or_refused(params: ParamTypes, value: int, field: str) -> None:
     low, high = {"i8": (-128, 127), "u16": (0, 65535), "big": (0, (1 << 64) - 1)}[field]
     if low <= value <= high:
-        assert params.unpack("TPU_X", params.pack("TPU_X", {field: value}))[field] == value
+        assert params.param_values("TPU_X", params.param_bytes("TPU_X", {field: value}))[field] == value
     else:
         with pytest.raises(FieldError):
-            params.pack("TPU_X", {field: value})
+            params.param_bytes("TPU_X", {field: value})

@@ -21,9 +21,9 @@ from firmware_sim.errors import DeviceError, ModelError, UsageError
 from firmware_sim.firmware.image import FirmwareImage
 
 if TYPE_CHECKING:
+    from firmware_sim.device.api import Array
     from firmware_sim.device.client import Device
     from user_layers.runtime.bmruntime import BModelRuntime
-    from user_layers.runtime.device_api import Array
     from user_layers.runtime.network import NetworkInfo, TensorInfo
 
 _CREATE, _DESTROY, _LOAD, _LAUNCH = range(32, 36)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.errors import UsageError
 from user_layers.bmodel.directory import BMODEL
 from user_layers.bmrt.reference_data import (
@@ -29,7 +30,6 @@ from user_layers.bmrt.reference_data import (
 from user_layers.files import write_atomic
 from user_layers.runtime.bmruntime import BModelRuntime
 from user_layers.runtime.compare import differences, report
-from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.loaded import Ran
 from user_layers.runtime.network import NetworkInfo, bind_inputs, choose_stage
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from firmware_sim.chip import MAX_SHAPE_DIMS
+from firmware_sim.device.api import Array
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.npy import read_npz
 from firmware_sim.wire import DType
 from user_layers.bmodel.directory import BMODEL, INPUT_REFERENCE, OUTPUT_REFERENCE
 from user_layers.files import write_atomic
-from user_layers.runtime.device_api import Array
 from user_layers.runtime.network import NetworkInfo, TensorInfo
 
 SEED = 1684

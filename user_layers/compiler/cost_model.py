@@ -15,6 +15,7 @@ from firmware_sim.chip import (
     L2_USER_OFFSET,
     STATIC_CONTEXT_OFFSET,
 )
+from firmware_sim.device.api import DeviceApi
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
@@ -22,7 +23,6 @@ from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.local_memory import Where
 from user_layers.compiler.steps import layer_step
 from user_layers.graph.shapes import input_record
-from user_layers.toolkit import Compute
 
 _DDR_START = DDR_BASE + STATIC_CONTEXT_OFFSET
 _L2_START = L2_BASE + L2_USER_OFFSET
@@ -34,7 +34,7 @@ class MeasuredCost:
     Errors: CompileError where recording fails.
     """
 
-    def __init__(self, described: DescribedNet, device: Compute) -> None:
+    def __init__(self, described: DescribedNet, device: DeviceApi) -> None:
         self._described = described
         self._device = device
         self._timer = Timer()

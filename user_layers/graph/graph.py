@@ -195,7 +195,7 @@ class GraphBuilder:
             dtypes = tuple(
                 check_dtype(d, f"{what}, output {o!r}") for d, o in zip(output_dtypes, outs, strict=True)
             )
-        param = b"" if cpu is not None else self.toolkit.pack(info, layer_param, what)
+        param = b"" if cpu is not None else self.toolkit.layer_param(info, layer_param, what)
         repeated = next((o for i, o in enumerate(outs) if o in outs[:i]), None)
         if repeated is not None:
             raise UsageError(f"{what}: output_names has {repeated!r} twice")

@@ -59,7 +59,7 @@ class Arguments:
             f"{self.name} has no member {name}", hint=f"it has {', '.join(m.name for m in self.members)}"
         )
 
-    def pack(self, values: Mapping[str, Any]) -> bytes:
+    def argument_bytes(self, values: Mapping[str, Any]) -> bytes:
         """The struct's bytes. Every member must be given; UsageError for what is missing or does not fit."""
         out = bytearray(self.size)
         for name in values:

@@ -106,7 +106,7 @@ def run_kernel(
                 device.write(places[member], bytes(size))
             elif given[member].nbytes < size:
                 raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")
-        packed = layout.pack({**values, **places}) if layout is not None else b""
+        packed = layout.argument_bytes({**values, **places}) if layout is not None else b""
         asked = device.instructions
         device.launch(name, packed)
         found = {m: device.read_array(places[m], o.shape, o.dtype).copy() for m, o in wanted.items()}

@@ -10,13 +10,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from firmware_sim import shown
+from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
 from user_layers.bmodel.combine import BMODEL
-from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.loaded import LoadedNet, Ran
 from user_layers.runtime.network import (
     Inputs,
@@ -169,7 +169,7 @@ def load_bmodel(
         from user_layers.toolkit import Toolkit
 
         toolkit = Toolkit(workspace, firmware=None if firmware is None else str(firmware))
-        runtime = BModelRuntime(cast("DeviceApi", toolkit.device), toolkit.close)
+        runtime = BModelRuntime(toolkit.device, toolkit.close)
     try:
         runtime.load(source)
     except BaseException:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from user_layers.runtime.device_api import Array
+from firmware_sim.device.api import Array
 
 TINY = 1e-20  # a value beyond 1 compared with one below this differs, whatever the accuracy
 SHOWN = 8

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from firmware_sim.device.api import Array
 from firmware_sim.errors import DeviceError, MissingError, ModelError
-from user_layers.runtime.device_api import Array
 
 LIMIT_S = 600.0  # a loop in a model may have no end
 _NUMPY = {  # onnxruntime's names of element types

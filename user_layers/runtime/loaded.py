@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.shown import brief
 from user_layers.bmodel.manifest import ProgramUse
 from user_layers.bmodel.model import SUBNET_CPU, Net, Stage, SubNet, Tensor
-from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.memory import Memory
 from user_layers.runtime.parts import CpuPart, DynamicPart, LoadedPart, StaticPart, Tensors
 from user_layers.runtime.relocate import Region, relocate_addr

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from firmware_sim.device.api import DeviceApi
 from user_layers.bmodel.model import Coeff
-from user_layers.runtime.device_api import DeviceApi
 
 
 class Memory:

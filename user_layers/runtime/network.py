@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware_sim import shown
+from firmware_sim.device.api import Array
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.wire import DType
 from user_layers.bmodel.model import Net, Stage, Tensor, dtype_name
-from user_layers.runtime.device_api import Array
 
 Inputs = Mapping[str, Array] | Sequence[Array]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import StreamGroup
 from firmware_sim.wire import CommandGroup, DType, TensorRecord
 from user_layers.bmodel.manifest import ProgramUse
 from user_layers.bmodel.model import SubNet, Tensor
 from user_layers.runtime.cpu import CpuModel
-from user_layers.runtime.device_api import Array, DeviceApi
 from user_layers.runtime.memory import Memory
 from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream
 from user_layers.runtime.store_mode import batches_together, interleave, separate, stored_shape

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from user_layers.toolkit import Toolkit
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from user_layers.runtime.device_api import DeviceApi
 
 SEED = 1684
 
@@ -40,7 +39,7 @@ def run_net(
 def _loaded(net: CompiledNet, toolkit: Toolkit) -> Iterator[BModelRuntime]:
     """The net on the emulator."""
     _check_memory(net)
-    with BModelRuntime(cast("DeviceApi", toolkit.device)) as runtime:
+    with BModelRuntime(toolkit.device) as runtime:
         runtime.load(write(net))
         yield runtime
 

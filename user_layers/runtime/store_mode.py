@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
+from firmware_sim.device.api import Array
 from firmware_sim.errors import ModelError
 from firmware_sim.wire import DType, StoreMode
 from user_layers.bmodel.model import Tensor
-from user_layers.runtime.device_api import Array
 
 _TOGETHER: dict[int, int] = {StoreMode.N1: 1, StoreMode.N2: 2, StoreMode.N4: 4}
 _WORD_BYTES = 4

@@ -131,7 +131,7 @@ def run_cases(
                 problem, found = "", None
                 place = CALLER.set(f"test_{name}.py, {case}")  # not where this runs from
                 try:
-                    one.param = types.unpack(op.op, types.pack(op.op, case.param))
+                    one.param = types.param_values(op.op, types.param_bytes(op.op, case.param))
                     if mode == "dynamic":
                         one.dynamic()
                     else:

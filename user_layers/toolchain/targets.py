@@ -7,64 +7,35 @@ step, so install/ never holds half a build.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import BuildError, UsageError
-from firmware_sim.firmware.image import DDR_NAME, DEBUG_NAME, FIRMWARE_NAME, TCM_NAME
+from firmware_sim.firmware.image import FIRMWARE_NAME
 from firmware_sim.firmware.sanitized import sanitized
-from user_layers.files import replace_copy, write_if_changed
+from user_layers.files import replace_copy
 from user_layers.toolchain import manifest
-from user_layers.toolchain.arm import arm_compiler, explain_overflow, link_arm, write_images
-from user_layers.toolchain.builtin import (
-    FIRMWARE_DEFINES,
-    SEARCH,
-    Builtin,
-    builtin_artifacts,
-    builtin_location,
-    host_programs,
-)
+from user_layers.toolchain.arm import explain_overflow, write_images
+from user_layers.toolchain.builtin import Builtin, builtin_artifacts, builtin_location
 from user_layers.toolchain.cache import cache_root, locked
-from user_layers.toolchain.compilers import Toolchain, choose, zig_environment
-from user_layers.toolchain.config import BuildConfig, c_sources, cxx_sources, gen_config
+from user_layers.toolchain.compilers import Compiler, Toolchain, choose, zig_environment
+from user_layers.toolchain.config import gen_config
 from user_layers.toolchain.firmware import recorded_notes
-from user_layers.toolchain.ninja_file import NinjaFile, Objects, relative
+from user_layers.toolchain.ninja_file import relative
 from user_layers.toolchain.ninja_run import dependencies, run_ninja
+from user_layers.toolchain.plan import Plan, bmkernel_plan, workspace_plan
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.sanitize import sanitized_firmware
-from user_layers.workspace import Workspace, machine_arch, sdk_dir
+from user_layers.workspace import Workspace, machine_arch
 
 if TYPE_CHECKING:
     from user_layers.scan import LayerTable
-
-HOST_HEADERS = (
-    "bmlib_runtime.h",
-    "bmdef.h",
-    "bmruntime_interface.h",
-    "bmruntime_cpp.h",
-    "bmruntime_legacy.h",
-)
-
-_LAUNCHER = """#!/bin/sh
-# Made by build_layers: runs the demo graph in the workspace that this file is installed in.
-TPULAYER_WORKSPACE=$(cd "$(dirname "$0")/../.." && pwd) || exit 3
-export TPULAYER_WORKSPACE
-if command -v tpulayer >/dev/null 2>&1; then
-    exec tpulayer test_tpu_layer "$@"
-elif [ -x "$TPULAYER_WORKSPACE/.venv/bin/tpulayer" ]; then
-    exec "$TPULAYER_WORKSPACE/.venv/bin/tpulayer" test_tpu_layer "$@"
-fi
-echo "error: the command tpulayer is not on the PATH" >&2
-echo "  hint: source $TPULAYER_WORKSPACE/envsetup.sh" >&2
-exit 3
-"""
 
 
 @dataclass
@@ -83,6 +54,13 @@ class BuildResult:
     def nothing_to_do(self) -> bool:
         """Whether everything was up to date: nothing was replaced and no command ran."""
         return not self.installed and not self.commands
+
+    def add(self, part: BuildResult) -> None:
+        """Count what a part of the build did, too."""
+        self.installed += part.installed
+        self.kept += part.kept
+        self.commands += part.commands
+        self.skipped += part.skipped
 
 
 def manifest_path(ws: Workspace, sanitize: bool = False) -> Path:
@@ -207,43 +185,68 @@ def _build_layers(ws: Workspace, report: Reporter, sanitize: bool) -> BuildResul
     toolchain = choose()
     cross = choose(config.host_arch) if config.host_arch != machine_arch() else toolchain
     builtin = builtin_location(toolchain)
-    plan = _Plan(ws, config, toolchain, cross, builtin, table.included_sources)
-    plan.write()
+    plan = workspace_plan(ws, config, toolchain, cross, builtin, table.included_sources)
     state = manifest_path(ws, sanitize)
-    _forget_changed(state, ws.root, plan.file)
+    _begin(plan, state)
     _announce_zig(toolchain, cross, report)
     if builtin.exists():
         builtin_artifacts(toolchain, report)
-        _run(plan, plan.outputs, report, result)
+        _run(plan, [*plan.early, *plan.late], report, result)
     else:
         _first_build(plan, toolchain, report, result)
     if config.bmkernel is not None:
-        part = _build_bmkernel(Path(config.bmkernel), toolchain, builtin, report, sanitize)
-        result.commands += part.commands
-        result.skipped += part.skipped
-        result.installed += part.installed
-        result.kept += part.kept
-    write_images(plan.program, plan.program.parents[1])
-    installs = plan.installs
-    if sanitize:
-        image, commands = sanitized_firmware(ws.root, ws.build_dir, plan.groups, builtin, toolchain.c, report)
-        result.commands += commands
-        installs = [
-            (image, target) if target == ws.firmware else (source, target) for source, target in installs
-        ]
-    _install(installs, result)
-    outputs = [target for _, target in plan.installs] + [ws.generated_dir / name for name in _generated(ws)]
-    inputs = [*plan.sources, *_headers(ws.root, plan.file)]
-    outputs += [path for path in (ws.op_lock,) if path.exists()]  # new layers get their number in a build
-    own = set(outputs) | {builtin.libtpufw}
-    manifest.finish(
-        state,
-        started,
-        [path for path in inputs if path not in own],
-        [*plan.folders, *ws.config_places],  # a further Makefile.config counts, too
-        [*outputs, builtin.libtpufw],
-    )
+        result.add(_build_bmkernel(Path(config.bmkernel), toolchain, builtin, report, sanitize))
+    _put_in_place(plan, builtin, toolchain.c, report, result, sanitize)
+    made = [ws.generated_dir / name for name in _generated(ws)]
+    made += [path for path in (ws.op_lock,) if path.exists()]  # new layers get their number in a build
+    _finish(plan, state, started, builtin, made)
     return result
+
+
+def _build_bmkernel(
+    project: Path, toolchain: Toolchain, builtin: Builtin, report: Reporter, sanitize: bool
+) -> BuildResult:
+    state = _manifest(project / "build", sanitize)
+    result = BuildResult()
+    with _lock(project, report):
+        if manifest.is_current(state):
+            result.skipped.append(f"build_bmkernel: nothing changed in {project}")
+            result.kept.append(project / "install" / "firmware" / FIRMWARE_NAME)
+            return result
+        started = time.time_ns()
+        plan = bmkernel_plan(project, toolchain, builtin)
+        _begin(plan, state)
+        _run(plan, plan.late, report, result)
+        _put_in_place(plan, builtin, toolchain.c, report, result, sanitize)
+        _finish(plan, state, started, builtin)
+    return result
+
+
+def _begin(plan: Plan, state: Path) -> None:
+    """Write the ninja file, and note in the manifest `state` that a build of it has begun."""
+    plan.write()
+    _forget_changed(state, plan.root, plan.file)
+
+
+def _put_in_place(
+    plan: Plan, builtin: Builtin, compiler: Compiler, report: Reporter, result: BuildResult, sanitize: bool
+) -> None:
+    """Install what ninja has built. compiler: of the native firmware; sanitize: install one with checks."""
+    (firmware, installed), *others = plan.installs
+    write_images(plan.program, firmware.parent)
+    if sanitize:
+        build_dir = plan.ninja.build_dir
+        firmware, commands = sanitized_firmware(plan.root, build_dir, plan.groups, builtin, compiler, report)
+        result.commands += commands
+    _install([(firmware, installed), *others, *plan.unrecorded], result)
+
+
+def _finish(plan: Plan, state: Path, started: int, builtin: Builtin, made: Sequence[Path] = ()) -> None:
+    """Record in the manifest `state` what was read and written. made: files beside the installed ones."""
+    outputs = [*(target for _, target in plan.installs), *made, builtin.libtpufw]
+    inputs = [*plan.sources, *_headers(plan.root, plan.file)]
+    own = set(outputs)
+    manifest.finish(state, started, [path for path in inputs if path not in own], plan.folders, outputs)
 
 
 def _forget_changed(state: Path, root: Path, ninja_file: Path) -> None:
@@ -290,7 +293,7 @@ def _zig_marker(chain: Toolchain) -> Path:
     return Path(zig_environment()["ZIG_GLOBAL_CACHE_DIR"]) / f"tpulayer-{chain.identity}"
 
 
-def _first_build(plan: _Plan, toolchain: Toolchain, report: Reporter, result: BuildResult) -> None:
+def _first_build(plan: Plan, toolchain: Toolchain, report: Reporter, result: BuildResult) -> None:
     """The built-in part and the workspace's objects and plugin at once, then the firmware that needs both."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -298,18 +301,18 @@ def _first_build(plan: _Plan, toolchain: Toolchain, report: Reporter, result: Bu
         other = pool.submit(builtin_artifacts, toolchain, report)
         _run(plan, plan.early, report, result)
         other.result()
-    _run(plan, plan.outputs, report, result)
+    _run(plan, [*plan.early, *plan.late], report, result)
 
 
-def _run(plan: _Plan, targets: Sequence[Path], report: Reporter, result: BuildResult) -> None:
+def _run(plan: Plan, targets: Sequence[Path], report: Reporter, result: BuildResult) -> None:
     try:
-        done, warnings = run_ninja(plan.ws.root, plan.file, targets, report)
+        done, warnings = run_ninja(plan.root, plan.file, targets, report)
     except BuildError as error:
         raise explain_overflow(error, plan.arm_objects) from None
     if warnings:
         report.note(warnings.rstrip())
     result.commands += done
-    for chain in (plan.toolchain, plan.cross):
+    for chain in plan.toolchains:
         if chain.cxx.family == "zig":
             _zig_marker(chain).touch()
 
@@ -330,169 +333,3 @@ def _same(source: Path, target: Path) -> bool:
     except FileNotFoundError:
         return False
     return (new.st_size, new.st_mtime_ns, new.st_mode) == (old.st_size, old.st_mtime_ns, old.st_mode)
-
-
-def _host_library(host: Builtin, builtin: Builtin, install: Path) -> list[tuple[Path, Path]]:
-    """The libraries and headers for host programs in C and C++, and a program that uses them.
-
-    host: those built for the host; builtin: for this machine.
-    """
-    headers = [*(sdk_dir() / "include" / name for name in HOST_HEADERS), *builtin.bmcompiler_headers]
-    return [
-        *((path, install / "lib" / path.name) for path in host.libraries),
-        (host.load_firmware, install / "bin" / host.load_firmware.name),
-        *((path, install / "include" / path.name) for path in headers),
-    ]
-
-
-class _Plan:
-    """The ninja file of a workspace, and what of it goes where."""
-
-    def __init__(
-        self,
-        ws: Workspace,
-        config: BuildConfig,
-        toolchain: Toolchain,
-        cross: Toolchain,
-        builtin: Builtin,
-        included: Sequence[Path],
-    ) -> None:
-        self.ws = ws
-        self.toolchain = toolchain
-        self.cross = cross
-        self.file = ws.build_dir / "build.ninja"
-        out = ws.build_dir / "out"
-        ninja = NinjaFile(ws.root, ws.build_dir)
-        device_includes = [ws.root / name for name in config.device_includes]
-        device = Objects(
-            toolchain.c,
-            [*c_sources(ws.device_dir), ws.generated_dir / "bmtpu_device_entry.c"],
-            device_includes,
-            "device",
-            FIRMWARE_DEFINES,
-        )
-        kernels = Objects(
-            toolchain.c,
-            [ws.root / name for name in config.bmkernel_sources],
-            device_includes,
-            "bmkernel",
-            FIRMWARE_DEFINES,
-        )
-        # A .cpp with a descriptor class is part of the host entry, which includes it.
-        own = [path for path in cxx_sources(ws.host_dir) if path not in included]
-        host_sources = [*own, ws.generated_dir / "bmtpu_host_entry.cpp"]
-        host_includes = [ws.root / name for name in config.host_includes]
-        self.groups = [device, kernels]
-        objects = [path for group in self.groups for path in ninja.objects(group)]
-        arm = arm_compiler()
-        self.arm_objects = [
-            *ninja.objects(replace(device, compiler=arm, defines=(), folder="arm-device", after="device")),
-            *ninja.objects(
-                replace(kernels, compiler=arm, defines=(), folder="arm-bmkernel", after="bmkernel")
-            ),
-        ]
-        layer = ninja.archive(arm, out / ws.firmware_layer.name, self.arm_objects)
-        plugin = ninja.shared(
-            cross.cxx,
-            out / ws.plugin.name,
-            ninja.objects(Objects(cross.cxx, host_sources, host_includes, "host")),
-        )
-        self.early = [layer, plugin, *objects]
-        host, programs = builtin, list[Path]()
-        if cross is not toolchain:
-            host = Builtin(out / "host")
-            includes = [builtin.directory, sdk_dir() / "include"]
-            programs = host_programs(ninja, cross.c, host, includes)
-            # the compiler on this machine asks the descriptors too
-            self.early.append(
-                ninja.shared(
-                    toolchain.cxx,
-                    ws.local_plugin,
-                    ninja.objects(Objects(toolchain.cxx, host_sources, host_includes, "host-native")),
-                )
-            )
-        tests = []
-        includes = [ws.generated_dir, ws.include_dir, builtin.directory, sdk_dir() / "include"]
-        for source in cxx_sources(ws.test_dir):
-            made = ninja.objects(Objects(cross.cxx, [source], includes, "test"))
-            program = out / "test" / source.stem
-            tests.append(ninja.executable(cross.cxx, program, made, host.libraries, SEARCH))
-        firmware = ninja.shared(toolchain.c, out / ws.firmware.name, objects, whole=[builtin.libtpufw])
-        self.program = link_arm(ninja, out / "arm" / DEBUG_NAME, self.arm_objects, [builtin.libtpufw_arm])
-        self.outputs = [*self.early, firmware, self.program, *programs, *tests]
-        self.launcher = out / ws.launcher.name
-        self.installs = [
-            (firmware, ws.firmware),
-            *((out / name, ws.firmware.parent / name) for name in (TCM_NAME, DDR_NAME, DEBUG_NAME)),
-            (layer, ws.firmware_layer),
-            (plugin, ws.plugin),
-            *((ws.generated_dir / path.name, path) for path in (ws.bmtpu_header, ws.layer_record)),
-            (self.launcher, ws.launcher),
-            *_host_library(host, builtin, ws.install_dir),
-            *((path, ws.launcher.parent / path.name) for path in tests),
-        ]
-        self.sources = [*device.sources, *kernels.sources, *host_sources, *cxx_sources(ws.test_dir)]
-        self.folders = [ws.device_dir, ws.host_dir, ws.include_dir, ws.test_dir]
-        if config.bmkernel is not None:
-            self.folders += [Path(config.bmkernel) / "device", Path(config.bmkernel) / "include"]
-        self._ninja = ninja
-
-    def write(self) -> None:
-        """Write the ninja file and what the statements in it need; unchanged files keep their time."""
-        identity = f"{self.toolchain.identity} {self.cross.identity} {arm_compiler().identity}\n"
-        write_if_changed(self._ninja.identity_file, identity)
-        write_if_changed(self.file, self._ninja.text())
-        if write_if_changed(self.launcher, _LAUNCHER) or not os.access(self.launcher, os.X_OK):
-            self.launcher.chmod(0o755)
-
-
-def _build_bmkernel(
-    project: Path, toolchain: Toolchain, builtin: Builtin, report: Reporter, sanitize: bool
-) -> BuildResult:
-    build_dir = project / "build"
-    installed = project / "install" / "firmware" / FIRMWARE_NAME
-    state = _manifest(build_dir, sanitize)
-    result = BuildResult()
-    with _lock(project, report):
-        if manifest.is_current(state):
-            result.skipped.append(f"build_bmkernel: nothing changed in {project}")
-            result.kept.append(installed)
-            return result
-        started = time.time_ns()
-        ninja = NinjaFile(project, build_dir)
-        group = Objects(
-            toolchain.c,
-            c_sources(project / "device"),
-            [project / "device", project / "include", sdk_dir() / "include"],
-            "device",
-            FIRMWARE_DEFINES,
-        )
-        out = build_dir / "out"
-        built = ninja.shared(toolchain.c, out / FIRMWARE_NAME, ninja.objects(group), whole=[builtin.libtpufw])
-        arm = replace(group, compiler=arm_compiler(), defines=(), folder="arm-device", after="device")
-        arm_objects = ninja.objects(arm)
-        program = link_arm(ninja, out / "arm" / DEBUG_NAME, arm_objects, [builtin.libtpufw_arm])
-        file = build_dir / "build.ninja"
-        write_if_changed(ninja.identity_file, f"{toolchain.identity} {arm.compiler.identity}\n")
-        write_if_changed(file, ninja.text())
-        _forget_changed(state, project, file)
-        try:
-            done, warnings = run_ninja(project, file, [built, program], report)
-        except BuildError as error:
-            raise explain_overflow(error, arm_objects) from None
-        if warnings:
-            report.note(warnings.rstrip())
-        result.commands += done
-        if sanitize:
-            built, done = sanitized_firmware(project, build_dir, [group], builtin, toolchain.c, report)
-            result.commands += done
-        images = [(path, installed.parent / path.name) for path in write_images(program, out)]
-        _install([(built, installed), *images, *_host_library(builtin, builtin, project / "install")], result)
-        manifest.finish(
-            state,
-            started,
-            [*group.sources, *_headers(project, file)],
-            [project / "device", project / "include"],
-            [installed, *(target for _, target in images), builtin.libtpufw],
-        )
-    return result

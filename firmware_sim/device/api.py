@@ -1,4 +1,4 @@
-"""What the runtime needs of a device: the part of firmware_sim.device.client.Device that it calls."""
+"""A device as the toolkit needs it, to record what it compiles and to run it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.firmware.image import FirmwareInfo, StreamGroup
-from firmware_sim.wire import TensorRecord
+from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, StreamGroup
+from firmware_sim.wire import Program, Recorded, TensorRecord
 
 Array = npt.NDArray[np.generic]
 
 
 class DeviceApi(Protocol):
-    """DDR memory, and the two requests that run a net. Addresses are absolute, sizes in bytes."""
+    """The part of firmware_sim.device.client.Device that compiler and runtime call. Addresses are absolute,
+    sizes in bytes."""
+
+    @property
+    def firmware(self) -> FirmwareImage:
+        """What runs on it: a library for this machine, or the controller's images."""
 
     @property
     def instructions(self) -> int:
@@ -34,7 +39,15 @@ class DeviceApi(Protocol):
         """A copy of a continuous tensor in DDR; shape in elements."""
 
     def query(self) -> FirmwareInfo:
-        """Layers and kernels of the running firmware."""
+        """The user layers and kernels of the running firmware, by which a net's layers are checked."""
+
+    def infer_shape(
+        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+    ) -> list[TensorRecord]:
+        """The outputs of a layer by its own shape function; param: bytes of its parameter struct."""
+
+    def record(self, program: Program) -> Recorded:
+        """The descriptors that layers' kernels issue for a program with fixed addresses; none executes."""
 
     def run_streams(self, groups: Sequence[StreamGroup]) -> None:
         """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong."""
@@ -54,3 +67,6 @@ class DeviceApi(Protocol):
         The firmware allocates from [neuron_addr, +neuron_bytes); coeff_addr: the constants. Returns the
         outputs with the shapes that came out.
         """
+
+    def close(self) -> None:
+        """End the device process; it may be called again."""
