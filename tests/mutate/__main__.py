@@ -20,7 +20,7 @@ from queue import SimpleQueue
 
 from firmware_sim.errors import BuildError
 from tests.mutate.mutants import ListError, Mutant, all_mutants, room_names
-from tests.mutate.run import Copy, Result, RunError
+from tests.mutate.run import Copy, Result, RunError, check
 from user_layers.toolchain.cache import locked
 
 
@@ -65,7 +65,10 @@ def run(mutants: Sequence[Mutant], folder: Path, jobs: int) -> list[Result]:
 
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            return list(pool.map(one, mutants))
+            results = list(pool.map(one, mutants))
+            _say("the tests that failed, without a mutant")
+            check(results, made[0])
+            return results
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for copy in made:

@@ -19,8 +19,8 @@ from tests.paths import ROOT
 
 _PYTEST = ("-x", "-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-profile=suite-unshrunk")
 LOOPS = Path("firmware_sim", "instructions", "loops")
-LIMIT = 900.0  # seconds for the tests of one mutant
-_PASSED, _INTERRUPTED = 0, 2  # pytest's exit codes; 1: a test failed, 2: a file could not be loaded
+LIMIT = 600.0  # seconds for the tests of one mutant
+_PASSED, _FAILED, _INTERRUPTED, _USAGE = 0, 1, 2, 4  # pytest's exit codes; 2: a file cannot be loaded
 
 
 class RunError(Exception):
@@ -58,22 +58,16 @@ class Copy:
         self.root = folder / "checkout"
         self._folder = folder
         self._cache = folder / "cache"
-        self._sound: set[str] = set()
-        """Tests that killed a mutant, and pass without it."""
         self._child: subprocess.Popen[bytes] | None = None
         self._cache.mkdir(parents=True, exist_ok=True)
         _mirror(ROOT, self.root)
 
     def run(self, mutant: Mutant, limit: float = LIMIT) -> Result:
-        """Apply it, run its tests, restore what was there; see that the test that failed passes then.
-
-        RunError when pytest itself cannot run.
-        """
+        """Apply it, run its tests, restore what was there. RunError when pytest itself cannot run."""
         place = mutant.shown(self.root)
         begin = time.monotonic()
         with self._applied(mutant):
             code, text = self._pytest([f"tests/{name}" for name in mutant.tests], limit, self._loops(mutant))
-        killed = code != _PASSED
         if code is None:
             by = f"time: not done after {limit:.0f} s"
         elif code < 0:
@@ -81,24 +75,29 @@ class Copy:
         elif code > _INTERRUPTED:
             raise RunError(f"{mutant.id}: pytest ended with {code}:\n{text[-3000:]}")
         else:
-            found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.MULTILINE)
-            by = found[0] if found else ""
-            if killed and not (found and self._passes(by)):
-                killed, by = False, f"fails without the mutant, too: {by or text[-3000:]}"
-        return Result(mutant, killed, time.monotonic() - begin, by, place)
+            by = next(_failed(text), text[-3000:] if code else "")
+        return Result(mutant, code != _PASSED, time.monotonic() - begin, by, place)
+
+    def unsound(self, tests: Sequence[str]) -> set[str]:
+        """Those of the tests that fail without any mutant, too."""
+        named = sorted({test for test in tests if "::" in test})
+        files = sorted({test for test in tests if re.fullmatch(r"tests/\S+\.py", test)})  # not loaded with it
+        failed: set[str] = set()
+        for options, words in (((), named), (("--collect-only",), files)):
+            if words:
+                code, text = self._pytest([*options, "--maxfail=0", *words], None)
+                if code == _USAGE:  # a parameter is written so that pytest does not know it again
+                    whole = {word.partition("[")[0] for word in words}
+                    code, text = self._pytest(["--maxfail=0", *sorted(whole)], None)
+                if code not in (_PASSED, _FAILED, _INTERRUPTED):
+                    raise RunError(f"pytest ended with {code}:\n{text[-3000:]}")
+                failed |= set(_failed(text))
+        return failed
 
     def stop(self) -> None:
         """End the tests that run, from another thread."""
         if (child := self._child) is not None and child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
-
-    def _passes(self, test: str) -> bool:
-        if test not in self._sound:
-            whole = [] if "::" in test else ["--collect-only"]  # a file that could not be loaded
-            if self._pytest([*whole, test], None)[0] != _PASSED:
-                return False
-            self._sound.add(test)
-        return True
 
     @contextmanager
     def _applied(self, mutant: Mutant) -> Iterator[None]:
@@ -164,6 +163,19 @@ class Copy:
                 self.stop()
                 child.wait()
         return code, output.read_text(encoding="utf-8", errors="replace")
+
+
+def _failed(text: str) -> Iterator[str]:
+    """The tests, and files that could not be loaded, of pytest's last lines."""
+    return (found[1] for found in re.finditer(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.MULTILINE))
+
+
+def check(results: Sequence[Result], copy: Copy) -> None:
+    """A test that fails without the mutant, too, killed nothing: correct the results."""
+    unsound = copy.unsound([result.by for result in results if result.killed])
+    for result in results:
+        if result.killed and result.by in unsound:
+            result.killed, result.by = False, f"fails without the mutant, too: {result.by}"
 
 
 def _mirror(source: Path, target: Path) -> None:

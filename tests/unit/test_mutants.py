@@ -163,6 +163,7 @@ def test_what_becomes_of_a_mutant(copy: run.Copy, test: str, old: str, new: str,
     before = (copy.root / "limits.py").read_bytes()
     mutant = Mutant("room/name", "limits.py", "chosen", [f"test_{test}.py"], old, new, "", [f"-{old}"])
     result = copy.run(mutant, limit=10 if "WAIT" in old else run.LIMIT)
+    run.check([result], copy)
     assert (result.word, result.by[: len(by)], bool(result.by)) == (word, by, bool(by))
     assert result.accepted == (word == "killed")
     assert (copy.root / "limits.py").read_bytes() == before
