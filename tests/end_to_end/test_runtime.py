@@ -36,7 +36,7 @@ from user_layers.bmodel import BModel, read, write
 from user_layers.bmodel.model import CpuLayer, Net, Stage
 from user_layers.net.compiled import CompiledNet, LayerUse
 from user_layers.runtime import BModelRuntime
-from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream
+from user_layers.runtime.relocate import Region, relocate_addr, relocate_sorts, relocate_stream
 
 CONSTANTS = np.frombuffer(COEFF, np.float32).reshape(2, 4)
 
@@ -323,7 +323,7 @@ def test_nets_that_do_not_run_here(device: FakeDevice, model: BModel, message: s
         ({"dtype": 8}, "x is bfloat16, which a BM1684 has not"),
         ({"store_mode": 2}, r"stage 0: 'x', float32, is stored in mode 2; known are 1N"),
         ({"store_mode": 2, "dtype": 2, "shape": (5, 3), "size": 15}, "x needs 24 bytes, .* gives it 15"),
-        ({"size": 8}, "x needs 32 bytes, the bmodel gives it 8"),
+        ({"size": 31}, "x needs 32 bytes, the bmodel gives it 31"),
     ],
 )
 def test_tensors_that_do_not_run_here(device: FakeDevice, changes: dict[str, Any], message: str) -> None:
@@ -401,6 +401,16 @@ def _copy(direction: int, source: int, target: int) -> bytes:
         dst_start_addr_l32=target & 0xFFFF_FFFF,
         dst_start_addr_h8=target >> 32,
     )
+
+
+def test_tensors_lie_in_one_region_with_all_their_bytes() -> None:
+    regions = [Region("first", 1000, 100, 5000), Region("second", 1100, 100, 7000)]
+    assert relocate_addr(1000, 100, regions, "x") == 5000
+    assert relocate_addr(1099, 1, regions, "x") == 5099
+    assert relocate_addr(1100, 100, regions, "x") == 7000
+    for addr, nbytes in ((999, 1), (1001, 100), (1199, 2), (1200, 1)):
+        with pytest.raises(ModelError, match=rf"x: {nbytes} bytes at {addr:#x} are outside first 0x3e8\.\."):
+            relocate_addr(addr, nbytes, regions, "x")
 
 
 @pytest.mark.parametrize(("indices", "counted"), [(0, 0), (1, 0), (1, 1)])

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.paths import SOURCES as SOURCE_FILES
@@ -198,6 +198,9 @@ number_texts = st.one_of(
 
 @examples(500)
 @given(text=number_texts, base=st.sampled_from([0, 2, 8, 10, 16, 36]))
+@example(text="0755", base=0)
+@example(text="-0108", base=0)
+@example(text="08", base=0)
 def test_numbers_from_text(libc: lh.Libc, text: str, base: int) -> None:
     source = ctypes.create_string_buffer(text.encode())
     signed, unsigned = ctypes.c_longlong(), ctypes.c_ulonglong()

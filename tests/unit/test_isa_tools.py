@@ -30,9 +30,15 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli(["isa", "show", "conv.int8"]) == 0
     text = capsys.readouterr().out
     assert "selected by opt_res0_prec in 0" in text
-    assert "tsk_typ:4" in text
+    assert "tsk_typ:4" in text and "reason" not in text
     assert cli(["isa", "show", "conv.int7"]) == 2
     assert "did you mean conv.int8" in capsys.readouterr().err
+
+
+def test_show_says_why_a_row_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = next(i for i in TABLE if i.reason)
+    assert cli(["isa", "show", refused.name]) == 0
+    assert f"status: {refused.status.value}\nreason: {refused.reason}\n" in capsys.readouterr().out
 
 
 def test_decode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
