@@ -8,8 +8,6 @@ okk_utils.jsonl, and exec/NAME.npz with exec/index_NAME.jsonl. An execution is d
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +21,7 @@ from firmware_sim.errors import UsageError
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
 from firmware_sim.l2_tables import l2_tables as chip_tables
+from firmware_sim.npy import read_npz
 
 U8 = npt.NDArray[np.uint8]
 
@@ -31,17 +30,6 @@ REJECTED = ("okk_encode_rejected", "bm_atomic_rejected")
 SEQUENCES, UTILITIES = "okk_sequences", "okk_utils"
 _TABLES_FILE = "l2_lut"
 _ARRAYS = ("desc", "desc_case", "desc_engine", "in_reg", "in_bytes", "out_reg", "out_bytes")
-# what numpy raises on files that are not its own, or cut short
-_DAMAGED = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    AttributeError,
-    TypeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 _SPACES = (Space.LOCAL, Space.DDR, Space.L2)  # their numbers in the files
 
 
@@ -114,7 +102,7 @@ def executions(folder: Path, name: str) -> list[Execution]:
         cases[case] = Execution(f"{name}[{case}]", cls, str(meta.get("note", "")))
     try:
         found = _arrays(path, _ARRAYS)
-    except _DAMAGED as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} does not hold executions: {error}") from None
     try:
         _add_descriptors(cases, found)
@@ -129,8 +117,8 @@ def executions(folder: Path, name: str) -> list[Execution]:
 
 
 def _arrays(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
-    with open(path, "rb") as f, np.load(f, allow_pickle=False) as arrays:
-        return {key: np.asarray(arrays[key]) for key in keys}
+    with open(path, "rb") as f:
+        return read_npz(f, keys)
 
 
 def _case(cases: dict[int, Execution], number: int, key: str) -> Execution:
@@ -173,7 +161,7 @@ def l2_tables(folder: Path) -> U8:
         return chip_tables()
     try:
         tables: U8 = _arrays(path, ("l2",))["l2"]
-    except _DAMAGED as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} does not hold the tables of L2: {error}") from None
     if tables.dtype != np.uint8 or tables.ndim != 1 or L2_TABLE_OFFSET + len(tables) > L2_BYTES:
         raise UsageError(f"{path}: l2 is {tables.dtype} {list(tables.shape)}, not the bytes of the tables")

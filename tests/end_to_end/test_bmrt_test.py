@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.wire import TensorRecord
 from tests.support.bmodel_samples import COEFF, dynamic_net, static_net
+from tests.support.damaged_arrays import OPEN_HEADER
 from tests.support.fake_device import FakeDevice
 from user_layers.bmodel import save
 from user_layers.bmrt.bmrt_test import FOREIGN_TEST_CASES, BmrtTestOptions, run
@@ -292,6 +294,13 @@ def test_every_foreign_test_case_is_refused(tool: Tool) -> None:
 def test_input_files_that_are_no_npz(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "in.npz").write_bytes(data)
     with pytest.raises(ModelError, match=message):
+        load_npz(tmp_path / "in.npz")
+
+
+def test_input_file_whose_array_has_no_header(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
+        archive.writestr("x.npy", OPEN_HEADER)
+    with pytest.raises(ModelError, match=r"is no \.npz file"):
         load_npz(tmp_path / "in.npz")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import DeviceError, UsageError
+from tests.support.damaged_arrays import OPEN_HEADER
 from tests.support.firmware_harness import CHOICES
 from user_layers.cli.main import run as cli
 from user_layers.kernels.run_kernel import Output, run_kernel
@@ -186,6 +187,7 @@ def test_bad_words(source: Path, words: list[str], message: str, capsys: pytest.
     [
         (b"", "is no .npy file of numbers"),
         (b"text", "is no .npy file of numbers"),
+        (OPEN_HEADER, "is no .npy file of numbers"),
         (b"PK\x03\x04 cut short", "holds several arrays (.npz)"),
         (np.array(["a"]), "holds <U1 [1], not numbers for a device"),
         (np.zeros(0, np.float32), "holds float32 [0], not numbers for a device"),

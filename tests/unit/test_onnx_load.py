@@ -42,6 +42,13 @@ def test_free_dimensions_must_be_given() -> None:
     assert from_proto(make_model([RELU], {"x": ("n", 3)}, ["y"]), {"x": (5, 3)}).value("y").fixed == (5, 3)
 
 
+def test_an_extent_below_zero_is_a_free_one() -> None:
+    proto = make_model([RELU], {"x": (-1, 3)}, ["y"])
+    with pytest.raises(UsageError, match=r"free dimensions: x \[-1, 3\]"):
+        from_proto(proto)
+    assert from_proto(proto, {"x": (5, 3)}).value("y").fixed == (5, 3)
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
@@ -135,3 +142,9 @@ def test_the_light_models_load(name: str) -> None:
     ops = {n.op for n in model.nodes}
     assert {"Conv", "Relu"} <= ops and not ops & {"ConstantOfShape", "Shape", "Identity", "Dropout"}
     assert all(model.value(o).fixed for n in model.nodes for o in n.outputs)
+
+
+def test_no_elements_and_yet_too_large() -> None:
+    model = from_proto(make_model([RELU], {"x": (0, 1 << 40, 1 << 40)}, ["y"]))
+    with pytest.raises(ModelError, match=r"x cannot have the shape \[0, 1099511627776"):
+        fold_constants(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from firmware_sim import vectors
 from firmware_sim.errors import DeviceError, UsageError
+from tests.support.damaged_arrays import OPEN_HEADER
 from tests.support.golden_vectors import FOLDER, lines
 from user_layers.cli.main import run as cli
 from user_layers.encode import conformance, isa
@@ -249,6 +251,14 @@ def test_files_that_are_no_archives(content: bytes | None, tmp_path: Path) -> No
     shutil.copy(path, tmp_path / "exec" / "l2_lut.npz")
     with pytest.raises(UsageError, match="does not hold the tables"):
         vectors.l2_tables(tmp_path)
+
+
+def test_an_archive_whose_array_has_no_header(tmp_path: Path) -> None:
+    path = _one_case(tmp_path) / "exec" / "some.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("desc.npy", OPEN_HEADER)
+    with pytest.raises(UsageError, match="does not hold executions"):
+        vectors.executions(tmp_path, "some")
 
 
 @pytest.mark.parametrize("absent", ["some.npz", "index_some.jsonl"])

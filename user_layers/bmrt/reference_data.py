@@ -10,7 +10,6 @@ import io
 import math
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import ModelError, UsageError
+from firmware_sim.npy import read_npz
 from firmware_sim.wire import DType
 from user_layers.bmodel.directory import BMODEL, INPUT_REFERENCE, OUTPUT_REFERENCE
 from user_layers.files import write_atomic
@@ -167,13 +167,9 @@ def load_npz(path: Path) -> dict[str, Array]:
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        found = np.load(io.BytesIO(data), allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise ModelError(f"{path} holds one unnamed array; an .npz with one array per input is needed")
-        with found:
-            return {name: found[name] for name in found.files}
-    except (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise ModelError(f"{path} is no .npz file: {error}") from error
+        return read_npz(io.BytesIO(data))
+    except ValueError as error:
+        raise ModelError(f"{path} is no .npz file with an array per input: {error}") from error
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:

@@ -156,7 +156,7 @@ def encoded(path: Path, kind: Kind | None = None) -> Iterator[str]:
         raise UsageError(f"{path}: not a .jsonl file")
     with Encoder(kind=kind) as encoder:
         for number, line in enumerate(vectors.lines(folder, name), 1):
-            calls = _calls(line, f"{path}:{number}")
+            calls = calls_of(line, f"{path}:{number}")
             try:
                 made = encoder.run(calls)
             except TpulayerError as error:
@@ -178,7 +178,7 @@ def encoded(path: Path, kind: Kind | None = None) -> Iterator[str]:
             yield json.dumps(out)
 
 
-def _calls(line: dict[str, Any], where: str) -> list[tuple[str, Any]]:
+def calls_of(line: dict[str, Any], where: str) -> list[tuple[str, Any]]:
     """The calls of one line. Raises UsageError naming what it lacks."""
     if "seq" not in line:
         name, calls = "fn", [line]

@@ -15,6 +15,7 @@ from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.client import WATCHDOG
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import kind_named, usual_kind
+from firmware_sim.npy import read_npy
 from user_layers.files import write_atomic
 from user_layers.kernels.run_kernel import Output, run_kernel
 
@@ -54,8 +55,8 @@ def _input(text: str) -> tuple[str, Any]:
             f"--in {text}: {name} holds several arrays (.npz)", hint="save one array per .npy file"
         )
     try:
-        array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
-    except (ValueError, EOFError, MemoryError) as error:
+        array = read_npy(io.BytesIO(data))
+    except ValueError as error:
         raise UsageError(f"--in {text}: {name} is no .npy file of numbers: {error}") from None
     if array.dtype.kind not in "biuf" or not array.size:
         raise UsageError(

@@ -12,7 +12,7 @@ import numpy as np
 from firmware_sim.errors import CompileError, ModelError
 from user_layers.onnx.apart import run_model
 from user_layers.onnx.load import infer_values
-from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.proto import element_type, part_proto, serialized, with_oldest_opset
 from user_layers.onnx.types import held_as
 
@@ -89,11 +89,14 @@ def _needed(model: Model) -> Model:
 
 
 def _empty(value: Value) -> Array | None:
-    """The only value that a tensor without elements can have."""
+    """The only value that a tensor without elements can have. ModelError for extents beyond all memory."""
     shape = value.fixed
     if shape is None or value.dtype is None or 0 not in shape:
         return None
-    return np.zeros(shape, value.dtype)
+    try:
+        return np.zeros(shape, value.dtype)
+    except ValueError as error:
+        raise ModelError(f"{shown(value.name)} cannot have the shape {list(shape)}: {error}") from None
 
 
 def _does_nothing(model: Model, node: Node) -> bool:

@@ -258,7 +258,7 @@ def _fix_shapes(
         if v.type.WhichOneof("value") == "tensor_type"
         and (
             not v.type.tensor_type.HasField("shape")
-            or any(not d.HasField("dim_value") for d in v.type.tensor_type.shape.dim)
+            or not all(_known(d) for d in v.type.tensor_type.shape.dim)
         )
     ]
     if free:
@@ -289,6 +289,11 @@ def value_of(info: Any, where: str) -> Value:
         int(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
     )
     return Value(info.name, shape, dtype)
+
+
+def _known(dim: Any) -> bool:
+    """Whether a dimension of an input has an extent; some tools write -1 for one that is free."""
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
 def _array(tensor: Any, where: str) -> Array:

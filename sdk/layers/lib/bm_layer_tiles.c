@@ -27,7 +27,7 @@ static void bm_merge(bm_tiling *t) {
         if (t->extent[d] == 1) continue;
         bool joins = made > 0;
         for (int k = 0; k <= t->operands && joins; k++)
-            joins = t->step[made - 1][k] == t->step[d][k] * t->extent[d];
+            joins = t->step[made - 1][k] == (long long)t->step[d][k] * t->extent[d];
         int to = joins ? made - 1 : made++;
         t->extent[to] = (joins ? t->extent[to] : 1) * t->extent[d];
         for (int k = 0; k <= t->operands; k++) t->step[to][k] = t->step[d][k];
