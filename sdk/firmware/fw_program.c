@@ -111,9 +111,9 @@ static void move_tile(const step *s, const tpu_tensor_t *whole, const tpu_tensor
     for (int d = 0; d < 4; d++) {
         if (whole->shape[d] != tile->shape[d] || tile->processed[d] < 0 || tile->slice_shape[d] < 1 ||
             (int64_t)tile->processed[d] + tile->slice_shape[d] > whole->shape[d])
-            fw_fail(FW_STATUS_SHAPE, "step %u (%s): dimension %d: elements %d to %d of a tile of %d, in a tensor of %d",
+            fw_fail(FW_STATUS_SHAPE, "step %u (%s): dimension %d: elements %d to %lld of a tile of %d, in a tensor of %d",
                     (unsigned)s->index, s->name, d, tile->processed[d],
-                    tile->processed[d] + tile->slice_shape[d] - 1, tile->shape[d], whole->shape[d]);
+                    (long long)tile->processed[d] + tile->slice_shape[d] - 1, tile->shape[d], whole->shape[d]);
         first = first * (uint64_t)whole->shape[d] + (uint64_t)tile->processed[d];
     }
     dim4 all = dims_of(whole->shape), size = dims_of(tile->slice_shape), outside, inside;
@@ -152,10 +152,10 @@ static void concat_tile(const step *s, const tpu_tensor_t *part, const tpu_tenso
 
 /* Whether the tile a holds all of the tile b. */
 static bool holds(const tpu_tensor_t *a, const tpu_tensor_t *b, uint32_t dims) {
-    for (uint32_t d = 0; d < dims; d++)
-        if (a->processed[d] > b->processed[d] ||
-            a->processed[d] + a->slice_shape[d] < b->processed[d] + b->slice_shape[d])
-            return false;
+    for (uint32_t d = 0; d < dims; d++) {
+        int64_t end = (int64_t)a->processed[d] + a->slice_shape[d];
+        if (a->processed[d] > b->processed[d] || end < (int64_t)b->processed[d] + b->slice_shape[d]) return false;
+    }
     return true;
 }
 

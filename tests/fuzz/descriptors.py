@@ -20,7 +20,7 @@ from tests.support.golden_vectors import executions
 from user_layers.toolchain.builtin import builtin_artifacts
 
 ENGINE_LIMIT = 20.0  # s
-_LAYOUTS = {Engine.BD: BD, Engine.GDMA: GDMA}
+LAYOUTS = {Engine.BD: BD, Engine.GDMA: GDMA}
 _ID = {Engine.BD: "cmd_id_tpu", Engine.GDMA: "cmd_id"}
 _WAITS = {Engine.BD: ("cmd_id_gdma",), Engine.GDMA: ("eng0_sync_id", "eng1_sync_id", "eng3_sync_id")}
 _PATTERN = 0xA5
@@ -32,7 +32,7 @@ def bases() -> tuple[list[tuple[Engine, dict[str, int]]], ...]:
     found: dict[str, list[tuple[Engine, dict[str, int]]]] = {}
     for case in executions():
         for engine, data in case.descriptors:
-            found.setdefault(case.cls, []).append((engine, _LAYOUTS[engine].decode(data)))
+            found.setdefault(case.cls, []).append((engine, LAYOUTS[engine].decode(data)))
     return tuple(found[name] for name in sorted(found))
 
 
@@ -57,7 +57,7 @@ def _changed(rng: random.Random, layout: Layout, values: dict[str, int]) -> dict
 def _noise(rng: random.Random, layout: Layout) -> dict[str, int]:
     values = layout.decode(rng.randbytes(128))
     if rng.randrange(3):
-        row = rng.choice([i for i in TABLE if _LAYOUTS[i.engine] is layout])
+        row = rng.choice([i for i in TABLE if LAYOUTS[i.engine] is layout])
         values |= {name: rng.choice(sorted(allowed)) for name, allowed in row.match.items()}
     if rng.randrange(2):
         for field in layout.fields:  # small sizes and strides get further
@@ -68,7 +68,7 @@ def _noise(rng: random.Random, layout: Layout) -> dict[str, int]:
 
 def descriptor(rng: random.Random) -> tuple[Engine, dict[str, int]]:
     engine, values = rng.choice(rng.choice(bases()))
-    layout = _LAYOUTS[engine]
+    layout = LAYOUTS[engine]
     kind = rng.randrange(10)
     if kind < 8:
         return engine, _changed(rng, layout, values)
@@ -85,7 +85,7 @@ def streams(rng: random.Random) -> dict[Engine, list[bytes]]:
             values[_ID[engine]] = len(out[engine]) + 1
             values |= dict.fromkeys(_WAITS[engine], 0)
             values[_WAITS[engine][0]] = len(out[other])
-        out[engine].append(_LAYOUTS[engine].encode(**values))
+        out[engine].append(LAYOUTS[engine].encode(**values))
     return out
 
 

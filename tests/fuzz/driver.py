@@ -59,7 +59,8 @@ class Target(abc.ABC):
 
 @dataclass
 class Report:
-    """counts: outcomes by class. findings: texts, with the files that the cases were saved to."""
+    """counts: outcomes by class. findings: texts, with the files that the cases were saved to. edges: how
+    many branches were reached, where that is measured."""
 
     what: str
     tried: int = 0
@@ -67,11 +68,13 @@ class Report:
     slowest: float = 0.0
     counts: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
+    edges: int = 0
 
     def text(self) -> str:
         lines = [
             f"{self.what}: {self.tried} cases in {self.seconds:.0f} s, the slowest {self.slowest:.1f} s, "
-            f"{len(self.findings)} findings"
+            + (f"{self.edges} edges, " if self.edges else "")
+            + f"{len(self.findings)} findings"
         ]
         lines += [f"  {n:8d}  {name}" for name, n in self.counts.most_common()]
         return "\n".join([*lines, *(f"  FINDING {text}" for text in self.findings)])
@@ -87,14 +90,24 @@ def _class_of(error: TpulayerError) -> str:
     return type(error).__name__
 
 
+def kind_of(why: str) -> str:
+    """Findings that differ only in numbers are one kind."""
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", why.strip().splitlines()[-1])
+
+
 def attempt(target: Target, case: Case) -> str:
     """Run one case: the class of its outcome. Raises Finding."""
+    return outcome_of(lambda: target.run(case), crashes_are_findings=target.crashes_are_findings)
+
+
+def outcome_of(run: Callable[[], str], *, crashes_are_findings: bool = False) -> str:
+    """The class of what came out. Raises Finding."""
     begin = time.monotonic()
     try:
-        outcome = target.run(case)
+        outcome = run()
     except TpulayerError as error:
         outcome = _class_of(error)
-        if isinstance(error, DeviceCrash) and target.crashes_are_findings:
+        if isinstance(error, DeviceCrash) and crashes_are_findings:
             raise Finding(f"{outcome}: {error}") from None
     except Finding:
         raise
@@ -134,10 +147,10 @@ def fuzz(
                 target.check()
         except Finding as finding:
             outcome = "FINDING"
-            last = str(finding).strip().splitlines()[-1]
-            kind = re.sub(r"0x[0-9a-f]+|\d+", "#", last)
+            kind = kind_of(str(finding))
             if kind not in seen:
                 seen.add(kind)
+                last = str(finding).strip().splitlines()[-1]
                 report.findings.append(f"{save(keep, what, case, str(finding))}: {last[:300]}")
                 say(f"FINDING {report.findings[-1]}")
         report.counts[outcome] += 1

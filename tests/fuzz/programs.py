@@ -21,9 +21,9 @@ from firmware_sim.wire import (
     TensorRecord,
     TType,
 )
-from tests.fuzz.driver import Case, Target
 from tests.fuzz.mutate import damage, number
-from tests.fuzz.requests import BLOBS, Devices, any_kind, fill, request, send
+from tests.fuzz.requests import Requests, packed, request
+from tests.fuzz.watched import BLOBS
 
 _OPERANDS = sorted({name for kind in wire.STEP_KINDS for name in kind.operands})
 
@@ -163,7 +163,7 @@ def _mutate(rng: random.Random, p: Program) -> Program:
     return Program(tensors, steps, p.in_num, p.out_num)
 
 
-def _run(rng: random.Random, dynamic: bool) -> Case:
+def _run(rng: random.Random, dynamic: bool) -> bytes:
     program = _dynamic(rng) if dynamic else _fixed(rng)
     if rng.randrange(20):
         program = _mutate(rng, program)
@@ -190,15 +190,10 @@ def _run(rng: random.Random, dynamic: bool) -> Case:
     else:
         payload = wire.RUN.pack(int(dynamic), 1, 1, len(data), 0, *memory) + records + data
         ddr = b""
-    return {
-        "kind": any_kind(rng),
-        "record": record,
-        "request": request(wire.Op.PROGRAM, payload, int(record)).hex(),
-        "ddr": ddr.hex(),
-    }
+    return packed(request(wire.Op.PROGRAM, payload, int(record)), ddr)
 
 
-def _shape(rng: random.Random) -> Case:
+def _shape(rng: random.Random) -> bytes:
     op = rng.choice((_CONST, _EXPAND, _MANY, _MANY, number(rng, 31)))
     param = _param(op if op in (_CONST, _MANY) else _EXPAND, rng)
     if rng.randrange(2):
@@ -215,33 +210,20 @@ def _shape(rng: random.Random) -> Case:
         records = bytes(wire.TENSOR.size * count)
     head = wire.LAYER_CALL.pack(op, len(param), count, rng.choice((1, 1, 0, 2, 16, 17)), len(host), 0)
     payload = head + records + param + b"\0" * (-len(param) % 8) + host
-    return {
-        "kind": any_kind(rng),
-        "record": False,
-        "request": request(wire.Op.SHAPE, payload).hex(),
-        "ddr": "",
-    }
+    return packed(request(wire.Op.SHAPE, payload))
 
 
-class Programs(Target):
-    """A case is a raw request with what lies in DDR."""
+class Programs(Requests):
+    """Requests to run a program or to infer the shapes of a layer."""
 
-    def __init__(self) -> None:
-        self._devices = Devices()
+    name = "programs"
+    operations = (wire.Op.PROGRAM, wire.Op.SHAPE)
 
-    def make(self, rng: random.Random) -> Case:
+    def generated(self, rng: random.Random) -> bytes:
         return _shape(rng) if rng.randrange(6) == 0 else _run(rng, bool(rng.randrange(2)))
 
-    def run(self, case: Case) -> str:
-        device = self._devices.of(case["kind"])
-        fill(device, case)
-        return send(device, bytes.fromhex(case["request"]), record=case["record"])
-
-    def check(self) -> None:
-        self._devices.check()
-
-    def close(self) -> None:
-        self._devices.close()
+    def seeds(self) -> list[bytes]:
+        return [self.generated(random.Random(number)) for number in range(60)]
 
 
 def make() -> Any:

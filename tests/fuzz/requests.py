@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import os
 import random
 import struct
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from firmware_sim import wire
 from firmware_sim.chip import DDR_BASE
@@ -14,10 +16,11 @@ from firmware_sim.device import client as device_module
 from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, TpulayerError
 from firmware_sim.firmware.image import KINDS, Kind
-from tests.fuzz.driver import Case, Finding
+from tests.fuzz.driver import Case, Finding, outcome_of
+from tests.fuzz.guided import Guided
+from tests.fuzz.watched import BLOBS, Watched, refuse_undefined, watched_environment
 from user_layers.toolchain.kernel import kernel_firmware
 
-BLOBS = DDR_BASE + 0x600_0000  # what a case puts into DDR
 _SANE = DDR_BASE + 0x580_0000
 SANITIZE = "TPULAYER_FUZZ_SANITIZE"  # an environment variable: native firmware with checks when it is set
 WATCHDOG = 0.5  # s
@@ -89,6 +92,7 @@ def send(device: Device, request: bytes, *, record: bool) -> str:
     if int(str(answer["reply"])) < wire.REPLY.size:
         raise Finding("no reply")
     status, _ = wire.REPLY.unpack_from(data)
+    refuse_undefined(status, data)
     if status >= 0:
         return "answered"
     known = status in wire.Status.__members__.values()
@@ -103,7 +107,85 @@ def any_kind(rng: random.Random) -> Kind:
     return rng.choice(KINDS)
 
 
-def fill(device: Device, case: Case) -> None:
-    """Put the bytes that a case wants into DDR."""
-    if case.get("ddr"):
-        device.write(BLOBS, bytes.fromhex(case["ddr"]))
+# ---- requests that coverage guides ----
+
+_LENGTH = struct.Struct("<I")
+_AS_IT_IS = 1 << 31  # in the length: the request's own length is not repaired
+
+
+def packed(message: bytes, ddr: bytes = b"") -> bytes:
+    """An input: the request's length, the request, and what lies in DDR at BLOBS."""
+    return _LENGTH.pack(len(message)) + message + ddr
+
+
+def unpacked(data: bytes, operations: tuple[wire.Op, ...] = ()) -> tuple[bytes, bytes]:
+    """Request and DDR of any bytes; operations: what alone is asked for."""
+    (length,) = _LENGTH.unpack_from(data.ljust(_LENGTH.size, b"\0"))
+    message, ddr = data[_LENGTH.size :][: length % _AS_IT_IS], data[_LENGTH.size :][length % _AS_IT_IS :]
+    if len(message) < wire.REQUEST.size:
+        return message, ddr
+    op, size, flags, reserved = wire.REQUEST.unpack_from(message)
+    if operations and op not in operations:
+        op = operations[op % len(operations)]
+    if length < _AS_IT_IS:
+        size = len(message) - wire.REQUEST.size
+    return wire.REQUEST.pack(op, size, flags, reserved) + message[wire.REQUEST.size :], ddr
+
+
+class Requests(Guided):
+    """An input is a request (see `packed`). What is watched is the native firmware with checks, by itself; a
+    case that is run again goes to devices of both kinds."""
+
+    longest = 2048
+    megabytes = 4096
+    own = 4
+    operations: ClassVar[tuple[wire.Op, ...]] = ()
+    words = (
+        struct.pack("<II", wire.PROGRAM_MAGIC, wire.PROGRAM_VERSION),
+        struct.pack("<I", wire.NONE),
+        struct.pack("<Q", BLOBS),
+        struct.pack("<I", wire.BUILTIN_OP_BASE),
+        b"sane\0",
+    )
+
+    def __init__(self) -> None:
+        self._devices: Devices | None = None
+        self._watched: Watched | None = None
+
+    @abc.abstractmethod
+    def generated(self, rng: random.Random) -> bytes:
+        """A request in form, most of them with something wrong."""
+
+    def changed(self, rng: random.Random, data: bytes) -> bytes:
+        return self.generated(rng)
+
+    def environment(self) -> dict[str, str]:
+        return watched_environment()
+
+    def start(self) -> None:
+        self._watched = Watched()
+
+    def one(self, data: bytes) -> str:
+        assert self._watched is not None
+        return self._watched.take(*unpacked(data, self.operations))
+
+    def run(self, case: Case) -> str:
+        if self._devices is None:
+            self._devices = Devices()
+        message, ddr = unpacked(bytes.fromhex(case["input"]), self.operations)
+        flags = wire.REQUEST.unpack_from(message)[2] if len(message) >= wire.REQUEST.size else 0
+        out = []
+        for kind in KINDS:
+            device = self._devices.of(kind)
+            if ddr:
+                device.write(BLOBS, ddr)
+            out.append(outcome_of(partial(send, device, message, record=bool(flags & 1))))
+        return ", ".join(dict.fromkeys(out))
+
+    def check(self) -> None:
+        if self._devices is not None:
+            self._devices.check()
+
+    def close(self) -> None:
+        if self._devices is not None:
+            self._devices.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import CompileError, ModelError
 from user_layers.onnx.apart import run_model
-from user_layers.onnx.model import Array, Model
+from user_layers.onnx.model import Array, Model, shown
 from user_layers.onnx.proto import part_proto, serialized
 
 TOLERANCE = 1e-4  # of the largest value of an output
@@ -28,16 +30,27 @@ class Difference:
 
 
 def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> dict[str, Array]:
-    """Inputs for a check: normal numbers for float inputs, 0 and 1 for others (whole: only this number)."""
+    """Inputs for a check: normal numbers for float inputs, 0 and 1 for others (whole: only this number).
+
+    Errors: CompileError for an input that memory does not hold.
+    """
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for value in model.inputs:
         assert value.fixed is not None and value.dtype is not None
-        if value.dtype.kind == "f":
-            found[value.name] = rng.standard_normal(value.fixed).astype(value.dtype)
-        else:
-            numbers = rng.integers(0, 2, value.fixed)
-            found[value.name] = (numbers if whole is None else numbers * 0 + whole).astype(value.dtype)
+        try:
+            if 8 * math.prod(value.fixed) > DDR_BYTES:  # random numbers have 64 bits
+                raise MemoryError
+            if value.dtype.kind == "f":
+                found[value.name] = rng.standard_normal(value.fixed).astype(value.dtype)
+            else:
+                numbers = rng.integers(0, 2, value.fixed)
+                found[value.name] = (numbers if whole is None else numbers * 0 + whole).astype(value.dtype)
+        except MemoryError:
+            raise CompileError(
+                f"input {shown(value.name)} {list(value.fixed)} is too large to be tried with random numbers",
+                hint="--no-check leaves the comparison out",
+            ) from None
     return found
 
 

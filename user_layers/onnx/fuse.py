@@ -10,6 +10,7 @@ from user_layers.onnx.model import Array, Model, Node
 
 AFFINE = "ChannelAffine"  # x * factor + summand for each channel: an operation of this compiler alone
 DOMAIN = "tpulayer.internal"
+_MOST = 1 << 24  # channels; each costs two numbers
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ def fuse_affine(model: Model) -> Model:
         return name not in results and len(model.consumers.get(name, ())) == 1
 
     for node in model.nodes:
-        found = _affine_of(model, node)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # infinite and NaN in ONNX, too
+            found = _affine_of(model, node)
         if found is None:
             made[node.outputs[0]] = len(nodes)
             nodes.append(node)
@@ -73,8 +75,10 @@ def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
     if node.mapped or shape is None or len(shape) < 2 or model.value(node.outputs[0]).dtype != np.float32:
         return None
     channels = shape[1]
+    if channels > _MOST:
+        return None
     if node.op == "BatchNormalization" and node.domain in ("", "ai.onnx"):
-        return _batch_normalization(model, node)
+        return _batch_normalization(model, node, channels)
     if node.op not in ("Add", "Sub", "Mul", "Div") or node.domain not in ("", "ai.onnx"):
         return None
     if "axis" in node.attributes:  # before opset 7
@@ -101,7 +105,7 @@ def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
     return source, _Affine(ones, numbers if node.op == "Add" else -numbers)
 
 
-def _batch_normalization(model: Model, node: Node) -> tuple[str, _Affine] | None:
+def _batch_normalization(model: Model, node: Node, channels: int) -> tuple[str, _Affine] | None:
     if any(name not in model.constants for name in node.inputs[1:5]) or node.attributes.get(
         "training_mode", 0
     ):
@@ -111,6 +115,8 @@ def _batch_normalization(model: Model, node: Node) -> tuple[str, _Affine] | None
     if model.opset < 7 and not node.attributes.get("is_test", 0):
         return None
     scale, shift, mean, variance = (model.constants[name].astype(np.float64) for name in node.inputs[1:5])
+    if any(array.shape != (channels,) for array in (scale, shift, mean, variance)):
+        return None  # onnxruntime refuses it, too
     factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
     return node.inputs[0], _Affine(factor, shift - mean * factor)
 

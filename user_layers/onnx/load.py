@@ -290,7 +290,7 @@ def value_of(info: Any, where: str) -> Value:
 
 
 def _known(dim: Any) -> bool:
-    """Whether a dimension has an extent; some tools write -1 for one that is free."""
+    """Whether a dimension of an input has an extent; some tools write -1 for one that is free."""
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 

@@ -42,8 +42,14 @@ class Resize:
     def taps(self) -> tuple[Array, Array]:
         """Indices [taps, length] and weights [taps, length] of TPU_RESIZE.
 
-        Errors: UsageError for an unknown mode, and for an extrapolation_value other than 0 that is needed.
+        Errors: UsageError for an unknown mode, for an extrapolation_value other than 0 that is needed, and
+        for an input without elements.
         """
+        if self.extent < 1:
+            raise UsageError(
+                f"an axis without elements cannot be resized to {self.length}",
+                hint="give the input a shape without 0",
+            )
         at = self._positions()
         outside = np.zeros(self.length, bool)
         if self.coordinates == "tf_crop_and_resize":
