@@ -53,7 +53,9 @@ def test_names_sizes_and_fields(params: ParamTypes) -> None:
 
 def test_text_may_fill_its_array(params: ParamTypes) -> None:
     for text in ("six ch", b"six ch"):
-        assert params.param_values("TPU_X", params.param_bytes("TPU_X", {"name": text}))["name"] == list(b"six ch")
+        assert params.param_values("TPU_X", params.param_bytes("TPU_X", {"name": text}))["name"] == list(
+            b"six ch"
+        )
 
 
 def test_bytes_are_those_of_the_compiler(header: Path, params: ParamTypes, tmp_path: Path) -> None:
