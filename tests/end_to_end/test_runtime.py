@@ -310,6 +310,14 @@ FIRST = STATIC.nets[0].stages[0]
         (_with_stage(DYNAMIC, manifest=None), "a dynamic net of another compiler"),
         (_with_stage(DYNAMIC, ir=b"BMIR" + bytes(64)), "a dynamic net of another compiler"),
         (_with_stage(DYNAMIC, subnets=DYNAMIC.nets[0].stages[0].subnets * 2), "2 dynamic subnets"),
+        (
+            _with_stage(
+                DYNAMIC,
+                ir=b"\0\0" + DYNAMIC.nets[0].stages[0].ir,
+                subnets=(replace(DYNAMIC.nets[0].stages[0].subnets[0], ir_offset=2),),
+            ),
+            r"program of \d+ bytes in subnet 0, stored are \d+ words at byte 2",
+        ),
     ],
 )
 def test_nets_that_do_not_run_here(device: FakeDevice, model: BModel, message: str) -> None:

@@ -192,6 +192,56 @@ def test_waits_inside_a_section_name_earlier_steps(firmware: fh.Harness) -> None
     assert "waits outside a parallel section" in reply.text
 
 
+def _waits(firmware: fh.Harness) -> list[int]:
+    """Of each BD command: the GDMA command that it waits for."""
+    words = np.frombuffer(b"".join(firmware.bd), np.uint32).reshape(-1, 32)
+    waits: list[int] = LAYOUTS[Engine.BD].columns(words)["cmd_id_gdma"].tolist()
+    return waits
+
+
+def test_a_later_wait_for_an_earlier_step_takes_nothing_back(firmware: fh.Harness) -> None:
+    program = two_tensors()
+    p = program.add(tile(SHAPE, (0, 0, 0, 0), SHAPE, 0))
+    q = program.add(tile(SHAPE, (0, 0, 0, 0), SHAPE, 4096))
+    load = Step(StepOp.LOAD, (0,), (p,))
+    waits = (Step(StepOp.WAIT, bd_after=2), Step(StepOp.WAIT, bd_after=1))
+    copy = Step(StepOp.LOCAL, (p,), (q,), 1, "double", bytes(4), param_check=fh.param_check(1))
+    ends = Step(StepOp.PARALLEL_START), Step(StepOp.PARALLEL_END)
+    assert run(firmware, program, ends[0], load, load, *waits, copy, ends[1], record=True).status == 0
+    assert set(_waits(firmware)) == {2}
+
+
+def test_nobody_waits_for_commands_before_new_ids(firmware_library: Path) -> None:
+    """When the queues are full all commands are done, and ids begin anew."""
+    firmware = fh.Harness(firmware_library, capacity=4)
+    program = two_tensors()
+    p = program.add(tile(SHAPE, (0, 0, 0, 0), SHAPE, 0))
+    q = program.add(tile(SHAPE, (0, 0, 0, 0), SHAPE, 4096))
+    loads = [Step(StepOp.LOAD, (0,), (p,))] * 5
+    copy = Step(StepOp.LOCAL, (p,), (q,), 1, "double", bytes(4), param_check=fh.param_check(1))
+    ends = Step(StepOp.PARALLEL_START), Step(StepOp.PARALLEL_END)
+    steps = (ends[0], *loads, Step(StepOp.WAIT, bd_after=4), copy, ends[1])
+    assert run(firmware, program, *steps).status == 0
+    assert [len(batch.gdma) for batch in firmware.batches][:2] == [4, 1]
+    assert set(_waits(firmware)) == {0}
+    program.steps.clear()
+    steps = (ends[0], *loads, Step(StepOp.WAIT, bd_after=5), copy, ends[1])
+    assert run(firmware, program, *steps).status == 0
+    assert set(_waits(firmware)) == {1}
+
+
+def test_what_a_local_function_loads_is_there_for_what_follows(firmware: fh.Harness) -> None:
+    """Also inside a section, where nothing waits for transfers of the compiler's but what it says."""
+    program = two_tensors(TensorKind.LOCAL)
+    copy = Step(StepOp.LOCAL, (0,), (1,), 1, "double", bytes(4), param_check=fh.param_check(1))
+    ends = Step(StepOp.PARALLEL_START), Step(StepOp.PARALLEL_END)
+    steps = (ends[0], copy, layer(L2, StepOp.LOCAL), copy, ends[1])
+    assert run(firmware, program, *steps, record=True).status == 0
+    waits = _waits(firmware)
+    half = len(waits) // 2
+    assert waits == [0] * half + [1] * half
+
+
 @pytest.mark.parametrize(
     ("first", "extent"),
     [((0, 0, 4, 0), (2, 70, 3, 5)), ((-1, 0, 0, 0), (1, 70, 6, 5)), ((0, 0, 0, 0), (2, 70, 0, 5))],

@@ -337,6 +337,9 @@ def test_a_heap_that_is_full_or_absent(libc: lh.Libc) -> None:
     heap.fill(block, b"12345678")
     assert libc.call("realloc", block, 1 << 20, result=POINTER) is None
     heap.check()
+    rest = libc.call("malloc", 160, result=POINTER)  # what was tried for the larger block is free again
+    assert rest is not None
+    libc.call("free", rest)
     libc.call("free", None)
     libc.call("fw_heap_init", heap.start, 20)
     assert libc.call("malloc", 1, result=POINTER) is None
