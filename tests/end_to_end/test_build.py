@@ -461,6 +461,11 @@ def test_a_layer_calls_a_bmkernel_function(tmp_path: Path, project: Path) -> Non
     changed = build(ws)
     assert len([path for path in changed.installed if path.name == "firmware.so"]) == 2
     assert build_bmkernel(Workspace(ws.root), Reporter(quiet=True)).commands == []
+    libraries = [path for path in (project / "install").rglob("libbmlib*") if path.is_file()]
+    assert libraries
+    libraries[0].unlink()  # a program of the host could not be linked: it is put there again
+    build_bmkernel(Workspace(ws.root), Reporter(quiet=True))
+    assert libraries[0].is_file()
 
 
 def test_build_bmkernel_needs_a_project(ws: Workspace) -> None:

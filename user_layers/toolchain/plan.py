@@ -53,7 +53,6 @@ class Plan:
     program       that program, from which the images are made
     early, late   what ninja is asked for: without the built-in part, and with it
     installs      what is put where; the first is the native firmware
-    unrecorded    installed files that the next build does not look for
     sources       what is compiled, as far as a person wrote it, and `folders`, where more may appear
     scripts       executables that no compiler makes, by their place in the build folder
     """
@@ -69,7 +68,6 @@ class Plan:
     installs: Pairs
     sources: Sequence[Path]
     folders: Sequence[Path]
-    unrecorded: Pairs = field(default_factory=list)
     scripts: Mapping[Path, str] = field(default_factory=dict)
 
     @property
@@ -109,8 +107,10 @@ def bmkernel_plan(project: Path, toolchain: Toolchain, builtin: Builtin) -> Plan
         program=program,
         early=[],
         late=[firmware, program],
-        installs=_firmware_installs(firmware, install / "firmware" / FIRMWARE_NAME),
-        unrecorded=_host_library(builtin, builtin, install),
+        installs=[
+            *_firmware_installs(firmware, install / "firmware" / FIRMWARE_NAME),
+            *_host_library(builtin, builtin, install),
+        ],
         sources=group.sources,
         folders=[project / "device", project / "include"],
     )

@@ -238,7 +238,7 @@ def _put_in_place(
         build_dir = plan.ninja.build_dir
         firmware, commands = sanitized_firmware(plan.root, build_dir, plan.groups, builtin, compiler, report)
         result.commands += commands
-    _install([(firmware, installed), *others, *plan.unrecorded], result)
+    _install([(firmware, installed), *others], result)
 
 
 def _finish(plan: Plan, state: Path, started: int, builtin: Builtin, made: Sequence[Path] = ()) -> None:
