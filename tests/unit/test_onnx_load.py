@@ -17,7 +17,7 @@ from tests.support.onnx_models import make_model
 from user_layers.onnx.build import build
 from user_layers.onnx.fold import fold_constants, run_node
 from user_layers.onnx.load import from_proto, load_model
-from user_layers.onnx.model import Model, Node
+from user_layers.onnx.model import Model, Node, Value
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 RELU = helper.make_node("Relu", ["x"], ["y"], name="act")
@@ -160,3 +160,17 @@ def test_no_elements_and_yet_too_large() -> None:
     model = from_proto(make_model([RELU], {"x": (0, 1 << 40, 1 << 40)}, ["y"]))
     with pytest.raises(ModelError, match=r"x cannot have the shape \[0, 1099511627776"):
         fold_constants(model)
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        (Value("x", (2,), np.dtype(np.float64)), "float64"),
+        (Value("x", None, np.dtype(object)), "text"),
+        (Value("x", None, None), "of unknown type"),
+        (Value("x", None, None, kind="sequence"), "a sequence"),
+        (Value("x", None, None, kind="optional"), "an optional"),
+    ],
+)
+def test_messages_say_what_a_value_is(value: Value, what: str) -> None:
+    assert value.what == what
