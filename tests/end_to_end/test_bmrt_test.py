@@ -300,7 +300,7 @@ def test_input_files_that_are_no_npz(tmp_path: Path, data: bytes, message: str) 
 def test_input_file_whose_array_has_no_header(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
         archive.writestr("x.npy", OPEN_HEADER)
-    with pytest.raises(ModelError, match=r"is no \.npz file"):
+    with pytest.raises(ModelError, match=r"is not a \.npz file"):
         load_npz(tmp_path / "in.npz")
 
 

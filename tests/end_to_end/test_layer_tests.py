@@ -300,8 +300,8 @@ def test_smaller_shapes() -> None:
             lambda: Case(3),  # type: ignore[arg-type]
             "3 is not a shape",
         ),
-        (lambda: Case((1,), dtype="bfloat"), "no data type"),
-        (lambda: Case((1,), dtype="complex64"), "no data type"),
+        (lambda: Case((1,), dtype="bfloat"), "is not a data type"),
+        (lambda: Case((1,), dtype="complex64"), "is not a data type"),
         (lambda: Case((1,), modes=["opt 3"]), "'opt 3' is not a mode"),
         (lambda: Case((1,), (2,), smaller=[(1,)]), "1 shapes for 2 inputs"),
     ],

@@ -163,7 +163,7 @@ def test_manifest_is_ours_or_ignored() -> None:
         (b'{"tpulayer_manifest":' + b"[" * 100_000, "not JSON"),
         (b'{"tpulayer_manifest":2}', "KeyError\\('tool'\\)"),
         (b'{"tpulayer_manifest":2,"tool":1}', "is not a string"),
-        (b'{"tpulayer_manifest":2,"tool":"t","layers":5}', "no list"),
+        (b'{"tpulayer_manifest":2,"tool":"t","layers":5}', "is not a list"),
         (
             b'{"tpulayer_manifest":2,"tool":"t","layers":[],"programs":[{"bytes":-1}]}',
             "-1 is not a number",

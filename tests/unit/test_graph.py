@@ -127,8 +127,8 @@ def refused(make: Any, *words: str) -> None:
 def test_bad_names() -> None:
     g = graph()
     refused(lambda: g.add_input("x", (1,)), "'x'", "taken by", "input 'x'")
-    refused(lambda: g.add_input("", (1,)), "''", "no name")
-    refused(lambda: g.add_input("two\nlines", (1,)), "no name")
+    refused(lambda: g.add_input("", (1,)), "''", "is not a name")
+    refused(lambda: g.add_input("two\nlines", (1,)), "is not a name")
     refused(lambda: g.add_const("x", np.zeros(3)), "float64")
     g.add_tpu_layer(0, ["x"], None, ["y"], name="one")
     refused(lambda: g.add_tpu_layer(0, ["x"], None, ["y"]), "'y'", "taken by", "layer 'one'")
