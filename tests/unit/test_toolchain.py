@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.errors import MissingError
+from user_layers.toolchain import cache
 from user_layers.toolchain import compilers as toolchain
 from user_layers.toolchain.compilers import Compiler, choose, zig, zig_environment
+from user_layers.toolchain.ninja_run import run_ninja
+from user_layers.toolchain.report import Reporter
 from user_layers.workspace import machine_arch
 
 _PATH = os.environ["PATH"]  # before the fixture below takes it away
@@ -182,3 +185,29 @@ def test_compilers_compute_the_same(tmp_path: Path) -> None:
     system = choose().c
     if system.family != "zig":
         assert _results(system, tmp_path) == expected
+
+
+def test_a_long_step_shows_that_time_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks: list[Reporter] = []
+    monkeypatch.setattr(Reporter, "tick", lambda self: ticks.append(self))
+    (tmp_path / "build.ninja").write_text("rule wait\n  command = sleep 1.7; touch $out\nbuild made: wait\n")
+    run_ninja(tmp_path, tmp_path / "build.ninja", [tmp_path / "made"], Reporter(quiet=True), limit=60.0)
+    assert ticks
+
+
+def test_a_quiet_reporter_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet, said in ((True, ""), (False, "note\nprogress\n")):
+        reporter = Reporter(quiet=quiet)
+        reporter.note("note")
+        reporter.progress("progress")
+        reporter.close()
+        assert "".join(capsys.readouterr()) == said
+
+
+def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    assert cache.cache_root() == tmp_path / "cache"
+    monkeypatch.setattr(cache.os, "access", lambda path, mode: False)  # the system's administrator may all
+    with pytest.raises(MissingError, match=rf"the cache folder {tmp_path}/cache cannot be written") as caught:
+        cache.cache_root()
+    assert "TPULAYER_CACHE" in caught.value.hint
