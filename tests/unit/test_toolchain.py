@@ -207,7 +207,8 @@ def test_a_quiet_reporter_says_nothing(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     assert cache.cache_root() == tmp_path / "cache"
-    monkeypatch.setattr(cache.os, "access", lambda path, mode: False)  # the system's administrator may all
+    # the system's administrator may write everywhere
+    monkeypatch.setattr("user_layers.toolchain.cache.os.access", lambda path, mode: False)
     with pytest.raises(MissingError, match=rf"the cache folder {tmp_path}/cache cannot be written") as caught:
         cache.cache_root()
     assert "TPULAYER_CACHE" in caught.value.hint
