@@ -257,8 +257,6 @@ PROGRAM_TENSOR = BY_NAME["fw_program_tensor"].form  # followed by TENSOR
 STEP = BY_NAME["fw_step"].form
 RECORDED_STEP = struct.Struct("<II")  # from the device process: an entry of Recorded.steps
 
-_ZEROS = (0,) * MAX_SHAPE_DIMS
-
 
 def packed(form: struct.Struct | str, *values: int | bytes) -> bytes:
     """The bytes of a record. UsageError for a number that it has no room for."""

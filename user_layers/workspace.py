@@ -252,11 +252,6 @@ class Workspace:
         return self.root / "build"
 
     @property
-    def tool_dir(self) -> Path:
-        """The commands under their bare names."""
-        return self.root / "tool"
-
-    @property
     def install_dir(self) -> Path:
         """What the build is for: firmware, plugin, headers, libraries."""
         return self.root / "install"

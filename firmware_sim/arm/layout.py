@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from firmware_sim.chip import DDR_WINDOW_BYTES
-
 WINDOW = 0x8000_0000  # DDR as the controller sees it
 GDMA_REGS = 0x5800_0000
 BD_REGS = 0x5800_1000
@@ -24,7 +22,6 @@ ARGUMENTS = WINDOW + 0x500_0000
 ARGUMENTS_BYTES = 0xF_F000
 GUARD_BYTES = 0x1000
 SITES = WINDOW + 0x300_0000
-WINDOW_END = WINDOW + DDR_WINDOW_BYTES
 
 RING_MAGIC = 0x474E5246
 RING_SLOTS = 16

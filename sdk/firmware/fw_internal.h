@@ -145,7 +145,7 @@ int fw_dtype_bytes(int dtype);
 void fw_tensor_import(const fw_tensor *from, tpu_tensor_t *to, const uint8_t *host, uint32_t host_bytes,
                       const char *what, uint32_t index);
 void fw_tensor_export(const tpu_tensor_t *from, fw_tensor *to);
-/* A tensor as global functions see it: one tile, the whole. */
+/* A tensor as global functions see it: whole, not a tile. */
 void fw_tensor_whole(tpu_tensor_t *t);
 /* Values that a shape function may give an output of type NEURON_SHAPE through host_data. */
 #define FW_SHAPE_VALUES 64

@@ -43,7 +43,7 @@ void fw_step_load(const program *p, uint32_t index, step *s) {
         fw_text(label, FW_LABEL_BYTES, "%s", s->name);
     s->label = label;
     if (r->param_offset % 8 != 0)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its parameters begin at %u, no multiple of 8", (unsigned)index,
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its parameters begin at %u, which is not a multiple of 8", (unsigned)index,
                 (unsigned)r->param_offset);
     s->param = data_at(p, r->param_offset, r->param_bytes, index, "parameters");
     check_indices(p, index, r->in_offset, r->in_num, "inputs", s->in);

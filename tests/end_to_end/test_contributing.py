@@ -34,7 +34,7 @@ def listed_files() -> dict[str, list[str]]:
 
 
 @dataclass
-class House:
+class Checkout:
     """A copy of the sources in which new things are made."""
 
     root: Path
@@ -86,11 +86,11 @@ def greet(name: str = "you") -> None:
 """
 
 
-def add_command(house: House) -> None:
+def add_command(checkout: Checkout) -> None:
     row = '            Command("greet", "greeting", "say good morning"),\n'
-    house.edit("command", "user_layers/commands.py", '            Command("doctor",', row)
-    house.write("command", "user_layers/cli/greeting.py", COMMAND)
-    house.edit("command", "docs/commands.md", "| `doctor` |", "| `greet` | says good morning |\n")
+    checkout.edit("command", "user_layers/commands.py", '            Command("doctor",', row)
+    checkout.write("command", "user_layers/cli/greeting.py", COMMAND)
+    checkout.edit("command", "docs/commands.md", "| `doctor` |", "| `greet` | says good morning |\n")
 
 
 NAND = '    Operation(Eu.NAND, of_words(_nand, "~(opd0 & opd1)")),\n'
@@ -102,22 +102,22 @@ def _nand(a: Words, b: Words) -> Words:
 """
 
 
-def add_instruction(house: House) -> None:
-    house.edit("instruction", "firmware_sim/isa/codes.py", "\n\nclass Precision(", "    NAND = 25\n")
+def add_instruction(checkout: Checkout) -> None:
+    checkout.edit("instruction", "firmware_sim/isa/codes.py", "\n\nclass Precision(", "    NAND = 25\n")
     family = "firmware_sim/instructions/arithmetic.py"
-    house.edit("instruction", family, "@dataclass(frozen=True)\nclass Operation:", NAND_REFERENCE)
-    house.edit("instruction", family, "    Operation(Eu.COPY,", NAND)
+    checkout.edit("instruction", family, "@dataclass(frozen=True)\nclass Operation:", NAND_REFERENCE)
+    checkout.edit("instruction", family, "    Operation(Eu.COPY,", NAND)
 
 
 STEP_ROW = '    StepKind(StepOp.TWIN, "as COPY", moves=True),\n'
 STEP_C = "    case FW_STEP_TWIN: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;\n"
 
 
-def add_step(house: House) -> None:
+def add_step(checkout: Checkout) -> None:
     wire = "firmware_sim/wire.py"
-    house.edit("program step", wire, "\n\n@dataclass(frozen=True)\nclass StepKind:", "    TWIN = 10\n")
-    house.edit("program step", wire, ")\n_OPERANDS = ", STEP_ROW)
-    house.edit("program step", "sdk/firmware/fw_program.c", "    case FW_STEP_PARALLEL_START:", STEP_C)
+    checkout.edit("program step", wire, "\n\n@dataclass(frozen=True)\nclass StepKind:", "    TWIN = 10\n")
+    checkout.edit("program step", wire, ")\n_OPERANDS = ", STEP_ROW)
+    checkout.edit("program step", "sdk/firmware/fw_program.c", "    case FW_STEP_PARALLEL_START:", STEP_C)
 
 
 LAYER_C = """\
@@ -177,9 +177,9 @@ class OnesDescriptor : public bmcompiler::LayerDescriptor {
 """
 
 
-def add_layer(house: House) -> None:
-    house.write("built-in layer", "sdk/layers/device/bm_device_ones.c", LAYER_C)
-    house.write("built-in layer", "sdk/layers/host/bm_host_ones.h", LAYER_H)
+def add_layer(checkout: Checkout) -> None:
+    checkout.write("built-in layer", "sdk/layers/device/bm_device_ones.c", LAYER_C)
+    checkout.write("built-in layer", "sdk/layers/host/bm_host_ones.h", LAYER_H)
 
 
 CONVERTER = '''\
@@ -195,8 +195,8 @@ def ones(to: Lowering, node: Node) -> None:
 '''
 
 
-def add_converter(house: House) -> None:
-    house.write("ONNX converter", "user_layers/onnx/convert_added.py", CONVERTER)
+def add_converter(checkout: Checkout) -> None:
+    checkout.write("ONNX converter", "user_layers/onnx/convert_added.py", CONVERTER)
 
 
 PASS = '''\
@@ -211,24 +211,26 @@ def run_alone(described: DescribedNet) -> DescribedNet:
 '''
 
 
-def add_pass(house: House) -> None:
-    house.write("compiler pass", "user_layers/compiler/alone.py", PASS)
+def add_pass(checkout: Checkout) -> None:
+    checkout.write("compiler pass", "user_layers/compiler/alone.py", PASS)
     pipeline = "user_layers/compiler/pipeline.py"
-    house.edit(
+    checkout.edit(
         "compiler pass",
         pipeline,
         "from user_layers.compiler.attributes import",
         "from user_layers.compiler.alone import run_alone\n",
     )
-    house.edit("compiler pass", pipeline, "    mode = choose_mode(", "    described = run_alone(described)\n")
+    checkout.edit(
+        "compiler pass", pipeline, "    mode = choose_mode(", "    described = run_alone(described)\n"
+    )
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     root = tmp_path_factory.mktemp("contributing") / "copy"
     for folder in COPIED:
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.tmp"))
-    made = House(root)
+    made = Checkout(root)
     before = made.texts()
     for add in (add_command, add_instruction, add_step, add_layer, add_converter, add_pass):
         add(made)
@@ -258,12 +260,12 @@ def test_the_page_names_files_that_are_there() -> None:
             assert any(ROOT.glob(path)), f"{kind}: {path}"
 
 
-def test_a_command(house: House) -> None:
+def test_a_command(checkout: Checkout) -> None:
     cli = ("-m", "user_layers.cli.main")
-    assert re.search(r"^  greet +say good morning$", house.run(*cli, "--help"), re.MULTILINE)
-    assert house.run(*cli, "greet", "--name", "Ada") == "good morning, Ada\n"
-    assert "greet" in house.run(*cli, "__complete", "tpulayer", "gr")
-    script = house.root / "tool" / "greet"
+    assert re.search(r"^  greet +say good morning$", checkout.run(*cli, "--help"), re.MULTILINE)
+    assert checkout.run(*cli, "greet", "--name", "Ada") == "good morning, Ada\n"
+    assert "greet" in checkout.run(*cli, "__complete", "tpulayer", "gr")
+    script = checkout.root / "tool" / "greet"
     assert script.read_text() == '#!/usr/bin/env bash\nexec tpulayer greet "$@"\n'
     assert os.access(script, os.X_OK)
 
@@ -288,17 +290,17 @@ assert (words[2048:2548] == ~(np.arange(500, dtype=np.uint32) & 0xFFFE)).all()
 """
 
 
-def test_an_instruction(house: House) -> None:
-    house.run("-c", EXECUTE)
-    assert "ar.nand" in house.run("-m", "user_layers.cli.main", "isa", "list")
-    assert "| ~(opd0 & opd1) |" in (house.root / "docs/isa.md").read_text()
-    assert "BD_EU_NAND = 25" in (house.root / "sdk/generated/bm1684_fields.h").read_text()
+def test_an_instruction(checkout: Checkout) -> None:
+    checkout.run("-c", EXECUTE)
+    assert "ar.nand" in checkout.run("-m", "user_layers.cli.main", "isa", "list")
+    assert "| ~(opd0 & opd1) |" in (checkout.root / "docs/isa.md").read_text()
+    assert "BD_EU_NAND = 25" in (checkout.root / "sdk/generated/bm1684_fields.h").read_text()
 
 
-def test_a_program_step_in_both_languages(house: House) -> None:
-    header = (house.root / "sdk/generated/fw_wire.h").read_text()
+def test_a_program_step_in_both_languages(checkout: Checkout) -> None:
+    header = (checkout.root / "sdk/generated/fw_wire.h").read_text()
     assert "FW_STEP_TWIN = 10" in header and '[FW_STEP_TWIN] = {"TWIN", 0, 1, 0, 0, 0}' in header
-    house.run("-c", "from firmware_sim.wire import *; assert Step(StepOp.TWIN).operands == (0, 0)")
+    checkout.run("-c", "from firmware_sim.wire import *; assert Step(StepOp.TWIN).operands == (0, 0)")
 
 
 SEGMENTS = """\
@@ -348,14 +350,14 @@ with Graph.from_onnx(model) as graph:
 
 
 @pytest.mark.slow
-def test_what_needs_a_build(house: House) -> None:
+def test_what_needs_a_build(checkout: Checkout) -> None:
     """A layer and a step of the firmware, a converter, a pass of the compiler."""
     pytest.importorskip("onnx", reason="converters are for ONNX")
-    lock = house.root / "sdk/layers/config/op_types.lock"
+    lock = checkout.root / "sdk/layers/config/op_types.lock"
     before = lock.read_text()
-    house.run("-c", BUILT)
+    checkout.run("-c", BUILT)
     assert re.fullmatch(r"TPU_ONES \d+\n", lock.read_text().removeprefix(before))
-    house.run("-m", REGENERATE)
-    assert "| `TPU_ONES` | | x | as many ones |" in (house.root / "docs/built-in-layers.md").read_text()
-    assert house.run("-c", SEGMENTS).split() == ["Alone", "Alone"]
-    assert house.run("-c", SEGMENTS, root=ROOT).split() == ["Group"]
+    checkout.run("-m", REGENERATE)
+    assert "| `TPU_ONES` | | x | as many ones |" in (checkout.root / "docs/built-in-layers.md").read_text()
+    assert checkout.run("-c", SEGMENTS).split() == ["Alone", "Alone"]
+    assert checkout.run("-c", SEGMENTS, root=ROOT).split() == ["Group"]

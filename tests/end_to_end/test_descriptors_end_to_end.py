@@ -139,7 +139,7 @@ def test_windows_told_by_kernel_stride_and_pads(toolkit: Toolkit, how: str, stri
 
 
 @pytest.mark.parametrize("opt", [1, 2])
-def test_layers_that_share_a_larger_piece(toolkit: Toolkit, opt: int) -> None:
+def test_layers_that_share_a_larger_tile(toolkit: Toolkit, opt: int) -> None:
     """One reads a row more than the other; both shape functions say what their whole input tile gives."""
     x = sample((1, 64, 361, 200))
     graph = Graph(name="net", toolkit=toolkit)

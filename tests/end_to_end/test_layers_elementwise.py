@@ -173,7 +173,7 @@ def test_functions_of_all_numbers(toolkit: Toolkit, name: str) -> None:
 
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_in_local_memory_and_in_place(toolkit: Toolkit, name: str) -> None:
-    """Between two layers that make their inputs' memory free, cut into pieces, against the same in DDR."""
+    """Between two layers that make their inputs' memory free, cut into tiles, against the same in DDR."""
     _, a, b, _, _ = FUNCTIONS[name]
     x = np.random.default_rng(1).standard_normal((3, 70, 61, 37)).astype(np.float32) * 3
     results = []
@@ -348,7 +348,7 @@ def test_broadcasting_of_large_tensors(
 
 
 @pytest.mark.parametrize(("channels", "height"), [(130, 300), (3, 999)])
-def test_a_group_of_layers_that_share_and_overwrite_pieces(
+def test_a_group_of_layers_that_share_and_overwrite_tiles(
     toolkit: Toolkit, channels: int, height: int
 ) -> None:
     x, bias = sample((2, channels, height, 41), 0), sample((1, channels, 1, 1), 1)
@@ -476,7 +476,7 @@ def test_choosing_between_words(
     assert np.array_equal(got.view(np.uint32), want)
 
 
-def test_choosing_in_pieces(toolkit: Toolkit) -> None:
+def test_choosing_in_tiles(toolkit: Toolkit) -> None:
     condition = (sample((2, 130, 120, 120), 0) > 0).astype(np.float32)
     a, b = sample(condition.shape, 1), sample((1, 130, 1, 1), 2)
     got = run(toolkit, "TPU_WHERE", [condition, a, b], {}, way="local")

@@ -61,7 +61,7 @@ def test_large(toolkit: Toolkit, shape: tuple[int, ...], scale: tuple[int, int])
 
 
 @pytest.mark.parametrize("scale", [(2, 2), (3, 1), (5, 2)])
-def test_pieces_in_groups(toolkit: Toolkit, scale: tuple[int, int]) -> None:
+def test_tiles_in_groups(toolkit: Toolkit, scale: tuple[int, int]) -> None:
     x = np.random.default_rng(5).standard_normal((1, 64, 130, 131)).astype(np.float32)
     param = {"scale_h": scale[0], "scale_w": scale[1]}
     y, log = run(toolkit, "TPU_UPSAMPLE", x, param, opt=2, around=True)

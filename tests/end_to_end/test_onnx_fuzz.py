@@ -21,7 +21,7 @@ def test_random_models_agree_in_every_mode(seed: int, toolkit: Toolkit) -> None:
 
 
 def test_a_layer_beside_one_with_a_larger_window(toolkit: Toolkit) -> None:
-    """Both read one piece, of which the layer without a window computes its part."""
+    """Both read one tile, of which the layer without a window computes its part."""
     nodes = [helper.make_node("Max", ["x", "x"], ["a"]), helper.make_node("Conv", ["x", "w"], ["b"])]
     rng = np.random.default_rng(0)
     w = rng.standard_normal((4, 7, 4, 4)).astype(np.float32)

@@ -196,14 +196,6 @@ def test_a_buffer_is_free_again_behind_its_layer(firmware: fh.Harness) -> None:
     assert net.run(firmware, (8,), pool=1024)[0].status == Status.NO_MEMORY
 
 
-def test_global_functions_close_their_parallel_sections(firmware: fh.Harness) -> None:
-    net = Net()
-    net.layer(PROBE, [net.tensor(INPUT, (8,), last=0)], [net.tensor(OUTPUT, (8,))], struct.pack("<i", OPEN))
-    reply, _ = net.run(firmware, (8,))
-    assert reply.status == Status.ASSERT
-    assert reply.text == "layer layer_0 (TPU_PROBE): global function returned inside a parallel section"
-
-
 def test_buffers_and_shape_values(firmware: fh.Harness) -> None:
     net = Net()
     x = net.tensor(INPUT, (8,), last=0)

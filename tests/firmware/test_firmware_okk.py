@@ -233,26 +233,7 @@ def test_broken_rules_are_refused(
     assert len(firmware.bd) == 1
 
 
-@pytest.mark.parametrize(
-    ("function", "first", "size"),
-    [
-        ("okk_global_mem_addr", chip.DDR_BASE, 1 << 20),  # so much DDR has this harness
-        ("okk_local_mem_addr", 0, chip.LOCAL_BYTES),
-        ("okk_l2_sram_addr", chip.L2_BASE, chip.L2_BYTES),
-        ("okk_dtcm_addr", chip.DTCM_BASE + chip.DTCM_USER_OFFSET, chip.DTCM_USER_BYTES),
-    ],
-)
-def test_pointers_end_with_their_memory(firmware: fh.Harness, function: str, first: int, size: int) -> None:
-    lane = {"idx": chip.NPU_NUM - 1} if function == "okk_local_mem_addr" else {}
-    for address in (first, first + size - 2, first + size - 1):
-        assert firmware.okk(function, {**lane, "addr": address}).status == 0
-    for address in (first - 1, first + size) if first else (size,):
-        reply = firmware.okk(function, {**lane, "addr": address})
-        assert reply.status == wire.Status.ASSERT
-        assert f"0x{address:x} is " in reply.text
-
-
-def test_pieces_begin_inside_local_memory(firmware: fh.Harness) -> None:
+def test_pieces_of_an_addition_begin_inside_local_memory(firmware: fh.Harness) -> None:
     """65519 batches of 128 bytes at a time: the fifth piece begins a batch before the end, or there."""
     behind = 4 * 65519 * 128
     end = chip.NPU_NUM * chip.LOCAL_BYTES

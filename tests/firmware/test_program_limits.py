@@ -117,7 +117,7 @@ def test_numbers_of_a_step(firmware: fh.Harness) -> None:
         ("opcode", max(StepOp) + 1, "unknown opcode 10"),
         ("name_offset", last - 1, ""),
         ("name_offset", last, "its name are not inside"),
-        ("param_offset", 4, "no multiple of 8"),
+        ("param_offset", 4, "not a multiple of 8"),
         ("param_offset", (last - 4) // 8 * 8, ""),
         ("param_offset", (last - 4) // 8 * 8 + 8, "its parameters are not inside"),
         ("in_offset", last - 4, ""),
@@ -310,7 +310,7 @@ def run_dynamic(
     return firmware.run(program, RunMode.DYNAMIC, [x], [y], pool or (chip.DDR_BASE + 65536, 1 << 16))
 
 
-def test_global_functions_close_their_parallel_sections_in_dynamic_nets_too(firmware: fh.Harness) -> None:
+def test_global_functions_of_dynamic_nets_close_their_parallel_sections(firmware: fh.Harness) -> None:
     says = r"^layer p \(TPU_PROBE\): global function returned inside a parallel section$"
     check(run_dynamic(firmware, dynamic(probe(OPEN))), says, "open")
     check(run_dynamic(firmware, dynamic()), "", "closed")

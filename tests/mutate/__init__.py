@@ -1,4 +1,4 @@
-"""Whether the tests find mistakes: single-line mutants of the whole house, one after the other.
+"""Whether the tests find mistakes: single-line mutants of the whole toolkit, one after the other.
 
 `python -m tests.mutate` runs them, tests/mutate/rooms holds them, `python -m tests.mutate.propose` picks
 places for more of them at random. Those marked `seeded` are what it gave for each room's files with

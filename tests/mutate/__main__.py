@@ -1,4 +1,4 @@
-"""Mutants of the whole house: `python -m tests.mutate [--room NAME] [--only ID] [--jobs N] [--json FILE]`.
+"""Mutants of the whole toolkit: `python -m tests.mutate [--room NAME] [--only ID] [--jobs N] [--json FILE]`.
 
 Exit code 1: a mutant survived that no `why:` explains, or was killed by a test that fails without it, too.
 2: usage. 3: the list does not fit the sources, or tests cannot run.

@@ -22,4 +22,4 @@ def ended_with_its_parent(pid: int) -> None:
             return
         time.sleep(0.01)
     os.kill(pid, signal.SIGKILL)
-    pytest.fail("the device process outlived its parent")
+    pytest.fail("the process outlived its parent")

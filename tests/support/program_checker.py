@@ -48,7 +48,7 @@ class Checker:
     at: int = 0  # the step that runs
     waits: dict[str, int] = field(default_factory=dict)  # by engine, the step up to which it waits
     sections: int = 0
-    # parts that were copied into a join: (its address, first channel) -> (join, part, region, where)
+    # parts that were copied into a concatenation: (its address, first channel) -> (it, part, region, where)
     moved: dict[tuple[int, int], tuple[int, str, Region, list[Area]]] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -97,10 +97,10 @@ class Checker:
         source, target = self.tensors(step)
         held = self.held.get(span(source))
         names = [n for n, a in self.ddr.address.items() if a == target.tensor.addr]
-        joined = [n for n in names if self.joined(n) and self.shape(n) == target.tensor.shape]
-        assert held is not None or joined, "a store of nothing"
+        concats = [n for n in names if self.is_concat(n) and self.shape(n) == target.tensor.shape]
+        assert held is not None or concats, "a store of nothing"
         made = held is not None and self.shape(held[0]) == target.tensor.shape and held[0] in names
-        name = held[0] if held is not None and (made or not joined) else joined[0]
+        name = held[0] if held is not None and (made or not concats) else concats[0]
         self.expect(source, name, "gdma")
         assert target.tensor.addr == self.ddr.address[name]
         self.write_ddr(name, region_of(source))
@@ -199,7 +199,7 @@ class Checker:
     def ddr_name(self, t: ProgramTensor) -> str:
         """The tensor that was written to this address last."""
         roots = [n for n in self.in_ddr if self.ddr.address[n] == t.tensor.addr]
-        if len(roots) > 1:  # a join and its first part
+        if len(roots) > 1:  # a concatenation and its first part
             roots = [n for n in roots if self.shape(n) == t.tensor.shape]
         assert len(roots) == 1, f"{roots} lie at {t.tensor.addr:#x}"
         return roots[0]
@@ -211,8 +211,8 @@ class Checker:
         while name in net.producer and net.nodes[net.producer[name]].name not in self.runs:
             source = net.nodes[net.producer[name]].inputs[0]
             same = self.ddr.address.get(source) == self.ddr.address.get(name) is not None
-            if self.joined(name) and (name in self.in_ddr or not same):
-                break  # joined in local memory
+            if self.is_concat(name) and (name in self.in_ddr or not same):
+                break  # concatenated in local memory
             assert same
             name = source
         return name
@@ -222,8 +222,8 @@ class Checker:
         start = self.ddr.address[name]
         end = start + self.described.net.tensors[name].nbytes
         producer = self.described.net.producer
-        parts = self.parts(producer[name]) if self.joined(name) else set()
-        parts |= {n for n in self.in_ddr if self.joined(n) and name in self.parts(producer[n])}
+        parts = self.parts(producer[name]) if self.is_concat(name) else set()
+        parts |= {n for n in self.in_ddr if self.is_concat(n) and name in self.parts(producer[n])}
         for other in list(self.in_ddr):
             a = self.ddr.address[other]
             if (
@@ -244,15 +244,15 @@ class Checker:
     def shape(self, name: str) -> tuple[int, ...]:
         return self.described.net.tensors[name].shape
 
-    def joined(self, name: str) -> bool:
+    def is_concat(self, name: str) -> bool:
         net = self.described.net
         return name in net.producer and concat_channels(self.described, net.producer[name]) is not None
 
     def parts(self, k: int) -> set[str]:
-        """Everything that ends up in the result of join k."""
+        """Everything that ends up in the result of concatenation k."""
         found = set(self.described.net.nodes[k].inputs)
         for name in list(found):
-            if self.joined(name):
+            if self.is_concat(name):
                 found |= self.parts(self.described.net.producer[name])
         return found
 
@@ -269,13 +269,13 @@ class Checker:
         wanted = (self.owner(name), region_of(t), t.tensor.ttype)
         found = self.held.get((start, end))
         held = found[:3] if found is not None else None
-        if held != wanted and self.joined(name):
+        if held != wanted and self.is_concat(name):
             self.expect_parts(t, name, engine)
             return
         assert held == wanted, f"{start}..{end} should hold {name} {region_of(t)}, holds {held}"
 
     def expect_parts(self, t: ProgramTensor, name: str, engine: str) -> None:
-        """All parts of a join are where they belong: made there, or copied."""
+        """All parts of a concatenation are where they belong: made there, or copied."""
         net = self.described.net
         k = net.producer[name]
         n, _, h, w = region_of(t)

@@ -140,7 +140,7 @@ def test_branches_are_cut_with_their_group(
     golden(f"compiler/cut_over_{axis}.txt", text(plan) + windows(plan))
 
 
-# ---- joins ----
+# ---- concatenations ----
 
 
 def join_layer() -> FakeLayer:
@@ -177,7 +177,7 @@ LAYERS = (
 
 @st.composite
 def nets(draw: st.DrawFn) -> Graph:
-    """Random nets of joins, windows and layers that work in place."""
+    """Random nets of concatenations, windows and layers that work in place."""
     graph = Graph(toolkit=FakeToolkit(*LAYERS))
     side = draw(st.sampled_from([9, 40, 150]))
     names = [
@@ -203,7 +203,7 @@ def graph_channels(graph: Graph, name: str) -> int:
 
 @examples(60)
 @given(nets(), st.sampled_from([1, 2]))
-def test_joined_parts_are_where_readers_expect_them(graph: Graph, opt: int) -> None:
+def test_concatenated_parts_are_where_readers_expect_them(graph: Graph, opt: int) -> None:
     checked(planned(graph, opt))
 
 

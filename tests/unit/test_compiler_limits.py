@@ -164,12 +164,12 @@ def test_dimensions_of_a_concatenation(dims: int, concatenates: bool) -> None:
     """Of any more or fewer dimensions it has no channels."""
     shape = (1, 2, 3, 4, 5)[:dims]
 
-    def joined(inputs: Any, param: bytes) -> list[TensorRecord]:
+    def concat_shape(inputs: Any, param: bytes) -> list[TensorRecord]:
         whole = list(inputs[0].shape)
         whole[min(1, dims - 1)] *= 2
         return [TensorRecord(tuple(whole), inputs[0].dtype)]
 
-    layer = FakeLayer("TPU_JOIN", 0, has_local=False, shape=joined, says={"is_concat_layer": True})
+    layer = FakeLayer("TPU_JOIN", 0, has_local=False, shape=concat_shape, says={"is_concat_layer": True})
     graph = Graph(toolkit=FakeToolkit(layer))
     for name in ("a", "b"):
         graph.add_input(name, shape)

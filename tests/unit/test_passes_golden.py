@@ -155,10 +155,10 @@ def test_onnx_passes(model: Model, toolkit: Toolkit, golden: Golden) -> None:
     golden("passes/onnx_partition.txt", text(parts + built.on_cpu))
 
 
-def test_shapes_facts_and_prepared_constants(
+def test_shapes_attributes_and_prepared_constants(
     described: DescribedNet, prepared: DescribedNet, golden: Golden
 ) -> None:
-    golden("passes/shapes_facts.txt", net_text(described))
+    golden("passes/shapes_attributes.txt", net_text(described))
     golden("passes/prepare.txt", net_text(prepared))
 
 

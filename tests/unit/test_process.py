@@ -20,6 +20,7 @@ from firmware_sim.errors import CompileError, DeviceCrash, MissingError
 from firmware_sim.processes import process
 from firmware_sim.processes.process import MOST_STEPS, OUTPUT_TAIL, Child, Crash, InternalError
 from tests.paths import ROOT
+from tests.support.orphans import ended_with_its_parent
 
 
 class CrashedError(DeviceCrash):
@@ -322,12 +323,7 @@ threading.Event().wait(100)
         assert not gone(pid)
         parent.kill()
         parent.wait()
-    end = time.monotonic() + 50  # less than any of its operations takes
-    while not gone(pid) and time.monotonic() < end:
-        time.sleep(0.01)
-    # An orphan is reaped by init; where no init does that, it may stay as a zombie, which holds nothing.
-    status = Path(f"/proc/{pid}/stat")
-    assert gone(pid) or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    ended_with_its_parent(pid)
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -60,7 +60,6 @@ NAMES = [
     "load_bmodel",
     "run_kernel",
 ]
-IMPORT_LIMIT = 0.02  # seconds
 PAGE = ROOT / "docs" / "python.md"
 
 

@@ -243,9 +243,9 @@ def test_markers_in_wrong_places(sources: Sources) -> None:
     ("op", "message"),
     [
         ("", "__BM_LOCAL__ without the layer's name"),
-        ("TPU-X", "`TPU-X` in __BM_LOCAL__ is no C identifier"),
-        ("1ST", "`1ST` in __BM_LOCAL__ is no C identifier"),
-        ("A, B", "`A, B` in __BM_LOCAL__ is no C identifier"),
+        ("TPU-X", "`TPU-X` in __BM_LOCAL__ is not a C identifier"),
+        ("1ST", "`1ST` in __BM_LOCAL__ is not a C identifier"),
+        ("A, B", "`A, B` in __BM_LOCAL__ is not a C identifier"),
         ("int", "`int` in __BM_LOCAL__ is a C keyword"),
         ("class", "`class` in __BM_LOCAL__ is a C++ keyword"),
     ],
@@ -556,7 +556,7 @@ def test_a_class_inside_a_function(sources: Sources) -> None:
     [
         ("__BM_GLOBAL__(TPU_Y)", "__BM_GLOBAL__(TPU_Y) in a host file"),
         ("__BM_DESC__ class D {};", "__BM_DESC__ without the layer's name"),
-        ("__BM_DESC__(TPU-Y) class D {};", "`TPU-Y` in __BM_DESC__ is no C identifier"),
+        ("__BM_DESC__(TPU-Y) class D {};", "`TPU-Y` in __BM_DESC__ is not a C identifier"),
     ],
 )
 def test_bad_markers_in_host_files(sources: Sources, text: str, message: str) -> None:

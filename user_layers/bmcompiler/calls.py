@@ -216,8 +216,7 @@ def vendor_last(function: Callable[P, R]) -> Callable[P, R]:
 
 def same_as(function: Callable[P, R], name: str) -> Callable[P, R]:
     """Put a function of the table into it under another name."""
-    plain = function.__wrapped__  # type: ignore[attr-defined]
-    return _put(plain, name, f"The same as {function.__name__}.")
+    return _put(inspect.unwrap(function), name, f"The same as {function.__name__}.")
 
 
 def _put(function: Callable[P, R], name: str, doc: str, *, ends: bool = False) -> Callable[P, R]:

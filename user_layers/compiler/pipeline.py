@@ -1,7 +1,7 @@
 """The passes in their order. Each takes what earlier ones returned and reaches back to none.
 
-GraphBuilder -> shapes -> attributes -> mode -> partition
-  static parts:  -> aliases -> groups, slices, local memory
+GraphBuilder -> shapes -> attributes -> prepared constants -> mode -> partition
+  static parts:  -> aliases -> groups, tiles, local memory
   dynamic parts: -> Program, stored as it is
 -> DDR -> static parts: Program -> recorded CommandGroups
 """
@@ -116,7 +116,7 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
     def tensors(names: Sequence[str]) -> tuple[NetTensor, ...]:
         return tuple(_net_tensor(net.tensors[name], ddr.address.get(name, 0)) for name in names)
 
-    layers = [f for f in plan.described.attrs if f.node.cpu is None]
+    layers = [attrs for attrs in plan.described.attrs if attrs.node.cpu is None]
     return Stage(
         tensors(net.inputs),
         tensors(net.outputs),

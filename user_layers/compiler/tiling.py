@@ -171,7 +171,7 @@ def _slice(
             read[k, i] = window
             if name in inside:
                 made[name] = _hull(made.get(name, window), window)
-    # Layers that need different windows of one tensor share a slice that holds them all, if they accept it.
+    # Layers that need different windows of one tensor share one that holds them all, if they accept it.
     hulls = dict(made)
     for (k, i), window in read.items():
         name = net.nodes[k].inputs[i]

@@ -173,7 +173,7 @@ def call_bytes(program: Program, step: Step) -> int:
 
 
 def _part(net: Net, k: int, step: Step) -> int:
-    """Which input of node k, a join, a step copies to its channels."""
+    """Which input of node k, a concatenation, a step copies to its channels."""
     channels = itertools.accumulate((net.tensors[n].shape[1] for n in net.nodes[k].inputs), initial=0)
     return list(channels).index(step.channel)
 

@@ -71,17 +71,17 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
     for name, tensors in (("inputs", stage.inputs), ("outputs", stage.outputs)):
         for i, tensor in enumerate(tensors):
             text = f"{_shortened(tensor.name, _NAME)} {_shape(tensor)} {tensor.dtype}"
-            yield from _fact(name if i == 0 else "", text)
-    yield from _fact("layers", stage.layers)
+            yield from _line(name if i == 0 else "", text)
+    yield from _line("layers", stage.layers)
     if stage.recorded:
         yield from _totals(stage)
     else:
-        yield from _fact("time", "not known here: the firmware issues the commands when the net runs")
+        yield from _line("time", "not known here: the firmware issues the commands when the net runs")
     constants, context = megabytes(stage.constants_bytes), megabytes(stage.context_bytes)
     memory = f"{constants} MB of DDR for constants, {context} MB for inputs, outputs and everything between"
-    yield from _fact("memory", memory)
+    yield from _line("memory", memory)
     for reason in stage.reasons:
-        yield from _fact("note", reason)
+        yield from _line("note", reason)
     number = 0
     for part in stage.parts:
         yield ""
@@ -97,15 +97,15 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
 def _totals(stage: StageReport) -> Iterator[str]:
     work = total(stage.recorded)
     where = "" if stage.complete else ", and that of the other subnets, which is not known here"
-    yield from _fact("time", f"{cycles_text(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
-    yield from _fact("busy", _busy(work))
+    yield from _line("time", f"{cycles_text(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
+    yield from _line("busy", _busy(work))
     commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
-    yield from _fact("commands", commands)
-    yield from _fact("DDR", _traffic(work.traffic))
+    yield from _line("commands", commands)
+    yield from _line("DDR", _traffic(work.traffic))
     longest = sorted(_durations(stage), reverse=True)[:_LONGEST]
     if work.cycles and len(longest) > 1:
         text = ", ".join(f"{name} {cycles / work.cycles:.1%}" for cycles, name in longest)
-        yield from _fact("longest", text)
+        yield from _line("longest", text)
 
 
 def _durations(stage: StageReport) -> Iterator[tuple[float, str]]:
@@ -210,7 +210,7 @@ def _traffic(t: Traffic) -> str:
     return text + (f" (work buffers {megabytes(t.buffers_written)})" if t.buffers_written else "")
 
 
-def _fact(name: str, text: str) -> list[str]:
+def _line(name: str, text: str) -> list[str]:
     head = f"{_INDENT}{name:<9} "
     return wrap(text, WIDTH, initial_indent=head, subsequent_indent=" " * len(head))
 

@@ -141,7 +141,7 @@ def choose_stage(info: NetworkInfo, shapes: Sequence[tuple[int, ...]], stage: in
     problems = []
     fitting = []
     for i in candidates:
-        problem = _misfit(info, info.stages[i], shapes)
+        problem = _mismatch(info, info.stages[i], shapes)
         if problem is None:
             fitting.append(i)
         else:
@@ -151,7 +151,7 @@ def choose_stage(info: NetworkInfo, shapes: Sequence[tuple[int, ...]], stage: in
     return min(fitting, key=lambda i: sum(math.prod(s) for s in info.stages[i].input_shapes))
 
 
-def _misfit(info: NetworkInfo, stage: StageInfo, shapes: Sequence[tuple[int, ...]]) -> str | None:
+def _mismatch(info: NetworkInfo, stage: StageInfo, shapes: Sequence[tuple[int, ...]]) -> str | None:
     for tensor, given, compiled in zip(info.inputs, shapes, stage.input_shapes, strict=True):
         what = f"input {tensor.name!r} has the shape {list(given)}"
         if not info.is_dynamic:

@@ -28,7 +28,7 @@ def op_problem(kind: str, op: str) -> tuple[str, str] | None:
         )
     if not is_identifier(op):
         return (
-            f"`{op}` in __BM_{kind}__ is no C identifier",
+            f"`{op}` in __BM_{kind}__ is not a C identifier",
             "use letters, digits and underscores, not starting with a digit: it becomes an enum constant",
         )
     if keyword_of(op):

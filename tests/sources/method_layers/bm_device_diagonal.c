@@ -13,7 +13,7 @@ typedef struct {
     int both;   /* it tells both, and is_backslice_optimize_support_layer */
 } tpu_diagonal_param_t;
 
-static void piece_of(const tpu_tensor_t *in, tpu_tensor_t *out, int d, int stride) {
+static void tile_of(const tpu_tensor_t *in, tpu_tensor_t *out, int d, int stride) {
     int first = (in->processed[d] - in->slice_pad[d] + 1) / stride;
     int last = in->processed[d] + in->slice_shape[d] - 1; /* the last row that is there */
     out->processed[d] = first;
@@ -31,7 +31,7 @@ int diagonal_shape(const void *param, const int param_size, const tpu_tensor_t *
     *out = *in;
     for (int d = 2; d < 4; d++) {
         out->shape[d] = (in->shape[d] + p->stride - 1) / p->stride;
-        piece_of(in, out, d, p->stride);
+        tile_of(in, out, d, p->stride);
     }
     return BM_LAYER_OK;
 }

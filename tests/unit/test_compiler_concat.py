@@ -46,7 +46,7 @@ def test_inputs_are_made_where_they_lie_in_the_output() -> None:
     assert [ddr.address[n] - start for n in ("ab", "a", "b", "c")] == [0, 0, BYTES, 2 * BYTES]
 
 
-def test_an_output_of_the_net_is_joined_in_place() -> None:
+def test_an_output_of_the_net_is_concatenated_in_place() -> None:
     g = graph(global_layer(), join())
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["a"])
     g.add_tpu_layer("TPU_GLOB", ["a"], None, ["b"])
@@ -56,7 +56,7 @@ def test_an_output_of_the_net_is_joined_in_place() -> None:
     assert ddr.address["a"] == ddr.address["y"] + BYTES
 
 
-def test_what_is_reshaped_or_overwritten_is_joined_too() -> None:
+def test_what_is_reshaped_or_overwritten_is_concatenated_too() -> None:
     g = graph(global_layer(), shared(), join(), reshape_layer((1, 6, 4, 8)))
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["a"])
     g.add_tpu_layer("TPU_SHARE", ["a"], None, ["b"])
@@ -89,7 +89,7 @@ def test_layers_that_run_because_an_input_lies_elsewhere(case: str) -> None:
     assert ddr.address["y"] != ddr.address["a"]
 
 
-def test_joined_memory_is_not_overwritten() -> None:
+def test_concatenated_memory_is_not_overwritten() -> None:
     g = graph(global_layer(), shared(), join())
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["a"])
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["b"])
@@ -100,7 +100,7 @@ def test_joined_memory_is_not_overwritten() -> None:
     assert ddr.address["a"] == ddr.address["ab"] != ddr.address["c"]
 
 
-def test_dynamic_nets_join_nothing() -> None:
+def test_dynamic_nets_elide_no_concatenation() -> None:
     g = graph(global_layer(), join())
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["a"])
     g.add_tpu_layer("TPU_GLOB", ["a"], None, ["b"])
@@ -132,7 +132,7 @@ def test_outputs_that_are_more_than_their_inputs() -> None:
 def test_random_graphs_give_what_numpy_gives(
     toolkit: Toolkit, picks: list[tuple[str, int, int]], opt: int
 ) -> None:
-    """Sums and joins of what there is so far, on the emulator."""
+    """Sums and concatenations of what there is so far, on the emulator."""
     x = np.random.default_rng(5).integers(-8, 8, (1, 5, 4, 6)).astype(np.float32)
     graph = Graph(name="net", toolkit=toolkit)
     graph.add_input("x", x.shape)
