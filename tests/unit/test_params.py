@@ -236,15 +236,16 @@ def test_unnamed_parts(tmp_path: Path) -> None:
     sources = Sources(tmp_path)
     struct = (
         "typedef struct { int a; union { float f; struct { short low, high; }; }; "
-        "struct { int x; } p[2]; char c; } tpu_x_param_t;"
+        "struct { int x; } p[2]; char c; union { char tag; short code; }; } tpu_x_param_t;"
     )
     generate(sources.layer(device(struct=struct)).table(), tmp_path)
     params = ParamTypes.from_record(tmp_path / "bmtpu.json")
     data = params.param_bytes("TPU_X", {"a": 1, "low": 2, "high": 3, "c": "\xff"})
-    assert data == struct_bytes("<ihhiibxxx", 1, 2, 3, 0, 0, -1)
+    assert data == struct_bytes("<ihhiibxh", 1, 2, 3, 0, 0, -1, 0)
     assert params.param_values("TPU_X", data)["c"] == 255
     for values, message in (
         ({"f": 1, "high": 1}, "TPU_X: 2 members of a union given (f, high)"),
+        ({"tag": 1, "code": 1}, "TPU_X: 2 members of a union given (tag, code)"),
         ({"p": [1]}, "TPU_X.p[0]: expected a dict for struct {...}, found int 1"),
         ({"p": [{"y": 1}]}, "TPU_X.p[0].y: unknown field; the struct has x"),
     ):
