@@ -71,6 +71,39 @@ def test_a_record_that_fails_leaves_the_one_before(
     assert len(list((state / "devices").iterdir())) == 2
 
 
+def test_a_pair_of_two_workspaces_is_built_in_neither(state: Path, tmp_path: Path) -> None:
+    paths = []
+    for name in ("a", "b"):
+        (tmp_path / name / "config").mkdir(parents=True)
+        (tmp_path / name / "config" / "Makefile.config").touch()
+        paths.append(tmp_path / name / "install" / "firmware" / f"{name}.bin")
+    for given, home in ((paths[:1], tmp_path / "a"), (paths, None)):
+        HERE.keep(1, {path.name: b"" for path in given}, {path.name: path for path in given})
+        record = HERE.of(1)
+        assert record is not None and record.built_in == home
+
+
+def test_a_record_is_locked_once(state: Path, tmp_path: Path) -> None:
+    HERE.keep(1, {"a": b"1"}, {"a": tmp_path / "a"})
+    assert HERE.of(1) is not None
+    files = len(os.listdir("/proc/self/fd"))
+    assert HERE.of(1) == HERE.of(1)
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
+@pytest.mark.parametrize(("key", "nothing"), [("sha256", "{}"), ("files", "[]")])
+def test_a_record_of_nothing(state: Path, tmp_path: Path, key: str, nothing: str) -> None:
+    HERE.keep(1, {"a": b"1"}, {"a": tmp_path / "a"})
+    record = HERE.of(1)
+    assert record is not None
+    text = (record.folder / "record.json").read_text()
+    emptied = re.sub(rf'("{key}": )[\[{{].*?[\]}}]', rf"\1{nothing}", text, flags=re.DOTALL)
+    assert emptied != text
+    (record.folder / "record.json").write_text(emptied)
+    with pytest.raises(MissingError, match=r"record\.json is missing or damaged"):
+        HERE.of(1)
+
+
 def cut(folder: Path) -> None:
     (folder / DDR_NAME).unlink()
 
