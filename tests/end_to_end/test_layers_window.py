@@ -361,7 +361,17 @@ def test_a_maximum_passes_over_nan(toolkit: Toolkit, opt: int) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"mode": 2}, {"kernel_h": 0}, {"kernel_w": 10}, {"stride_w": -1}, {"pad_top": -1}, {"extra_right": -1}],
+    [
+        *(
+            {"mode": 2},
+            {"kernel_h": 0},
+            {"kernel_w": 10},
+            {"stride_w": -1},
+            {"pad_top": -1},
+            {"extra_right": -1},
+        ),
+        *({"pad_right": 65535, "extra_right": 1}, {"pad_bottom": 1, "extra_bottom": 65535}),
+    ],
 )
 def test_a_pool_that_makes_no_sense(toolkit: Toolkit, change: Mapping[str, int]) -> None:
     param = {"mode": 0, **window_param((3, 3), (1, 1), (0, 0, 0, 0), (1, 1)), **change}
