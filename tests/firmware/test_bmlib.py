@@ -187,6 +187,9 @@ int main(void) {
     CHECK(bm_malloc_device_byte_heap_mask(h, &b, 8, 12) == BM_ERR_PARAM);
     CHECK(bm_malloc_device_byte_heap_mask(h, &b, 6, 12) == BM_SUCCESS);
     bm_free_device(h, b);
+    CHECK(bm_malloc_device_dword(h, &b, 0x3FFFFFFF) == BM_SUCCESS && bm_mem_get_device_size(b) == 0xFFFFFFFC);
+    bm_free_device(h, b);
+    CHECK(bm_malloc_device_dword(h, &b, 0x40000000) == BM_ERR_PARAM);
     bm_free_device(h, a);
     bm_system_mem_t host = bm_mem_from_system(x);
     CHECK(bm_mem_convert_system_to_device_neuron(h, &a, host, true, 1, 1, 2, 3) == BM_SUCCESS);
