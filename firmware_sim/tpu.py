@@ -12,6 +12,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.flush import flushing
 from firmware_sim.instructions.disasm import LAYOUTS, operand_text
 from firmware_sim.instructions.instruction import Engine, Instruction, Run
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.table import lookup
 from firmware_sim.instructions.workers import threads
 from firmware_sim.isa.layout import Columns, Row
@@ -32,19 +33,56 @@ _QUEUE_FIELDS = {
 }
 _KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELDS.items()}
 _PLANS_MAX = 20_000
+_SLOW = 1e6  # cycles of a command whose reference takes longer than loops are compiled
+_TOGETHER = 64  # loops that are called at once
 
 Segment = tuple[Engine, int, int]
 """Commands [first, last) of one engine, done one after the other."""
 
 
 class _Plan:
-    """One descriptor made ready: how to run it, and its cycles on its engine."""
+    """One descriptor made ready: how to run it, and its cycles on its engine. entry: of a compiled loop,
+    which may be called together with others."""
 
-    __slots__ = ("cycles", "run")
+    __slots__ = ("cycles", "entry", "run")
 
     def __init__(self, run: Run, cycles: float) -> None:
         self.run = run
         self.cycles = cycles
+        self.entry = run.entry if isinstance(run, native.Call) else None
+
+
+class _Batch:
+    """Compiled loops of commands that follow one another, to be called all at once: a call from Python takes
+    longer than many a loop."""
+
+    def __init__(self, columns: dict[Engine, Columns], where: Where | None) -> None:
+        self._columns = columns
+        self._where = where
+        self._entries: list[bytes] = []
+        self._commands: list[tuple[Engine, int]] = []
+
+    def add(self, entry: bytes, engine: Engine, index: int) -> None:
+        """One more; raises DeviceError as `run` does."""
+        self._entries.append(entry)
+        self._commands.append((engine, index))
+        if len(self._entries) >= _TOGETHER:
+            self.run()
+
+    def run(self) -> None:
+        """Those that were added, in order. DeviceError when memory runs out."""
+        if not self._entries:
+            return
+        done = native.run(self._entries)
+        if done < len(self._entries):
+            raise self.failed(MemoryError(native.NO_ROOM), *self._commands[done])
+        self._entries.clear()
+        self._commands.clear()
+
+    def failed(self, error: DeviceError | MemoryError, engine: Engine, index: int) -> DeviceError:
+        """The error of a command, with its place."""
+        row = self._columns[engine].row(index)
+        return _located(_known(error), engine, row, index, lookup(engine, row), self._where)
 
 
 class Tpu:
@@ -77,6 +115,8 @@ class Tpu:
         Ids count on from the batch before, or from 1 again. Raises DeviceError naming engine, id,
         instruction, operand and limit; commands before the failing one (in replay order) are done.
         """
+        if native.loaded_late():
+            self._forget()
         columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
         bd_first = _first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
         gdma_first = _first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
@@ -90,6 +130,7 @@ class Tpu:
             Engine.BD: np.maximum(waits[Engine.BD] - gdma_first, 0).tolist(),
             Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
         }
+        batch = _Batch(columns, where)
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
@@ -104,17 +145,21 @@ class Tpu:
                     for index in range(first, last):
                         plan = known.get(to_do[index])
                         if plan is None:
+                            batch.run()  # done, should this one be illegal
                             plan = self._new_plan(engine, to_do[index], columns[engine], index, where)
-                        try:
-                            plan.run()
-                        except (DeviceError, MemoryError) as error:  # what only the data shows
-                            row = columns[engine].row(index)
-                            told = _known(error)
-                            raise _located(told, engine, row, index, lookup(engine, row), where) from None
+                        if plan.entry is not None:
+                            batch.add(plan.entry, engine, index)
+                        else:
+                            batch.run()
+                            try:
+                                plan.run()
+                            except (DeviceError, MemoryError) as error:  # what only the data shows
+                                raise batch.failed(error, engine, index) from None
                         # it starts when its engine is free and the id it waits for is done
                         start = other[places[index]]
                         end = (start if start > end else end) + plan.cycles
                         own.append(end)
+                batch.run()
         finally:
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
@@ -129,16 +174,21 @@ class Tpu:
             instruction = lookup(engine, row)
             if instruction.semantics is None:
                 raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
-            run = instruction.semantics.bind(row, self.memory)
             cycles = instruction.semantics.cycles(row).chip
+            if cycles >= _SLOW and native.wait():
+                self._forget()
+            run = instruction.semantics.bind(row, self.memory)
         except (DeviceError, MemoryError) as error:
             raise _located(_known(error), engine, row, index, instruction, where) from None
         plan = _Plan(run, cycles)
         if sum(map(len, self._plans.values())) >= _PLANS_MAX:
-            for plans in self._plans.values():
-                plans.clear()
+            self._forget()
         self._plans[engine][key] = plan
         return plan
+
+    def _forget(self) -> None:
+        for plans in self._plans.values():
+            plans.clear()
 
 
 def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:

@@ -31,6 +31,14 @@ _FOLDERS = ("unit", "firmware", "end_to_end", "oracle")  # each is a marker
 _ASKED_FOR = ("oracle", "slow")  # run only when -m names them
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The emulator's compiled loops are made once, before any test, and not by the processes of xdist."""
+    if not hasattr(config, "workerinput") and not config.option.collectonly:
+        from user_layers.toolchain.loops import build_loops
+
+        build_loops()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files again; review the diff"

@@ -1,7 +1,7 @@
 """What the ARM emulator calls while it runs, as machine code: counting, and the check for alignment.
 
 Python functions there would cost a microsecond per access. The code is LLVM's own language, compiled by
-llvmlite (which comes with numba) in some milliseconds.
+llvmlite in some milliseconds.
 
 The counters, four 64-bit words: bytes of the blocks run; address and size of an unaligned access (size 0:
 none), after which the emulator stops before it does the access; a pointer to the word that gets the address

@@ -8,18 +8,18 @@ small number beside a large one contributes less than in IEEE additions, whateve
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.instructions import workers
+from firmware_sim.instructions.loops import native
 
 F32 = npt.NDArray[np.float32]
 
 INPUTS = 32
-_LARGE = 1 << 14  # numbers from which on the compiled loop is worth loading
+_LARGE = 1 << 14  # numbers from which on the compiled loop is worth calling
 _SMALLEST = 2.0**-126
 _EXPONENT, _FRACTION, _HIDDEN = np.uint32(255), np.int32(0x7F_FFFF), np.int32(0x80_0000)
 _INFINITE = 255
@@ -60,12 +60,9 @@ def total(x: npt.NDArray[Any]) -> F32:
     """Sums of rows, [rows, numbers] -> [rows], INPUTS numbers after the other from +0 on."""
     x = np.ascontiguousarray(x, np.float32)
     out: F32 = np.empty(len(x), np.float32)
-    if x.size < _LARGE:
+    if x.size < _LARGE or not native.ready():
         total_reference(x, out)
         return out
-    from firmware_sim.instructions.loops import adder_tree as loops
-
-    bits = x.view(np.uint32)
     cuts = workers.cut(len(x), 1, workers.threads())
-    workers.run([partial(loops.total, bits, x, STEPS, out, i, j) for i, j in cuts])
+    workers.run([native.bound("adder_tree_total", x, STEPS, out, i, j) for i, j in cuts])
     return out

@@ -109,7 +109,7 @@ OPERATIONS = (
     ),
     Operation(
         Eu.SHIFT,
-        of_words(_shift_logical, "shifted(opd0, opd1, False)"),
+        of_words(_shift_logical, "shifted(opd0, opd1, false)"),
         "opd0 shifted by opd1, left when positive",
     ),
     Operation(Eu.AND, of_words(np.bitwise_and, "opd0 & opd1")),
@@ -137,7 +137,7 @@ OPERATIONS = (
 )
 BY_EU = {op.eu: op for op in OPERATIONS}
 
-_SHIFT_ARITHMETIC = of_words(_shift_arithmetic, "shifted(opd0, opd1, True)")
+_SHIFT_ARITHMETIC = of_words(_shift_arithmetic, "shifted(opd0, opd1, true)")
 """What Eu.SHIFT computes with opt_shift_typ set."""
 
 

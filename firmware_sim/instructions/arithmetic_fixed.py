@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import elementwise
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import explicit_strides, is_aligned, local_offset, result_shape
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.packed import DensePacked, Packed, packed_rows
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.instructions.workers import in_threads
@@ -220,12 +219,10 @@ def _bind_rows(
     old_signed: bool,
 ) -> Run | None:
     """The operation as a compiled loop; None for large operands that overlap in other ways than in place."""
-    if not mode.HARDWARE:
+    if not native.ready():
         return None
-    from firmware_sim.instructions.loops import fixed as loops
-
     packed = [operand for operand in inputs if isinstance(operand, Packed)]
-    if math.prod(out.shape) > loops.BLOCK and not _apart(out, packed, old=op.old):
+    if math.prod(out.shape) > native.fixed_block() and not _apart(out, packed, old=op.old):
         return None
     prepared = packed_rows([out, *packed])
     if prepared is None:
@@ -251,7 +248,7 @@ def _bind_rows(
     parameters = np.array(how, np.int64)
     return in_threads(
         [
-            partial(loops.arithmetic, *arguments, at, rows.width, parameters)
+            native.bound("fixed_arithmetic", *arguments, at, rows.width, parameters)
             for at in replace(rows, at=np.stack(starts)).pieces()
         ]
     )

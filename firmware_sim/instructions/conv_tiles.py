@@ -7,13 +7,12 @@ where the processor does not flush as the chip does.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from firmware_sim import flush as mode
 from firmware_sim.instructions import workers
 from firmware_sim.instructions.instruction import Run
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import Indices, planes_at
 from firmware_sim.instructions.window import Planes
 from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
@@ -41,11 +40,8 @@ def bind(
 ) -> Run | None:
     """A function that performs the convolution, or None; the operands must lie in their memories."""
     others = [t for t in (weights.operand, bias) if isinstance(t, Tensor)]
-    if not mode.HARDWARE or any(out.may_overlap(t) for t in others):
+    if not native.ready() or any(out.may_overlap(t) for t in others):
         return None
-    from firmware_sim.instructions.loops import convolve as loops
-    from firmware_sim.instructions.loops import tiles
-
     (batches, channels), pairs = x.shape[:2], -(-x.shape[1] // 2)
     words = memory.flat(Space.LOCAL).view(np.float32)
     out_at, x_at = planes_at(out), planes_at(x)
@@ -62,7 +58,7 @@ def bind(
         order = np.argsort(w_at, kind="stable")
         w_at, out_at = w_at[order], np.ascontiguousarray(out_at[:, order])
         bias_at = bias_at[order] if bias is not None else bias_at
-    w_at = np.resize(w_at, -(-len(w_at) // tiles.ROWS) * tiles.ROWS)  # a full block reads some twice
+    w_at = np.resize(w_at, -(-len(w_at) // native.rows()) * native.rows())  # a full block reads some twice
     pitch, width = planes.pitch, planes.columns.result
     if pitch == width:  # nothing to leave out: one long row
         pitch = width = planes.count
@@ -70,25 +66,29 @@ def bind(
     layout, *places = layout_of(planes, x)
 
     pieces = workers.pieces(out_at.size * planes.count * 2 * len(base))
-    row_cuts = workers.cut(out.shape[1], tiles.ROWS, pieces)
-    column_cuts = workers.cut(planes.count, tiles.COLUMNS, -(-pieces // len(row_cuts)))
+    row_cuts = workers.cut(out.shape[1], native.rows(), pieces)
+    column_cuts = workers.cut(planes.count, native.columns(), -(-pieces // len(row_cuts)))
     copies = workers.pieces(x_at.size * planes.plane * workers.COPIED)
     copy_cuts = workers.cut(2 * pairs, 2, copies)
 
     def run() -> None:
         laid = np.empty((batches, 2, pairs * planes.plane), np.float32)
-        at = words, x_at, layout, *places, planes.plane, laid
-        workers.run([partial(loops.lay, *at, c0, c1) for c0, c1 in copy_cuts])
+        at: native.Arguments = (words, x_at, layout, *places, planes.plane, laid)
+        workers.run([native.bound("convolve_lay", *at, c0, c1) for c0, c1 in copy_cuts])
         to = words, laid, base, source, w_at, weights.kernel_at, how, bias_at, out_at
         workers.run(
-            [partial(loops.convolve, *to, r0, r1, s0, s1) for r0, r1 in row_cuts for s0, s1 in column_cuts]
+            [
+                native.bound("convolve_convolve", *to, r0, r1, s0, s1)
+                for r0, r1 in row_cuts
+                for s0, s1 in column_cuts
+            ]
         )
 
     return run
 
 
 def layout_of(planes: Planes, x: Tensor) -> tuple[Indices, ...]:
-    """Arguments of loops.convolve.lay for planes of x: how, row_from, row_at, column_from, column_at."""
+    """Arguments of the loop convolve_lay for planes of x: how, row_from, row_at, column_from, column_at."""
     row_from, row_at, column_from, column_at = planes.places()
     # whether neighbours stay neighbours, in each row and from row to row
     any_seen = row_from.size > 0 and column_from.size > 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, local_offset, result_shape
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.window import EXAMPLE, Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Task
@@ -80,12 +80,10 @@ def _bind(row: Row, memory: Memory) -> Run:
     pixels = (np.arange(h)[:, None] * planes.pitch + np.arange(w)[None, :]).reshape(-1)
     at = pixels[:, None] + planes.offsets[None, :]
     if small.wanted(math.prod(out.shape) * len(planes.offsets)):
-        from firmware_sim.instructions.loops import adder_tree as loops
-
         x_at = np.ascontiguousarray(small.seen(planes, x.indices()[0]))
         w_at = weight.indices().reshape(c, -1)
         local, to = memory.flat(Space.LOCAL).view(np.float32), out.indices().reshape(n, c, h * w)
-        return partial(loops.correlated, local, adder_tree.STEPS, x_at, w_at, to)
+        return native.bound("adder_tree_correlated", local, adder_tree.STEPS, x_at, w_at, to)
 
     def run() -> None:
         laid = planes.lay(source.load()[0], 0, np.float32)

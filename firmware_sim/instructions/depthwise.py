@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions import conv_tiles, fp32, small, sums, workers
 from firmware_sim.instructions.conv import Fixed, bias_of, fixed_of, kernel_of
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.packed import DensePacked, Packed
 from firmware_sim.instructions.rows import planes_at
 from firmware_sim.instructions.window import EXAMPLE, Planes, Window, window_of
@@ -170,12 +169,10 @@ def _fp32_planes(memory: Memory, planes: Planes, operands: tuple[Operand, ...]) 
     result overlaps an operand, and where the processor does not flush as the chip does."""
     out, x, *more = operands
     assert isinstance(out, Tensor) and isinstance(x, Tensor)
-    if not mode.HARDWARE or any(out.may_overlap(t) for t in (x, *more) if isinstance(t, Tensor)):
+    if not native.ready() or any(out.may_overlap(t) for t in (x, *more) if isinstance(t, Tensor)):
         return None
     if more and len(planes.offsets) == 1:
         return None
-    from firmware_sim.instructions.loops import windows as loops
-
     words = memory.flat(Space.LOCAL).view(np.float32)
     n, c = out.shape[:2]
     layout, *places = conv_tiles.layout_of(planes, x)
@@ -186,8 +183,8 @@ def _fp32_planes(memory: Memory, planes: Planes, operands: tuple[Operand, ...]) 
     x_at, out_at = planes_at(x).reshape(-1), planes_at(out).reshape(-1)
     cuts = workers.cut(n * c, 1, workers.pieces(_COST * out_at.size * planes.count * len(planes.offsets)))
     if not more:
-        given = words, x_at, how, *places, planes.offsets, out_at
-        return workers.in_threads([partial(loops.maxima, *given, i, j) for i, j in cuts])
+        given: native.Arguments = (words, x_at, how, *places, planes.offsets, out_at)
+        return workers.in_threads([native.bound("windows_maxima", *given, i, j) for i, j in cuts])
     weight, *bias = more
     if isinstance(weight, Tensor):
         source, w_at = words, np.tile(planes_at(weight).reshape(-1), n)
@@ -197,8 +194,11 @@ def _fp32_planes(memory: Memory, planes: Planes, operands: tuple[Operand, ...]) 
         w_at = np.zeros(n * c, np.int64)
     bias_at = [np.tile(planes_at(b).reshape(-1), n) for b in bias if isinstance(b, Tensor)]
     added = bias_at[0] if bias_at else np.zeros(0, np.int64)
-    operation = words, source, x_at, how, *places, planes.offsets, w_at, added, out_at
-    return workers.in_threads([partial(loops.depthwise, *operation, i, j) for i, j in cuts])
+    operation: native.Arguments = (
+        *(words, source, x_at, how, *places),
+        *(planes.offsets, w_at, added, out_at),
+    )
+    return workers.in_threads([native.bound("windows_depthwise", *operation, i, j) for i, j in cuts])
 
 
 # --- 8-bit ---------------------------------------------------------------------------------------

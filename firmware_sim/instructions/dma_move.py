@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 
 from firmware_sim import chip
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import fp32
 from firmware_sim.instructions.elementwise import Run, slices
 from firmware_sim.instructions.formats import RAW, Array, Convert, conversion
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import EACH, Rows, rows_of, runs
 from firmware_sim.instructions.workers import COPIED, cut, in_threads, pieces, threads
 from firmware_sim.isa.codes import Format
@@ -154,7 +154,7 @@ def _move_rows(move: Move, mask: int) -> Rows | None:
 def _bind_rows(memory: Memory, move: Move, change: Change | None, mask: int, *, add: bool) -> Run | None:
     """The move as a compiled loop, where rows are long enough and a processor that flushes is needed."""
     plain = not (change or add or move.transpose) and mask == ALL_LANES and move.src.shape == move.dst.shape
-    if not mode.HARDWARE or (plain and move.src.lane == move.dst.lane):  # views of memory are as fast
+    if not native.ready() or (plain and move.src.lane == move.dst.lane):  # views of memory are as fast
         return None
     if (change or move.transpose) and move.src.may_overlap(move.dst):
         return None  # in place: all is read before anything is written
@@ -162,13 +162,11 @@ def _bind_rows(memory: Memory, move: Move, change: Change | None, mask: int, *, 
     if rows is None:
         return None
     memories = [memory.flat(t.space).view(RAW[t.itemsize]) for t in (move.dst, move.src)]
-    from firmware_sim.instructions.loops import moves as loops
-
     if change:
-        codes = int(change.src), int(change.dst)
-        return in_threads([partial(loops.convert, *memories, at, rows.width, *codes) for at in rows.pieces()])
-    loop = loops.accumulate if add else loops.copy
-    return in_threads([partial(loop, *memories, at, rows.width) for at in rows.pieces()])
+        loop, codes = "moves_convert", [int(change.src), int(change.dst)]
+    else:
+        loop, codes = ("moves_accumulate" if add else "moves_copy"), []
+    return in_threads([native.bound(loop, *memories, at, rows.width, *codes) for at in rows.pieces()])
 
 
 def _combine(target: Array, values: Array) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.dma import (
@@ -25,6 +23,7 @@ from firmware_sim.instructions.dma_move import ALL_LANES
 from firmware_sim.instructions.elementwise import check_aligned
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import local_offset
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import EACH, rows_of, runs
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Special
@@ -71,12 +70,10 @@ def _exchange_bind(row: Row, memory: Memory) -> Run:
     dst, src = _exchange_operands(row)
     kind = np.dtype(f"u{src.itemsize}").type
     source, target = Dense(memory, src, kind), Dense(memory, dst, kind)
-    if mode.HARDWARE and not src.may_overlap(dst) and math.prod(dst.shape) <= EACH:
-        from firmware_sim.instructions.loops import moves as loops
-
+    if native.ready() and not src.may_overlap(dst) and math.prod(dst.shape) <= EACH:
         rows = runs([dst.indices(), src.indices().transpose(0, 3, 2, 1)])
         local = memory.flat(Space.LOCAL).view(kind)
-        return partial(loops.copy, local, local, rows.at, rows.width)
+        return native.bound("moves_copy", local, local, rows.at, rows.width)
     return lambda: target.store(source.load().transpose(0, 3, 2, 1))
 
 
@@ -119,13 +116,10 @@ def _filter_bind(row: Row, memory: Memory) -> Run:
         check_aligned(tensor, chip.ALIGN_BYTES)
     source, chosen = Dense(memory, src, np.uint32), Dense(memory, mask, np.uint32)
     target = memory.view(dst, dst.parts()[0], np.uint32).reshape(-1)
-    rows = rows_of([src, mask]) if mode.HARDWARE else None
+    rows = rows_of([src, mask]) if native.ready() else None
     if rows is not None:
-        from firmware_sim.instructions.loops import moves as loops
-
-        one_by_one = partial(
-            loops.keep, target, memory.flat(Space.LOCAL).view(np.uint32), rows.at, rows.width
-        )
+        words = memory.flat(Space.LOCAL).view(np.uint32)
+        one_by_one = native.bound("moves_keep", target, words, rows.at, rows.width)
 
         def run_compiled() -> None:
             memory.filtered = one_by_one()

@@ -17,20 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import workers
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import ROWS_MAX, Rows, planes_at, rows_of
 from firmware_sim.isa.footprint import Constant, Operand, Space, Tensor
 from firmware_sim.memory import Memory
 
 Words = npt.NDArray[np.uint32]
 Kernel = Callable[..., Words]
-Run = Callable[[], None]
-CompiledLoop = Callable[..., None]
-"""Takes the memory of the result, one per input, the indices of rows and their width, see run_rows."""
-Loop = Callable[[], CompiledLoop]
-"""Gives it when it is first wanted: compiled code is loaded late."""
+Run = Callable[[], object]
+Loop = Callable[[], native.Loop]
+"""Gives, where loops are used, the one that takes the memory of the result, one per input, the indices of
+rows and their width, see run_rows."""
 
 CHUNK = 1 << 16  # elements worked on at once: a few arrays of them stay in the cache
 
@@ -167,7 +166,7 @@ def _bind_rows(memory: Memory, loop: Loop, inputs: tuple[Operand, ...], out: Ten
     """A function that performs the operation in a compiled loop; None where the rows are too short, or
     where the processor does not flush as the chip does. The operands must lie in their memories."""
     tensors = [out, *(t for t in inputs if isinstance(t, Tensor))]
-    rows = rows_of(tensors) if mode.HARDWARE else None
+    rows = rows_of(tensors) if native.ready() else None
     if rows is None:
         return None
     words = memory.flat(Space.LOCAL).view(np.uint32)
@@ -186,7 +185,7 @@ def _bind_rows(memory: Memory, loop: Loop, inputs: tuple[Operand, ...], out: Ten
 def _bind_planes(memory: Memory, loop: Loop, inputs: tuple[Operand, ...], out: Tensor) -> Run | None:
     """The same for a loop that takes planes and single elements; planes must be contiguous."""
     n, c, h, w = out.shape
-    if not mode.HARDWARE or n * c > ROWS_MAX:
+    if not native.ready() or n * c > ROWS_MAX:
         return None
     words = memory.flat(Space.LOCAL).view(np.uint32)
     starts, arguments = [planes_at(out).reshape(-1)], [words]
@@ -203,7 +202,7 @@ def _bind_planes(memory: Memory, loop: Loop, inputs: tuple[Operand, ...], out: T
 def run_rows(loop: Loop, arguments: list[npt.NDArray[Any]], rows: Rows) -> Run:
     """A function that runs a loop over rows, in threads where they are many."""
     function = loop()
-    return workers.in_threads([partial(function, *arguments, at, rows.width) for at in rows.pieces()])
+    return workers.in_threads([function.bound(*arguments, at, rows.width) for at in rows.pieces()])
 
 
 class _Gathered:

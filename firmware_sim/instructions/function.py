@@ -1,7 +1,7 @@
 """What an operation computes element by element, stated twice: for numpy, and as an expression to compile.
 
 The numpy function is the reference: slow and obvious. The expression is what runs, in a loop made from it
-(firmware_sim.instructions.loops.elementwise); tests hold the two together.
+(firmware_sim.instructions.loops.source); tests hold the two together.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.instructions import elementwise, fp32
+from firmware_sim.instructions.loops.native import Loop
 from firmware_sim.isa.footprint import Operand, Tensor
 from firmware_sim.memory import Memory
 
@@ -27,8 +28,8 @@ _OPERANDS = ("opd0", "opd1", "opd2", "opd3", "old")
 class Expression:
     """One element of the result from one of each operand: all fp32 numbers, or all words (uint32).
 
-    text: Python, of operands by their names in the descriptor (`old`: what the result was before) and of
-    what firmware_sim.instructions.loops.elementwise has for it. each: the operands of which one element
+    text: C, of operands by their names in the descriptor (`old`: what the result was before) and of
+    what elementwise.h in firmware_sim.instructions.loops has for it. each: the operands of which one element
     stands for a plane.
     """
 
@@ -44,11 +45,11 @@ class Expression:
     def __str__(self) -> str:
         return f"{self.text}, fp32" if self.floats else self.text
 
-    def compiled(self) -> elementwise.CompiledLoop:
-        """The loop over rows, made on first use and kept on disk."""
-        from firmware_sim.instructions.loops.elementwise import compiled
+    def loop(self) -> Loop:
+        """The compiled loop over rows."""
+        from firmware_sim.instructions.loops.source import name_of
 
-        return compiled(self)
+        return Loop(name_of(self))
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Function:
         """A function that performs out = reference(*inputs). Raises DeviceError as elementwise.Bound does."""
         expression = self.expression
         return elementwise.bind(
-            memory, self.reference, inputs, out, expression.compiled, by_plane=bool(expression.each)
+            memory, self.reference, inputs, out, expression.loop, by_plane=bool(expression.each)
         )
 
     def plus_old(self) -> Function:

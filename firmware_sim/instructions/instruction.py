@@ -12,7 +12,7 @@ from firmware_sim.isa.layout import Row
 from firmware_sim.isa.timing import Cycles
 from firmware_sim.memory import Memory
 
-Run = Callable[[], None]
+Run = Callable[[], object]
 
 
 class Engine(enum.Enum):

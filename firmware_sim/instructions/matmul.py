@@ -9,18 +9,17 @@ fp32: two chains by the parity of k, then bias, then the old result.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import fp32, small, sums, workers
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import local_offset
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import planes_at
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.isa import timing
@@ -178,6 +177,9 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     target = Dense(memory, out, np.float32)
     adds_old = Access.READ in out.access
 
+    compiled = _fp32_tiles(memory, row, p, (out, first, second, bias), adds_old=adds_old)
+    if compiled is not None:
+        return compiled
     if small.wanted(p.m * p.k * p.channels * p.width):
         return small.bind_products(
             memory,
@@ -187,10 +189,6 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
             out,
             [t.indices() for t in (*bias, *([out] if adds_old else []))],
         )
-
-    compiled = _fp32_tiles(memory, p, _left_places(row, p, first), out, second, bias, adds_old=adds_old)
-    if compiled is not None:
-        return compiled
 
     def run() -> None:
         left, right = source.load(), other.load().reshape(p.k, -1)
@@ -208,39 +206,31 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
 
 def _fp32_tiles(
     memory: Memory,
+    row: Row,
     p: Product,
-    left: tuple[Array, Array] | None,
-    out: Tensor,
-    right: Tensor,
-    bias: tuple[Tensor, ...],
+    parts: tuple[Tensor, tuple[Operand, ...], Tensor, tuple[Tensor, ...]],
     *,
     adds_old: bool,
 ) -> Run | None:
     """A function that performs the product by compiled loops which read and write local memory themselves;
     None where it is not a sum, where the result overlaps what is read while results are written, and where
     the processor does not flush as the chip does."""
-    if not mode.HARDWARE or left is None or p.k == 1 or any(out.may_overlap(t) for t in (right, *bias)):
+    out, left, right, bias = parts
+    places = _left_places(row, p, left)
+    if not native.ready() or places is None or p.k == 1 or any(out.may_overlap(t) for t in (right, *bias)):
         return None
-    from firmware_sim.instructions.loops import product as loops
-    from firmware_sim.instructions.loops import tiles
-
     words = memory.flat(Space.LOCAL).view(np.float32)
-    block = 1 if p.m == 1 else tiles.ROWS
-    packed = -(-p.m // block) * block * -(-p.k // 2) * 2
     bias_at = planes_at(bias[0])[0] if bias else np.zeros(0, np.int64)
     base = np.arange(p.k, dtype=np.int64) * right.strides[0]
     right_at = planes_at(replace(right, shape=(1, *right.shape[1:])))[0]
     out_at = planes_at(out)
-    pieces = workers.pieces(p.m * p.k * p.channels * p.width)
-    cuts = workers.cut(p.channels, 1, pieces)
-
-    def run() -> None:
-        weights = np.zeros(packed, np.float32)
-        loops.pack(words, *left, weights)
-        to = words, weights, base, right_at, bias_at, adds_old, out_at, p.width
-        workers.run([partial(loops.product, *to, c0, c1) for c0, c1 in cuts])
-
-    return run
+    # a loop reads all of the left matrix before it writes, but not before others write
+    apart = not any(out.may_overlap(t) for t in left if isinstance(t, Tensor))
+    pieces = workers.pieces(p.m * p.k * p.channels * p.width) if apart else 1
+    given = words, words, *places, base, right_at, bias_at, adds_old, out_at, p.width
+    return workers.in_threads(
+        [native.bound("product_product", *given, c0, c1) for c0, c1 in workers.cut(p.channels, 1, pieces)]
+    )
 
 
 def _fp32_cycles(row: Row) -> timing.Cycles:

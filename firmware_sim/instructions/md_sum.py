@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from firmware_sim.instructions.dense import Dense
 from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, local_offset
+from firmware_sim.instructions.loops import native
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, aligned_strides
@@ -53,14 +53,12 @@ def _bind(row: Row, memory: Memory) -> Run:
     missing = -h * w % adder_tree.INPUTS
 
     if small.wanted(math.prod(x.shape)):
-        from firmware_sim.instructions.loops import adder_tree as loops
-
         at = x.indices().reshape(n, c, h * w).transpose(1, 0, 2)
         if n > 1:
             at = np.pad(at, ((0, 0), (0, 0), (0, missing)), constant_values=small.NOTHING)
         local, adds_old = memory.flat(Space.LOCAL).view(np.float32), Access.READ in out.access
         to, rows = out.indices().reshape(-1), np.ascontiguousarray(at.reshape(c, -1))
-        return partial(loops.gathered, local, adder_tree.STEPS, rows, to, adds_old)
+        return native.bound("adder_tree_gathered", local, adder_tree.STEPS, rows, to, adds_old)
 
     def run() -> None:
         numbers = source.load().reshape(n, c, h * w).transpose(1, 0, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -14,6 +13,7 @@ from firmware_sim.instructions import elementwise, fp32
 from firmware_sim.instructions.function import F32, Function, Words, of_floats, of_words
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
+from firmware_sim.instructions.loops import native
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
@@ -124,10 +124,8 @@ def _taylor_bind(row: Row, memory: Memory) -> Run:
         result: Words = taylor(words.view(np.float32), coefficients).view(np.uint32)
         return result
 
-    def loop() -> elementwise.CompiledLoop:
-        from firmware_sim.instructions.loops.elementwise import taylor
-
-        return partial(taylor, coefficients)
+    def loop() -> native.Loop:
+        return native.Loop("tables_taylor", coefficients)
 
     return elementwise.bind(memory, kernel, (x,), out, loop)
 
@@ -165,7 +163,7 @@ INSTRUCTIONS = (
         _plain(
             of_words(
                 int_normalize,
-                f"(opd0 & MAGNITUDE if opd0 & SIGN else word(opd0 + {_ROUND})) >> 23",
+                f"chosen((opd0 & SIGN) != 0, opd0 & MAGNITUDE, opd0 + {_ROUND}) >> 23",
             ),
             1,
         ),
@@ -177,7 +175,7 @@ INSTRUCTIONS = (
         _plain(
             of_words(
                 fp32_normalize,
-                f"opd0 & (SIGN | EXPONENT) if opd0 & SIGN else word(opd0 + {_ROUND}) & EXPONENT",
+                f"chosen((opd0 & SIGN) != 0, opd0 & (SIGN | EXPONENT), (opd0 + {_ROUND}) & EXPONENT)",
             ),
             1,
         ),

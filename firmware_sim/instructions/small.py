@@ -9,12 +9,11 @@ above the limits below, and where the processor does not flush as the chip does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from firmware_sim import flush as mode
 from firmware_sim.instructions.instruction import Run
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.packed import Packed
 from firmware_sim.instructions.rows import Indices
 from firmware_sim.instructions.window import Planes
@@ -28,7 +27,7 @@ _FEW = 16  # with fewer columns than this, and than rows, rows lie side by side
 
 def wanted(products: int) -> bool:
     """Whether a command with so many products is worked on here."""
-    return mode.HARDWARE and products <= PRODUCTS_MAX
+    return native.ready() and products <= PRODUCTS_MAX
 
 
 def seen(planes: Planes, at: Indices) -> Indices:
@@ -57,13 +56,11 @@ def bind_products(
     out: Tensor,
     added: list[Indices],
 ) -> Run:
-    """See loops.small.products, w_at being [halves, rows, taps]; for [groups, taps], separate_products.
+    """See small_products in small.c, w_at being [halves, rows, taps]; for [groups, taps], separate_products.
 
     constant: bits of all weights, their indices then being 0 or -1; added: indices that broadcast to out's
     shape.
     """
-    from firmware_sim.instructions.loops import small as loops
-
     local = memory.flat(Space.LOCAL).view(np.float32)
     constants = local if constant is None else np.array([constant], np.uint32).view(np.float32)
     to = out.indices().reshape(-1)
@@ -71,14 +68,14 @@ def bind_products(
     adding = np.stack(more) if more else np.zeros((0, to.size), np.int64)
     if w_at.ndim == 2:
         where = _fresh(x_at), _fresh(w_at), _fresh(to), adding
-        return partial(loops.separate_products, local, constants, *where)
+        return native.bound("small_separate_products", local, constants, *where)
     w_at = w_at[None]
     if x_at.shape[3] >= min(_FEW, w_at.shape[2]):
         where = _fresh(x_at), _fresh(w_at), _fresh(to), adding
-        return partial(loops.products, local, local, constants, *where)
+        return native.bound("small_products", local, local, constants, *where)
     turned = np.arange(to.size).reshape(len(x_at), w_at.shape[2], -1).swapaxes(1, 2).reshape(-1)
     where = _fresh(w_at.swapaxes(2, 3)), _fresh(x_at.swapaxes(2, 3)), to[turned], _fresh(adding[:, turned])
-    return partial(loops.products, local, constants, local, *where)
+    return native.bound("small_products", local, constants, local, *where)
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class Finish:
     left_shift: int = 0
 
     def how(self, x_signed: bool, w_signed: bool) -> Indices:
-        """The parameters of the compiled loops, see loops.small.fixed_products."""
+        """The parameters of the compiled loops, see tl_finish in small.h."""
         given = (x_signed, w_signed, self.bits, self.signed, self.shift)
         return np.array([*given, self.bias_signed, self.old_signed, self.left_shift], np.int64)
 
@@ -112,13 +109,11 @@ def bind_fixed_products(
     *,
     old: Tensor | None = None,
 ) -> Run:
-    """See loops.small.fixed_products. x, w: byte indices and sign; constant: the byte of all weights."""
-    from firmware_sim.instructions.loops import small as loops
-
+    """See small_fixed_products in small.c. x, w: byte indices and sign; constant: the byte of all weights."""
     local = memory.flat(Space.LOCAL)
     constants = local if constant is None else np.array([constant & 0xFF], np.uint8)
-    return partial(
-        loops.fixed_products,
+    return native.bound(
+        "small_fixed_products",
         local,
         constants,
         _fresh(x[0]),
@@ -136,19 +131,15 @@ def _added(out: Packed | Tensor, *tensors: Tensor | None) -> Indices:
 
 
 def bind_maxima(memory: Memory, x_at: Indices, out: Tensor) -> Run:
-    """See loops.small.maxima. x_at: [n, c, pixels, taps]."""
-    from firmware_sim.instructions.loops import small as loops
-
+    """See small_maxima in small.c. x_at: [n, c, pixels, taps]."""
     local = memory.flat(Space.LOCAL).view(np.float32)
-    return partial(loops.maxima, local, _rows(x_at), _fresh(out.indices().reshape(-1)))
+    return native.bound("small_maxima", local, _rows(x_at), _fresh(out.indices().reshape(-1)))
 
 
 def bind_fixed_maxima(memory: Memory, x_at: Indices, out: Packed, *, signed: bool, relu: bool) -> Run:
-    """See loops.small.fixed_maxima. x_at: bytes, [n, c, pixels, taps]."""
-    from firmware_sim.instructions.loops import small as loops
-
+    """See small_fixed_maxima in small.c. x_at: bytes, [n, c, pixels, taps]."""
     to = _fresh(element_bytes(out).reshape(-1))
-    return partial(loops.fixed_maxima, memory.flat(Space.LOCAL), _rows(x_at), to, signed, relu)
+    return native.bound("small_fixed_maxima", memory.flat(Space.LOCAL), _rows(x_at), to, signed, relu)
 
 
 def _rows(x_at: Indices) -> Indices:

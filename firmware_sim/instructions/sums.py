@@ -7,14 +7,13 @@ and are used where the processor does not flush denormals as the chip does.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim import flush
 from firmware_sim.instructions import fp32, workers
+from firmware_sim.instructions.loops import native
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -50,19 +49,16 @@ def shared(xs: F32, ws: F32, base: I64, out: F32) -> None:
     xs: [halves, elements]; ws: [halves, rows, taps]; out: [rows, columns], C-contiguous in the last
     axis. Chains of a half are added first, then the halves.
     """
-    if not flush.HARDWARE:
+    if not native.ready():
         shared_reference(xs, ws, base, out)
         return
-    from firmware_sim.instructions.loops import sums as loops
-    from firmware_sim.instructions.loops import tiles
-
     rows, columns = out.shape
     pieces = workers.pieces(ws.size * columns)
-    row_cuts = workers.cut(rows, tiles.ROWS, pieces)
-    column_cuts = workers.cut(columns, tiles.COLUMNS, -(-pieces // len(row_cuts)))
+    row_cuts = workers.cut(rows, native.rows(), pieces)
+    column_cuts = workers.cut(columns, native.columns(), -(-pieces // len(row_cuts)))
     workers.run(
         [
-            partial(loops.shared, xs, ws, base, out, r0, r1, s0, s1)
+            native.bound("sums_shared", xs, ws, base, out, r0, r1, s0, s1)
             for r0, r1 in row_cuts
             for s0, s1 in column_cuts
         ]
@@ -74,14 +70,15 @@ def separate(x: F32, w: F32, base: I64, out: F32) -> None:
 
     x: [rows, elements]; w: [rows, taps]; out: [rows, columns].
     """
-    if not flush.HARDWARE:
+    if not native.ready():
         separate_reference(x, w, base, out)
         return
-    from firmware_sim.instructions.loops import sums as loops
-
     pieces = workers.pieces(w.size * out.shape[1])
     workers.run(
-        [partial(loops.separate, x, w, base, out, r0, r1) for r0, r1 in workers.cut(len(out), 1, pieces)]
+        [
+            native.bound("sums_separate", x, w, base, out, r0, r1)
+            for r0, r1 in workers.cut(len(out), 1, pieces)
+        ]
     )
 
 

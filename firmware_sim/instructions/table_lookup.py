@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from firmware_sim import chip
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.instructions.elementwise import CompiledLoop, check_aligned, check_lanes, run_rows
+from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import rows_of
 from firmware_sim.instructions.sfu import l2_table
 from firmware_sim.isa import timing
@@ -46,10 +45,8 @@ def _operands(row: Row) -> tuple[Operand, ...]:
     return _parts(row)
 
 
-def _loop() -> CompiledLoop:
-    from firmware_sim.instructions.loops.elementwise import lookup
-
-    return lookup
+def _loop() -> native.Loop:
+    return native.Loop("tables_lookup")
 
 
 def _bind(row: Row, memory: Memory) -> Run:
@@ -62,7 +59,7 @@ def _bind(row: Row, memory: Memory) -> Run:
     target = Dense(memory, out, np.uint32)
     in_place = out.same_place(index) and index.itemsize == WORD
     apart = in_place or not out.may_overlap(index)
-    rows = rows_of([out, index]) if apart and mode.HARDWARE else None
+    rows = rows_of([out, index]) if apart and native.ready() else None
     local = memory.flat(Space.LOCAL)
     arguments = [
         local.view(np.uint32),
@@ -80,9 +77,7 @@ def _bind(row: Row, memory: Memory) -> Run:
             )
 
     if rows is not None:
-        from firmware_sim.instructions.loops import elementwise as loops
-
-        largest_index = partial(loops.largest_index, arguments[1], rows.at, rows.width)
+        largest_index = native.bound("tables_largest_index", arguments[1], rows.at, rows.width)
         write = run_rows(_loop, arguments, rows)
 
         def run_checked() -> None:

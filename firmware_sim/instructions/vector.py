@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from firmware_sim import chip
-from firmware_sim import flush as mode
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import arithmetic
 from firmware_sim.instructions.dense import Dense
@@ -19,6 +18,7 @@ from firmware_sim.instructions.elementwise import check_aligned, check_lanes, ru
 from firmware_sim.instructions.function import Function
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, local_offset
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import EACH, Rows
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu, Precision, Task
@@ -58,7 +58,7 @@ def _operands(row: Row) -> tuple[Tensor, Tensor, Tensor]:
 
 def _rows(a: Tensor, b: Tensor, out: Tensor, length: int) -> Rows | None:
     """One row for each element of opd0 and each channel of opd1; None when they are many, or in the way."""
-    if not mode.HARDWARE or math.prod(out.shape) > EACH or any(t.may_overlap(out) for t in (a, b)):
+    if not native.ready() or math.prod(out.shape) > EACH or any(t.may_overlap(out) for t in (a, b)):
         return None
     left = np.broadcast_to(a.indices().reshape(-1)[:length, None, None, None], out.shape)
     right = np.broadcast_to(b.indices(), out.shape)
@@ -79,7 +79,7 @@ def _semantics(function: Function, factor: float) -> Semantics:
         first, second, target = (Dense(memory, t, np.uint32) for t in (a, b, out))
         if rows is not None:
             words = memory.flat(Space.LOCAL).view(np.uint32)
-            return run_rows(function.expression.compiled, [words] * 3, rows)
+            return run_rows(function.expression.loop, [words] * 3, rows)
 
         def run() -> None:
             left = first.load().reshape(-1)[:length]

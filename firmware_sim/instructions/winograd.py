@@ -10,7 +10,6 @@ a pixel go through the adder tree at once; then bias, then the old result.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -22,6 +21,7 @@ from firmware_sim.instructions import adder_tree, conv, fp32, small, sums
 from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.window import EXAMPLE, Planes, Window, window_of
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
@@ -197,8 +197,6 @@ def _bind(row: Row, memory: Memory) -> Run:
 def _fixed_small(
     row: Row, memory: Memory, planes: Planes, operands: conv.FixedOperands, fixed: conv.Fixed
 ) -> Run:
-    from firmware_sim.instructions.loops import winograd as loops
-
     channels = operands.x.shape[1]
     oc, finish = row["res0_c"], fixed.small()
     to = _pixels_at(planes, small.element_bytes(operands.out))
@@ -206,8 +204,8 @@ def _fixed_small(
     if operands.bias:
         added[0] = small.element_bytes(operands.bias[0]).reshape(1, oc, 1, 1)
     weights = conv.fixed_weights_at(row, operands.weight, channels).reshape(oc, channels, -1)
-    return partial(
-        loops.fixed,
+    return native.bound(
+        "winograd_fixed",
         memory.flat(Space.LOCAL),
         _tiles_at(planes, small.element_bytes(operands.x)),
         np.ascontiguousarray(weights),
@@ -276,11 +274,9 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     added = Dense(memory, bias[0], np.float32) if bias else None
     adds_old = Access.READ in out.access
     if _is_small(row, planes):
-        from firmware_sim.instructions.loops import winograd as loops
-
         terms, minus, places, factors = _transforms()
-        return partial(
-            loops.fp32,
+        return native.bound(
+            "winograd_fp32",
             memory.flat(Space.LOCAL).view(np.float32),
             adder_tree.STEPS,
             _tiles_at(planes, x.indices()),

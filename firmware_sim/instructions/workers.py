@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from firmware_sim.errors import UsageError
 from firmware_sim.flush import flush_this_thread
 
-Piece = Callable[[], None]
+Piece = Callable[[], object]
 
 WORTH = 1 << 25  # products that are worth threads: on a busy machine one may take milliseconds to begin
 COPIED = 32  # products that take as long as an element to copy

@@ -446,7 +446,7 @@ def test_from_where_powers_of_two_are_rounded_up(bits: int, exponent: int, memor
         words, at = np.array([0, bits], np.uint32), np.array([[0], [1]])
         with flushing():
             assert function.reference(words[1:]).tolist() == [want]
-            function.expression.compiled()(words, words, at, 1)
+            function.expression.loop().bound(words, words, at, 1)()
         assert words[0] == want
 
 

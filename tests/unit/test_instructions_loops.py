@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +12,7 @@ from hypothesis import strategies as st
 from firmware_sim.flush import flushing
 from firmware_sim.instructions import fp32, sfu
 from firmware_sim.instructions.function import of_words
-from firmware_sim.instructions.loops import elementwise as loops
-from firmware_sim.instructions.loops import windows
+from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import rows_of
 from firmware_sim.instructions.table import TABLE
 from firmware_sim.isa.codes import Task
@@ -72,40 +67,8 @@ def test_each_loop_equals_its_reference(expression: str, seed: int, rows: int, w
         at[-1], values[-1] = at[0], words[: rows * width]
     with np.errstate(all="ignore"), flushing():
         want = function.reference(*values)
-        function.expression.compiled()(words, *[words] * inputs, at, width)
+        function.expression.loop().bound(words, *[words] * inputs, at, width)()
     assert same(words[: rows * width], want)
-
-
-_A_NEW_ROW = """
-import numpy as np
-from firmware_sim.instructions import fp32
-from firmware_sim.instructions.function import of_floats
-
-function = of_floats(lambda a, b: fp32.sub(fp32.mul(a, a), b), "opd0 * opd0 - opd1")
-loop = function.expression.compiled()
-words = np.array([0, 3, 2], np.float32).view(np.uint32)
-loop(words, words, words, np.arange(3).reshape(3, 1), 1)
-assert words[:1] == function.reference(words[1:2], words[2:])
-print(sum(loop.stats.cache_hits.values()), sum(loop.stats.cache_misses.values()))
-"""
-
-
-def test_a_rows_expression_is_compiled_once_for_all_processes(tmp_path: Path) -> None:
-    """The second process takes the loop from the disk: what makes it is the same in each."""
-
-    def hits_and_misses() -> str:
-        command, here = [sys.executable, "-c", _A_NEW_ROW], {"NUMBA_CACHE_DIR": str(tmp_path)}
-        done = subprocess.run(command, env=os.environ | here, check=True, capture_output=True, text=True)
-        return done.stdout
-
-    assert hits_and_misses().split() == ["0", "1"]
-    assert hits_and_misses().split() == ["1", "0"]
-
-
-def test_loops_of_different_expressions_have_different_names() -> None:
-    """The cache on disk tells them apart by these."""
-    names = {f.expression.compiled().__name__ for f in _FUNCTIONS.values()}
-    assert len(names) == len(_FUNCTIONS)
 
 
 def test_only_numbers_are_added_to_the_old_result() -> None:
@@ -121,9 +84,9 @@ def test_normalizing_rounds_up_behind_four_thirds() -> None:
         (sfu.fp32_normalize, np.float32, [1, 1, 2, 0.5, 1]),
     )
     for plain, kind, want in rounded:
-        compiled = next(f for f in _FUNCTIONS.values() if f.reference is plain).expression.compiled()
+        loop = next(f for f in _FUNCTIONS.values() if f.reference is plain).expression.loop()
         both = np.concatenate([np.zeros_like(words), words])
-        compiled(both, both, np.array([[0], [len(words)]]), len(words))
+        loop.bound(both, both, np.array([[0], [len(words)]]), len(words))()
         for found in (plain(words), both[: len(words)]):
             assert found.view(kind).tolist() == want
 
@@ -135,7 +98,8 @@ def test_taylor(seed: int, terms: int, width: int) -> None:
     words, coefficients = noise(seed, width), noise(seed + 1, terms).view(np.float32)
     with np.errstate(all="ignore"), flushing():
         want = sfu.taylor(words.view(np.float32).copy(), coefficients).view(np.uint32)
-        loops.taylor(coefficients, words, words, np.zeros((2, 1), np.int64), width)
+        at = np.zeros((2, 1), np.int64)
+        native.bound("tables_taylor", coefficients, words, words, at, width)()
     assert same(words, want)
 
 
@@ -196,7 +160,8 @@ def test_maxima(seed: int, rows: int, taps: int) -> None:
     x_at, out_at = np.arange(rows) * 200, (2 * rows + np.arange(rows)) * 100
     how, first, every = np.array([200, 1, 1, 1, 200, 100, 100, 100]), np.zeros(1, np.int64), np.arange(200)
     with np.errstate(all="ignore"), flushing():
-        windows.maxima(words, x_at, how, first, first, every, every, base, out_at, 0, rows)
+        places = first, first, every, every
+        native.bound("windows_maxima", words, x_at, how, *places, base, out_at, 0, rows)()
         got = words[200 * rows :].reshape(rows, 100)
         for at in base.tolist():
             one = x[:, at : at + 100]

@@ -25,6 +25,7 @@ from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
 from user_layers.toolchain.config import c_sources, cxx_sources
+from user_layers.toolchain.loops import build_loops
 from user_layers.toolchain.manifest import toolkit_files
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
@@ -144,8 +145,18 @@ def builtin_artifacts(toolchain: Toolchain | None = None, report: Reporter | Non
             report.note(
                 "building the firmware's own part and the built-in layers (once per version and compiler)"
             )
-            _build(builtin, toolchain, report)
+            _build_all(builtin, toolchain, report)
     return builtin
+
+
+def _build_all(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
+    """The built-in part, and at the same time the emulator's loops, which who runs it first will want."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        loops = pool.submit(build_loops, toolchain, report)
+        _build(builtin, toolchain, report)
+        loops.result()
 
 
 def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:

@@ -9,33 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from firmware_sim.errors import BuildError, MissingError
+from firmware_sim.cache_folder import CACHE_VARIABLE, cache_root
+from firmware_sim.errors import BuildError
 
-CACHE_VARIABLE = "TPULAYER_CACHE"
+__all__ = ["CACHE_VARIABLE", "cache_root", "locked"]
+
 LOCK_LIMIT = 900.0  # seconds: longer than a first build on a slow machine
-
-
-def cache_root() -> Path:
-    """TPULAYER_CACHE, or tpulayer/ in the user's cache folder. It is made when missing.
-
-    Errors: MissingError when it cannot be made or written.
-    """
-    named = os.environ.get(CACHE_VARIABLE)
-    try:
-        if named:
-            root = Path(named).expanduser().absolute()
-        else:
-            base = os.environ.get("XDG_CACHE_HOME")
-            root = (Path(base) if base else Path.home() / ".cache").absolute() / "tpulayer"
-        root.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: no home folder is known
-        raise MissingError(f"the cache folder cannot be made: {error}", hint=_HINT) from error
-    if not os.access(root, os.W_OK | os.X_OK):
-        raise MissingError(f"the cache folder {root} cannot be written", hint=_HINT)
-    return root
-
-
-_HINT = f"set {CACHE_VARIABLE} to a folder that can be written"
 
 
 @contextmanager

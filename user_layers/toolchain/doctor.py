@@ -13,6 +13,7 @@ from pathlib import Path
 from firmware_sim.errors import TpulayerError
 from firmware_sim.firmware.image import FIRMWARE_VARIABLE
 from firmware_sim.firmware.sanitized import sanitized
+from firmware_sim.instructions.loops.library import is_built, location
 from user_layers import __version__
 from user_layers.toolchain.builtin import builtin_location
 from user_layers.toolchain.cache import cache_root
@@ -25,8 +26,8 @@ from user_layers.workspace import Workspace, machine_arch, sdk_dir
 OLDEST_PYTHON = (3, 10)
 PLUGIN_VARIABLE = "BMCOMPILER_PLUGIN_PATH"
 _PACKAGES = (
-    *("cffi", "elftools", "flatbuffers", "jinja2", "ninja", "numba", "numpy", "pcpp", "pycparser", "typer"),
-    *("unicorn", "ziglang"),
+    *("cffi", "elftools", "flatbuffers", "jinja2", "llvmlite", "ninja", "numpy", "pcpp", "pycparser"),
+    *("typer", "unicorn", "ziglang"),
 )
 
 
@@ -63,7 +64,7 @@ def examine() -> list[Check]:
         _try("cache", lambda: str(cache_root())),
     ]
     if all(check.state == "ok" for check in checks):
-        checks.append(_try("built-in layers", _builtin))
+        checks += [_try("built-in layers", _builtin), _try("loops", _loops)]
     return checks + _workspace()
 
 
@@ -98,6 +99,13 @@ def _checks() -> str:
 def _builtin() -> str:
     builtin = builtin_location(choose())
     return f"built in {builtin.directory}" if builtin.exists() else "not built yet; the first build does it"
+
+
+def _loops() -> str:
+    place = location()
+    if place is None:
+        return "none: this processor does not flush denormals as the chip does; the emulator is slower"
+    return f"compiled in {place}" if is_built() else "not compiled yet; the first build does it"
 
 
 def _workspace() -> list[Check]:

@@ -15,6 +15,7 @@ from firmware_sim.firmware.image import (
     usual_kind,
 )
 from firmware_sim.firmware.recorded import Records
+from user_layers.toolchain.loops import start as start_loops
 from user_layers.workspace import Workspace, check_installed
 
 __all__ = ["FIRMWARE_VARIABLE", "firmware_image", "recorded_notes"]
@@ -30,6 +31,12 @@ def firmware_image(ws: Workspace | None = None, asked: str | None = None, dev_id
     holds the built-in layers only. Where both kinds are there, the library for this machine. MissingError
     when there is none, and for a record that is not to be run (`Records.usable`).
     """
+    image = _image(ws, asked, dev_id)
+    start_loops()
+    return image
+
+
+def _image(ws: Workspace | None, asked: str | None, dev_id: int) -> FirmwareImage:
     kind = next((name for name in KINDS if name == asked), None)
     if asked is not None and kind is None:
         if not Path(asked).expanduser().exists():

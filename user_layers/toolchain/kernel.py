@@ -14,6 +14,7 @@ from user_layers.toolchain.arm import arm_compiler, explain_overflow, link_arm, 
 from user_layers.toolchain.builtin import FIRMWARE_DEFINES, builtin_artifacts
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.loops import start as start_loops
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
@@ -49,6 +50,7 @@ def kernel_firmware(
             raise UsageError(f"there is no file {path}", hint="give the C file that holds the kernel")
     toolchain, report = choose(), report or Reporter()
     builtin = builtin_artifacts(toolchain, report)
+    start_loops()
     key = hashlib.sha256("\n".join([str(builtin.directory), *map(str, paths), *map(str, folders)]).encode())
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from firmware_sim.errors import BuildError, UsageError
 from firmware_sim.firmware.image import FIRMWARE_NAME
 from firmware_sim.firmware.sanitized import sanitized
+from firmware_sim.instructions.loops.library import is_built
 from user_layers.files import replace_copy
 from user_layers.toolchain import manifest
 from user_layers.toolchain.arm import explain_overflow, write_images
@@ -27,6 +28,7 @@ from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose, zig_environment
 from user_layers.toolchain.config import gen_config
 from user_layers.toolchain.firmware import recorded_notes
+from user_layers.toolchain.loops import build_loops
 from user_layers.toolchain.ninja_file import relative
 from user_layers.toolchain.ninja_run import dependencies, run_ninja
 from user_layers.toolchain.plan import Plan, bmkernel_plan, workspace_plan
@@ -110,6 +112,7 @@ def build_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: boo
     begin = time.monotonic()
     with _lock(ws.root, report):
         if manifest.is_current(manifest_path(ws, sanitize)):
+            build_loops(report=report)
             result = BuildResult(skipped=["everything: no input or output changed since the last build"])
         else:
             result = _build_layers(ws, report, sanitize)
@@ -189,7 +192,7 @@ def _build_layers(ws: Workspace, report: Reporter, sanitize: bool) -> BuildResul
     state = manifest_path(ws, sanitize)
     _begin(plan, state)
     _announce_zig(toolchain, cross, report)
-    if builtin.exists():
+    if builtin.exists() and is_built():
         builtin_artifacts(toolchain, report)
         _run(plan, [*plan.early, *plan.late], report, result)
     else:
@@ -294,13 +297,15 @@ def _zig_marker(chain: Toolchain) -> Path:
 
 
 def _first_build(plan: Plan, toolchain: Toolchain, report: Reporter, result: BuildResult) -> None:
-    """The built-in part and the workspace's objects and plugin at once, then the firmware that needs both."""
+    """The built-in part, the emulator's loops, and the workspace's objects and plugin at once, then the
+    firmware, which needs all but the loops."""
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(builtin_artifacts, toolchain, report)
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(build, toolchain, report) for build in (builtin_artifacts, build_loops)]
         _run(plan, plan.early, report, result)
-        other.result()
+        for other in others:
+            other.result()
     _run(plan, [*plan.early, *plan.late], report, result)
 
 

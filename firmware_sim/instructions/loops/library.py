@@ -1,0 +1,97 @@
+"""Where the library of compiled loops is: in the user's cache, by sources and processor.
+
+Nothing heavy is imported here, for whoever only asks whether it is there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+from functools import cache
+from pathlib import Path
+
+from firmware_sim.cache_folder import cache_root
+
+_INSTRUCTIONS = Path(__file__).resolve().parent.parent
+_SOURCES = (_INSTRUCTIONS, _INSTRUCTIONS.parent / "isa" / "codes.py")
+# What a level of the x86-64 architecture has more than the one before, as Linux names it.
+_LEVELS = (
+    ("x86-64-v4", frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})),
+    ("x86-64-v3", frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})),
+)
+_FLAGS_WITHIN = 1 << 14  # bytes of /proc/cpuinfo that hold the first processor's
+
+
+@cache
+def level() -> str:
+    """The level of this processor by the names of gcc's -march; empty where loops are not used: only x86-64
+    flushes denormals as the chip does."""
+    if platform.machine() not in ("x86_64", "AMD64") or platform.system() != "Linux":
+        return ""
+    try:
+        with open("/proc/cpuinfo", "rb") as file:
+            text = file.read(_FLAGS_WITHIN).decode(errors="replace")
+    except OSError:
+        text = ""
+    line = next((one for one in text.splitlines() if one.startswith("flags")), "")
+    has = set(line.partition(":")[2].split())
+    return next((name for name, needs in _LEVELS if needs <= has), "x86-64")
+
+
+def sources() -> list[Path]:
+    """The files that the library is made from, also those with the expressions of the table."""
+    folder, codes = _SOURCES
+    found = [path for path in folder.rglob("*") if path.suffix in (".c", ".h", ".py")]
+    return [*sorted(found), codes]
+
+
+def c_sources() -> list[Path]:
+    """The C files that are not made from tables."""
+    return sorted(Path(__file__).resolve().parent.glob("*.c"))
+
+
+@cache
+def _key() -> str:
+    digest = hashlib.sha256(level().encode())
+    for path in sources():
+        data = path.read_bytes()
+        digest.update(f"{path.name}\n{len(data)}\n".encode())
+        digest.update(data)
+    return digest.hexdigest()[:24]
+
+
+def location() -> Path | None:
+    """The library for the sources as they were when this process first asked, there or not; None where loops
+    are not used. MissingError when there is no cache folder."""
+    return cache_root() / "loops" / f"{_key()}.so" if level() else None
+
+
+def lock_of(place: Path) -> Path:
+    """The file that whoever makes the library at `place` holds locked."""
+    return place.with_suffix(".lock")
+
+
+def is_being_built() -> bool:
+    """Whether some process makes the library now: it holds the lock."""
+    place = location()
+    if place is None:
+        return False
+    try:
+        handle = os.open(lock_of(place), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def is_built() -> bool:
+    """Whether the library is there, or not wanted."""
+    place = location()
+    return place is None or os.path.isfile(place)
