@@ -194,10 +194,8 @@ def _fp32_planes(memory: Memory, planes: Planes, operands: tuple[Operand, ...]) 
         w_at = np.zeros(n * c, np.int64)
     bias_at = [np.tile(planes_at(b).reshape(-1), n) for b in bias if isinstance(b, Tensor)]
     added = bias_at[0] if bias_at else np.zeros(0, np.int64)
-    operation: native.Arguments = (
-        *(words, source, x_at, how, *places),
-        *(planes.offsets, w_at, added, out_at),
-    )
+    at: native.Arguments = (x_at, how, *places, planes.offsets, w_at, added, out_at)
+    operation = words, source, *at
     return workers.in_threads([native.bound("windows_depthwise", *operation, i, j) for i, j in cuts])
 
 

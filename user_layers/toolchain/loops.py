@@ -1,6 +1,6 @@
 """The emulator's compiled loops: built once per version and processor, for all workspaces.
 
-Run as a module it builds them, with low priority: `start` does so beside what needs them.
+`start` has them built by a process of low priority, beside what needs them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ from user_layers.toolchain.report import Reporter
 
 # Nothing that changes a result: no fast-math, and no fused operations (SAME_RESULTS).
 _FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math")
+_BESIDE = (
+    f"import os, sys; sys.path[:] = sys.argv[1].split(os.pathsep); from {__name__} import beside; beside()"
+)
 _NICE = 10
 _KEEP = 4  # libraries in the cache; older ones are removed
 
@@ -59,17 +62,18 @@ def start() -> None:
         flush=True,
     )
     subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-c", _BESIDE, os.pathsep.join(sys.path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C ends the run, not the build
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([_root(), os.environ.get("PYTHONPATH", "")])},
     )
 
 
-def _root() -> str:
-    return str(Path(__file__).resolve().parents[2])
+def beside() -> None:
+    """What that process does."""
+    os.nice(_NICE)
+    build_loops(report=Reporter(quiet=True))
 
 
 def _for_this_processor(compiler: Compiler) -> Compiler:
@@ -108,8 +112,3 @@ def _remove_old(folder: Path) -> None:
     for path in built[_KEEP:]:
         path.unlink(missing_ok=True)
         lock_of(path).unlink(missing_ok=True)
-
-
-if __name__ == "__main__":
-    os.nice(_NICE)
-    build_loops(report=Reporter(quiet=True))

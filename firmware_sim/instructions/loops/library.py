@@ -14,8 +14,10 @@ from pathlib import Path
 
 from firmware_sim.cache_folder import cache_root
 
-_INSTRUCTIONS = Path(__file__).resolve().parent.parent
-_SOURCES = (_INSTRUCTIONS, _INSTRUCTIONS.parent / "isa" / "codes.py")
+_FOLDER = Path(__file__).resolve().parent
+_INSTRUCTIONS = _FOLDER.parent
+_MAKE_C = (_FOLDER / "source.py", _INSTRUCTIONS.parent / "isa" / "codes.py")
+_STATES_EXPRESSIONS = (b"of_floats(", b"of_words(", b"Expression(")
 # What a level of the x86-64 architecture has more than the one before, as Linux names it.
 _LEVELS = (
     ("x86-64-v4", frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})),
@@ -40,24 +42,26 @@ def level() -> str:
     return next((name for name, needs in _LEVELS if needs <= has), "x86-64")
 
 
-def sources() -> list[Path]:
-    """The files that the library is made from, also those with the expressions of the table."""
-    folder, codes = _SOURCES
-    found = [path for path in folder.rglob("*") if path.suffix in (".c", ".h", ".py")]
-    return [*sorted(found), codes]
-
-
 def c_sources() -> list[Path]:
     """The C files that are not made from tables."""
-    return sorted(Path(__file__).resolve().parent.glob("*.c"))
+    return sorted(_FOLDER.glob("*.c"))
+
+
+def _sources() -> dict[str, bytes]:
+    """What the library is made from, by name: C, what makes C, and the modules with expressions."""
+    files = [*c_sources(), *sorted(_FOLDER.glob("*.h")), *_MAKE_C]
+    found = {path.name: path.read_bytes() for path in files}
+    modules = {path.name: path.read_bytes() for path in sorted(_INSTRUCTIONS.glob("*.py"))}
+    return found | {
+        name: data for name, data in modules.items() if any(one in data for one in _STATES_EXPRESSIONS)
+    }
 
 
 @cache
 def _key() -> str:
     digest = hashlib.sha256(level().encode())
-    for path in sources():
-        data = path.read_bytes()
-        digest.update(f"{path.name}\n{len(data)}\n".encode())
+    for name, data in _sources().items():
+        digest.update(f"{name}\n{len(data)}\n".encode())
         digest.update(data)
     return digest.hexdigest()[:24]
 

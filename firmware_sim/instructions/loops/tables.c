@@ -43,11 +43,19 @@ int64_t tables_largest_index(const tl_arg *a) {
 /* Each result the entry at the low byte of an index; none is beyond the table. out: words; x: words or bytes; table:
  * words; at; width. */
 int64_t tables_lookup(const tl_arg *a) {
-    uint32_t *out = a[0].data;
     const uint32_t *table = a[2].data;
     const int64_t *at = a[3].data, rows = a[3].shape[1], width = a[4].value;
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t i = 0; i < width; i++)
-            out[at[row] + i] = table[low_byte(a + 1, at[rows + row] + i)];
+    for (int64_t row = 0; row < rows; row++) {
+        uint32_t *out = (uint32_t *)a[0].data + at[row];
+        if (a[1].item == 1) {
+            const uint8_t *x = (const uint8_t *)a[1].data + at[rows + row];
+            for (int64_t i = 0; i < width; i++)
+                out[i] = table[x[i]];
+        } else {
+            const uint32_t *x = (const uint32_t *)a[1].data + at[rows + row];
+            for (int64_t i = 0; i < width; i++)
+                out[i] = table[x[i] & 255];
+        }
+    }
     return TL_DONE;
 }
