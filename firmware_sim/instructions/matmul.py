@@ -8,7 +8,8 @@ fp32: two chains by the parity of k, then bias, then the old result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from firmware_sim.instructions.elementwise import check_aligned, check_lanes
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import local_offset
 from firmware_sim.instructions.loops import native
-from firmware_sim.instructions.rows import planes_at
+from firmware_sim.instructions.rows import Indices, planes_at
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
@@ -107,16 +108,6 @@ class _Left:
         return turned
 
 
-def _left_places(row: Row, p: Product, left: tuple[Operand, ...]) -> tuple[Array, Array] | None:
-    """m_at, k_at: element (i, k) of the left matrix lies at m_at[i] + k_at[k]; None for a constant."""
-    tensors = [t for t in left if isinstance(t, Tensor)]
-    if not tensors:
-        return None
-    rows = np.arange(p.rows, dtype=np.int64) * tensors[0].strides[0]
-    columns = np.concatenate([replace(t, shape=(1, *t.shape[1:])).indices().reshape(-1) for t in tensors])
-    return (columns, rows) if row["opt_left_tran"] else (rows, columns)
-
-
 def _constant(left: tuple[Operand, ...]) -> int | None:
     return left[0].bits if isinstance(left[0], Constant) else None
 
@@ -147,6 +138,98 @@ def _has_bias(row: Row) -> bool:
     return row["tsk_opd_num"] >= 3
 
 
+# --- where matrices lie, for compiled loops ------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def _planes_of(lane: int, rows: int, channels: int, width: int, itemsize: int) -> tuple[Indices, int, int]:
+    """Of a matrix at the begin of a lane: where its planes begin, [rows, channels]; elements from row to row;
+    the bytes of a lane that it reaches over."""
+    shape = (rows, channels, 1, width)
+    strides = aligned_strides(lane, shape, itemsize)
+    tensor = Tensor("", Access.READ, Space.LOCAL, lane * chip.LOCAL_BYTES, shape, strides, itemsize)
+    ends = [
+        block.start - part.lane * chip.LOCAL_BYTES + block.span()
+        for part in tensor.parts()
+        for block in (tensor.block(part),)
+    ]
+    return planes_at(tensor), strides[0], max(ends)
+
+
+@lru_cache(maxsize=4096)
+def _multiples(step: int, count: int) -> Indices:
+    return np.arange(count, dtype=np.int64) * step
+
+
+@lru_cache(maxsize=4096)
+def _columns_of(lane: int, channels: int, width: int, count: int, itemsize: int) -> Indices:
+    """Where the first `count` columns of a row of such a matrix lie."""
+    planes, _, _ = _planes_of(lane, 1, channels, width, itemsize)
+    return np.ascontiguousarray((planes[0][:, None] + np.arange(width)).reshape(-1)[:count])
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A matrix: planes as in _planes_of, to which `first` is added, all in elements; the bytes of a lane
+    in which it lies."""
+
+    planes: Indices
+    rows: Indices
+    first: int
+    begin: int
+    end: int
+
+    def meets(self, other: _Place) -> bool:
+        """Whether they may have bytes in common: they reach over the same part of a lane."""
+        return self.begin < other.end and other.begin < self.end
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the matrices of a product lie; element (i, k) of the left one at m_at[i] + k_at[k]."""
+
+    product: Product
+    places: dict[str, _Place]
+    m_at: Indices
+    k_at: Indices
+
+
+def _layout(row: Row, itemsize: int, result_bytes: int) -> _Layout | None:
+    """For elements of a size, bias and old results being as wide as `result_bytes`; None where something is
+    wrong with an operand, or the left matrix is a constant."""
+    if row["opt_opd0_const"]:
+        return None
+    p = product_of(row)
+    wide = {4: 4, 1: 2}[itemsize]
+    sizes = {
+        "res0": (p.m, p.channels, p.width, result_bytes),
+        "opd0": (p.rows, row["opd0_c"], row["opd0_w"], itemsize),
+        "opd1": (p.k, p.channels, p.width, itemsize),
+    }
+    if _has_bias(row):
+        sizes["opd2"] = (1, p.channels, p.width, wide)
+    places: dict[str, _Place] = {"opd2": _NOWHERE}
+    lanes: dict[str, int] = {}
+    for name, (rows, channels, width, size) in sizes.items():
+        lane, begin = divmod(local_offset(row[f"{name}_addr"], name), chip.LOCAL_BYTES)
+        planes, step, span = _planes_of(lane, rows, channels, width, size)
+        if begin % chip.ALIGN_BYTES or begin + span > chip.LOCAL_BYTES:
+            return None
+        if name != "opd0" and lane != lanes.setdefault("res0", lane):
+            return None
+        lanes[name] = lane
+        places[name] = _Place(planes, _multiples(step, rows), begin // size, begin, begin + span)
+    left = places["opd0"]
+    columns = _columns_of(lanes["opd0"], row["opd0_c"], row["opd0_w"], p.columns, itemsize)
+    m_at, k_at = (columns, left.rows) if row["opt_left_tran"] else (left.rows, columns)
+    return _Layout(p, places, m_at, k_at)
+
+
+_FIXED_TIMES = 16  # the usual limit of small commands: up to there a loop is as fast as numpy
+_NOTHING: Indices = np.zeros(0, np.int64)
+_NOWHERE = _Place(_NOTHING, _NOTHING, 0, 0, 0)
+
+
 # --- fp32 ----------------------------------------------------------------------------------------
 
 
@@ -168,6 +251,9 @@ def _fp32_operands(row: Row) -> tuple[Operand, ...]:
 
 
 def _fp32_bind(row: Row, memory: Memory) -> Run:
+    compiled = _fp32_tiles(row, memory)
+    if compiled is not None:
+        return compiled
     out, first, second, bias = _fp32_parts(row)
     _check(_fp32_operands(row))
     p = product_of(row)
@@ -177,9 +263,6 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     target = Dense(memory, out, np.float32)
     adds_old = Access.READ in out.access
 
-    compiled = _fp32_tiles(memory, row, p, (out, first, second, bias), adds_old=adds_old)
-    if compiled is not None:
-        return compiled
     if small.wanted(p.m * p.k * p.channels * p.width):
         return small.bind_products(
             memory,
@@ -204,30 +287,25 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     return run
 
 
-def _fp32_tiles(
-    memory: Memory,
-    row: Row,
-    p: Product,
-    parts: tuple[Tensor, tuple[Operand, ...], Tensor, tuple[Tensor, ...]],
-    *,
-    adds_old: bool,
-) -> Run | None:
-    """A function that performs the product by compiled loops which read and write local memory themselves;
-    None where it is not a sum, where the result overlaps what is read while results are written, and where
-    the processor does not flush as the chip does."""
-    out, left, right, bias = parts
-    places = _left_places(row, p, left)
-    if not native.ready() or places is None or p.k == 1 or any(out.may_overlap(t) for t in (right, *bias)):
+def _fp32_tiles(row: Row, memory: Memory) -> Run | None:
+    """A function that performs the product by a compiled loop which reads and writes local memory itself.
+
+    None where the general way is to do it, or to say what is wrong: where it is not a sum, and where the
+    result overlaps what is read while results are written.
+    """
+    layout = _layout(row, 4, 4) if native.ready() else None
+    if layout is None or layout.product.k == 1:
         return None
-    words = memory.flat(Space.LOCAL).view(np.float32)
-    bias_at = planes_at(bias[0])[0] if bias else np.zeros(0, np.int64)
-    base = np.arange(p.k, dtype=np.int64) * right.strides[0]
-    right_at = planes_at(replace(right, shape=(1, *right.shape[1:])))[0]
-    out_at = planes_at(out)
+    p = layout.product
+    out, left, right, bias = (layout.places[name] for name in ("res0", "opd0", "opd1", "opd2"))
+    if out.meets(right) or (_has_bias(row) and out.meets(bias)):
+        return None
     # a loop reads all of the left matrix before it writes, but not before others write
-    apart = not any(out.may_overlap(t) for t in left if isinstance(t, Tensor))
-    pieces = workers.pieces(p.m * p.k * p.channels * p.width) if apart else 1
-    given = words, words, *places, base, right_at, bias_at, adds_old, out_at, p.width
+    pieces = 1 if out.meets(left) else workers.pieces(p.m * p.k * p.channels * p.width)
+    words = memory.flat(Space.LOCAL).view(np.float32)
+    bias_at = bias.planes[0] if _has_bias(row) else _NOTHING
+    places = words, layout.m_at, layout.k_at, right.rows, right.planes[0], bias_at, out.planes
+    given = *places, p.width, row["opt_res_add"], left.first, right.first, bias.first, out.first
     return workers.in_threads(
         [native.bound("product_product", *given, c0, c1) for c0, c1 in workers.cut(p.channels, 1, pieces)]
     )
@@ -277,7 +355,51 @@ def _wide(values: Array, signed: bool) -> Array:
     return out
 
 
+def _fixed_tiles(row: Row, memory: Memory) -> Run | None:
+    """A function that performs a small product by a compiled loop.
+
+    None for others, where numpy's products of floating point are faster, and where the general way is to
+    say what is wrong.
+    """
+    layout = _layout(row, 1, _result_bytes(row)) if native.ready() else None
+    if layout is None:
+        return None
+    p, places = layout.product, layout.places
+    if not small.wanted(p.m * p.k * p.channels * p.width, _FIXED_TIMES):
+        return None
+    left_signed, right_signed = row["opt_opd0_sign"], row["opt_opd1_sign"]
+    signed = left_signed or right_signed or (_has_bias(row) and row["opt_opd2_sign"])
+    finish = small.Finish(
+        8 * _result_bytes(row),
+        bool(signed and not row["opt_relu"]),
+        row["opt_right_shift"],
+        bool(row["opt_opd2_sign"]),
+        bool(row["opt_res_add_sign"]),
+        row["opt_left_shift"],
+    )
+    old_at, old_first = _NOTHING, 0
+    if row["opt_res_add"]:
+        out = places["res0"]
+        lane = local_offset(row["res0_addr"], "res0") // chip.LOCAL_BYTES
+        old_at, _, span = _planes_of(lane, p.m, p.channels, p.width, 2)
+        old_first = out.begin // 2
+        if out.begin + span > chip.LOCAL_BYTES:
+            return None
+    right, bias = places["opd1"], places["opd2"]
+    bias_at = bias.planes[0] if _has_bias(row) else _NOTHING
+    return native.bound(
+        "product_fixed",
+        memory.flat(Space.LOCAL),
+        *(layout.m_at, layout.k_at, right.rows, right.planes[0], bias_at, old_at, places["res0"].planes),
+        *(p.width, places["opd0"].first, right.first, bias.first, old_first, places["res0"].first),
+        finish.how(bool(left_signed), bool(right_signed)),
+    )
+
+
 def _fixed_bind(row: Row, memory: Memory) -> Run:
+    compiled = _fixed_tiles(row, memory)
+    if compiled is not None:
+        return compiled
     parts = _fixed_parts(row)
     _check(parts.all())
     p = product_of(row)

@@ -25,9 +25,9 @@ NOTHING = -1
 _FEW = 16  # with fewer columns than this, and than rows, rows lie side by side
 
 
-def wanted(products: int) -> bool:
-    """Whether a command with so many products is worked on here."""
-    return native.ready() and products <= PRODUCTS_MAX
+def wanted(products: int, times: int = 1) -> bool:
+    """Whether a command with so many products is worked on here; up to `times` the usual limit."""
+    return native.ready() and products <= times * PRODUCTS_MAX
 
 
 def seen(planes: Planes, at: Indices) -> Indices:
