@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import ctypes.util
 import platform
 from collections.abc import Iterator
 
@@ -32,7 +31,10 @@ class _Mode:
     """The thread's floating-point environment, kept in buffers so that a switch is one call."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(ctypes.util.find_library("m") or None)
+        try:
+            self._library = ctypes.CDLL("libm.so.6")
+        except OSError:  # musl has it in its C library
+            self._library = ctypes.CDLL(None)
         self._plain = ctypes.create_string_buffer(_ENV_BYTES)
         self._library.fegetenv(self._plain)
         self._flush = ctypes.create_string_buffer(self._plain.raw, _ENV_BYTES)

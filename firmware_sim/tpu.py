@@ -34,22 +34,22 @@ _QUEUE_FIELDS = {
 _KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELDS.items()}
 _PLANS_MAX = 20_000
 _SLOW = 1e6  # cycles of a command whose reference takes longer than loops are compiled
-_TOGETHER = 64  # loops that are called at once
+_TOGETHER, _SHORT = 64, 1e4  # loops that are called at once, and cycles of their commands
 
 Segment = tuple[Engine, int, int]
 """Commands [first, last) of one engine, done one after the other."""
 
 
 class _Plan:
-    """One descriptor made ready: how to run it, and its cycles on its engine. entry: of a compiled loop,
-    which may be called together with others."""
+    """One descriptor made ready: how to run it, and its cycles on its engine. entry: of a short
+    compiled loop, which may be called together with others."""
 
     __slots__ = ("cycles", "entry", "run")
 
     def __init__(self, run: Run, cycles: float) -> None:
         self.run = run
         self.cycles = cycles
-        self.entry = run.entry if isinstance(run, native.Call) else None
+        self.entry = run.entry if isinstance(run, native.Call) and cycles < _SHORT else None
 
 
 class _Batch:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,15 @@ from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM
 from firmware_sim.errors import DeviceError, TpulayerError
 from firmware_sim.firmware.image import Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
-from firmware_sim.instructions.instruction import Engine
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
+if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
+    from firmware_sim.instructions.instruction import Engine
+
 U32 = npt.NDArray[np.uint32]
-Where = Callable[[Engine, int], str]
+Where = Callable[["Engine", int], str]
 
 _CALLED_AT = re.compile(rb"\[called at 0x([0-9a-f]+)\]")
 
@@ -109,12 +111,15 @@ class Recording:
 class Controller:
     """Answers the firmware's calls: executes what it issues, or records it.
 
-    Executing counts as the engines' time (Link.busy), everything else as the controller's.
+    Executing counts as the engines' time (Link.busy), everything else as the controller's. processor: makes
+    it when it is first needed, or gives the one that it made before.
     """
 
-    def __init__(self, memory: SharedMemory, processor: Processor, link: Link, max_instructions: int) -> None:
+    def __init__(
+        self, memory: SharedMemory, processor: Callable[[], Processor], link: Link, max_instructions: int
+    ) -> None:
         self._memory = memory
-        self._processor = processor
+        self._made = processor
         self._link = link
         self._limit = max_instructions
         self._float = FloatEnvironment()
@@ -123,6 +128,10 @@ class Controller:
         self._request = ""
         self.firmware: Firmware | None = None
         self.recording: Recording | None = None
+
+    @property
+    def _processor(self) -> Processor:
+        return self._made()
 
     def begin(self, request: str, *, record: bool) -> None:
         """Start of a request; `request` begins the sentences about its commands."""
@@ -202,6 +211,8 @@ class Controller:
     def _count(self, bd_num: int, gdma_num: int, where: Where | None = None) -> None:
         self._issued += bd_num + gdma_num
         if self._issued > self._limit:
+            from firmware_sim.instructions.instruction import Engine
+
             newest = (Engine.BD, bd_num - 1) if bd_num else (Engine.GDMA, gdma_num - 1)
             raise self._named(
                 f"more than {self._limit} instructions in one request"
@@ -219,6 +230,8 @@ class Controller:
             raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
 
     def _issued_by(self, engine: Engine, index: int) -> str:
+        from firmware_sim.instructions.instruction import Engine
+
         assert self.firmware is not None
         m, bd = self._memory, engine is Engine.BD
         sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
@@ -251,8 +264,17 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
     memory = SharedMemory(fds[0])
     memory.protect_guards()
     module, _, function = args[0].partition(":")
-    processor: Processor = getattr(import_module(module), function)(memory)
+    from firmware_sim.instructions.workers import threads
+
+    threads()  # a wrong TPULAYER_THREADS is said now
+    made: list[Processor] = []
     controllers: list[Controller] = []
+
+    def processor() -> Processor:
+        if not made:
+            with link.busy():  # its modules take longer to import than a firmware to boot
+                made.append(getattr(import_module(module), function)(memory))
+        return made[0]
 
     def boot(header: dict[str, object]) -> tuple[dict[str, object], bytes]:
         path, ddr = Path(str(header["firmware"])), str(header["ddr"])
@@ -269,6 +291,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             activity = (link.activity_address, ACTIVITY_BYTES)
             controller.firmware = NativeFirmware(path, memory, controller, activity, link.frames_address)
         controllers[:] = [controller]
+        link.meanwhile = processor
         return {}, b""
 
     def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from firmware_sim.errors import UsageError
 from firmware_sim.flush import flush_this_thread
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Piece = Callable[[], object]
 
@@ -35,6 +38,8 @@ def threads() -> int:
 
 @lru_cache(maxsize=1)
 def _pool() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(max(threads() - 1, 1), "tpu", initializer=flush_this_thread)
 
 
@@ -64,6 +69,8 @@ def run(pieces: list[Piece]) -> None:
         for piece in pieces:
             piece()
         return
+    from concurrent.futures import wait
+
     first, *rest = pieces
     given = [(piece, _pool().submit(piece)) for piece in rest]
     try:

@@ -95,6 +95,9 @@ class Link:
 
     def __init__(self, sock: socket.socket, pulse_fd: int) -> None:
         self._sock = sock
+        self.meanwhile: Callable[[], object] | None = None
+        """What to do once between two requests, so that the next one finds it done. What it raises does not
+        count: who needs it tries again."""
         self._page = mmap.mmap(pulse_fd, PULSE_BYTES)
         self._words = memoryview(self._page)[:16].cast("Q")
         self._anchor = ctypes.c_char.from_buffer(self._page)
@@ -159,7 +162,9 @@ def _error_header(error: BaseException) -> dict[str, object]:
     return {"error": INTERNAL, "message": "".join(traceback.format_exception(error)), "hint": ""}
 
 
-def _serve(handler: Handler, reader: FrameReader, sock: socket.socket, flush: Callable[[], None]) -> None:
+def _serve(
+    handler: Handler, reader: FrameReader, sock: socket.socket, flush: Callable[[], None], link: Link
+) -> None:
     while True:
         frame = reader.next()
         if frame is None:
@@ -174,6 +179,10 @@ def _serve(handler: Handler, reader: FrameReader, sock: socket.socket, flush: Ca
             kind, reply, data = ERROR, _error_header(error), b""
         flush()
         send_frame(sock, kind, reply, data)
+        if link.meanwhile is not None:
+            prepare, link.meanwhile = link.meanwhile, None
+            with contextlib.suppress(Exception):
+                prepare()
 
 
 def child_main(argv: Sequence[str]) -> None:
@@ -205,5 +214,5 @@ def child_main(argv: Sequence[str]) -> None:
         else:
             flush()
             send_frame(sock, HELLO, {})
-            _serve(handler, FrameReader(sock), sock, flush)
+            _serve(handler, FrameReader(sock), sock, flush, link)
     os._exit(0)  # nothing to tidy up, and no destructors of foreign libraries
