@@ -22,14 +22,6 @@ _FIRST = 3  # inputs before any is timed: they import what they need, which take
 _OFTEN = 1.0  # s between two writings of the statistics
 
 
-def _compiled_loops() -> list[str]:
-    """Modules that numba compiles from their bytecode."""
-    root = Path(__file__).resolve().parents[2]
-    folder = root / "firmware_sim" / "instructions" / "loops"
-    names = [".".join(path.relative_to(root).with_suffix("").parts) for path in folder.rglob("*.py")]
-    return [name.removesuffix(".__init__") for name in names]
-
-
 def main() -> None:
     import atheris
 
@@ -38,7 +30,7 @@ def main() -> None:
     silent = os.dup(2)
     with open(os.devnull, "wb") as nothing:  # it names each module
         os.dup2(nothing.fileno(), 2)
-    with atheris.instrument_imports(include=_INSTRUMENTED, exclude=_compiled_loops()):
+    with atheris.instrument_imports(include=_INSTRUMENTED):
         _fuzz(atheris, name, Path(findings), Path(stats), silent)
 
 

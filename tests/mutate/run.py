@@ -18,7 +18,6 @@ from tests.mutate.mutants import Mutant
 from tests.paths import ROOT
 
 _PYTEST = ("-x", "-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-profile=suite-unshrunk")
-LOOPS = Path("firmware_sim", "instructions", "loops")
 LIMIT = 600.0  # seconds for the tests of one mutant
 _PASSED, _FAILED, _INTERRUPTED, _USAGE = 0, 1, 2, 4  # pytest's exit codes; 2: a file cannot be loaded
 
@@ -67,7 +66,7 @@ class Copy:
         place = mutant.shown(self.root)
         begin = time.monotonic()
         with self._applied(mutant):
-            code, text = self._pytest([f"tests/{name}" for name in mutant.tests], limit, self._loops(mutant))
+            code, text = self._pytest([f"tests/{name}" for name in mutant.tests], limit)
         if code is None:
             by = f"time: not done after {limit:.0f} s"
         elif code < 0:
@@ -106,44 +105,25 @@ class Copy:
         built = set(self._built())
         try:
             path.write_text(mutant.mutated(self.root), encoding="utf-8")
-            # Python and numba take a file of the same size and second for the one they compiled.
+            # Python takes a file of the same size and second for the one that it compiled.
             os.utime(path, (stamp.st_atime + 10, stamp.st_mtime + 10))
             yield
         finally:
             path.write_bytes(before)
             os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-            for folder in set(self._built()) - built:  # else the unchanged part leaves the cache
-                shutil.rmtree(folder, ignore_errors=True)
+            for made in set(self._built()) - built:  # else the unchanged part leaves the cache
+                if made.is_dir():
+                    shutil.rmtree(made, ignore_errors=True)
+                else:
+                    made.unlink(missing_ok=True)
 
     def _built(self) -> list[Path]:
-        return list((self._cache / "builtin").glob("*"))
+        return [*(self._cache / "builtin").glob("*"), *(self._cache / "loops").glob("*")]
 
-    def _loops(self, mutant: Mutant) -> Path | None:
-        """An empty folder for compiled loops, if they have something of the mutant in them.
-
-        numba looks at a loop's own file only, not at the functions and constants that it takes from others.
-        """
-        loops = self.root / LOOPS
-        path = self.root / mutant.file
-        module = mutant.file.removesuffix(".py").replace("/", ".")
-        package, _, name = module.rpartition(".")
-        imports = re.compile(
-            rf"from {re.escape(module)} import|from {re.escape(package)} import .*\b{name}\b"
-        )
-        if path.parent != loops and not any(imports.search(p.read_text()) for p in loops.glob("*.py")):
-            return None
-        folder = self._folder / "loops"
-        shutil.rmtree(folder, ignore_errors=True)
-        return folder
-
-    def _pytest(
-        self, words: Sequence[str], limit: float | None, loops: Path | None = None
-    ) -> tuple[int | None, str]:
+    def _pytest(self, words: Sequence[str], limit: float | None) -> tuple[int | None, str]:
         """Its exit code (None: stopped after `limit` seconds) and output."""
         env = {**os.environ, "PYTHONPATH": str(self.root), "TPULAYER_CACHE": str(self._cache)}
         env.pop("TPULAYER_WORKSPACE", None)
-        if loops is not None:
-            env["NUMBA_CACHE_DIR"] = str(loops)
         output = self._folder / "output.txt"
         with output.open("wb") as file:
             self._child = child = subprocess.Popen(
@@ -179,10 +159,7 @@ def check(results: Sequence[Result], copy: Copy) -> None:
 
 
 def _mirror(source: Path, target: Path) -> None:
-    """Make `target` hold what git knows of `source` or would add, and its compiled loops.
-
-    Times are kept, for Python and numba look at them.
-    """
+    """Make `target` hold what git knows of `source` or would add. Times are kept: Python looks at them."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=source,
@@ -192,7 +169,6 @@ def _mirror(source: Path, target: Path) -> None:
     if listing.returncode:
         raise RunError(f"git does not list the files of {source}: {os.fsdecode(listing.stderr).strip()}")
     names = {name for name in os.fsdecode(listing.stdout).split("\0") if name and (source / name).is_file()}
-    names |= {str(path.relative_to(source)) for path in (source / LOOPS).glob("__pycache__/*.nb?")}
     for name in names:
         old, new = source / name, target / name
         if not new.is_file() or old.read_bytes() != new.read_bytes():

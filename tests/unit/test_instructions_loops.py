@@ -13,6 +13,7 @@ from firmware_sim.flush import flushing
 from firmware_sim.instructions import fp32, sfu
 from firmware_sim.instructions.function import of_words
 from firmware_sim.instructions.loops import native
+from firmware_sim.instructions.loops.source import name_of
 from firmware_sim.instructions.rows import rows_of
 from firmware_sim.instructions.table import TABLE
 from firmware_sim.isa.codes import Task
@@ -69,6 +70,11 @@ def test_each_loop_equals_its_reference(expression: str, seed: int, rows: int, w
         want = function.reference(*values)
         function.expression.loop().bound(words, *[words] * inputs, at, width)()
     assert same(words[: rows * width], want)
+
+
+def test_loops_of_different_expressions_have_different_names() -> None:
+    names = {name_of(f.expression) for f in _FUNCTIONS.values()}
+    assert len(names) == len(_FUNCTIONS)
 
 
 def test_only_numbers_are_added_to_the_old_result() -> None:

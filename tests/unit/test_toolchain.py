@@ -208,7 +208,7 @@ def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     assert cache.cache_root() == tmp_path / "cache"
     # the system's administrator may write everywhere
-    monkeypatch.setattr("user_layers.toolchain.cache.os.access", lambda path, mode: False)
+    monkeypatch.setattr("firmware_sim.cache_folder.os.access", lambda path, mode: False)
     with pytest.raises(MissingError, match=rf"the cache folder {tmp_path}/cache cannot be written") as caught:
         cache.cache_root()
     assert "TPULAYER_CACHE" in caught.value.hint
