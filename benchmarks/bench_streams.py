@@ -2,9 +2,9 @@
 
     python benchmarks/bench_streams.py [--commands N]
 
-One thread, processor time; microseconds for a command when the emulator sees it for the first time (it is
-decoded, checked and prepared) and when it comes again, and the vendor's model's, which does the same each time.
-The vendor's model is fetched from the package index (see tests/oracle); without it only our own times are shown.
+One thread; microseconds for a command when the emulator sees it for the first time (it is decoded, checked
+and prepared) and when it comes again, and the vendor's model's, which does the same each time. The vendor's
+model is fetched from the package index (see tests/oracle); without it only our own times are shown.
 """
 
 from __future__ import annotations

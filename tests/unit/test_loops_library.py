@@ -134,9 +134,7 @@ def test_memory_that_runs_out_names_the_command(monkeypatch: pytest.MonkeyPatch)
     tpu = Tpu(Memory.create(ddr_bytes=1 << 20))
     words = _additions(tpu, 3)
     monkeypatch.setattr(native, "run", lambda entries: len(entries) - 1)
-    with pytest.raises(
-        DeviceError, match=r"BD command 1 .*has not enough memory for it: a loop has"
-    ):
+    with pytest.raises(DeviceError, match=r"BD command 1 .*has not enough memory for it: a loop has"):
         tpu.execute(words[:1], _NONE)
     tpu.restart()
     with pytest.raises(DeviceError, match=r"BD command 3 .*has not enough memory"):
