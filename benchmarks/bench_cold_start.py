@@ -2,8 +2,8 @@
 
     python benchmarks/bench_cold_start.py [--repeat N]
 
-Seconds, the least of some runs. Every line is a process of its own. `first` is the first launch after the device
-was opened, `again` the next one.
+Seconds, the least of some runs. Every line is a process of its own. `first` is the first launch after the
+device was opened, `again` the next one.
 """
 
 from __future__ import annotations
