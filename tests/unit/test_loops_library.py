@@ -115,7 +115,9 @@ def test_a_build_beside_a_run_is_announced_once(
     empty: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(loops.subprocess, "Popen", lambda words, **_: started.append(words))
+    monkeypatch.setattr(
+        "user_layers.toolchain.loops.subprocess.Popen", lambda words, **_: started.append(words)
+    )
     loops.start()
     assert len(started) == 1 and "`build_layers` does it ahead" in capsys.readouterr().err
     empty.parent.mkdir()
