@@ -143,12 +143,11 @@ void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
             float_bits(1.0f / (float)(kernel_h * kernel_w)));
 }
 
-/* An undocumented export of the vendor's: its weight is the integer kernel_w, whose bits the unit takes as
- * fp32 (a denormal: zero). Kept for the same bytes. */
+/* Not in the vendor's guide. */
 void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
-                           int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride) {
+                           int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride, float factor) {
     FW_ENTER();
-    average(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, (uint32_t)kernel_w);
+    average(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, float_bits(factor));
 }
 
 void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape, int kernel_h,

@@ -215,7 +215,7 @@ void okk_bdc_4N_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local
     dim4 stride = layout(dst_addr, shape, is_aligned_layout), every_fourth = stride;
     every_fourth.n *= 4;
     operand dst = tensor(dst_addr, &stride), work = tensor(work_addr, &stride);
-    copy_words(work, tensor(src_addr, &stride), &words);
+    if (src_addr != work_addr) copy_words(work, tensor(src_addr, &stride), &words);
     if (is_signed) word_op(BD_EU_XOR, work, work, FLIP_SIGNS, &words);
     for (int k = 0; k < 4 && k < shape->n; k++) {
         dim4 part = *shape;
@@ -239,7 +239,7 @@ void okk_bdc_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_ad
     dim4 from = layout(src_addr, &words, is_aligned_layout), to = layout(dst_addr, shape, is_aligned_layout);
     dim4 spread = {to.n, to.c, 4 * pixels, 4};
     operand dst = tensor(dst_addr, &to), work = tensor(work_addr, &from);
-    copy_words(work, tensor(src_addr, &from), &words);
+    if (src_addr != work_addr) copy_words(work, tensor(src_addr, &from), &words);
     if (is_signed) word_op(BD_EU_XOR, work, work, FLIP_SIGNS, &words);
     for (int k = 0; k < 4 && k < pixels; k++) {
         dim4 part = words;

@@ -550,7 +550,7 @@ void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
 void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr,
                            const dim4 *input_shape, int kernel_h, int kernel_w,
-                           const Padding *padding, const dim2 *stride);
+                           const Padding *padding, const dim2 *stride, float factor);
 void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
 /* Matrices hold cols_per_channel columns to a channel, rows on n; the bias is one row. */
