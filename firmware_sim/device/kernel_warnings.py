@@ -10,14 +10,14 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from firmware_sim.errors import DeviceError, UsageError
 
 Mode = Literal["show", "error", "ignore"]
 VARIABLE = "TPULAYER_WARNINGS"
 
-_CALLED_AT = re.compile(r" \[called at ([^\]]*)\]$")
+_CALLED_AT = re.compile(r" \[called at ([^\]]*?)(?: in [^\]]*)?\]$")
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,19 @@ class KernelWarning:
 
 
 def parsed(lines: str) -> list[KernelWarning]:
-    """From lines "COUNT TEXT [called at PLACE]", as the firmware sends them."""
-    found = []
+    """From lines "COUNT TEXT [called at PLACE]", as the firmware sends them, those of one place together.
+
+    A line of C has several places in the code where the compiler unrolls a loop.
+    """
+    found: dict[tuple[str, str], int] = {}
     for line in lines.splitlines():
         count, _, text = line.partition(" ")
         if not count.isdigit() or not text:
             continue
         called = _CALLED_AT.search(text)
-        place = called[1] if called else ""
-        found.append(KernelWarning(text[: called.start()] if called else text, place, int(count)))
-    return found
+        key = (text[: called.start()], called[1]) if called else (text, "")
+        found[key] = found.get(key, 0) + int(count)
+    return [KernelWarning(text, place, times) for (text, place), times in found.items()]
 
 
 def chosen(mode: str | None) -> Mode:
@@ -52,13 +55,13 @@ def chosen(mode: str | None) -> Mode:
     Raises UsageError for another word.
     """
     word, source = (mode, "warnings") if mode is not None else (os.environ.get(VARIABLE) or "show", VARIABLE)
-    for known in get_args(Mode):
-        if word == known:
-            return known
+    if word in get_args(Mode):
+        return cast(Mode, word)
     raise UsageError(f"{source} is {word!r}: give one of {', '.join(get_args(Mode))}")
 
 
 def to_stderr(warning: KernelWarning) -> None:
+    """As a line "warning: FILE:LINE: TEXT"."""
     sys.stderr.write(f"warning: {warning}\n")
     sys.stderr.flush()
 

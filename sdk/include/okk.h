@@ -14,7 +14,8 @@
  *   arithmetic with strides (any extent), okk_bdc_avg_pool2d and okk_bdc_max_pool2d (c), GDMA copies S2S
  *   (any extent), L2L (n, h, w), and S2L and L2S with strides (n, c).
  * - A call that breaks a rule, or a value that does not fit its descriptor field, ends the kernel
- *   with a message that names the function, the value and the limit. Nothing wraps.
+ *   with a message that names the function, the value and the limit. Nothing wraps. A rule that nothing
+ *   enforces in the vendor's library gives a warning instead (docs/free-kernels.md).
  */
 #ifndef OKK_H
 #define OKK_H

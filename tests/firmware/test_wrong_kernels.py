@@ -176,9 +176,7 @@ def test_a_kernel_that_ends_the_process(device: Device) -> None:
     assert caught.value.hint.startswith("a kernel returns when it is done")
 
 
-def test_missing_poll_is_a_warning(
-    device: Device, log: list[str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_poll_is_a_warning(device: Device, log: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     """The emulator executes what is left; the chip's host would read too early."""
     x = np.arange(64 * 32, dtype=np.float32)
     addr = device.malloc(x.nbytes)

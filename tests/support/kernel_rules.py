@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.vectors import U8
+from tests.support.golden_vectors import lines
 from tests.support.isa_cases import DDR, LANE
 from user_layers.encode.prototypes import functions
 
@@ -97,15 +98,19 @@ def _columns() -> Iterator[Call]:
         yield _matrix("row stride 0", load, 4, 7, 3, 0)
         yield _matrix("row stride -1", load, 4, 7, 3, -1)
         yield _matrix("no columns per channel", load, 4, 7, 0, 7)
-        yield _matrix("local address off 128", load, 4, 7, 3, 7, **{("dst" if load else "src") + "_addr": A + 4})
+        yield _matrix(
+            "local address off 128", load, 4, 7, 3, 7, **{("dst" if load else "src") + "_addr": A + 4}
+        )
 
 
 def _fixed_point() -> Iterator[Call]:
     for op_type, values in ((31, (128, -129, 1000)), (9, (256, -1)), (30, (32768, -32769)), (8, (65536, -1))):
         for value in values:
             for name in ("add_C", "sub_C", "C_sub", "max_C", "min_C"):
-                more = () if name in ("max_C", "min_C") else (1,)
-                yield _fixed(f"constant {value} of op_type {op_type}", name, op_type, *more, C=value)
+                extremum = name in ("max_C", "min_C")
+                kind = {30: 22, 8: 0}.get(op_type, op_type) if extremum else op_type  # one width
+                more = () if extremum else (1,)
+                yield _fixed(f"constant {value} of op_type {kind}", name, kind, *more, C=value)
     for op_type, value in ((31, 128), (31, -129), (9, 256), (9, -1)):
         yield _fixed(f"constant {value} of op_type {op_type}", "mul_C", op_type, 1, C=value)
         yield _fixed(f"constant {value} of op_type {op_type}", "mac_C", op_type, 1, 1, C=value)
@@ -114,7 +119,8 @@ def _fixed_point() -> Iterator[Call]:
         yield _fixed(f"op_type {op_type}", "sub", op_type, 1)
         yield _fixed(f"op_type {op_type}", "mul", op_type, 1)
         yield _fixed(f"op_type {op_type}", "mac", op_type, 1, 1)
-        yield _fixed(f"op_type {op_type}", "max", op_type)
+        if op_type != 7:  # two widths
+            yield _fixed(f"op_type {op_type}", "max", op_type)
     for op_type in (0, 8, 16, 24, 30):
         yield _fixed(f"16-bit sources of a product, op_type {op_type}", "mul", op_type, 1)
         yield _fixed(f"16-bit sources of a product, op_type {op_type}", "mac", op_type, 1, 1)
@@ -125,16 +131,21 @@ def _fixed_point() -> Iterator[Call]:
     yield _fixed("rshift -1", "add", 31, -1)
     yield _fixed("lshift 15", "mac", 31, 15, 3)
     yield _fixed("lshift 16", "mac", 31, 16, 3)
+    yield _fixed("lshift 31", "mac", 31, 31, 3)
+    yield _fixed("lshift 32", "mac", 31, 32, 3)
     for count in (17, -17, 31, 32, 33, -32):
         for name in ("arithmetic", "logical"):
             function = f"okk_bdc_fixed_point_packed_16bit_{name}_shift_C"
             yield _call(f"16-bit shift by {count}", function, A, B, count, SHAPE, None, None)
     for count in (33, -33, 64, -64, 100, 1 << 20):
         for name in ("arithmetic", "logical"):
-            yield _call(f"32-bit shift by {count}", f"okk_bdc_32bit_{name}_shift_C", A, B, count, SHAPE, None, None)
+            yield _call(
+                f"32-bit shift by {count}", f"okk_bdc_32bit_{name}_shift_C", A, B, count, SHAPE, None, None
+            )
     for mul_type in (1, 2, 3, 4, 8, 15):
-        values = (A, B, C, W, SHAPE, None, None, None, None, mul_type, 2)
-        yield _call(f"mul_type {mul_type}", "okk_bdc_fixed_point_packed_16bit_mul_8bit", *values)
+        operands = (A, B, C, W, SHAPE, None, None, None, None)
+        function = "okk_bdc_fixed_point_packed_16bit_mul_8bit"
+        yield _call(f"mul_type {mul_type}", function, *operands, mul_type, 2)
     for name, unit in (("add", 2), ("max", 1)):
         more = (1,) if name == "add" else ()
         yield _fixed("packed operand off a word", name, 31, *more, dst_addr=A + unit)
@@ -169,9 +180,23 @@ def _strides() -> Iterator[Call]:
     for name in ("system", "local"):
         for w in (0, 2):
             to = DDR if name == "system" else A
-            yield _call(f"fill with w-stride {w}", f"okk_gdma_32bit_set_C_{name}", to, "1234", SHAPE, [525, 105, 21, w])
+            yield _call(
+                f"fill with w-stride {w}",
+                f"okk_gdma_32bit_set_C_{name}",
+                to,
+                "1234",
+                SHAPE,
+                [525, 105, 21, w],
+            )
             one = [2, 5, 3, 1]
-            yield _call(f"fill with w-stride {w} of one column", f"okk_gdma_32bit_set_C_{name}", to, "1234", one, [525, 105, 21, w])
+            yield _call(
+                f"fill with w-stride {w} of one column",
+                f"okk_gdma_32bit_set_C_{name}",
+                to,
+                "1234",
+                one,
+                [525, 105, 21, w],
+            )
 
 
 def _places() -> Iterator[Call]:
@@ -202,8 +227,10 @@ def _places() -> Iterator[Call]:
     yield _call("another NPU, scale", "okk_bdc_scale", A, B, LANE + C, SHAPE, None, None)
     yield _call("off NPU 0", "okk_gdma_compact_S2L", LANE + A, DDR, SHAPE)
     for name in ("greater", "equal"):
+
         def at(address: int, *, is_addr: bool = True) -> dict[str, Any]:
             return {"is_addr": is_addr, "bits": f"{address:x}"}
+
         function = f"okk_bdc_{name}_select"
         sources = (at(B), at(C), at(W), at(V))
         yield _call("another NPU, source", function, A, at(LANE + B), *sources[1:], SHAPE)
@@ -218,7 +245,7 @@ def _buffers() -> Iterator[Call]:
         yield _call("work is src", f"okk_bdc_{name}", A, B, B, SHAPE)
         for series in (0, 65, 127, 128, -1):
             yield _call(f"{series} terms", f"okk_bdc_{name}_tunable", A, B, C, SHAPE, series)
-    for series in (0, 65, 127, 128, 1 << 16):
+    for series in (0, 65, 127, 128, 4095, 4096, 1 << 16):
         yield _call(f"{series} terms", "okk_bdc_taylor_exp", A, B, SHAPE, series)
     for name in ("4N_int8_to_fp32", "int8_to_fp32"):
         yield _call("work is dst", f"okk_bdc_{name}", A, B, A, SHAPE, True, True)
@@ -249,7 +276,60 @@ def _windows() -> Iterator[Call]:
     yield _call("another NPU, input", "okk_bdc_depthwise2d", A, LANE + B, *depthwise[2:], None)
     yield _pool("side over 2047", input_shape=[1, 1, 2048, 1], kernel_w=1, padding=None)
     yield _pool("side and pads over 2047", input_shape=[1, 1, 2040, 1], kernel_w=1, padding=[8, 8, 0, 0])
+    one = {"kernel_h": 1, "kernel_w": 1, "padding": None, "kernel_stride": [1, 1, 1, 1]}
+    yield _conv("side over 2047", input_shape=[1, 1, 1, 3000], output_c=1, **one)
+    yield _pool("side over 2047", input_shape=[1, 1, 3, 2100])
     yield _pool("side over 2047", "avg", input_shape=[1, 1, 2048, 1], kernel_w=1, padding=None)
+
+
+def _params() -> Iterator[Call]:
+    """Those of bm_atomic.h; golden calls changed."""
+    known: dict[str, dict[str, Any]] = {}
+    for line in lines("bm_atomic"):
+        known.setdefault(line["fn"], line["args"])
+    cube = {"src_shape": [1, 2, 3, 4], "dst_shape": [1, 2, 3, 4], "transpose": False, "direction": 3}
+    formats = {"src_format": 0, "dst_format": 0}
+    ends = {"src_addr": A, "src_local_idx": 0, "dst_addr": B, "dst_local_idx": 0}
+    strides = {"src_stride": [24, 12, 4, 1], "dst_stride": [24, 12, 4, 1]}
+    four = {**known["bm_atomic_memcpy_4D"], **cube, **formats, **ends, **strides}
+    yield "local address over the NPU", "bm_atomic_memcpy_4D", {**four, "src_addr": 3 * LANE + A}
+    yield "local address over the NPU", "bm_atomic_memcpy_4D", {**four, "dst_addr": LANE + B}
+    yield (
+        "local address over the NPU",
+        "bm_atomic_memcpy_4D",
+        {**four, "dst_addr": 2 * LANE + B, "dst_local_idx": 61},
+    )
+    yield "NPU 64", "bm_atomic_memcpy_4D", {**four, "src_local_idx": 64}
+    for w in (0, 2):
+        yield f"src w-stride {w}", "bm_atomic_memcpy_4D", {**four, "src_stride": [24, 12, 4, w]}
+        yield f"dst w-stride {w}", "bm_atomic_memcpy_4D", {**four, "dst_stride": [24, 12, 4, w]}
+    yield "other numbers of elements", "bm_atomic_memcpy_4D", {**four, "dst_shape": [1, 2, 3, 5]}
+    matrix = known["bm_atomic_memcpy_2D"]
+    matrix = {**matrix, "global_mem_addr": DDR, "local_mem_addr": A, "local_mem_idx": 0, "row": 3, "col": 7}
+    matrix |= {
+        "sec_size": 4,
+        "row_stride": 7,
+        "direction": 0,
+        "format": 0,
+        "transpose": False,
+        "result_add": False,
+    }
+    yield "local address over the NPU", "bm_atomic_memcpy_2D", {**matrix, "local_mem_addr": LANE + A}
+    yield "columns over the matrix", "bm_atomic_memcpy_2D", {**matrix, "sec_size": 9}
+    yield "row stride under the columns", "bm_atomic_memcpy_2D", {**matrix, "row_stride": 5}
+    matmul = known["bm_atomic_matmul_quantized"]
+    places = {"output_addr": A, "input_l_addr": B, "input_r_addr": C, "bias_addr": V}
+    product = {**matmul, **places, "l_row": 2, "l_col": 5, "l_tensor_c": 2, "l_tensor_w": 4, "l_trans": False}
+    yield (
+        "right columns per channel over 128",
+        "bm_atomic_matmul_quantized",
+        {**product, "r_tensor_c": 2, "r_tensor_w": 150},
+    )
+    yield (
+        "left columns per channel over the matrix",
+        "bm_atomic_matmul_quantized",
+        {**product, "l_tensor_c": 1, "l_tensor_w": 9, "r_tensor_c": 2, "r_tensor_w": 5},
+    )
 
 
 def _empty() -> Iterator[Call]:
@@ -275,4 +355,5 @@ def broken() -> Iterator[Call]:
     yield from _places()
     yield from _buffers()
     yield from _windows()
+    yield from _params()
     yield from _empty()
