@@ -203,7 +203,7 @@ void bm_atomic_matmul_quantized(const MatmulQuantParam *param) {
     FW_ENTER();
     fw_product p = PRODUCT(param);
     if (p.right_w > CHIP_MATRIX_WIDTH_MAX)
-        fw_warn("%d columns of the right matrix per channel are over %d", p.right_w, CHIP_MATRIX_WIDTH_MAX);
+        fw_refuse("%d columns of the right matrix per channel; %d at most", p.right_w, CHIP_MATRIX_WIDTH_MAX);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_product(d, &p);
     bd_set_opt_right_shift(d, param->rshift_bit);

@@ -66,6 +66,7 @@ _BROKEN: list[tuple[str, dict[str, object], dict[str, int], str]] = [
     ("bm_atomic_max_pool_quantized", {}, {"output_addr": 64}, "output address .* is not a multiple of 128"),
     ("bm_atomic_matmul", {}, {"input_r_addr": 4}, "right address .* is not a multiple of 128"),
     ("bm_atomic_matmul", {"using_bias": True}, {"bias_addr": 4}, "bias address .* is not a multiple of 128"),
+    ("bm_atomic_matmul_quantized", {"r_tensor_w": 129}, {}, "129 columns of the right matrix per channel"),
     ("bm_atomic_tensor_arithmetic", {"op": 14}, {}, "this function has no operation 14"),
     (
         "bm_atomic_md_scalar",

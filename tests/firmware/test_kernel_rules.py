@@ -28,12 +28,19 @@ _NOT_EXECUTED = {
     r"packed operand off a word": "the units read words",
     r"0 terms": "a series without terms",
     r"kernel (over the input|0)|no output channels": "there is no result",
-    r"tensor and constant": "the vendor's encoder takes the constant for an address",
+    r"(tensor and constant|constant and tensor)": "the vendor's encoder takes the constant for an address",
     r"src w-stride [023]": "GDMA moves w with stride 1, which the vendor's encoder asks of one side only",
     r"no rows": "sizes start at 1",
+    r"lshift 31": "what more than 16 does is not verified",
 }
 # Accepted without a word, though the guide forbids it: it cannot matter.
-_HARMLESS = r".* of one column|another NPU, input|tensor and constant"
+_HARMLESS = (
+    r".* of one column|okk_bdc_conv2d another NPU, input"
+    r"|.*greater_select (tensor and constant|constant and tensor)|okk_bdc_(4N_)?int8_to_fp32 work is src"
+    r"|.*fp32_to_4N_int8 work is (src|dst)|.*split_low_8bit work is src"
+    r"|bm_atomic_memcpy_2D (columns over the matrix|row stride under the columns)"
+    r"|bm_atomic_matmul_quantized left columns per channel over the matrix"
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +78,7 @@ def test_broken_rules_are_as_the_vendor_has_them(firmware: fh.Harness) -> None:
             )
             count["refused here"] += 1
         else:
-            assert warned or re.fullmatch(_HARMLESS, row["rule"]), row
+            assert warned or re.fullmatch(_HARMLESS, f"{row['fn']} {row['rule']}"), row
             assert all(re.match(r"\d+ \w+: .+ \[called at 0x[0-9a-f]+\]$", line) for line in warned), warned
             assert _memory(chip, firmware) == row["memory"], row
             count["warned" if warned else "harmless"] += 1

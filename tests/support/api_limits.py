@@ -283,7 +283,7 @@ def _range(names: str, argument: str, low: int | None, high: int | None, **chang
 RANGES = (
     _range("okk_bdc_(taylor_exp|.*_tunable)", "num_series", 1, 4095),
     _range("okk_bdc_fixed_point_.*", "rshift", 0, 31),
-    _range("okk_bdc_fixed_point_.*", "lshift", 0, 31),
+    _range("okk_bdc_fixed_point_.*", "lshift", 0, 16),
     _range(_WINDOWS, "padding", 0, 15),
     _range(_WINDOWS, "stride", 1, 15),
     _range(_WINDOWS, "dilation", 1, 16, input_shape=[1, 2, 40, 40]),
@@ -309,7 +309,8 @@ RANGES = (
     _range("bm_atomic_matmul.*", "l_col", 1, None),
     _range("bm_atomic_matmul.*", "[lr]_tensor_c", 1, 4095),
     _range("bm_atomic_matmul.*", "l_tensor_w", 1, None),
-    _range("bm_atomic_matmul.*", "r_tensor_w", 1, 65535),
+    _range("bm_atomic_matmul_quantized", "r_tensor_w", 1, 128),
+    _range("bm_atomic_matmul", "r_tensor_w", 1, 65535),
     _range("bm_atomic_table_lookup", "index_prec", None, 1),
     _range("bm_atomic_md_cmp", "result_skip", 0, 2),
     _range("bm_local_act", "act_type", None, 4),
