@@ -28,6 +28,7 @@ from firmware_sim.chip import (
     STATIC_CONTEXT_OFFSET,
 )
 from firmware_sim.device.heap import Heap
+from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chosen, parsed
 from firmware_sim.device.launch_queue import LaunchQueue
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
 from firmware_sim.firmware import sanitized
@@ -147,6 +148,9 @@ class Device:
     max_instructions: of one launch. on_log: gets each piece of the firmware's log, in the thread of the
     call that caused it; it must not call the device. processor: "module:function" that makes what
     executes descriptors (see device_main.Processor).
+    warnings: what becomes of calls that the guide forbids and that work all the same: "show", "error" (the
+    request raises DeviceError when it has run) or "ignore"; None: what TPULAYER_WARNINGS says, else "show".
+    on_warning: gets each of them once, instead of stderr; like on_log it must not call the device.
 
     Every method may be called from several threads; calls are served one after the other. After a
     DeviceCrash the device is reset: the memories, also DDR, keep their content and allocations, and the
@@ -163,11 +167,14 @@ class Device:
         engine_limit: float = BUSY_LIMIT,
         max_instructions: int = MAX_INSTRUCTIONS,
         on_log: Callable[[str], None] | None = None,
+        on_warning: Callable[[KernelWarning], None] | None = None,
+        warnings: Mode | None = None,
         processor: str = _BM1684,
     ) -> None:
         for name, limit in (("watchdog", watchdog), ("engine_limit", engine_limit)):
             if not (math.isfinite(limit) and limit > 0):
                 raise UsageError(f"{name} {limit}: give a positive number of seconds")
+        self._warn = Told(chosen(warnings), on_warning)
         self.firmware = find_firmware(firmware, kind, dev_id)
         self.dev_id = dev_id
         self._watchdog = watchdog
@@ -463,6 +470,7 @@ class Device:
         body = data[wire.REPLY.size : wire.REPLY.size + size]
         if wire.REPLY.size + size > end:
             raise DeviceError(f"{activity}: the firmware's reply is damaged ({size} bytes announced)")
+        self._warn(activity, parsed(str(answer["warnings"])), failed=status < 0)
         if status < 0:
             raise self._refused(status, body, activity)
         groups = []

@@ -34,18 +34,24 @@ Where = Callable[["Engine", int], str]
 _CALLED_AT = re.compile(rb"\[called at 0x([0-9a-f]+)\]")
 
 
-def _with_sites(reply: bytes, firmware: Firmware) -> bytes:
-    """An error reply whose "[called at 0x...]" is replaced by the name of the code there."""
-    if len(reply) < REPLY.size or REPLY.unpack_from(reply)[0] >= 0:
-        return reply
+def _with_sites(reply: bytes, firmware: Firmware) -> tuple[bytes, str]:
+    """The reply with its payload, and the lines of warnings behind it.
+
+    The "[called at 0x...]" of errors and warnings is replaced by the name of the code there.
+    """
+    if len(reply) < REPLY.size:
+        return reply, ""
     status, size = REPLY.unpack_from(reply)
+    payload, lines = reply[REPLY.size : REPLY.size + size], reply[REPLY.size + size :]
 
     def name(match: re.Match[bytes]) -> bytes:
         site = firmware.site(int(match[1], 16))
         return f"[called at {site}]".encode() if site else match[0]
 
-    text = _CALLED_AT.sub(name, reply[REPLY.size : REPLY.size + size])
-    return REPLY.pack(status, len(text)) + text
+    if status < 0:
+        payload = _CALLED_AT.sub(name, payload)
+        size = len(payload)
+    return REPLY.pack(status, size) + payload, _CALLED_AT.sub(name, lines).decode(errors="replace")
 
 
 class FlushReason(enum.IntEnum):
@@ -305,7 +311,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         controller.begin(link.activity, record=bool(header["record"]))
         reply = firmware.handle(payload)
         with link.busy():  # reading the line table takes a moment, which is not the kernel's
-            reply = _with_sites(reply, firmware)
+            reply, warnings = _with_sites(reply, firmware)
         recording = controller.recording or Recording()
         groups, steps = recording.groups, bytes(recording.steps)
         controller.recording = None
@@ -319,6 +325,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             "steps": len(steps) // RECORDED_STEP.size,
             "cycles": cycles,
             "instructions": instructions,
+            "warnings": warnings,
         }
         return answer, b"".join(parts)
 

@@ -120,7 +120,7 @@ def _linear(row: Row) -> tuple[Move, ...]:
         )
         for side in ("src", "dst")
     )
-    return (Move(src, dst),)
+    return (Move(src, dst, at_once=True),)
 
 
 def check_w_strides(row: Row) -> None:

@@ -27,11 +27,15 @@ _PYTHON_NUMBERS = 1 << 20  # so many indices at once become numbers of Python, 3
 
 @dataclass(frozen=True)
 class Move:
-    """src's elements in n, c, h, w order become dst's; transpose exchanges n and c on the way."""
+    """src's elements in n, c, h, w order become dst's; transpose exchanges n and c on the way.
+
+    at_once: where the two overlap, all of src is read before anything is written (as memmove does).
+    """
 
     src: Tensor
     dst: Tensor
     transpose: bool = False
+    at_once: bool = False
 
     def pieces(self) -> int:
         """Contiguous runs: elements over the length of the runs that both sides have in common."""
@@ -123,6 +127,8 @@ def _bind_move(memory: Memory, move: Move, change: Change | None, mask: int, *, 
                 "src and dst overlap, or dst itself: only a plain copy between overlapping places is settled",
                 hint="copy through another place",
             )
+        if move.at_once:
+            return _bind_through_buffer(memory, move, None, mask, add=False)
         return _bind_in_order(memory, src, dst)
     compiled = _bind_rows(memory, move, change, mask, add=add)
     if compiled is not None:

@@ -24,9 +24,12 @@ static uint64_t place(bool local, unsigned long long addr, unsigned int idx, con
         if (addr >> 40) fw_refuse("%s address 0x%llx has more than 40 bits", which, addr);
         return addr;
     }
-    if (idx >= CHIP_NPU_NUM || addr >= CHIP_LOCAL_BYTES)
+    if (idx >= CHIP_NPU_NUM || addr >= (uint64_t)(CHIP_NPU_NUM - idx) * CHIP_LOCAL_BYTES)
         fw_refuse("%s is at 0x%llx of NPU %u; there are %d NPUs with 0x%x bytes", which, addr, idx, CHIP_NPU_NUM,
                   CHIP_LOCAL_BYTES);
+    if (addr >= CHIP_LOCAL_BYTES)
+        fw_warn("%s is at 0x%llx of NPU %u, which has 0x%x bytes: that is on another NPU", which, addr, idx,
+                CHIP_LOCAL_BYTES);
     return CHIP_LOCAL_BASE + (uint64_t)idx * CHIP_LOCAL_BYTES + addr;
 }
 

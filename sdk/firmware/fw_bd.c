@@ -23,7 +23,7 @@ void fw_bd_check_tensor(operand t, operand dst, const char *which) {
 
 void fw_bd_check_work(operand work, operand dst) {
     if (work.value == dst.value)
-        fw_refuse("the work buffer at 0x%x is also the destination", (unsigned)work.value);
+        fw_warn("the work buffer at 0x%x is also the destination", (unsigned)work.value);
 }
 
 dim4 fw_bd_stride(operand t, const dim4 *shape) {

@@ -70,7 +70,7 @@ static inline arithmetic with_eu(arithmetic op, int eu) {
 void fw_bd_check_tensor(operand t, operand dst, const char *which);
 /* Refuses strides with a negative entry; NULL has none. */
 void fw_bd_check_stride(const dim4 *stride, const char *which);
-/* Refuses a work buffer that is the destination. */
+/* Warns of a work buffer that is the destination. */
 void fw_bd_check_work(operand work, operand dst);
 dim4 fw_bd_stride(operand t, const dim4 *shape);
 void fw_bd_ar(arithmetic op, operand dst, operand src0, const operand *src1, const dim4 *shape);

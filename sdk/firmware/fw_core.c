@@ -26,17 +26,65 @@ void fw_fail(int32_t status, const char *format, ...) {
 }
 
 /* "crop_1: okk_bdc_add: why [called at 0x...]": the host turns the address into file and line. */
-void fw_refuse(const char *format, ...) {
-    char why[400];
-    va_list arguments;
-    va_start(arguments, format);
+static void tell(char *text, size_t capacity, const char *format, va_list arguments) {
+    char why[400], called[40] = "";
     fw_format(why, sizeof why, format, arguments);
-    va_end(arguments);
-    char called[40] = "";
     if (fw.site != NULL)
         fw_text(called, sizeof called, " [called at 0x%llx]", (unsigned long long)(uintptr_t)fw.site);
-    fw_fail(FW_STATUS_ASSERT, "%s%s%s: %s%s", fw.layer ? fw.layer : "", fw.layer ? ": " : "",
-            fw.api ? fw.api : "kernel API", why, called);
+    fw_text(text, capacity, "%s%s%s%s%s%s", fw.layer ? fw.layer : "", fw.layer ? ": " : "", fw.api ? fw.api : "",
+            fw.api ? ": " : "", why, called);
+}
+
+void fw_refuse(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    tell(fw.error, sizeof fw.error, format, arguments);
+    va_end(arguments);
+    fw.status = FW_STATUS_ASSERT;
+    fw_platform_unwind();
+}
+
+/* ---- warnings ---- */
+
+enum { WARNINGS = 32, WARNING_BYTES = 320 };
+
+static struct {
+    const void *site;
+    const char *format;
+    uint32_t count;
+    char text[WARNING_BYTES];
+} warnings[WARNINGS];
+
+static uint32_t warning_count;
+
+void fw_warn(const char *format, ...) {
+    uint32_t i = 0;
+    while (i < warning_count && (warnings[i].site != fw.site || warnings[i].format != format)) i++;
+    if (i == WARNINGS) return;
+    warnings[i].count = i < warning_count ? warnings[i].count + 1 : 1;
+    if (i < warning_count) return;
+    warning_count++;
+    warnings[i].site = fw.site;
+    warnings[i].format = format;
+    va_list arguments;
+    va_start(arguments, format);
+    tell(warnings[i].text, WARNING_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+void fw_warnings_reset(void) { warning_count = 0; }
+
+uint32_t fw_warnings_put(uint8_t *to, uint32_t capacity) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < warning_count; i++) {
+        char line[WARNING_BYTES + 16];
+        fw_text(line, sizeof line, "%u %s\n", (unsigned)warnings[i].count, warnings[i].text);
+        uint32_t bytes = (uint32_t)strlen(line);
+        if (bytes > capacity - used) break;
+        memcpy(to + used, line, bytes);
+        used += bytes;
+    }
+    return used;
 }
 
 void fw_field_overflow(const char *field, uint32_t value, uint32_t max) {

@@ -63,6 +63,12 @@ void fw_fail(int32_t status, const char *format, ...) __attribute__((noreturn, c
 /* A rule of the kernel API is broken: the text gets the API function's name in front and the code
  * address of the call behind it. */
 void fw_refuse(const char *format, ...) __attribute__((noreturn, cold, format(printf, 1, 2)));
+/* A rule of the guide is broken that neither the vendor's encoder nor its model enforces: noted once for each
+ * call site and format, with a count, and sent behind the reply. */
+void fw_warn(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
+void fw_warnings_reset(void);
+/* What was noted, a line "COUNT TEXT" each, as many as fit; returns the bytes written. */
+uint32_t fw_warnings_put(uint8_t *to, uint32_t capacity);
 /* Formats into text, cut to capacity. */
 void fw_text(char *text, size_t capacity, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void fw_set_activity(const char *format, ...) __attribute__((format(printf, 1, 2)));

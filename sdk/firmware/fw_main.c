@@ -82,10 +82,12 @@ static void op_launch(message *m) {
     kernel(args);
     if (fw.parallel) fw_fail(FW_STATUS_ASSERT, "kernel %s returned inside a parallel section", head.name);
     uint32_t unfinished = fw.bd_pending + fw.gdma_pending;
+    fw.api = NULL; /* no call of the kernel's is meant from here on */
+    fw.site = NULL;
     if (unfinished > 0 && !fw.recording)
-        OKKERNEL_LOG("warning: kernel %s returned without okk_poll after its last %u command%s; on the chip the host "
-                     "may read their results too early\n",
-                     head.name, (unsigned)unfinished, unfinished == 1 ? "" : "s");
+        fw_warn("kernel %s returned without okk_poll after its last %u command%s; on the chip the host "
+                "may read their results too early",
+                head.name, (unsigned)unfinished, unfinished == 1 ? "" : "s");
     fw_flush(FW_FLUSH_END);
 }
 
@@ -227,6 +229,7 @@ uint32_t fw_handle(const uint8_t *request, uint32_t bytes, uint8_t *reply, uint3
     fw_reply head = {0, 0};
     if (capacity < sizeof head) return 0;
     fw_streams_reset();
+    fw_warnings_reset();
     fw.scope = FW_SCOPE_KERNEL;
     fw.layer = NULL;
     fw.recording = false;
@@ -257,5 +260,6 @@ uint32_t fw_handle(const uint8_t *request, uint32_t bytes, uint8_t *reply, uint3
     head.status = served ? 0 : fw.status;
     head.bytes = m.written;
     memcpy(reply, &head, sizeof head);
-    return (uint32_t)sizeof head + m.written;
+    uint32_t end = (uint32_t)sizeof head + m.written;
+    return end + fw_warnings_put(reply + end, capacity - end);
 }

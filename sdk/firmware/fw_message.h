@@ -66,7 +66,8 @@ typedef struct {
     volatile uint32_t *progress;
 } fw_platform;
 
-/* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply. */
+/* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply: fw_reply, its payload
+ * and, up to the end, the warnings of fw_warn as lines "COUNT TEXT". */
 int32_t fw_boot(const fw_platform *platform);
 uint32_t fw_handle(const uint8_t *request, uint32_t bytes, uint8_t *reply, uint32_t capacity);
 

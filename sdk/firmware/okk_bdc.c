@@ -164,7 +164,7 @@ LOGIC(xor, BD_EU_XOR)
 static void shift(bool arithmetic_shift, operand dst, operand src0, operand src1, const dim4 *shape) {
     fw_bd_check(dst, src0, src1, shape);
     if (src1.constant && ((int32_t)src1.value < -32 || (int32_t)src1.value > 32))
-        fw_refuse("shift count %d is outside -32..32", (int)src1.value);
+        fw_warn("shift count %d is outside -32..32", (int)src1.value);
     arithmetic op = with_eu(INT32, BD_EU_SHIFT);
     op.shift_typ = arithmetic_shift;
     op.constants = CONSTANTS_EXPLICIT;

@@ -3,6 +3,7 @@
 
 #define SHIFT_MAX 31
 #define LEFT_SHIFT_MAX 14
+#define LEFT_SHIFT_KNOWN 16 /* the model's results beyond are not verified */
 
 /* op_type_t and mul_type_t are made of these bits. */
 enum { SRC_8BIT = 1, SRC0_SIGNED = 2, SRC1_SIGNED = 4, DST_8BIT = 8, DST_SIGNED = 16 };
@@ -13,8 +14,8 @@ static void check_constant(operand t, int width, bool is_signed) {
     int32_t value = (int32_t)t.value, low = is_signed ? -(1 << (width - 1)) : 0;
     int32_t high = (1 << (is_signed ? width - 1 : width)) - 1;
     if (value < low || value > high)
-        fw_refuse("constant %d is outside %d..%d, the range of its %s %d-bit type", (int)value, (int)low,
-                  (int)high, is_signed ? "signed" : "unsigned", width);
+        fw_warn("constant %d is outside %d..%d, the range of its %s %d-bit type: its low bits count", (int)value,
+                (int)low, (int)high, is_signed ? "signed" : "unsigned", width);
 }
 
 /* What op_type says of an operation on these sources. */
@@ -22,7 +23,7 @@ static fixed_point of_type(int eu, op_type_t op_type, operand src0, operand src1
     unsigned t = (unsigned)op_type;
     /* a result of signed sources is never called unsigned */
     if (t > 31 || (!(t & DST_SIGNED) && (t & (SRC0_SIGNED | SRC1_SIGNED))))
-        fw_refuse("op_type %u does not exist", t);
+        fw_warn("op_type %u does not exist: its low bits count, and a signed source makes the result signed", t);
     int source_bits = t & SRC_8BIT ? 8 : 16;
     check_constant(src0, source_bits, (t & SRC0_SIGNED) != 0);
     check_constant(src1, source_bits, (t & SRC1_SIGNED) != 0);
@@ -106,7 +107,9 @@ void okk_bdc_fixed_point_packed_mul_C(local_addr_t dst_addr, local_addr_t src_ad
 static void accumulate(op_type_t op_type, bool old_signed, int lshift, int rshift, operand dst, operand src0,
                        operand src1, const dim4 *shape) {
     fixed_point op = shifted_right(of_type(BD_EU_MAC, op_type, src0, src1), rshift);
-    if (lshift < 0 || lshift > LEFT_SHIFT_MAX) fw_refuse("lshift %d is outside 0..%d", lshift, LEFT_SHIFT_MAX);
+    if (lshift < 0 || lshift > LEFT_SHIFT_KNOWN) fw_refuse("lshift %d is outside 0..%d", lshift, LEFT_SHIFT_MAX);
+    if (lshift > LEFT_SHIFT_MAX) fw_warn("lshift %d is over %d", lshift, LEFT_SHIFT_MAX);
+    if (op.src0_bits != 8) fw_warn("op_type %u has 16-bit sources; those of a product are 8-bit", (unsigned)op_type);
     op.dst_bits = 16;
     op.src0_bits = op.src1_bits = 8;
     op.lshift = lshift;
@@ -174,7 +177,7 @@ static fixed_point shift_of(bool arithmetic_shift) {
 
 static void shift(bool arithmetic_shift, operand dst, operand src0, operand src1, const dim4 *shape) {
     if (src1.constant && ((int32_t)src1.value < -16 || (int32_t)src1.value > 16))
-        fw_refuse("shift count %d is outside -16..16", (int)src1.value);
+        fw_warn("shift count %d is outside -16..16", (int)src1.value);
     run(shift_of(arithmetic_shift), dst, src0, src1, shape);
 }
 
@@ -274,14 +277,15 @@ void okk_bdc_fixed_point_packed_16bit_mul_8bit(local_addr_t dst_addr, local_addr
     fw_bd_check(dst, high, low, shape);
     fw_bd_check_tensor(src1, dst, "source 1");
     (void)shifted_right((fixed_point){0}, rshift);
+    /* the vendor's function does nothing for other types, and does not say so */
     if (mul_type == S16_MUL_U8_TO_S16) {
-        /* the vendor's function does nothing for this type either, and does not say so */
-        OKKERNEL_LOG("%s issues nothing for S16_MUL_U8_TO_S16; "
-                     "use okk_bdc_fixed_point_packed_s16_mul_u8_to_s16\n", __func__);
+        fw_warn("nothing is issued for S16_MUL_U8_TO_S16; use okk_bdc_fixed_point_packed_s16_mul_u8_to_s16");
         return;
     }
-    if (mul_type != S16_MUL_S8_TO_S16 && mul_type != U16_MUL_S8_TO_S16 && mul_type != U16_MUL_U8_TO_U16)
-        fw_refuse("mul_type %u does not exist", (unsigned)mul_type);
+    if (mul_type != S16_MUL_S8_TO_S16 && mul_type != U16_MUL_S8_TO_S16 && mul_type != U16_MUL_U8_TO_U16) {
+        fw_warn("mul_type %u does not exist, and nothing is issued", (unsigned)mul_type);
+        return;
+    }
     product_of_parts((unsigned)mul_type, rshift, dst, high, low, src1, shape);
 }
 

@@ -24,8 +24,9 @@ static uint64_t absolute(const side *s, const char *which) {
     return CHIP_LOCAL_BASE + s->addr;
 }
 
-static void check_stride(const dim4 *stride, const char *which) {
-    if (stride->w != 1) fw_refuse("%s w-stride is %d; GDMA moves w with stride 1", which, stride->w);
+static void check_stride(const dim4 *stride, const dim4 *shape, const char *which) {
+    if (stride->w != 1 && (shape->w > 1 || stride->w < 0))
+        fw_refuse("%s w-stride is %d; GDMA moves w with stride 1", which, stride->w);
     if (stride->n == INT_MAX || stride->c == INT_MAX)
         fw_refuse("the %s tensor has too many elements for its strides", which);
     if (stride->n < 0 || stride->c < 0 || stride->h < 0)
@@ -51,7 +52,7 @@ static void resolve(const side *s, const dim4 *shape, int element, const char *w
         fw_aligned_stride(stride, okk_start_npu_index((local_addr_t)s->addr), shape, element);
     else
         fw_continuous_stride(stride, shape);
-    check_stride(stride, which);
+    check_stride(stride, shape, which);
 }
 
 void fw_gdma_set_src(uint32_t *d, uint64_t addr, const dim4 *shape) {
@@ -167,14 +168,18 @@ typedef struct {
 
 static void copy_matrix(bool to_local, local_addr_t local_addr, system_addr_t sys_addr, matrix m) {
     if (m.rows < 1 || m.cols < 1) fw_refuse("a matrix of %d rows and %d columns", m.rows, m.cols);
-    if (m.cols_per_channel < 1 || m.cols_per_channel > m.cols)
-        fw_refuse("%d columns per channel; 1 to the %d columns of the matrix", m.cols_per_channel, m.cols);
-    if (m.row_stride < m.cols) fw_refuse("row_stride %d is less than the %d columns", m.row_stride, m.cols);
+    if (m.cols_per_channel < 1) fw_refuse("%d columns per channel; at least 1", m.cols_per_channel);
+    if (m.cols_per_channel > m.cols)
+        fw_warn("%d columns per channel of a matrix of %d columns", m.cols_per_channel, m.cols);
+    if (m.row_stride < 0 || (m.row_stride < m.cols && !to_local && m.rows > 1))
+        fw_refuse("row_stride %d is less than the %d columns", m.row_stride, m.cols);
+    if (m.row_stride < m.cols) fw_warn("row_stride %d is less than the %d columns", m.row_stride, m.cols);
+    if (local_addr % 4 != 0) fw_refuse("local address 0x%x is not a multiple of 4", local_addr);
     if (local_addr % CHIP_ALIGN_BYTES != 0)
-        fw_refuse("local address 0x%x is not a multiple of %d", local_addr, CHIP_ALIGN_BYTES);
+        fw_warn("local address 0x%x is not a multiple of %d", local_addr, CHIP_ALIGN_BYTES);
     int direction = to_local ? GDMA_DIRECTION_S2L : GDMA_DIRECTION_L2S;
     fw_gdma_check_scope(direction, sys_addr);
-    int channels = (m.cols + m.cols_per_channel - 1) / m.cols_per_channel;
+    int channels = (m.cols - 1) / m.cols_per_channel + 1;
     dim4 sys_shape = {1, 1, m.rows, m.cols}, sys_stride = {0, 0, m.row_stride, 1};
     dim4 shape = {m.rows, channels, 1, m.cols_per_channel}, stride;
     fw_aligned_stride(&stride, 0, &shape, 4); /* whichever the start NPU is */

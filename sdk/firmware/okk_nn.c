@@ -5,13 +5,16 @@ static void check_padded(int size, int before, int after, const char *axis) {
     if (before < 0 || before > CHIP_WINDOW_STEP_MAX || after < 0 || after > CHIP_WINDOW_STEP_MAX)
         fw_refuse("pads %d and %d along %s are outside 0..%d", before, after, axis, CHIP_WINDOW_STEP_MAX);
     if (size > CHIP_WINDOW_SIDE_MAX - before - after)
-        fw_refuse("%d elements and pads %d and %d along %s are more than %d", size, before, after, axis,
-                  CHIP_WINDOW_SIDE_MAX);
+        fw_warn("%d elements and pads %d and %d along %s are more than %d", size, before, after, axis,
+                CHIP_WINDOW_SIDE_MAX);
 }
 
-static void check_step(dim2 step, const char *what) {
-    if (step.h < 1 || step.h > CHIP_WINDOW_STEP_MAX || step.w < 1 || step.w > CHIP_WINDOW_STEP_MAX)
+/* most: what the descriptor's field holds */
+static void check_step(dim2 step, int most, const char *what) {
+    if (step.h < 1 || step.h > most || step.w < 1 || step.w > most)
         fw_refuse("%s [%d, %d] is outside 1..%d", what, step.h, step.w, CHIP_WINDOW_STEP_MAX);
+    if (step.h > CHIP_WINDOW_STEP_MAX || step.w > CHIP_WINDOW_STEP_MAX)
+        fw_warn("%s [%d, %d] is over %d", what, step.h, step.w, CHIP_WINDOW_STEP_MAX);
 }
 
 static fw_window window_of(local_addr_t output, local_addr_t input, const dim4 *shape, int kernel_h, int kernel_w,
@@ -25,8 +28,8 @@ static fw_window window_of(local_addr_t output, local_addr_t input, const dim4 *
     if (padding != NULL) w.pad = *padding;
     check_padded(shape->h, w.pad.top, w.pad.bottom, "h");
     check_padded(shape->w, w.pad.left, w.pad.right, "w");
-    check_step(w.stride, "stride");
-    check_step(w.dilation, "dilation");
+    check_step(w.stride, CHIP_WINDOW_STEP_MAX, "stride");
+    check_step(w.dilation, CHIP_WINDOW_STEP_MAX + 1, "dilation");
     return w;
 }
 
@@ -143,12 +146,11 @@ void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
             float_bits(1.0f / (float)(kernel_h * kernel_w)));
 }
 
-/* An undocumented export of the vendor's: its weight is the integer kernel_w, whose bits the unit takes as
- * fp32 (a denormal: zero). Kept for the same bytes. */
+/* Not in the vendor's guide. */
 void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
-                           int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride) {
+                           int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride, float factor) {
     FW_ENTER();
-    average(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, (uint32_t)kernel_w);
+    average(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, float_bits(factor));
 }
 
 void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape, int kernel_h,
@@ -161,10 +163,13 @@ void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
 /* ---- matrix product ---- */
 
 static int channels(int columns, int per_channel, const char *which) {
-    if (per_channel < 1 || per_channel > columns || per_channel > CHIP_MATRIX_WIDTH_MAX)
-        fw_refuse("%d columns of the %s matrix per channel; 1 to %d and to its %d columns", per_channel, which,
-                  CHIP_MATRIX_WIDTH_MAX, columns);
-    return (columns + per_channel - 1) / per_channel;
+    if (per_channel < 1 || columns < 1)
+        fw_refuse("%d columns of the %s matrix, %d per channel; both start at 1", columns, which, per_channel);
+    if (per_channel > columns)
+        fw_warn("%d columns of the %s matrix per channel, which has %d", per_channel, which, columns);
+    if (per_channel > CHIP_MATRIX_WIDTH_MAX)
+        fw_warn("%d columns of the %s matrix per channel are over %d", per_channel, which, CHIP_MATRIX_WIDTH_MAX);
+    return (columns - 1) / per_channel + 1;
 }
 
 void okk_bdc_matmul(local_addr_t output_addr, local_addr_t left_addr, local_addr_t right_addr,

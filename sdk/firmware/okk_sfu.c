@@ -19,8 +19,8 @@ static void check_pair(operand dst, operand src, const dim4 *shape) {
 }
 
 static void check_series(int num_series) {
-    if (num_series < 1 || num_series > SERIES_MAX)
-        fw_refuse("num_series %d is outside 1..%d", num_series, SERIES_MAX);
+    if (num_series < 1) fw_refuse("num_series %d is outside 1..%d", num_series, SERIES_MAX);
+    if (num_series > SERIES_MAX) fw_warn("num_series %d is over %d", num_series, SERIES_MAX);
 }
 
 static operand at(local_addr_t addr) { return tensor(addr, NULL); }
@@ -99,7 +99,7 @@ static void check_sequence(operand dst, operand src, operand work, const dim4 *s
     fw_bd_check_tensor(work, dst, "work");
     fw_check_aligned(work.value, "work");
     fw_bd_check_work(work, dst);
-    if (work.value == src.value) fw_refuse("the work buffer at 0x%x is also the source", (unsigned)work.value);
+    if (work.value == src.value) fw_warn("the work buffer at 0x%x is also the source", (unsigned)work.value);
     check_series(num_series);
 }
 
@@ -215,7 +215,7 @@ void okk_bdc_4N_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local
     dim4 stride = layout(dst_addr, shape, is_aligned_layout), every_fourth = stride;
     every_fourth.n *= 4;
     operand dst = tensor(dst_addr, &stride), work = tensor(work_addr, &stride);
-    copy_words(work, tensor(src_addr, &stride), &words);
+    if (src_addr != work_addr) copy_words(work, tensor(src_addr, &stride), &words);
     if (is_signed) word_op(BD_EU_XOR, work, work, FLIP_SIGNS, &words);
     for (int k = 0; k < 4 && k < shape->n; k++) {
         dim4 part = *shape;
@@ -239,7 +239,7 @@ void okk_bdc_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_ad
     dim4 from = layout(src_addr, &words, is_aligned_layout), to = layout(dst_addr, shape, is_aligned_layout);
     dim4 spread = {to.n, to.c, 4 * pixels, 4};
     operand dst = tensor(dst_addr, &to), work = tensor(work_addr, &from);
-    copy_words(work, tensor(src_addr, &from), &words);
+    if (src_addr != work_addr) copy_words(work, tensor(src_addr, &from), &words);
     if (is_signed) word_op(BD_EU_XOR, work, work, FLIP_SIGNS, &words);
     for (int k = 0; k < 4 && k < pixels; k++) {
         dim4 part = words;

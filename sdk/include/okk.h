@@ -14,7 +14,8 @@
  *   arithmetic with strides (any extent), okk_bdc_avg_pool2d and okk_bdc_max_pool2d (c), GDMA copies S2S
  *   (any extent), L2L (n, h, w), and S2L and L2S with strides (n, c).
  * - A call that breaks a rule, or a value that does not fit its descriptor field, ends the kernel
- *   with a message that names the function, the value and the limit. Nothing wraps.
+ *   with a message that names the function, the value and the limit. Nothing wraps. A rule that nothing
+ *   enforces in the vendor's library gives a warning instead (docs/free-kernels.md).
  */
 #ifndef OKK_H
 #define OKK_H
@@ -550,7 +551,7 @@ void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
 void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr,
                            const dim4 *input_shape, int kernel_h, int kernel_w,
-                           const Padding *padding, const dim2 *stride);
+                           const Padding *padding, const dim2 *stride, float factor);
 void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
 /* Matrices hold cols_per_channel columns to a channel, rows on n; the bias is one row. */

@@ -182,8 +182,6 @@ def _with(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
             "source stride [0, 0, -1, 1] has a negative entry",
         ),
         ("okk_bdc_add_C", _with(ADD, dst=4, shape=[2, 65, 3000, 3000]), "over its limit 524287"),
-        ("okk_bdc_32bit_arithmetic_shift_C", _with(SHIFT, C=33), "shift count 33 is outside -32..32"),
-        ("okk_bdc_32bit_logical_shift_C", _with(SHIFT, C=-33), "shift count -33 is outside -32..32"),
         (
             "okk_gdma_32bit_cpy_S2L",
             _with(S2L, shape=[1, 3, 70000, 5]),
@@ -202,16 +200,6 @@ def _with(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         ),
         ("okk_gdma_8bit_cpy_S2S", _with(S2L, dst=1 << 32, shape=[2, 65535, 65535, 2]), "too many elements"),
         ("okk_gdma_compact_S2L", {"dst": 1 << 19, "src": 1 << 32, "shape": [1, 1, 1, 1]}, "starts on NPU 1"),
-        (
-            "okk_gdma_32bit_matrix_S2L",
-            {"dst": 0, "src": 1 << 32, "rows": 2, "cols": 8, "per": 9, "stride": 8},
-            "9 columns per channel; 1 to the 8 columns",
-        ),
-        (
-            "okk_gdma_32bit_matrix_S2L",
-            {"dst": 64, "src": 1 << 32, "rows": 2, "cols": 8, "per": 8, "stride": 8},
-            "local address 0x40 is not a multiple of 128",
-        ),
         ("okk_parallel_end", {}, "no parallel section is open"),
         ("okk_global_mem_addr", {"addr": 0xFFFF_FFFF}, "0xffffffff is not in the 1 MiB of DDR that"),
         ("okk_local_mem_addr", {"idx": 64, "addr": 0}, "NPU 64 does not exist; there are 64"),

@@ -77,19 +77,14 @@ S16_U8 = {
         ("okk_bdc_lookup_exp", {**PAIR, "src": 4}, "source address 0x4 is not a multiple of 128"),
         ("okk_bdc_lookup_exp", {**PAIR, "shape": [1, 4096, 1, 1]}, "4096 in bd.res0_c is over its limit"),
         ("okk_bdc_taylor_exp", {**PAIR, "num_series": 0}, "num_series 0 is outside 1..64"),
-        ("okk_bdc_exp_tunable", {**TUNABLE, "num_series": 65}, "num_series 65 is outside 1..64"),
-        ("okk_bdc_exp", {**SEQUENCE, "work": DST}, "the work buffer at 0x0 is also the destination"),
-        ("okk_bdc_sigmoid", {**SEQUENCE, "work": SRC0}, "the work buffer at 0x10000 is also the source"),
         ("okk_bdc_tanh", {**SEQUENCE, "work": WORK + 4}, "work address 0x30004 is not a multiple of 128"),
         ("okk_bdc_tanh", {**SEQUENCE, "work": WORK + (1 << 19)}, "work starts on NPU 1"),
-        ("okk_bdc_4N_int8_to_fp32", {**CONVERT, "work": DST}, "work buffer at 0x0 is also the destination"),
         (
             "okk_bdc_4N_int8_to_fp32",
             {**CONVERT, "shape": [2**31 - 1, 1, 1, 1]},
             "which is over the 32 MiB of local",
         ),
         ("okk_bdc_int8_to_fp32", {**CONVERT, "shape": [1, 1, 65535, 65535]}, "65535 x 65535 pixels"),
-        ("okk_bdc_int8_to_fp32", {**CONVERT, "work": DST}, "work buffer at 0x0 is also the destination"),
         (
             "okk_bdc_fp32_to_4N_int8",
             {**SEQUENCE, "shape": [40000, 1, 1, 1], "is_signed": True},
@@ -98,35 +93,18 @@ S16_U8 = {
         (FIXED + "add_C", {**SUM_C, "shape": [1, 1, 70000, 1]}, "70000 in bd.res0_h is over its limit 65535"),
         (FIXED + "add_C", {**SUM_C, "rshift": 32}, "rshift 32 is outside 0..31"),
         (FIXED + "add_C", {**SUM_C, "rshift": -1}, "rshift -1 is outside 0..31"),
-        (FIXED + "add_C", {**SUM_C, "op_type": 32}, "op_type 32 does not exist"),
-        (FIXED + "add_C", {**SUM_C, "op_type": 15}, "op_type 15 does not exist"),  # s8 + s8 as u8
-        (
-            FIXED + "add_C",
-            {**SUM_C, "C": 128},
-            "constant 128 is outside -128..127, the range of its signed 8",
-        ),
-        (FIXED + "sub_C", {**SUM_C, "op_type": U16, "C": -1}, "constant -1 is outside 0..65535"),
-        (FIXED + "C_sub", {**SUM_C, "op_type": U8_S8, "C": -1}, "constant -1 is outside 0..255"),
         (FIXED + "mul_C", {**SUM_C, "op_type": U16}, "the sources of a product are 8-bit; op_type 0 is not"),
-        (FIXED + "mul_C", {**SUM_C, "op_type": U8_S8, "C": 128}, "constant 128 is outside -128..127"),
-        (FIXED + "mac_C", {**MAC_C, "lshift": 15}, "lshift 15 is outside 0..14"),
-        (FIXED + "mac_C", {**MAC_C, "C": 256}, "constant 256 is outside -128..127"),
         (FIXED + "max_C", {**EXTREMUM_C, "op_type": U8_S8}, "both sources are signed or both unsigned here"),
-        (FIXED + "min_C", {**EXTREMUM_C, "C": -129}, "constant -129 is outside -128..127"),
         (
             FIXED + "min_C",
             {**EXTREMUM_C, "dst_stride": [1 << 19, 1, 1, 1]},
             "524288 in bd.res0_n_str is over",
         ),
-        (FIXED + "16bit_logical_shift_C", {**ONE, "C": 17}, "shift count 17 is outside -16..16"),
-        (FIXED + "16bit_arithmetic_shift_C", {**ONE, "C": -17}, "shift count -17 is outside -16..16"),
-        (FIXED + "16bit_split_low_8bit", {**SPLIT_LOW, "work": DST}, "0x0 is also the destination"),
         (
             FIXED + "16bit_split_low_8bit",
             {**SPLIT_LOW, "shape": [70000, 1, 1, 1]},
             "70000 in bd.res0_n is over",
         ),
-        (FIXED + "16bit_mul_8bit", {**PARTS, "mul_type": 1}, "mul_type 1 does not exist"),
         (FIXED + "16bit_mul_8bit", {**PARTS, "src1": 2}, "source 1 address 0x2 is not a multiple of 4"),
         (FIXED + "s16_mul_u8_to_s16", {**S16_U8, "rshift": 32}, "rshift 32 is outside 0..31"),
         (FIXED + "s16_mul_u8_to_s16", {**S16_U8, "low": 1 << 19}, "low work starts on NPU 1"),
@@ -143,9 +121,10 @@ def test_broken_rules_are_refused(
 
 
 def test_the_product_that_the_chip_lacks_says_so(firmware: fh.Harness) -> None:
-    assert firmware.okk(FIXED + "16bit_mul_8bit", {**PARTS, "mul_type": 5}).status == 0
+    reply = firmware.okk(FIXED + "16bit_mul_8bit", {**PARTS, "mul_type": 5})
+    assert reply.status == 0
     assert not firmware.bd
-    assert "s16_mul_u8_to_s16" in firmware.log
+    assert "nothing is issued" in reply.warnings and "s16_mul_u8_to_s16" in reply.warnings
 
 
 # ---- what they compute: tensors [n, c, pixels] that start on NPU 0 ----

@@ -176,19 +176,20 @@ def test_a_kernel_that_ends_the_process(device: Device) -> None:
     assert caught.value.hint.startswith("a kernel returns when it is done")
 
 
-def test_missing_poll_is_a_warning(device: Device, log: list[str]) -> None:
+def test_missing_poll_is_a_warning(device: Device, log: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     """The emulator executes what is left; the chip's host would read too early."""
     x = np.arange(64 * 32, dtype=np.float32)
     addr = device.malloc(x.nbytes)
     device.write(addr, x)
     args = struct.pack("<QiQ", addr, 0, 0)
     device.launch("fine", args)
-    assert log == []
+    assert capfd.readouterr().err == ""
     device.launch("no_poll", args)
-    assert log == [
+    assert log == []
+    assert capfd.readouterr().err == (
         "warning: kernel no_poll returned without okk_poll after its last 2 commands; on the chip the host "
         "may read their results too early\n"
-    ]
+    )
     assert np.array_equal(device.read_array(addr, x.shape, "float32"), x + 1)
 
 

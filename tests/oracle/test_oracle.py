@@ -13,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.isa.codes import Direction
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.oracle.client import Oracle, Unavailable
@@ -62,3 +64,20 @@ def test_equals_the_vendors_model(family: str, oracle: Oracle, chip: Tpu) -> Non
         assert difference is None, f"{difference}\n{case}"
 
     compared()
+
+
+@pytest.mark.parametrize("format_", [0, 1, 3])
+@pytest.mark.parametrize("place", [0x0800_0000, 0x1_0000_0000])
+def test_a_row_copied_over_itself(oracle: Oracle, chip: Tpu, place: int, format_: int) -> None:
+    """common_mode between overlapping places, in both directions."""
+    size = {0: 4, 1: 2, 3: 1}[format_]
+    direction = Direction.L2L if place == 0x0800_0000 else Direction.S2S
+    for length in (1, 10, 33, 1000):
+        for shift in (-999, -7, -1, 0, 1, 3, 32, 999):
+            src, dst = place + 0x2000, place + 0x2000 + shift * size
+            fields = {"src_nstride": length, "common_mode": 1, "direction": int(direction)}
+            fields |= {"src_start_addr_l32": src & 0xFFFF_FFFF, "src_start_addr_h8": src >> 32}
+            fields |= {"dst_start_addr_l32": dst & 0xFFFF_FFFF, "dst_start_addr_h8": dst >> 32}
+            fields |= {"src_data_format": format_, "dst_data_format": 0, "pio_gdma_enable": 1}
+            difference = compare(oracle, chip, (Engine.GDMA, fields), 1)
+            assert difference is None, f"{length} elements by {shift}: {difference}"

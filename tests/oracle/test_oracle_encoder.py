@@ -1,8 +1,8 @@
 """The kernel API against the vendor's encoder: the golden calls with arguments changed at random.
 
 Where both make descriptors they are the same bytes; what the vendor's encoder refuses is refused here. The
-other way round there is no such rule: the guide's limits, which the vendor's encoder does not check, are
-refused here. The encoder is fetched like the model of test_oracle.py, with the same skip.
+other way round there is no such rule: what its model refuses is refused here, too (test_kernel_rules.py).
+The encoder is fetched like the model of test_oracle.py, with the same skip.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ CALLS = int(os.environ.get("TPULAYER_ORACLE_EXAMPLES", "150")) * 4
 _SECONDS = 300
 _LANE = 0x8_0000
 _NOT_COMPARED = {
-    "okk_bdc_avg_pool2d_v2",  # encodes whatever a register holds
     "bm_atomic_sort",  # a form of our own
     "bm_atomic_gather_data",
 }

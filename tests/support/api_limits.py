@@ -132,7 +132,7 @@ _UNALIGNED = re.compile(
     "okk_bdc_(conv2d|conv2d_kernel_const|depthwise2d) (weight|bias)_addr"
     "|okk_bdc_(bias|scale|scale_bias) |okk_bdc_(4N_)?int8_to_fp32 "
     "|okk_bdc_npu_bcast src_addr|bm_atomic_(conv|conv_quantized) (input|weight)_addr"
-    "|bm_atomic_winograd_quantized input_addr|bm_atomic_depthwise (weight|bias)_addr"
+    "|bm_atomic_winograd_quantized input_addr|bm_atomic_depthwise (weight|bias)_addr|okk_gdma_32bit_matrix_"
 )
 _BYTES = re.compile(
     "okk_gdma_(8|16|32)bit_(cpy|set)|okk_gdma_compact"
@@ -158,6 +158,14 @@ def unit_of(function: str, argument: str) -> int:
     return 4 if strided or _UNALIGNED.match(text) else 128
 
 
+def _index_of(key: str, usual: dict[str, Any]) -> int | None:
+    """The NPU that an address counts from; None where it counts from NPU 0's memory."""
+    for name in (key.replace("_addr", "_local_idx"), "local_mem_idx", "local_idx"):
+        if name in usual and name != key:
+            return int(usual[name])
+    return None
+
+
 def _addresses() -> Iterator[Call]:
     for name, usual in usual_calls().items():
         function = functions()[name]
@@ -172,11 +180,12 @@ def _addresses() -> Iterator[Call]:
                 yield from _limits(name, {key: (SYSTEM_END - unit, SYSTEM_END)}, "has more than 40 bits")
             elif operand or (key.endswith("_addr")):
                 end, says = LOCAL_END, "over the 32 MiB|NPU 63 and the destination on NPU 64"
-                if any(k.endswith("_idx") for k in usual):
-                    end, says = LOCAL_BYTES, f"0x{LOCAL_BYTES:x} of NPU|is not a multiple"
+                if (idx := _index_of(key, usual)) is not None:
+                    end = LOCAL_END - idx * LOCAL_BYTES
+                    says = f"0x{end:x} of NPU {idx}|is not a multiple"
                 if name == "okk_gdma_compact_S2L":
                     end, says = LOCAL_BYTES, "starts on NPU 1"
-                unit = 128 if "mask" in name else 1 if end != LOCAL_END else unit_of(name, key)
+                unit = 128 if "mask" in name else 1 if idx is not None else unit_of(name, key)
 
                 def at(address: int, operand: bool = operand) -> Any:
                     return {"is_addr": True, "bits": f"{address:x}"} if operand else address
@@ -239,8 +248,9 @@ def _shapes_and_strides() -> Iterator[Call]:
                         )
                     if gdma and axis == 3 and not unsigned:
                         for wrong in (0, 2):
-                            changed = {**usual, key: _with(base, axis, wrong)}
+                            changed = {**usual, "shape": [1, 1, 1, 2], key: _with(base, axis, wrong)}
                             yield Call(name, changed, f"{key}[3] {wrong}", f"w-stride is {wrong}")
+                            yield Call(name, {**changed, "shape": [1, 1, 1, 1]}, f"{key}[3] {wrong}", "")
                     if gdma and axis < 2 and not unsigned:
                         for stride, says in ((INT_MAX - 1, ""), (INT_MAX, "too many elements")):
                             changed = {**usual, key: _with(base, axis, stride)}
@@ -271,36 +281,25 @@ def _range(names: str, argument: str, low: int | None, high: int | None, **chang
 
 
 RANGES = (
-    _range("okk_bdc_(taylor_exp|.*_tunable)", "num_series", 1, 64),
-    _range("okk_bdc_32bit_(arithmetic|logical)_shift_C", "C", -32, 32),
-    _range("okk_bdc_fixed_point_packed_16bit_(arithmetic|logical)_shift_C", "C", -16, 16),
+    _range("okk_bdc_(taylor_exp|.*_tunable)", "num_series", 1, 4095),
     _range("okk_bdc_fixed_point_.*", "rshift", 0, 31),
-    _range("okk_bdc_fixed_point_.*", "lshift", 0, 14),
-    _range("okk_bdc_fixed_point_packed_(?!C_).*", "op_type", None, 31),
-    _range("okk_bdc_fixed_point_packed_(add|sub|C_sub|max|min)(_C)?", "C", -128, 127),
-    _range("okk_bdc_fixed_point_packed_(add|sub|C_sub|max|min)(_C)?", "C", 0, 255, op_type=9),
-    _range("okk_bdc_fixed_point_packed_(add|sub|C_sub|max|min)(_C)?", "C", -32768, 32767, op_type=30),
-    _range("okk_bdc_fixed_point_packed_(add|sub|C_sub|max|min)(_C)?", "C", 0, 65535, op_type=8),
-    _range("okk_bdc_fixed_point_packed_(mul|mac)_C", "C", -128, 127),
-    _range("okk_bdc_fixed_point_packed_(mul|mac)_C", "C", 0, 255, op_type=9),
+    _range("okk_bdc_fixed_point_.*", "lshift", 0, 16),
     _range(_WINDOWS, "padding", 0, 15),
     _range(_WINDOWS, "stride", 1, 15),
-    _range(_WINDOWS, "dilation", 1, 15),
+    _range(_WINDOWS, "dilation", 1, 16, input_shape=[1, 2, 40, 40]),
     _range(_WINDOWS, "kernel_h", 1, 3),
     _range(_WINDOWS, "kernel_w", 1, 4),
     _range(_WINDOWS, "kernel_h", 1, 33, padding=[15, 15, 0, 0]),
     _range("okk_bdc_(conv2d|depthwise2d)", "kernel_w", 1, 2, dilation=[1, 3]),
     _range("okk_bdc_conv2d(_kernel_const)?", "output_c", 1, 4095),
     _range("okk_bdc_matmul", "left_rows", 1, 65535),
-    _range("okk_bdc_matmul", "left_cols", 8, None),
-    _range("okk_bdc_matmul", "right_cols", 8, None),
-    _range("okk_bdc_matmul", "(left|right)_cols_per_channel", 1, 128),
-    _range("okk_bdc_matmul", "left_cols_per_channel", 1, 7, left_cols=7),
-    _range("okk_bdc_matmul", "right_cols_per_channel", 1, 7, right_cols=7),
+    _range("okk_bdc_matmul", "(left|right)_cols", 1, None),
+    _range("okk_bdc_matmul", "(left|right)_cols_per_channel", 1, 65535),
     _range("okk_gdma_32bit_matrix_.*", "rows", 1, 65535),
-    _range("okk_gdma_32bit_matrix_.*", "cols", 8, 65535, row_stride=70_000),
-    _range("okk_gdma_32bit_matrix_.*", "cols_per_channel", 1, 8),
-    _range("okk_gdma_32bit_matrix_.*", "row_stride", 8, None),
+    _range("okk_gdma_32bit_matrix_.*", "cols", 1, 65535, row_stride=70_000),
+    _range("okk_gdma_32bit_matrix_.*", "cols_per_channel", 1, 65535),
+    _range("okk_gdma_32bit_matrix_S2L", "row_stride", 0, None),
+    _range("okk_gdma_32bit_matrix_L2S", "row_stride", 8, None, rows=2),
     _range("bm_atomic_(?!winograd).*", "kernel_[h]", 1, 3),
     _range("bm_atomic_(?!winograd).*", "kernel_[w]", 1, 4),
     _range("bm_atomic_(conv|.*pool|depthwise).*", "(stride|dilate)_[hw]", 1, None),
@@ -371,7 +370,6 @@ def _range_calls(name: str, key: str, limit: Range, base: dict[str, Any]) -> Ite
 
 CHOICES = (
     ("bm_atomic_gather_data", "type", (0, 2, 4)),
-    ("okk_bdc_fixed_point_packed_16bit_mul_8bit", "mul_type", (0, 5, 6, 7)),
     ("bm_atomic_md_scalar", "op", (0, 2, 3, 12)),
     ("bm_atomic_md_linear", "op", (1, 20, 21)),
     ("bm_atomic_md_sfu", "op", (13, 14, 15, 16, 17)),

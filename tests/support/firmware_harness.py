@@ -91,6 +91,8 @@ class Batch:
 class Reply:
     status: int
     payload: bytes
+    warnings: str = ""
+    """Lines "COUNT TEXT"."""
 
     @property
     def text(self) -> str:
@@ -189,8 +191,9 @@ class Harness:
         assert n >= wire.REPLY.size and n <= capacity
         reply = room[:n].tobytes()
         status, size = wire.REPLY.unpack_from(reply)
-        assert size == n - wire.REPLY.size
-        return Reply(status, reply[wire.REPLY.size :])
+        end = wire.REPLY.size + size
+        assert end <= n
+        return Reply(status, reply[wire.REPLY.size : end], reply[end:].decode())
 
     def request(self, op: int, parts: Sequence[bytes] = (), *, record: bool = False) -> Reply:
         """Send a request of these parts, each at the next multiple of 8."""

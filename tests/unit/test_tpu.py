@@ -241,6 +241,22 @@ def test_overlapping_copies_go_element_by_element(tpu: Tpu) -> None:
         tpu.execute(NONE, stream(copy(direction=Direction.L2L, stride_enable=1, **bad)))
 
 
+@pytest.mark.parametrize("shift", [-3, -1, 0, 1, 3, 9])
+@pytest.mark.parametrize("space", [LOCAL, 0x1000_0000])
+def test_a_copy_of_a_row_over_itself_reads_all_before_it_writes(tpu: Tpu, shift: int, space: int) -> None:
+    """As memmove, in the functional model; what it is between tensors stands above."""
+    memory = tpu.memory.local[0] if space == LOCAL else tpu.memory.l2
+    row = np.arange(20, dtype=np.float32)
+    memory[:80] = row.view(np.uint8)
+    places = {"src_start_addr_l32": space + 20, "dst_start_addr_l32": space + 20 + 4 * shift}
+    direction = Direction.L2L if space == LOCAL else Direction.S2S
+    high = {"src_start_addr_h8": 0, "dst_start_addr_h8": 0}
+    linear = copy(direction=direction, common_mode=1, src_nstride=6, **places, **high)
+    tpu.execute(NONE, stream(linear))
+    row[5 + shift : 11 + shift] = row[5:11].copy()
+    assert memory[:80].view(np.float32).tolist() == row.tolist()
+
+
 def test_arithmetic_reads_all_before_it_writes_also_over_many_pieces(tpu: Tpu) -> None:
     """The result lies one row further on than the input, over more elements than one piece holds."""
     size = 400

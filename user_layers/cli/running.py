@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from user_layers.cli.options import Warnings, choose_warnings
+
 _Firmware = Annotated[
     str | None,
     typer.Option("--firmware", help="native, arm, or the path of a firmware; see docs/firmware.md."),
@@ -58,10 +60,12 @@ def bmrt_test(
     input: Annotated[Path | None, typer.Option("--input", help="Inputs by name, an .npz file.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Write outputs to an .npz file.")] = None,
     firmware: _Firmware = None,
+    warnings: Warnings = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
     from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
 
+    choose_warnings(warnings)
     options = BmrtTestOptions(
         context_dir=context_dir,
         bmodel=bmodel,
@@ -149,11 +153,13 @@ def run_kernel(
     firmware: Annotated[str, typer.Option("--firmware", help="native or arm.")] = "native",
     sanitize: Annotated[bool, typer.Option("--sanitize", help="Check the kernel's C while it runs.")] = False,
     watchdog: Annotated[float, typer.Option("--watchdog", help="Seconds without progress to wait.")] = 1.0,
+    warnings: Warnings = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from user_layers.kernels.words import run
 
+    choose_warnings(warnings)
     words = (arg or [], given or [], wanted or [])
     typer.echo(
         run(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from user_layers.cli.options import Warnings, choose_warnings
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ def test(
     names: Annotated[
         list[str] | None, typer.Argument(help="Layers, by their short names; none: all.", show_default=False)
     ] = None,
+    warnings: Warnings = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Run layers beside their numpy references, tests/test_NAME.py.
@@ -26,6 +28,7 @@ def test(
     from user_layers.testing.collect import find_tests, load_test
     from user_layers.testing.run import check_built, open_toolkits, run_cases
 
+    choose_warnings(warnings)
     ws = Workspace.find()
     paths = find_tests(ws, names or ())
     check_built(ws)
