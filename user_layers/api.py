@@ -74,6 +74,7 @@ class Graph(GraphBuilder):
         log: Callable[[str], None] | None = None,
         verbose: bool = False,
         report: bool = False,
+        layers: bool = False,
     ) -> CompiledNet:
         """Compile the graph.
 
@@ -87,6 +88,8 @@ class Graph(GraphBuilder):
         log: called with each line (one per layer); verbose: the lines also go to stderr.
         report: measure what happens to every node (CompiledNet.report); also written to the directory, as
         report.txt, report.json and local_memory.svg (see docs/report.md).
+        layers: also write a net for each layer, with its reference data, to the folder layers/ in the
+        directory, for `tpulayer pack` (see docs/on-a-card.md).
         Errors: CompileError, UsageError; DeviceError when a layer's function fails.
         """
         from user_layers.product import compile_net
@@ -101,6 +104,7 @@ class Graph(GraphBuilder):
             log=log,
             verbose=verbose,
             report=report,
+            layers=layers,
         )
         return self._compiled
 

@@ -11,6 +11,7 @@ from user_layers.bmodel import write
 from user_layers.bmodel.directory import (
     BMODEL,
     INPUT_REFERENCE,
+    LAYERS,
     OUTPUT_REFERENCE,
     REPORT_JSON,
     REPORT_PICTURE,
@@ -20,9 +21,10 @@ from user_layers.bmodel.directory import (
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.files import write_together
 from user_layers.graph import GraphBuilder
+from user_layers.layer_nets import layer_nets, mark_layers
 from user_layers.net.compiled import CompiledNet
 from user_layers.report import NetReport
-from user_layers.runtime.references import make_references
+from user_layers.runtime.references import make_references, split_arrays
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -39,6 +41,7 @@ def compile_net(
     log: Callable[[str], None] | None = None,
     verbose: bool = False,
     report: bool = False,
+    layers: bool = False,
 ) -> CompiledNet:
     """Compile a graph, and write what was made to a folder where one is given; see `Graph.compile`."""
     net = compile_graph(graph, dynamic=dynamic, opt=opt, log=log, verbose=verbose, report=report)
@@ -46,11 +49,11 @@ def compile_net(
         net = graph.restrict(net)
     if directory is not None:
         refs = make_references(net, graph.toolkit, ref_inputs, ref_outputs)
-        write_directory(Path(directory), [net], [refs])
-    elif ref_inputs is not None or ref_outputs is not None:
-        raise UsageError(
-            "references without a directory", hint="give directory=, or leave the references out"
-        )
+        apart = layer_nets(graph, split_arrays(net.stages[0].inputs, refs.inputs)) if layers else None
+        write_directory(Path(directory), [net], [refs], apart)
+    elif ref_inputs is not None or ref_outputs is not None or layers:
+        what = "layers" if layers else "references"
+        raise UsageError(f"{what} without a directory", hint=f"give directory=, or leave the {what} out")
     return net
 
 
@@ -94,8 +97,14 @@ def combine_stages(nets: Sequence[CompiledNet]) -> CompiledNet:
     )
 
 
-def write_directory(directory: Path, nets: Sequence[CompiledNet], references: Sequence[References]) -> None:
-    """Write compilation.bmodel, input_ref_data.dat and output_ref_data.dat, replacing older ones.
+def write_directory(
+    directory: Path,
+    nets: Sequence[CompiledNet],
+    references: Sequence[References],
+    layers: tuple[Sequence[CompiledNet], Sequence[References]] | None = None,
+) -> None:
+    """Write compilation.bmodel, input_ref_data.dat and output_ref_data.dat, replacing older ones; layers:
+    what `layer_nets` made, into the folder layers/ in it.
 
     Of nets that were compiled with a report also report.txt, report.json and local_memory.svg; otherwise an
     older report is removed. Other files stay; nothing is replaced before all of it is written. Errors:
@@ -112,6 +121,9 @@ def write_directory(directory: Path, nets: Sequence[CompiledNet], references: Se
     stale = [] if reports else [REPORT_TEXT, REPORT_JSON, REPORT_PICTURE]
     try:
         write_together(directory, files, stale)
+        if layers is not None:
+            write_directory(directory / LAYERS, *layers)
+            mark_layers(directory)
     except OSError as e:
         raise UsageError(
             f"cannot write {e.filename or directory}: {e.strerror}", hint="give another directory"

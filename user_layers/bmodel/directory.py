@@ -9,6 +9,8 @@ from firmware_sim.shown import brief
 BMODEL = "compilation.bmodel"
 INPUT_REFERENCE = "input_ref_data.dat"
 OUTPUT_REFERENCE = "output_ref_data.dat"
+LAYERS = "layers"  # a folder like this one, with a net for each layer
+LAYERS_OF = "bmodel.sha256"  # in it: which bmodel's layers they are
 REPORT_TEXT = "report.txt"
 REPORT_JSON = "report.json"
 REPORT_PICTURE = "local_memory.svg"

@@ -34,6 +34,9 @@ def compile(
     report: Annotated[
         bool, typer.Option("--report", help="Also write what became of every layer, and a picture.")
     ] = False,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Also write each layer as a net of its own, for `pack`.")
+    ] = False,
 ) -> int:
     """Compile an ONNX model into a bmodel, and compare it with onnxruntime on random inputs."""
     from user_layers.onnx.command import CompileOptions, run
@@ -50,5 +53,6 @@ def compile(
         cpu=cpu,
         stages=tuple(stages or ()),
         name=name,
+        layers=layers,
     )
     return 0 if run(options, typer.echo) else 1

@@ -273,6 +273,23 @@ class GraphBuilder:
         """
         return infer_shapes(self, wanted)
 
+    def part(self, name: str, nodes: Sequence[LayerNode], outputs: Sequence[str], net: Net) -> GraphBuilder:
+        """Some of the layers as a graph of its own, on the same toolkit, which stays this graph's to close.
+
+        What other layers make for them are its inputs. net: what `resolve` says of this graph.
+        """
+        made = GraphBuilder(self.chip, name, toolkit=self.toolkit)
+        own = {output for node in nodes for output in node.outputs}
+        for wanted in (name for node in nodes for name in node.inputs if name not in own):
+            if wanted in self.tensors:
+                made.tensors[wanted] = self.tensors[wanted]
+            else:
+                made.tensors[wanted] = Tensor(wanted, net.tensors[wanted].shape, net.tensors[wanted].dtype)
+        made.nodes = list(nodes)
+        made._made_by = {tensor: self._made_by[tensor] for tensor in (*made.tensors, *own)}
+        made._outputs = list(outputs)
+        return made
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor in elements; of a layer's output by the layer's shape function.
 

@@ -32,6 +32,7 @@ class CompileOptions:
     cpu: bool = True
     stages: Sequence[str] = ()
     name: str = ""
+    layers: bool = False
 
 
 def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
@@ -64,6 +65,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         check=options.check,
         report=options.report,
         name=options.name or None,
+        layers=options.layers,
         toolkit=toolkit,
     )
     made.write(options.directory, say)

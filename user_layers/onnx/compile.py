@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.shown import count
 from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
+from user_layers.layer_nets import layer_nets
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
@@ -45,6 +46,7 @@ def compile_onnx(
     check: bool = True,
     report: bool = False,
     name: str | None = None,
+    layers: bool = False,
     toolkit: Toolkit | None = None,
     log: Callable[[str], None] | None = None,
 ) -> CompiledNet:
@@ -64,6 +66,7 @@ def compile_onnx(
     1e-4 of its largest value is a CompileError. (Not done for models with layers of the user's.)
     report: also write what became of every layer: report.txt, report.json, local_memory.svg.
     name: of the net; by default the file's, or that of the ModelProto's graph.
+    layers: also write a net for each layer (of the first stage) to the folder layers/, for `tpulayer pack`.
     toolkit: where the layers come from, by default the workspace around the current folder; one given stays
     open. log: gets each line that `tpulayer compile` prints.
     Errors: ModelError for what is not a valid model, CompileError naming the nodes that cannot be had,
@@ -81,6 +84,7 @@ def compile_onnx(
         check=check,
         report=report,
         name=name,
+        layers=layers,
         toolkit=toolkit,
     )
     if made.different:
@@ -94,7 +98,8 @@ def compile_onnx(
 @dataclass(frozen=True)
 class CompiledModel:
     """A net, its reference data stage by stage, and what to tell about it. summary: how many layers it has,
-    lines: the rest; different: those of the lines that name an output which is not onnxruntime's."""
+    lines: the rest; different: those of the lines that name an output which is not onnxruntime's; apart: its
+    layers as nets of their own, if they were asked for."""
 
     place: str
     net: CompiledNet
@@ -102,10 +107,11 @@ class CompiledModel:
     summary: str
     lines: Sequence[str]
     different: Sequence[str]
+    apart: tuple[Sequence[CompiledNet], Sequence[References]] | None = None
 
     def write(self, directory: Path, say: Callable[[str], None]) -> None:
         """Write the folder, then say what was made. Errors: UsageError."""
-        write_directory(directory, [self.net], self.references)
+        write_directory(directory, [self.net], self.references, self.apart)
         say(f"{self.place} -> {directory / BMODEL}: {self.summary}")
         if self.net.report:
             say(f"report: {directory / REPORT_TEXT}, {REPORT_JSON}, {REPORT_PICTURE}")
@@ -125,6 +131,7 @@ def compile_model(
     check: bool,
     report: bool,
     name: str | None,
+    layers: bool,
     toolkit: Toolkit | None,
 ) -> CompiledModel:
     """Compile and compare; see `compile_onnx`, which also says what the arguments are.
@@ -142,7 +149,7 @@ def compile_model(
     lines: list[str] = []
     notes: list[str] = []
     different: list[str] = []
-    layers, shared = "", toolkit
+    summary, shared, apart = "", toolkit, None
     caller = CALLER.set(source.short)  # what messages call the place where a layer was added
     try:
         for number, one in enumerate(models):
@@ -159,7 +166,8 @@ def compile_model(
                 References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
             )
             if number == 0:
-                layers = _summary(built)
+                summary = _summary(built)
+                apart = layer_nets(built.graph, fed) if layers else None
                 head += [f"on the CPU: {line}" for line in built.on_cpu]
                 head += _observed_line(built.observed)
             which = f"stage {number}: " if len(models) > 1 else ""
@@ -174,7 +182,7 @@ def compile_model(
         if toolkit is None and shared is not None:
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
-    return CompiledModel(source.place, combine_stages(nets), data, layers, told, different)
+    return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart)
 
 
 def _observed_line(observed: Sequence[Value]) -> list[str]:

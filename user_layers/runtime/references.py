@@ -129,6 +129,16 @@ def _given(
     return arrays
 
 
+def split_arrays(tensors: Sequence[NetTensor], data: bytes) -> dict[str, NDArray[np.generic]]:
+    """Arrays by name out of reference data, where they lie one behind the other."""
+    arrays, at = {}, 0
+    for t in tensors:
+        kind = np.dtype(t.dtype.numpy_name)
+        arrays[t.name] = np.frombuffer(data, kind, t.nbytes // kind.itemsize, at).reshape(t.shape)
+        at += t.nbytes
+    return arrays
+
+
 def _random(tensor: NetTensor, rng: np.random.Generator) -> NDArray[np.generic]:
     dtype = np.dtype(tensor.dtype.numpy_name)
     if dtype.kind == "f":

@@ -1,0 +1,142 @@
+/* check PACK RESULTS [--device N] [--repeat N] [--load-firmware] [--step-limit S] [--limit S]
+ *
+ * One process calls the libraries, another watches it: whether it ends, crashes or stops answering, RESULTS/result.json
+ * says what was seen and which call was the last one.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define GRACE_SECONDS 5 /* for a killed process to go; one that hangs in a driver may stay */
+
+static const char *const usage =
+    "usage: check PACK RESULTS [--device N] [--repeat N] [--load-firmware] [--step-limit SECONDS] [--limit SECONDS]\n";
+
+static bool number_of(const char *word, long least, long most, int *value) {
+    char *end;
+    errno = 0;
+    long read = word ? strtol(word, &end, 10) : 0;
+    if (!word || *word == 0 || *end != 0 || errno != 0 || read < least || read > most) return false;
+    *value = (int)read;
+    return true;
+}
+
+static double seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void record_pack(const check_plan *plan, const check_options *options) {
+    struct utsname system;
+    record_begin("pack");
+    record_text("id", plan->id);
+    record_text("tool", plan->tool);
+    record_int("runs", plan->run_num);
+    record_int("repeats", options->repeats);
+    record_bool("load_firmware", options->load_firmware);
+    record_bool("firmware_needed", plan->firmware_needed);
+    record_text("machine", uname(&system) == 0 ? system.machine : NULL);
+    record_end();
+}
+
+/* Waits for the child; the way it ended, and its exit code or signal. A child that does nothing new for step_limit
+ * seconds, or is not done after limit seconds, is killed. */
+static const char *watch(pid_t child, int step_limit, int limit, int *number) {
+    double begin = seconds(), last = begin, killed = 0;
+    unsigned steps = steps_done();
+    const char *reason = NULL;
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child) {
+            *number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+            if (reason) return reason;
+            return WIFSIGNALED(status) ? "signal" : is_complete() ? "finished" : "exit";
+        }
+        if (ended < 0 && errno != EINTR) return "lost";
+        if (killed > 0 && seconds() - killed > GRACE_SECONDS) return reason;
+        if (steps_done() != steps) {
+            steps = steps_done();
+            last = seconds();
+        }
+        if (!reason && seconds() - last > step_limit) reason = "step limit";
+        if (!reason && seconds() - begin > limit) reason = "limit";
+        if (reason && killed == 0) {
+            kill(child, SIGKILL);
+            killed = seconds();
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc < 3) {
+        fputs(usage, stderr);
+        return USAGE;
+    }
+    check_options options = {.folder = argv[1], .results = argv[2], .repeats = 5};
+    int step_limit = 120, limit = 3600;
+    for (int i = 3; i < argc; i++) {
+        const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
+        bool good = true;
+        if (strcmp(word, "--load-firmware") == 0)
+            options.load_firmware = true;
+        else if (strcmp(word, "--device") == 0)
+            good = number_of(next, 0, 1023, &options.device), i++;
+        else if (strcmp(word, "--repeat") == 0)
+            good = number_of(next, 1, 1000, &options.repeats), i++;
+        else if (strcmp(word, "--step-limit") == 0)
+            good = number_of(next, 1, 86400, &step_limit), i++;
+        else if (strcmp(word, "--limit") == 0)
+            good = number_of(next, 1, 864000, &limit), i++;
+        else
+            good = false;
+        if (!good) {
+            fprintf(stderr, "error: %s %s is not understood\n%s", word, next ? next : "", usage);
+            return USAGE;
+        }
+    }
+    check_plan plan;
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof path, "%s/plan.txt", options.folder) >= sizeof path || !plan_read(&plan, path))
+        return ENVIRONMENT;
+    if (mkdir(options.results, 0777) != 0 && errno != EEXIST) {
+        fprintf(stderr, "error: cannot make the folder %s: %s\n", options.results, strerror(errno));
+        return ENVIRONMENT;
+    }
+    record_open();
+    record_pack(&plan, &options);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0) {
+        fprintf(stderr, "error: fork: %s\n", strerror(errno));
+        return ENVIRONMENT;
+    }
+    if (child == 0) {
+        int code = check_all(&plan, &options);
+        record_complete();
+        fflush(NULL);
+        _exit(code); /* what the libraries do at the end of a program is no part of the check */
+    }
+    int number = 0;
+    const char *reason = watch(child, step_limit, limit, &number);
+    snprintf(path, sizeof path, "%s/result.json", options.results);
+    if (!record_write(path, reason, number)) {
+        fprintf(stderr, "error: cannot write %s: %s\n", path, strerror(errno));
+        return ENVIRONMENT;
+    }
+    bool finished = strcmp(reason, "finished") == 0;
+    printf("%s: %s\n", path, !finished ? reason : has_failed() ? "something differs or failed" : "all bits are equal");
+    if (finished && number == ENVIRONMENT) return ENVIRONMENT;
+    return finished && !has_failed() ? OK : DIFFERENT;
+}
