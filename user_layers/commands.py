@@ -92,6 +92,13 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
         ),
     ),
     (
+        "A card",
+        (
+            Command("pack", "card", "write a folder with nets, data and programs to run on a card"),
+            Command("compare", "card", "explain the result that comes back from a card"),
+        ),
+    ),
+    (
         "The chip",
         (
             Command(

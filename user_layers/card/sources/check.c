@@ -1,4 +1,4 @@
-/* check PACK RESULTS [--device N] [--repeat N] [--load-firmware] [--step-limit S] [--limit S]
+/* check PACK RESULTS [--device N] [--repeat N] [--load-firmware] [--load-firmware-first] [--step-limit S] [--limit S]
  *
  * One process calls the libraries, another watches it: whether it ends, crashes or stops answering, RESULTS/result.json
  * says what was seen and which call was the last one.
@@ -19,7 +19,8 @@
 #define GRACE_SECONDS 5 /* for a killed process to go; one that hangs in a driver may stay */
 
 static const char *const usage =
-    "usage: check PACK RESULTS [--device N] [--repeat N] [--load-firmware] [--step-limit SECONDS] [--limit SECONDS]\n";
+    "usage: check PACK RESULTS [--device N] [--repeat N] [--load-firmware] [--load-firmware-first]\n"
+    "             [--step-limit SECONDS] [--limit SECONDS]\n";
 
 static bool number_of(const char *word, long least, long most, int *value) {
     char *end;
@@ -44,7 +45,8 @@ static void record_pack(const check_plan *plan, const check_options *options) {
     record_int("runs", plan->run_num);
     record_int("repeats", options->repeats);
     record_bool("load_firmware", options->load_firmware);
-    record_bool("firmware_needed", plan->firmware_needed);
+    record_bool("load_first", options->load_first);
+    record_text("firmware_path", getenv("BMRUNTIME_FIRMWARE_PATH")); /* the runtime may load what lies there */
     record_text("machine", uname(&system) == 0 ? system.machine : NULL);
     record_end();
 }
@@ -91,6 +93,8 @@ int main(int argc, char **argv) {
         bool good = true;
         if (strcmp(word, "--load-firmware") == 0)
             options.load_firmware = true;
+        else if (strcmp(word, "--load-firmware-first") == 0)
+            options.load_firmware = options.load_first = true;
         else if (strcmp(word, "--device") == 0)
             good = number_of(next, 0, 1023, &options.device), i++;
         else if (strcmp(word, "--repeat") == 0)

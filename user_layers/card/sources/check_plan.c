@@ -1,8 +1,8 @@
 /* Reads plan.txt: one line each, words between tabs, numbers in decimal.
  *
  *   tpulayer-plan 1 ID TOOL
- *   firmware TCM DDR NEEDED           NEEDED: 1 when a net runs on no other firmware
- *   model FILE
+ *   firmware TCM DDR
+ *   model FILE DYNAMIC                DYNAMIC: 1 when it runs on no firmware but this one, else 0
  *   run KIND NET STAGE TITLE          of the last model
  *   in NAME DTYPE SHAPE BYTES ROOM FILE OFFSET      SHAPE: 1x3x4; of the last run
  *   out NAME DTYPE SHAPE BYTES ROOM FILE OFFSET
@@ -108,15 +108,15 @@ static bool add_run(check_plan *plan, char **word, int words) {
 static bool add_line(check_plan *plan, char **word, int words) {
     if (strcmp(word[0], "in") == 0 || strcmp(word[0], "out") == 0) return add_tensor(plan, word, words);
     if (strcmp(word[0], "run") == 0) return add_run(plan, word, words);
-    if (words == 4 && strcmp(word[0], "firmware") == 0 && is_inside(word[1]) && is_inside(word[2])) {
+    if (words == 3 && strcmp(word[0], "firmware") == 0 && is_inside(word[1]) && is_inside(word[2])) {
         plan->tcm = copied(word[1]);
         plan->ddr = copied(word[2]);
-        plan->firmware_needed = strcmp(word[3], "1") == 0;
         return true;
     }
-    if (words == 2 && strcmp(word[0], "model") == 0 && is_inside(word[1])) {
+    if (words == 3 && strcmp(word[0], "model") == 0 && is_inside(word[1])) {
         plan->models = longer(plan->models, plan->model_num, sizeof *plan->models);
-        plan->models[plan->model_num++] = copied(word[1]);
+        plan->models[plan->model_num].file = copied(word[1]);
+        plan->models[plan->model_num++].dynamic = strcmp(word[2], "1") == 0;
         return true;
     }
     return wrong("not understood");

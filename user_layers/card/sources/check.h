@@ -53,11 +53,15 @@ typedef struct {
 } check_run;
 
 typedef struct {
-    char *id, *tool;            /* of the pack */
-    char *tcm, *ddr;            /* the firmware's images */
-    bool firmware_needed;       /* some net runs on no other */
-    char **models;              /* files */
-    check_run *runs;            /* in the order of the models */
+    char *file;
+    bool dynamic; /* it runs on no firmware but the pack's */
+} check_model;
+
+typedef struct {
+    char *id, *tool; /* of the pack */
+    char *tcm, *ddr; /* the firmware's images */
+    check_model *models;
+    check_run *runs; /* in the order of the models */
     int model_num, run_num;
 } check_plan;
 
@@ -83,7 +87,8 @@ typedef struct {
     const char *folder;  /* of the pack, where its files are */
     const char *results; /* where outputs that differ are written */
     int device, repeats;
-    bool load_firmware;
+    bool load_firmware; /* before dynamic models, which are left out otherwise */
+    bool load_first;    /* before all models */
 } check_options;
 
 int check_all(const check_plan *plan, const check_options *options); /* an exit code */

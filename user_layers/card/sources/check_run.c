@@ -55,11 +55,9 @@ typedef struct {
     bm_tensor_t *inputs, *outputs;
 } check_state;
 
-static const char *tensor_name(const check_tensor *tensor) { return tensor->name; }
-
 static bool allocate(check_state *s, bm_tensor_t *made, const check_tensor *tensor) {
     bm_device_mem_t memory;
-    step("bm_malloc_device_byte of %zu bytes for '%s' of net '%s'", tensor->room, tensor_name(tensor), s->run->net);
+    step("bm_malloc_device_byte of %zu bytes for '%s' of net '%s'", tensor->room, tensor->name, s->run->net);
     bm_status_t status = bm_malloc_device_byte(s->handle, &memory, (unsigned)tensor->room);
     if (status != BM_SUCCESS) return failed("bm_malloc_device_byte", status);
     made->dtype = tensor->dtype;
@@ -70,7 +68,7 @@ static bool allocate(check_state *s, bm_tensor_t *made, const check_tensor *tens
 }
 
 static bool copy_in(check_state *s, const bm_tensor_t *to, const check_tensor *tensor, void *data, size_t bytes) {
-    step("bm_memcpy_s2d_partial of %zu bytes to '%s' of net '%s'", bytes, tensor_name(tensor), s->run->net);
+    step("bm_memcpy_s2d_partial of %zu bytes to '%s' of net '%s'", bytes, tensor->name, s->run->net);
     bm_status_t status = bm_memcpy_s2d_partial(s->handle, to->device_mem, data, (unsigned)bytes);
     return status == BM_SUCCESS || failed("bm_memcpy_s2d_partial", status);
 }
@@ -248,19 +246,20 @@ static void run_one(check_state *s) {
 
 static void run_model(bm_handle_t handle, const check_plan *plan, const check_options *options, int model) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s", options->folder, plan->models[model]);
+    const char *file = plan->models[model].file;
+    snprintf(path, sizeof path, "%s/%s", options->folder, file);
     step("bmrt_create");
     void *runtime = bmrt_create(handle);
     if (!runtime) {
         failed("bmrt_create", 0);
         return;
     }
-    step("bmrt_load_bmodel of %s", plan->models[model]);
+    step("bmrt_load_bmodel of %s", file);
     double begin = now();
     bool loaded = bmrt_load_bmodel(runtime, path);
     record_begin("model");
     record_int("model", model);
-    record_text("file", plan->models[model]);
+    record_text("file", file);
     record_bool("loaded", loaded);
     record_int("us", (int64_t)(1e6 * (now() - begin)));
     record_end();
@@ -276,6 +275,7 @@ static void run_model(bm_handle_t handle, const check_plan *plan, const check_op
 
 static bool load(bm_handle_t handle, const check_plan *plan, const char *folder) {
     char tcm[4096], ddr[4096];
+    if (!plan->tcm) return failed("okkernel_load_firmware: the pack has no firmware", 0);
     snprintf(tcm, sizeof tcm, "%s/%s", folder, plan->tcm);
     snprintf(ddr, sizeof ddr, "%s/%s", folder, plan->ddr);
     step("okkernel_load_firmware of %s and %s", plan->tcm, plan->ddr);
@@ -285,6 +285,26 @@ static bool load(bm_handle_t handle, const check_plan *plan, const char *folder)
     record_end();
     if (status != BM_SUCCESS) record_failed();
     return status == BM_SUCCESS;
+}
+
+/* The static models on the firmware that is there, then the dynamic ones on the pack's. */
+static void run_models(bm_handle_t handle, const check_plan *plan, const check_options *options) {
+    bool loaded = options->load_first;
+    if (loaded && !load(handle, plan, options->folder)) return;
+    for (int dynamic = 0; dynamic < 2; dynamic++)
+        for (int i = 0; i < plan->model_num; i++) {
+            if (plan->models[i].dynamic != (dynamic == 1)) continue;
+            if (dynamic && !options->load_firmware) {
+                record_begin("skipped");
+                record_int("model", i);
+                record_text("file", plan->models[i].file);
+                record_end();
+                continue;
+            }
+            if (dynamic && !loaded && !load(handle, plan, options->folder)) return;
+            loaded = loaded || dynamic;
+            run_model(handle, plan, options, i);
+        }
 }
 
 int check_all(const check_plan *plan, const check_options *options) {
@@ -302,9 +322,7 @@ int check_all(const check_plan *plan, const check_options *options) {
         return ENVIRONMENT;
     }
     record_device(handle);
-    bool good = check_memory(handle);
-    if (good && options->load_firmware) good = plan->tcm ? load(handle, plan, options->folder) : failed("no firmware in the pack", 0);
-    for (int i = 0; good && i < plan->model_num; i++) run_model(handle, plan, options, i);
+    if (check_memory(handle)) run_models(handle, plan, options);
     step("bm_dev_free");
     bm_dev_free(handle);
     return has_failed() ? DIFFERENT : OK;

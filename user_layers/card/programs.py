@@ -51,18 +51,20 @@ _LINK = ("-pie", "-s", "-Wl,-z,lazy", "-Wl,-z,noexecstack")
 _KEEP = 2
 
 
+SOURCES = Path(__file__).with_name("sources")
+
+
 def card_sources() -> dict[str, list[Path]]:
     """The C files of each program."""
-    sdk = sdk_dir()
     return {
-        "check": c_sources(sdk / "card"),
-        "load_firmware": [sdk / "host" / "tools" / "load_firmware.c"],
+        "check": c_sources(SOURCES),
+        "load_firmware": [sdk_dir() / "host" / "tools" / "load_firmware.c"],
     }
 
 
 def card_headers() -> list[Path]:
     """The headers that the programs are built with; the vendor's of the same names will do, too."""
-    return [sdk_dir() / "card" / "check.h", *(sdk_dir() / "include" / name for name in HEADERS)]
+    return [SOURCES / "check.h", *(sdk_dir() / "include" / name for name in HEADERS)]
 
 
 def card_programs(machine: str) -> Path:
