@@ -63,7 +63,7 @@ program=$here/bin/$machine/check
 [ -f "$program" ] || fail 3 "this pack has no programs for $machine" \
     "build them here: make -C sources CC=cc, see README.txt; or pack again with --machine $machine"
 [ -x "$program" ] || fail 3 "$program cannot be executed" "chmod +x $here/bin/*/*, or copy the pack with cp -a or tar"
-mkdir -p "$out" || fail 3 "cannot make the folder $out" "./run.sh --out FOLDER"
+mkdir -p "$out" && out=$(CDPATH='' cd -- "$out" && pwd) || fail 3 "cannot make the folder $out" "./run.sh --out FOLDER"
 
 # The programs ask for libbmlib.so and libbmrt.so. Packages without the files for developers have these only with a
 # number behind; links with the plain names are made in RESULTS then.
