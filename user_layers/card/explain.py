@@ -21,8 +21,8 @@ _MANY = 10
 
 @dataclass
 class Explanation:
-    """What to print. verdict: one line; differences: a paragraph for each run that is not good; advice: what to
-    try; send: what else would help."""
+    """What to print. verdict: one line; differences: one for each run that is not good; advice: what to try;
+    send: what else would help."""
 
     good: bool
     verdict: str
@@ -92,10 +92,14 @@ _KIND = {
 
 def _machine(result: Result) -> list[str]:
     lines = [f"pack {result.pack} of {result.tool}, on {result.machine or 'an unknown machine'}"]
-    lines += [f"{name}: {path}" + (f", SHA-256 {h[:16]}..." if h else "") for name, path, h in result.libraries]
+    lines += [
+        f"{name}: {path}" + (f", SHA-256 {h[:16]}..." if h else "") for name, path, h in result.libraries
+    ]
     lines += [f"{name}: {text}" for name, text in result.texts if name in _SHORT_TEXTS]
     if result.device is not None and result.device[1] == 0:
-        said = [f"{call.removeprefix('bm_get_')} {_info(call, value)}" for call, value in result.infos.items()]
+        said = [
+            f"{call.removeprefix('bm_get_')} {_info(call, value)}" for call, value in result.infos.items()
+        ]
         lines.append(f"device {result.device[0]}: {', '.join(said) or 'says nothing of itself'}")
     if result.firmware_path:
         lines.append(f"BMRUNTIME_FIRMWARE_PATH was {result.firmware_path}: the runtime may have loaded that")
@@ -123,9 +127,8 @@ def _verdict(result: Result, bad: dict[int, RunResult], whole: bool) -> str:
         call, status_ = (result.memory[2], result.memory[3]) if result.memory else (step, 0)
         return f"not run: {call} failed (status {status_})" + _ended(reason, number, step)
     if result.memory[0]:
-        return (
-            f"not run: {result.memory[0]} of {result.memory[1]} bytes came back wrong from the device's memory"
-        )
+        wrong, size = result.memory[:2]
+        return f"not run: {wrong} of {size} bytes came back wrong from the device's memory"
     first = _first(bad)
     if first is not None:
         what = "failed" if first.failed or not first.outputs else "differs"
@@ -134,8 +137,8 @@ def _verdict(result: Result, bad: dict[int, RunResult], whole: bool) -> str:
     if result.refused:
         return f"not run: {', '.join(result.refused)} was not loaded" + _ended(reason, number, step)
     if result.failed or result.firmware:
-        call, status = result.failed[0] if result.failed else ("okkernel_load_firmware", result.firmware)
-        return f"{call} failed (status {status})" + _ended(reason, number, step)
+        failed = result.failed or [("okkernel_load_firmware", result.firmware or 0)]
+        return f"{failed[0][0]} failed (status {failed[0][1]})" + _ended(reason, number, step)
     if not result.runs:
         return "nothing was run" + _ended(reason, number, step)
     runs = count(len(result.runs), "run")
@@ -332,13 +335,21 @@ def _advice(result: Result, bad: dict[int, RunResult]) -> list[str]:
     if reason in ("step limit", "signal", "exit"):
         advice.append(f"the last call was `{step}`; log.txt may say why it did not come back")
     if result.device is None or result.device[1] != 0:
-        return [*advice, "look for the device: ls -l /dev/bm-sophon*; bm-smi; ./run.sh --device N for another one"]
+        return [
+            *advice,
+            "look for the device: ls -l /dev/bm-sophon*; bm-smi; ./run.sh --device N for another one",
+        ]
     if result.memory is None or result.memory[0] or result.memory[3]:
-        return [*advice, "nothing can be told while copies fail: restart the machine, look at dmesg and bm-smi"]
+        return [
+            *advice,
+            "nothing can be told while copies fail: restart the machine, look at dmesg and bm-smi",
+        ]
     if result.firmware:
         advice.append("the firmware was refused: run without --load-firmware, which runs the static nets")
     if result.refused:
-        advice.append("a model was refused: log.txt has the runtime's reason; older runtimes may need fewer nets")
+        advice.append(
+            "a model was refused: log.txt has the runtime's reason; older runtimes may need fewer nets"
+        )
     if result.skipped:
         advice.append("./run.sh --load-firmware runs the dynamic nets too; read README.txt of the pack first")
     return advice + _advice_of_runs(result, bad)
@@ -362,11 +373,13 @@ def _advice_of_runs(result: Result, bad: dict[int, RunResult]) -> list[str]:
             "the whole net follow from them"
         )
     elif by_what["layer"] and wrong["whole"]:
-        advice.append("each layer by itself is right: look at what passes between them, memory that two share")
+        advice.append(
+            "each layer by itself is right: look at what passes between them, memory that two share"
+        )
     elif by_what["layer"] and wrong["net"]:
         advice.append(
-            "all layers and the net at opt 0 are right: look at groups in local memory (local functions, waits "
-            "between the engines); compile with opt=0, then opt=1, and pack each"
+            "all layers and the net at opt 0 are right: look at groups in local memory (local functions, "
+            "waits between the engines); compile with opt=0, then opt=1, and pack each"
         )
     elif not by_what["layer"] and bad:
         advice.append("compile with layers=True (or --layers) and pack again: then the layer can be named")
@@ -377,11 +390,11 @@ def _advice_of_runs(result: Result, bad: dict[int, RunResult]) -> list[str]:
 
 _ADVICE = {
     "untouched": "memory that nobody wrote: the launch did not run to its end, or wrote elsewhere",
-    "rounding": "rounding: another order of sums, or tables for exp, log and the like that differ from the emulator's",
+    "rounding": "rounding: another order of sums, or other tables for exp, log and the like",
     "zero signs": "signs of zeros: how the unit adds or compares zeros differs from the emulator",
     "nan bits": "which NaN comes out differs from the emulator; nothing else does",
     "nan appeared": "NaN: look for a division or a table that the device computes otherwise for these inputs",
-    "other data": "other values altogether: another layout, other addresses, or commands that overtook each other",
+    "other data": "other values altogether: another layout, other addresses, or commands that did not wait",
 }
 
 
@@ -394,6 +407,8 @@ def _send(result: Result) -> list[str]:
 
 
 def _times(run: RunResult) -> str:
-    host = f"{run.title}: {median(run.host_us) / 1000:.3g} ms on the host's clock, median of {len(run.host_us)}"
+    host = (
+        f"{run.title}: {median(run.host_us) / 1000:.3g} ms on the host's clock, median of {len(run.host_us)}"
+    )
     known = [us for us in run.device_us if us > 0]
     return host + (f"; {median(known) / 1000:.3g} ms on the device's" if known else "")

@@ -78,11 +78,16 @@ def pack(
     layers = sum(run.kind == "layer" for run in runs)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return [
-        f"{out}: {count(len(runs), 'run')}, {layers} of them of single layers; {size / 1e6:.1f} MB; programs for "
-        f"{' and '.join(programs)}",
+        f"{out}: {count(len(runs), 'run')}, {layers} of them of single layers; {size / 1e6:.1f} MB; programs "
+        f"for {' and '.join(programs)}",
         *(f"note: {note}" for note in collected.notes),
-        *(["note: dynamic nets run on no firmware but the pack's, see its README.txt"] if _dynamic(collected) else []),
-        f"next: copy {out} to a machine with a card, and run ./run.sh there; `tpulayer compare` reads what comes back",
+        *(
+            ["note: dynamic nets run on no firmware but the pack's, see its README.txt"]
+            if _dynamic(collected)
+            else []
+        ),
+        f"next: copy {out} to a machine with a card, run ./run.sh there, and bring {RESULT}/ back for "
+        "`tpulayer compare`",
     ]
 
 
@@ -142,9 +147,7 @@ class _Data:
         self._file.close()
 
 
-def _write(
-    folder: Path, collected: Collected, images: tuple[Path, Path], programs: dict[str, Path]
-) -> None:
+def _write(folder: Path, collected: Collected, images: tuple[Path, Path], programs: dict[str, Path]) -> None:
     for name in ("models", "firmware", "sources/include", *(f"bin/{machine}" for machine in programs)):
         (folder / name).mkdir(parents=True)
     data = _Data(folder / DATA)
@@ -233,11 +236,13 @@ _WHAT = {
     "whole": "the whole net, layer by layer",
     "net": "the net as it was compiled",
 }
-_STATIC = """Nothing here needs another firmware than the card's own: static nets use the two engines only. The images
-are for experiments. Do not load them on a card that others use."""
-_NEEDED = """Dynamic nets are run by the firmware in firmware/, which ./run.sh loads only with --load-firmware; without
-it they are left out. Nobody has run this firmware on a card yet: it may stop the controller. Use a card that nobody
-else uses. To go back, load the vendor's images with bin/MACHINE/load_firmware, or restart the machine."""
+_STATIC = """\
+Nothing here needs another firmware than the card's own: static nets use the two engines only. The images are
+for experiments. Do not load them on a card that others use."""
+_NEEDED = """\
+Dynamic nets are run by the firmware in firmware/, which ./run.sh loads only with --load-firmware; without it
+they are left out. Nobody has run this firmware on a card yet: it may stop the controller. Use a card that
+nobody else uses. To go back, load the vendor's images with bin/MACHINE/load_firmware, or restart the machine."""
 
 
 def _readme(collected: Collected, machines: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
-"""The programs for a machine with a card, load_firmware and check, for every machine that a card is used with.
+"""The programs for a machine with a card, load_firmware and check, for x86_64 and aarch64.
 
 They are linked with the libraries' plain names, libbmlib.so and libbmrt.so, and with no search path, so that
-LD_LIBRARY_PATH chooses whose libraries they run on. Nothing of these libraries is needed to link: stand-ins with
-the same names and the functions that the programs call take their place.
+LD_LIBRARY_PATH chooses whose libraries they run on. Nothing of these libraries is needed to link: stand-ins
+with the same names and the functions that the programs call take their place.
 """
 
 from __future__ import annotations
@@ -106,9 +106,7 @@ def _stand_ins(compiler: Compiler, folder: Path) -> None:
     for library, calls in CALLS.items():
         source, target = folder / f"{library}.c", folder / f"lib{library}.so"
         source.write_text("".join(f"void {call}(void) {{}}\n" for call in calls))
-        _compile(
-            compiler, ["-shared", "-fPIC", f"-Wl,-soname,{target.name}", str(source), "-o", str(target)]
-        )
+        _compile(compiler, ["-shared", "-fPIC", f"-Wl,-soname,{target.name}", str(source), "-o", str(target)])
 
 
 def _compile(compiler: Compiler, words: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ _MAX_TEXT = 4096
 
 @dataclass(frozen=True)
 class Difference:
-    """How an output differs. max_*: of numbers on both sides; max_value: the largest expected one; first: some
-    elements (flat index, expected bits, bits that came); axes: how many indices of each axis are concerned, and
-    the first of them."""
+    """How an output differs. max_*: of numbers on both sides; max_value: the largest expected one; first:
+    some elements (flat index, expected bits, bits that came); axes: how many indices of each axis are
+    concerned, and the first of them."""
 
     max_abs: float
     max_value: float
@@ -60,7 +61,7 @@ class Output:
 
 @dataclass
 class RunResult:
-    """One run. what: as in a pack; failed: calls that failed in it, with their status; *_us: of each launch."""
+    """One run. what: as in a pack; failed: calls that failed, with their status; *_us: of each launch."""
 
     what: str
     title: str
@@ -77,9 +78,10 @@ class RunResult:
 
 @dataclass
 class Result:
-    """All of it. failed: calls outside of any run; infos: what the device said of itself, by call; planned: runs
-    of the pack; memory: bytes that came back wrong, of how many; end: how the program ended, its exit code or
-    signal, and the call it was in."""
+    """All of it. failed: calls outside of any run; infos: what the device said of itself, by call; planned:
+    runs of the pack; memory: bytes that came back wrong, of how many, in which call, its status; end: how the
+    program ended, its exit code or signal, and the call it was in; foreign_pack: where it lies, if that is
+    another pack than its own."""
 
     path: Path
     pack: str = ""
@@ -105,8 +107,8 @@ class Result:
 def read_result(path: Path) -> Result:
     """The result at path: the file, its folder, or the pack in which it lies.
 
-    Errors: UsageError when there is none; ModelError, with the record, for what is damaged, was cut off, or is of
-    another version.
+    Errors: UsageError when there is none; ModelError, with the record, for what is damaged, was cut off, or
+    is of another version.
     """
     file = _find(path)
     try:
@@ -232,10 +234,8 @@ class _Record:
 
 def _clean(text: str) -> str:
     """Text that a terminal may show: UTF-8 put together again, nothing that moves the cursor."""
-    try:
+    with suppress(UnicodeError):
         text = text.encode("latin-1").decode("utf-8")
-    except UnicodeError:
-        pass
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
@@ -245,7 +245,10 @@ def _add(result: Result, record: _Record) -> None:
     if kind == "pack":
         result.pack, result.tool = record.text("id"), record.text("tool")
         result.machine, result.planned = record.text("machine"), record.number("runs")
-        result.load_firmware, result.firmware_path = record.flag("load_firmware"), record.text("firmware_path")
+        result.load_firmware, result.firmware_path = (
+            record.flag("load_firmware"),
+            record.text("firmware_path"),
+        )
     elif kind == "library":
         hash_ = record.text("sha256") if record.has("sha256") else ""
         result.libraries.append((record.text("name"), record.text("path"), hash_))
@@ -330,6 +333,14 @@ def _difference(record: _Record, axes: int) -> Difference:
         ),
         **{
             key: record.number(key)
-            for key in ("max_ulp", "nan_missing", "nan_appeared", "nan_bits", "infinite", "zero_signs", "untouched")
+            for key in (
+                "max_ulp",
+                "nan_missing",
+                "nan_appeared",
+                "nan_bits",
+                "infinite",
+                "zero_signs",
+                "untouched",
+            )
         },
     )

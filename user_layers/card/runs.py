@@ -68,9 +68,7 @@ def collect(net: Path, device: DeviceApi) -> Collected:
     """
     path = net / BMODEL if net.is_dir() else net
     if not path.is_file():
-        raise UsageError(
-            f"{path} is not there", hint="give a folder that compiling wrote, or a bmodel file"
-        )
+        raise UsageError(f"{path} is not there", hint="give a folder that compiling wrote, or a bmodel file")
     model = read(path)
     _check(model, path)
     folder = path.parent if path.name == BMODEL else None
@@ -176,8 +174,7 @@ def _smaller(runtime: BModelRuntime, info: NetworkInfo, run: Run) -> list[Run]:
             smaller,
             title=f"{run.title}, smaller inputs",
             outputs=tuple(
-                replace(s, room=full.room)
-                for s, full in zip(smaller.outputs, run.outputs, strict=True)
+                replace(s, room=full.room) for s, full in zip(smaller.outputs, run.outputs, strict=True)
             ),
         )
     ]

@@ -1,0 +1,222 @@
+"""`tpulayer pack` and `compare` with this project's own libraries: right nets, and a wrong one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from firmware_sim.errors import ModelError, UsageError
+from tests.support.card import run_sh, with_system_compiler
+from tests.support.workspaces import built_workspace, tpulayer
+from tpulayer import BINARY_MUL, Graph
+from user_layers.card.explain import as_text, explain
+from user_layers.card.pack import pack
+from user_layers.card.result import read_result
+from user_layers.layer_nets import mark_layers
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.compilers import choose
+from user_layers.toolkit import Toolkit
+from user_layers.workspace import Workspace
+
+MACHINE = os.uname().machine
+pytestmark = pytest.mark.skipif(MACHINE not in ("x86_64", "aarch64"), reason=f"no programs for {MACHINE}")
+
+
+@pytest.fixture(scope="module")
+def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return built_workspace(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def kit(ws: Workspace) -> Iterator[Toolkit]:
+    with Toolkit(ws) as toolkit, pytest.MonkeyPatch.context() as patch:
+        with_system_compiler(patch)
+        yield toolkit
+
+
+def compiled(folder: Path, kit: Toolkit, *, dynamic: bool = False, layers: bool = True) -> Path:
+    """x -> double (a user's layer) -> y, x 1.5 -> z; and a constant added to y."""
+    graph = Graph("BM1684", name="net", toolkit=kit)
+    graph.add_input("x", (4, 70, 5, 6))
+    graph.add_const("half", np.full((1, 70, 1, 1), 0.5, np.float32))
+    graph.add_tpu_layer("TPU_DOUBLE", ["x"], None, ["y"])
+    graph.add_const_binary_layer("y", 1.5, "z", BINARY_MUL)
+    graph.add_tpu_layer("TPU_BINARY", ["z", "half"], {}, ["w"], name="sum")
+    graph.compile(dynamic, directory=folder, layers=layers)
+    return folder
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_net_is_equal(dynamic: bool, ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
+    said = pack(
+        compiled(tmp_path / "net", kit, dynamic=dynamic), tmp_path / "out", machines=[MACHINE], toolkit=kit
+    )
+    assert said[0].startswith(f"{tmp_path / 'out'}: {6 if dynamic else 5} runs, 3 of them of single layers")
+    libraries, place = ws.install_dir / "lib", {"TPULAYER_WORKSPACE": str(ws.root)}
+    if dynamic:
+        assert "no firmware but the pack's" in said[1]
+        run_sh(tmp_path / "out", libraries=libraries, **place)
+        assert "dynamic nets were left out" in explain(read_result(tmp_path / "out")).verdict
+    words = ["--load-firmware"] if dynamic else []
+    run_sh(tmp_path / "out", *words, libraries=libraries, **place)
+    found = explain(read_result(tmp_path / "out"))
+    assert found.good, as_text(found)
+    titles = [run.title for run in read_result(tmp_path / "out").runs.values()]
+    assert titles[:4] == [
+        "000 double_0 (TPU_DOUBLE)",
+        "001 const_binary_0 (TPU_CONST_BINARY)",
+        "002 sum (TPU_BINARY)",
+        "whole net",
+    ]
+    assert titles[4:] == (["net", "net, smaller inputs"] if dynamic else ["net"])
+
+
+def test_the_pack(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
+    net, out = compiled(tmp_path / "net", kit), tmp_path / "out"
+    pack(net, out, machines=[MACHINE], toolkit=kit)
+    manifest = json.loads((out / "manifest.json").read_text())
+    files = {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}
+    assert set(manifest["files"]) == files - {"manifest.json"}
+    for name, known in manifest["files"].items():
+        data = (out / name).read_bytes()
+        assert known == {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    assert (out / "models/1.bmodel").read_bytes() == (net / "compilation.bmodel").read_bytes()
+    for name in ("firmware_tcm.bin", "firmware_ddr.bin"):
+        assert (out / "firmware" / name).read_bytes() == (ws.firmware.parent / name).read_bytes()
+    assert os.access(out / "run.sh", os.X_OK) and os.access(out / "bin" / MACHINE / "check", os.X_OK)
+    pack(net, tmp_path / "again", machines=[MACHINE], toolkit=kit)
+    again = {
+        str(p.relative_to(out)): (tmp_path / "again" / p.relative_to(out)).read_bytes()
+        for p in out.rglob("*")
+        if p.is_file()
+    }
+    assert again == {name: (out / name).read_bytes() for name in again}
+    assert (out.stat().st_mode & 0o777) == 0o777 & ~_umask()
+
+
+def _umask() -> int:
+    now = os.umask(0)
+    os.umask(now)
+    return now
+
+
+def test_the_programs_build_from_the_pack(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
+    """With the headers beside them and any compiler, as someone without our programs does."""
+    pack(compiled(tmp_path / "net", kit, layers=False), tmp_path / "out", machines=[MACHINE], toolkit=kit)
+    built = tmp_path / "out" / "bin" / MACHINE / "check"
+    built.unlink()
+    sources = sorted(map(str, (tmp_path / "out" / "sources").glob("check*.c")))
+    library = ws.install_dir / "lib"
+    words = [
+        "-std=gnu11",
+        f"-I{tmp_path / 'out' / 'sources' / 'include'}",
+        *sources,
+        f"-L{library}",
+        "-lbmrt",
+        "-lbmlib",
+    ]
+    subprocess.run([*choose().c.argv, *words, "-ldl", "-lm", "-o", str(built)], check=True, timeout=120)
+    run_sh(tmp_path / "out", libraries=library, TPULAYER_WORKSPACE=str(ws.root))
+    assert explain(read_result(tmp_path / "out")).good
+
+
+def test_a_wrong_layer_is_named(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
+    """The card has another result than the emulator: here, because the data say so."""
+    out = tmp_path / "out"
+    pack(compiled(tmp_path / "net", kit), out, machines=[MACHINE], toolkit=kit)
+    lines = (out / "plan.txt").read_text().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("run\tlayer\t002 sum"))
+    word = next(line for line in lines[at:] if line.startswith("out\t")).split("\t")
+    with (out / "data.bin").open("r+b") as file:
+        for n, c in ((0, 3), (2, 67)):  # both in lane 3
+            file.seek(int(word[7]) + 4 * ((n * 70 + c) * 30 + 11))
+            file.write(np.float32(1e3).tobytes())
+    run_sh(out, libraries=ws.install_dir / "lib", code=1, TPULAYER_WORKSPACE=str(ws.root))
+    done = tpulayer("compare", str(out), cwd=tmp_path, code=1)
+    assert "the first layer that differs: 002 sum (TPU_BINARY)" in done.stdout
+    assert "2 of 8400 elements differ" in done.stdout and "lanes: 3 of 64" in done.stdout
+    assert "at [0, 3, 1, 5]: expected 1000 (0x447a0000)" in done.stdout
+    assert "n: 2 of 4 (0, 2); c: 2 of 70 (3, 67); h: 1 of 5 (1); w: 1 of 6 (5)" in done.stdout
+    found = json.loads(tpulayer("compare", str(out / "result"), "--json", cwd=tmp_path, code=1).stdout)
+    assert [d["run"] for d in found["differences"]] == ["002 sum (TPU_BINARY)", "whole net", "net"]
+    assert found["differences"][0]["outputs"][0]["lanes"] == [3]
+    (tmp_path / "other").mkdir()
+    (out / "result" / "result.json").rename(tmp_path / "other" / "result.json")
+    assert tpulayer("compare", str(tmp_path / "other"), cwd=tmp_path, code=1).stdout == done.stdout
+
+
+def test_nets_without_layers_and_older_ones(kit: Toolkit, tmp_path: Path) -> None:
+    net = compiled(tmp_path / "net", kit)
+    compiled(net, kit, layers=False, dynamic=True)
+    said = pack(net, tmp_path / "out", machines=[MACHINE], toolkit=kit)
+    assert "0 of them of single layers" in said[0]
+    assert any("was made with another compilation.bmodel" in line for line in said)
+    mark_layers(net)
+    assert "3 of them" in pack(net, tmp_path / "out2", machines=[MACHINE], toolkit=kit)[0]
+
+
+def test_a_bmodel_file_and_other_reference_data(kit: Toolkit, tmp_path: Path) -> None:
+    net = compiled(tmp_path / "net", kit, layers=False)
+    data = bytearray((net / "output_ref_data.dat").read_bytes())
+    data[5] ^= 1
+    (net / "output_ref_data.dat").write_bytes(data)
+    said = pack(net, tmp_path / "out", machines=[MACHINE], toolkit=kit)
+    assert any("has other bits than the emulator" in line for line in said)
+    (net / "compilation.bmodel").rename(tmp_path / "alone.bmodel")
+    said = pack(tmp_path / "alone.bmodel", tmp_path / "alone", machines=[MACHINE], toolkit=kit)
+    assert any("the inputs are random numbers" in line for line in said)
+
+
+def test_targets(kit: Toolkit, tmp_path: Path) -> None:
+    net = compiled(tmp_path / "net", kit, layers=False)
+    out = tmp_path / "deep" / "out"
+    pack(net, out, machines=[MACHINE], toolkit=kit)
+    (out / "result").mkdir()
+    with pytest.raises(UsageError, match="is a pack already"):
+        pack(net, out, machines=[MACHINE], toolkit=kit)
+    assert (out / "result").exists()
+    pack(net, out, machines=[MACHINE], toolkit=kit, force=True)
+    assert not (out / "result").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    for path, said in (
+        (tmp_path / "mine", "is not empty, and no pack"),
+        (tmp_path / "mine" / "file", "is not a folder"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            pack(net, path, machines=[MACHINE], toolkit=kit, force=True)
+    with pytest.raises(UsageError, match="--machine mips"):
+        pack(net, tmp_path / "new", machines=["mips"], toolkit=kit)
+    with pytest.raises(UsageError, match="is not there"):
+        pack(tmp_path / "absent", tmp_path / "new", machines=[MACHINE], toolkit=kit)
+    (net / "compilation.bmodel").write_bytes(b"nonsense")
+    with pytest.raises(ModelError):
+        pack(net, tmp_path / "new", machines=[MACHINE], toolkit=kit)
+    assert not (tmp_path / "new").exists() and len(list((tmp_path / "deep").iterdir())) == 1
+
+
+def test_the_built_in_part_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of any workspace: images without user layers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TPULAYER_WORKSPACE", raising=False)
+    with_system_compiler(monkeypatch)
+    with Toolkit() as kit:
+        assert kit.workspace is None
+        graph = Graph("BM1684", name="net", toolkit=kit)
+        graph.add_input("x", (2, 3))
+        graph.add_const_binary_layer("x", 1.5, "y", BINARY_MUL)
+        graph.compile(directory="net", layers=True)
+        pack(Path("net"), Path("out"), machines=[MACHINE], toolkit=kit)
+    built = builtin_artifacts().directory
+    assert (tmp_path / "out/firmware/firmware_tcm.bin").read_bytes() == (
+        built / "firmware_tcm.bin"
+    ).read_bytes()
+    run_sh(tmp_path / "out", libraries=built)
+    assert explain(read_result(tmp_path / "out")).verdict == "equal: all bits of 3 runs"
