@@ -94,8 +94,15 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     (
         "A card",
         (
-            Command("pack", "card", "write a folder with nets, data and programs to run on a card"),
-            Command("compare", "card", "explain the result that comes back from a card"),
+            Command(
+                "pack",
+                "card",
+                "write a folder with nets, data and programs to run on a card",
+                bare="pack_net",
+            ),
+            Command(  # ImageMagick has a program of this name
+                "compare", "card", "explain the result that comes back from a card", bare="compare_result"
+            ),
         ),
     ),
     (

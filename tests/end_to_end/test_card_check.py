@@ -247,6 +247,14 @@ def test_run_sh(mock: Mock, tmp_path: Path) -> None:
     run_sh(pack, "--out", str(out), libraries=numbered, MOCK_LOG=log)
     assert records(out, "library")[0]["path"] == str(numbered / "libbmlib.so.0")
     assert not (pack / "result" / "result.json").exists()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "uname").write_text("#!/bin/sh\necho mips64\n")
+    (tools / "uname").chmod(0o755)
+    path = f"{tools}:{os.environ['PATH']}"
+    assert "no programs for mips64" in run_sh(pack, libraries=mock.libraries, code=3, PATH=path).stderr
+    (pack / "bin" / MACHINE / "check").chmod(0o644)
+    assert "chmod +x" in run_sh(pack, libraries=mock.libraries, code=3).stderr
     (pack / "bin" / MACHINE / "check").unlink()
     assert f"no programs for {MACHINE}" in run_sh(pack, libraries=mock.libraries, code=3).stderr
 

@@ -59,13 +59,13 @@ def test_a_net_is_equal(dynamic: bool, ws: Workspace, kit: Toolkit, tmp_path: Pa
         compiled(tmp_path / "net", kit, dynamic=dynamic), tmp_path / "out", machines=[MACHINE], toolkit=kit
     )
     assert said[0].startswith(f"{tmp_path / 'out'}: {6 if dynamic else 5} runs, 3 of them of single layers")
-    libraries, place = ws.install_dir / "lib", {"TPULAYER_WORKSPACE": str(ws.root)}
+    libraries = ws.install_dir / "lib"
     if dynamic:
         assert "no firmware but the pack's" in said[1]
-        run_sh(tmp_path / "out", libraries=libraries, **place)
+        run_sh(tmp_path / "out", libraries=libraries, TPULAYER_WORKSPACE=str(ws.root))
         assert "dynamic nets were left out" in explain(read_result(tmp_path / "out")).verdict
     words = ["--load-firmware"] if dynamic else []
-    run_sh(tmp_path / "out", *words, libraries=libraries, **place)
+    run_sh(tmp_path / "out", *words, libraries=libraries, TPULAYER_WORKSPACE=str(ws.root))
     found = explain(read_result(tmp_path / "out"))
     assert found.good, as_text(found)
     titles = [run.title for run in read_result(tmp_path / "out").runs.values()]

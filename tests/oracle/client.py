@@ -46,28 +46,31 @@ def cache() -> Path:
     return Path(os.environ.get("TPULAYER_ORACLE", Path.home() / ".cache" / "bm1684-oracle"))
 
 
-def fetch() -> Path:
+RUNTIME = ("libbmlib.so.0", "libbmrt.so.1.0")  # for programs in C; they load the model as libcmodel.so
+
+
+def fetch(names: tuple[str, ...] = LIBRARIES) -> Path:
     """The folder of the model's libraries, downloaded once. Raises Unavailable."""
-    folder, why = _fetched()
+    folder, why = _fetched(names)
     if why:
         raise Unavailable(why)
     return folder
 
 
-@lru_cache(maxsize=1)
-def _fetched() -> tuple[Path, str]:
+@lru_cache(maxsize=2)
+def _fetched(names: tuple[str, ...]) -> tuple[Path, str]:
     """The folder, and why it could not be filled: without a network one does not want to wait again."""
     folder = cache() / "lib"
     try:
         with locked(cache() / "lock"):  # of the processes that run tests one downloads
-            if not all((folder / name).exists() for name in LIBRARIES):
-                _download(folder)
+            if not all((folder / name).exists() for name in names):
+                _download(folder, names)
     except (OSError, subprocess.SubprocessError, StopIteration, KeyError, BuildError) as error:
         return folder, f"{PACKAGE} cannot be fetched: {error}"
     return folder, ""
 
 
-def _download(folder: Path) -> None:
+def _download(folder: Path, names: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     command += ["--python-version", "3.10", "--implementation", "cp", "--platform", "manylinux_2_35_x86_64"]
     with tempfile.TemporaryDirectory() as scratch:
@@ -75,7 +78,7 @@ def _download(folder: Path) -> None:
             [*command, "-d", scratch, PACKAGE], check=True, capture_output=True, timeout=_FETCH_SECONDS
         )
         with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as archive:
-            for name in LIBRARIES:
+            for name in names:
                 write_atomic(folder / name, archive.read(f"tpu_mlir/lib/{name}"))
 
 

@@ -242,7 +242,8 @@ for experiments. Do not load them on a card that others use."""
 _NEEDED = """\
 Dynamic nets are run by the firmware in firmware/, which ./run.sh loads only with --load-firmware; without it
 they are left out. Nobody has run this firmware on a card yet: it may stop the controller. Use a card that
-nobody else uses. To go back, load the vendor's images with bin/MACHINE/load_firmware, or restart the machine."""
+nobody else uses. To go back, load the vendor's images with bin/MACHINE/load_firmware, or restart the
+machine."""
 
 
 def _readme(collected: Collected, machines: Sequence[str]) -> str:
