@@ -17,6 +17,7 @@ from user_layers.card.result import Difference, Output, Result, RunResult
 _ROUNDING_ULP = 4  # neighbours of the right value, as another order of additions or another table gives
 _SHOWN = 4
 _MANY = 10
+_BRIEFLY = 2  # lines of every difference but the first
 
 
 @dataclass
@@ -56,9 +57,10 @@ def explain(result: Result) -> Explanation:
 def as_text(found: Explanation) -> str:
     """For the terminal."""
     lines = [found.verdict, *(f"  {line}" for line in found.machine)]
-    for difference in found.differences[:_MANY]:
+    for number, difference in enumerate(found.differences[:_MANY]):
         lines += ["", f"{difference['run']} ({_KIND.get(difference['what'], difference['what'])}):"]
-        lines += [f"  {line}" for line in difference["lines"]]
+        told = difference["lines"] if number == 0 else difference["lines"][:_BRIEFLY]
+        lines += [f"  {line}" for line in told]
     if len(found.differences) > _MANY:
         lines += ["", f"and {len(found.differences) - _MANY} more runs; --json lists all"]
     for title, part in (("times", found.times), ("what to try", found.advice), ("send back", found.send)):
