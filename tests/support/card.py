@@ -74,11 +74,16 @@ def hand_made_pack(folder: Path, machine: str, built: Path, runs: Sequence[tuple
 def run_sh(
     pack: Path, *words: str, libraries: Path | str, code: int = 0, **env: Any
 ) -> subprocess.CompletedProcess[str]:
-    """run.sh of a pack, which must end with this code."""
+    """run.sh of a pack, which must end with this code. What load_firmware records stays beside the pack."""
     known = {k: v for k, v in os.environ.items() if k not in ("LD_LIBRARY_PATH", "BMRUNTIME_FIRMWARE_PATH")}
     done = subprocess.run(
         [str(pack / "run.sh"), *words],
-        env={**known, "LD_LIBRARY_PATH": str(libraries), **env},
+        env={
+            **known,
+            "LD_LIBRARY_PATH": str(libraries),
+            "TPULAYER_STATE": str(pack.with_name(f"{pack.name}_state")),
+            **env,
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
