@@ -16,7 +16,7 @@ from firmware_sim.errors import ModelError, UsageError
 from tests.support.card import run_sh, with_system_compiler
 from tests.support.workspaces import built_workspace, tpulayer
 from tpulayer import BINARY_MUL, Graph
-from user_layers.card.explain import as_text, explain
+from user_layers.card.explain import as_json, as_text, explain
 from user_layers.card.pack import pack
 from user_layers.card.result import read_result
 from user_layers.layer_nets import mark_layers
@@ -41,8 +41,8 @@ def kit(ws: Workspace) -> Iterator[Toolkit]:
         yield toolkit
 
 
-def compiled(folder: Path, kit: Toolkit, *, dynamic: bool = False, layers: bool = True) -> Path:
-    """x -> double (a user's layer) -> y, x 1.5 -> z; and a constant added to y."""
+def compile_net(folder: Path, kit: Toolkit, *, dynamic: bool = False, layers: bool = True) -> Path:
+    """x -> double (a user's layer) -> y, x 1.5 -> z; and a constant added to it."""
     graph = Graph("BM1684", name="net", toolkit=kit)
     graph.add_input("x", (4, 70, 5, 6))
     graph.add_const("half", np.full((1, 70, 1, 1), 0.5, np.float32))
@@ -53,11 +53,16 @@ def compiled(folder: Path, kit: Toolkit, *, dynamic: bool = False, layers: bool 
     return folder
 
 
+@pytest.fixture(scope="module")
+def net(kit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The net, static, with its layers; for reading only."""
+    return compile_net(tmp_path_factory.mktemp("compiled") / "net", kit)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_net_is_equal(dynamic: bool, ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
-    said = pack(
-        compiled(tmp_path / "net", kit, dynamic=dynamic), tmp_path / "out", machines=[MACHINE], toolkit=kit
-    )
+def test_a_net_is_equal(dynamic: bool, ws: Workspace, kit: Toolkit, net: Path, tmp_path: Path) -> None:
+    net = compile_net(tmp_path / "net", kit, dynamic=True) if dynamic else net
+    said = pack(net, tmp_path / "out", machines=[MACHINE], toolkit=kit)
     assert said[0].startswith(f"{tmp_path / 'out'}: {6 if dynamic else 5} runs, 3 of them of single layers")
     libraries = ws.install_dir / "lib"
     if dynamic:
@@ -78,8 +83,8 @@ def test_a_net_is_equal(dynamic: bool, ws: Workspace, kit: Toolkit, tmp_path: Pa
     assert titles[4:] == (["net", "net, smaller inputs"] if dynamic else ["net"])
 
 
-def test_the_pack(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
-    net, out = compiled(tmp_path / "net", kit), tmp_path / "out"
+def test_the_pack(ws: Workspace, kit: Toolkit, net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
     pack(net, out, machines=[MACHINE], toolkit=kit)
     manifest = json.loads((out / "manifest.json").read_text())
     files = {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}
@@ -107,9 +112,10 @@ def _umask() -> int:
     return now
 
 
-def test_the_programs_build_from_the_pack(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_programs_build_from_the_pack(ws: Workspace, kit: Toolkit, net: Path, tmp_path: Path) -> None:
     """With the headers beside them and any compiler, as someone without our programs does."""
-    pack(compiled(tmp_path / "net", kit, layers=False), tmp_path / "out", machines=[MACHINE], toolkit=kit)
+    pack(net, tmp_path / "out", machines=[MACHINE], toolkit=kit)
     built = tmp_path / "out" / "bin" / MACHINE / "check"
     built.unlink()
     sources = sorted(map(str, (tmp_path / "out" / "sources").glob("check*.c")))
@@ -127,10 +133,10 @@ def test_the_programs_build_from_the_pack(ws: Workspace, kit: Toolkit, tmp_path:
     assert explain(read_result(tmp_path / "out")).good
 
 
-def test_a_wrong_layer_is_named(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
+def test_a_wrong_layer_is_named(ws: Workspace, kit: Toolkit, net: Path, tmp_path: Path) -> None:
     """The card has another result than the emulator: here, because the data say so."""
     out = tmp_path / "out"
-    pack(compiled(tmp_path / "net", kit), out, machines=[MACHINE], toolkit=kit)
+    pack(net, out, machines=[MACHINE], toolkit=kit)
     lines = (out / "plan.txt").read_text().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("run\tlayer\t002 sum"))
     word = next(line for line in lines[at:] if line.startswith("out\t")).split("\t")
@@ -144,17 +150,17 @@ def test_a_wrong_layer_is_named(ws: Workspace, kit: Toolkit, tmp_path: Path) -> 
     assert "2 of 8400 elements differ" in done.stdout and "lanes: 3 of 64" in done.stdout
     assert "at [0, 3, 1, 5]: expected 1000 (0x447a0000)" in done.stdout
     assert "n: 2 of 4 (0, 2); c: 2 of 70 (3, 67); h: 1 of 5 (1); w: 1 of 6 (5)" in done.stdout
-    found = json.loads(tpulayer("compare", str(out / "result"), "--json", cwd=tmp_path, code=1).stdout)
+    found = json.loads(as_json(explain(read_result(out / "result"))))
     assert [d["run"] for d in found["differences"]] == ["002 sum (TPU_BINARY)", "whole net", "net"]
     assert found["differences"][0]["outputs"][0]["lanes"] == [3]
     (tmp_path / "other").mkdir()
     (out / "result" / "result.json").rename(tmp_path / "other" / "result.json")
-    assert tpulayer("compare", str(tmp_path / "other"), cwd=tmp_path, code=1).stdout == done.stdout
+    assert as_text(explain(read_result(tmp_path / "other"))) + "\n" == done.stdout
 
 
 def test_nets_without_layers_and_older_ones(kit: Toolkit, tmp_path: Path) -> None:
-    net = compiled(tmp_path / "net", kit)
-    compiled(net, kit, layers=False, dynamic=True)
+    net = compile_net(tmp_path / "net", kit)
+    compile_net(net, kit, layers=False, dynamic=True)
     said = pack(net, tmp_path / "out", machines=[MACHINE], toolkit=kit)
     assert "0 of them of single layers" in said[0]
     assert any("was made with another compilation.bmodel" in line for line in said)
@@ -163,7 +169,7 @@ def test_nets_without_layers_and_older_ones(kit: Toolkit, tmp_path: Path) -> Non
 
 
 def test_a_bmodel_file_and_other_reference_data(kit: Toolkit, tmp_path: Path) -> None:
-    net = compiled(tmp_path / "net", kit, layers=False)
+    net = compile_net(tmp_path / "net", kit, layers=False)
     data = bytearray((net / "output_ref_data.dat").read_bytes())
     data[5] ^= 1
     (net / "output_ref_data.dat").write_bytes(data)
@@ -175,7 +181,7 @@ def test_a_bmodel_file_and_other_reference_data(kit: Toolkit, tmp_path: Path) ->
 
 
 def test_targets(kit: Toolkit, tmp_path: Path) -> None:
-    net = compiled(tmp_path / "net", kit, layers=False)
+    net = compile_net(tmp_path / "net", kit, layers=False)
     out = tmp_path / "deep" / "out"
     pack(net, out, machines=[MACHINE], toolkit=kit)
     (out / "result").mkdir()
@@ -202,6 +208,7 @@ def test_targets(kit: Toolkit, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists() and len(list((tmp_path / "deep").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_the_built_in_part_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of any workspace: images without user layers."""
     monkeypatch.chdir(tmp_path)

@@ -88,13 +88,19 @@ def _layers(folder: Path, device: DeviceApi, notes: list[str]) -> list[PackedMod
             "compile with layers=True, or --layers"
         )
         return []
-    mark = folder / LAYERS / LAYERS_OF
-    if not mark.is_file() or mark.read_text(errors="replace") != layers_mark(folder):
+    if not _made_together(folder):
         notes.append(f"{path} is left out: it was made with another {BMODEL}; compile again with layers")
         return []
     model = read(path)
     _check(model, path)
     return [_packed(path, model, device, path.parent, notes, apart=True)]
+
+
+def _made_together(folder: Path) -> bool:
+    try:
+        return (folder / LAYERS / LAYERS_OF).read_text(errors="replace") == layers_mark(folder)
+    except OSError:
+        return False
 
 
 def _check(model: BModel, path: Path) -> None:
