@@ -6,7 +6,9 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -202,6 +204,21 @@ def test_a_call_that_fails(mock: Mock, tmp_path: Path, call: str, code: int, sai
     freed = re.findall(r"^bm_free_device.*", (tmp_path / "log").read_text(), re.MULTILINE)
     made = re.findall(r"^bm_malloc_device_byte.*", (tmp_path / "log").read_text(), re.MULTILINE)
     assert len(freed) == (len(made) if call != "bm_malloc_device_byte" else 0)
+
+
+def test_an_interrupt_leaves_a_result(mock: Mock, tmp_path: Path) -> None:
+    pack, log = mock.pack(tmp_path), tmp_path / "log"
+    env = {"MOCK_LOG": str(log), "MOCK_MODE": "hang", "MOCK_NET": "b", "LD_LIBRARY_PATH": str(mock.libraries)}
+    words = [str(pack / "bin" / MACHINE / "check"), str(pack), str(tmp_path / "out")]
+    with subprocess.Popen(words, env={**os.environ, **env}) as check:
+        end = time.monotonic() + 60
+        while not (log.exists() and "tensor_ex 1 b" in log.read_text()) and time.monotonic() < end:
+            time.sleep(0.02)
+        check.send_signal(signal.SIGINT)
+        assert check.wait(60) == 1
+    found = explain(read_result(tmp_path / "out"))
+    assert found.verdict.endswith("the check was interrupted in: bmrt_launch_tensor_ex of net 'b', stage 0")
+    assert read_result(tmp_path / "out").runs[0].good
 
 
 def test_load_firmware_calls(mock: Mock, tmp_path: Path) -> None:

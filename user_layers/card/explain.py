@@ -159,6 +159,7 @@ def _ended(reason: str, number: int, step: str) -> str:
         "exit": f"ended by itself (exit code {number})",
         "step limit": "was stopped because one call did not return",
         "limit": "was stopped at the limit for everything",
+        "interrupted": "was interrupted",
     }.get(reason, f"ended: {reason}")
     return f"; the check {how} in: {step}"
 

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -30,6 +31,10 @@ static bool number_of(const char *word, long least, long most, int *value) {
     *value = (int)read;
     return true;
 }
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number) { interrupted = number; }
 
 static double seconds(void) {
     struct timespec time;
@@ -73,6 +78,7 @@ static const char *watch(pid_t child, int step_limit, int limit, int *number) {
         }
         if (!reason && seconds() - last > step_limit) reason = "step limit";
         if (!reason && seconds() - begin > limit) reason = "limit";
+        if (!reason && interrupted) reason = "interrupted";
         if (reason && killed == 0) {
             kill(child, SIGKILL);
             killed = seconds();
@@ -121,12 +127,16 @@ int main(int argc, char **argv) {
     record_open();
     record_pack(&plan, &options);
     fflush(NULL);
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], interrupt);
     pid_t child = fork();
     if (child < 0) {
         fprintf(stderr, "error: fork: %s\n", strerror(errno));
         return ENVIRONMENT;
     }
-    if (child == 0) {
+    if (child == 0) { /* it ends when the one that watches says so, or is gone */
+        for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], SIG_IGN);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         int code = check_all(&plan, &options);
         record_complete();
         fflush(NULL);
