@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,22 @@ def test_a_wrong_layer_is_named(ws: Workspace, kit: Toolkit, net: Path, tmp_path
     (tmp_path / "other").mkdir()
     (out / "result" / "result.json").rename(tmp_path / "other" / "result.json")
     assert as_text(explain(read_result(tmp_path / "other"))) + "\n" == done.stdout
+
+
+def test_a_device_that_computes_otherwise(ws: Workspace, kit: Toolkit, net: Path, tmp_path: Path) -> None:
+    """As if its multiplication were less exact: the factor in the layers' commands is the next number."""
+    out = tmp_path / "out"
+    pack(net, out, machines=[MACHINE], toolkit=kit)
+    model = out / "models" / "0.bmodel"
+    factor, other = np.float32(1.5), np.nextafter(np.float32(1.5), np.float32(2))
+    data = model.read_bytes()
+    assert data.count(factor.tobytes()) in (2, 4)  # in the layer, and in the whole net
+    model.write_bytes(data.replace(factor.tobytes(), other.tobytes()))
+    run_sh(out, libraries=ws.install_dir / "lib", code=1, TPULAYER_WORKSPACE=str(ws.root))
+    found = explain(read_result(out))
+    assert found.verdict == "the first layer that differs: 001 const_binary_0 (TPU_CONST_BINARY)"
+    assert [difference["run"] for difference in found.differences][1:] == ["whole net"]
+    assert re.search("how: rounding, at most [12] ulp", as_text(found))
 
 
 def test_nets_without_layers_and_older_ones(kit: Toolkit, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_what_the_wheel_carries(wheel: Path) -> None:
         "user_layers/_sdk": ROOT / "sdk",
         "user_layers/scaffold/templates": ROOT / "user_layers" / "scaffold" / "templates",
         "user_layers/codegen/templates": ROOT / "user_layers" / "codegen" / "templates",
+        "user_layers/card": ROOT / "user_layers" / "card",
         "firmware_sim/isa": ROOT / "firmware_sim" / "isa",
     }
     for place, folder in source.items():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from tests.oracle.client import RUNTIME, Unavailable, fetch
 from tests.support.card import records, run_sh, with_system_compiler
@@ -14,6 +15,7 @@ from tests.vendor_models import CHAIN, write
 from tpulayer import BINARY_MUL, Graph
 from user_layers.card.explain import as_text, explain
 from user_layers.card.pack import pack
+from user_layers.card.programs import CALLS
 from user_layers.card.result import read_result
 from user_layers.product import compile_stages
 from user_layers.toolkit import Toolkit
@@ -34,6 +36,14 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).symlink_to(cache / name)
     (folder / "libcmodel.so").symlink_to(cache / MODEL)
     return folder
+
+
+def test_the_vendors_libraries_have_what_is_called(libraries: Path) -> None:
+    for library, file in zip(("bmlib", "bmrt"), RUNTIME, strict=True):
+        with (libraries / file).open("rb") as stream:
+            symbols = ELFFile(stream).get_section_by_name(".dynsym").iter_symbols()
+            exported = {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}
+        assert set(CALLS[library]) <= exported
 
 
 def checked(net: Path, kit: Toolkit, libraries: Path) -> Path:
