@@ -115,7 +115,10 @@ def test_dynamic_nets_are_left_out_without_their_firmware(mock: Mock, tmp_path: 
 
 def test_what_is_recorded(mock: Mock, tmp_path: Path) -> None:
     pack = mock.pack(tmp_path)
-    run_sh(pack, "--repeat", "3", libraries=mock.libraries, MOCK_LOG=str(tmp_path / "log"))
+    done = run_sh(pack, "--repeat", "3", libraries=mock.libraries, MOCK_LOG=str(tmp_path / "log"))
+    assert "result.json: all bits are equal\n" in done.stdout and "said on" not in done.stdout + done.stderr
+    log = (pack / "result" / "log.txt").read_text()
+    assert "said on stdout\n" in log and "said on stderr\n" in log
     result = read_result(pack)
     assert [(name, path) for name, path, _ in result.libraries] == [
         ("bmlib", str(mock.libraries / "libbmlib.so")),

@@ -217,6 +217,8 @@ def test_targets(kit: Toolkit, tmp_path: Path) -> None:
             pack(net, path, machines=[MACHINE], toolkit=kit, force=True)
     with pytest.raises(UsageError, match="--machine mips"):
         pack(net, tmp_path / "new", machines=["mips"], toolkit=kit)
+    with pytest.raises(UsageError, match="is a model, not a compiled net"):
+        pack(tmp_path / "x.onnx", tmp_path / "new", machines=[MACHINE], toolkit=kit)
     with pytest.raises(UsageError, match="is not there"):
         pack(tmp_path / "absent", tmp_path / "new", machines=[MACHINE], toolkit=kit)
     (net / "compilation.bmodel").write_bytes(b"nonsense")

@@ -66,6 +66,10 @@ def collect(net: Path, device: DeviceApi) -> Collected:
     Errors: UsageError for a path that is neither; ModelError for damaged or foreign files, and for nets that
     need the host; those of running.
     """
+    if net.suffix == ".onnx":
+        raise UsageError(
+            f"{net} is a model, not a compiled net", hint=f"tpulayer compile {net} -o {net.stem} --layers"
+        )
     path = net / BMODEL if net.is_dir() else net
     if not path.is_file():
         raise UsageError(f"{path} is not there", hint="give a folder that compiling wrote, or a bmodel file")

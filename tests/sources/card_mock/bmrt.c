@@ -17,6 +17,8 @@ const char *libbmrt_version(void) { return "mock 1"; }
 
 void *bmrt_create(bm_handle_t handle) {
     mock_say("bmrt_create %d\n", handle != NULL);
+    printf("said on stdout\n");
+    fprintf(stderr, "said on stderr\n");
     return mock_fails("bmrt_create") ? NULL : &runtime;
 }
 

@@ -111,11 +111,12 @@ command -v timeout >/dev/null 2>&1 && guard="timeout -k 10 $((limit + 60))"
 rm -f "$out/result.json"
 echo "running on $machine with $LD_LIBRARY_PATH; what the libraries say goes to $out/log.txt"
 # shellcheck disable=SC2086 # words and guard are lists
-$guard "$program" "$here" "$out" $words 2>"$out/log.txt"
+$guard "$program" "$here" "$out" $words >"$out/log.txt" 2>&1
 code=$?
 grep '^error: ' "$out/log.txt" >&2
 if [ ! -f "$out/result.json" ]; then
     fail 3 "no result was written (exit code $code)" "see $out/log.txt"
 fi
+tail -n 1 "$out/log.txt" # the program's own last word
 echo "send back: $out (without lib/), or at least result.json and log.txt"
 exit $code
