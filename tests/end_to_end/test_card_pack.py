@@ -227,6 +227,21 @@ def test_targets(kit: Toolkit, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists() and len(list((tmp_path / "deep").iterdir())) == 1
 
 
+def test_odd_names(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
+    name = '网络 %s é"\\'
+    graph = Graph("BM1684", name=name, toolkit=kit)
+    graph.add_input("in %d", (1, 1))
+    graph.add_const_binary_layer("in %d", 1.5, "$y", BINARY_MUL)
+    graph.compile(directory=tmp_path / "net")
+    pack(tmp_path / "net", tmp_path / "out", machines=[MACHINE], toolkit=kit)
+    assert f"  {name}: the net as it was compiled; inputs in %d [1, 1]" in (
+        tmp_path / "out/README.txt"
+    ).read_text("utf-8")
+    run_sh(tmp_path / "out", libraries=ws.install_dir / "lib", TPULAYER_WORKSPACE=str(ws.root))
+    (run,) = read_result(tmp_path / "out").runs.values()
+    assert run.good and run.title == name and run.outputs[0].name == "$y"
+
+
 @pytest.mark.slow
 def test_the_built_in_part_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of any workspace: images without user layers."""

@@ -174,8 +174,8 @@ def _write(folder: Path, collected: Collected, images: tuple[Path, Path], progra
     (folder / "run.sh").chmod(0o755)
     text = "".join("\t".join(map(_word, line)) + "\n" for line in lines)
     head = f"tpulayer-plan\t1\t{_identity(folder, text)}\ttpulayer {__version__}\n"
-    (folder / PLAN).write_text(head + text)
-    (folder / "README.txt").write_text(_readme(collected, list(programs)))
+    (folder / PLAN).write_text(head + text, encoding="utf-8")
+    (folder / "README.txt").write_text(_readme(collected, list(programs)), encoding="utf-8")
     (folder / MANIFEST).write_text(json.dumps(_manifest(folder, collected), indent=1) + "\n")
 
 
@@ -215,7 +215,7 @@ def _manifest(folder: Path, collected: Collected) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "tpulayer": __version__,
-        "id": (folder / PLAN).read_text().split("\t")[2],
+        "id": (folder / PLAN).read_text(encoding="utf-8").split("\t")[2],
         "models": [
             {
                 "file": f"models/{index}.bmodel",
