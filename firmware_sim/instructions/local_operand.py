@@ -40,8 +40,12 @@ def local_offset(address: int, operand: str) -> int:
 
 
 def explicit_strides(row: Row, name: str) -> Dims4:
-    """The (n, c, h, w) strides in the descriptor, in elements; in words where batches share them."""
-    return row[f"{name}_n_str"], row[f"{name}_c_str"], row[f"{name}_h_str"], row[f"{name}_w_str"]
+    """The (n, c, h, w) strides in the descriptor, in elements; in words where batches share them.
+
+    Those of h and w are signed.
+    """
+    h, w = ((row[f"{name}_{axis}_str"] ^ 1 << 31) - (1 << 31) for axis in "hw")
+    return row[f"{name}_n_str"], row[f"{name}_c_str"], h, w
 
 
 def word_tensor(row: Row, name: str, shape: Dims4, access: Access, *, aligned: bool) -> Tensor:

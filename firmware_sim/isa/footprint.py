@@ -84,11 +84,17 @@ class Block:
     itemsize: int
 
     def span(self) -> int:
-        """Bytes from the first to the last one touched; in local memory, within each lane."""
-        n = sum((count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True))
+        """Bytes from `start` to the last one touched; in local memory, within each lane."""
+        n = sum(max(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True))
         if self.space is Space.LOCAL:
             n -= (self.shape[2] - 1) * chip.LOCAL_BYTES
         return n + self.itemsize
+
+    def before(self) -> int:
+        """Bytes touched in front of `start`: strides of rows and columns may lead backwards."""
+        return -sum(
+            min(0, (count - 1) * stride) for count, stride in zip(self.shape, self.strides, strict=True)
+        )
 
     @property
     def count(self) -> int:
@@ -235,7 +241,7 @@ class Tensor:
         for part in self.parts():
             block = self.block(part)
             start = block.start - part.lane * chip.LOCAL_BYTES if self.space is Space.LOCAL else block.start
-            starts.append(start)
+            starts.append(start - block.before())
             ends.append(start + block.span())
         return min(starts), max(ends)
 
@@ -263,7 +269,7 @@ class Tensor:
         n, c, h, w = self.shape
         channels = -(-(self.lane + c) // chip.NPU_NUM) if self.space is Space.LOCAL else c
         reach = 1
-        for stride, count in sorted(zip(self.strides, (n, channels, h, w), strict=True)):
+        for stride, count in sorted(zip(map(abs, self.strides), (n, channels, h, w), strict=True)):
             if count > 1:
                 if stride < reach:
                     return True

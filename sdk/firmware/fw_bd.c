@@ -4,9 +4,12 @@
 /* ---- rules ---- */
 
 void fw_bd_check_stride(const dim4 *stride, const char *which) {
-    if (stride != NULL && (stride->n < 0 || stride->c < 0 || stride->h < 0 || stride->w < 0))
+    if (stride == NULL) return;
+    if (stride->n < 0 || stride->c < 0)
         fw_refuse("%s stride [%d, %d, %d, %d] has a negative entry", which, stride->n, stride->c, stride->h,
                   stride->w);
+    if (stride->h < 0 || stride->w < 0)
+        fw_warn("%s stride [%d, %d, %d, %d] leads backwards", which, stride->n, stride->c, stride->h, stride->w);
 }
 
 void fw_bd_check_tensor(operand t, operand dst, const char *which) {
@@ -201,7 +204,17 @@ void fw_bd_md_select(operand dst, operand src0, operand src1, operand select0, o
 
 static uint32_t precision_of(int width) { return width == 8 ? BD_PRECISION_INT8 : BD_PRECISION_INT16; }
 
+/* The unit reads packed elements backwards in an order that is not verified. */
+static void check_forwards(operand t, const char *which) {
+    if (!t.constant && t.stride != NULL && (t.stride->h < 0 || t.stride->w < 0))
+        fw_refuse("%s stride [%d, %d, %d, %d] has a negative entry", which, t.stride->n, t.stride->c, t.stride->h,
+                  t.stride->w);
+}
+
 void fw_bd_fixed(fixed_point op, operand dst, operand src0, operand src1, const dim4 *shape) {
+    check_forwards(dst, "destination");
+    check_forwards(src0, "source 0");
+    check_forwards(src1, "source 1");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_ARITHMETIC);

@@ -68,7 +68,7 @@ static inline arithmetic with_eu(arithmetic op, int eu) {
 
 /* Refuse operands outside local memory, off a word, or starting on another NPU than dst. */
 void fw_bd_check_tensor(operand t, operand dst, const char *which);
-/* Refuses strides with a negative entry; NULL has none. */
+/* Refuses negative strides of n and c, warns of those of h and w; NULL has none. */
 void fw_bd_check_stride(const dim4 *stride, const char *which);
 /* Warns of a work buffer that is the destination. */
 void fw_bd_check_work(operand work, operand dst);
