@@ -25,7 +25,8 @@ from firmware_sim.wire import (
 from tests.support import firmware_harness as fh
 from tests.support.api_limits import LOCAL_END, calls, usual_calls
 from tests.support.wire_limits import changed, check, run_bytes
-from user_layers.encode.prototypes import Calls, functions
+from user_layers.encode.calls import Calls
+from user_layers.kernel_api.prototypes import functions
 
 DDR_BYTES = 1 << 20
 DDR_END = chip.DDR_BASE + DDR_BYTES

@@ -1,0 +1,156 @@
+"""Rows of the table: copies and fills by the DMA engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Limit, Operand
+
+_FIELD = 65535
+_SIDES: Mapping[str, int] = {"n": _FIELD, "c": _FIELD, "h": _FIELD, "w": _FIELD}
+_PIECES: Mapping[str, int] = {**_SIDES, "c": 65472}
+_EXTENTS = {
+    "S2L": Extents(_SIDES, strided=Extents(_PIECES, "nc")),
+    "L2S": Extents(_SIDES, strided=Extents(_PIECES, "nc")),
+    "L2L": Extents(_SIDES, "nhw"),
+    "S2S": Extents(_SIDES, "nchw"),
+}
+_FILL = Extents(_SIDES)
+_CYCLES = {
+    "S2L": "4345 + max(bytes / 52.8, 2.9 * runs)",
+    "L2S": "bytes / 46.8",
+    "L2L": "bytes / 32",
+    "S2S": "1.12 * max(bytes / 46.8, 2.9 * runs)",
+}
+_PLACES = {"S": ("DDR or L2", Layout.SYSTEM), "L": ("local memory", Layout.STRIDED)}
+_W = "The w-stride of given strides is 1."
+
+
+def _copies() -> tuple[Entry, ...]:
+    out = []
+    for bits in (32, 16, 8):
+        for direction in ("S2L", "L2S", "L2L", "S2S"):
+            source, target = direction[0], direction[2]
+            operands = (
+                Operand("dst", f"{bits}-bit", _PLACES[target][1], "result", 1),
+                Operand("src", f"{bits}-bit", _PLACES[source][1], unit=1),
+            )
+            notes: tuple[str, ...] = (_W,)
+            if "L" in direction:
+                notes += ("Local memory: dst and src may start on different NPUs, at any byte.",)
+            if source == target:
+                notes += ("Source and destination that overlap without being the same: undefined.",)
+            out.append(
+                Entry(
+                    f"okk_gdma_{bits}bit_cpy_{direction}",
+                    f"Copies from {_PLACES[source][0]} to {_PLACES[target][0]}.",
+                    "src",
+                    0.0,
+                    operands,
+                    _EXTENTS[direction],
+                    costs=(Cost((f"gdma.copy.{direction.lower()}",), _CYCLES[direction]),),
+                    notes=notes,
+                )
+            )
+    return tuple(out)
+
+
+def _matrices() -> tuple[Entry, ...]:
+    limits = (
+        Limit("rows", 1, _FIELD),
+        Limit("cols", 8, _FIELD, "cols 1..65535", {"row_stride": 70_000}),
+        Limit("cols_per_channel", 1, 8, "cols_per_channel 1..cols"),
+        Limit("row_stride", 8, None, "row_stride from cols on"),
+    )
+    notes = (
+        "Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may be "
+        "short. "
+        "Row r is batch r.",
+    )
+    local = Operand("dst", "32-bit", Layout.MATRIX, "result", 128, "rows x cols")
+    system = Operand("src", "32-bit", Layout.SYSTEM_MATRIX, "input", 1, "rows x cols")
+    return (
+        Entry(
+            "okk_gdma_32bit_matrix_S2L",
+            "Copies a matrix from DDR or L2 into the matrix layout of local memory.",
+            "src",
+            0.0,
+            (local, system),
+            None,
+            limits,
+            (Cost(("gdma.copy.s2l",), _CYCLES["S2L"]),),
+            notes=notes,
+        ),
+        Entry(
+            "okk_gdma_32bit_matrix_L2S",
+            "Copies a matrix from the matrix layout of local memory to DDR or L2.",
+            "src",
+            0.0,
+            (
+                Operand("dst", "32-bit", Layout.SYSTEM_MATRIX, "result", 1, "rows x cols"),
+                Operand("src", "32-bit", Layout.MATRIX, "input", 128, "rows x cols"),
+            ),
+            None,
+            limits,
+            (Cost(("gdma.copy.l2s",), _CYCLES["L2S"]),),
+            notes=notes,
+        ),
+    )
+
+
+def _fills() -> tuple[Entry, ...]:
+    out = []
+    for bits in (32, 16, 8):
+        for place, letter, cycles in (("system", "S", "bytes / 46.8"), ("local", "L", "bytes / 32")):
+            name, layout = _PLACES[letter]
+            notes: tuple[str, ...] = (_W,)
+            if place == "local" and bits < 32:
+                notes += (
+                    "A NULL stride is the aligned one of 32-bit elements, so channels lie further apart "
+                    "than those of a "
+                    f"{bits}-bit tensor: give strides.",
+                )
+            out.append(
+                Entry(
+                    f"okk_gdma_{bits}bit_set_C_{place}",
+                    f"Fills a tensor in {name} with C.",
+                    "C",
+                    0.0,
+                    (Operand("dst", f"{bits}-bit", layout, "result", 1),),
+                    _FILL,
+                    costs=(Cost(("gdma.fill",), cycles),),
+                    notes=notes,
+                )
+            )
+    return tuple(out)
+
+
+FAMILIES = (
+    Family(
+        "Copies and fills",
+        "S is system memory (DDR or L2, absolute addresses below 2**40), L local memory. Bits go through "
+        "unchanged. "
+        "In cycles, `bytes` are those moved and `runs` the pieces of a lane that are contiguous on both "
+        "sides: a copy from "
+        "system memory takes 2.9 cycles for each at least, so rows of fewer than 38 words are slow. In "
+        "the local function "
+        "of a layer only copies from L2 into local memory are allowed.",
+        (
+            *_copies(),
+            Entry(
+                "okk_gdma_compact_S2L",
+                "Copies a tensor from DDR or L2 into the compact layout of local memory, from NPU 0 on.",
+                "src",
+                0.0,
+                (
+                    Operand("dst", "32-bit", Layout.COMPACT, "result", 1, note="on NPU 0"),
+                    Operand("src", "32-bit", Layout.CONTINUOUS, unit=1),
+                ),
+                Extents(_PIECES, "nc"),
+                costs=(Cost(("gdma.copy.s2l",), _CYCLES["S2L"]),),
+            ),
+            *_matrices(),
+            *_fills(),
+        ),
+    ),
+)
