@@ -1,7 +1,7 @@
 """Calls of the kernel API at the limits of their arguments: the last value taken, the first refused.
 
-From the prototypes (addresses, shapes, strides: every function that has some) and the limits in the table of the
-kernel API.
+From the prototypes (addresses, shapes, strides: every function that has some) and the limits in the table of
+the kernel API.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ class Level(enum.Enum):
 class Layout(enum.Enum):
     """Where the elements of an operand lie."""
 
-    STRIDED = "by its strides, NULL: aligned"
-    EXPLICIT = "by its strides"
+    STRIDED = "strided (NULL: aligned)"
+    EXPLICIT = "strided"
     ALIGNED = "aligned"
     CHANNEL = "one element for each channel, compact"
-    SYSTEM = "by its strides, NULL: continuous"
+    SYSTEM = "strided (NULL: continuous)"
     CONTINUOUS = "continuous"
     COMPACT = "compact"
     MATRIX = "matrix"
@@ -66,8 +66,8 @@ class Operand:
 @dataclass(frozen=True)
 class Limit:
     """The numbers low..high of an argument, or of each entry of a list; None: no limit but that of the type,
-    or of the descriptor's field. text: what the reference says in place of the bare range; hidden: another limit
-    says it already. given: the other arguments for which it holds, as a test sets them.
+    or of the descriptor's field. text: what the reference says in place of the bare range; hidden: another
+    limit says it already. given: the other arguments for which it holds, as a test sets them.
     """
 
     argument: str
@@ -87,6 +87,9 @@ class Limit:
         return f"{self.argument} {self.low}..{self.high}"
 
 
+_ANY = "of any extent (large ones in several commands)"
+
+
 @dataclass(frozen=True)
 class Extents:
     """How large `shape` (or input_shape) may be: beyond its limit an axis of `cut` becomes several commands,
@@ -95,25 +98,24 @@ class Extents:
     most: Mapping[str, int]
     cut: str = ""
     strided: Extents | None = None
+    strided_when: str = "with strides or an address off 128"
     argument: str = "shape"
 
     def said(self) -> str:
         """The extents in words."""
         out = f"{self.argument} {self._ranges()}"
         if self.strided is not None:
-            out += f"; with strides or an address off 128 {self.strided._ranges()}"
+            out += f"; {self.strided_when} {self.strided._ranges()}"
         return out
 
     def _ranges(self) -> str:
         if self.cut == "nchw":
-            return "of any extent (large ones in several commands)"
+            return _ANY
         groups: dict[int, list[str]] = {}
         for axis, most in self.most.items():
             groups.setdefault(0 if axis in self.cut else most, []).append(axis)
-        said = [
-            f"{', '.join(axes)} {f'1..{most}' if most else 'of any extent'}" for most, axes in groups.items()
-        ]
-        return "; ".join(said) + (" (large ones in several commands)" if self.cut else "")
+        ranges = {most: f"1..{most}" if most else _ANY for most in groups}
+        return "; ".join(f"{', '.join(axes)} {ranges[most]}" for most, axes in groups.items())
 
 
 _WORDS = {"n": 65519, "c": 4095, "h": 65519, "w": 65519}  # of one piece
@@ -124,8 +126,8 @@ CUT_WITH_STRIDES = replace(FIELDS, strided=CUT)
 
 @dataclass(frozen=True)
 class Cost:
-    """What one call issues, by the names of docs/isa.md, and the cycles of that at 550 MHz. when: in which case;
-    commands: how many, where it is not one for each of `issues`."""
+    """What one call issues, by the names of docs/isa.md, and the cycles of that at 550 MHz. when: in which
+    case; commands: how many, where it is not one for each of `issues`."""
 
     issues: tuple[str, ...]
     cycles: str
@@ -135,9 +137,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Entry:
-    """One function. formula: of the result (the first operand); within: how far the emulator may be from it, as
-    a part of the value, 0: the same bits. in_place: the inputs that the result may be; apart: operands that are
-    refused at one address; values: arguments of which only some numbers exist."""
+    """One function. formula: of the result (the first operand); within: how far the emulator may be from it,
+    as a part of the value (within_of_one: of 1), 0: the same bits. in_place: what the result may be;
+    apart: operands that are refused at one address; values: arguments of which only some numbers exist."""
 
     name: str
     does: str
@@ -151,6 +153,7 @@ class Entry:
     apart: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    within_of_one: bool = False
 
 
 @dataclass(frozen=True)

@@ -224,8 +224,8 @@ FAMILIES = (
         "Packed 8-bit and 16-bit integers",
         "8-bit tensors hold four batches to a word (4N), 16-bit ones two (2N); extents count elements, "
         "strides words. "
-        "`half_up(x, rshift)` is (x + 2**(rshift - 1)) >> rshift in wide integers, x itself for rshift "
-        "0: halves go up, "
+        "`half_up(x, rshift)` is `(x + 2**(rshift - 1)) >> rshift` in wide integers, x itself for "
+        "rshift 0: halves go up, "
         "-2.5 to -2 and 2.5 to 3. `per_word` is 4 for an 8-bit result and 2 for a 16-bit one. The "
         "constants of op_type_t "
         "name source 0, source 1 and the result, with S for signed.",

@@ -261,7 +261,7 @@ def _selection() -> tuple[Entry, ...]:
                 for s in ("select0", "select1")
             ),
         )
-        inputs = ("src0", "src1", "select0", "select1") if name == "greater_select" else ("select0",)
+        one = len(issues) == 1
         out.append(
             Entry(
                 f"okk_bdc_{name}",
@@ -271,7 +271,7 @@ def _selection() -> tuple[Entry, ...]:
                 operands,
                 FIELDS,
                 costs=(Cost(issues, _cycles(len(issues))),),
-                in_place=inputs,
+                in_place=("src0", "src1", "select0", "select1") if one else ("select0",),
                 notes=(note,),
             )
         )

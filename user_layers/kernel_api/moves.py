@@ -10,8 +10,8 @@ _FIELD = 65535
 _SIDES: Mapping[str, int] = {"n": _FIELD, "c": _FIELD, "h": _FIELD, "w": _FIELD}
 _PIECES: Mapping[str, int] = {**_SIDES, "c": 65472}
 _EXTENTS = {
-    "S2L": Extents(_SIDES, strided=Extents(_PIECES, "nc")),
-    "L2S": Extents(_SIDES, strided=Extents(_PIECES, "nc")),
+    "S2L": Extents(_SIDES, strided=Extents(_PIECES, "nc"), strided_when="with strides"),
+    "L2S": Extents(_SIDES, strided=Extents(_PIECES, "nc"), strided_when="with strides"),
     "L2L": Extents(_SIDES, "nhw"),
     "S2S": Extents(_SIDES, "nchw"),
 }
@@ -26,27 +26,29 @@ _PLACES = {"S": ("DDR or L2", Layout.SYSTEM), "L": ("local memory", Layout.STRID
 _W = "The w-stride of given strides is 1."
 
 
+_WIDTH = "of the width in its name"
+
+
 def _copies() -> tuple[Entry, ...]:
     out = []
-    for bits in (32, 16, 8):
-        for direction in ("S2L", "L2S", "L2L", "S2S"):
-            source, target = direction[0], direction[2]
-            operands = (
-                Operand("dst", f"{bits}-bit", _PLACES[target][1], "result", 1),
-                Operand("src", f"{bits}-bit", _PLACES[source][1], unit=1),
-            )
-            notes: tuple[str, ...] = (_W,)
-            if "L" in direction:
-                notes += ("Local memory: dst and src may start on different NPUs, at any byte.",)
-            if source == target:
-                notes += ("Source and destination that overlap without being the same: undefined.",)
+    for direction in ("S2L", "L2S", "L2L", "S2S"):
+        source, target = direction[0], direction[2]
+        notes: tuple[str, ...] = (_W,)
+        if "L" in direction:
+            notes += ("In local memory a tensor starts at any byte; two may start on different NPUs.",)
+        if source == target:
+            notes += ("Source and destination that overlap without being the same: undefined.",)
+        for bits in (32, 16, 8):
             out.append(
                 Entry(
                     f"okk_gdma_{bits}bit_cpy_{direction}",
                     f"Copies from {_PLACES[source][0]} to {_PLACES[target][0]}.",
                     "src",
                     0.0,
-                    operands,
+                    (
+                        Operand("dst", _WIDTH, _PLACES[target][1], "result", 1),
+                        Operand("src", _WIDTH, _PLACES[source][1], unit=1),
+                    ),
                     _EXTENTS[direction],
                     costs=(Cost((f"gdma.copy.{direction.lower()}",), _CYCLES[direction]),),
                     notes=notes,
@@ -100,23 +102,23 @@ def _matrices() -> tuple[Entry, ...]:
 
 def _fills() -> tuple[Entry, ...]:
     out = []
-    for bits in (32, 16, 8):
-        for place, letter, cycles in (("system", "S", "bytes / 46.8"), ("local", "L", "bytes / 32")):
-            name, layout = _PLACES[letter]
-            notes: tuple[str, ...] = (_W,)
-            if place == "local" and bits < 32:
-                notes += (
-                    "A NULL stride is the aligned one of 32-bit elements, so channels lie further apart "
-                    "than those of a "
-                    f"{bits}-bit tensor: give strides.",
-                )
+    for place, letter, cycles in (("system", "S", "bytes / 46.8"), ("local", "L", "bytes / 32")):
+        name, layout = _PLACES[letter]
+        notes: tuple[str, ...] = (_W,)
+        if place == "local":
+            notes += (
+                "A NULL stride is the aligned one of 32-bit elements at every width, so that channels of "
+                "16-bit and "
+                "8-bit tensors lie further apart than in their aligned layout: give strides.",
+            )
+        for bits in (32, 16, 8):
             out.append(
                 Entry(
                     f"okk_gdma_{bits}bit_set_C_{place}",
                     f"Fills a tensor in {name} with C.",
                     "C",
                     0.0,
-                    (Operand("dst", f"{bits}-bit", layout, "result", 1),),
+                    (Operand("dst", _WIDTH, layout, "result", 1),),
                     _FILL,
                     costs=(Cost(("gdma.fill",), cycles),),
                     notes=notes,
@@ -128,7 +130,7 @@ def _fills() -> tuple[Entry, ...]:
 FAMILIES = (
     Family(
         "Copies and fills",
-        "S is system memory (DDR or L2, absolute addresses below 2**40), L local memory. Bits go through "
+        "S is system memory (DDR or L2, absolute addresses below 2^40), L local memory. Bits go through "
         "unchanged. "
         "In cycles, `bytes` are those moved and `runs` the pieces of a lane that are contiguous on both "
         "sides: a copy from "

@@ -9,7 +9,7 @@ from firmware_sim.errors import UsageError
 from firmware_sim.suggest import did_you_mean
 from user_layers.kernel_api import atomic, fixed, fp32, moves, special, system, window
 from user_layers.kernel_api.entry import Cost, Entry, Family, Operand
-from user_layers.kernel_api.prototypes import Function, arguments, functions
+from user_layers.kernel_api.prototypes import Function, functions
 
 FAMILIES: tuple[Family, ...] = (
     *system.FAMILIES,
@@ -36,14 +36,12 @@ def _short() -> dict[str, str]:
 
 
 def find(name: str) -> Entry:
-    """The row of a function, by its name with or without a prefix. Raises UsageError with one that is alike."""
+    """A function's row, by its name with or without a prefix. Raises UsageError with a name that is alike."""
     full = name if name in ENTRIES else _short().get(name)
     if full is not None:
         return ENTRIES[full]
-    parts = [known for known in ENTRIES if name and name in known]
-    meant = did_you_mean(name, ENTRIES) or did_you_mean(name, _short())
-    if not meant and parts:
-        meant = f"; did you mean {parts[0]}?"
+    parts = sorted((known for known in ENTRIES if name and name in known), key=len)[:4]
+    meant = f"; did you mean {', '.join(parts)}?" if parts else did_you_mean(name, (*_short(), *ENTRIES))
     raise UsageError(f"the kernel API has no function {name}{meant}", hint="`tpulayer okk` lists them")
 
 
@@ -69,11 +67,8 @@ def operand_text(operand: Operand) -> str:
 def operand_lines(entry: Entry) -> list[tuple[str, str]]:
     """(names, words), operands of which the same is said together."""
     found: dict[str, list[str]] = {}
-    strides = arguments(functions()[entry.name])
     for operand in entry.operands:
         text = operand_text(operand)
-        if operand.layout.value.startswith("by its strides") and f"{operand.name}_stride" in strides:
-            text = text.replace("its strides", "its stride argument")
         found.setdefault(text, []).append(operand.name)
     return [(", ".join(names), text) for text, names in found.items()]
 
@@ -107,21 +102,44 @@ def cost_text(cost: Cost) -> str:
 
 def computes(entry: Entry) -> str:
     """What the function does: words, or its formula."""
-    if entry.does or not entry.formula:
-        return entry.does
-    return f"{entry.operands[0].name} = {entry.formula}"
+    return entry.does or formula(entry)
+
+
+def formula(entry: Entry) -> str:
+    """The result and its formula; "" where it has none."""
+    result = f"{entry.operands[0].name} = " if entry.operands else ""
+    return result + entry.formula if entry.formula else ""
 
 
 def accuracy(entry: Entry) -> str:
     """How near the result is to the formula; "" where that is nothing to say."""
-    return f"within {entry.within:g} of the value" if entry.within else ""
+    if not entry.within:
+        return ""
+    return f"within {entry.within:g}{'' if entry.within_of_one else ' of the value'}"
+
+
+def listing() -> list[dict[str, str]]:
+    """Every function: its name, family, and what it computes."""
+    return [
+        {"name": entry.name, "family": family.title, "computes": computes(entry)}
+        for family in FAMILIES
+        for entry in family.entries
+    ]
+
+
+def listing_text() -> str:
+    """The functions for the terminal, family by family."""
+    out = []
+    for family in FAMILIES:
+        out += ["", family.title, *(f"  {e.name:52}{computes(e)}" for e in family.entries)]
+    return "\n".join(out[1:])
 
 
 def text_of(entry: Entry) -> str:
     """One function for the terminal."""
     out = [signature(functions()[entry.name]), "", f"  {computes(entry)}"]
     if entry.does and entry.formula:
-        out.append(f"  = {entry.formula}")
+        out.append(f"  {formula(entry)}")
     for label, lines in _sections(entry):
         out += ["", f"{label}:", *(f"  {line}" for line in lines)]
     return "\n".join(out)

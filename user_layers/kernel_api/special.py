@@ -1,10 +1,12 @@
-"""Rows of the table: special functions, lookups, sequences made of them, and conversions of 8-bit integers."""
+"""Rows of the table: special functions, lookups, sequences of them, and conversions of 8-bit integers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from user_layers.kernel_api.entry import CUT, FIELDS, Cost, Entry, Extents, Family, Layout, Limit, Operand
 
-_PACKING = Extents({"n": 32767, "c": 4095, "h": 65519, "w": 65519})
+_PACKING = Extents({"n": 32767, "c": 4095, "h": 65535, "w": 65535})
 _SERIES = Limit("num_series", 1, 64)
 
 
@@ -78,7 +80,7 @@ def _single() -> tuple[Entry, ...]:
         _entry(
             "rsqrt",
             "1 / sqrt(src)",
-            4e-7,
+            2e-7,
             _pair(),
             ("md_sfu.rsqrt",),
             "27",
@@ -87,7 +89,7 @@ def _single() -> tuple[Entry, ...]:
         _entry(
             "sqrt",
             "sqrt(src)",
-            8e-7,
+            5e-7,
             _pair(),
             ("md_sfu.rsqrt", "md_scalar.div"),
             "57",
@@ -123,42 +125,46 @@ def _sequences() -> tuple[Entry, ...]:
     out = []
     before, after = ("md_scalar.sub",), ("md_scalar.add", "md_scalar.div")
     end = ("md_scalar.div", "md_scalar.add", "md_scalar.div", "md_linear.mac")
-    for name, formula, issues, more, in_place, note in (
+    for name, formula, within, issues, more, in_place, note in (
         (
             "exp",
             "exp(src)",
+            5e-7,
             _EXP,
             0,
             (),
-            "e^whole by a table, times e^rest by the first terms of its series.",
+            "src is in -103..88. e^whole by a table, times e^rest by the first terms of its series.",
         ),
         (
             "sigmoid",
             "1 / (1 + exp(-src))",
+            5e-7,
             (*before, *_EXP, *after),
             32,
             ("src",),
-            "-src is in -103..88, too.",
+            "src is in -88..103. With e = e^-src: 1 / (1 + e).",
         ),
         (
             "tanh",
             "tanh(src)",
+            1e-6,
             (*_EXP, *end),
             65,
             (),
-            "1 - 2 / e^src / (e^src + 1 / e^src); src is in -44..44.",
+            "src is in -86..88. With e = e^src: 1 - 2 / e / (e + 1 / e).",
         ),
     ):
-        notes = (note, "src is in -103..88; beyond it results are wrong, and nothing is refused.")
-        if name == "tanh":
-            notes = (note,)
+        notes = (
+            note,
+            "Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.",
+        )
         base = _OF_EXP + more
         operands = (*_pair(), _WORK)
         out.append(
             _entry(
                 name,
                 formula,
-                2e-6,
+                within,
                 operands,
                 issues,
                 str(base + 4 * _DEFAULT_TERMS),
@@ -173,7 +179,7 @@ def _sequences() -> tuple[Entry, ...]:
             _entry(
                 f"{name}_tunable",
                 formula,
-                2e-6,
+                within,
                 operands,
                 issues,
                 f"({base} + 4 * num_series)",
@@ -183,7 +189,7 @@ def _sequences() -> tuple[Entry, ...]:
                 _APART,
             )
         )
-    return tuple(out)
+    return tuple(replace(entry, within_of_one=True) if "tanh" in entry.name else entry for entry in out)
 
 
 def _numbers_of_bytes() -> tuple[Entry, ...]:

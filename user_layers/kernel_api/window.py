@@ -183,6 +183,9 @@ def _convolutions() -> tuple[Entry, ...]:
 
 def _pools() -> tuple[Entry, ...]:
     cycles = "n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 + 0.6 * (stride_w - 1))"
+    size = (
+        "oh = (h + top + bottom - kernel_h) // stride.h + 1, ow likewise; padding and stride NULL: 0 and 1."
+    )
     out = []
     for name, formula, within, instruction, note in (
         (
@@ -192,6 +195,14 @@ def _pools() -> tuple[Entry, ...]:
             "depthwise.fp32",
             "Divides by kernel_h * kernel_w everywhere: pads count as elements that are 0 "
             "(count_include_pad).",
+        ),
+        (
+            "avg_pool2d_v2",
+            "windows(input, 0).sum((4, 5)) * factor",
+            _SUMS,
+            "depthwise.fp32",
+            "Not in the vendor's guide. okk_bdc_avg_pool2d is this with 1 / (kernel_h * kernel_w) for "
+            "factor.",
         ),
         (
             "max_pool2d",
@@ -212,28 +223,10 @@ def _pools() -> tuple[Entry, ...]:
                 _POOL_SIDES,
                 (*_KERNEL, _PAD, _STRIDE),
                 (Cost((instruction,), cycles),),
-                notes=(
-                    note,
-                    _SIZE.replace("dilation.h * (kernel_h - 1) - 1", "kernel_h").replace(
-                        "padding, stride and dilation NULL: 0, 1 and 1", "padding and stride NULL: 0 and 1"
-                    ),
-                    _PADDED,
-                ),
+                notes=(note, size, _PADDED),
             )
         )
     return tuple(out)
-
-
-def _weighted() -> Entry:
-    return Entry(
-        "okk_bdc_avg_pool2d_v2",
-        "A pool that adds up each window times a weight.",
-        "",
-        0.0,
-        (_output("n, c, oh, ow"), _input()),
-        _POOL_SIDES,
-        (*_KERNEL, _PAD, _STRIDE),
-    )
 
 
 def _product() -> Entry:
@@ -305,6 +298,6 @@ FAMILIES = (
         "the aligned layout; weight and bias start on its NPU. `slots(channels)` is L for so many "
         "channels, L that of the "
         "output's. None of these may write over its input.",
-        (*_convolutions(), *_pools(), _weighted(), _product()),
+        (*_convolutions(), *_pools(), _product()),
     ),
 )
