@@ -175,14 +175,15 @@ void bm_atomic_avg_pool(const PoolParam *param);
  * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to
  *   the padded input; stride_h, stride_w 1..15; dilate_h, dilate_w 1..16; each pad 0..15; ins_h,
  *   ins_w 0..15; rshift_bit 0..31; kernel_h * kernel_w 1..256
- * - The vendor's encoder takes the weight of one element fewer (kernel_h * kernel_w - 1), and so
- *   does this one: a 2x2 average is the sum / 3. rshift_bit is added to the shift.
+ * - The sum times m, shifted right by s + rshift_bit: m is the odd 8-bit weight of kernel_h *
+ *   kernel_w, s the shift of one element fewer, as in the vendor's encoder. So 2x2 gives sum /
+ *   512; 3x3 gives sum * 57 / 8, and with rshift_bit 6 the average.
  * - Rounds half up and saturates to -128..127; to 0..255 with if_relu, which makes negative sums
  *   0, or where no operand is signed.
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
- * - Cost: 1 command (depthwise.int8), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1
- *   + 0.6 * (stride_w - 1)) cycles
+ * - Cost: 1 command (depthwise.int8), ceil(n / 4) * L * ceil(oh * ow / 16) * (kernel_h * kernel_w
+ *   + 3) * (1 + 0.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_avg_pool_quantized(const PoolQuantParam *param);
 /** okk_bdc_max_pool2d.
@@ -205,11 +206,12 @@ void bm_atomic_max_pool(const PoolParam *param);
  * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to
  *   the padded input; stride_h, stride_w 1..15; dilate_h, dilate_w 1..16; each pad 0..15; ins_h,
  *   ins_w 0..15; rshift_bit 0..31
- * - lowest is -128 with input_sign, else 0. rshift_bit is 0.
+ * - lowest is -128 with input_sign, else 0. rshift_bit is 0. Dilations count for oh and ow only:
+ *   taps are neighbours.
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
- * - Cost: 1 command (max_pool.int8), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 +
- *   0.6 * (stride_w - 1)) cycles
+ * - Cost: 1 command (max_pool.int8), ceil(n / 4) * L * ceil(oh * ow / 16) * (kernel_h * kernel_w +
+ *   3) * (1 + 0.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_max_pool_quantized(const PoolQuantParam *param);
 /** The sum of each window times coeff.
@@ -259,8 +261,8 @@ void bm_atomic_depthwise(const DepthwiseParam *param);
  *   0, or where no operand is signed.
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
- * - Cost: 1 command (depthwise.int8), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3 + 2 *
- *   using_bias) * (1 + 0.6 * (stride_w - 1)) cycles
+ * - Cost: 1 command (depthwise.int8), ceil(n / 4) * L * ceil(oh * ow / 16) * (kernel_h * kernel_w
+ *   + 3 + 2 * using_bias) * (1 + 0.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_depthwise_quantized(const DepthwiseQuantParam *param);
 
@@ -280,7 +282,7 @@ typedef struct {
         bias_sign, output_16bit;
 } MatmulQuantParam;
 /** okk_bdc_matmul, also of a left matrix that is stored transposed.
- * - output = left @ right + using_bias * bias + result_add * old
+ * - output = input_l @ input_r + using_bias * bias + result_add * old
  * - within 1e-05 of the value
  * - output: result, its old value is read with result_add, fp32 [l_row x columns] in local memory,
  *   matrix, at multiples of 128
@@ -297,7 +299,7 @@ typedef struct {
  */
 void bm_atomic_matmul(const MatmulParam *param);
 /** An 8-bit matrix product with an 8-bit or 16-bit result (output_16bit).
- * - output = saturated(half_up(left @ right + using_bias * bias + result_add * (old <<
+ * - output = saturated(half_up(input_l @ input_r + using_bias * bias + result_add * (old <<
  *   lshfit_bit), rshift_bit))
  * - output: result, its old value is read with result_add, 8-bit, one batch to a byte (1N) [l_row
  *   x columns] in local memory, matrix, at multiples of 128

@@ -435,7 +435,8 @@ void okk_gdma_8bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const
  * - src: input, 32-bit [rows x cols] in DDR or L2, rows of row_stride elements
  * - Limits: rows 1..65535; cols 1..65535; cols_per_channel 1..cols; row_stride from cols on
  * - Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may
- *   be short. Row r is batch r.
+ *   be short. Row r is batch r, as far from the next as if the matrix began on NPU 0: start it
+ *   there, or where its channels do not go around.
  * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
  */
 void okk_gdma_32bit_matrix_S2L(local_addr_t dst_addr, system_addr_t src_addr, int rows, int cols,
@@ -446,7 +447,8 @@ void okk_gdma_32bit_matrix_S2L(local_addr_t dst_addr, system_addr_t src_addr, in
  * - src: input, 32-bit [rows x cols] in local memory, matrix, at multiples of 128
  * - Limits: rows 1..65535; cols 1..65535; cols_per_channel 1..cols; row_stride from cols on
  * - Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may
- *   be short. Row r is batch r.
+ *   be short. Row r is batch r, as far from the next as if the matrix began on NPU 0: start it
+ *   there, or where its channels do not go around.
  * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
  */
 void okk_gdma_32bit_matrix_L2S(system_addr_t dst_addr, local_addr_t src_addr, int rows, int cols,

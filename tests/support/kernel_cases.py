@@ -69,13 +69,16 @@ class Case:
         bits = {"int16": 16, "uint16": 16}.get(self.operands[self.result].dtype, 32)
         known = {**kernel_formulas.names(bits), **self.seen, **wide, "old": wide[self.result]}
         known["windows"] = lambda x, pad: kernel_formulas.windows(x, pad, self.windowed)
-        known["saturated"] = self._saturated
+        known["saturated"] = known["lowest"] = None
+        if self.operands[self.result].dtype != "float32":
+            known["saturated"] = self._saturated
+            known["lowest"] = np.iinfo(self.operands[self.result].dtype).min
         known["saturated_to_zero"] = lambda x, r: np.clip(
             np.sign(x) * known["half_up"](abs(x), r), -32767, 32767
         )
         with np.errstate(all="ignore"):
             found: Array = np.asarray(eval(self.entry.formula, known))
-        return found
+        return found[:, :, : self.more["oh"], : self.more["ow"]] if self.windowed else found
 
     def as_matrix(self, name: str, data: Array) -> Array:
         """[rows, columns] of what lies in channels."""
@@ -157,11 +160,10 @@ def _random(entry: Entry, operand: Operand, placed: Placed, rng: np.random.Gener
 
 
 def _is_elementwise(entry: Entry) -> bool:
-    return bool(
-        entry.formula
-        and entry.extents
+    return (
+        bool(entry.formula)
         and entry.name.startswith("okk_bdc")
-        and entry.extents.argument == "shape"
+        and "shape" in arguments(functions()[entry.name])
     )
 
 
@@ -330,6 +332,7 @@ def window(entry: Entry, strided: bool, channels: int, rng: np.random.Generator)
         "kernel_val": 0.5,
         "input_stride": in_strides if given else None,
     }
+    args["factor"] = 0.25
     if "weight_addr" in taken:
         operands |= _weights(entry, c, out_c, base + 2 * _STEP)
         args["kernel_stride"] = [6, 6 * -(-c // 2), 2, 1]
@@ -352,7 +355,7 @@ def window(entry: Entry, strided: bool, channels: int, rng: np.random.Generator)
         "kernel_w": 2,
         "kernel_val": np.float32(0.5),
     }
-    seen |= {"stride_w": 1}
+    seen |= {"stride_w": 1, "factor": args["factor"]}
     windowed = {
         "padding": _WINDOW["padding"],
         "stride": _WINDOW["stride"],
@@ -412,8 +415,8 @@ def product(rng: np.random.Generator) -> Case:
 def matrix(addr: int, rows: int, columns: int, per_channel: int, dtype: str = "float32") -> Placed:
     """A matrix in local memory, rows on n."""
     shape = (rows, -(-columns // per_channel), 1, per_channel)
-    strides = kernel_tensors.aligned(addr // LOCAL_BYTES, shape)
-    return Placed(addr, shape, tuple(strides), dtype)
+    size = np.dtype(dtype).itemsize
+    return Placed(addr, shape, tuple(kernel_tensors.aligned(addr // LOCAL_BYTES, shape, size)), dtype, size)
 
 
 def system_addr(i: int) -> int:

@@ -164,7 +164,9 @@ def _pools() -> tuple[Entry, ...]:
     )
     more = (*_KERNEL, *_STEPS, _PAD, _INSERT, _RSHIFT)
     cycles = "n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 + 0.6 * (stride_w - 1))"
+    packed_cycles = cycles.replace("n * L", "ceil(n / 4) * L")
     biased = cycles.replace("+ 3)", "+ 3 + 2 * using_bias)")
+    packed_biased = biased.replace("n * L", "ceil(n / 4) * L")
 
     def weight(element: str, bytes_each: str, unit: int = 4) -> Operand:
         return Operand(
@@ -225,11 +227,13 @@ def _pools() -> tuple[Entry, ...]:
                     {"kernel_w": 1, "input_shape": [1, 2, 300, 4]},
                 ),
             ),
-            costs=(Cost(("depthwise.int8",), cycles),),
+            costs=(Cost(("depthwise.int8",), packed_cycles),),
             notes=(
-                "The vendor's encoder takes the weight of one element fewer (kernel_h * kernel_w - 1), "
-                "and so does "
-                "this one: a 2x2 average is the sum / 3. rshift_bit is added to the shift.",
+                "The sum times m, shifted right by s + rshift_bit: m is the odd 8-bit weight of kernel_h "
+                "* kernel_w, s the "
+                "shift of one element fewer, as in the vendor's encoder. So 2x2 gives sum / 512; 3x3 "
+                "gives sum * 57 / 8, "
+                "and with rshift_bit 6 the average.",
                 _FIXED_SIGN,
                 _POOL_INS,
             ),
@@ -242,8 +246,12 @@ def _pools() -> tuple[Entry, ...]:
             (packed_result, packed),
             _INPUT,
             more,
-            (Cost(("max_pool.int8",), cycles),),
-            notes=("lowest is -128 with input_sign, else 0. rshift_bit is 0.", _POOL_INS),
+            (Cost(("max_pool.int8",), packed_cycles),),
+            notes=(
+                "lowest is -128 with input_sign, else 0. rshift_bit is 0. Dilations count for oh and ow "
+                "only: taps are neighbours.",
+                _POOL_INS,
+            ),
         ),
         Entry(
             "bm_atomic_depthwise",
@@ -277,7 +285,7 @@ def _pools() -> tuple[Entry, ...]:
             ),
             _INPUT,
             more,
-            (Cost(("depthwise.int8",), biased),),
+            (Cost(("depthwise.int8",), packed_biased),),
             notes=(_FIXED_SIGN, _POOL_INS),
         ),
     )
@@ -316,7 +324,7 @@ def _products() -> tuple[Entry, ...]:
         Entry(
             "bm_atomic_matmul",
             "okk_bdc_matmul, also of a left matrix that is stored transposed.",
-            "left @ right + using_bias * bias + result_add * old",
+            "input_l @ input_r + using_bias * bias + result_add * old",
             _SUMS,
             matrices("fp32", "fp32"),
             None,
@@ -332,7 +340,7 @@ def _products() -> tuple[Entry, ...]:
         Entry(
             "bm_atomic_matmul_quantized",
             "An 8-bit matrix product with an 8-bit or 16-bit result (output_16bit).",
-            "saturated(half_up(left @ right + using_bias * bias + result_add * (old << lshfit_bit), "
+            "saturated(half_up(input_l @ input_r + using_bias * bias + result_add * (old << lshfit_bit), "
             "rshift_bit))",
             0.0,
             matrices("8-bit, one batch to a byte (1N)", "16-bit"),

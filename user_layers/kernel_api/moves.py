@@ -67,7 +67,8 @@ def _matrices() -> tuple[Entry, ...]:
     notes = (
         "Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may be "
         "short. "
-        "Row r is batch r.",
+        "Row r is batch r, as far from the next as if the matrix began on NPU 0: start it there, or "
+        "where its channels do not go around.",
     )
     local = Operand("dst", "32-bit", Layout.MATRIX, "result", 128, "rows x cols")
     system = Operand("src", "32-bit", Layout.SYSTEM_MATRIX, "input", 1, "rows x cols")
