@@ -67,7 +67,7 @@ typedef struct {
 /** okk_bdc_conv2d with constant weights, inserted zeros and a flipped kernel.
  * - output = einsum("nihwab,oiab->nohw", windows(input, 0), weight) + using_bias * bias +
  *   result_add * old
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, its old value is read with result_add, fp32 [n, output_c, oh, ow] in local
  *   memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, strided, at multiples of 4; may start on
@@ -157,7 +157,7 @@ typedef struct {
 } DepthwiseQuantParam;
 /** okk_bdc_avg_pool2d.
  * - output = windows(input, 0).sum((4, 5)) / (kernel_h * kernel_w)
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
  * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to
@@ -216,7 +216,7 @@ void bm_atomic_max_pool(const PoolParam *param);
 void bm_atomic_max_pool_quantized(const PoolQuantParam *param);
 /** The sum of each window times coeff.
  * - output = windows(input, 0).sum((4, 5)) * coeff
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
  * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to
@@ -229,7 +229,7 @@ void bm_atomic_max_pool_quantized(const PoolQuantParam *param);
 void bm_atomic_sum_pool(const SumPoolParam *param);
 /** okk_bdc_depthwise2d.
  * - output = einsum("nchwab,cab->nchw", windows(input, 0), weight) + using_bias * bias
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
  * - weight: input, fp32 [c, kernel_h, kernel_w] in local memory, weights, at multiples of 4;
@@ -283,7 +283,7 @@ typedef struct {
 } MatmulQuantParam;
 /** okk_bdc_matmul, also of a left matrix that is stored transposed.
  * - output = input_l @ input_r + using_bias * bias + result_add * old
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, its old value is read with result_add, fp32 [l_row x columns] in local memory,
  *   matrix, at multiples of 128
  * - input_l: input, fp32 [l_row x l_col] in local memory, matrix, at multiples of 128
@@ -592,7 +592,7 @@ typedef struct {
 } BinaryParam;
 /** src becomes e^src.
  * - src = exp(src)
- * - within 2e-06 of the value
+ * - within 5e-07 of the value
  * - src: result and input, fp32 in local memory, aligned, at multiples of 128
  * - imm: work buffer, as large as src, fp32 in local memory, aligned, at multiples of 128
  * - Limits: shape n, h, w 1..65535; c 1..4095
@@ -609,8 +609,13 @@ void bm_local_exp(const ExpParam *param);
  * - Limits: shape n, h, w 1..65535; c 1..4095; act_type one of BmActType
  * - BM_RELU, BM_ELU (alpha 1), BM_TANH, BM_SIGMOID. BM_PRELU is refused: the struct has no slope.
  *   Except for BM_RELU, which does not use imm, src, dst and imm are three buffers: else refused.
- * - Cost: BM_RELU: 1 command (md_cmp.max), n * L * P cycles; BM_SIGMOID: 12 commands (md_cmp.max,
- *   ar.min, ...), 217 * n * L * P cycles
+ * - Cost: BM_RELU: 1 command (md_cmp.max), n * L * P cycles; BM_ELU: 10 commands (md_cmp.max,
+ *   md_sfu.fp32_to_int, table_lookup, md_scalar.sub, md_sfu.taylor, md_scalar.mul, md_cmp.select),
+ *   185 * n * L * P cycles; BM_TANH: 13 commands (md_cmp.max, ar.min, md_sfu.fp32_to_int,
+ *   table_lookup, md_scalar.sub, md_sfu.taylor, md_scalar.mul, md_scalar.div, md_scalar.add,
+ *   md_linear.mac), 250 * n * L * P cycles; BM_SIGMOID: 12 commands (md_cmp.max, ar.min,
+ *   md_scalar.sub, md_sfu.fp32_to_int, table_lookup, md_sfu.taylor, md_scalar.mul, md_scalar.add,
+ *   md_scalar.div), 217 * n * L * P cycles
  */
 void bm_local_act(const ActParam *param);
 
@@ -700,7 +705,7 @@ void bm_atomic_memcpy_2D(const MemCpy2DParam *param);
  * - Both shapes have as many elements. The w-strides are 1 where there is more than one column.
  * - fp32 to fp16 truncates towards 0, fp32 to 8-bit rounds half to even and saturates; int16 is
  *   not converted, nor is anything while n and c are exchanged.
- * - Cost: 1 command (gdma.copy, gdma.transpose_nc or gdma.convert), as okk_gdma_32bit_cpy_* of
+ * - Cost: 1 command (gdma.copy or gdma.transpose_nc or gdma.convert), as okk_gdma_32bit_cpy_* of
  *   that direction cycles
  */
 void bm_atomic_memcpy_4D(const MemCpy4DParam *param);
@@ -730,7 +735,6 @@ void bm_atomic_cwtrans(const CWTransParam *param);
  * - Cost: 1 command (gdma.filter), bytes / 46.8 cycles
  */
 void bm_atomic_mask_memcpy_4D(const MaskMemCpy4DPram *param);
-/* Waits for everything, then says how many words the newest mask_memcpy_4D kept. */
 /** How many words the newest bm_atomic_mask_memcpy_4D kept.
  * - Waits for everything, so not inside a parallel section and not in a net that is compiled
  *   statically.

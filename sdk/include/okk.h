@@ -9,10 +9,9 @@
  *   in NPU s has channel c on NPU (s + c) % 64. The tensors of one BDC call start on one NPU.
  * - Strides are in elements. A NULL stride means the 128-byte aligned layout in local memory and the
  *   continuous layout in system memory. A stride of 0 repeats one element. GDMA moves w with stride 1.
- * - BDC sizes: n, h, w 1..65535, c 1..4095; 32-bit operands at multiples of 4 (128 is faster). The vendor's
- *   encoder cuts larger tensors into several commands in a few places, and so does this one: tensor
- *   arithmetic with strides (any extent), okk_bdc_avg_pool2d and okk_bdc_max_pool2d (c), GDMA copies S2S
- *   (any extent), L2L (n, h, w), and S2L and L2S with strides (n, c).
+ * - The comment before a function says what it computes, takes, refuses and costs, in the words of
+ *   docs/kernel-api.md: aligned, compact, matrix, 4N, in place; L is the channel slots of an NPU,
+ *   ceil((NPU + c) / 64), and P ceil(h * w / 16).
  * - A call that breaks a rule, or a value that does not fit its descriptor field, ends the kernel
  *   with a message that names the function, the value and the limit. Nothing wraps. A rule that nothing
  *   enforces in the vendor's library gives a warning instead (docs/free-kernels.md).
@@ -121,10 +120,7 @@ typedef struct {
 
 /* ---- command ids ----
  *
- * Each engine numbers its commands; a node is {unsigned bd, gdma, in_parallel}: the newest numbers (in a
- * parallel section those of its start). Kernels that leave the ids alone never need these. While the
- * check is enabled (the default) okk_set_id_node refuses numbers lower than those already given. Layers
- * cannot set ids: the compiler numbers their commands. */
+ * Each engine numbers its commands. Kernels that leave the ids alone never need these. */
 /** Sets the newest command ids, a node of {unsigned bd, gdma, in_parallel}.
  * - Refused in layers, inside a parallel section, and for ids that go back while the check is
  *   enabled.
@@ -188,9 +184,6 @@ unsigned int okk_eu_num(void);
  */
 int okk_npu_num(void);
 
-/* Pointers through which the controller reads and writes device memory; poll first. A kernel that uses
- * them (but for dtcm, the controller's own memory) cannot be recorded by a static compile: its layer's
- * descriptor returns true from must_dynamic_run(). */
 /** The controller's pointer to an absolute address in DDR.
  * - Poll first: commands that were issued run later. What a static compile records has not run, so
  *   a layer that uses it returns true from must_dynamic_run().
@@ -214,12 +207,7 @@ unsigned char *okk_l2_sram_addr(unsigned int addr);
  */
 unsigned char *okk_dtcm_addr(unsigned int addr);
 
-/* ---- order ----
- *
- * Commands run one after another, whatever their engine, except between okk_parallel_start and
- * okk_parallel_end: there GDMA and BDC commands only keep the order of their own engine, and both wait
- * for what came before the start. okk_poll waits for everything; not inside a parallel section. In a
- * layer's local function none of these may be called: the compiler owns the order there. */
+/* ---- order ---- */
 /** Begins the numbering of commands again. Call it first in a free kernel.
  * - In a layer the ids go on. Not inside a parallel section. Not in a layer's local function,
  *   where the compiler orders the commands.
@@ -277,7 +265,6 @@ void okk_compact_stride(dim4 *stride, int start_idx, const dim4 *shape);
  * - [shape.c * shape.h * shape.w, shape.h * shape.w, shape.w, 1]
  */
 void okk_continuous_stride(dim4 *stride, const dim4 *shape);
-/* Bytes of h * w 32-bit elements, rounded up to 64. */
 /** Bytes of h * w 32-bit elements, rounded up to 64.
  * - ceil(h * w * 4 / 64) * 64
  */
@@ -427,8 +414,6 @@ void okk_gdma_8bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const d
 void okk_gdma_8bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
                            const dim4 *dst_stride, const dim4 *src_stride);
 
-/* A rows x cols matrix with row_stride elements from row to row in system memory; in local memory rows
- * lie on n, cols_per_channel columns on each channel, aligned. */
 /** Copies a matrix from DDR or L2 into the matrix layout of local memory.
  * - dst = src
  * - dst: result, 32-bit [rows x cols] in local memory, matrix, at multiples of 128
@@ -454,8 +439,6 @@ void okk_gdma_32bit_matrix_S2L(local_addr_t dst_addr, system_addr_t src_addr, in
 void okk_gdma_32bit_matrix_L2S(system_addr_t dst_addr, local_addr_t src_addr, int rows, int cols,
                                int cols_per_channel, int row_stride);
 
-/* Fill with C. A NULL stride in local memory is the aligned stride for 32-bit elements at every width
- * (as the vendor's encoder has it): give strides to the 16-bit and 8-bit fills. */
 /** Fills a tensor in DDR or L2 with C.
  * - dst = C
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
@@ -517,7 +500,6 @@ void okk_gdma_8bit_set_C_system(system_addr_t dst_addr, x8 C, const dim4 *shape,
 void okk_gdma_8bit_set_C_local(local_addr_t dst_addr, x8 C, const dim4 *shape,
                                const dim4 *dst_stride);
 
-/* 32-bit tensor, continuous in system memory, compact in local memory from NPU 0 on. */
 /** Copies a tensor from DDR or L2 into the compact layout of local memory, from NPU 0 on.
  * - dst = src
  * - dst: result, 32-bit in local memory, compact; on NPU 0
@@ -603,7 +585,6 @@ void okk_bdc_32bit_xor(local_addr_t dst_addr, local_addr_t src0_addr, local_addr
 void okk_bdc_32bit_xor_C(local_addr_t dst_addr, local_addr_t src_addr, x32 C, const dim4 *shape,
                          const dim4 *dst_stride, const dim4 *src_stride);
 
-/* Shift counts are in -32..32: positive to the left, negative to the right. */
 /** dst = arithmetic_shift(src0, src1)
  * - dst: result, 32-bit in local memory, strided (NULL: aligned), at multiples of 4
  * - src0, src1: input, 32-bit in local memory, strided (NULL: aligned), at multiples of 4
@@ -689,8 +670,8 @@ void okk_bdc_32bit_C_logical_shift(local_addr_t dst_addr, local_addr_t src_addr,
  *   (large ones in several commands)
  * - In place: dst may be src
  * - relu(nan) is 0.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_cmp.max), n * L * P
- *   cycles; else: 1 command (ar.max), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_cmp.max), n * L * P cycles; else: 1 command (ar.max), 2
+ *   * n * L * P cycles
  */
 void okk_bdc_relu(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                   const dim4 *dst_stride, const dim4 *src_stride);
@@ -703,8 +684,8 @@ void okk_bdc_relu(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shap
  * - In place: dst may be src
  * - A quotient is a * r * r with r the reciprocal square root of |b|: 1 / 1 is 0.99999988. x / 0
  *   is inf, 0 / 0 nan.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.div), 30 * n *
- *   L * P cycles; else: 1 command (ar.div), 30 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.div), 30 * n * L * P cycles; else: 1 command
+ *   (ar.div), 30 * n * L * P cycles
  */
 void okk_bdc_reciprocal(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                         const dim4 *dst_stride, const dim4 *src_stride);
@@ -715,23 +696,21 @@ void okk_bdc_reciprocal(local_addr_t dst_addr, local_addr_t src_addr, const dim4
  *   (large ones in several commands)
  * - In place: dst may be src
  * - neg(0) is 0, not -0.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.sub), n * L *
- *   P cycles; else: 1 command (ar.sub), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.sub), n * L * P cycles; else: 1 command (ar.sub),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_neg(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                  const dim4 *dst_stride, const dim4 *src_stride);
 
-/* ---- BDC: fp32, two operands; _C: the second is a constant, C_: the first is ----
- *
- * mac adds the product to dst. Division is the chip's: 1/1 gives 0.99999988. */
+/* ---- BDC: fp32, two operands; _C: the second is a constant, C_: the first is ---- */
 /** dst = src0 + src1
  * - dst: result, fp32 in local memory, strided (NULL: aligned), at multiples of 4
  * - src0, src1: input, fp32 in local memory, strided (NULL: aligned), at multiples of 4
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src0 or src1
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.add), n * L *
- *   P cycles; else: 1 command (ar.add), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.add), n * L * P cycles; else: 1 command (ar.add),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_add(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
                  const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
@@ -742,8 +721,8 @@ void okk_bdc_add(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.add), n * L *
- *   P cycles; else: 1 command (ar.add), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.add), n * L * P cycles; else: 1 command (ar.add),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_add_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -753,8 +732,8 @@ void okk_bdc_add_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src0 or src1
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.sub), n * L *
- *   P cycles; else: 1 command (ar.sub), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.sub), n * L * P cycles; else: 1 command (ar.sub),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_sub(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
                  const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
@@ -765,8 +744,8 @@ void okk_bdc_sub(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.sub), n * L *
- *   P cycles; else: 1 command (ar.sub), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.sub), n * L * P cycles; else: 1 command (ar.sub),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_sub_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -776,8 +755,8 @@ void okk_bdc_sub_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.sub), n * L *
- *   P cycles; else: 1 command (ar.sub), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.sub), n * L * P cycles; else: 1 command (ar.sub),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_C_sub(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -787,8 +766,8 @@ void okk_bdc_C_sub(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src0 or src1
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.mul), n * L *
- *   P cycles; else: 1 command (ar.mul), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.mul), n * L * P cycles; else: 1 command (ar.mul),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_mul(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
                  const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
@@ -799,8 +778,8 @@ void okk_bdc_mul(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.mul), n * L *
- *   P cycles; else: 1 command (ar.mul), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.mul), n * L * P cycles; else: 1 command (ar.mul),
+ *   2 * n * L * P cycles
  */
 void okk_bdc_mul_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -813,8 +792,8 @@ void okk_bdc_mul_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  * - In place: dst may be src0 or src1
  * - A quotient is a * r * r with r the reciprocal square root of |b|: 1 / 1 is 0.99999988. x / 0
  *   is inf, 0 / 0 nan.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.div), 30 * n *
- *   L * P cycles; else: 1 command (ar.div), 30 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.div), 30 * n * L * P cycles; else: 1 command
+ *   (ar.div), 30 * n * L * P cycles
  */
 void okk_bdc_div(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
                  const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
@@ -828,8 +807,8 @@ void okk_bdc_div(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src
  * - In place: dst may be src
  * - A quotient is a * r * r with r the reciprocal square root of |b|: 1 / 1 is 0.99999988. x / 0
  *   is inf, 0 / 0 nan.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.div), 30 * n *
- *   L * P cycles; else: 1 command (ar.div), 30 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.div), 30 * n * L * P cycles; else: 1 command
+ *   (ar.div), 30 * n * L * P cycles
  */
 void okk_bdc_div_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -842,8 +821,8 @@ void okk_bdc_div_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  * - In place: dst may be src
  * - A quotient is a * r * r with r the reciprocal square root of |b|: 1 / 1 is 0.99999988. x / 0
  *   is inf, 0 / 0 nan.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.div), 30 * n *
- *   L * P cycles; else: 1 command (ar.div), 30 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.div), 30 * n * L * P cycles; else: 1 command
+ *   (ar.div), 30 * n * L * P cycles
  */
 void okk_bdc_C_div(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -855,8 +834,8 @@ void okk_bdc_C_div(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  *   (large ones in several commands)
  * - In place: dst may be src0 or src1
  * - The product is rounded before it is added.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.mul), n * L *
- *   P cycles; else: 1 command (ar.mac), 5 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.mul), n * L * P cycles; else: 1 command (ar.mac),
+ *   5 * n * L * P cycles
  */
 void okk_bdc_mac(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
                  const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
@@ -869,8 +848,8 @@ void okk_bdc_mac(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src
  *   (large ones in several commands)
  * - In place: dst may be src
  * - The product is rounded before it is added.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_scalar.mul), n * L *
- *   P cycles; else: 1 command (ar.mac), 5 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_scalar.mul), n * L * P cycles; else: 1 command (ar.mac),
+ *   5 * n * L * P cycles
  */
 void okk_bdc_mac_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -882,8 +861,8 @@ void okk_bdc_mac_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  * - In place: dst may be src0 or src1
  * - max(nan, x) is x and max(x, nan) is nan: where the comparison does not hold, the second
  *   operand is taken.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_cmp.max), n * L * P
- *   cycles; else: 1 command (ar.max), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_cmp.max), n * L * P cycles; else: 1 command (ar.max), 2
+ *   * n * L * P cycles
  */
 void okk_bdc_max(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src1_addr,
                  const dim4 *shape, const dim4 *dst_stride, const dim4 *src0_stride,
@@ -896,8 +875,8 @@ void okk_bdc_max(local_addr_t dst_addr, local_addr_t src0_addr, local_addr_t src
  * - In place: dst may be src
  * - max(nan, x) is x and max(x, nan) is nan: where the comparison does not hold, the second
  *   operand is taken.
- * - Cost: all strides NULL and all addresses multiples of 128: 1 command (md_cmp.max), n * L * P
- *   cycles; else: 1 command (ar.max), 2 * n * L * P cycles
+ * - Cost: aligned operands: 1 command (md_cmp.max), n * L * P cycles; else: 1 command (ar.max), 2
+ *   * n * L * P cycles
  */
 void okk_bdc_max_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const dim4 *shape,
                    const dim4 *dst_stride, const dim4 *src_stride);
@@ -935,8 +914,8 @@ void okk_bdc_min_C(local_addr_t dst_addr, local_addr_t src_addr, float C, const 
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src
- * - Cost: strides of dst and src NULL, their addresses multiples of 128: 1 command
- *   (md_linear.mac), 4 * n * L * P cycles; else: 1 command (ar.add), 2 * n * L * P cycles
+ * - Cost: aligned dst and src: 1 command (md_linear.mac), 4 * n * L * P cycles; else: 1 command
+ *   (ar.add), 2 * n * L * P cycles
  */
 void okk_bdc_bias(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t bias_addr,
                   const dim4 *shape, const dim4 *dst_stride, const dim4 *src_stride);
@@ -948,8 +927,8 @@ void okk_bdc_bias(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t bia
  * - Limits: shape n, h, w 1..65535; c 1..4095; with strides or an address off 128 of any extent
  *   (large ones in several commands)
  * - In place: dst may be src
- * - Cost: strides of dst and src NULL, their addresses multiples of 128: 1 command
- *   (md_linear.mac), 4 * n * L * P cycles; else: 1 command (ar.mul), 2 * n * L * P cycles
+ * - Cost: aligned dst and src: 1 command (md_linear.mac), 4 * n * L * P cycles; else: 1 command
+ *   (ar.mul), 2 * n * L * P cycles
  */
 void okk_bdc_scale(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t scale_addr,
                    const dim4 *shape, const dim4 *dst_stride, const dim4 *src_stride);
@@ -962,18 +941,14 @@ void okk_bdc_scale(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t sc
  *   (large ones in several commands)
  * - In place: dst may be src
  * - With strides dst holds the product between the two commands.
- * - Cost: strides of dst and src NULL, their addresses multiples of 128: 1 command
- *   (md_linear.mac), 4 * n * L * P cycles; else: 2 commands (ar.mul, ar.add), 4 * n * L * P cycles
+ * - Cost: aligned dst and src: 1 command (md_linear.mac), 4 * n * L * P cycles; else: 2 commands
+ *   (ar.mul, ar.add), 4 * n * L * P cycles
  */
 void okk_bdc_scale_bias(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t scale_addr,
                         local_addr_t bias_addr, const dim4 *shape, const dim4 *dst_stride,
                         const dim4 *src_stride);
 
-/* ---- BDC: selection ----
- *
- * ..._value: select_val where the comparison holds, 0 elsewhere. greater_select and equal_select take
- * select0 where it holds and select1 elsewhere; tensors aligned, addresses multiples of 128. equal_select
- * does not compare a tensor with a constant; equal_C_select_value does. */
+/* ---- BDC: selection ---- */
 /** dst = where(src0 > src1, select_val, 0)
  * - dst: result, 32-bit in local memory, strided (NULL: aligned), at multiples of 4
  * - src0, src1: input, fp32 in local memory, strided (NULL: aligned), at multiples of 4
@@ -1060,11 +1035,7 @@ void okk_bdc_equal_select(local_addr_t dst_addr, const fp32_or_addr_t *src0,
                           const fp32_or_addr_t *src1, const x32_or_addr_t *select0,
                           const x32_or_addr_t *select1, const dim4 *shape);
 
-/* ---- BDC: special functions; aligned layout, addresses multiples of 128 ----
- * exp, sigmoid, tanh and lookup_exp take -103..88; their work buffer is as large as dst and neither dst
- * nor src. num_series is 1..64, 32 where it is not asked for. fp32_to_int32 truncates and saturates;
- * lookup_int32_to_fp32 takes -128..127.
- */
+/* ---- BDC: special functions ---- */
 /** dst = to_int32(src)
  * - dst: result, int32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, aligned, at multiples of 128
@@ -1186,7 +1157,7 @@ void okk_bdc_sigmoid(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t 
 void okk_bdc_sigmoid_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
                              const dim4 *shape, int num_series);
 /** dst = tanh(src)
- * - within 1e-06
+ * - within 1e-06 of 1
  * - dst: result, fp32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
@@ -1200,7 +1171,7 @@ void okk_bdc_sigmoid_tunable(local_addr_t dst_addr, local_addr_t src_addr, local
 void okk_bdc_tanh(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
                   const dim4 *shape);
 /** dst = tanh(src)
- * - within 1e-06
+ * - within 1e-06 of 1
  * - dst: result, fp32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
@@ -1216,10 +1187,7 @@ void okk_bdc_tanh(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t wor
 void okk_bdc_tanh_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
                           const dim4 *shape, int num_series);
 
-/* ---- BDC: 8-bit integers to fp32 and back ----
- * 4N: four batches share a word; otherwise four neighbouring pixels do. work is as large as src and, on
- * the way to fp32, not dst. fp32_to_4N_int8 truncates and saturates; its tensors are aligned.
- */
+/* ---- BDC: 8-bit integers to fp32 and back ---- */
 /** dst = src
  * - dst: result, fp32 in local memory, aligned, at multiples of 4; or compact without
  *   is_aligned_layout
@@ -1264,14 +1232,7 @@ void okk_bdc_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local_ad
 void okk_bdc_fp32_to_4N_int8(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work_addr,
                              const dim4 *shape, bool is_signed);
 
-/* ---- BDC: packed 8-bit (4N) and 16-bit (2N) elements; strides count 32-bit words ----
- * Results are (x + half) >> rshift, saturated. The signs of the sources decide the result's: unsigned
- * only where both are, and never for a difference. A constant is in the range of its operand's type.
- * Products and mac take 8-bit sources, mac adds to a 16-bit dst << lshift (0..14); max and min take
- * sources of one signedness. 16-bit shift counts are -16..16, positive to the left. 16bit_mul_8bit takes the
- * halves that the two split functions make and issues nothing for S16_MUL_U8_TO_S16 (the log says so):
- * s16_mul_u8_to_s16 does that product from the whole element.
- */
+/* ---- BDC: packed 8-bit (4N) and 16-bit (2N) elements; strides count 32-bit words ---- */
 #define OP_TYPE(src_bit, src0_sign, src1_sign, dst_bit, dst_sign) \
     ((src_bit) | ((src0_sign) << 1) | ((src1_sign) << 2) | ((dst_bit) << 3) | ((dst_sign) << 4))
 typedef enum {
@@ -1630,15 +1591,10 @@ void okk_bdc_fixed_point_packed_s16_mul_u8_to_s16(local_addr_t dst_addr, local_a
                                                   const dim4 *work_high_stride,
                                                   const dim4 *work_low_stride, int rshift);
 
-/* ---- BDC: convolution, pools, matrix product on fp32 ----
- * Output addresses are multiples of 128, in the aligned layout; h and w with pads are at most 2047, pads
- * 0..15, stride and dilation 1..15; NULL means 0, 1 and 1. Convolution weights hold pairs of input
- * channels, and kernel_stride counts pairs: [between pairs, between output-channel slots, h, w]. Bias is
- * one word per channel; depthwise weights are kernel_h * kernel_w words per channel.
- */
+/* ---- BDC: convolution, pools, matrix product on fp32 ---- */
 /** output = einsum("nihwab,oiab->nohw", windows(input, 0), weight) + using_bias * bias + result_add
  * * old
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, its old value is read with result_add, fp32 [n, output_c, oh, ow] in local
  *   memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, strided (NULL: aligned), at multiples of 4
@@ -1673,7 +1629,7 @@ void okk_bdc_conv2d(local_addr_t output_addr, local_addr_t input_addr, local_add
 /** A convolution whose weights are all kernel_val.
  * - output = kernel_val * windows(input, 0).sum((1, 4, 5))[:, None] + using_bias * bias +
  *   result_add * old
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, its old value is read with result_add, fp32 [n, output_c, oh, ow] in local
  *   memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, strided (NULL: aligned), at multiples of 4
@@ -1710,7 +1666,7 @@ void okk_bdc_conv2d_kernel_const(local_addr_t output_addr, local_addr_t input_ad
 void okk_bdc_npu_bcast(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                        const dim4 *src_stride);
 /** output = einsum("nchwab,cab->nchw", windows(input, 0), weight) + using_bias * bias
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
  * - weight: input, fp32 [c, kernel_h, kernel_w] in local memory, weights, at multiples of 4;
@@ -1731,7 +1687,7 @@ void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr,
                          int kernel_h, int kernel_w, bool using_bias, const Padding *padding,
                          const dim2 *stride, const dim2 *dilation);
 /** output = windows(input, 0).sum((4, 5)) / (kernel_h * kernel_w)
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
  * - Limits: input_shape n 1..65535; c of any extent (large ones in several commands); h, w
@@ -1748,7 +1704,7 @@ void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr,
 void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
 /** output = windows(input, 0).sum((4, 5)) * factor
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
  * - Limits: input_shape n 1..65535; c of any extent (large ones in several commands); h, w
@@ -1781,9 +1737,8 @@ void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr,
  */
 void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
-/* Matrices hold cols_per_channel columns to a channel, rows on n; the bias is one row. */
 /** output = left @ right + using_bias * bias + result_add * old
- * - within 1e-05 of the value
+ * - within 1e-05 of the largest result
  * - output: result, its old value is read with result_add, fp32 [left_rows x right_cols] in local
  *   memory, matrix, at multiples of 128
  * - left: input, fp32 [left_rows x left_cols] in local memory, matrix, at multiples of 128; may

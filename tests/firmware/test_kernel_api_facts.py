@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from firmware_sim.chip import DDR_BASE
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
+from firmware_sim.isa.layout import Row
 from tests.support import kernel_cases as kc
 from tests.support import kernel_cases_atomic as atomic
 from tests.support.api_limits import usual_calls
@@ -63,24 +65,27 @@ def same(case: kc.Case, found: Array) -> bool:
     want = np.broadcast_to(case.expected(), found.shape)
     if not case.entry.within:
         return bool(np.array_equal(found, want.astype(found.dtype), equal_nan=found.dtype.kind == "f"))
-    size = np.ones_like(want) if case.entry.within_of_one else np.abs(want)
-    if "windows" in case.entry.formula or "@" in case.entry.formula:  # of the terms, which may cancel
-        size = np.maximum(size, np.abs(want).max())
+    size = {"the value": np.abs(want), "1": 1.0, "the largest result": np.abs(want).max()}[
+        case.entry.within_of
+    ]
     return bool(np.all(np.abs(found.astype(np.float64) - want) <= case.entry.within * size + _LEAST))
+
+
+def commands_of(firmware: Harness) -> Iterator[tuple[Engine, Row]]:
+    """The commands of the newest call, those of the tensor engine first."""
+    for engine, commands in ((Engine.BD, firmware.bd), (Engine.GDMA, firmware.gdma)):
+        if commands:
+            columns = LAYOUTS[engine].columns(np.frombuffer(b"".join(commands), np.uint32).reshape(-1, 32))
+            yield from ((engine, columns.row(i)) for i in range(len(commands)))
 
 
 def issued(firmware: Harness) -> list[tuple[str, float]]:
     """The instructions of the newest call, with their cycles."""
     found = []
-    for engine, commands in ((Engine.BD, firmware.bd), (Engine.GDMA, firmware.gdma)):
-        if not commands:
-            continue
-        columns = LAYOUTS[engine].columns(np.frombuffer(b"".join(commands), np.uint32).reshape(-1, 32))
-        for i in range(len(commands)):
-            row = columns.row(i)
-            instruction = lookup(engine, row)
-            assert instruction.semantics is not None
-            found.append((instruction.name, instruction.semantics.cycles(row).chip))
+    for engine, row in commands_of(firmware):
+        instruction = lookup(engine, row)
+        assert instruction.semantics is not None
+        found.append((instruction.name, instruction.semantics.cycles(row).chip))
     return found
 
 
@@ -353,6 +358,34 @@ def test_an_8_bit_average_of_90(firmware: Harness, side: int, rshift: int, resul
     )
     assert reply.status == 0, reply.text
     assert np.all(target.read(firmware.local) == math.floor(result + 0.5))
+
+
+@pytest.mark.parametrize(("kind", "place"), [(0, 0), (1, 1), (3, 2), (4, 3)])
+def test_costs_of_activations(firmware: Harness, kind: int, place: int) -> None:
+    cost = ENTRIES["bm_local_act"].costs[place]
+    args = {"src_addr": 0, "dst_addr": 4096, "imm_addr": 8192, "shape": [2, 65, 3, 7], "act_type": kind}
+    assert firmware.okk("bm_local_act", args).status == 0
+    done = issued(firmware)
+    assert tuple(name for name, _ in done) == cost.issues
+    assert sum(cycles for _, cycles in done) == eval(cost.cycles, {"n": 2, "L": 2, "P": 2})
+
+
+def test_every_call_issues_instructions_of_its_row(firmware_library: Path) -> None:
+    """Of functions whose command depends on an operation, the table names the family."""
+    firmware = Harness(firmware_library)
+    count = 0
+    for name, args in usual_calls().items():
+        entry = ENTRIES[name]
+        assert entry.costs, name
+        assert firmware.okk(name, args).status == 0, name
+        done = [lookup(engine, row).name for engine, row in commands_of(firmware)]
+        named = {part for cost in entry.costs for text in cost.issues for part in text.split(" or ")}
+        for instruction in done:
+            assert any(instruction.startswith(part.removesuffix("OP")) for part in named), (name, instruction)
+        if not any(cost.commands for cost in entry.costs):
+            assert len(done) in {len(cost.issues) for cost in entry.costs}, name
+        count += 1
+    assert count == 140
 
 
 # ---- how large a tensor may be ----

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from user_layers.kernel_api.entry import FIELDS, Cost, Entry, Extents, Family, Layout, Limit, Operand
+from user_layers.kernel_api.special import EXP, SIGMOID, TANH
 
 _SUMS = 1e-5
 _INPUT = Extents(FIELDS.most, argument="input_shape")
@@ -604,6 +607,7 @@ def _elementwise() -> tuple[Entry, ...]:
 
 
 def _others() -> tuple[Entry, ...]:
+    clamp = ("md_cmp.max", "ar.min")
     source = Operand("input_data", "fp32", Layout.CONTINUOUS, unit=1, extent="input_len")
     return (
         Entry(
@@ -665,28 +669,14 @@ def _others() -> tuple[Entry, ...]:
             "bm_local_exp",
             "src becomes e^src.",
             "exp(src)",
-            2e-6,
+            5e-7,
             (
                 _aligned("src", "fp32", "result and input"),
                 _aligned("imm", "fp32", "work buffer, as large as src"),
             ),
             FIELDS,
             (),
-            (
-                Cost(
-                    (
-                        "md_sfu.fp32_to_int",
-                        "table_lookup",
-                        "md_scalar.sub",
-                        "md_sfu.fp32_to_int",
-                        "table_lookup",
-                        "md_sfu.taylor",
-                        "md_scalar.mul",
-                        "ar.copy",
-                    ),
-                    "184 * n * L * P",
-                ),
-            ),
+            (Cost((*EXP, "ar.copy"), "184 * n * L * P"),),
             apart=(("imm", "src"),),
             notes=("src is in -103..88.",),
         ),
@@ -704,7 +694,9 @@ def _others() -> tuple[Entry, ...]:
             (Limit("act_type", None, 4, "act_type one of BmActType"),),
             (
                 Cost(("md_cmp.max",), "n * L * P", "BM_RELU"),
-                Cost(("md_cmp.max", "ar.min", "..."), "217 * n * L * P", "BM_SIGMOID", "12"),
+                Cost(("md_cmp.max", *EXP, "md_scalar.sub", "md_cmp.select"), "185 * n * L * P", "BM_ELU"),
+                Cost((*clamp, *TANH), "250 * n * L * P", "BM_TANH"),
+                Cost((*clamp, *SIGMOID), "217 * n * L * P", "BM_SIGMOID"),
             ),
             notes=(
                 "BM_RELU, BM_ELU (alpha 1), BM_TANH, BM_SIGMOID. BM_PRELU is refused: the struct has no "
@@ -777,7 +769,7 @@ def _moves() -> tuple[Entry, ...]:
             ),
             None,
             (),
-            (Cost(("gdma.copy, gdma.transpose_nc or gdma.convert",), s2l),),
+            (Cost(("gdma.copy or gdma.transpose_nc or gdma.convert",), s2l),),
             notes=(
                 "Both shapes have as many elements. The w-strides are 1 where there is more than one column.",
                 "fp32 to fp16 truncates towards 0, fp32 to 8-bit rounds half to even and saturates; "
@@ -861,6 +853,11 @@ def _moves() -> tuple[Entry, ...]:
     )
 
 
+def _of_largest(*entries: Entry) -> tuple[Entry, ...]:
+    """Sums: how near they are depends on the largest."""
+    return tuple(replace(entry, within_of="the largest result") for entry in entries)
+
+
 _MASKED = Extents(dict.fromkeys("nchw", 65535))
 FAMILIES = (
     Family(
@@ -869,9 +866,9 @@ FAMILIES = (
         "dilations of 1 mean none; "
         "ins_h and ins_w zeros are inserted between rows and columns. `oh` and `ow` are those of "
         "okk_bdc_conv2d.",
-        (*_convolutions(), *_pools()),
+        _of_largest(*_convolutions(), *_pools()),
     ),
-    Family("bm_atomic: matrix products", "Everything in the matrix layout.", _products()),
+    Family("bm_atomic: matrix products", "Everything in the matrix layout.", _of_largest(*_products())),
     Family(
         "bm_atomic: element by element",
         "BmAtomicOp says what is computed. Nothing is cut into several commands.",

@@ -138,7 +138,7 @@ class Cost:
 @dataclass(frozen=True)
 class Entry:
     """One function. formula: of the result (the first operand); within: how far the emulator may be from it,
-    as a part of the value (within_of_one: of 1), 0: the same bits. in_place: what the result may be;
+    as a part of `within_of`, 0: the same bits. in_place: what the result may be;
     apart: operands that are refused at one address; values: arguments of which only some numbers exist."""
 
     name: str
@@ -153,7 +153,7 @@ class Entry:
     apart: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    within_of_one: bool = False
+    within_of: str = "the value"
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def _cycles(factor: int) -> str:
 def _both(aligned: str, strided: str, factors: tuple[int, int]) -> tuple[Cost, ...]:
     """An instruction that implies the aligned layout, and one that takes strides."""
     return (
-        Cost((aligned,), _cycles(factors[0]), "all strides NULL and all addresses multiples of 128"),
+        Cost((aligned,), _cycles(factors[0]), "aligned operands"),
         Cost((strided,), _cycles(factors[1]), "else"),
     )
 
@@ -133,7 +133,7 @@ def _linear() -> tuple[Entry, ...]:
             Cost(
                 ("md_linear.mac",),
                 _cycles(4),
-                "strides of dst and src NULL, their addresses multiples of 128",
+                "aligned dst and src",
             ),
             Cost(strided, _cycles(_AR * len(strided)), "else"),
         )

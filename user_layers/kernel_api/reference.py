@@ -115,7 +115,7 @@ def accuracy(entry: Entry) -> str:
     """How near the result is to the formula; "" where that is nothing to say."""
     if not entry.within:
         return ""
-    return f"within {entry.within:g}{'' if entry.within_of_one else ' of the value'}"
+    return f"within {entry.within:g} of {entry.within_of}"
 
 
 def listing() -> list[dict[str, str]]:

@@ -36,7 +36,7 @@ def _entry(
     )
 
 
-_EXP = (
+EXP = (
     "md_sfu.fp32_to_int",
     "table_lookup",
     "md_scalar.sub",
@@ -45,6 +45,8 @@ _EXP = (
     "md_sfu.taylor",
     "md_scalar.mul",
 )
+SIGMOID = ("md_scalar.sub", *EXP, "md_scalar.add", "md_scalar.div")
+TANH = (*EXP, "md_scalar.div", "md_scalar.add", "md_scalar.div", "md_linear.mac")
 _WORK = _aligned("work", role="work buffer, as large as dst")
 _APART = (("work", "dst"), ("work", "src"))
 _OF_EXP = 54  # cycles for 16 elements of e^src, without four for each term of the series
@@ -123,14 +125,12 @@ def _single() -> tuple[Entry, ...]:
 
 def _sequences() -> tuple[Entry, ...]:
     out = []
-    before, after = ("md_scalar.sub",), ("md_scalar.add", "md_scalar.div")
-    end = ("md_scalar.div", "md_scalar.add", "md_scalar.div", "md_linear.mac")
     for name, formula, within, issues, more, in_place, note in (
         (
             "exp",
             "exp(src)",
             5e-7,
-            _EXP,
+            EXP,
             0,
             (),
             "src is in -103..88. e^whole by a table, times e^rest by the first terms of its series.",
@@ -139,7 +139,7 @@ def _sequences() -> tuple[Entry, ...]:
             "sigmoid",
             "1 / (1 + exp(-src))",
             5e-7,
-            (*before, *_EXP, *after),
+            SIGMOID,
             32,
             ("src",),
             "src is in -88..103. With e = e^-src: 1 / (1 + e).",
@@ -148,7 +148,7 @@ def _sequences() -> tuple[Entry, ...]:
             "tanh",
             "tanh(src)",
             1e-6,
-            (*_EXP, *end),
+            TANH,
             65,
             (),
             "src is in -86..88. With e = e^src: 1 - 2 / e / (e + 1 / e).",
@@ -189,7 +189,7 @@ def _sequences() -> tuple[Entry, ...]:
                 _APART,
             )
         )
-    return tuple(replace(entry, within_of_one=True) if "tanh" in entry.name else entry for entry in out)
+    return tuple(replace(entry, within_of="1") if "tanh" in entry.name else entry for entry in out)
 
 
 def _numbers_of_bytes() -> tuple[Entry, ...]:

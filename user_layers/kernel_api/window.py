@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Limit, Operand
 
 _SUMS = 1e-5
@@ -298,6 +300,9 @@ FAMILIES = (
         "the aligned layout; weight and bias start on its NPU. `slots(channels)` is L for so many "
         "channels, L that of the "
         "output's. None of these may write over its input.",
-        (*_convolutions(), *_pools(), _product()),
+        tuple(
+            replace(entry, within_of="the largest result")
+            for entry in (*_convolutions(), *_pools(), _product())
+        ),
     ),
 )
