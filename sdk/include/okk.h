@@ -278,7 +278,7 @@ unsigned int okk_64_byte_aligned_feature_size(int h, int w);
  * - src: input, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535; with strides n, c of any extent (large ones in several
  *   commands); h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
  */
@@ -290,7 +290,7 @@ void okk_gdma_32bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const
  * - src: input, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, c, h, w 1..65535; with strides n, c of any extent (large ones in several
  *   commands); h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
  */
@@ -301,7 +301,7 @@ void okk_gdma_32bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const
  * - dst: result, of the width in its name in local memory, strided (NULL: aligned)
  * - src: input, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, h, w of any extent (large ones in several commands); c 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Source and destination that overlap without being the same: undefined.
  * - Cost: 1 command (gdma.copy.l2l), bytes / 32 cycles
@@ -313,7 +313,7 @@ void okk_gdma_32bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const 
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - src: input, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape of any extent (large ones in several commands)
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - Source and destination that overlap without being the same: undefined.
  * - Cost: 1 command (gdma.copy.s2s), 1.12 * max(bytes / 46.8, 2.9 * runs) cycles
  */
@@ -325,7 +325,7 @@ void okk_gdma_32bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, cons
  * - src: input, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535; with strides n, c of any extent (large ones in several
  *   commands); h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
  */
@@ -337,7 +337,7 @@ void okk_gdma_16bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const
  * - src: input, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, c, h, w 1..65535; with strides n, c of any extent (large ones in several
  *   commands); h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
  */
@@ -348,7 +348,7 @@ void okk_gdma_16bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const
  * - dst: result, of the width in its name in local memory, strided (NULL: aligned)
  * - src: input, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, h, w of any extent (large ones in several commands); c 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Source and destination that overlap without being the same: undefined.
  * - Cost: 1 command (gdma.copy.l2l), bytes / 32 cycles
@@ -360,7 +360,7 @@ void okk_gdma_16bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const 
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - src: input, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape of any extent (large ones in several commands)
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - Source and destination that overlap without being the same: undefined.
  * - Cost: 1 command (gdma.copy.s2s), 1.12 * max(bytes / 46.8, 2.9 * runs) cycles
  */
@@ -372,7 +372,7 @@ void okk_gdma_16bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, cons
  * - src: input, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535; with strides n, c of any extent (large ones in several
  *   commands); h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
  */
@@ -384,7 +384,7 @@ void okk_gdma_8bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const 
  * - src: input, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, c, h, w 1..65535; with strides n, c of any extent (large ones in several
  *   commands); h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
  */
@@ -395,7 +395,7 @@ void okk_gdma_8bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const 
  * - dst: result, of the width in its name in local memory, strided (NULL: aligned)
  * - src: input, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, h, w of any extent (large ones in several commands); c 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
  * - Source and destination that overlap without being the same: undefined.
  * - Cost: 1 command (gdma.copy.l2l), bytes / 32 cycles
@@ -407,7 +407,7 @@ void okk_gdma_8bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const d
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - src: input, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape of any extent (large ones in several commands)
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - Source and destination that overlap without being the same: undefined.
  * - Cost: 1 command (gdma.copy.s2s), 1.12 * max(bytes / 46.8, 2.9 * runs) cycles
  */
@@ -416,9 +416,11 @@ void okk_gdma_8bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const
 
 /** Copies a matrix from DDR or L2 into the matrix layout of local memory.
  * - dst = src
- * - dst: result, 32-bit [rows x cols] in local memory, matrix, at multiples of 128
+ * - dst: result, 32-bit [rows x cols] in local memory, matrix, at multiples of 4; an address that
+ *   is not a multiple of 128 is a warning
  * - src: input, 32-bit [rows x cols] in DDR or L2, rows of row_stride elements
- * - Limits: rows 1..65535; cols 1..65535; cols_per_channel 1..cols; row_stride from cols on
+ * - Limits: rows 1..65535; cols 1..65535; cols_per_channel 1..65535; cols_per_channel up to cols
+ *   (else a warning); row_stride from cols on (else a warning)
  * - Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may
  *   be short. Row r is batch r, as far from the next as if the matrix began on NPU 0: start it
  *   there, or where its channels do not go around.
@@ -429,8 +431,10 @@ void okk_gdma_32bit_matrix_S2L(local_addr_t dst_addr, system_addr_t src_addr, in
 /** Copies a matrix from the matrix layout of local memory to DDR or L2.
  * - dst = src
  * - dst: result, 32-bit [rows x cols] in DDR or L2, rows of row_stride elements
- * - src: input, 32-bit [rows x cols] in local memory, matrix, at multiples of 128
- * - Limits: rows 1..65535; cols 1..65535; cols_per_channel 1..cols; row_stride from cols on
+ * - src: input, 32-bit [rows x cols] in local memory, matrix, at multiples of 4; an address that
+ *   is not a multiple of 128 is a warning
+ * - Limits: rows 1..65535; cols 1..65535; cols_per_channel 1..65535; cols_per_channel up to cols
+ *   (else a warning); row_stride from cols on
  * - Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may
  *   be short. Row r is batch r, as far from the next as if the matrix began on NPU 0: start it
  *   there, or where its channels do not go around.
@@ -443,7 +447,7 @@ void okk_gdma_32bit_matrix_L2S(system_addr_t dst_addr, local_addr_t src_addr, in
  * - dst = C
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - Cost: 1 command (gdma.fill), bytes / 46.8 cycles
  */
 void okk_gdma_32bit_set_C_system(system_addr_t dst_addr, x32 C, const dim4 *shape,
@@ -452,7 +456,7 @@ void okk_gdma_32bit_set_C_system(system_addr_t dst_addr, x32 C, const dim4 *shap
  * - dst = C
  * - dst: result, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, c, h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - A NULL stride is the aligned one of 32-bit elements at every width, so that channels of 16-bit
  *   and 8-bit tensors lie further apart than in their aligned layout: give strides.
  * - Cost: 1 command (gdma.fill), bytes / 32 cycles
@@ -463,7 +467,7 @@ void okk_gdma_32bit_set_C_local(local_addr_t dst_addr, x32 C, const dim4 *shape,
  * - dst = C
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - Cost: 1 command (gdma.fill), bytes / 46.8 cycles
  */
 void okk_gdma_16bit_set_C_system(system_addr_t dst_addr, x16 C, const dim4 *shape,
@@ -472,7 +476,7 @@ void okk_gdma_16bit_set_C_system(system_addr_t dst_addr, x16 C, const dim4 *shap
  * - dst = C
  * - dst: result, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, c, h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - A NULL stride is the aligned one of 32-bit elements at every width, so that channels of 16-bit
  *   and 8-bit tensors lie further apart than in their aligned layout: give strides.
  * - Cost: 1 command (gdma.fill), bytes / 32 cycles
@@ -483,7 +487,7 @@ void okk_gdma_16bit_set_C_local(local_addr_t dst_addr, x16 C, const dim4 *shape,
  * - dst = C
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - Cost: 1 command (gdma.fill), bytes / 46.8 cycles
  */
 void okk_gdma_8bit_set_C_system(system_addr_t dst_addr, x8 C, const dim4 *shape,
@@ -492,7 +496,7 @@ void okk_gdma_8bit_set_C_system(system_addr_t dst_addr, x8 C, const dim4 *shape,
  * - dst = C
  * - dst: result, of the width in its name in local memory, strided (NULL: aligned)
  * - Limits: shape n, c, h, w 1..65535
- * - The w-stride of given strides is 1.
+ * - The w-stride of given strides is 1 where there is more than one column.
  * - A NULL stride is the aligned one of 32-bit elements at every width, so that channels of 16-bit
  *   and 8-bit tensors lie further apart than in their aligned layout: give strides.
  * - Cost: 1 command (gdma.fill), bytes / 32 cycles
@@ -613,7 +617,7 @@ void okk_bdc_32bit_logical_shift(local_addr_t dst_addr, local_addr_t src0_addr,
 /** dst = arithmetic_shift(src, C)
  * - dst: result, 32-bit in local memory, strided (NULL: aligned), at multiples of 4
  * - src: input, 32-bit in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape of any extent (large ones in several commands); C -32..32
+ * - Limits: shape of any extent (large ones in several commands); C -32..32 (else a warning)
  * - In place: dst may be src
  * - A count is positive to the left; right shifts truncate, left shifts drop what leaves the word.
  *   A count of 32 or -32 changes nothing.
@@ -625,7 +629,7 @@ void okk_bdc_32bit_arithmetic_shift_C(local_addr_t dst_addr, local_addr_t src_ad
 /** dst = logical_shift(src, C)
  * - dst: result, 32-bit in local memory, strided (NULL: aligned), at multiples of 4
  * - src: input, 32-bit in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape of any extent (large ones in several commands); C -32..32
+ * - Limits: shape of any extent (large ones in several commands); C -32..32 (else a warning)
  * - In place: dst may be src
  * - A count is positive to the left; right shifts truncate, left shifts drop what leaves the word.
  *   A count of 32 or -32 changes nothing.
@@ -1080,7 +1084,8 @@ void okk_bdc_sqrt(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shap
  * - within 1e-06 of the value
  * - dst: result, fp32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, aligned, at multiples of 128
- * - Limits: shape n, h, w 1..65535; c 1..4095; num_series 1..64
+ * - Limits: shape n, h, w 1..65535; c 1..4095; num_series up to 64 (else a warning); num_series
+ *   1..4095
  * - In place: dst may be src
  * - The series of e^src around 0, for small |src|: in -1..1 ten terms give e^src to 1e-6.
  * - Cost: 2 commands (md_sfu.taylor, md_scalar.add), (3 + 4 * num_series) * n * L * P cycles
@@ -1104,7 +1109,7 @@ void okk_bdc_lookup_exp(local_addr_t dst_addr, local_addr_t src_addr, const dim4
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
  * - Limits: shape n, h, w 1..65535; c 1..4095
- * - In place: work is not dst (refused); work is not src (refused)
+ * - In place: work is not dst (else a warning); work is not src (else a warning)
  * - src is in -103..88. e^whole by a table, times e^rest by the first terms of its series.
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - Cost: 7 commands (md_sfu.fp32_to_int, table_lookup, md_scalar.sub, md_sfu.taylor,
@@ -1117,8 +1122,9 @@ void okk_bdc_exp(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work
  * - dst: result, fp32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
- * - Limits: shape n, h, w 1..65535; c 1..4095; num_series 1..64
- * - In place: work is not dst (refused); work is not src (refused)
+ * - Limits: shape n, h, w 1..65535; c 1..4095; num_series up to 64 (else a warning); num_series
+ *   1..4095
+ * - In place: work is not dst (else a warning); work is not src (else a warning)
  * - src is in -103..88. e^whole by a table, times e^rest by the first terms of its series.
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - num_series terms of the series; the function without it takes 32.
@@ -1133,7 +1139,7 @@ void okk_bdc_exp_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_add
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
  * - Limits: shape n, h, w 1..65535; c 1..4095
- * - In place: dst may be src; work is not dst (refused); work is not src (refused)
+ * - In place: dst may be src; work is not dst (else a warning); work is not src (else a warning)
  * - src is in -88..103. With e = e^-src: 1 / (1 + e).
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - Cost: 10 commands (md_scalar.sub, md_sfu.fp32_to_int, table_lookup, md_sfu.taylor,
@@ -1146,8 +1152,9 @@ void okk_bdc_sigmoid(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t 
  * - dst: result, fp32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
- * - Limits: shape n, h, w 1..65535; c 1..4095; num_series 1..64
- * - In place: dst may be src; work is not dst (refused); work is not src (refused)
+ * - Limits: shape n, h, w 1..65535; c 1..4095; num_series up to 64 (else a warning); num_series
+ *   1..4095
+ * - In place: dst may be src; work is not dst (else a warning); work is not src (else a warning)
  * - src is in -88..103. With e = e^-src: 1 / (1 + e).
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - num_series terms of the series; the function without it takes 32.
@@ -1162,7 +1169,7 @@ void okk_bdc_sigmoid_tunable(local_addr_t dst_addr, local_addr_t src_addr, local
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
  * - Limits: shape n, h, w 1..65535; c 1..4095
- * - In place: work is not dst (refused); work is not src (refused)
+ * - In place: work is not dst (else a warning); work is not src (else a warning)
  * - src is in -86..88. With e = e^src: 1 - 2 / e / (e + 1 / e).
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - Cost: 11 commands (md_sfu.fp32_to_int, table_lookup, md_scalar.sub, md_sfu.taylor,
@@ -1175,8 +1182,9 @@ void okk_bdc_tanh(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t wor
  * - dst: result, fp32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, aligned, at multiples of 128
  * - work: work buffer, as large as dst, fp32 in local memory, aligned, at multiples of 128
- * - Limits: shape n, h, w 1..65535; c 1..4095; num_series 1..64
- * - In place: work is not dst (refused); work is not src (refused)
+ * - Limits: shape n, h, w 1..65535; c 1..4095; num_series up to 64 (else a warning); num_series
+ *   1..4095
+ * - In place: work is not dst (else a warning); work is not src (else a warning)
  * - src is in -86..88. With e = e^src: 1 - 2 / e / (e + 1 / e).
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - num_series terms of the series; the function without it takes 32.
@@ -1196,8 +1204,9 @@ void okk_bdc_tanh_tunable(local_addr_t dst_addr, local_addr_t src_addr, local_ad
  * - work: work buffer, as large as src; may be src, 8-bit 4N in local memory, aligned, at
  *   multiples of 4; or compact without is_aligned_layout
  * - Limits: shape of any extent (large ones in several commands)
- * - In place: work is not dst (refused)
+ * - In place: work is not dst (else a warning)
  * - is_signed: bytes are -128..127, else 0..255. The strides of src are those of dst, in words.
+ * - Where work is src, the first copy is left out.
  * - Cost: 4 + is_signed + min(n, 4) + (n > 1) commands (ar.copy, ar.xor, ar.and, ar.shift, ar.or,
  *   ar.sub, ar.mul), 2 * L * P * ((1 + is_signed) * ceil(n / 4) + (4 + (n > 1)) * n) cycles
  */
@@ -1210,9 +1219,10 @@ void okk_bdc_4N_int8_to_fp32(local_addr_t dst_addr, local_addr_t src_addr, local
  *   compact without is_aligned_layout
  * - work: work buffer, as large as src; may be src, 8-bit, four pixels to a word in local memory,
  *   aligned, at multiples of 4; or compact without is_aligned_layout
- * - In place: work is not dst (refused)
+ * - In place: work is not dst (else a warning)
  * - is_signed: bytes are -128..127, else 0..255. A channel of src begins at a word. h * w is at
  *   most 131072.
+ * - Where work is src, the first copy is left out.
  * - Cost: h * w a multiple of 4: 9 + is_signed commands (ar.copy, ar.xor, ar.and, ar.shift, ar.or,
  *   ar.sub, ar.mul), 2 * n * L * ((5 + is_signed) * ceil(h * w / 64) + 4 * P) cycles
  */
@@ -1272,7 +1282,8 @@ typedef enum {
  *   multiples of 4
  * - src0, src1: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned),
  *   at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); rshift 0..31
  * - In place: dst may be src0 or src1
  * - The result saturates to the range of its width: unsigned where both sources are, whatever
  *   op_type says of the result, else signed.
@@ -1287,8 +1298,8 @@ void okk_bdc_fixed_point_packed_add(local_addr_t dst_addr, local_addr_t src0_add
  *   multiples of 4
  * - src: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned), at
  *   multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31; C
- *   in the range of its source's type
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); rshift 0..31; C in the range of its source's type (else a warning)
  * - In place: dst may be src
  * - The result saturates to the range of its width: unsigned where both sources are, whatever
  *   op_type says of the result, else signed.
@@ -1302,7 +1313,8 @@ void okk_bdc_fixed_point_packed_add_C(local_addr_t dst_addr, local_addr_t src_ad
  *   multiples of 4
  * - src0, src1: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned),
  *   at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); rshift 0..31
  * - In place: dst may be src0 or src1
  * - The result saturates to the signed range of its width, whatever op_type says.
  * - Cost: 1 command (ar.fixed.sub), 2 * ceil(n / per_word) * L * P cycles
@@ -1316,8 +1328,8 @@ void okk_bdc_fixed_point_packed_sub(local_addr_t dst_addr, local_addr_t src0_add
  *   multiples of 4
  * - src: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned), at
  *   multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31; C
- *   in the range of its source's type
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); rshift 0..31; C in the range of its source's type (else a warning)
  * - In place: dst may be src
  * - The result saturates to the signed range of its width, whatever op_type says.
  * - Cost: 1 command (ar.fixed.sub), 2 * ceil(n / per_word) * L * P cycles
@@ -1330,8 +1342,8 @@ void okk_bdc_fixed_point_packed_sub_C(local_addr_t dst_addr, local_addr_t src_ad
  *   multiples of 4
  * - src: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned), at
  *   multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31; C
- *   in the range of its source's type
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); rshift 0..31; C in the range of its source's type (else a warning)
  * - In place: dst may be src
  * - The result saturates to the signed range of its width, whatever op_type says.
  * - Cost: 1 command (ar.fixed.sub), 2 * ceil(n / per_word) * L * P cycles
@@ -1343,7 +1355,8 @@ void okk_bdc_fixed_point_packed_C_sub(local_addr_t dst_addr, local_addr_t src_ad
  * - dst: result, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned), at
  *   multiples of 4
  * - src0, src1: input, 8-bit 4N in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of those with 8-bit sources; rshift
+ *   0..31
  * - In place: dst may be src0 or src1
  * - Both sources are 8-bit. The result saturates to the range of its width: unsigned where both
  *   sources are, whatever op_type says of the result, else signed.
@@ -1357,8 +1370,8 @@ void okk_bdc_fixed_point_packed_mul(local_addr_t dst_addr, local_addr_t src0_add
  * - dst: result, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned), at
  *   multiples of 4
  * - src: input, 8-bit 4N in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31; C
- *   in the range of its source's type
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of those with 8-bit sources; rshift
+ *   0..31; C in the range of its source's type (else a warning)
  * - In place: dst may be src
  * - Both sources are 8-bit. The result saturates to the range of its width: unsigned where both
  *   sources are, whatever op_type says of the result, else signed.
@@ -1371,8 +1384,8 @@ void okk_bdc_fixed_point_packed_mul_C(local_addr_t dst_addr, local_addr_t src_ad
  * - dst: result, its old value is read, 16-bit 2N in local memory, strided (NULL: aligned), at
  *   multiples of 4
  * - src0, src1: input, 8-bit 4N in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31;
- *   lshift 0..14
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); rshift 0..31; lshift up to 14 (else a warning); lshift 0..31
  * - The old dst counts as signed with is_origin_dst_signed. The result is unsigned where both
  *   sources are; sources are 8-bit and the result 16-bit whatever op_type says of widths.
  * - Cost: 1 command (ar.fixed.mac), 5 * ceil(n / 2) * L * P cycles
@@ -1386,8 +1399,9 @@ void okk_bdc_fixed_point_packed_mac(local_addr_t dst_addr, local_addr_t src0_add
  * - dst: result, its old value is read, 16-bit 2N in local memory, strided (NULL: aligned), at
  *   multiples of 4
  * - src: input, 8-bit 4N in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; rshift 0..31;
- *   lshift 0..14; C in the range of its source's type
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); rshift 0..31; lshift up to 14 (else a warning); lshift 0..31; C in the range of its
+ *   source's type (else a warning)
  * - The old dst counts as signed with is_origin_dst_signed. The result is unsigned where both
  *   sources are; sources are 8-bit and the result 16-bit whatever op_type says of widths.
  * - Cost: 1 command (ar.fixed.mac), 5 * ceil(n / 2) * L * P cycles
@@ -1401,7 +1415,7 @@ void okk_bdc_fixed_point_packed_mac_C(local_addr_t dst_addr, local_addr_t src_ad
  *   multiples of 4
  * - src0, src1: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned),
  *   at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a warning)
  * - In place: dst may be src0 or src1
  * - Both sources are signed or both unsigned, and the result has their width and sign; another
  *   width in op_type is undefined.
@@ -1416,8 +1430,8 @@ void okk_bdc_fixed_point_packed_max(local_addr_t dst_addr, local_addr_t src0_add
  *   multiples of 4
  * - src: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned), at
  *   multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; C in the range
- *   of its source's type
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); C in the range of its source's type (else a warning)
  * - In place: dst may be src
  * - Both sources are signed or both unsigned, and the result has their width and sign; another
  *   width in op_type is undefined.
@@ -1431,7 +1445,7 @@ void okk_bdc_fixed_point_packed_max_C(local_addr_t dst_addr, local_addr_t src_ad
  *   multiples of 4
  * - src0, src1: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned),
  *   at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a warning)
  * - In place: dst may be src0 or src1
  * - Both sources are signed or both unsigned, and the result has their width and sign; another
  *   width in op_type is undefined.
@@ -1446,8 +1460,8 @@ void okk_bdc_fixed_point_packed_min(local_addr_t dst_addr, local_addr_t src0_add
  *   multiples of 4
  * - src: input, 8-bit 4N or 16-bit 2N, by op_type in local memory, strided (NULL: aligned), at
  *   multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t; C in the range
- *   of its source's type
+ * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
+ *   warning); C in the range of its source's type (else a warning)
  * - In place: dst may be src
  * - Both sources are signed or both unsigned, and the result has their width and sign; another
  *   width in op_type is undefined.
@@ -1483,7 +1497,7 @@ void okk_bdc_fixed_point_packed_16bit_logical_shift(
 /** dst = arithmetic_shift(src, C)
  * - dst: result, 16-bit 2N in local memory, strided (NULL: aligned), at multiples of 4
  * - src: input, 16-bit 2N in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; C -16..16
+ * - Limits: shape n, h, w 1..65535; c 1..4095; C -16..16 (else a warning)
  * - In place: dst may be src
  * - A count is positive to the left; right shifts truncate, left shifts drop what leaves the
  *   element.
@@ -1495,7 +1509,7 @@ void okk_bdc_fixed_point_packed_16bit_arithmetic_shift_C(
 /** dst = logical_shift(src, C)
  * - dst: result, 16-bit 2N in local memory, strided (NULL: aligned), at multiples of 4
  * - src: input, 16-bit 2N in local memory, strided (NULL: aligned), at multiples of 4
- * - Limits: shape n, h, w 1..65535; c 1..4095; C -16..16
+ * - Limits: shape n, h, w 1..65535; c 1..4095; C -16..16 (else a warning)
  * - In place: dst may be src
  * - A count is positive to the left; right shifts truncate, left shifts drop what leaves the
  *   element.
@@ -1543,7 +1557,7 @@ void okk_bdc_fixed_point_packed_16bit_split_high_8bit(
  * - src: input, 16-bit 2N in local memory, strided (NULL: aligned), at multiples of 4
  * - work: work buffer, 16-bit 2N in local memory, strided (NULL: aligned), at multiples of 4
  * - Limits: shape n, h, w 1..65535; c 1..4095
- * - In place: work is not dst (refused)
+ * - In place: work is not dst (else a warning)
  * - work is as large as src and may be src.
  * - Cost: 2 commands (ar.and, ar.fixed.add), 2 * (ceil(n / 2) + ceil(n / 4)) * L * P cycles
  */
@@ -1556,7 +1570,7 @@ void okk_bdc_fixed_point_packed_16bit_split_low_8bit(
  * - src0_low: input, unsigned 8-bit 4N in local memory, strided (NULL: aligned), at multiples of 4
  * - Limits: shape n, h, w 1..65535; c 1..4095; rshift 0..31
  * - high and low are what the two split functions make of the 16-bit source. With
- *   S16_MUL_U8_TO_S16 nothing is issued, and the log says so;
+ *   S16_MUL_U8_TO_S16 nothing is issued, which is a warning;
  *   okk_bdc_fixed_point_packed_s16_mul_u8_to_s16 does that product.
  * - Signs are those of mul_type; the low byte is unsigned.
  * - Cost: 2 commands (ar.fixed.mul, ar.fixed.mac), 7 * ceil(n / 2) * L * P cycles
@@ -1605,11 +1619,12 @@ void okk_bdc_fixed_point_packed_s16_mul_u8_to_s16(local_addr_t dst_addr, local_a
  *   zero beside the last of an odd number of channels
  * - bias: input, fp32 [output_c elements] in local memory, one element for each channel, compact,
  *   at multiples of 4; only read with using_bias
- * - Limits: input_shape n 1..65535; c 1..4095; h, w 1..2047; kernel_h, kernel_w, with dilation,
- *   from 1 to the padded input; output_c 1..4095; each pad 0..15; strides 1..15; dilations 1..15
+ * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to
+ *   the padded input; output_c 1..4095; each pad 0..15; strides 1..15; dilations 1..16; dilations
+ *   up to 15 (else a warning)
  * - oh = (h + top + bottom - dilation.h * (kernel_h - 1) - 1) // stride.h + 1, ow likewise;
  *   padding, stride and dilation NULL: 0, 1 and 1.
- * - h and w with their pads are at most 2047 together.
+ * - h and w with their pads are at most 2047 together (else a warning).
  * - kernel_stride has no default: NULL is refused. [kernel_h * kernel_w, pairs * kernel_h *
  *   kernel_w, kernel_w, 1] is the order [oc][pair][kh][kw].
  * - Products are rounded, then added in four chains by the parity of the input channel and of the
@@ -1636,11 +1651,11 @@ void okk_bdc_conv2d(local_addr_t output_addr, local_addr_t input_addr, local_add
  *   (128 without strides); may start on another NPU than output
  * - bias: input, fp32 [output_c elements] in local memory, one element for each channel, compact,
  *   at multiples of 4; only read with using_bias
- * - Limits: input_shape n 1..65535; c 1..4095; h, w 1..2047; kernel_h, kernel_w, with dilation,
- *   from 1 to the padded input; output_c 1..4095; each pad 0..15; strides 1..15
+ * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to
+ *   the padded input; output_c 1..4095; each pad 0..15; strides 1..15
  * - oh = (h + top + bottom - dilation.h * (kernel_h - 1) - 1) // stride.h + 1, ow likewise;
  *   padding, stride and dilation NULL: 0, 1 and 1.
- * - h and w with their pads are at most 2047 together.
+ * - h and w with their pads are at most 2047 together (else a warning).
  * - Products are rounded, then added in four chains by the parity of the input channel and of the
  *   tap ((kh * kernel_w + kw) * pairs + pair); the chains are added pairwise, then bias, then the
  *   old output.
@@ -1659,7 +1674,7 @@ void okk_bdc_conv2d_kernel_const(local_addr_t output_addr, local_addr_t input_ad
  * - dst: result, fp32 in local memory, aligned, at multiples of 128
  * - src: input, fp32 in local memory, strided (NULL: aligned), at multiples of 4; one channel; may
  *   start on another NPU than dst; without strides at multiples of 128
- * - Limits: shape n 1..65535; c 1..4095; h, w 1..2047
+ * - Limits: shape n, h, w 1..65535; c 1..4095
  * - A 1x1 convolution of one channel with the weight 1: denormals become 0.
  * - Cost: 1 command (conv.fp32), 16.1 * n * L * P cycles
  */
@@ -1673,11 +1688,12 @@ void okk_bdc_npu_bcast(local_addr_t dst_addr, local_addr_t src_addr, const dim4 
  *   compact: kernel_h * kernel_w words for each channel, channel c on NPU (NPU + c) % 64
  * - bias: input, fp32 [c elements] in local memory, one element for each channel, compact, at
  *   multiples of 4; only read with using_bias
- * - Limits: input_shape n 1..65535; c 1..4095; h, w 1..2047; kernel_h, kernel_w, with dilation,
- *   from 1 to the padded input; each pad 0..15; strides 1..15; dilations 1..15
+ * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to
+ *   the padded input; each pad 0..15; strides 1..15; dilations 1..16; dilations up to 15 (else a
+ *   warning)
  * - oh = (h + top + bottom - dilation.h * (kernel_h - 1) - 1) // stride.h + 1, ow likewise;
  *   padding, stride and dilation NULL: 0, 1 and 1.
- * - h and w with their pads are at most 2047 together.
+ * - h and w with their pads are at most 2047 together (else a warning).
  * - Taps are added in two chains by their parity, then the chains, then the bias.
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3 + 2 *
  *   using_bias) * (1 + 0.6 * (stride_w - 1)) cycles
@@ -1690,14 +1706,13 @@ void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr,
  * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
- * - Limits: input_shape n 1..65535; c of any extent (large ones in several commands); h, w
- *   1..2047; kernel_h, kernel_w, with dilation, from 1 to the padded input; each pad 0..15;
- *   strides 1..15
+ * - Limits: input_shape n, h, w 1..65535; c of any extent (large ones in several commands);
+ *   kernel_h, kernel_w, with dilation, from 1 to the padded input; each pad 0..15; strides 1..15
  * - Divides by kernel_h * kernel_w everywhere: pads count as elements that are 0
  *   (count_include_pad).
  * - oh = (h + top + bottom - kernel_h) // stride.h + 1, ow likewise; padding and stride NULL: 0
  *   and 1.
- * - h and w with their pads are at most 2047 together.
+ * - h and w with their pads are at most 2047 together (else a warning).
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1
  *   + 0.6 * (stride_w - 1)) cycles
  */
@@ -1707,14 +1722,13 @@ void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
  * - within 1e-05 of the largest result
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
- * - Limits: input_shape n 1..65535; c of any extent (large ones in several commands); h, w
- *   1..2047; kernel_h, kernel_w, with dilation, from 1 to the padded input; each pad 0..15;
- *   strides 1..15
+ * - Limits: input_shape n, h, w 1..65535; c of any extent (large ones in several commands);
+ *   kernel_h, kernel_w, with dilation, from 1 to the padded input; each pad 0..15; strides 1..15
  * - Not in the vendor's guide. okk_bdc_avg_pool2d is this with 1 / (kernel_h * kernel_w) for
  *   factor.
  * - oh = (h + top + bottom - kernel_h) // stride.h + 1, ow likewise; padding and stride NULL: 0
  *   and 1.
- * - h and w with their pads are at most 2047 together.
+ * - h and w with their pads are at most 2047 together (else a warning).
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1
  *   + 0.6 * (stride_w - 1)) cycles
  */
@@ -1724,14 +1738,13 @@ void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr,
 /** output = windows(input, -3.4028235e38).max((4, 5))
  * - output: result, fp32 [n, c, oh, ow] in local memory, aligned, at multiples of 128
  * - input: input, fp32 [input_shape] in local memory, aligned, at multiples of 128
- * - Limits: input_shape n 1..65535; c of any extent (large ones in several commands); h, w
- *   1..2047; kernel_h, kernel_w, with dilation, from 1 to the padded input; each pad 0..15;
- *   strides 1..15
+ * - Limits: input_shape n, h, w 1..65535; c of any extent (large ones in several commands);
+ *   kernel_h, kernel_w, with dilation, from 1 to the padded input; each pad 0..15; strides 1..15
  * - Pads are the lowest finite number, -3.4028235e38: a window of pads alone gives it, and it wins
  *   against -inf.
  * - oh = (h + top + bottom - kernel_h) // stride.h + 1, ow likewise; padding and stride NULL: 0
  *   and 1.
- * - h and w with their pads are at most 2047 together.
+ * - h and w with their pads are at most 2047 together (else a warning).
  * - Cost: 1 command (max_pool.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 +
  *   0.6 * (stride_w - 1)) cycles
  */
@@ -1746,8 +1759,9 @@ void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
  * - right: input, fp32 [left_cols x right_cols] in local memory, matrix, at multiples of 128
  * - bias: input, fp32 [1 x right_cols] in local memory, matrix, at multiples of 128; only read
  *   with using_bias
- * - Limits: left_rows 1..65535; left_cols_per_channel and right_cols_per_channel 1..128; and at
- *   most the columns of their matrix
+ * - Limits: left_rows 1..65535; left_cols, right_cols from 1; left_cols_per_channel 1..65535;
+ *   left_cols_per_channel and right_cols_per_channel up to 128 and to the columns of their matrix
+ *   (else a warning)
  * - Matrix layout: row r is batch r, column k lies in channel k // cols_per_channel at k %
  *   cols_per_channel, the last channel may be short; output has right_cols_per_channel. At most
  *   4095 channels.

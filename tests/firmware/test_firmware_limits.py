@@ -6,6 +6,7 @@ structs. Programs: test_program_limits.py.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -50,6 +51,7 @@ def test_arguments_of_the_kernel_api(firmware: fh.Harness) -> None:
     for call in calls():
         reply = firmware.okk(call.function, call.args)
         check(reply, call.says, call)
+        assert re.search(call.warns, reply.warnings), (call, reply.warnings)
         assert call.says == "" or reply.text.startswith(f"{call.function}: "), call
         count[call.says == ""] += 1
     assert min(count.values()) > 2000

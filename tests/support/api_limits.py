@@ -14,7 +14,7 @@ from typing import Any
 
 from firmware_sim.chip import LOCAL_BYTES, NPU_NUM
 from tests.support.golden_vectors import lines
-from user_layers.kernel_api.entry import Limit
+from user_layers.kernel_api.entry import Level, Limit
 from user_layers.kernel_api.prototypes import functions
 from user_layers.kernel_api.reference import ENTRIES
 
@@ -26,12 +26,14 @@ LAST_NPU = (NPU_NUM - 1) * LOCAL_BYTES
 
 @dataclass(frozen=True)
 class Call:
-    """says: what the refusal says, as a regular expression; "" where the call is taken."""
+    """says: what the refusal says, as a regular expression; "" where the call is taken. warns: the same of a
+    warning."""
 
     function: str
     args: dict[str, Any]
     what: str
     says: str
+    warns: str = ""
 
 
 # ---- calls that are taken ----
@@ -264,13 +266,14 @@ def _range_calls(name: str, key: str, limit: Limit, base: dict[str, Any]) -> Ite
     for number in tried:
         inside = (limit.low is None or number >= limit.low) and (limit.high is None or number <= limit.high)
         shown = number - 1 if number == 17 and key.startswith("dilate_") else number  # the field counts zeros
-        says = "" if inside else rf"(?<!\d){shown}(?!\d)"
+        said = "" if inside else rf"(?<!\d){shown}(?!\d)"
+        says, warns = ("", said) if limit.level is Level.WARNING else (said, "")
         value = base[key]
         if isinstance(value, list):
             for i in range(len(value)):
-                yield Call(name, {**base, key: _with(value, i, number)}, f"{key}[{i}] {number}", says)
+                yield Call(name, {**base, key: _with(value, i, number)}, f"{key}[{i}] {number}", says, warns)
         else:
-            yield Call(name, {**base, key: number}, f"{key} {number}", says)
+            yield Call(name, {**base, key: number}, f"{key} {number}", says, warns)
 
 
 # ---- numbers of which only some exist ----

@@ -74,7 +74,7 @@ def test_a_page_without_the_mark_is_refused() -> None:
 def test_a_warning_is_said_with_its_limit() -> None:
     limits = (Limit("cols", 1, 8), Limit("rows", 1, 9, level=Level.WARNING), Limit("h", 1, 2, hidden=True))
     entry = Entry("okk_poll", "", limits=limits)
-    assert reference.limit_lines(entry) == ["cols 1..8", "rows 1..9 (warning beyond it)"]
+    assert reference.limit_lines(entry) == ["cols 1..8", "rows 1..9 (else a warning)"]
 
 
 def test_operands_in_words() -> None:

@@ -72,7 +72,8 @@ class _Group:
         allowed = list(dict.fromkeys(name for entry in self.entries for name in entry.in_place))
         apart = list(dict.fromkeys(pair for entry in self.entries for pair in entry.apart))
         out = [f"`{self.entries[0].operands[0].name}` may be {_either(allowed)}"] if allowed else []
-        out += [f"`{a}` is not `{b}`: refused" for a, b in apart]
+        level = self.entries[0].apart_level.value
+        out += [f"`{a}` is not `{b}` (else {level})" for a, b in apart]
         return "; ".join(out)
 
     def common(self, lines: list[tuple[str, ...]]) -> list[str]:
@@ -89,7 +90,7 @@ def _key(entry: Entry) -> tuple[object, ...]:
     texts = tuple(dict.fromkeys(operand_text(o) for o in entry.operands))
     inputs = {o.name for o in entry.operands[1:] if "work" not in o.role}
     extents = entry.extents.said() if entry.extents else ""
-    return texts, extents, inputs == set(entry.in_place) or entry.in_place, entry.apart
+    return texts, extents, inputs == set(entry.in_place) or entry.in_place, entry.apart, entry.apart_level
 
 
 def _groups(family: Family) -> list[_Group]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from user_layers.kernel_api.entry import FIELDS, Cost, Entry, Extents, Family, Layout, Limit, Operand
+from user_layers.kernel_api.entry import FIELDS, Cost, Entry, Extents, Family, Layout, Level, Limit, Operand
 from user_layers.kernel_api.special import EXP, SIGMOID, TANH
 
 _SUMS = 1e-5
@@ -348,7 +348,13 @@ def _products() -> tuple[Entry, ...]:
             0.0,
             matrices("8-bit, one batch to a byte (1N)", "16-bit"),
             None,
-            (*limits, Limit("r_tensor_w", 1, 128), _RSHIFT, Limit("lshfit_bit", 0, 31)),
+            (
+                *limits,
+                Limit("r_tensor_w", 1, 65535),
+                Limit("r_tensor_w", None, 128, "r_tensor_w up to 128", level=Level.WARNING),
+                _RSHIFT,
+                Limit("lshfit_bit", 0, 31),
+            ),
             (
                 Cost(
                     ("matmul.int8",),
@@ -678,6 +684,7 @@ def _others() -> tuple[Entry, ...]:
             (),
             (Cost((*EXP, "ar.copy"), "184 * n * L * P"),),
             apart=(("imm", "src"),),
+            apart_level=Level.ERROR,
             notes=("src is in -103..88.",),
         ),
         Entry(

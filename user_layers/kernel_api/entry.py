@@ -20,8 +20,8 @@ from typing import Any
 class Level(enum.Enum):
     """What happens where a limit is broken: the kernel ends, or the log says so and it goes on."""
 
-    ERROR = "error"
-    WARNING = "warning"
+    ERROR = "refused"
+    WARNING = "a warning"
 
 
 class Layout(enum.Enum):
@@ -138,8 +138,9 @@ class Cost:
 @dataclass(frozen=True)
 class Entry:
     """One function. formula: of the result (the first operand); within: how far the emulator may be from it,
-    as a part of `within_of`, 0: the same bits. in_place: what the result may be;
-    apart: operands that are refused at one address; values: arguments of which only some numbers exist."""
+    as a part of `within_of`, 0: the same bits. in_place: the inputs that the result may be; apart: operands
+    that are not at one address, and apart_level what happens else; values: arguments of which only some
+    numbers exist."""
 
     name: str
     does: str
@@ -154,6 +155,7 @@ class Entry:
     notes: tuple[str, ...] = ()
     values: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     within_of: str = "the value"
+    apart_level: Level = Level.WARNING
 
 
 @dataclass(frozen=True)

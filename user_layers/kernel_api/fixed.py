@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from user_layers.kernel_api.entry import FIELDS, Cost, Entry, Family, Layout, Limit, Operand
+from user_layers.kernel_api.entry import FIELDS, Cost, Entry, Family, Layout, Level, Limit, Operand
 
 _RSHIFT = Limit("rshift", 0, 31)
-_LSHIFT = Limit("lshift", 0, 14)
-_OP_TYPE = Limit("op_type", None, 31, "op_type one of the 20 of op_type_t")
+_LSHIFT = (
+    Limit("lshift", None, 14, "lshift up to 14", level=Level.WARNING),
+    Limit("lshift", 0, 31),
+)
+_OP_TYPE = Limit("op_type", None, 31, "op_type one of the 20 of op_type_t", level=Level.WARNING)
 _RANGES: tuple[tuple[int, int, dict[str, Any]], ...] = (  # of a constant, by op_type
     (-128, 127, {"op_type": 31}),
     (0, 255, {"op_type": 9}),
     (-32768, 32767, {"op_type": 30}),
     (0, 65535, {"op_type": 8}),
 )
+_OF_BYTES = Limit("op_type", None, 31, "op_type one of those with 8-bit sources")
 _BY_TYPE = "8-bit 4N or 16-bit 2N, by op_type"
 _SIGNS = (
     "The result saturates to the range of its width: unsigned where both sources are, whatever op_type "
@@ -26,7 +30,7 @@ _SIGNS = (
 def _constant(count: int) -> tuple[Limit, ...]:
     """C in the range of its type: for as many of the types."""
     return tuple(
-        Limit("C", low, high, "C in the range of its source's type", given, hidden=i > 0)
+        Limit("C", low, high, "C in the range of its source's type", given, Level.WARNING, i > 0)
         for i, (low, high, given) in enumerate(_RANGES[:count])
     )
 
@@ -84,7 +88,7 @@ def _arithmetic() -> tuple[Entry, ...]:
         for form, formula, inputs in _forms(
             f"saturated(half_up({{a}} {symbol} {{b}}, rshift))", name == "sub"
         ):
-            limits: tuple[Limit, ...] = (_OP_TYPE, _RSHIFT)
+            limits: tuple[Limit, ...] = (_OF_BYTES if name == "mul" else _OP_TYPE, _RSHIFT)
             if "C" in form:
                 limits += _constant(2 if name == "mul" else 4)
             source = "8-bit 4N" if name == "mul" else _BY_TYPE
@@ -101,7 +105,7 @@ def _arithmetic() -> tuple[Entry, ...]:
                 )
             )
     for form, formula, inputs in _forms("saturated(half_up({a} * {b} + (old << lshift), rshift))", False):
-        limits = (_OP_TYPE, _RSHIFT, _LSHIFT, *(_constant(2) if "C" in form else ()))
+        limits = (_OP_TYPE, _RSHIFT, *_LSHIFT, *(_constant(2) if "C" in form else ()))
         operands = _operands("16-bit 2N", *((i, "8-bit 4N") for i in inputs), old=True)
         note = (
             "The old dst counts as signed with is_origin_dst_signed. The result is unsigned where both "
@@ -142,7 +146,7 @@ def _shifts() -> tuple[Entry, ...]:
                 f"C is what is shifted, src holds the counts. {_COUNT}",
             ),
         ):
-            limits = (Limit("C", -16, 16),) if name.endswith("_C") else ()
+            limits = (Limit("C", -16, 16, level=Level.WARNING),) if name.endswith("_C") else ()
             operands = _operands(element, *((i, element) for i in inputs))
             cost = (("ar.fixed.shift",), "2 * ceil(n / 2) * L * P")
             out.append(_entry(f"16bit_{name}", formula, operands, limits, cost, (note,), inputs))
@@ -185,7 +189,7 @@ def _parts() -> tuple[Entry, ...]:
             (
                 "high and low are what the two split functions make of the 16-bit source. With "
                 "S16_MUL_U8_TO_S16 nothing "
-                "is issued, and the log says so; okk_bdc_fixed_point_packed_s16_mul_u8_to_s16 does that "
+                "is issued, which is a warning; okk_bdc_fixed_point_packed_s16_mul_u8_to_s16 does that "
                 "product.",
                 "Signs are those of mul_type; the low byte is unsigned.",
             ),

@@ -10,6 +10,7 @@ from user_layers.kernel_api.entry import (
     Entry,
     Family,
     Layout,
+    Level,
     Limit,
     Operand,
 )
@@ -186,7 +187,7 @@ def _words() -> tuple[Entry, ...]:
     for kind in ("arithmetic", "logical"):
         shifted = f"{kind}_shift"
         counts = f"{_COUNT} Counts in src1 beyond 31 count modulo 32: 32 and -32 change nothing."
-        count = Limit("C", -32, 32)
+        count = Limit("C", -32, 32, level=Level.WARNING)
         out.append(row(shifted, f"{shifted}(src0, src1)", ("src0", "src1"), "ar.shift", counts))
         note = f"{_COUNT} A count of 32 or -32 changes nothing."
         out.append(row(f"{shifted}_C", f"{shifted}(src, C)", ("src",), "ar.shift", note, count))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Limit, Operand
+from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Level, Limit, Operand
 
 _FIELD = 65535
 _SIDES: Mapping[str, int] = {"n": _FIELD, "c": _FIELD, "h": _FIELD, "w": _FIELD}
@@ -23,7 +24,8 @@ _CYCLES = {
     "S2S": "1.12 * max(bytes / 46.8, 2.9 * runs)",
 }
 _PLACES = {"S": ("DDR or L2", Layout.SYSTEM), "L": ("local memory", Layout.STRIDED)}
-_W = "The w-stride of given strides is 1."
+_OFF = "an address that is not a multiple of 128 is a warning"
+_W = "The w-stride of given strides is 1 where there is more than one column."
 
 
 _WIDTH = "of the width in its name"
@@ -60,17 +62,18 @@ def _copies() -> tuple[Entry, ...]:
 def _matrices() -> tuple[Entry, ...]:
     limits = (
         Limit("rows", 1, _FIELD),
-        Limit("cols", 8, _FIELD, "cols 1..65535", {"row_stride": 70_000}),
-        Limit("cols_per_channel", 1, 8, "cols_per_channel 1..cols"),
-        Limit("row_stride", 8, None, "row_stride from cols on"),
+        Limit("cols", 1, _FIELD, given={"row_stride": 70_000, "cols_per_channel": 1}),
+        Limit("cols_per_channel", 1, _FIELD),
+        Limit("cols_per_channel", None, 8, "cols_per_channel up to cols", level=Level.WARNING),
     )
+    stride = Limit("row_stride", 8, None, "row_stride from cols on")
     notes = (
         "Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may be "
         "short. "
         "Row r is batch r, as far from the next as if the matrix began on NPU 0: start it there, or "
         "where its channels do not go around.",
     )
-    local = Operand("dst", "32-bit", Layout.MATRIX, "result", 128, "rows x cols")
+    local = Operand("dst", "32-bit", Layout.MATRIX, "result", 4, "rows x cols", _OFF)
     system = Operand("src", "32-bit", Layout.SYSTEM_MATRIX, "input", 1, "rows x cols")
     return (
         Entry(
@@ -80,7 +83,7 @@ def _matrices() -> tuple[Entry, ...]:
             0.0,
             (local, system),
             None,
-            limits,
+            (*limits, Limit("row_stride", 0, None, hidden=True), replace(stride, level=Level.WARNING)),
             (Cost(("gdma.copy.s2l",), _CYCLES["S2L"]),),
             notes=notes,
         ),
@@ -91,10 +94,10 @@ def _matrices() -> tuple[Entry, ...]:
             0.0,
             (
                 Operand("dst", "32-bit", Layout.SYSTEM_MATRIX, "result", 1, "rows x cols"),
-                Operand("src", "32-bit", Layout.MATRIX, "input", 128, "rows x cols"),
+                Operand("src", "32-bit", Layout.MATRIX, "input", 4, "rows x cols", _OFF),
             ),
             None,
-            limits,
+            (*limits, replace(stride, given={"rows": 2})),
             (Cost(("gdma.copy.l2s",), _CYCLES["L2S"]),),
             notes=notes,
         ),

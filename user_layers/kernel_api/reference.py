@@ -8,7 +8,7 @@ from typing import Any
 from firmware_sim.errors import UsageError
 from firmware_sim.suggest import did_you_mean
 from user_layers.kernel_api import atomic, fixed, fp32, moves, special, system, window
-from user_layers.kernel_api.entry import Cost, Entry, Family, Operand
+from user_layers.kernel_api.entry import Cost, Entry, Family, Level, Operand
 from user_layers.kernel_api.prototypes import Function, functions
 
 FAMILIES: tuple[Family, ...] = (
@@ -78,8 +78,9 @@ def limit_lines(entry: Entry) -> list[str]:
     out = [] if entry.extents is None else [entry.extents.said()]
     for limit in entry.limits:
         if not limit.hidden:
-            level = "" if limit.level.value == "error" else f" ({limit.level.value} beyond it)"
-            out.append(limit.said() + level)
+            out.append(
+                limit.said() + (f" (else {limit.level.value})" if limit.level is Level.WARNING else "")
+            )
     return out
 
 
@@ -88,7 +89,7 @@ def place_line(entry: Entry) -> str:
     out = []
     if entry.in_place:
         out.append(f"{entry.operands[0].name} may be {' or '.join(entry.in_place)}")
-    out += [f"{a} is not {b} (refused)" for a, b in entry.apart]
+    out += [f"{a} is not {b} (else {entry.apart_level.value})" for a, b in entry.apart]
     return "; ".join(out)
 
 
@@ -149,7 +150,7 @@ def _sections(entry: Entry) -> list[tuple[str, list[str]]]:
     place = place_line(entry)
     found = [
         ("operands", [f"{names}: {text}" for names, text in operand_lines(entry)]),
-        ("refused beyond", limit_lines(entry)),
+        ("limits", limit_lines(entry)),
         ("in place", [place] if place else []),
         ("notes", [*([accuracy(entry)] if entry.within else []), *entry.notes]),
         ("costs", [cost_text(cost) for cost in entry.costs]),
@@ -181,7 +182,7 @@ def json_of(entry: Entry) -> dict[str, Any]:
         ],
         "limits": limit_lines(entry),
         "result_may_be": list(entry.in_place),
-        "refused_when_equal": [list(pair) for pair in entry.apart],
+        "apart": [list(pair) for pair in entry.apart],
         "notes": list(entry.notes),
         "costs": [
             {

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from user_layers.kernel_api.entry import CUT, FIELDS, Cost, Entry, Extents, Family, Layout, Limit, Operand
+from user_layers.kernel_api.entry import (
+    CUT,
+    FIELDS,
+    Cost,
+    Entry,
+    Extents,
+    Family,
+    Layout,
+    Level,
+    Limit,
+    Operand,
+)
 
 _PACKING = Extents({"n": 32767, "c": 4095, "h": 65535, "w": 65535})
-_SERIES = Limit("num_series", 1, 64)
+_SERIES = (
+    Limit("num_series", None, 64, "num_series up to 64", level=Level.WARNING),
+    Limit("num_series", 1, 4095),
+)
 
 
 def _aligned(name: str, element: str = "fp32", role: str = "input") -> Operand:
@@ -105,7 +119,7 @@ def _single() -> tuple[Entry, ...]:
             ("md_sfu.taylor", "md_scalar.add"),
             "(3 + 4 * num_series)",
             ("The series of e^src around 0, for small |src|: in -1..1 ten terms give e^src to 1e-6.",),
-            limits=(_SERIES,),
+            limits=_SERIES,
         ),
         _entry(
             "lookup_exp",
@@ -185,11 +199,14 @@ def _sequences() -> tuple[Entry, ...]:
                 f"({base} + 4 * num_series)",
                 (*notes, terms),
                 in_place,
-                (_SERIES,),
+                _SERIES,
                 _APART,
             )
         )
     return tuple(replace(entry, within_of="1") if "tanh" in entry.name else entry for entry in out)
+
+
+_IN_WORK = "Where work is src, the first copy is left out."
 
 
 def _numbers_of_bytes() -> tuple[Entry, ...]:
@@ -220,6 +237,7 @@ def _numbers_of_bytes() -> tuple[Entry, ...]:
             apart=(("work", "dst"),),
             notes=(
                 "is_signed: bytes are -128..127, else 0..255. The strides of src are those of dst, in words.",
+                _IN_WORK,
             ),
         ),
         Entry(
@@ -242,6 +260,7 @@ def _numbers_of_bytes() -> tuple[Entry, ...]:
             notes=(
                 "is_signed: bytes are -128..127, else 0..255. A channel of src begins at a word. h * w "
                 "is at most 131072.",
+                _IN_WORK,
             ),
         ),
         Entry(

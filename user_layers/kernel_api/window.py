@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Limit, Operand
+from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Level, Limit, Operand
 
 _SUMS = 1e-5
 _RESULT = "n, output_c, oh, ow"
 _PAD = Limit("padding", 0, 15, "each pad 0..15")
 _STRIDE = Limit("stride", 1, 15, "strides 1..15")
-_DILATION = Limit("dilation", 1, 15, "dilations 1..15")
+_WIDE = {"input_shape": [1, 2, 40, 40]}
+_DILATION = (
+    Limit("dilation", 1, 16, "dilations 1..16", _WIDE),
+    Limit("dilation", None, 15, "dilations up to 15", _WIDE, Level.WARNING),
+)
 _KERNEL = (
     Limit("kernel_h", 1, 3, "kernel_h, kernel_w, with dilation, from 1 to the padded input"),
     Limit("kernel_w", 1, 4, hidden=True),
     Limit("kernel_h", 1, 33, given={"padding": [15, 15, 0, 0]}, hidden=True),
 )
 _CHANNELS = Limit("output_c", 1, 4095)
-_SIDES = Extents({"n": 65535, "c": 4095, "h": 2047, "w": 2047}, argument="input_shape")
+_SIDES = Extents({"n": 65535, "c": 4095, "h": 65535, "w": 65535}, argument="input_shape")
 _POOL_SIDES = Extents(_SIDES.most, "c", argument="input_shape")
-_PADDED = "h and w with their pads are at most 2047 together."
+_PADDED = "h and w with their pads are at most 2047 together (else a warning)."
 _SIZE = (
     "oh = (h + top + bottom - dilation.h * (kernel_h - 1) - 1) // stride.h + 1, ow likewise; "
     "padding, stride and dilation NULL: 0, 1 and 1."
@@ -92,7 +96,7 @@ def _convolutions() -> tuple[Entry, ...]:
                 _BIAS,
             ),
             _SIDES,
-            (*limits, _DILATION, Limit("kernel_w", 1, 2, given={"dilation": [1, 3]}, hidden=True)),
+            (*limits, *_DILATION, Limit("kernel_w", 1, 2, given={"dilation": [1, 3]}, hidden=True)),
             _conv_costs(),
             notes=(
                 _SIZE,
@@ -166,7 +170,7 @@ def _convolutions() -> tuple[Entry, ...]:
                 ),
             ),
             _SIDES,
-            (*_KERNEL, _PAD, _STRIDE, _DILATION),
+            (*_KERNEL, _PAD, _STRIDE, *_DILATION),
             (
                 Cost(
                     ("depthwise.fp32",),
@@ -267,12 +271,23 @@ def _product() -> Entry:
         None,
         (
             Limit("left_rows", 1, 65535),
-            Limit("left_cols", 8, None, hidden=True),
-            Limit("right_cols", 8, None, hidden=True),
-            Limit("left_cols_per_channel", 1, 128, "left_cols_per_channel and right_cols_per_channel 1..128"),
-            Limit("right_cols_per_channel", 1, 128, hidden=True),
-            Limit("left_cols_per_channel", 1, 7, "and at most the columns of their matrix", {"left_cols": 7}),
-            Limit("right_cols_per_channel", 1, 7, given={"right_cols": 7}, hidden=True),
+            Limit("left_cols", 1, None, "left_cols, right_cols from 1"),
+            Limit("right_cols", 1, None, hidden=True),
+            *(
+                Limit(f"{side}_cols_per_channel", 1, 65535, hidden=side == "right")
+                for side in ("left", "right")
+            ),
+            Limit(
+                "left_cols_per_channel",
+                None,
+                128,
+                "left_cols_per_channel and right_cols_per_channel up to 128 and to the columns of their "
+                "matrix",
+                level=Level.WARNING,
+            ),
+            Limit("right_cols_per_channel", None, 128, level=Level.WARNING, hidden=True),
+            Limit("left_cols_per_channel", None, 7, "", {"left_cols": 7}, Level.WARNING, True),
+            Limit("right_cols_per_channel", None, 7, "", {"right_cols": 7}, Level.WARNING, True),
         ),
         (
             Cost(
