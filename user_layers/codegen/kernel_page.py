@@ -189,9 +189,9 @@ def _comment(entry: Entry) -> str:
 
 
 def _wrapped(text: str, bullet: str) -> list[str]:
-    """Lines of a comment; what would end it is taken apart."""
+    """Lines of a comment; what would end it, or begin another, is taken apart."""
     return textwrap.wrap(
-        text.replace("*/", "* /"),
+        text.replace("*/", "* /").replace("/*", "/ *"),
         _WIDTH - 4,
         initial_indent=bullet,
         subsequent_indent=" " * len(bullet),
