@@ -310,7 +310,7 @@ void bm_atomic_matmul(const MatmulParam *param);
  * - bias: input, 16-bit [1 x columns] in local memory, matrix, at multiples of 128; only with
  *   using_bias
  * - Limits: l_row, l_col from 1; l_tensor_c, r_tensor_c 1..4095; l_tensor_w from 1; r_tensor_w
- *   1..65535; r_tensor_w up to 128 (else a warning); rshift_bit 0..31; lshfit_bit 0..31
+ *   1..128; rshift_bit 0..31; lshfit_bit 0..31
  * - input_l is [l_row, l_col], stored transposed with l_trans; tensor_w columns lie in a channel,
  *   tensor_c channels hold a row.
  * - Rounds half up and saturates to its signed range; to the unsigned one with if_relu, which

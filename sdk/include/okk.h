@@ -1385,9 +1385,10 @@ void okk_bdc_fixed_point_packed_mul_C(local_addr_t dst_addr, local_addr_t src_ad
  *   multiples of 4
  * - src0, src1: input, 8-bit 4N in local memory, strided (NULL: aligned), at multiples of 4
  * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
- *   warning); rshift 0..31; lshift up to 14 (else a warning); lshift 0..31
+ *   warning); rshift 0..31; lshift up to 14 (else a warning); lshift 0..16
  * - The old dst counts as signed with is_origin_dst_signed. The result is unsigned where both
- *   sources are; sources are 8-bit and the result 16-bit whatever op_type says of widths.
+ *   sources are; sources are 8-bit and the result 16-bit whatever op_type says of widths; 16-bit
+ *   sources in it are a warning.
  * - Cost: 1 command (ar.fixed.mac), 5 * ceil(n / 2) * L * P cycles
  */
 void okk_bdc_fixed_point_packed_mac(local_addr_t dst_addr, local_addr_t src0_addr,
@@ -1400,10 +1401,11 @@ void okk_bdc_fixed_point_packed_mac(local_addr_t dst_addr, local_addr_t src0_add
  *   multiples of 4
  * - src: input, 8-bit 4N in local memory, strided (NULL: aligned), at multiples of 4
  * - Limits: shape n, h, w 1..65535; c 1..4095; op_type one of the 20 of op_type_t (else a
- *   warning); rshift 0..31; lshift up to 14 (else a warning); lshift 0..31; C in the range of its
+ *   warning); rshift 0..31; lshift up to 14 (else a warning); lshift 0..16; C in the range of its
  *   source's type (else a warning)
  * - The old dst counts as signed with is_origin_dst_signed. The result is unsigned where both
- *   sources are; sources are 8-bit and the result 16-bit whatever op_type says of widths.
+ *   sources are; sources are 8-bit and the result 16-bit whatever op_type says of widths; 16-bit
+ *   sources in it are a warning.
  * - Cost: 1 command (ar.fixed.mac), 5 * ceil(n / 2) * L * P cycles
  */
 void okk_bdc_fixed_point_packed_mac_C(local_addr_t dst_addr, local_addr_t src_addr, int C,

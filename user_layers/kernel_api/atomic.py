@@ -350,8 +350,7 @@ def _products() -> tuple[Entry, ...]:
             None,
             (
                 *limits,
-                Limit("r_tensor_w", 1, 65535),
-                Limit("r_tensor_w", None, 128, "r_tensor_w up to 128", level=Level.WARNING),
+                Limit("r_tensor_w", 1, 128),
                 _RSHIFT,
                 Limit("lshfit_bit", 0, 31),
             ),

@@ -9,7 +9,7 @@ from user_layers.kernel_api.entry import FIELDS, Cost, Entry, Family, Layout, Le
 _RSHIFT = Limit("rshift", 0, 31)
 _LSHIFT = (
     Limit("lshift", None, 14, "lshift up to 14", level=Level.WARNING),
-    Limit("lshift", 0, 31),
+    Limit("lshift", 0, 16),
 )
 _OP_TYPE = Limit("op_type", None, 31, "op_type one of the 20 of op_type_t", level=Level.WARNING)
 _RANGES: tuple[tuple[int, int, dict[str, Any]], ...] = (  # of a constant, by op_type
@@ -110,7 +110,9 @@ def _arithmetic() -> tuple[Entry, ...]:
         note = (
             "The old dst counts as signed with is_origin_dst_signed. The result is unsigned where both "
             "sources are; "
-            "sources are 8-bit and the result 16-bit whatever op_type says of widths."
+            "sources are 8-bit and the result 16-bit whatever op_type says of widths; 16-bit sources in "
+            "it are "
+            "a warning."
         )
         cost = (("ar.fixed.mac",), "5 * ceil(n / 2) * L * P")
         out.append(_entry(form.format("mac"), formula, operands, limits, cost, (note,)))
