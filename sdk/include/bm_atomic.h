@@ -73,8 +73,9 @@ typedef struct {
  * - input: input, fp32 [input_shape] in local memory, strided, at multiples of 4; may start on
  *   another NPU
  * - weight: input, fp32, pairs of input channels (2IC) [output_c, c, kernel_h, kernel_w] in local
- *   memory, weights, at multiples of 4; by kernel_stride, in pairs of input channels: [between
- *   them, between slots of output channels, h, w]; kernel_val with kernel_is_const
+ *   memory, weights, at multiples of 4; of 8 when it runs; by kernel_stride, in pairs of input
+ *   channels: [between them, between slots of output channels, h, w]; kernel_val with
+ *   kernel_is_const
  * - bias: input, fp32 [output_c elements] in local memory, one element for each channel, compact;
  *   only with using_bias
  * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to

@@ -1616,9 +1616,9 @@ void okk_bdc_fixed_point_packed_s16_mul_u8_to_s16(local_addr_t dst_addr, local_a
  * - input: input, fp32 [input_shape] in local memory, strided (NULL: aligned), at multiples of 4
  *   (128 without strides); may start on another NPU than output
  * - weight: input, fp32, pairs of input channels (2IC) [output_c, c, kernel_h, kernel_w] in local
- *   memory, weights, at multiples of 4; by kernel_stride, in pairs: [between pairs of input
- *   channels, between slots of output channels, h, w]; output channel o on NPU (NPU + o) % 64, a
- *   zero beside the last of an odd number of channels
+ *   memory, weights, at multiples of 4; of 8 when it runs; by kernel_stride, in pairs: [between
+ *   pairs of input channels, between slots of output channels, h, w]; output channel o on NPU (NPU
+ *   + o) % 64, a zero beside the last of an odd number of channels
  * - bias: input, fp32 [output_c elements] in local memory, one element for each channel, compact,
  *   at multiples of 4; only read with using_bias
  * - Limits: input_shape n, h, w 1..65535; c 1..4095; kernel_h, kernel_w, with dilation, from 1 to

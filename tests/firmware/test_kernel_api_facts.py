@@ -14,10 +14,12 @@ import numpy.typing as npt
 import pytest
 
 from firmware_sim.chip import DDR_BASE
+from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.layout import Row
+from firmware_sim.memory import Memory
 from tests.support import kernel_cases as kc
 from tests.support import kernel_cases_atomic as atomic
 from tests.support.api_limits import usual_calls
@@ -330,6 +332,25 @@ def test_long_sides_of_windows_are_warned_of(firmware_library: Path, name: str) 
         given = {"input_shape": [1, 1, side, 1], "kernel_h": 1, "kernel_w": 1, "padding": [pad, 0, 0, 0]}
         reply = firmware.okk(name, {**usual_calls()[name], **given})
         assert reply.status == 0 and ("more than 2047" in reply.warnings) is warned, side
+
+
+@pytest.mark.parametrize("name", ["okk_bdc_conv2d", "bm_atomic_conv"])
+def test_weights_of_convolutions_lie_at_multiples_of_8_when_they_run(
+    firmware_library: Path, name: str
+) -> None:
+    firmware, memory = Harness(firmware_library), Memory.create(ddr_bytes=1 << 20)
+    for offset in (0, 4):
+        args = usual_calls()[name]
+        at = args["weight_addr"] // 8 * 8 + offset
+        assert firmware.okk(name, {**args, "weight_addr": at}).status == 0
+        ((engine, row),) = commands_of(firmware)
+        semantics = lookup(engine, row).semantics
+        assert semantics is not None
+        if offset:
+            with pytest.raises(DeviceError, match="not a multiple of 8 bytes"):
+                semantics.bind(row, memory)
+        else:
+            semantics.bind(row, memory)
 
 
 def test_a_window_of_pads_alone_is_the_lowest_number(firmware: Harness) -> None:

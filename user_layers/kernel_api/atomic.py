@@ -61,7 +61,8 @@ def _convolutions() -> tuple[Entry, ...]:
                     "fp32, pairs of input channels (2IC)",
                     Layout.WEIGHTS,
                     extent="output_c, c, kernel_h, kernel_w",
-                    note=f"{weights.format('pairs of input channels')}; kernel_val with kernel_is_const",
+                    note=f"of 8 when it runs; {weights.format('pairs of input channels')}; kernel_val "
+                    "with kernel_is_const",
                 ),
                 Operand(
                     "bias",

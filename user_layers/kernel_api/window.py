@@ -88,7 +88,8 @@ def _convolutions() -> tuple[Entry, ...]:
                     "fp32, pairs of input channels (2IC)",
                     Layout.WEIGHTS,
                     extent="output_c, c, kernel_h, kernel_w",
-                    note="by kernel_stride, in pairs: [between pairs of input channels, between slots of "
+                    note="of 8 when it runs; by kernel_stride, in pairs: [between pairs of input "
+                    "channels, between slots of "
                     "output channels, "
                     "h, w]; output channel o on NPU (NPU + o) % 64, a zero beside the last of an odd "
                     "number of channels",
