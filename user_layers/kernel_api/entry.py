@@ -63,6 +63,13 @@ class Operand:
         return "L2" if self.layout is Layout.TABLE else "local memory"
 
 
+def aligned(
+    name: str, element: str = "fp32", role: str = "input", extent: str = "", note: str = ""
+) -> Operand:
+    """An operand on the aligned layout."""
+    return Operand(name, element, Layout.ALIGNED, role, 128, extent, note)
+
+
 @dataclass(frozen=True)
 class Limit:
     """The numbers low..high of an argument, or of each entry of a list; None: no limit but that of the type,

@@ -7,7 +7,7 @@ from typing import Any
 
 from firmware_sim.errors import UsageError
 from firmware_sim.suggest import did_you_mean
-from user_layers.kernel_api import atomic, fixed, fp32, moves, special, system, window
+from user_layers.kernel_api import atomic, atomic_nn, fixed, fp32, moves, special, system, window
 from user_layers.kernel_api.entry import Cost, Entry, Family, Level, Operand
 from user_layers.kernel_api.prototypes import Function, functions
 
@@ -18,6 +18,7 @@ FAMILIES: tuple[Family, ...] = (
     *special.FAMILIES,
     *fixed.FAMILIES,
     *window.FAMILIES,
+    *atomic_nn.FAMILIES,
     *atomic.FAMILIES,
 )
 ENTRIES: dict[str, Entry] = {entry.name: entry for family in FAMILIES for entry in family.entries}

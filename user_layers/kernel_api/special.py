@@ -15,6 +15,7 @@ from user_layers.kernel_api.entry import (
     Level,
     Limit,
     Operand,
+    aligned,
 )
 
 _PACKING = Extents({"n": 32767, "c": 4095, "h": 65535, "w": 65535})
@@ -24,12 +25,8 @@ _SERIES = (
 )
 
 
-def _aligned(name: str, element: str = "fp32", role: str = "input") -> Operand:
-    return Operand(name, element, Layout.ALIGNED, role, 128)
-
-
 def _pair(result: str = "fp32", source: str = "fp32") -> tuple[Operand, ...]:
-    return _aligned("dst", result, "result"), _aligned("src", source)
+    return aligned("dst", result, "result"), aligned("src", source)
 
 
 def _entry(
@@ -61,7 +58,7 @@ EXP = (
 )
 SIGMOID = ("md_scalar.sub", *EXP, "md_scalar.add", "md_scalar.div")
 TANH = (*EXP, "md_scalar.div", "md_scalar.add", "md_scalar.div", "md_linear.mac")
-_WORK = _aligned("work", role="work buffer, as large as dst")
+_WORK = aligned("work", role="work buffer, as large as dst")
 _APART = (("work", "dst"), ("work", "src"))
 _OF_EXP = 54  # cycles for 16 elements of e^src, without four for each term of the series
 _DEFAULT_TERMS = 32
@@ -269,9 +266,9 @@ def _numbers_of_bytes() -> tuple[Entry, ...]:
             "to_int32(clip(src, -128 if is_signed else 0, 127 if is_signed else 255))",
             0.0,
             (
-                _aligned("dst", "8-bit 4N", "result"),
-                _aligned("src"),
-                _aligned("work", role="work buffer, as large as src; may be src"),
+                aligned("dst", "8-bit 4N", "result"),
+                aligned("src"),
+                aligned("work", role="work buffer, as large as src; may be src"),
             ),
             _PACKING,
             costs=(
