@@ -114,6 +114,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
                 "list the instructions, read descriptors, encode calls",
                 values=(("list", "show", "decode", "encode"),),
             ),
+            Command("okk", "isa", "look up a function of the kernel API"),
             Command("conformance", "isa", "run a folder of test vectors"),
         ),
     ),

@@ -1,5 +1,5 @@
 /* A kernel that makes any calls of the kernel API that it is sent: what `tpulayer isa encode` and
- * `tpulayer conformance` run. The dispatcher is made from the headers by user_layers/encode/prototypes.py.
+ * `tpulayer conformance` run. The dispatcher is made from the headers by user_layers/encode/calls.py.
  */
 #include "fw_internal.h"
 #include "okk.h"

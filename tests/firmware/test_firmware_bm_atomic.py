@@ -12,7 +12,7 @@ from firmware_sim import wire
 from firmware_sim.isa.layout import BD
 from tests.support import firmware_harness as fh
 from tests.support.golden_vectors import lines
-from user_layers.encode.prototypes import functions
+from user_layers.kernel_api.prototypes import functions
 
 _OTHER_ENGINES = {"bm_atomic_sort", "bm_atomic_gather_data"}
 """Refused where the vectors were captured, because nothing could be captured; here they have a form."""

@@ -6,6 +6,7 @@ structs. Programs: test_program_limits.py.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,8 @@ from firmware_sim.wire import (
 from tests.support import firmware_harness as fh
 from tests.support.api_limits import LOCAL_END, calls, usual_calls
 from tests.support.wire_limits import changed, check, run_bytes
-from user_layers.encode.prototypes import Calls, functions
+from user_layers.encode.calls import Calls
+from user_layers.kernel_api.prototypes import functions
 
 DDR_BYTES = 1 << 20
 DDR_END = chip.DDR_BASE + DDR_BYTES
@@ -49,6 +51,7 @@ def test_arguments_of_the_kernel_api(firmware: fh.Harness) -> None:
     for call in calls():
         reply = firmware.okk(call.function, call.args)
         check(reply, call.says, call)
+        assert re.search(call.warns, reply.warnings), (call, reply.warnings)
         assert call.says == "" or reply.text.startswith(f"{call.function}: "), call
         count[call.says == ""] += 1
     assert min(count.values()) > 2000

@@ -14,7 +14,8 @@ from firmware_sim import chip, wire
 from firmware_sim.isa.layout import BD, GDMA
 from tests.paths import GOLDEN
 from tests.support import firmware_harness as fh
-from user_layers.encode.prototypes import Calls, functions
+from user_layers.encode.calls import Calls
+from user_layers.kernel_api.prototypes import functions
 
 GOLDEN = GOLDEN / "bm1684"
 FUNCTIONS = functions()

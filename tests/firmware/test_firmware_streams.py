@@ -11,7 +11,7 @@ import pytest
 from firmware_sim import wire
 from firmware_sim.isa.layout import BD, GDMA
 from tests.support import firmware_harness as fh
-from user_layers.encode.prototypes import Calls
+from user_layers.encode.calls import Calls
 
 ID_LIMIT = 0xFFF0
 ADD = {"dst_addr": 0, "src_addr": 0, "C": 1.0, "shape": [1, 1, 1, 1], "dst_stride": None, "src_stride": None}

@@ -18,7 +18,7 @@ from tests.paths import GOLDEN
 from tests.support import firmware_harness as fh
 from tests.support.isa_cases import fill, windows
 from tests.support.kernel_rules import checksum
-from user_layers.encode.prototypes import Calls
+from user_layers.encode.calls import Calls
 
 # Refused though the vendor's model executes them, by rule.
 _NOT_EXECUTED = {

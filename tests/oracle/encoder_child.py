@@ -20,7 +20,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.oracle.model_child import LIBRARIES
-from user_layers.encode.prototypes import Calls, _ffi, functions
+from user_layers.encode.calls import Calls, _ffi
+from user_layers.kernel_api.prototypes import functions
 
 Named = list[tuple[str, dict[str, Any] | None]]
 

@@ -1,7 +1,7 @@
 """Calls of the kernel API at the limits of their arguments: the last value taken, the first refused.
 
-From the prototypes (addresses, shapes, strides: every function that has some) and a table of the ranges that
-they do not tell.
+From the prototypes (addresses, shapes, strides: every function that has some) and the limits in the table of
+the kernel API.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any
 
 from firmware_sim.chip import LOCAL_BYTES, NPU_NUM
 from tests.support.golden_vectors import lines
-from user_layers.encode.prototypes import functions
+from user_layers.kernel_api.entry import Level, Limit
+from user_layers.kernel_api.prototypes import functions
+from user_layers.kernel_api.reference import ENTRIES
 
 LOCAL_END = NPU_NUM * LOCAL_BYTES
 SYSTEM_END = 1 << 40
@@ -24,12 +26,14 @@ LAST_NPU = (NPU_NUM - 1) * LOCAL_BYTES
 
 @dataclass(frozen=True)
 class Call:
-    """says: what the refusal says, as a regular expression; "" where the call is taken."""
+    """says: what the refusal says, as a regular expression; "" where the call is taken. warns: the same of a
+    warning."""
 
     function: str
     args: dict[str, Any]
     what: str
     says: str
+    warns: str = ""
 
 
 # ---- calls that are taken ----
@@ -127,35 +131,16 @@ def usual_calls() -> dict[str, dict[str, Any]]:
 
 # ---- addresses ----
 
-# Functions on the aligned layout have no strides; those of the others count words.
-_UNALIGNED = re.compile(
-    "okk_bdc_(conv2d|conv2d_kernel_const|depthwise2d) (weight|bias)_addr"
-    "|okk_bdc_(bias|scale|scale_bias) |okk_bdc_(4N_)?int8_to_fp32 "
-    "|okk_bdc_npu_bcast src_addr|bm_atomic_(conv|conv_quantized) (input|weight)_addr"
-    "|bm_atomic_winograd_quantized input_addr|bm_atomic_depthwise (weight|bias)_addr|okk_gdma_32bit_matrix_"
-)
-_BYTES = re.compile(
-    "okk_gdma_(8|16|32)bit_(cpy|set)|okk_gdma_compact"
-    "|bm_atomic_tensor_arithmetic"
-    "|bm_atomic_(conv|winograd_quantized) bias_addr|bm_atomic_depthwise_quantized (weight|bias)_addr"
-    "|bm_atomic_md_linear tensor[BS]_addr"
-)
 _NOT_CHECKED = re.compile(
     "bm_atomic_table_lookup table_addr|bm_atomic_md_sfu taylor_coef_addr|bm_atomic_gather_data"
 )
 
 
 def unit_of(function: str, argument: str) -> int:
-    """What a local address is a multiple of, in bytes."""
-    text = f"{function} {argument}"
-    if _BYTES.match(text):
-        return 1
-    if text == "bm_atomic_conv_quantized bias_addr":
-        return 2
-    if text.startswith("okk_bdc_conv2d") and argument == "input_addr":
-        return 128  # where it has no strides, as here
-    strided = argument.endswith("_addr") and usual_calls()[function].get(argument[:-5] + "_stride", 0) != 0
-    return 4 if strided or _UNALIGNED.match(text) else 128
+    """What an address is a multiple of, in bytes, in a call without strides."""
+    named = {operand.name: operand for operand in ENTRIES[function].operands}
+    operand = named[argument.removesuffix("_addr")]
+    return operand.unit_without_strides or operand.unit
 
 
 def _index_of(key: str, usual: dict[str, Any]) -> int | None:
@@ -176,7 +161,7 @@ def _addresses() -> Iterator[Call]:
             ctype = types.get(key, "")
             operand = isinstance(value, dict)
             if ctype == "system_addr_t" or (key.endswith("_addr") and not operand and value > LOCAL_END):
-                unit = 512 if "mask" in name else 1
+                unit = unit_of(name, key)
                 yield from _limits(name, {key: (SYSTEM_END - unit, SYSTEM_END)}, "has more than 40 bits")
             elif operand or (key.endswith("_addr")):
                 end, says = LOCAL_END, "over the 32 MiB|NPU 63 and the destination on NPU 64"
@@ -185,7 +170,7 @@ def _addresses() -> Iterator[Call]:
                     says = f"0x{end:x} of NPU {idx}|is not a multiple"
                 if name == "okk_gdma_compact_S2L":
                     end, says = LOCAL_BYTES, "starts on NPU 1"
-                unit = 128 if "mask" in name else 1 if idx is not None else unit_of(name, key)
+                unit = unit_of(name, key)
 
                 def at(address: int, operand: bool = operand) -> Any:
                     return {"is_addr": True, "bits": f"{address:x}"} if operand else address
@@ -266,92 +251,15 @@ def _shapes_and_strides() -> Iterator[Call]:
 
 # ---- numbers ----
 
-_WINDOWS = "okk_bdc_.*2d|okk_bdc_.*2d_.*"
-
-
-@dataclass(frozen=True)
-class Range:
-    """The numbers from low to high, for an argument (index: each entry) of the functions that match.
-
-    None for high: what does not fit a field of the descriptor, or no limit. changes: other arguments.
-    """
-
-    functions: str
-    argument: str
-    low: int | None
-    high: int | None
-    changes: dict[str, Any]
-
-
-def _range(names: str, argument: str, low: int | None, high: int | None, **changes: Any) -> Range:
-    return Range(names, argument, low, high, changes)
-
-
-RANGES = (
-    _range("okk_bdc_(taylor_exp|.*_tunable)", "num_series", 1, 4095),
-    _range("okk_bdc_fixed_point_.*", "rshift", 0, 31),
-    _range("okk_bdc_fixed_point_.*", "lshift", 0, 16),
-    _range(_WINDOWS, "padding", 0, 15),
-    _range(_WINDOWS, "stride", 1, 15),
-    _range(_WINDOWS, "dilation", 1, 16, input_shape=[1, 2, 40, 40]),
-    _range(_WINDOWS, "kernel_h", 1, 3),
-    _range(_WINDOWS, "kernel_w", 1, 4),
-    _range(_WINDOWS, "kernel_h", 1, 33, padding=[15, 15, 0, 0]),
-    _range("okk_bdc_(conv2d|depthwise2d)", "kernel_w", 1, 2, dilation=[1, 3]),
-    _range("okk_bdc_conv2d(_kernel_const)?", "output_c", 1, 4095),
-    _range("okk_bdc_matmul", "left_rows", 1, 65535),
-    _range("okk_bdc_matmul", "(left|right)_cols", 1, None),
-    _range("okk_bdc_matmul", "(left|right)_cols_per_channel", 1, 65535),
-    _range("okk_gdma_32bit_matrix_.*", "rows", 1, 65535),
-    _range("okk_gdma_32bit_matrix_.*", "cols", 1, 65535, row_stride=70_000),
-    _range("okk_gdma_32bit_matrix_.*", "cols_per_channel", 1, 65535),
-    _range("okk_gdma_32bit_matrix_S2L", "row_stride", 0, None),
-    _range("okk_gdma_32bit_matrix_L2S", "row_stride", 8, None, rows=2),
-    _range("bm_atomic_(?!winograd).*", "kernel_[h]", 1, 3),
-    _range("bm_atomic_(?!winograd).*", "kernel_[w]", 1, 4),
-    _range("bm_atomic_(conv|.*pool|depthwise).*", "(stride|dilate)_[hw]", 1, None),
-    _range("bm_atomic_(conv|winograd).*", "output_c", 1, 4095, input_shape=[1, 2, 3, 4]),
-    _range("bm_atomic_avg_pool_quantized", "kernel_h", 1, 256, kernel_w=1, input_shape=[1, 2, 300, 4]),
-    _range("bm_atomic_matmul.*", "l_row", 1, None),
-    _range("bm_atomic_matmul.*", "l_col", 1, None),
-    _range("bm_atomic_matmul.*", "[lr]_tensor_c", 1, 4095),
-    _range("bm_atomic_matmul.*", "l_tensor_w", 1, None),
-    _range("bm_atomic_matmul_quantized", "r_tensor_w", 1, 128),
-    _range("bm_atomic_matmul", "r_tensor_w", 1, 65535),
-    _range("bm_atomic_table_lookup", "index_prec", None, 1),
-    _range("bm_atomic_md_cmp", "result_skip", 0, 2),
-    _range("bm_local_act", "act_type", None, 4),
-    _range("bm_atomic_sort", "output_len", 1, 4),
-    _range("bm_atomic_sort", "input_len", 1, None, output_len=1),
-    _range("bm_atomic_sort", "input_len", 4, None),
-    _range("bm_atomic_sort", "order", None, 1),
-    _range("bm_atomic_gather_data", "length", 1, None),
-    _range("bm_atomic_memcpy_1D", "length", 1, None),
-    _range("bm_atomic_memcpy_1D", "direction", None, 3),
-    _range("bm_atomic_memcpy_2D", "direction", None, 1),
-    _range("bm_atomic_(memcpy_1D|memcpy_2D|memset_4D|cwtrans)", "format", None, 4, result_add=False),
-    _range("bm_atomic_memcpy_2D", "row", 1, 65535),
-    _range("bm_atomic_memcpy_2D", "col", 1, 65535),
-    _range("bm_atomic_memcpy_2D", "sec_size", 1, None),
-    _range("bm_atomic_cwtrans", "src_[cw]", 1, 65535),
-)
-
 
 def _numbers() -> Iterator[Call]:
-    for limit in RANGES:
-        found = False
-        for name, usual in usual_calls().items():
-            if not re.fullmatch(limit.functions, name):
-                continue
-            changes = {key: value for key, value in limit.changes.items() if key in usual}
-            for key in usual:
-                if re.fullmatch(limit.argument, key):
-                    found = True
-                    yield from _range_calls(name, key, limit, {**usual, **changes})
-        assert found, f"no function has {limit.argument}: {limit.functions}"
+    for name, usual in usual_calls().items():
+        for limit in ENTRIES[name].limits:
+            changes = {key: value for key, value in limit.given.items() if key in usual}
+            yield from _range_calls(name, limit.argument, limit, {**usual, **changes})
 
 
-def _range_calls(name: str, key: str, limit: Range, base: dict[str, Any]) -> Iterator[Call]:
+def _range_calls(name: str, key: str, limit: Limit, base: dict[str, Any]) -> Iterator[Call]:
     tried = []
     unsigned = functions()[name].struct is not None
     if limit.low is not None:
@@ -364,33 +272,28 @@ def _range_calls(name: str, key: str, limit: Range, base: dict[str, Any]) -> Ite
             tried.append(limit.high - 1)
     for number in tried:
         inside = (limit.low is None or number >= limit.low) and (limit.high is None or number <= limit.high)
-        says = "" if inside else rf"(?<!\d){number}(?!\d)"
+        shown = number - 1 if number == 17 and key.startswith("dilate_") else number  # the field counts zeros
+        said = "" if inside else rf"(?<!\d){shown}(?!\d)"
+        says, warns = ("", said) if limit.level is Level.WARNING else (said, "")
         value = base[key]
         if isinstance(value, list):
             for i in range(len(value)):
-                yield Call(name, {**base, key: _with(value, i, number)}, f"{key}[{i}] {number}", says)
+                yield Call(name, {**base, key: _with(value, i, number)}, f"{key}[{i}] {number}", says, warns)
         else:
-            yield Call(name, {**base, key: number}, f"{key} {number}", says)
+            yield Call(name, {**base, key: number}, f"{key} {number}", says, warns)
 
 
 # ---- numbers of which only some exist ----
 
-CHOICES = (
-    ("bm_atomic_gather_data", "type", (0, 2, 4)),
-    ("bm_atomic_md_scalar", "op", (0, 2, 3, 12)),
-    ("bm_atomic_md_linear", "op", (1, 20, 21)),
-    ("bm_atomic_md_sfu", "op", (13, 14, 15, 16, 17)),
-    ("bm_atomic_vec_correlation", "op", (0, 2, 3, 4, 5, 7, 8, 9, 12)),
-)
-
 
 def _choices() -> Iterator[Call]:
-    for name, key, taken in CHOICES:
-        for number in range(34):
-            changed = {**usual_calls()[name], "result_add": False, key: number}
-            args = {k: v for k, v in changed.items() if k in usual_calls()[name]}
-            says = "" if number in taken else rf"(?<!\d){number}(?!\d)"
-            yield Call(name, args, f"{key} {number}", says)
+    for name, usual in usual_calls().items():
+        for key, taken in ENTRIES[name].values.items():
+            for number in range(34):
+                changed = {**usual, "result_add": False, key: number}
+                args = {k: v for k, v in changed.items() if k in usual}
+                says = "" if number in taken else rf"(?<!\d){number}(?!\d)"
+                yield Call(name, args, f"{key} {number}", says)
 
 
 def _columns_of_copies() -> Iterator[Call]:

@@ -24,7 +24,8 @@ from firmware_sim.firmware.native import FLUSH, LOG, RUN_GROUP, Platform
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.paths import ROOT
-from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
+from user_layers.encode.calls import RESULT_WORDS, Calls, dispatcher_c
+from user_layers.kernel_api.prototypes import functions
 
 SDK = ROOT / "sdk"
 FIRMWARE_C = sorted([*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c")])

@@ -15,7 +15,7 @@ import numpy as np
 from firmware_sim.vectors import U8
 from tests.support.golden_vectors import lines
 from tests.support.isa_cases import DDR, LANE
-from user_layers.encode.prototypes import functions
+from user_layers.kernel_api.prototypes import functions
 
 Call = tuple[str, str, dict[str, Any]]  # rule, function, arguments
 

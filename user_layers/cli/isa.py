@@ -65,6 +65,24 @@ def isa(
             write_atomic(out, "\n".join(lines) + "\n")
 
 
+def okk(
+    name: Annotated[
+        str | None, typer.Argument(help="A function of okk.h or bm_atomic.h, with or without its prefix.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """A function of the kernel API: what it computes, takes, refuses and costs. Without a name: all."""
+    import json as text
+
+    from user_layers.kernel_api import reference
+
+    if name is None:
+        typer.echo(text.dumps({"functions": reference.listing()}) if json else reference.listing_text())
+        return
+    entry = reference.find(name)
+    typer.echo(text.dumps(reference.json_of(entry)) if json else reference.text_of(entry))
+
+
 def conformance(
     folder: Annotated[Path, typer.Argument(help="A folder of vectors: okk_encode.jsonl, exec/, ...")],
     firmware: Annotated[str | None, typer.Option("--firmware", help="What encodes: native or arm.")] = None,

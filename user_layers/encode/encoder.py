@@ -21,8 +21,9 @@ from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
 from firmware_sim.firmware.image import DEBUG_NAME, FirmwareImage, Kind, find_firmware, usual_kind
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup
-from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
+from user_layers.encode.calls import RESULT_WORDS, Calls, dispatcher_c
 from user_layers.files import write_atomic
+from user_layers.kernel_api.prototypes import functions
 from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
 from user_layers.toolchain.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts
 from user_layers.toolchain.cache import locked

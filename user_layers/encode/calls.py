@@ -1,6 +1,6 @@
-"""The functions of okk.h and bm_atomic.h, from the headers themselves.
+"""Calls of the functions of okk.h and bm_atomic.h, made from their prototypes.
 
-From the prototypes come a C dispatcher, which calls a function by number with one 64-bit word per
+From these come a C dispatcher, which calls a function by number with one 64-bit word per
 argument, and `Calls`, which packs named arguments for it. Arguments are those of the vector files: numbers,
 lists for dim4, dim2 and Padding, null for NULL, hex strings for x32, x16 and x8, {"is_addr", "bits"} for
 the operands that are a constant or an address, and for bm_atomic.h the fields of the function's struct.
@@ -11,17 +11,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from firmware_sim.errors import UsageError
-from user_layers.workspace import sdk_dir
+from user_layers.kernel_api.prototypes import Function, code_of, functions
 
-_PROTOTYPE = re.compile(r"^([\w ]+?\*?)\s*\b((?:okk|bm)_\w+)\(([^()]*)\);", re.M)
-_COMMENT = re.compile(r"/\*.*?\*/", re.S)
 _STRUCT_OR_ENUM = re.compile(r"^typedef (?:struct|enum) \{.*?\} \w+;", re.M | re.S)
-_NOT_CALLED = {"okk_register_kernel_func"}
 # What an argument of each type may be. Enumerations are ints of C; floats are checked by packing them.
 _INTEGERS = {
     "bool": (0, 1),
@@ -37,41 +33,6 @@ _BITS = {"x32": 32, "x16": 16, "x8": 8}
 _LENGTHS = {"dim4": 4, "dim2": 2, "Padding": 4, "void": 3}  # void: the node of the command ids
 _IN_DDR = 1 << 63  # a pointer word from here on is a DDR address, for what a function writes
 RESULT_WORDS = 6  # of 64 bits, what call_api writes per call
-_HEADERS = ("okk.h", "bm_atomic.h")
-
-
-@dataclass(frozen=True)
-class Function:
-    """One prototype: parameters as (type, name); struct: the type that param points to (bm_atomic.h)."""
-
-    index: int
-    name: str
-    result: str
-    parameters: tuple[tuple[str, str], ...]
-    struct: str | None
-
-
-def _text(header: str) -> str:
-    return _COMMENT.sub("", (sdk_dir() / "include" / header).read_text())
-
-
-@lru_cache(maxsize=1)
-def functions() -> dict[str, Function]:
-    """Every function of the kernel API by name, but for kernel registration."""
-    found: dict[str, Function] = {}
-    for header in _HEADERS:
-        for result, name, parameters in _PROTOTYPE.findall(_text(header)):
-            if name in _NOT_CALLED or name in found:
-                continue
-            given = [" ".join(p.split()) for p in parameters.split(",") if p.strip() != "void"]
-            split = []
-            for p in given:
-                word = re.split(r"\W", p)[-1]
-                split.append((p[: p.rindex(word)].strip(), word))
-            takes_struct = header == "bm_atomic.h" and len(split) == 1 and split[0][1] == "param"
-            record = split[0][0].removeprefix("const ").rstrip(" *") if takes_struct else None
-            found[name] = Function(len(found), name, result.strip(), tuple(split), record)
-    return found
 
 
 @lru_cache(maxsize=1)
@@ -80,7 +41,7 @@ def _ffi() -> Any:
     import cffi
 
     ffi = cffi.FFI()
-    ffi.cdef(_sent("\n".join(_STRUCT_OR_ENUM.findall(_text("bm_atomic.h")))))
+    ffi.cdef(_sent("\n".join(_STRUCT_OR_ENUM.findall(code_of("bm_atomic.h")))))
     return ffi
 
 
@@ -101,7 +62,7 @@ def dispatcher_c() -> str:
     ]
     out += ["word call_api_dispatch(word f, const word *a, const char *data) {", "    (void)a, (void)data;"]
     out += ["    switch (f) {"]
-    memset_sent = next(t for t in _STRUCT_OR_ENUM.findall(_text("bm_atomic.h")) if "MemSet4DParam" in t)
+    memset_sent = next(t for t in _STRUCT_OR_ENUM.findall(code_of("bm_atomic.h")) if "MemSet4DParam" in t)
     out[3:3] = [_sent(memset_sent).replace("MemSet4DParam;", "sent_memset;")]
     for fn in functions().values():
         out.append(f"    case {fn.index}: {{")
