@@ -8,7 +8,7 @@ device both say how long the emulation took, not how long the chip would.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -193,7 +193,9 @@ class _Test:
         self.output_shapes = (
             parse_shapes(options.output_shapes, "--output_shapes") if options.output_shapes else None
         )
-        self.given = load_npz(options.input) if options.input is not None else None
+        self.given: Mapping[str, Array] | None = None
+        if options.input is not None:
+            self.given = load_npz(options.input, self._check_given)
         self.references = None if folder is None else References(folder, self.nets, self.shapes)
         self.runs = self._plan()
 
@@ -232,6 +234,11 @@ class _Test:
                 f"--output is for one run, these are {len(runs)}", hint="add --net_idx and --stage_idx"
             )
         return runs
+
+    def _check_given(self, arrays: Mapping[str, Array]) -> None:
+        """Refuse the arrays of --input where they do not fit the net that they are for."""
+        self.given = arrays
+        self._plan()
 
     def _input_shapes(self, net: NetworkInfo) -> list[Shape]:
         """The shapes that --shapes or --input give."""
