@@ -267,7 +267,7 @@ def test_executions_that_unpack_to_more_than_any_have(tmp_path: Path) -> None:
         arrays = dict(found)
     arrays["in_reg"] = np.zeros((1 << 23, 4), np.int64)
     np.savez_compressed(path, allow_pickle=False, **arrays)
-    with pytest.raises(UsageError, match="its arrays have 2[0-9]+ bytes, at most 268435456"):
+    with pytest.raises(UsageError, match=r"its arrays have 2[0-9]+ bytes, at most 268435456"):
         vectors.executions(tmp_path, "some")
 
 
