@@ -6,6 +6,8 @@ something, 2 usage, 3 the environment lacks something, 4 an internal error.
 
 from __future__ import annotations
 
+import os
+
 
 class TpulayerError(Exception):
     """Base of all errors meant for the user.
@@ -62,3 +64,11 @@ class MissingError(TpulayerError):
     """The environment lacks something (a compiler, a built firmware, a package)."""
 
     exit_code = 3
+
+
+def system_error(error: OSError | MemoryError) -> str:
+    """What the system refused, and for which file."""
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory{f': {error}' if str(error) else ''}"
+    what = error.strerror or str(error) or type(error).__name__
+    return what if error.filename is None else f"{os.fsdecode(error.filename)}: {what}"

@@ -23,7 +23,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import MissingError, TpulayerError, system_error
 
 FRAME = struct.Struct("<4sIQ")  # kind, bytes of the JSON header, bytes of the payload
 MAX_HEADER = 64 << 20
@@ -159,6 +159,8 @@ def die_with_parent(fd: int) -> None:
 def _error_header(error: BaseException) -> dict[str, object]:
     if isinstance(error, TpulayerError):
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+    if isinstance(error, (OSError, MemoryError)):
+        return {"error": MissingError.__name__, "message": system_error(error), "hint": ""}
     return {"error": INTERNAL, "message": "".join(traceback.format_exception(error)), "hint": ""}
 
 

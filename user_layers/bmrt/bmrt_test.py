@@ -27,7 +27,7 @@ from user_layers.bmrt.reference_data import (
     random_inputs,
     save_npz,
 )
-from user_layers.files import write_atomic
+from user_layers.files import read_input, write_atomic
 from user_layers.runtime.bmruntime import BModelRuntime
 from user_layers.runtime.compare import differences, report
 from user_layers.runtime.loaded import Ran
@@ -168,7 +168,7 @@ def _check(options: BmrtTestOptions) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_input(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 

@@ -21,7 +21,7 @@ from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.npy import Archive
 from firmware_sim.wire import DType
 from user_layers.bmodel.directory import BMODEL, INPUT_REFERENCE, OUTPUT_REFERENCE
-from user_layers.files import write_atomic
+from user_layers.files import read_input, write_atomic
 from user_layers.runtime.network import NetworkInfo, TensorInfo
 
 SEED = 1684
@@ -109,7 +109,7 @@ def nbytes(tensor: TensorInfo, shape: Shape) -> int:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_input(path)
     except OSError as error:
         raise ModelError(
             f"cannot read {path}: {error.strerror or error}",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError, UsageError
+from user_layers.files import check_input
 from user_layers.onnx.apart import check_model, infer_model, inline_functions
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.proto import element_type, part_proto, serialized, subgraphs
@@ -68,6 +69,7 @@ def read_proto(model: str | Path | onnx.ModelProto) -> Any:
         )
     path = Path(model)
     try:
+        check_input(path)
         return onnx.load(str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None

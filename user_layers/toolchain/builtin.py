@@ -20,7 +20,7 @@ import firmware_sim
 from firmware_sim.errors import BuildError
 from firmware_sim.firmware.image import DEBUG_NAME
 from user_layers import __version__
-from user_layers.files import write_atomic
+from user_layers.files import replace_folder, write_if_changed
 from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
@@ -165,9 +165,9 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
     temporary.mkdir(parents=True)
     try:
         ninja, outputs = _plan(temporary, toolchain)
-        write_atomic(ninja.identity_file, toolchain.identity)
+        write_if_changed(ninja.identity_file, toolchain.identity)
         file = temporary / "build.ninja"
-        write_atomic(file, ninja.text())
+        write_if_changed(file, ninja.text())
         _, warnings = run_ninja(temporary, file, outputs, report, label="built-in part ")
         if warnings:
             report.note(warnings.rstrip())
@@ -175,7 +175,7 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
         if builtin_location(toolchain) != builtin:
             raise BuildError("the sources of the toolkit changed while they were built", hint="build again")
         shutil.rmtree(temporary / "obj")
-        os.replace(temporary, builtin.directory)
+        replace_folder(temporary, builtin.directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _remove_old(builtin.directory.parent)
@@ -210,7 +210,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     includes = [folder, sdk / "include", sdk / "generated"]
     generate(_scan(), folder, prefix="bmbuiltin")
     for path in _bmcompiler_headers():
-        write_atomic(folder / path.name, path.read_text())
+        write_if_changed(folder / path.name, path.read_text())
 
     ninja = NinjaFile(folder, folder)
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
@@ -231,7 +231,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     )
     baked = {"TPULAYER_PYTHON": sys.executable, "TPULAYER_PATH": str(Path(firmware_sim.__file__).parents[1])}
     lines = [f"#define {name} {json.dumps(text, ensure_ascii=False)}\n" for name, text in baked.items()]
-    write_atomic(folder / "bmlib_python.h", "".join(lines))
+    write_if_changed(folder / "bmlib_python.h", "".join(lines))
     built = Builtin(folder)
     objects = library_objects(ninja, folder, toolchain.c)
     outputs = [

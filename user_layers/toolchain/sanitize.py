@@ -20,7 +20,7 @@ from pathlib import Path
 
 from firmware_sim.errors import MissingError
 from firmware_sim.firmware.sanitized import preloaded
-from user_layers.files import write_atomic, write_if_changed
+from user_layers.files import replace_folder, write_if_changed
 from user_layers.toolchain.builtin import Builtin, library_objects
 from user_layers.toolchain.cache import locked
 from user_layers.toolchain.compilers import Compiler, first_line, remembered, run_compiler
@@ -143,11 +143,11 @@ def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: R
                 *ninja.objects(findings),
             ]
             built = ninja.archive(compiler, temporary / library.name, objects)
-            write_atomic(ninja.identity_file, checks.identity)
-            write_atomic(temporary / "build.ninja", ninja.text())
+            write_if_changed(ninja.identity_file, checks.identity)
+            write_if_changed(temporary / "build.ninja", ninja.text())
             run_ninja(temporary, temporary / "build.ninja", [built], report, label="built-in part ")
             shutil.rmtree(temporary / "obj")
-            os.replace(temporary, folder)
+            replace_folder(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return library
