@@ -27,7 +27,7 @@ from firmware_sim.errors import MissingError, TpulayerError, system_error
 
 FRAME = struct.Struct("<4sIQ")  # kind, bytes of the JSON header, bytes of the payload
 MAX_HEADER = 64 << 20
-MAX_PAYLOAD = 1 << 30
+MAX_PAYLOAD = 1 << 36  # arrays of a model on the host may be as large as the chip's memory
 _LARGE = 1 << 18  # bytes that go through the socket at once
 HELLO, REQUEST, REPLY, ERROR, LOG = b"HELO", b"REQ ", b"REPL", b"ERR ", b"LOG "
 INTERNAL = "InternalError"

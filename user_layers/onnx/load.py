@@ -15,7 +15,7 @@ from user_layers.files import check_input
 from user_layers.onnx.apart import check_model, infer_model, inline_functions
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.proto import element_type, part_proto, serialized, subgraphs
-from user_layers.runtime.cpu import first_line
+from user_layers.runtime.onnx_session import first_line
 
 if TYPE_CHECKING:
     import onnx
