@@ -218,6 +218,23 @@ def _light(proto: Any, constants: Mapping[str, Array]) -> Any:
     return light
 
 
+def overridden(proto: Any, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+    """A line about each input for which other extents are given than those that its model fixes."""
+    lines = []
+    for value in proto.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        given = shapes.get(value.name)
+        if given is not None and any(
+            d.HasField("dim_value") and d.dim_value != n for d, n in zip(dims, given, strict=False)
+        ):
+            says = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
+            lines.append(
+                f"input {shown(value.name)} is compiled for {list(given)}, though the model says "
+                f"{str(says).replace(chr(39), '')}: what follows from its own shape may not fit"
+            )
+    return lines
+
+
 def _fix_shapes(
     proto: Any, shapes: dict[str, Sequence[int]], constants: Mapping[str, Array], where: str
 ) -> None:
