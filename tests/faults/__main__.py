@@ -1,7 +1,7 @@
 """Calls to the system that fail, one at a time: `python -m tests.faults --most 20`.
 
-The nth write, rename, mmap, fork, malloc and so on of a command fails, n swept. Each run must end with a documented
-exit code and without a traceback, and leave what was there before or what it was to make.
+The nth write, rename, mmap, fork, malloc and so on of a command fails, n swept. Each run must end with a
+documented exit code and without a traceback, and leave what was there before or what it was to make.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from tests.faults.commands import COMMANDS, Place
 from tests.faults.sweep import KINDS, Injector, sweep
 
 
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     names = [command.name for command in COMMANDS]
     parser.add_argument("--command", action="append", choices=names, help="only this one; may be repeated")
-    parser.add_argument(
-        "--kind", action="append", choices=KINDS, help="only this kind of call; may be repeated"
-    )
+    parser.add_argument("--kind", action="append", choices=KINDS, help="only this kind of call; likewise")
     parser.add_argument("--most", type=int, default=20, help="runs of each command and kind (default: 20)")
     options = parser.parse_args()
     kinds = tuple(options.kind or KINDS)
@@ -36,9 +38,7 @@ def main() -> int:
         injector = Injector(folder)
         place = Place(folder, built=any(command.built for command in chosen))
         for command in chosen:
-            done = sweep(
-                command, place, injector, kinds, options.most, lambda text: print(text, file=sys.stderr)
-            )
+            done = sweep(command, place, injector, kinds, options.most, _complain)
             listed = ", ".join(f"{what}: {n}" for what, n in sorted(done.outcomes.items()))
             calls = sum(done.calls.values())
             print(

@@ -103,9 +103,8 @@ def _left(state: State, old: State, new: State, file_by_file: bool) -> str:
         return "new"
     if state == old:
         return "old"
-    if file_by_file and all(
-        state.get(name) in (old.get(name), new.get(name)) for name in {*state, *old, *new}
-    ):
+    names = {*state, *old, *new}
+    if file_by_file and all(state.get(name) in (old.get(name), new.get(name)) for name in names):
         return "some new"
     return "neither"
 
@@ -117,7 +116,8 @@ def _problem(code: int | None, text: str, left: str, command: Command, place: Pl
         return "a traceback"
     if left == "neither":
         now = place.state()
-        return f"neither the old nor the new state: {sorted(n for n in {*now, *new} if now.get(n) != new.get(n))}"
+        differs = sorted(name for name in {*now, *new} if now.get(name) != new.get(name))
+        return f"neither the old nor the new state: {differs}"
     if code == 0 and left != "new":
         return f"exit code 0, and the state is {left}"
     if command.file_by_file and left != "new":
