@@ -159,8 +159,8 @@ def die_with_parent(fd: int) -> None:
 def _error_header(error: BaseException) -> dict[str, object]:
     if isinstance(error, TpulayerError):
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
-    if isinstance(error, (OSError, MemoryError)):
-        return {"error": MissingError.__name__, "message": system_error(error), "hint": ""}
+    if refused := system_error(error):
+        return {"error": MissingError.__name__, "message": refused, "hint": ""}
     return {"error": INTERNAL, "message": "".join(traceback.format_exception(error)), "hint": ""}
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.faults.commands import Command, Place, State
+from user_layers.toolchain.compilers import choose
 
 KINDS = (
     *("write", "create", "rename", "mkdir", "link", "unlink", "fsync", "truncate", "lock"),
@@ -38,12 +39,21 @@ class Result:
 class Injector:
     """Holds the library, and the file by which it is told what fails."""
 
-    def __init__(self, folder: Path, compiler: str = "cc") -> None:
+    def __init__(self, folder: Path) -> None:
         self._page = folder / "page"
         self._library = folder / "inject.so"
         source = Path(__file__).with_name("inject.c")
-        flags = ("-shared", "-fPIC", "-O1", "-D_FORTIFY_SOURCE=0", "-Wno-builtin-declaration-mismatch")
-        subprocess.run([compiler, *flags, str(source), "-o", str(self._library), "-ldl"], check=True)
+        flags = (
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-U_FORTIFY_SOURCE",
+            str(source),
+            "-o",
+            str(self._library),
+            "-ldl",
+        )
+        subprocess.run([*choose().c.argv, *flags], check=True, timeout=300)
 
     def arm(self, kind: str, nth: int) -> dict[str, str]:
         """The environment in which the nth call of a kind fails."""

@@ -25,15 +25,19 @@ USAGE = 2
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command line and exit with its code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    streams.prepare()
-    code = run(words)
+    try:
+        streams.prepare()
+    except Exception as error:
+        code = _failed(error)
+    else:
+        code = run(words)
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # `tpulayer ... | head`: nobody reads on
         streams.discard_output()
     except OSError as error:
         streams.discard_output()
-        code = code or _environment(error)
+        code = code or _failed(error)
     sys.exit(code)
 
 
@@ -48,10 +52,8 @@ def run(words: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return 0
-    except (OSError, MemoryError) as error:
-        return _environment(error)
     except Exception as error:
-        return _internal(error)
+        return _failed(error)
 
 
 def help_text() -> str:
@@ -145,11 +147,12 @@ def _argument_problem(error: Exception, text: str) -> str:
     return f"unknown option {option}{did_you_mean(option, known)}"
 
 
-def _environment(error: OSError | MemoryError) -> int:
-    """The system did not give what was asked for, and nothing nearer to that place said so."""
-    complain(
-        system_error(error), "look at the space that is left, permissions, and the limits of `ulimit -a`"
-    )
+def _failed(error: Exception) -> int:
+    """An error that nothing nearer to it explained: the system refused something, or it should not happen."""
+    refused = system_error(error)
+    if not refused:
+        return _internal(error)
+    complain(refused, "look at the space that is left, permissions, and the limits of `ulimit -a`")
     return ENVIRONMENT
 
 
