@@ -56,7 +56,8 @@ def write_together(
             place = _place(path)
             raw = data.encode() if isinstance(data, str) else data
             if _is_special(place):
-                place.write_bytes(raw)
+                with _naming(place):
+                    place.write_bytes(raw)
                 continue
             _make_folder(place.parent, folders)
             temporary = staged[place] = _temporary(place)
