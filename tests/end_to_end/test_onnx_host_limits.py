@@ -12,13 +12,21 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from firmware_sim.errors import CompileError, DeviceError, MissingError, ModelError, UsageError
+from firmware_sim.errors import (
+    CompileError,
+    DeviceError,
+    MissingError,
+    ModelError,
+    TpulayerError,
+    UsageError,
+)
+from firmware_sim.processes.process import Crash
 from user_layers.onnx import apart
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.load import from_proto
 from user_layers.runtime import onnx_limits
 from user_layers.runtime.cpu import CpuModel
-from user_layers.runtime.onnx_process import Session
+from user_layers.runtime.onnx_process import Session, crash_error
 
 F32 = np.float32
 
@@ -158,3 +166,24 @@ def test_what_goes_in_and_out_is_larger_than_a_gigabyte() -> None:
         value.type.tensor_type.shape.dim[0].dim_value = count
     (found,) = Session(made.SerializeToString(), "").run({"x": np.ones(count, F32)}, 60.0)
     assert found.shape == (count,) and found[-1] == -1
+
+
+@pytest.mark.parametrize(
+    ("crash", "kind", "message"),
+    [
+        (
+            Crash("net 'n': onnxruntime", "SIGABRT", None, None, "std::bad_alloc\n", ""),
+            MissingError,
+            "net 'n': onnxruntime needs more memory than",
+        ),
+        (
+            Crash("onnxruntime", "SIGFPE", None, None, "\nlast words\n", ""),
+            DeviceError,
+            "onnxruntime crashed: SIGFPE (integer division by zero); it wrote: last words",
+        ),
+        (Crash("", None, 1, None, "", ""), DeviceError, "onnxruntime ended its process with exit code 1"),
+    ],
+)
+def test_how_its_process_may_end(crash: Crash, kind: type[TpulayerError], message: str) -> None:
+    error = crash_error(crash)
+    assert type(error) is kind and error.message.startswith(message)
