@@ -195,7 +195,6 @@ def child_main(argv: Sequence[str]) -> None:
     sock = socket.socket(fileno=int(sock_fd))
     os.lseek(int(pulse_fd), PULSE_BYTES, os.SEEK_SET)  # the text of a fatal error goes behind the pages
     faulthandler.enable(file=int(pulse_fd), all_threads=False)
-    die_with_parent(int(sock_fd))
     libc = ctypes.CDLL(None)
     # C code's printf must come out even if a later line crashes: stdout by lines (_IOLBF is 1 on Linux).
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))
@@ -206,8 +205,9 @@ def child_main(argv: Sequence[str]) -> None:
         sys.stderr.flush()
 
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        link = Link(sock, int(pulse_fd))
         try:
+            die_with_parent(int(sock_fd))
+            link = Link(sock, int(pulse_fd))
             start = importlib.import_module(module).start
             handler: Handler = start(args, [int(fd) for fd in fd_list.split(",") if fd], link)
         except Exception as error:
