@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from firmware_sim.cache_folder import CACHE_VARIABLE, cache_root
-from firmware_sim.errors import BuildError
+from firmware_sim.errors import BuildError, MissingError
 
-__all__ = ["CACHE_VARIABLE", "cache_root", "locked"]
+__all__ = ["CACHE_VARIABLE", "cache_root", "locked", "workspace_locked"]
 
 LOCK_LIMIT = 900.0  # seconds: longer than a first build on a slow machine
 
