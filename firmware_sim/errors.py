@@ -6,6 +6,8 @@ something, 2 usage, 3 the environment lacks something, 4 an internal error.
 
 from __future__ import annotations
 
+import os
+
 
 class TpulayerError(Exception):
     """Base of all errors meant for the user.
@@ -62,3 +64,22 @@ class MissingError(TpulayerError):
     """The environment lacks something (a compiler, a built firmware, a package)."""
 
     exit_code = 3
+
+
+# Of Python itself and of the loader, which have no number and no class of their own.
+_REFUSED = (
+    *("can't allocate", "can't start new thread", "failed to map segment", "Cannot allocate memory"),
+    *("cannot allocate memory", "Too many open files", "cannot create shared object"),
+)
+
+
+def system_error(error: BaseException) -> str:
+    """What the system refused, and for which file; empty for an error of another kind."""
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory{f': {error}' if str(error) else ''}"
+    if isinstance(error, OSError):
+        what = error.strerror or str(error) or type(error).__name__
+        return what if error.filename is None else f"{os.fsdecode(error.filename)}: {what}"
+    if isinstance(error, (RuntimeError, ImportError)) and any(text in str(error) for text in _REFUSED):
+        return str(error)
+    return ""

@@ -28,6 +28,7 @@ U8 = npt.NDArray[np.uint8]
 ENCODINGS = ("okk_encode", "bm_atomic")
 REJECTED = ("okk_encode_rejected", "bm_atomic_rejected")
 SEQUENCES, UTILITIES = "okk_sequences", "okk_utils"
+_MOST_BYTES = 1 << 28  # of the arrays of one file
 _TABLES_FILE = "l2_lut"
 _ARRAYS = ("desc", "desc_case", "desc_engine", "in_reg", "in_bytes", "out_reg", "out_bytes")
 _SPACES = (Space.LOCAL, Space.DDR, Space.L2)  # their numbers in the files
@@ -118,7 +119,7 @@ def executions(folder: Path, name: str) -> list[Execution]:
 
 def _arrays(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     with open(path, "rb") as f:
-        return read_npz(f, keys)
+        return read_npz(f, keys, _MOST_BYTES)
 
 
 def _case(cases: dict[int, Execution], number: int, key: str) -> Execution:

@@ -31,7 +31,7 @@ from firmware_sim.errors import TpulayerError
 from tests.support.workspaces import builtin_toolkit
 from user_layers.onnx import apart
 from user_layers.onnx.backend import PreparedModel, prepare, unheld
-from user_layers.runtime.cpu import first_line
+from user_layers.runtime.onnx_session import first_line
 from user_layers.toolkit import Toolkit
 
 FAMILIES = ("node", "simple", "pytorch-converted", "pytorch-operator")

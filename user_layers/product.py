@@ -110,17 +110,17 @@ def write_directory(
     older report is removed. Other files stay; nothing is replaced before all of it is written. Errors:
     UsageError when the folder cannot be written.
     """
-    files: dict[str, bytes | str] = {
-        INPUT_REFERENCE: b"".join(r.inputs for r in references),
-        OUTPUT_REFERENCE: b"".join(r.outputs for r in references),
-        BMODEL: write(nets),
+    files: dict[Path, bytes | str] = {
+        directory / INPUT_REFERENCE: b"".join(r.inputs for r in references),
+        directory / OUTPUT_REFERENCE: b"".join(r.outputs for r in references),
+        directory / BMODEL: write(nets),
     }
     reports = [NetReport(net.name, net.report) for net in nets if net.report]
     if reports:
-        files |= report_files(reports)
-    stale = [] if reports else [REPORT_TEXT, REPORT_JSON, REPORT_PICTURE]
+        files |= {directory / name: data for name, data in report_files(reports).items()}
+    stale = [] if reports else [directory / name for name in (REPORT_TEXT, REPORT_JSON, REPORT_PICTURE)]
     try:
-        write_together(directory, files, stale)
+        write_together(files, stale)
         if layers is not None:
             write_directory(directory / LAYERS, *layers)
             mark_layers(directory)

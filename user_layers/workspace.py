@@ -22,7 +22,7 @@ from firmware_sim.firmware.workspace_root import (
     WORKSPACE_VARIABLE,
     workspace_root,
 )
-from user_layers.files import write_if_changed
+from user_layers.files import write_together
 
 __all__ = ["CONFIG_FILE", "ROOT_CONFIG_FILE", "WORKSPACE_VARIABLE", "Config", "Workspace"]
 
@@ -193,8 +193,9 @@ class Workspace:
             }
             texts[path] = edit_config(texts[path], here)
             parse_config(texts[path], path)
-        changed = [write_if_changed(path, text) for path, text in texts.items()]
-        return any(changed)
+        changed = {path: text for path, text in texts.items() if path.read_text() != text}
+        write_together(changed)
+        return bool(changed)
 
     @property
     def config_places(self) -> tuple[Path, Path]:

@@ -27,6 +27,7 @@ _HEADER = struct.Struct("<8sIIIIQI12s16s")  # magic, format, part, abi, bytes, b
 _FORMAT = 1
 _PARTS = {1: "ITCM", 2: "DDR"}
 _OFFSETS = {1: HEADER_TCM, 2: 0}
+_LARGEST = 1 << 27  # bytes; more than any image has
 _BASES = {1: (ITCM_BASE, ITCM_BYTES), 2: (WINDOW, CODE_BYTES)}
 assert _HEADER.size == HEADER_BYTES
 
@@ -126,7 +127,8 @@ def named(tcm: str | PathLike[str], ddr: str | PathLike[str]) -> str | FirmwareI
 
 def _read(path: Path, what: str) -> bytes:
     try:
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            return file.read(_LARGEST)  # a device may have no end
     except OSError as error:
         raise MissingError(
             f"the {what} image {path} cannot be read: {error.strerror}",

@@ -23,11 +23,11 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import MissingError, TpulayerError, system_error
 
 FRAME = struct.Struct("<4sIQ")  # kind, bytes of the JSON header, bytes of the payload
 MAX_HEADER = 64 << 20
-MAX_PAYLOAD = 1 << 30
+MAX_PAYLOAD = 1 << 36  # arrays of a model on the host may be as large as the chip's memory
 _LARGE = 1 << 18  # bytes that go through the socket at once
 HELLO, REQUEST, REPLY, ERROR, LOG = b"HELO", b"REQ ", b"REPL", b"ERR ", b"LOG "
 INTERNAL = "InternalError"
@@ -159,6 +159,8 @@ def die_with_parent(fd: int) -> None:
 def _error_header(error: BaseException) -> dict[str, object]:
     if isinstance(error, TpulayerError):
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+    if refused := system_error(error):
+        return {"error": MissingError.__name__, "message": refused, "hint": ""}
     return {"error": INTERNAL, "message": "".join(traceback.format_exception(error)), "hint": ""}
 
 
@@ -193,7 +195,6 @@ def child_main(argv: Sequence[str]) -> None:
     sock = socket.socket(fileno=int(sock_fd))
     os.lseek(int(pulse_fd), PULSE_BYTES, os.SEEK_SET)  # the text of a fatal error goes behind the pages
     faulthandler.enable(file=int(pulse_fd), all_threads=False)
-    die_with_parent(int(sock_fd))
     libc = ctypes.CDLL(None)
     # C code's printf must come out even if a later line crashes: stdout by lines (_IOLBF is 1 on Linux).
     libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))
@@ -204,8 +205,9 @@ def child_main(argv: Sequence[str]) -> None:
         sys.stderr.flush()
 
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        link = Link(sock, int(pulse_fd))
         try:
+            die_with_parent(int(sock_fd))
+            link = Link(sock, int(pulse_fd))
             start = importlib.import_module(module).start
             handler: Handler = start(args, [int(fd) for fd in fd_list.split(",") if fd], link)
         except Exception as error:

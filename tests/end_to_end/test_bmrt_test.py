@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import math
 import re
+import resource
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -154,7 +157,7 @@ def test_bmodel_alone_runs_on_the_same_random_data(tool: Tool, tmp_path: Path) -
     results = []
     for name in ("one.npz", "two.npz"):
         assert tool(BmrtTestOptions(bmodel=tmp_path / "a.bmodel", output=tmp_path / name, devid=3)) == 0
-        results.append(load_npz(tmp_path / name)["y"])
+        results.append(load_npz(tmp_path / name, len)["y"])
     assert np.array_equal(results[0], results[1]) and len(np.unique(results[0][:2])) == 8
     assert "cmp" not in tool.text and tool.devids == [3, 3]
 
@@ -293,29 +296,69 @@ def test_every_foreign_test_case_is_refused(tool: Tool) -> None:
 )
 def test_input_files_that_are_no_npz(tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "in.npz").write_bytes(data)
-    with pytest.raises(ModelError, match=message):
-        load_npz(tmp_path / "in.npz")
+    with pytest.raises(UsageError, match=message):
+        load_npz(tmp_path / "in.npz", len)
 
 
 def test_input_file_whose_array_has_no_header(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "in.npz", "w") as archive:
         archive.writestr("x.npy", OPEN_HEADER)
-    with pytest.raises(ModelError, match=r"is not a \.npz file"):
-        load_npz(tmp_path / "in.npz")
+    with pytest.raises(UsageError, match=r"is not a \.npz file"):
+        load_npz(tmp_path / "in.npz", len)
 
 
 def test_input_file_with_one_array(tmp_path: Path) -> None:
     np.save(tmp_path / "in.npy", numbers(3))
-    with pytest.raises(ModelError, match="holds one unnamed array"):
-        load_npz(tmp_path / "in.npy")
-    with pytest.raises(ModelError, match=r"cannot read .*none"):
-        load_npz(tmp_path / "none")
+    with pytest.raises(UsageError, match="holds one unnamed array"):
+        load_npz(tmp_path / "in.npy", len)
+    with pytest.raises(UsageError, match=r"cannot read .*none"):
+        load_npz(tmp_path / "none", len)
+
+
+def _bomb(path: Path, name: str, shape: tuple[int, ...], *, claims: tuple[int, ...] | None = None) -> None:
+    """An .npz with one array of float32 zeros, some thousand times smaller than what it unpacks to."""
+    header = io.BytesIO()
+    said = {"descr": "<f4", "fortran_order": False, "shape": shape if claims is None else claims}
+    np.lib.format.write_array_header_1_0(header, said)
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(f"{name}.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(header.getvalue())
+        for _ in range(4 * math.prod(shape) >> 20):
+            member.write(bytes(1 << 20))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "claims", "message"),
+    [
+        ("x", (1 << 26,), None, r"input 'x' has the shape \[67108864\]"),
+        ("other", (1 << 26,), None, "has no input 'other'"),
+        ("x", (1 << 20,), (1 << 40,), r"an array \[1099511627776\] of float32 has 4398046511104 bytes"),
+        ("x", (1 << 20,), (1 << 40, 1 << 40), "array is too big|has 4[0-9]+ bytes, stored are 4194304"),
+    ],
+)
+def test_input_is_refused_by_its_header(
+    tool: Tool,
+    tmp_path: Path,
+    name: str,
+    shape: tuple[int, ...],
+    claims: tuple[int, ...] | None,
+    message: str,
+) -> None:
+    """Before any of the array is unpacked: none of its memory is ever taken."""
+    save(tmp_path / "a.bmodel", [static_net(), dynamic_net()])
+    _bomb(tmp_path / "in.npz", name, shape, claims=claims)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UsageError, match=message):
+        tool(BmrtTestOptions(bmodel=tmp_path / "a.bmodel", net_idx=1, input=tmp_path / "in.npz"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
 
 
 def test_npz_of_any_tensor_name(tmp_path: Path) -> None:
     arrays = {"file": numbers(2), "block/conv:0": np.arange(3, dtype=np.int8)}
     save_npz(tmp_path / "a.npz", arrays)
-    found = load_npz(tmp_path / "a.npz")
+    found = load_npz(tmp_path / "a.npz", len)
     assert found.keys() == arrays.keys()
     assert all(np.array_equal(found[k], v) and found[k].dtype == v.dtype for k, v in arrays.items())
 

@@ -361,6 +361,60 @@ def test_tensors_of_subnets_that_do_not_run_here(
         runtime.load(_with_stage(DYNAMIC, subnets=(wrong,)))
 
 
+@pytest.mark.parametrize(
+    ("net", "which", "changes", "message"),
+    [
+        (
+            "static",
+            "outputs",
+            {"shape": (1, 16)},
+            r"another y than the rest: \[1, 16\] float32, 64 by",
+        ),
+        (
+            "static",
+            "outputs",
+            {"shape": (8, 4), "size": 128},
+            r"the net's output is \[4, 4\] float32, 64 by",
+        ),
+        ("static", "inputs", {"dtype": DType.INT32}, r"another x than the rest: \[2, 4\] int32"),
+        ("static", "inputs", {"addr": CONTEXT + 64}, "another x than the rest: .* at 0x105101040"),
+        ("static", "inputs", {"name": "w"}, "subnet 0 reads w, which is no input of the net"),
+        ("static", "outputs", {"name": "w"}, "no subnet makes the output y"),
+        ("dynamic", "outputs", {"shape": (4, 3, 6)}, "y needs 288 bytes, the bmodel gives it 240"),
+        ("dynamic", "outputs", {"shape": (4, 5, 3)}, "subnet 0 has another y than the rest"),
+        ("dynamic", "inputs", {"name": "w"}, "subnet 0 reads w"),
+    ],
+)
+def test_subnets_that_contradict_their_net(
+    device: FakeDevice, net: str, which: str, changes: dict[str, Any], message: str
+) -> None:
+    model = STATIC if net == "static" else DYNAMIC
+    subnet = model.nets[0].stages[0].subnets[0]
+    tensor = replace(getattr(subnet, which)[0], **changes)
+    wrong = replace(subnet, inputs=(tensor,)) if which == "inputs" else replace(subnet, outputs=(tensor,))
+    with BModelRuntime(device) as runtime, pytest.raises(ModelError, match=message):
+        runtime.load(_with_stage(model, subnets=(wrong,)))
+
+
+def test_streams_of_another_compiler_agree_with_their_net_in_types_and_sizes(device: FakeDevice) -> None:
+    """What its subnets say beyond that is not read."""
+    subnet = STATIC.nets[0].stages[0].subnets[0]
+    (y,) = subnet.outputs
+    for other_y, runs in (
+        (replace(y, shape=(1, 16), addr=1), True),
+        (replace(y, dtype=2), False),
+        (replace(y, shape=(5,)), False),
+    ):
+        other = replace(subnet, inputs=(), outputs=(other_y,))
+        with BModelRuntime(device) as runtime:
+            model = _with_stage(STATIC, subnets=(other,), manifest=None)
+            if runs:
+                runtime.load(model)
+            else:
+                with pytest.raises(ModelError, match="subnet 0 has another y than the rest"):
+                    runtime.load(model)
+
+
 def test_dynamic_output_over_the_maximum() -> None:
     def grow(_: FakeDevice, inputs: list[TensorRecord], outputs: list[TensorRecord]) -> list[TensorRecord]:
         return [replace(outputs[0], shape=(4, 3, 6))]

@@ -96,7 +96,7 @@ class Vectors(Inputs):
         takers: dict[str, Callable[[], object]] = {
             "executions": lambda: vectors.executions(folder, "one"),
             "tables": lambda: vectors.l2_tables(folder),
-            "arrays": lambda: load_npz(archive),
+            "arrays": lambda: load_npz(archive, len),
             "calls": lambda: [calls_of(line, "here") for line in vectors.lines(folder / "exec", "index_one")],
             "manifest": lambda: manifest.decode(b'{"tpulayer_manifest":' + text, "here"),
             "shapes": lambda: parse_shapes(text.decode("latin-1"), "--shapes"),

@@ -261,6 +261,16 @@ def test_an_archive_whose_array_has_no_header(tmp_path: Path) -> None:
         vectors.executions(tmp_path, "some")
 
 
+def test_executions_that_unpack_to_more_than_any_have(tmp_path: Path) -> None:
+    path = _one_case(tmp_path) / "exec" / "some.npz"
+    with np.load(path) as found:
+        arrays = dict(found)
+    arrays["in_reg"] = np.zeros((1 << 23, 4), np.int64)
+    np.savez_compressed(path, allow_pickle=False, **arrays)
+    with pytest.raises(UsageError, match=r"its arrays have 2[0-9]+ bytes, at most 268435456"):
+        vectors.executions(tmp_path, "some")
+
+
 @pytest.mark.parametrize("absent", ["some.npz", "index_some.jsonl"])
 def test_executions_lack_a_file(absent: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (_one_case(tmp_path) / "exec" / absent).unlink()

@@ -24,7 +24,7 @@ from user_layers.bmodel.generated.Net import NetT
 from user_layers.bmodel.generated.NetParameter import NetParameterT
 from user_layers.bmodel.model import Net, Stage, Tensor, dtype_name
 from user_layers.bmodel.read import read
-from user_layers.files import write_atomic
+from user_layers.files import read_input, write_atomic, write_together
 
 BMODEL = "compilation.bmodel"
 REFERENCES = ("input_ref_data.dat", "output_ref_data.dat")
@@ -44,8 +44,7 @@ def extract(path: Path, folder: Path) -> list[Path]:
             one = copy.copy(net)
             one.parameter = [net.parameter[k]]
             made[folder / f"bm_net{i}_stage{k}.bmodel"] = _file([source], [copy.deepcopy([one])])
-    for target, data in made.items():
-        write_atomic(target, data)
+    write_together(made)
     return list(made)
 
 
@@ -74,8 +73,7 @@ def combine_dirs(folders: Sequence[Path], target: Path) -> None:
         cut = [_cut(source, source.path.parent / name) for source in sources]
         made[target / name] = b"".join(cut[place.file][place.net][place.stage] for place in places)
     made[target / BMODEL] = _file(sources, [source.model.net for source in sources])
-    for path, data in made.items():
-        write_atomic(path, data)
+    write_together(made)
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,7 @@ def _module(sources: Sequence[Unpacked], name: str, pool: Pool) -> KernelModuleT
 def _cut(source: Unpacked, path: Path) -> list[list[bytes]]:
     """Reference data beside a bmodel, per net and stage. ModelError when it does not fit."""
     try:
-        data = path.read_bytes()
+        data = read_input(path)
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
     sizes = [

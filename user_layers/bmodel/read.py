@@ -38,6 +38,7 @@ from user_layers.bmodel.model import (
     Tensor,
 )
 from user_layers.bmodel.verify import verify
+from user_layers.files import read_input
 
 MAX_CTX_BLOCKS = 64
 MAX_OVERLAP = 4  # writers store equal pieces once; pieces that overlap otherwise do not occur
@@ -62,7 +63,7 @@ def read(source: Path | str | bytes) -> BModel:
 def file_bytes(path: Path) -> bytes:
     """A file's content. ModelError when it cannot be had."""
     try:
-        return path.read_bytes()
+        return read_input(path)
     except OSError as error:
         raise ModelError(f"cannot read the bmodel {path}: {error.strerror or error}") from error
 

@@ -8,7 +8,7 @@ device both say how long the emulation took, not how long the chip would.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from user_layers.bmrt.reference_data import (
     random_inputs,
     save_npz,
 )
-from user_layers.files import write_atomic
+from user_layers.files import read_input, write_atomic
 from user_layers.runtime.bmruntime import BModelRuntime
 from user_layers.runtime.compare import differences, report
 from user_layers.runtime.loaded import Ran
@@ -168,7 +168,7 @@ def _check(options: BmrtTestOptions) -> None:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_input(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -193,7 +193,9 @@ class _Test:
         self.output_shapes = (
             parse_shapes(options.output_shapes, "--output_shapes") if options.output_shapes else None
         )
-        self.given = load_npz(options.input) if options.input is not None else None
+        self.given: Mapping[str, Array] | None = None
+        if options.input is not None:
+            self.given = load_npz(options.input, self._check_given)
         self.references = None if folder is None else References(folder, self.nets, self.shapes)
         self.runs = self._plan()
 
@@ -232,6 +234,11 @@ class _Test:
                 f"--output is for one run, these are {len(runs)}", hint="add --net_idx and --stage_idx"
             )
         return runs
+
+    def _check_given(self, arrays: Mapping[str, Array]) -> None:
+        """Refuse the arrays of --input where they do not fit the net that they are for."""
+        self.given = arrays
+        self._plan()
 
     def _input_shapes(self, net: NetworkInfo) -> list[Shape]:
         """The shapes that --shapes or --input give."""

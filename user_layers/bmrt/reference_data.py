@@ -10,7 +10,7 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,10 @@ import numpy as np
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.device.api import Array
 from firmware_sim.errors import ModelError, UsageError
-from firmware_sim.npy import read_npz
+from firmware_sim.npy import Archive
 from firmware_sim.wire import DType
 from user_layers.bmodel.directory import BMODEL, INPUT_REFERENCE, OUTPUT_REFERENCE
-from user_layers.files import write_atomic
+from user_layers.files import read_input, write_atomic
 from user_layers.runtime.network import NetworkInfo, TensorInfo
 
 SEED = 1684
@@ -109,7 +109,7 @@ def nbytes(tensor: TensorInfo, shape: Shape) -> int:
 
 def _bytes_of(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_input(path)
     except OSError as error:
         raise ModelError(
             f"cannot read {path}: {error.strerror or error}",
@@ -160,16 +160,21 @@ def parse_shapes(text: str, option: str) -> tuple[Shape, ...]:
     return shapes
 
 
-def load_npz(path: Path) -> dict[str, Array]:
-    """The arrays of an .npz file by name. ModelError when it is none."""
+def load_npz(path: Path, check: Callable[[Mapping[str, Array]], object]) -> dict[str, Array]:
+    """The arrays of an .npz file by name.
+
+    check: is given arrays of the same names, shapes and types that take no memory, and refuses by an error of
+    its own what is then not unpacked. Errors: UsageError for what is no such file.
+    """
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            archive = Archive(file)
+            check({name: header.stand_in() for name, header in archive.headers.items()})
+            return {name: archive.read(name) for name in archive.headers}
     except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
-        return read_npz(io.BytesIO(data))
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise ModelError(f"{path} is not a .npz file with an array per input: {error}") from error
+        raise UsageError(f"{path} is not a .npz file with an array per input: {error}") from error
 
 
 def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:

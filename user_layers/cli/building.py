@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from user_layers.cli.alone import alone
 from user_layers.cli.spelling import runnable
 from user_layers.workspace import Workspace
 
@@ -49,7 +50,8 @@ def clean(dry_run: DryRun = False) -> None:
 
     ws = Workspace.find()
     verb = "would remove" if dry_run else "removed"
-    folders = targets.clean(ws, dry_run=dry_run)
+    with alone(ws.root):
+        folders = targets.clean(ws, dry_run=dry_run)
     for folder in folders:
         typer.echo(f"{verb} {folder}")
     if not folders:
@@ -85,7 +87,8 @@ def gen_config(dry_run: DryRun = False) -> None:
     from user_layers.toolchain.config import gen_config as generate
 
     ws = Workspace.find()
-    config, changed = generate(ws, dry_run=dry_run)
+    with alone(ws.root):
+        config, changed = generate(ws, dry_run=dry_run)
     typer.echo(f"gen_config: HOST_ARCH {config.host_arch}, FIRMWARE_ARCH {config.firmware_arch}")
     typer.echo(f"  bmkernel {config.bmkernel or 'none'}, {len(config.bmkernel_sources)} C files")
     _say_files(changed, ws.root, dry_run)
@@ -96,7 +99,8 @@ def gen_entry(dry_run: DryRun = False) -> None:
     from user_layers.toolchain import targets
 
     ws = Workspace.find()
-    table, changed = targets.gen_entry(ws, dry_run=dry_run)
+    with alone(ws.root):
+        table, changed = targets.gen_entry(ws, dry_run=dry_run)
     names = ", ".join(f"{layer.op} = {layer.op_type}" for layer in table.layers)
     typer.echo(f"gen_entry: {len(table.layers)} layers{': ' + names if names else ''}")
     _say_files(changed, ws.root, dry_run)
@@ -115,9 +119,10 @@ def set_bmkernel_path(
         folder = Path(path).expanduser().resolve()
         check_bmkernel(folder, "set_bmkernel_path")
         value = str(folder.relative_to(ws.root) if folder.is_relative_to(ws.root) else folder)
-    changed = ws.config.bmkernel_path != (value or None)
-    if changed and not dry_run:
-        ws.set_config(BMKERNEL_PATH=value)
+    with alone(ws.root):
+        changed = ws.config.bmkernel_path != (value or None)
+        if changed and not dry_run:
+            ws.set_config(BMKERNEL_PATH=value)
     verb = ("would set" if dry_run else "set") if changed else "unchanged:"
     typer.echo(f"{relative(ws.config_file, ws.root)}: {verb} BMKERNEL_PATH = {value}")
     if changed and not dry_run:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firmware_sim.errors import UsageError
+from user_layers.cli.alone import alone
 from user_layers.cli.spelling import runnable
 from user_layers.workspace import Workspace
 
@@ -29,7 +31,9 @@ def init(
     """Make a workspace: folders, configuration, envsetup.sh, Makefile. Files that exist are kept."""
     from user_layers.scaffold import init as make
 
-    _say_made(make(directory, demo=demo, force=force, dry_run=dry_run), directory.resolve(), dry_run)
+    with alone(directory) if directory.is_dir() else nullcontext():
+        made = make(directory, demo=demo, force=force, dry_run=dry_run)
+    _say_made(made, directory.resolve(), dry_run)
 
 
 def add_layer(
@@ -42,7 +46,9 @@ def add_layer(
     from user_layers.scaffold import add_layer as make
 
     root = Workspace.find().root
-    _say_made(make(root, name, bool(has_local), force=force, dry_run=dry_run), root, dry_run)
+    with alone(root):
+        made = make(root, name, bool(has_local), force=force, dry_run=dry_run)
+    _say_made(made, root, dry_run)
 
 
 def del_layer(
@@ -55,17 +61,13 @@ def del_layer(
     from user_layers.scaffold import layer_files
 
     root = Workspace.find().root
-    layer_files(root, name)  # complains about an unknown layer before anything is asked
-    if yes or dry_run:
-        removed = delete(root, name, dry_run=dry_run)
-    elif sys.stdin.isatty():
-
-        def ask(path: Path) -> bool:
-            return typer.confirm(f"remove {_relative(path, root)}?", err=True)
-
-        removed = delete(root, name, confirm=ask)
-    else:
-        raise UsageError("del_layer asks for each file, and this is not a terminal", hint="add --yes")
+    found = layer_files(root, name)  # complains about an unknown layer before anything is asked
+    if not (yes or dry_run):
+        if not sys.stdin.isatty():
+            raise UsageError("del_layer asks for each file, and this is not a terminal", hint="add --yes")
+        found = [path for path in found if typer.confirm(f"remove {_relative(path, root)}?", err=True)]
+    with alone(root):
+        removed = delete(root, name, confirm=found.__contains__, dry_run=dry_run)
     for path in removed:
         typer.echo(f"{'would remove' if dry_run else 'removed'} {_relative(path, root)}")
     if not removed:

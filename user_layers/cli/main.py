@@ -10,24 +10,34 @@ import os
 import sys
 from collections.abc import Sequence
 
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import TpulayerError, system_error
 from firmware_sim.suggest import did_you_mean
 from user_layers import __version__
+from user_layers.cli import streams
 from user_layers.commands import COMMANDS, GROUPS, Command, find
 
 INTERRUPTED = 130
 INTERNAL = 4
+ENVIRONMENT = 3
 USAGE = 2
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command line and exit with its code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    code = run(words)
+    try:
+        streams.prepare()
+    except Exception as error:
+        code = _failed(error)
+    else:
+        code = run(words)
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # `tpulayer ... | head`: nobody reads on
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.discard_output()
+    except OSError as error:
+        streams.discard_output()
+        code = code or _failed(error)
     sys.exit(code)
 
 
@@ -43,7 +53,7 @@ def run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0
     except Exception as error:
-        return _internal(error)
+        return _failed(error)
 
 
 def help_text() -> str:
@@ -135,6 +145,15 @@ def _argument_problem(error: Exception, text: str) -> str:
         return text
     known = [*(getattr(error, "possibilities", None) or ()), "--help"]
     return f"unknown option {option}{did_you_mean(option, known)}"
+
+
+def _failed(error: Exception) -> int:
+    """An error that nothing nearer to it explained: the system refused something, or it should not happen."""
+    refused = system_error(error)
+    if not refused:
+        return _internal(error)
+    complain(refused, "look at the space that is left, permissions, and the limits of `ulimit -a`")
+    return ENVIRONMENT
 
 
 def _internal(error: Exception) -> int:

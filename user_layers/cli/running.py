@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from firmware_sim.errors import ModelError
 from user_layers.cli.options import Warnings, choose_warnings
 
 _Firmware = Annotated[
@@ -133,6 +134,8 @@ def tpu_model(
         output=output,
     )
     typer.echo(run(options))
+    if combine is not None or combine_dir is not None:
+        _say_what_does_not_run(output)
 
 
 def run_kernel(
@@ -199,3 +202,17 @@ def load_firmware(
             "both images are needed", hint="load_firmware firmware_tcm.bin firmware_ddr.bin [DEV_ID]"
         )
     typer.echo(work.run(tcm, ddr, dev_id, as_json=json))
+
+
+def _say_what_does_not_run(made: Path | None) -> None:
+    """Nets that a file may hold and that the runtime here refuses: better said now than at their loading."""
+    from user_layers.bmodel.directory import BMODEL
+    from user_layers.bmodel.read import read
+    from user_layers.runtime.runnable import check_runnable
+
+    assert made is not None  # run() refuses to combine into nothing
+    for net in read(made / BMODEL if made.is_dir() else made).nets:
+        try:
+            check_runnable(net)
+        except ModelError as error:
+            typer.echo(f"note: does not run here: {error}", err=True)

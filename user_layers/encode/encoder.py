@@ -22,7 +22,7 @@ from firmware_sim.firmware.image import DEBUG_NAME, FirmwareImage, Kind, find_fi
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup
 from user_layers.encode.calls import RESULT_WORDS, Calls, dispatcher_c
-from user_layers.files import write_atomic
+from user_layers.files import write_if_changed
 from user_layers.kernel_api.prototypes import functions
 from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
 from user_layers.toolchain.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts
@@ -61,7 +61,7 @@ def _build(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            write_atomic(folder / "dispatch.c", dispatcher)
+            write_if_changed(folder / "dispatch.c", dispatcher)
             ninja = NinjaFile(folder, folder)
             sources = [sdk_dir() / "tools" / "call_api.c", folder / "dispatch.c"]
             objects = Objects(
@@ -78,8 +78,8 @@ def _build(
             else:
                 output = folder / image.name
                 ninja.shared(toolchain.c, output, ninja.objects(objects), whole=[builtin.libtpufw])
-            write_atomic(ninja.identity_file, f"{toolchain.identity} {kind}")
-            write_atomic(folder / "build.ninja", ninja.text())
+            write_if_changed(ninja.identity_file, f"{toolchain.identity} {kind}")
+            write_if_changed(folder / "build.ninja", ninja.text())
             run_ninja(folder, folder / "build.ninja", [output], report, label="calls ")
             if kind == "arm":
                 write_images(output, output.parent)

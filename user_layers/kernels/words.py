@@ -16,7 +16,7 @@ from firmware_sim.device.client import WATCHDOG
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import kind_named, usual_kind
 from firmware_sim.npy import read_npy
-from user_layers.files import write_atomic
+from user_layers.files import read_input, write_atomic
 from user_layers.kernels.run_kernel import Output, run_kernel
 
 
@@ -47,7 +47,7 @@ def _value(text: str) -> tuple[str, Any]:
 def _input(text: str) -> tuple[str, Any]:
     member, name = _split(text, "--in", "MEMBER=FILE.npy")
     try:
-        data = Path(name).read_bytes()
+        data = read_input(Path(name))
     except OSError as error:
         raise UsageError(f"--in {text}: {name} cannot be read: {error.strerror or error}") from None
     if data.startswith(b"PK"):

@@ -1,22 +1,25 @@
-"""What the packages onnx and onnxruntime compute while a model is compiled, in a process of its own.
+"""What the packages onnx and onnxruntime compute while a model is compiled, each in a process of its own.
 
 Both crash on some models that are not valid (an assertion in a shape inference, a division by zero); here
-that is an error that says so. The process starts when it is first needed and ends with this one.
+that is an error that says so. A process starts when it is first needed and ends with this one.
 """
 
 from __future__ import annotations
 
-import pickle
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from firmware_sim.errors import CompileError, TpulayerError
+from firmware_sim.errors import CompileError, DeviceError, TpulayerError
 from firmware_sim.processes.process import Child, Crash
 from user_layers.onnx.model import Array
+from user_layers.runtime import onnx_process
+from user_layers.runtime.cpu import CpuModel
+from user_layers.runtime.onnx_limits import RUN_S, memory_bytes, seconds
 
-LIMIT_S = 600.0  # a loop in a model may have no end
+_LIMIT_S = 60.0  # for a check or an inference of shapes
 
 _lock = threading.Lock()
 _child: Child | None = None
@@ -45,21 +48,31 @@ def expand_function(proto: bytes, domain: str, op: str) -> bytes:
     return _request({"op": "expand", "function": [domain, op]}, proto)
 
 
-def run_model(model: bytes | Path, feeds: Mapping[str, Array]) -> list[Any]:
-    """The outputs of a model, or of a file, from onnxruntime: arrays, or what else it gives.
+def run_model(
+    model: bytes | Path, feeds: Mapping[str, Array], limit_s: float = RUN_S, most: int = 0
+) -> list[Any]:
+    """The outputs of a model, or of a file, from onnxruntime: arrays, or what else it gives. limit_s: seconds
+    that it may take, where the environment says nothing else; most: bytes that it may make, 0 for any.
 
-    Errors: MissingError without onnxruntime, ModelError with its words.
+    Errors: MissingError without onnxruntime, or when it may not have the memory that it needs; ModelError
+    with its words; CompileError when it crashes or comes to no end.
     """
-    header: dict[str, object] = {"op": "run"}
-    if isinstance(model, Path):
-        header["path"] = str(model)
-    found: list[Any] = pickle.loads(_request(header, pickle.dumps((model, dict(feeds)), protocol=5)))
-    return found
+    with _compiling():
+        return onnx_process.run_model(model, feeds, limit_s, most)
 
 
 def check_part(model: bytes, what: str) -> None:
-    """Whether onnxruntime takes the model of a part of a net. Errors: MissingError, ModelError."""
-    _request({"op": "part", "what": what}, model)
+    """Whether onnxruntime takes the model of a part of a net. Errors: as run_model."""
+    with _compiling():
+        CpuModel(model, what)
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    try:
+        yield
+    except DeviceError as error:
+        raise CompileError(error.message, hint=error.hint) from None
 
 
 def _request(header: dict[str, object], payload: bytes) -> bytes:
@@ -68,19 +81,16 @@ def _request(header: dict[str, object], payload: bytes) -> bytes:
         if _child is None or not _child.alive:
             _child = Child(
                 "user_layers.onnx.apart_main",
-                watchdog=LIMIT_S,
+                [str(memory_bytes())],
+                watchdog=max(_LIMIT_S, seconds(_LIMIT_S)),
                 name="onnx",
                 crashed=_crashed,
-                on_output=lambda _: None,  # onnxruntime prints what it raises as well
+                on_output=lambda _: None,
             )
         _, data = _child.request(header, payload)
     return data
 
 
 def _crashed(crash: Crash) -> TpulayerError:
-    lines = [line for line in crash.output.strip().splitlines() if line.strip()]
-    wrote = f"; it wrote: {lines[-1][:200]}" if lines else ""
-    return CompileError(
-        f"{crash.activity or 'reading the model'} {crash.what}{wrote}",
-        hint="the model is probably not valid; onnx.checker may say more",
-    )
+    error = onnx_process.crash_error(crash)
+    return CompileError(error.message, hint=error.hint) if isinstance(error, DeviceError) else error

@@ -1,17 +1,22 @@
-"""The process behind apart.py: runs the packages onnx and onnxruntime."""
+"""The process behind apart.py: runs the package onnx."""
 
 from __future__ import annotations
 
-import pickle
-from typing import Any, cast
+from typing import cast
 
-from firmware_sim.errors import MissingError, ModelError
+from firmware_sim.errors import ModelError
 from firmware_sim.processes.process_child import Handler, Link
-from user_layers.runtime.cpu import CpuModel, first_line, open_session
+from user_layers.runtime.onnx_session import (
+    first_line,
+    limit_memory,
+    open_session,
+)
 
 
 def start(args: list[str], fds: list[int], link: Link) -> Handler:
-    """The handler of requests; see apart.py for what they are."""
+    """The handler of requests; see apart.py for what they are. args: bytes that it may allocate."""
+    limit = int(args[0])
+    limit_memory(limit)
 
     def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
         op = header["op"]
@@ -24,20 +29,10 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         if op == "inline":
             link.activity = "the package onnx, writing out functions,"
             return {}, _inline(payload)
-        if op == "expand":
-            link.activity = "the package onnx, writing out a function,"
-            domain, name = cast("list[str]", header["function"])
-            return {}, _expand(payload, domain, name)
-        if op == "run":
-            model, feeds = pickle.loads(payload)
-            link.activity = "onnxruntime"
-            return {}, pickle.dumps(
-                _run(str(header["path"]) if "path" in header else model, feeds), protocol=5
-            )
-        assert op == "part"
-        link.activity = f"{header['what']}: onnxruntime"
-        CpuModel(payload, str(header["what"]))
-        return {}, b""
+        assert op == "expand"
+        link.activity = "the package onnx, writing out a function,"
+        domain, name = cast("list[str]", header["function"])
+        return {}, _expand(payload, domain, name)
 
     return handle
 
@@ -58,8 +53,8 @@ def _check(data: bytes, standard: bool) -> bytes:
     except ModelError as error:
         strict = error
     try:
-        _session(data)
-    except ModelError:
+        open_session(data)
+    except Exception:  # it is not there, or refuses the model too
         raise strict from None
     return inferred  # the inference of the package onnx fails where onnxruntime's does not
 
@@ -94,24 +89,4 @@ def _expand(data: bytes, domain: str, name: str) -> bytes:
         found: bytes = made.SerializeToString()
     except Exception as error:
         raise ModelError(f"{name} cannot be written out: {first_line(error)}") from None
-    return found
-
-
-def _session(model: bytes | str) -> Any:
-    try:
-        return open_session(model)
-    except ImportError:
-        raise MissingError(
-            "the package onnxruntime is not installed", hint="pip install 'tpulayer[onnx]'"
-        ) from None
-    except Exception as error:
-        raise ModelError(first_line(error)) from None
-
-
-def _run(model: bytes | str, feeds: dict[str, Any]) -> list[Any]:
-    session = _session(model)
-    try:
-        found: list[Any] = session.run(None, feeds)
-    except Exception as error:
-        raise ModelError(first_line(error)) from None
     return found

@@ -17,7 +17,7 @@ from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.fold import is_random
-from user_layers.onnx.load import Source, from_proto, read_proto
+from user_layers.onnx.load import Source, from_proto, overridden, read_proto
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Value, shown
 from user_layers.onnx.types import from_net, to_net
 from user_layers.product import combine_stages, compile_net, write_directory
@@ -141,11 +141,11 @@ def compile_model(
     proto, source = read_proto(model), Source.of(model)
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
     models = [from_proto(proto, given, source.place) for given in sets]
+    head = [line for given in sets for line in overridden(proto, given)]
     if not dynamic:
         proto = None  # with its constants
     nets: list[CompiledNet] = []
     data: list[References] = []
-    head: list[str] = []
     lines: list[str] = []
     notes: list[str] = []
     different: list[str] = []

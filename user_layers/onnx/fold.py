@@ -15,6 +15,7 @@ from user_layers.onnx.load import infer_values
 from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.proto import element_type, part_proto, serialized, with_oldest_opset
 from user_layers.onnx.types import held_as
+from user_layers.runtime.onnx_limits import FOLD_S
 
 _RANDOM = frozenset(
     {
@@ -169,7 +170,7 @@ def run_node(model: Model, node: Node) -> dict[str, Array]:
     found, refused = None, ""
     for candidate in (proto, with_oldest_opset(proto)):
         try:
-            found = run_model(serialized(candidate, node.title), {})
+            found = run_model(serialized(candidate, node.title), {}, FOLD_S, _LARGEST)
             break
         except ModelError as error:
             refused = refused or error.message

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError, UsageError
+from user_layers.files import check_input
 from user_layers.onnx.apart import check_model, infer_model, inline_functions
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.proto import element_type, part_proto, serialized, subgraphs
-from user_layers.runtime.cpu import first_line
+from user_layers.runtime.onnx_session import first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -68,6 +69,7 @@ def read_proto(model: str | Path | onnx.ModelProto) -> Any:
         )
     path = Path(model)
     try:
+        check_input(path)
         return onnx.load(str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -214,6 +216,23 @@ def _light(proto: Any, constants: Mapping[str, Array]) -> Any:
         elif tensor.name not in declared:
             graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     return light
+
+
+def overridden(proto: Any, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+    """A line about each input for which other extents are given than those that its model fixes."""
+    lines = []
+    for value in proto.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        given = shapes.get(value.name)
+        if given is not None and any(
+            d.HasField("dim_value") and d.dim_value != n for d, n in zip(dims, given, strict=False)
+        ):
+            says = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims]
+            lines.append(
+                f"input {shown(value.name)} is compiled for {list(given)}, though the model says "
+                f"{str(says).replace(chr(39), '')}: what follows from its own shape may not fit"
+            )
+    return lines
 
 
 def _fix_shapes(

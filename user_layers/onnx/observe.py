@@ -16,6 +16,7 @@ from user_layers.onnx.apart import run_model
 from user_layers.onnx.check import random_inputs
 from user_layers.onnx.model import CUSTOM_DOMAIN, Model, Node, Value
 from user_layers.onnx.proto import part_proto, serialized
+from user_layers.runtime.onnx_limits import FOLD_S
 
 _BY_DATA = {
     *("NonZero", "Unique", "Compress", "NonMaxSuppression", "StringSplit", "StringNormalizer"),
@@ -66,7 +67,7 @@ def observe_shapes(model: Model) -> Model:
     try:
         for seed in (1, 2):
             feeds = {name: array for name, array in random_inputs(model, seed).items() if name in inputs}
-            seen.append(run_model(proto, feeds))
+            seen.append(run_model(proto, feeds, FOLD_S))
     except (
         ModelError,
         CompileError,

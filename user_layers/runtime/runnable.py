@@ -6,7 +6,16 @@ from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import ModelError
 from firmware_sim.firmware.image import FirmwareInfo
 from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC, StoreMode
-from user_layers.bmodel.model import SUBNET_CPU, SUBNET_MODES, SUBNET_TPU, Net, Stage, SubNet, Tensor
+from user_layers.bmodel.model import (
+    SUBNET_CPU,
+    SUBNET_MODES,
+    SUBNET_TPU,
+    Net,
+    Stage,
+    SubNet,
+    Tensor,
+    dtype_name,
+)
 from user_layers.layer_identity import difference
 from user_layers.runtime.network import dtype_of
 from user_layers.runtime.store_mode import stored_bytes
@@ -56,24 +65,54 @@ def check_runnable(net: Net) -> None:
 
 
 def _check_tensors(net: Net, stage: Stage, here: str) -> None:
-    """What enters and leaves the net, and the subnets that are not mere streams."""
-    known: dict[str, Tensor] = {}
-    for t in (*stage.inputs, *stage.outputs):
+    """What enters and leaves the net and its subnets, and that all of them mean the same by a name.
+
+    Other compilers' streams are taken as they are where their types and sizes agree with the net's.
+    """
+    ours = stage.manifest is not None
+    known: dict[str, tuple[Tensor, str]] = {}
+    for t, what in (*((t, "input") for t in stage.inputs), *((t, "output") for t in stage.outputs)):
         _check_tensor(net, t, here)
-        known[t.name] = t
+        _check_same(t, f"the net's {what}", known, f"{here}: the net", ours=ours)
+    made = {t.name for t in stage.inputs}
     for k, subnet in enumerate(stage.subnets):
-        if not subnet.is_dynamic and subnet.mode == SUBNET_TPU:
-            continue
+        streams = not subnet.is_dynamic and subnet.mode == SUBNET_TPU
         for t in (*subnet.inputs, *subnet.outputs):
-            _check_tensor(net, t, f"{here} subnet {k}")
-            other = known.setdefault(t.name, t)
-            if (t.dtype, t.store_mode) != (other.dtype, other.store_mode) or t.size > other.size:
-                raise ModelError(f"damaged bmodel: {here}: subnet {k} has another {t.name} than the rest")
+            if ours or not streams:
+                _check_tensor(net, t, f"{here} subnet {k}")
+            _check_same(t, f"that of subnet {k}", known, f"{here}: subnet {k}", ours=ours)
             if subnet.is_dynamic and t.store_mode != StoreMode.N1:
                 raise ModelError(
                     f"{here}: subnet {k} is dynamic and has {t.name} in mode {t.store_mode} (2N or 4N); "
                     "the firmware knows 1N only"
                 )
+        if ours and (unmade := [t.name for t in subnet.inputs if t.name not in made]):
+            raise ModelError(
+                f"damaged bmodel: {here}: subnet {k} reads {unmade[0]}, which is no input of the net and "
+                "which no subnet before it makes"
+            )
+        made |= {t.name for t in subnet.outputs}
+    if ours and (unmade := [t.name for t in stage.outputs if t.name not in made]):
+        raise ModelError(f"damaged bmodel: {here}: no subnet makes the output {unmade[0]}")
+
+
+def _check_same(t: Tensor, what: str, known: dict[str, tuple[Tensor, str]], who: str, *, ours: bool) -> None:
+    """Refuse a tensor that contradicts one of the same name. what: how messages call this one."""
+    other, first = known.setdefault(t.name, (t, what))
+    same = (t.dtype, t.elem_num) == (other.dtype, other.elem_num)
+    if ours:
+        same = same and (t.shape, t.store_mode, t.addr) == (other.shape, other.store_mode, other.addr)
+        same = same and t.size <= other.size
+    if not same:
+        raise ModelError(
+            f"damaged bmodel: {who} has another {t.name} than the rest: {_described(t)}; {first} is "
+            f"{_described(other)}"
+        )
+
+
+def _described(t: Tensor) -> str:
+    mode = f", mode {t.store_mode}" if t.store_mode else ""
+    return f"{list(t.shape)} {dtype_name(t.dtype)}{mode}, {t.size} bytes at {t.addr:#x}"
 
 
 def _check_tensor(net: Net, tensor: Tensor, here: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firmware_sim.errors import UsageError
+from user_layers.files import write_together
 from user_layers.scaffold.made import Made, render, write_all
 from user_layers.scan import LayerInfo, Problem, scan
 from user_layers.scan.link import short_name
@@ -141,11 +142,10 @@ def del_layer(
     """
     chosen = [p for p in layer_files(ws_root, name) if confirm is None or confirm(p)]
     if not dry_run:
-        for path in chosen:
-            try:
-                path.unlink()
-            except OSError as e:
-                raise UsageError(f"cannot remove {path}: {e.strerror}") from e
+        try:
+            write_together({}, chosen)
+        except OSError as e:
+            raise UsageError(f"cannot remove {e.filename}: {e.strerror}; nothing was changed") from e
     return chosen
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from firmware_sim.errors import UsageError
-from user_layers.files import write_atomic
+from user_layers.files import write_together
 
 
 @dataclass(frozen=True)
@@ -43,22 +42,11 @@ def _environment() -> Any:
 
 
 def write_all(files: Mapping[Path, str | bytes], executable: frozenset[Path] = frozenset()) -> None:
-    """Write files; when one cannot be written, the ones before it are put back. UsageError says why."""
-    before: dict[Path, bytes | None] = {}
+    """Write files, all or none. UsageError says why."""
     try:
-        for path, text in files.items():
-            before[path] = path.read_bytes() if path.exists() else None
-            write_atomic(path, text)
-            if path in executable:
-                path.chmod(0o755)
+        write_together(files, executable=executable)
     except OSError as e:
-        for path, old in before.items():
-            with contextlib.suppress(OSError):
-                if old is None:
-                    path.unlink(missing_ok=True)
-                else:
-                    write_atomic(path, old)
         raise UsageError(
-            f"cannot write {e.filename or ''}: {e.strerror}; nothing was changed",
+            f"cannot write {e.filename}: {e.strerror}; nothing was changed",
             hint="check the folder's permissions and the free space",
         ) from e

@@ -81,4 +81,4 @@ class Cache:
         if self._changed or self._new.keys() != self._old.keys():
             text = json.dumps({"version": self._version, "files": self._new}, separators=(",", ":"))
             with contextlib.suppress(OSError):  # a read-only folder costs time, nothing else
-                write_atomic(self._path, text)
+                write_atomic(self._path, text, durable=False)

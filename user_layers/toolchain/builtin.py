@@ -20,7 +20,8 @@ import firmware_sim
 from firmware_sim.errors import BuildError
 from firmware_sim.firmware.image import DEBUG_NAME
 from user_layers import __version__
-from user_layers.files import write_atomic
+from user_layers.files import write_if_changed
+from user_layers.toolchain import entries
 from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
@@ -42,7 +43,6 @@ FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
 _BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
 _BMLIB = ("bmlib", "connection")  # files of sdk/host, by library
 SEARCH = "$ORIGIN/../lib"  # where installed programs find the libraries
-_KEEP = 6  # builds of the built-in part in the cache; older ones are removed
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Builtin:
         return self.directory / "bmbuiltin.json"
 
     def exists(self) -> bool:
-        """Whether it is built: its folder appears in one step, when all is there."""
-        return self.directory.is_dir()
+        """Whether it is built: its folder appears in one step, and is whole."""
+        return entries.is_whole(self.directory)
 
 
 def builtin_location(toolchain: Toolchain) -> Builtin:
@@ -164,10 +164,10 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        ninja, outputs = _plan(temporary, toolchain)
-        write_atomic(ninja.identity_file, toolchain.identity)
+        ninja, outputs = _plan(temporary, toolchain, builtin.directory)
+        write_if_changed(ninja.identity_file, toolchain.identity)
         file = temporary / "build.ninja"
-        write_atomic(file, ninja.text())
+        write_if_changed(file, ninja.text())
         _, warnings = run_ninja(temporary, file, outputs, report, label="built-in part ")
         if warnings:
             report.note(warnings.rstrip())
@@ -175,10 +175,10 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
         if builtin_location(toolchain) != builtin:
             raise BuildError("the sources of the toolkit changed while they were built", hint="build again")
         shutil.rmtree(temporary / "obj")
-        os.replace(temporary, builtin.directory)
+        entries.put(temporary, builtin.directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    _remove_old(builtin.directory.parent)
+    entries.remove_least_used(builtin.directory.parent, builtin.directory)
 
 
 def _bmcompiler_headers() -> list[Path]:
@@ -202,15 +202,22 @@ def _scan() -> LayerTable:
     )
 
 
-def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
+def _plan(folder: Path, toolchain: Toolchain, home: Path) -> tuple[NinjaFile, list[Path]]:
+    """What is built in `folder`. home: where it will be, which is what debugging information says."""
     from user_layers.codegen import generate
+
+    def mapped(compiler: Compiler) -> Compiler:
+        return replace(compiler, flags=(*compiler.flags, f"-ffile-prefix-map={folder}={home}"))
+
+    toolchain = replace(toolchain, c=mapped(toolchain.c), cxx=mapped(toolchain.cxx))
+    controllers = mapped(arm_compiler())
 
     sdk = sdk_dir()
     layers = sdk / "layers"
     includes = [folder, sdk / "include", sdk / "generated"]
     generate(_scan(), folder, prefix="bmbuiltin")
     for path in _bmcompiler_headers():
-        write_atomic(folder / path.name, path.read_text())
+        write_if_changed(folder / path.name, path.read_text())
 
     ninja = NinjaFile(folder, folder)
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
@@ -219,9 +226,9 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     portable = [path for path in c_sources(sdk / "firmware") if path.name != "fw_native.c"]
     controller = [*portable, *c_sources(sdk / "arm"), *sorted((sdk / "arm").glob("*.S"))]
     arm = [
-        *ninja.objects(Objects(arm_compiler(), controller, own, "arm")),
-        *ninja.objects(Objects(_plain(arm_compiler()), libc, own, "arm-libc")),
-        *ninja.objects(replace(device, compiler=arm_compiler(), defines=(), folder="arm-device")),
+        *ninja.objects(Objects(controllers, controller, own, "arm")),
+        *ninja.objects(Objects(_plain(controllers), libc, own, "arm-libc")),
+        *ninja.objects(replace(device, compiler=controllers, defines=(), folder="arm-device")),
     ]
     host = Objects(
         toolchain.cxx,
@@ -231,13 +238,13 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     )
     baked = {"TPULAYER_PYTHON": sys.executable, "TPULAYER_PATH": str(Path(firmware_sim.__file__).parents[1])}
     lines = [f"#define {name} {json.dumps(text, ensure_ascii=False)}\n" for name, text in baked.items()]
-    write_atomic(folder / "bmlib_python.h", "".join(lines))
+    write_if_changed(folder / "bmlib_python.h", "".join(lines))
     built = Builtin(folder)
     objects = library_objects(ninja, folder, toolchain.c)
     outputs = [
         ninja.archive(toolchain.c, built.libtpufw, objects),
         ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
-        ninja.archive(arm_compiler(), built.libtpufw_arm, arm),
+        ninja.archive(controllers, built.libtpufw_arm, arm),
         link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
         ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
         *host_programs(ninja, toolchain.c, built, includes),
@@ -290,11 +297,3 @@ def host_programs(
 def _plain(compiler: Compiler) -> Compiler:
     """For the C library itself: no function is what its name says until this code makes it so."""
     return replace(compiler, flags=(*compiler.flags, "-fno-builtin"))
-
-
-def _remove_old(folder: Path) -> None:
-    """Keep the cache small: only the builds used last stay, and no lock that nobody holds for a build."""
-    builds = [path for path in folder.iterdir() if path.is_dir() and not path.suffix and path.name != "scan"]
-    builds.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in builds[_KEEP:]:
-        shutil.rmtree(path, ignore_errors=True)

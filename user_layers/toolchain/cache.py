@@ -6,13 +6,13 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from firmware_sim.cache_folder import CACHE_VARIABLE, cache_root
-from firmware_sim.errors import BuildError
+from firmware_sim.errors import BuildError, MissingError
 
-__all__ = ["CACHE_VARIABLE", "cache_root", "locked"]
+__all__ = ["CACHE_VARIABLE", "cache_root", "locked", "workspace_locked"]
 
 LOCK_LIMIT = 900.0  # seconds: longer than a first build on a slow machine
 
@@ -21,14 +21,18 @@ LOCK_LIMIT = 900.0  # seconds: longer than a first build on a slow machine
 def locked(
     path: Path, *, limit: float = LOCK_LIMIT, waiting: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Hold an exclusive lock on the file at path, between processes and threads.
+    """Hold an exclusive lock on the file or folder at path, between processes and threads.
 
-    `waiting` is called once if somebody else holds it.
+    A file is made when nothing is there. `waiting` is called once if somebody else holds it.
 
-    Errors: BuildError when it stays held for `limit` seconds.
+    Errors: BuildError when it stays held for `limit` seconds; MissingError when it cannot be locked.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kind = os.O_RDONLY | os.O_DIRECTORY if path.is_dir() else os.O_RDWR | os.O_CREAT
+        handle = os.open(path, kind | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise MissingError(f"{path} cannot be locked: {error.strerror}") from error
     try:
         end = time.monotonic() + limit
         told = False
@@ -38,10 +42,12 @@ def locked(
                 break
             except BlockingIOError:
                 pass
+            except OSError as error:
+                raise MissingError(f"{path} cannot be locked: {error.strerror}") from error
             if time.monotonic() > end:
                 raise BuildError(
                     f"another process has held {path} for {limit:.0f} s",
-                    hint="wait for the other build, or end it, and try again",
+                    hint="wait for the other command, or end it, and try again",
                 )
             if waiting is not None and not told:
                 told = True
@@ -50,3 +56,9 @@ def locked(
         yield
     finally:
         os.close(handle)
+
+
+def workspace_locked(root: Path, note: Callable[[str], None]) -> AbstractContextManager[None]:
+    """Hold the lock of a workspace or a bmkernel project, whose folder this is: one command changes it at a
+    time. note: is told when somebody else holds it. Errors: those of `locked`."""
+    return locked(root, waiting=lambda: note(f"waiting for another command that works in {root.absolute()}"))

@@ -266,7 +266,7 @@ def remembered(path: Path, what: tuple[str, ...], find: Callable[[Path], dict[st
         known = {}
     if key not in known:
         known[key] = find(path)
-        write_atomic(store, (json.dumps(known, indent=1, sort_keys=True) + "\n").encode())
+        write_atomic(store, json.dumps(known, indent=1, sort_keys=True) + "\n", durable=False)
     return known[key]
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from user_layers.files import write_atomic
+from user_layers.files import write_if_changed
 from user_layers.toolchain.ninja_file import relative
 from user_layers.workspace import Workspace, sdk_dir
 
@@ -49,7 +49,7 @@ def gen_config(ws: Workspace, *, dry_run: bool = False) -> tuple[BuildConfig, li
     text = json.dumps(asdict(config), indent=2) + "\n"
     same = path.is_file() and path.read_text() == text
     if not same and not dry_run:
-        write_atomic(path, text)
+        write_if_changed(path, text)
     return config, [] if same else [path]
 
 

@@ -86,7 +86,7 @@ def begin(path: Path) -> None:
     if known is not None:
         known["finished"], known["building"] = False, True
         known["files"] = {name: entry for name in known["files"] if (entry := _entry(name)) is not None}
-        write_atomic(path, json.dumps(known, indent=0))
+        write_atomic(path, json.dumps(known, indent=0), durable=False)
 
 
 def finish(
@@ -109,7 +109,7 @@ def finish(
         if entry is not None:
             files[str(output)] = entry
     known = {"finished": finished, "key": _key(path), "toolkit": len(toolkit), "files": files}
-    write_atomic(path, json.dumps(known, indent=0))
+    write_atomic(path, json.dumps(known, indent=0), durable=False)
 
 
 def _entry(name: str) -> list[int] | None:

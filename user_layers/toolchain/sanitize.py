@@ -20,7 +20,8 @@ from pathlib import Path
 
 from firmware_sim.errors import MissingError
 from firmware_sim.firmware.sanitized import preloaded
-from user_layers.files import write_atomic, write_if_changed
+from user_layers.files import write_if_changed
+from user_layers.toolchain import entries
 from user_layers.toolchain.builtin import Builtin, library_objects
 from user_layers.toolchain.cache import locked
 from user_layers.toolchain.compilers import Compiler, first_line, remembered, run_compiler
@@ -122,7 +123,7 @@ def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: R
     folder = builtin.directory / f"sanitized-{digest}"
     library = folder / builtin.libtpufw.name
     with locked(folder.with_suffix(".lock"), waiting=lambda: report.note("waiting for another build")):
-        if library.exists():
+        if entries.is_whole(folder):
             return library
         report.note("building the firmware's own part with checks (once per version and compiler)")
         temporary = folder.with_suffix(".tmp")
@@ -143,11 +144,11 @@ def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: R
                 *ninja.objects(findings),
             ]
             built = ninja.archive(compiler, temporary / library.name, objects)
-            write_atomic(ninja.identity_file, checks.identity)
-            write_atomic(temporary / "build.ninja", ninja.text())
+            write_if_changed(ninja.identity_file, checks.identity)
+            write_if_changed(temporary / "build.ninja", ninja.text())
             run_ninja(temporary, temporary / "build.ninja", [built], report, label="built-in part ")
             shutil.rmtree(temporary / "obj")
-            os.replace(temporary, folder)
+            entries.put(temporary, folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return library

@@ -6,11 +6,9 @@ step, so install/ never holds half a build.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +22,7 @@ from user_layers.files import replace_copy
 from user_layers.toolchain import manifest
 from user_layers.toolchain.arm import explain_overflow, write_images
 from user_layers.toolchain.builtin import Builtin, builtin_artifacts, builtin_location
-from user_layers.toolchain.cache import cache_root, locked
+from user_layers.toolchain.cache import workspace_locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose, zig_environment
 from user_layers.toolchain.config import gen_config
 from user_layers.toolchain.firmware import recorded_notes
@@ -102,15 +100,20 @@ def gen_entry(ws: Workspace, *, dry_run: bool = False) -> tuple[LayerTable, list
         return table, [old for new, old in pairs if not old.exists() or old.read_bytes() != new.read_bytes()]
 
 
-def build_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: bool = False) -> BuildResult:
+def build_layers(
+    ws: Workspace, report: Reporter | None = None, *, sanitize: bool = False, clean_first: bool = False
+) -> BuildResult:
     """Build and install everything of the workspace that is not up to date. sanitize: the firmware.so that is
-    installed is one with checks of its C (build/sanitize.py); the plain one is built beside it.
+    installed is one with checks of its C (build/sanitize.py); the plain one is built beside it. clean_first:
+    all that was built before is removed.
 
     Errors: SourceError, BuildError (the compiler's own text), MissingError (no compiler).
     """
     report = report or Reporter()
     begin = time.monotonic()
-    with _lock(ws.root, report):
+    with workspace_locked(ws.root, report.note):
+        if clean_first:
+            clean(ws)
         if manifest.is_current(manifest_path(ws, sanitize)):
             build_loops(report=report)
             result = BuildResult(skipped=["everything: no input or output changed since the last build"])
@@ -125,8 +128,7 @@ def build_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: boo
 
 def rebuild_layers(ws: Workspace, report: Reporter | None = None, *, sanitize: bool = False) -> BuildResult:
     """Remove what was built and build it again."""
-    clean(ws)
-    return build_layers(ws, report, sanitize=sanitize)
+    return build_layers(ws, report, sanitize=sanitize, clean_first=True)
 
 
 def build_bmkernel(ws: Workspace, report: Reporter | None = None, *, sanitize: bool = False) -> BuildResult:
@@ -160,13 +162,6 @@ def clean(ws: Workspace, *, dry_run: bool = False) -> list[Path]:
                 shutil.rmtree(folder)
             removed.append(folder)
     return removed
-
-
-def _lock(root: Path, report: Reporter) -> AbstractContextManager[None]:
-    name = hashlib.sha256(str(root).encode()).hexdigest()[:24]
-    return locked(
-        cache_root() / "locks" / name, waiting=lambda: report.note(f"waiting for another build of {root}")
-    )
 
 
 def _checks(image: Path) -> str:
@@ -211,7 +206,7 @@ def _build_bmkernel(
 ) -> BuildResult:
     state = _manifest(project / "build", sanitize)
     result = BuildResult()
-    with _lock(project, report):
+    with workspace_locked(project, report.note):
         if manifest.is_current(state):
             result.skipped.append(f"build_bmkernel: nothing changed in {project}")
             result.kept.append(project / "install" / "firmware" / FIRMWARE_NAME)
