@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.flush import flushing
-from firmware_sim.instructions import fp32, sfu
+from firmware_sim.instructions import fp32, sfu, sums
 from firmware_sim.instructions.function import of_words
 from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.loops.source import name_of
@@ -173,3 +173,19 @@ def test_maxima(seed: int, rows: int, taps: int) -> None:
             one = x[:, at : at + 100]
             np.copyto(want, fp32.flush(one), where=fp32.greater(one, want))
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+@given(seed=st.integers(0, 999), rows=st.integers(1, 4), taps=st.integers(2, 9))
+@examples(25)
+def test_depthwise_with_weights_elsewhere(seed: int, rows: int, taps: int) -> None:
+    """Weights of a constant do not lie in the memory of the operands."""
+    x, w = noise(seed, rows * 200).view(np.float32), noise(seed + 1, rows * taps).view(np.float32)
+    base = np.random.default_rng(seed).integers(0, 100, taps)
+    words, want = np.concatenate([x, np.zeros(rows * 100, np.float32)]), np.zeros((rows, 100), np.float32)
+    x_at, out_at = np.arange(rows) * 200, (2 * rows + np.arange(rows)) * 100
+    how, first, every = np.array([200, 1, 1, 1, 200, 100, 100, 100]), np.zeros(1, np.int64), np.arange(200)
+    with np.errstate(all="ignore"), flushing():
+        places = x_at, how, first, first, every, every, base, np.arange(rows) * taps, first[:0], out_at
+        native.bound("windows_depthwise", words, w, *places, 0, rows)()
+        sums.separate_reference(x.reshape(rows, 200), w.reshape(rows, taps), base, want)
+    assert same(words[200 * rows :].view(np.uint32), want.reshape(-1).view(np.uint32))
