@@ -423,10 +423,11 @@ class Device:
     def _started(self) -> Child:
         memory = self._open()
         if self._child is None or not self._child.alive:
+            server = self.firmware.server
             self._child = Child(
                 "firmware_sim.device.main",
                 [self._processor],
-                fds=[memory.fd],
+                fds=[memory.fd, *([] if server is None else [server])],
                 watchdog=self._watchdog,
                 busy_limit=self._engine_limit,
                 name=f"device {self.dev_id}",
@@ -439,6 +440,7 @@ class Device:
                 "op": "boot",
                 "firmware": str(self.firmware.path),
                 "ddr": str(self.firmware.ddr or ""),
+                "server": server,
                 "dev_id": self.dev_id,
                 "max_instructions": self._max_instructions,
             }

@@ -8,11 +8,13 @@ served in order, so the socket is the queue. The process ends when the socket cl
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from firmware_sim.device.client import Device
@@ -20,7 +22,7 @@ from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, Tpulayer
 from firmware_sim.firmware.image import FirmwareImage
 from firmware_sim.processes.process_child import die_with_parent
 
-PROTOCOL = 4  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
+PROTOCOL = 5  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
 _REPLY = struct.Struct("<iIQQ")
 _MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC, _MAP = range(1, 11)
@@ -45,10 +47,14 @@ class Server(Protocol):
 
 
 class Host:
-    """Opens the device when it is first needed, so that a program may name the firmware before."""
+    """Opens the device when it is first needed, so that a program may name the firmware before.
 
-    def __init__(self, dev_id: int) -> None:
+    program: the host program as a firmware, where it has kernels in it; they count as long as it names no other.
+    """
+
+    def __init__(self, dev_id: int, program: FirmwareImage | None = None) -> None:
         self.dev_id = dev_id
+        self.program = program
         self._device: Device | None = None
         self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
 
@@ -60,7 +66,7 @@ class Host:
     def device(self) -> Device:
         """The device, opened. MissingError when there is no firmware for it."""
         if self._device is None:
-            self._device = Device(self.usual_firmware(), dev_id=self.dev_id)
+            self._device = Device(self.program or self.usual_firmware(), dev_id=self.dev_id)
         return self._device
 
     def _load(self, tcm: str, ddr: str) -> None:
@@ -146,10 +152,17 @@ def serve(sock: socket.socket, host: Server) -> None:
             sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
 
 
-def main(make: Callable[[int], Server] = Host) -> None:
-    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number."""
+def main(make: Callable[[int, FirmwareImage | None], Server] = Host) -> None:
+    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number, and the
+    socket where a copy of the program waits that has kernels in it (-1: none)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the program
-    *_, socket_fd, dev_id = sys.argv
+    *_, socket_fd, dev_id, program_fd = sys.argv
     die_with_parent(int(socket_fd))
     with socket.socket(fileno=int(socket_fd)) as connection:
-        serve(connection, make(int(dev_id)))
+        serve(connection, make(int(dev_id), _program(int(program_fd))))
+
+
+def _program(server: int) -> FirmwareImage | None:
+    if server < 0:
+        return None
+    return FirmwareImage(Path(os.readlink(f"/proc/{os.getppid()}/exe")), server=server)

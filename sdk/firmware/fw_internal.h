@@ -169,8 +169,8 @@ void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, cons
                     tpu_tensor_t *out);
 
 /* ---- the platform: fw_native.c on the host, sdk/arm/fw_arm_platform.c on the controller ---- */
-/* Once fw.platform is there. */
-void fw_platform_boot(void);
+/* Once fw.platform is there. kernel: an address in the image with the kernels, or NULL for this one. */
+void fw_platform_boot(const void *kernel);
 /* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
 bool fw_platform_try(void (*body)(void *), void *argument);
 void fw_platform_unwind(void) __attribute__((noreturn));

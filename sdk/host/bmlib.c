@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "bmlib_internal.h"
+#include "bmlib_program.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DEVICES 64 /* numbers that may be asked for; every handle is a device of its own */
 
@@ -92,7 +94,9 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     if (h == NULL) return BM_ERR_NOMEM;
     h->devid = devid;
     snprintf(h->server.name, sizeof h->server.name, "device %d", devid);
-    int error = connection_start(&h->server, "user_layers.bmrt.bmrt_server", devid);
+    int kernels = program_server_start();
+    int error = kernels < -1 ? EAGAIN : connection_start(&h->server, "user_layers.bmrt.bmrt_server", devid, kernels);
+    if (kernels >= 0) close(kernels);
     if (error != 0) {
         free(h);
         return error == ENOMEM ? BM_ERR_NOMEM : BM_ERR_DEVNOTREADY;
@@ -380,6 +384,7 @@ static bm_status_t check_launch(const char *func_name, const void *args, unsigne
                                 const char *function) {
     if (func_name == NULL) return refuse(function, "func_name is NULL");
     if (args == NULL && size > 0) return refuse(function, "args is NULL");
+    if (program_has_kernels()) fflush(stdout); /* the kernel prints from another process */
     return BM_SUCCESS;
 }
 

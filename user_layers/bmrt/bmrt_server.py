@@ -68,8 +68,8 @@ class DeviceTensor:
 class BmrtHost(Host):
     """bmlib's requests, and those of libbmrt.so."""
 
-    def __init__(self, dev_id: int) -> None:
-        super().__init__(dev_id)
+    def __init__(self, dev_id: int, program: FirmwareImage | None = None) -> None:
+        super().__init__(dev_id, program)
         self._runtimes: dict[int, _Runtime] = {}
         self._created = 0
 
