@@ -12,6 +12,9 @@ static struct {
     okk_kernel_func_t func;
 } kernels[MAX_KERNELS];
 
+/* The entry of kernel projects that have one for all their functions, launched by bmkernel_launch. */
+__attribute__((weak)) int bmkernel_func(void *args);
+
 static uint32_t kernel_count;
 static const char *mistake; /* the first one */
 static const char *mistaken;
@@ -31,6 +34,15 @@ void okk_register_kernel_func(const char *name, okk_kernel_func_t func) {
         mistake = wrong;
         mistaken = name;
     }
+}
+
+static void run_entry(const void *args) {
+    int status = bmkernel_func((void *)(uintptr_t)args);
+    if (status != 0) fw_fail(FW_STATUS_ASSERT, "bmkernel_func returned %d", status);
+}
+
+__attribute__((constructor)) static void register_entry(void) {
+    if (bmkernel_func != NULL) okk_register_kernel_func("bmkernel_func", run_entry);
 }
 
 uint32_t fw_kernel_count(void) { return kernel_count; }

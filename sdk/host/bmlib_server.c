@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 #include "bmlib_program.h"
+#include "bmlib_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -122,7 +123,7 @@ int program_server_start(void) {
     if (fw_kernel_count() == 0) return -1;
     fflush(stdout); /* what is in it would come out once more */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
-        fprintf(stderr, "bmlib: no socket for the program's kernels: %s\n", strerror(errno));
+        bmlib_say("bmlib: no socket for the program's kernels: %s", strerror(errno));
         return -2;
     }
     pid_t pid = fork();
@@ -137,7 +138,7 @@ int program_server_start(void) {
     }
     close(fds[1]);
     if (pid > 0 && (got < 0 || status == 0)) return fds[0]; /* got < 0: a program that ignores SIGCHLD */
-    fprintf(stderr, "bmlib: the process for the program's kernels cannot be started\n");
+    bmlib_say("bmlib: the process for the program's kernels cannot be started");
     close(fds[0]);
     return -2;
 }

@@ -164,7 +164,7 @@ static bool load(void *p_bmrt, const void *data, size_t size, int is_path, const
     size_t reply_bytes = 0;
     question q = {.library = "bmrt",
                   .function = function,
-                  .head = {.op = OP_LOAD, .a = number, .b = (uint64_t)is_path, .data_bytes = size},
+                  .head = {.op = OP_LOAD_NETS, .a = number, .b = (uint64_t)is_path, .data_bytes = size},
                   .data = data,
                   .taken = &reply,
                   .taken_bytes = &reply_bytes};

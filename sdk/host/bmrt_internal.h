@@ -18,7 +18,7 @@ net **net_next_place(net *n); /* where the next of a list is named */
 /* "bmrt: function: ..." on stderr, as printf; false. */
 __attribute__((format(printf, 2, 3))) bool bmrt_say(const char *function, const char *format, ...);
 
-enum { OP_CREATE = 32, OP_DESTROY, OP_LOAD, OP_LAUNCH }; /* the server's */
+enum { OP_CREATE = 32, OP_DESTROY, OP_LOAD_NETS, OP_RUN_NET }; /* the server's */
 
 /* The handle with this index of a runtime in use, and the runtime's number; NULL with a message. number: or NULL */
 bm_handle_t bmrt_handle(void *p_bmrt, int index, uint64_t *number, const char *function);

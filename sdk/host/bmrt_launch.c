@@ -65,11 +65,12 @@ static bool launch(void *p_bmrt, const char *net_name, const bm_tensor_t inputs[
     }
     question q = {.library = "bmrt",
                   .function = function,
-                  .head = {.op = OP_LAUNCH,
+                  .head = {.op = OP_RUN_NET,
                            .a = number,
                            .b = (uint64_t)input_num,
                            .c = (uint64_t)output_num,
                            .data_bytes = (user_mem ? total : (size_t)input_num) * sizeof *tensors},
+                  .launches = true,
                   .text = net_name,
                   .data = tensors,
                   .out = tensors, /* the request is sent when the reply comes */

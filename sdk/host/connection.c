@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "connection.h"
+#include "bmlib_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,8 @@
 
 extern char **environ;
 
-static long limit_seconds(void) {
+static long limit_seconds(const connection *c) {
+    if (c->limit > 0) return c->limit;
     const char *text = getenv("TPULAYER_HOST_LIMIT");
     char *end;
     if (text == NULL || *text == 0) return LIMIT;
@@ -42,20 +43,20 @@ static const char *library(const question *q) { return q->library == NULL ? "bml
 /* Wait until the socket is ready. The limit starts again for every piece that passes. */
 static bm_status_t ready(connection *c, const question *q, short events) {
     struct pollfd poller = {.fd = c->fd, .events = events};
-    long left = limit_seconds() * (1 + (long)c->started); /* all of these may lie before the answer */
+    long left = limit_seconds(c) * (1 + (long)c->started); /* all of these may lie before the answer */
     for (; left > 0; left--) {
         int n = poll(&poller, 1, 1000);
         if (n > 0) return BM_SUCCESS;
         if (n < 0 && errno != EINTR) break;
     }
-    fprintf(stderr, "%s: %s gave no answer for %ld s and was stopped; TPULAYER_HOST_LIMIT sets another limit\n",
-            library(q), c->name, limit_seconds());
+    bmlib_say("%s: %s gave no answer for %ld s and was stopped; TPULAYER_HOST_LIMIT sets another limit", library(q),
+              c->name, limit_seconds(c));
     stop(c);
     return BM_ERR_TIMEOUT;
 }
 
 static bm_status_t gone(connection *c, const question *q) {
-    fprintf(stderr, "%s: %s is gone: its process has ended\n", library(q), c->name);
+    bmlib_say("%s: %s is gone: its process has ended", library(q), c->name);
     c->ended = 1;
     return BM_ERR_DEVNOTREADY;
 }
@@ -112,7 +113,7 @@ bm_status_t connection_reply(connection *c, const question *q) {
     }
     status = read_all(c, q, text, head.text_bytes);
     if (status == BM_SUCCESS) status = read_all(c, q, q->taken == NULL ? q->out : taken, head.data_bytes);
-    if (status == BM_SUCCESS && head.text_bytes > 0) fprintf(stderr, "%s: %s\n", library(q), text);
+    if (status == BM_SUCCESS && head.text_bytes > 0) bmlib_say("%s: %s", library(q), text);
     free(text);
     if (status == BM_SUCCESS) status = (bm_status_t)head.status;
     if (status != BM_SUCCESS) {
@@ -161,8 +162,8 @@ int connection_start(connection *c, const char *module, int number, int more_fd)
     int error = spawn(c, python, module, fds[1], number, more_fd);
     close(fds[1]);
     if (error != 0) {
-        fprintf(stderr, "bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python\n", python,
-                strerror(error));
+        bmlib_say("bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python", python,
+                  strerror(error));
         close(fds[0]);
     }
     return error;

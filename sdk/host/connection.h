@@ -31,12 +31,14 @@ typedef struct {
     char name[24];        /* what the process stands for in messages: "device 0" */
     unsigned int started; /* requests without a reply that may lie before the next one */
     int ended;            /* the process is gone, or was stopped */
+    long limit;           /* s to wait for an answer; 0: the usual ones */
 } connection;
 
 typedef struct {
     const char *library;  /* begins what is printed, "bmlib" when NULL */
     const char *function; /* of the caller's library */
     request_head head;
+    bool launches;        /* counts as one in the profile */
     const char *text;     /* or NULL */
     const void *data;     /* head.data_bytes of it */
     uint64_t *value;      /* of the reply, or NULL */

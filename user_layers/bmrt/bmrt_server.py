@@ -149,7 +149,8 @@ class BmrtHost(Host):
         tensors = [DeviceTensor.decode(data, i) for i in range(len(data) // _TENSOR.size)]
         given, wanted = tensors[:inputs], tensors[inputs:]
         arrays = [_read(info, tensor, t, self.device) for tensor, t in zip(info.inputs, given, strict=True)]
-        results = runtime.nets.launch(name, arrays)
+        with self.timed():
+            results = runtime.nets.launch(name, arrays)
         if wanted:
             places = wanted
             for tensor, array, place in zip(info.outputs, results, places, strict=True):

@@ -21,6 +21,8 @@ from user_layers.workspace import Workspace, sdk_dir
 
 HOST_HEADERS = (
     "bmlib_runtime.h",
+    "bmlib_card.h",
+    "bmlib_u64.h",
     "bmdef.h",
     "bmruntime_interface.h",
     "bmruntime_cpp.h",
