@@ -253,6 +253,17 @@ static int find(void *p_bmrt, const char *net_name, const bm_net_info_t **info, 
     return -1;
 }
 
+const bm_net_info_t *bmrt_net_at(void *p_bmrt, int index, const char *function) {
+    runtime *r = enter(p_bmrt, function);
+    if (r == NULL) return NULL;
+    net *n = index < 0 ? NULL : r->nets;
+    for (int i = 0; n != NULL && i < index; i++) n = net_next(n);
+    int loaded = number_of(r);
+    leave();
+    if (n == NULL) bmrt_say(function, "there is no net %d; loaded are %d, counted from 0", index, loaded);
+    return n == NULL ? NULL : net_info(n);
+}
+
 const bm_net_info_t *bmrt_find(void *p_bmrt, const char *net_name, const char *function) {
     const bm_net_info_t *info;
     (void)find(p_bmrt, net_name, &info, function);

@@ -27,6 +27,8 @@ HOST_HEADERS = (
     "bmruntime_interface.h",
     "bmruntime_cpp.h",
     "bmruntime_legacy.h",
+    "okk.h",
+    "bm_atomic.h",
 )
 
 _LAUNCHER = """#!/bin/sh
