@@ -115,6 +115,7 @@ local_addr_t fw_pieces_local(local_addr_t addr, const dim4 *at, const dim4 *stri
 uint32_t fw_kernel_count(void);
 const char *fw_kernel_name(uint32_t index);
 okk_kernel_func_t fw_kernel_find(const char *name);
+const void *fw_kernel_code(void); /* an address in the image with the kernels; NULL without any */
 const char *fw_kernel_registration_error(void); /* NULL: none */
 
 /* ---- layers ---- */

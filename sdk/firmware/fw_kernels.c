@@ -55,6 +55,11 @@ okk_kernel_func_t fw_kernel_find(const char *name) {
     return NULL;
 }
 
+const void *fw_kernel_code(void) {
+    if (bmkernel_func != NULL) return (const void *)(uintptr_t)bmkernel_func; /* its kernel is run_entry, here */
+    return kernel_count > 0 ? (const void *)(uintptr_t)kernels[0].func : NULL;
+}
+
 const char *fw_kernel_registration_error(void) {
     if (mistake == NULL) return NULL;
     static char text[256];

@@ -217,8 +217,7 @@ static void serve(void *argument) {
 int32_t fw_boot(const fw_platform *platform) {
     if (platform == NULL || platform->abi_version != FW_ABI_VERSION || platform->capacity == 0) return -1;
     fw.platform = platform;
-    okk_kernel_func_t kernel = fw_kernel_count() > 0 ? fw_kernel_find(fw_kernel_name(0)) : NULL;
-    fw_platform_boot((const void *)(uintptr_t)kernel);
+    fw_platform_boot(fw_kernel_code());
     const char *mistake = fw_kernel_registration_error();
     if (mistake == NULL) return 0;
     OKKERNEL_LOG("%s\n", mistake);
