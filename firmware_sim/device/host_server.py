@@ -54,7 +54,7 @@ class Server(Protocol):
 class Host:
     """Opens the device when it is first needed, so that a program may name the firmware before.
 
-    program: the host program as a firmware, where it has kernels in it; they count as long as it names no other.
+    program: the host program as a firmware, where it has kernels in it; they count until it names another.
     """
 
     def __init__(self, dev_id: int, program: FirmwareImage | None = None) -> None:
@@ -187,8 +187,8 @@ def serve(sock: socket.socket, host: Server) -> None:
 
 
 def main(make: Callable[[int, FirmwareImage | None], Server] = Host) -> None:
-    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number, and the
-    socket where a copy of the program waits that has kernels in it (-1: none)."""
+    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number,
+    and the socket where a copy of the program waits that has kernels in it (-1: none)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the program
     *_, socket_fd, dev_id, program_fd = sys.argv
     die_with_parent(int(socket_fd))

@@ -1,9 +1,9 @@
 """A firmware whose kernels are linked into a host program: it runs in a copy of that program.
 
 libbmlib.so has the firmware in it, and the program's kernels register there. A copy of the program waits at a
-socket (sdk/host/bmlib_server.c); for each device process it makes one more copy of itself (bmlib_kernels.c), which
-maps the chip's memories, and sends here what a firmware asks of the engines. sdk/host/bmlib_program.h has the
-twins of the structs below.
+socket (sdk/host/bmlib_server.c); for each device process it makes one more copy of itself (bmlib_kernels.c),
+which maps the chip's memories, and sends here what a firmware asks of the engines. sdk/host/bmlib_program.h
+has the twins of the structs below.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -42,8 +44,8 @@ _NOTING = 0.4  # s for the kernels' process to note where it is; the parent wait
 class HostedFirmware:
     """Boots the kernels of the program that waits behind the socket `fd`; DeviceError when that fails.
 
-    When the kernels' process crashes, this process ends by the same signal, so that a crash is reported as that
-    of a firmware in this process would be.
+    When the kernels' process crashes, this process ends by the same signal, so that a crash is reported as
+    that of a firmware in this process would be.
     """
 
     def __init__(self, program: Path, fd: int, memory: SharedMemory, engines: Engines, link: Link) -> None:
@@ -52,18 +54,13 @@ class HostedFirmware:
         self._link = link
         self._error: Exception | None = None
         self._lines: dict[str, SourceLines] = {}
-        self._pid = 0
         self._socket, theirs = socket.socketpair()
         with theirs, socket.socket(fileno=os.dup(fd)) as server:
             try:
                 socket.send_fds(server, [_boot(memory)], [memory.fd, link.page_fd, theirs.fileno()])
             except OSError as error:
-                raise DeviceError(f"{program}: the process that holds its kernels has ended: {error}") from None
-        while True:
-            kind, pid, _, status, _, _ = self._receive()
-            if kind == _BOOTED:
-                break
-        self._pid = pid
+                raise self._gone(f": {error}") from None
+        _, self._pid, _, status, _, _ = self._await(_BOOTED)
         if status != 0:
             raise DeviceError(f"{program}: its kernels cannot be used", hint="the lines before tell why")
         signal.signal(signal.SIGABRT, self._on_abort)
@@ -85,10 +82,9 @@ class HostedFirmware:
             if kind == _REPLY:
                 break
             if kind == _FLUSH:
-                self._answer(lambda a=a, b=b, c=c: self._engines.flush(a, b, c))  # type: ignore[misc]
+                self._answer(partial(self._engines.flush, a, b, c))
             elif kind == _GROUP:
-                where = StreamGroup(a, b, c, d)
-                self._answer(lambda where=where: self._engines.run_group(where))  # type: ignore[misc]
+                self._answer(partial(self._engines.run_group, StreamGroup(a, b, c, d)))
         if self._error is not None:
             raise self._error
         return data
@@ -112,9 +108,8 @@ class HostedFirmware:
         """The label at an address of the kernels' process; empty for 0."""
         return self._ask(_TO_LABEL, address, _LABEL)[-1].decode(errors="replace") if address else ""
 
-    def _answer(self, call: object) -> None:
+    def _answer(self, call: Callable[[], None]) -> None:
         """Make one engine call and tell its result; after an error all that follow are refused."""
-        assert callable(call)
         if self._error is None:
             try:
                 call()
@@ -125,6 +120,9 @@ class HostedFirmware:
 
     def _ask(self, kind: int, address: int, wanted: int) -> tuple[int, int, int, int, int, bytes]:
         self._send(kind, a=address)
+        return self._await(wanted)
+
+    def _await(self, wanted: int) -> tuple[int, int, int, int, int, bytes]:
         while (message := self._receive())[0] != wanted:
             pass
         return message
@@ -156,9 +154,12 @@ class HostedFirmware:
             except OSError:
                 count = 0
             if count == 0:
-                raise DeviceError(f"{self._program}: the process that holds its kernels has ended")
+                raise self._gone()
             at += count
         return bytes(data)
+
+    def _gone(self, why: str = "") -> DeviceError:
+        return DeviceError(f"{self._program}: the process that holds its kernels has ended{why}")
 
     def _end(self, status: int) -> NoReturn:
         code = os.waitstatus_to_exitcode(status)

@@ -37,8 +37,8 @@ def usual_kind() -> Kind | None:
 
 @dataclass(frozen=True)
 class FirmwareImage:
-    """What boots: a shared library for this machine (ddr is None), or the two images for the controller; or a host
-    program with kernels in it, a copy of which waits at the socket with this descriptor (`hosted.py`)."""
+    """What boots: a shared library for this machine (ddr is None), or the two images for the controller; or a
+    host program with kernels in it, a copy of which waits at the socket `server` (`hosted.py`)."""
 
     path: Path
     ddr: Path | None = None

@@ -63,7 +63,9 @@ class DeviceTensor:
     def encode(self) -> bytes:
         """The bytes that libbmrt.so reads back into a bm_tensor_t."""
         dims = (*self.shape, *[0] * (_MAX_DIMS - len(self.shape)))
-        return _TENSOR.pack(self.dtype, self.store_mode, len(self.shape), *dims, self.given, self.addr, self.nbytes)
+        return _TENSOR.pack(
+            self.dtype, self.store_mode, len(self.shape), *dims, self.given, self.addr, self.nbytes
+        )
 
 
 class BmrtHost(Host):
@@ -83,9 +85,9 @@ class BmrtHost(Host):
 
     def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
         """Create: the runtime's number. Destroy: a. Load into a: data is a path (b = 1) or a bmodel; the nets
-        that it brought. Launch in a: the net `text` on the first b of data's tensors; the other c are outputs,
-        which get memory of their own unless theirs is given. The outputs. Stage of the net `text` in a for
-        inputs of data's shapes."""
+        that it brought. Launch in a: the net `text` on the first b of data's tensors; the other c are its
+        outputs, which get memory of their own unless theirs is given; the outputs. Stage in a: of the net
+        `text`, for inputs of data's shapes."""
         if op == _CREATE:
             return self._create(), b""
         if op == _DESTROY:
@@ -161,7 +163,9 @@ class BmrtHost(Host):
         ]
         with self.timed():
             results = runtime.nets.launch(name, arrays)
-        stored = [interleave(array, mode if array.ndim else 1) for array, mode in zip(results, modes, strict=True)]
+        stored = [
+            interleave(array, mode if array.ndim else 1) for array, mode in zip(results, modes, strict=True)
+        ]
         if all(place.given for place in wanted):
             for tensor, array, raw, place in zip(info.outputs, results, stored, wanted, strict=True):
                 if raw.nbytes > place.nbytes:
@@ -231,8 +235,8 @@ def _together(info: NetworkInfo, what: str, tensor: TensorInfo, given: DeviceTen
     if together is None or together not in (1, 4 // tensor.dtype.itemsize):
         mode = {1: "2N", 2: "4N"}.get(given.store_mode, str(given.store_mode))
         raise UsageError(
-            f"net {info.name!r}: {what} {tensor.name!r} has the store mode {mode}; {tensor.dtype.numpy_name} lies "
-            "in 1N, with 16 bits also in 2N, with 8 bits also in 4N"
+            f"net {info.name!r}: {what} {tensor.name!r} has the store mode {mode}; {tensor.dtype.numpy_name} "
+            "lies in 1N, with 16 bits also in 2N, with 8 bits also in 4N"
         )
     return together
 

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -282,8 +281,8 @@ def host_programs(
     ninja: NinjaFile, compiler: Compiler, place: Builtin, generated: Path, firmware: Path
 ) -> list[Path]:
     """Statements for libbmlib.so, libbmrt.so, libbmcompiler.so and load_firmware in the folder of `place`.
-    generated: the folder with the built-in part's generated files; firmware: the archive that libbmlib.so has in
-    it for programs with kernels."""
+    generated: the folder with the built-in part's generated files; firmware: the archive that libbmlib.so has
+    in it for programs with kernels."""
     sdk = sdk_dir()
     includes = [generated, *(sdk / name for name in ("include", "generated", "host", "firmware"))]
     sources = [*c_sources(sdk / "host"), *c_sources(sdk / "host" / "generated")]

@@ -86,7 +86,7 @@ class NinjaFile:
         shows: Path | None = None,
     ) -> Path:
         """A shared library of objects and of everything in the archives `whole`. uses: another one that it
-        needs, at run time in the same folder. shows: the linker's script that tells which names are its own."""
+        needs, at run time in the same folder. shows: the linker's script with the names that others see."""
         tail = "" if uses is None else " " + _shell(relative(uses, self.root), "-Wl,-rpath,$ORIGIN")
         if shows is not None:
             tail += " " + _shell(f"-Wl,--version-script={shows}")
