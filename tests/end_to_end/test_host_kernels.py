@@ -85,8 +85,8 @@ def test_a_program_with_fixed_addresses(tmp_path: Path) -> None:
 
 
 def test_the_contests_kinds_of_kernels(tmp_path: Path) -> None:
-    """softmax, convolution, depthwise, product of matrices and pool, beside numpy; run twice, inside a program
-    and on the firmware."""
+    """softmax, convolution, depthwise, product of matrices and pool, beside numpy: inside a program and on
+    the firmware."""
     from tests.support.contest_cases import CASES, run_hosted, run_on_firmware
 
     source = SOURCES / "contest_kernels.c"

@@ -1,7 +1,8 @@
-"""Kernels and host programs that others published for a contest: built as their makefile builds them, and run.
+"""Kernels and host programs that others published for a contest: built as their makefile does, and run.
 
-$TPULAYER_PUBLIC_KERNELS names a checkout of the repository; else git fetches it into the user's cache, and where
-that is not possible the tests are skipped with the reason. Each program compares with a reference of its own.
+$TPULAYER_PUBLIC_KERNELS names a checkout of the repository; else git fetches it into the user's cache, and
+where that is not possible the tests are skipped with the reason. Each program compares with a reference of
+its own.
 """
 
 from __future__ import annotations
