@@ -186,7 +186,7 @@ class Device:
         self._lock = threading.RLock()
         self._cycles = 0.0
         self._instructions = 0
-        self._heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
+        self.heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._queue = LaunchQueue()
         self._child: Child | None = None
         try:
@@ -250,13 +250,13 @@ class Device:
         """Absolute address of a new DDR buffer, a multiple of 4096; DeviceError when DDR is full."""
         with self._lock:
             self._open()
-            return self._heap.malloc(nbytes)
+            return self.heap.malloc(nbytes)
 
     def free(self, addr: int) -> None:
         """Give back what malloc returned; its content is lost. DeviceError for any other address."""
         with self._lock:
             memory = self._open()
-            memory.discard_ddr(addr - DDR_BASE, self._heap.free(addr))
+            memory.discard_ddr(addr - DDR_BASE, self.heap.free(addr))
 
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
         """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute."""
@@ -423,10 +423,11 @@ class Device:
     def _started(self) -> Child:
         memory = self._open()
         if self._child is None or not self._child.alive:
+            server = self.firmware.server
             self._child = Child(
                 "firmware_sim.device.main",
                 [self._processor],
-                fds=[memory.fd],
+                fds=[memory.fd, *([] if server is None else [server])],
                 watchdog=self._watchdog,
                 busy_limit=self._engine_limit,
                 name=f"device {self.dev_id}",
@@ -439,6 +440,7 @@ class Device:
                 "op": "boot",
                 "firmware": str(self.firmware.path),
                 "ddr": str(self.firmware.ddr or ""),
+                "server": server,
                 "dev_id": self.dev_id,
                 "max_instructions": self._max_instructions,
             }

@@ -14,6 +14,8 @@ class Heap:
     """
 
     def __init__(self, start: int, size: int, align: int) -> None:
+        self.start = start
+        self.size = size
         self._free = [(start, size)]  # sorted, never adjacent
         self._used: dict[int, int] = {}
         self._align = align

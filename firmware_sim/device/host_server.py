@@ -8,22 +8,29 @@ served in order, so the socket is the queue. The process ends when the socket cl
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
+from firmware_sim.chip import CLOCK_HZ, L2_LOOKUP_BYTES, L2_LOOKUP_START
 from firmware_sim.device.client import Device
-from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError
+from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import FirmwareImage
 from firmware_sim.processes.process_child import die_with_parent
 
-PROTOCOL = 4  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
+PROTOCOL = 5  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
 _REPLY = struct.Struct("<iIQQ")
-_MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC, _MAP = range(1, 11)
+_MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC, _MAP, _TABLE, _STATE = range(1, 13)
+_STATE_REPLY = struct.Struct("<5Q")  # device_state of bmlib_internal.h
 _SUCCESS, _NOT_READY, _FAILURE, _TIMEOUT, _PARAM, _NOMEM = range(6)  # bm_status_t
 
 
@@ -45,11 +52,16 @@ class Server(Protocol):
 
 
 class Host:
-    """Opens the device when it is first needed, so that a program may name the firmware before."""
+    """Opens the device when it is first needed, so that a program may name the firmware before.
 
-    def __init__(self, dev_id: int) -> None:
+    program: the host program as a firmware, where it has kernels in it; they count until it names another.
+    """
+
+    def __init__(self, dev_id: int, program: FirmwareImage | None = None) -> None:
         self.dev_id = dev_id
+        self.program = program
         self._device: Device | None = None
+        self._newest = 0.0  # cycles of the newest launch
         self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
 
     def usual_firmware(self) -> FirmwareImage | None:
@@ -60,7 +72,7 @@ class Host:
     def device(self) -> Device:
         """The device, opened. MissingError when there is no firmware for it."""
         if self._device is None:
-            self._device = Device(self.usual_firmware(), dev_id=self.dev_id)
+            self._device = Device(self.program or self.usual_firmware(), dev_id=self.dev_id)
         return self._device
 
     def _load(self, tcm: str, ddr: str) -> None:
@@ -74,9 +86,33 @@ class Host:
         if isinstance(firmware, FirmwareImage):
             keep(firmware, self.dev_id)
 
+    @contextmanager
+    def timed(self) -> Iterator[Device]:
+        """Around a launch: its modelled time becomes that of the newest one."""
+        before = self.device.cycles
+        try:
+            yield self.device
+        finally:
+            self._newest = self.device.cycles - before
+
+    def _launch_kernel(self, kernel: str, args: bytes) -> None:
+        with self.timed() as device:
+            device.launch(kernel, args)
+
+    def _load_table(self, table: bytes) -> None:
+        if len(table) > L2_LOOKUP_BYTES:
+            raise UsageError(f"a table of {len(table)} bytes; L2 has room for {L2_LOOKUP_BYTES}")
+        place = self.device.l2[L2_LOOKUP_START : L2_LOOKUP_START + len(table)]
+        place[:] = np.frombuffer(table, np.uint8)
+
+    def _state(self) -> bytes:
+        heap, ns = self.device.heap, 1e9 / CLOCK_HZ
+        times = (self.device.cycles, self._newest)
+        return _STATE_REPLY.pack(heap.size, heap.used, heap.start, *(round(cycles * ns) for cycles in times))
+
     def _start(self, kernel: str, args: bytes) -> None:
         try:
-            self.device.launch(kernel, args)
+            self._launch_kernel(kernel, args)
         except TpulayerError as error:
             self._failed.append(error)
 
@@ -109,8 +145,12 @@ class Host:
         elif op == _MAP:
             path, offset = self.device.file_of(a, b)
             return offset, path.encode()
+        elif op == _TABLE:
+            self._load_table(data)
+        elif op == _STATE:
+            return 0, self._state()
         elif op == _LAUNCH:
-            self.device.launch(text, data)
+            self._launch_kernel(text, data)
         else:
             raise DeviceError(f"unknown request {op} from libbmlib.so")
         return 0, b""
@@ -146,10 +186,17 @@ def serve(sock: socket.socket, host: Server) -> None:
             sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
 
 
-def main(make: Callable[[int], Server] = Host) -> None:
-    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number."""
+def main(make: Callable[[int, FirmwareImage | None], Server] = Host) -> None:
+    """Arguments: the toolkit's folder and the module (for the boot line), the socket, the device's number,
+    and the socket where a copy of the program waits that has kernels in it (-1: none)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the program
-    *_, socket_fd, dev_id = sys.argv
+    *_, socket_fd, dev_id, program_fd = sys.argv
     die_with_parent(int(socket_fd))
     with socket.socket(fileno=int(socket_fd)) as connection:
-        serve(connection, make(int(dev_id)))
+        serve(connection, make(int(dev_id), _program(int(program_fd))))
+
+
+def _program(server: int) -> FirmwareImage | None:
+    if server < 0:
+        return None
+    return FirmwareImage(Path(os.readlink(f"/proc/{os.getppid()}/exe")), server=server)

@@ -293,6 +293,11 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             image = FirmwareImage(path, Path(ddr))
             name = f"device {header['dev_id']}"
             controller.firmware = ArmFirmware(image, memory, controller, link, name)
+        elif header["server"] is not None:
+            from firmware_sim.firmware.hosted import HostedFirmware
+
+            server = int(str(header["server"]))
+            controller.firmware = HostedFirmware(path, server, memory, controller, link)
         else:
             activity = (link.activity_address, ACTIVITY_BYTES)
             controller.firmware = NativeFirmware(path, memory, controller, activity, link.frames_address)

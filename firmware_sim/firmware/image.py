@@ -37,10 +37,12 @@ def usual_kind() -> Kind | None:
 
 @dataclass(frozen=True)
 class FirmwareImage:
-    """What boots: a shared library for this machine (ddr is None), or the two images for the controller."""
+    """What boots: a shared library for this machine (ddr is None), or the two images for the controller; or a
+    host program with kernels in it, a copy of which waits at the socket `server` (`hosted.py`)."""
 
     path: Path
     ddr: Path | None = None
+    server: int | None = None
 
     @property
     def kind(self) -> Kind:

@@ -55,6 +55,8 @@ _NUMBERS: tuple[tuple[str, int, str], ...] = (
     ("DTCM_USER_OFFSET", chip.DTCM_USER_OFFSET, "what kernels may use"),
     ("DTCM_USER_BYTES", chip.DTCM_USER_BYTES, ""),
     ("DDR_BASE", chip.DDR_BASE, ""),
+    ("DDR_BYTES", chip.DDR_BYTES, ""),
+    ("CLOCK_HZ", chip.CLOCK_HZ, ""),
 )
 _ADDRESSES = ("_BASE", "_OFFSET", "_START")
 _BANNER = "/* Made by `python -m user_layers.codegen.regenerate` from {}. Do not edit. */"

@@ -98,6 +98,8 @@ class Link:
         self.meanwhile: Callable[[], object] | None = None
         """What to do once between two requests, so that the next one finds it done. What it raises does not
         count: who needs it tries again."""
+        self.page_fd = pulse_fd
+        """The file that parent and child share, for one more process that C code runs in."""
         self._page = mmap.mmap(pulse_fd, PULSE_BYTES)
         self._words = memoryview(self._page)[:16].cast("Q")
         self._anchor = ctypes.c_char.from_buffer(self._page)
@@ -127,6 +129,11 @@ class Link:
         finally:
             self._words[PULSE_BUSY] -= 1
             self._words[PULSE_TICKS] += 1
+
+    @property
+    def frames_noted(self) -> bool:
+        """Whether C code has noted where it crashed."""
+        return any(self._page[FRAMES_OFFSET : FRAMES_OFFSET + 8])
 
     @property
     def activity(self) -> str:

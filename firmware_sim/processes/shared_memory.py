@@ -79,10 +79,16 @@ class SharedMemory:
     The mapping lives as long as any array made from it.
     """
 
+    window_bytes = DDR_WINDOW_BYTES  # of `controller_window`, and of the guard behind it
+    guard_bytes = _GUARD
+
     def __init__(self, fd: int) -> None:
         starts, guards, size = _layout()
         self.fd = fd
-        self._guards = guards
+        self.offsets = starts
+        """Where each part begins in the file."""
+        self.guards = guards
+        """Start and size of what `protect_guards` makes inaccessible, that behind DDR last."""
         self._map = mmap.mmap(fd, size)
         self._map.madvise(mmap.MADV_DONTDUMP)
         whole: U8 = np.frombuffer(self._map, np.uint8)
@@ -98,7 +104,6 @@ class SharedMemory:
         self.gdma = part("gdma").view(np.uint32).reshape(ARENA_CAPACITY, -1)
         sites = part("sites").view(np.uint64).reshape(4, ARENA_CAPACITY)
         self.bd_site, self.gdma_site, self.bd_layer, self.gdma_layer = sites
-        self._ddr_start = starts["ddr"]
         self._base = whole.ctypes.data
 
     @classmethod
@@ -114,13 +119,13 @@ class SharedMemory:
 
     def protect_guards(self) -> None:
         """Make the space between the memories inaccessible in this process."""
-        for start, size in self._guards:
+        for start, size in self.guards:
             _protect(self._base + start, size)
 
     def controller_window(self) -> U8:
         """DDR as the controller's pointers reach it: its first DDR_WINDOW_BYTES, mapped again with a guard
         behind them, so that a pointer beyond faults although there is more DDR."""
-        window = mmap.mmap(self.fd, DDR_WINDOW_BYTES + _GUARD, offset=self._ddr_start)
+        window = mmap.mmap(self.fd, DDR_WINDOW_BYTES + _GUARD, offset=self.offsets["ddr"])
         window.madvise(mmap.MADV_DONTDUMP)
         view: U8 = np.frombuffer(window, np.uint8)[:DDR_WINDOW_BYTES]
         _protect(view.ctypes.data + DDR_WINDOW_BYTES, _GUARD)
@@ -129,7 +134,7 @@ class SharedMemory:
     def ddr_file(self, offset: int) -> tuple[str, int]:
         """A path by which other processes of this user open the file while this one has it, and where in the
         file a byte of DDR lies."""
-        return f"/proc/{os.getpid()}/fd/{self.fd}", self._ddr_start + offset
+        return f"/proc/{os.getpid()}/fd/{self.fd}", self.offsets["ddr"] + offset
 
     def discard_ddr(self, offset: int, size: int) -> None:
         """Give whole pages of DDR back to the system; they read as zero afterwards."""
@@ -137,7 +142,7 @@ class SharedMemory:
         first = -(-offset // page) * page
         last = (offset + size) // page * page
         if last > first:
-            self._map.madvise(mmap.MADV_REMOVE, self._ddr_start + first, last - first)
+            self._map.madvise(mmap.MADV_REMOVE, self.offsets["ddr"] + first, last - first)
 
     def close(self) -> None:
         """Close the file; arrays handed out stay valid."""

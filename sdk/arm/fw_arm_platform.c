@@ -40,4 +40,4 @@ void *fw_platform_arguments(size_t bytes) {
     return memset((uint8_t *)(uintptr_t)FW_ARM_ARGUMENTS + FW_ARM_ARGUMENTS_BYTES - padded, 0, padded);
 }
 
-void fw_platform_boot(void) {}
+void fw_platform_boot(const void *kernel) { (void)kernel; }

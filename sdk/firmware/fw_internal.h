@@ -115,6 +115,7 @@ local_addr_t fw_pieces_local(local_addr_t addr, const dim4 *at, const dim4 *stri
 uint32_t fw_kernel_count(void);
 const char *fw_kernel_name(uint32_t index);
 okk_kernel_func_t fw_kernel_find(const char *name);
+const void *fw_kernel_code(void); /* an address in the image with the kernels; NULL without any */
 const char *fw_kernel_registration_error(void); /* NULL: none */
 
 /* ---- layers ---- */
@@ -169,8 +170,8 @@ void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, cons
                     tpu_tensor_t *out);
 
 /* ---- the platform: fw_native.c on the host, sdk/arm/fw_arm_platform.c on the controller ---- */
-/* Once fw.platform is there. */
-void fw_platform_boot(void);
+/* Once fw.platform is there. kernel: an address in the image with the kernels, or NULL for this one. */
+void fw_platform_boot(const void *kernel);
 /* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
 bool fw_platform_try(void (*body)(void *), void *argument);
 void fw_platform_unwind(void) __attribute__((noreturn));

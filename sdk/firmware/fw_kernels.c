@@ -12,6 +12,9 @@ static struct {
     okk_kernel_func_t func;
 } kernels[MAX_KERNELS];
 
+/* The entry of kernel projects that have one for all their functions, launched by bmkernel_launch. */
+__attribute__((weak)) int bmkernel_func(void *args);
+
 static uint32_t kernel_count;
 static const char *mistake; /* the first one */
 static const char *mistaken;
@@ -33,6 +36,15 @@ void okk_register_kernel_func(const char *name, okk_kernel_func_t func) {
     }
 }
 
+static void run_entry(const void *args) {
+    int status = bmkernel_func((void *)(uintptr_t)args);
+    if (status != 0) fw_fail(FW_STATUS_ASSERT, "bmkernel_func returned %d", status);
+}
+
+__attribute__((constructor)) static void register_entry(void) {
+    if (bmkernel_func != NULL) okk_register_kernel_func("bmkernel_func", run_entry);
+}
+
 uint32_t fw_kernel_count(void) { return kernel_count; }
 
 const char *fw_kernel_name(uint32_t index) { return kernels[index].name; }
@@ -41,6 +53,11 @@ okk_kernel_func_t fw_kernel_find(const char *name) {
     for (uint32_t i = 0; i < kernel_count; i++)
         if (strcmp(kernels[i].name, name) == 0) return kernels[i].func;
     return NULL;
+}
+
+const void *fw_kernel_code(void) {
+    if (bmkernel_func != NULL) return (const void *)(uintptr_t)bmkernel_func; /* its kernel is run_entry, here */
+    return kernel_count > 0 ? (const void *)(uintptr_t)kernels[0].func : NULL;
 }
 
 const char *fw_kernel_registration_error(void) {

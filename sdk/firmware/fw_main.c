@@ -217,7 +217,7 @@ static void serve(void *argument) {
 int32_t fw_boot(const fw_platform *platform) {
     if (platform == NULL || platform->abi_version != FW_ABI_VERSION || platform->capacity == 0) return -1;
     fw.platform = platform;
-    fw_platform_boot();
+    fw_platform_boot(fw_kernel_code());
     const char *mistake = fw_kernel_registration_error();
     if (mistake == NULL) return 0;
     OKKERNEL_LOG("%s\n", mistake);

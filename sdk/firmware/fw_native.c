@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <link.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -100,7 +101,8 @@ static void note_arguments(const void *fault) {
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
 enum { CRASHES = sizeof crashes / sizeof crashes[0], ABOVE = 8 /* frames of the handler itself */ };
 static struct sigaction before[CRASHES];
-static uintptr_t image;
+static uintptr_t image; /* where the one with the kernels was loaded */
+static bool booted;
 
 /* The code address of the crash, and the return address of a call that led nowhere. */
 static uintptr_t crashed_at(const ucontext_t *context, uintptr_t *caller) {
@@ -139,11 +141,14 @@ static void on_crash(int signal, siginfo_t *info, void *context) {
     if (info->si_code <= 0) raise(signal); /* sent by somebody; a fault comes again by itself */
 }
 
-void fw_platform_boot(void) {
-    if (fw.platform->frames == NULL || image != 0) return;
+void fw_platform_boot(const void *kernel) {
+    if (fw.platform->frames == NULL || booted) return;
     Dl_info info;
-    if (dladdr((void *)(uintptr_t)crashes, &info) == 0) return;
-    image = (uintptr_t)info.dli_fbase;
+    struct link_map *map = NULL;
+    const void *code = kernel == NULL ? (const void *)crashes : kernel;
+    if (dladdr1(code, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) return;
+    booted = true;
+    image = map->l_addr; /* 0 for a program with fixed addresses */
     void *once[1];
     backtrace(once, 1); /* the first call loads a library, which a handler should not */
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -30,6 +30,8 @@
 #define CHIP_DTCM_USER_OFFSET 0x20000 /* what kernels may use */
 #define CHIP_DTCM_USER_BYTES 390144
 #define CHIP_DDR_BASE 0x100000000ull
+#define CHIP_DDR_BYTES 12884901888ull
+#define CHIP_CLOCK_HZ 550000000
 
 /* The most channels of an instruction in whole rounds of the lanes. */
 #define CHIP_CHANNELS_WHOLE (CHIP_CHANNELS_MAX / CHIP_NPU_NUM * CHIP_NPU_NUM)

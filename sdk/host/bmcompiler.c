@@ -222,7 +222,7 @@ void *message_create(message *m) {
         return NULL;
     }
     snprintf(c->server.name, sizeof c->server.name, "the compiler");
-    if (connection_start(&c->server, "user_layers.bmcompiler.server", 0) != 0) { /* it has said why */
+    if (connection_start(&c->server, "user_layers.bmcompiler.server", 0, -1) != 0) { /* it has said why */
         count_error();
         free(m->data);
         free(c);

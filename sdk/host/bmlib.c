@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "bmlib_internal.h"
+#include "bmlib_program.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,14 +12,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define DEVICES 64 /* numbers that may be asked for; every handle is a device of its own */
-
-enum { OP_MALLOC = 1, OP_FREE, OP_WRITE, OP_READ, OP_COPY, OP_LOAD, OP_LAUNCH, OP_START, OP_SYNC };
 
 struct bm_context {
     connection server;
     int devid;
+    bm_profile_t profile; /* what this side counts */
     pthread_mutex_t lock;
     bm_handle_t next; /* in `live` */
 };
@@ -49,8 +51,8 @@ static int forget(bm_handle_t handle) {
 /* On BM_SUCCESS the caller holds the handle's lock. */
 static bm_status_t enter(bm_handle_t handle, const char *library, const char *function) {
     if (!is_live(handle)) {
-        fprintf(stderr, "%s: %s: this is not a handle that bm_dev_request gave and bm_dev_free has not taken\n",
-                library == NULL ? "bmlib" : library, function);
+        bmlib_say("%s: %s: this is not a handle that bm_dev_request gave and bm_dev_free has not taken",
+                  library == NULL ? "bmlib" : library, function);
         return BM_ERR_PARAM;
     }
     pthread_mutex_lock(&handle->lock);
@@ -62,22 +64,52 @@ static bm_status_t leave(bm_handle_t handle, bm_status_t status) {
     return status;
 }
 
+static unsigned long microseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long)now.tv_sec * 1000000 + (unsigned long)now.tv_nsec / 1000;
+}
+
 static bm_status_t ask(bm_handle_t h, question q) {
     bm_status_t status = enter(h, q.library, q.function);
-    return status == BM_SUCCESS ? leave(h, connection_ask(&h->server, &q)) : status;
+    if (status != BM_SUCCESS) return status;
+    unsigned long begin = microseconds();
+    status = connection_ask(&h->server, &q);
+    if (q.library == NULL && q.head.op == OP_WRITE) {
+        h->profile.cdma_in_counter++;
+        h->profile.cdma_in_time += microseconds() - begin;
+    } else if (q.library == NULL && q.head.op == OP_READ) {
+        h->profile.cdma_out_counter++;
+        h->profile.cdma_out_time += microseconds() - begin;
+    } else if (q.launches) {
+        h->profile.sent_api_counter++;
+        h->profile.completed_api_counter = h->profile.sent_api_counter;
+    }
+    return leave(h, status);
 }
 
 bm_status_t tpulayer_ask(bm_handle_t handle, const question *q) { return ask(handle, *q); }
 
-static bm_status_t refuse(const char *function, const char *why) {
-    fprintf(stderr, "bmlib: %s: %s\n", function, why);
-    return BM_ERR_PARAM;
+bm_status_t bmlib_profile(bm_handle_t handle, bm_profile_t *profile, const char *function) {
+    bm_status_t status = enter(handle, NULL, function);
+    if (status != BM_SUCCESS) return status;
+    *profile = handle->profile;
+    return leave(handle, BM_SUCCESS);
 }
+
+bm_status_t bm_set_sync_timeout(bm_handle_t handle, int timeout) {
+    if (timeout <= 0) return bmlib_refuse(__func__, "timeout is a number of milliseconds, 1 or more");
+    bm_status_t status = enter(handle, NULL, __func__);
+    if (status != BM_SUCCESS) return status;
+    handle->server.limit = ((long)timeout + 999) / 1000;
+    return leave(handle, BM_SUCCESS);
+}
+
 
 /* ---- the device ---- */
 
 bm_status_t bm_dev_getcount(int *count) {
-    if (count == NULL) return refuse(__func__, "count is NULL");
+    if (count == NULL) return bmlib_refuse(__func__, "count is NULL");
     *count = 1;
     return BM_SUCCESS;
 }
@@ -85,14 +117,16 @@ bm_status_t bm_dev_getcount(int *count) {
 bm_status_t bm_dev_query(int devid) { return devid >= 0 && devid < DEVICES ? BM_SUCCESS : BM_ERR_FAILURE; }
 
 bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
-    if (handle == NULL) return refuse(__func__, "handle is NULL");
+    if (handle == NULL) return bmlib_refuse(__func__, "handle is NULL");
     *handle = NULL;
-    if (devid < 0 || devid >= DEVICES) return refuse(__func__, "devices are numbered 0 to 63");
+    if (devid < 0 || devid >= DEVICES) return bmlib_refuse(__func__, "devices are numbered 0 to 63");
     bm_handle_t h = calloc(1, sizeof *h);
     if (h == NULL) return BM_ERR_NOMEM;
     h->devid = devid;
     snprintf(h->server.name, sizeof h->server.name, "device %d", devid);
-    int error = connection_start(&h->server, "user_layers.bmrt.bmrt_server", devid);
+    int kernels = program_server_start();
+    int error = kernels < -1 ? EAGAIN : connection_start(&h->server, "user_layers.bmrt.bmrt_server", devid, kernels);
+    if (kernels >= 0) close(kernels);
     if (error != 0) {
         free(h);
         return error == ENOMEM ? BM_ERR_NOMEM : BM_ERR_DEVNOTREADY;
@@ -105,8 +139,7 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
     uint64_t protocol = 0;
     bm_status_t status = connection_reply(&h->server, &(question){.value = &protocol}); /* it is ready */
     if (status == BM_SUCCESS && protocol != CONNECTION_PROTOCOL) {
-        fprintf(stderr, "bmlib: libbmlib.so and the toolkit it starts are of different versions; "
-                        "build_layers again\n");
+        bmlib_say("bmlib: libbmlib.so and the toolkit it starts are of different versions; build_layers again");
         status = BM_ERR_DEVNOTREADY;
     }
     if (status != BM_SUCCESS) {
@@ -120,6 +153,7 @@ bm_status_t bm_dev_request(bm_handle_t *handle, int devid) {
 static bm_status_t sync_locked(bm_handle_t h) {
     bm_status_t status = connection_ask(&h->server, &(question){.head = {.op = OP_SYNC}});
     h->server.started = 0;
+    h->profile.completed_api_counter = h->profile.sent_api_counter;
     return status;
 }
 
@@ -138,237 +172,10 @@ void bm_dev_free(bm_handle_t handle) {
 
 int bm_get_devid(bm_handle_t handle) { return is_live(handle) ? handle->devid : -1; }
 
-bm_status_t bm_get_chipid(bm_handle_t handle, unsigned int *p_chipid) {
-    if (p_chipid == NULL) return refuse(__func__, "p_chipid is NULL");
-    if (!is_live(handle)) return refuse(__func__, "no such handle");
-    *p_chipid = 0x1684;
-    return BM_SUCCESS;
-}
-
-/* ---- descriptors of memory ---- */
-
-bm_device_mem_t bm_mem_from_device(unsigned long long device_addr, unsigned int len) {
-    bm_device_mem_t mem;
-    memset(&mem, 0, sizeof mem);
-    mem.u.device.device_addr = (unsigned long)device_addr;
-    mem.flags.u.mem_type = BM_MEM_TYPE_DEVICE;
-    mem.size = len;
-    return mem;
-}
-
-bm_device_mem_t bm_mem_null(void) { return bm_mem_from_device(BM_MEM_ADDR_NULL, 0); }
-
-bm_system_mem_t bm_mem_from_system(void *system_addr) {
-    bm_system_mem_t mem;
-    memset(&mem, 0, sizeof mem);
-    mem.u.system.system_addr = system_addr;
-    mem.flags.u.mem_type = BM_MEM_TYPE_SYSTEM;
-    return mem;
-}
-
-void bm_set_device_mem(bm_device_mem_t *pmem, unsigned int size, unsigned long long addr) {
-    *pmem = bm_mem_from_device(addr, size);
-}
-
-bm_mem_type_t bm_mem_get_type(struct bm_mem_desc mem) { return mem.flags.u.mem_type; }
-unsigned long long bm_mem_get_device_addr(struct bm_mem_desc mem) { return mem.u.device.device_addr; }
-unsigned int bm_mem_get_device_size(struct bm_mem_desc mem) { return mem.size; }
-void *bm_mem_get_system_addr(struct bm_mem_desc mem) { return mem.u.system.system_addr; }
-void bm_mem_set_system_addr(struct bm_mem_desc *pmem, void *addr) { pmem->u.system.system_addr = addr; }
-void bm_mem_set_device_size(struct bm_mem_desc *pmem, unsigned int size) { pmem->size = size; }
-
-void bm_mem_set_device_addr(struct bm_mem_desc *pmem, unsigned long long addr) {
-    pmem->u.device.device_addr = (unsigned long)addr;
-}
-
-/* ---- device memory ---- */
-
-bm_status_t bm_malloc_device_byte(bm_handle_t handle, bm_device_mem_t *pmem, unsigned int size) {
-    if (pmem == NULL) return refuse(__func__, "pmem is NULL");
-    uint64_t addr;
-    bm_status_t status =
-        ask(handle, (question){.function = __func__, .head = {.op = OP_MALLOC, .a = size}, .value = &addr});
-    if (status == BM_SUCCESS) *pmem = bm_mem_from_device(addr, size);
-    return status;
-}
-
-bm_status_t bm_malloc_device_dword(bm_handle_t handle, bm_device_mem_t *pmem, int count) {
-    if (count < 0 || (unsigned int)count > UINT32_MAX / 4)
-        return refuse(__func__, "the size is not a number of bytes in 32 bits");
-    return bm_malloc_device_byte(handle, pmem, (unsigned int)count * 4);
-}
-
-enum { HEAPS = 3 };
-
-typedef struct {
-    int extents[4];
-} shape;
-
-static bm_status_t malloc_elements(bm_handle_t handle, bm_device_mem_t *pmem, shape s, unsigned int width,
-                                   const char *function) {
-    uint64_t size = width;
-    for (int i = 0; i < 4; i++) {
-        if (s.extents[i] < 1) return refuse(function, "extents are 1 or more");
-        size *= (uint64_t)s.extents[i];
-        if (size > UINT32_MAX) return refuse(function, "the size is not a number of bytes in 32 bits");
-    }
-    return bm_malloc_device_byte(handle, pmem, (unsigned int)size);
-}
-
-bm_status_t bm_malloc_neuron_device(bm_handle_t handle, bm_device_mem_t *pmem, int n, int c, int h, int w) {
-    return malloc_elements(handle, pmem, (shape){{n, c, h, w}}, 4, __func__);
-}
-
-bm_status_t bm_malloc_device_byte_heap(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id, unsigned int size) {
-    if (heap_id < 0 || heap_id >= HEAPS) return refuse(__func__, "heap_id is 0, 1 or 2");
-    return bm_malloc_device_byte(handle, pmem, size);
-}
-
-bm_status_t bm_malloc_device_byte_heap_mask(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id_mask,
-                                            unsigned int size) {
-    if ((heap_id_mask & ((1 << HEAPS) - 1)) == 0)
-        return refuse(__func__, "heap_id_mask has none of bits 0, 1 and 2");
-    return bm_malloc_device_byte(handle, pmem, size);
-}
-
-static bm_status_t convert(bm_handle_t handle, bm_device_mem_t *dev_mem, bm_system_mem_t sys_mem, bool need_copy,
-                           shape s, unsigned int width, const char *function) {
-    if (need_copy && (sys_mem.flags.u.mem_type != BM_MEM_TYPE_SYSTEM || sys_mem.u.system.system_addr == NULL))
-        return refuse(function, "there is nothing to copy: sys_mem is not a memory of the host");
-    bm_status_t status = malloc_elements(handle, dev_mem, s, width, function);
-    if (status != BM_SUCCESS || !need_copy) return status;
-    status = bm_memcpy_s2d(handle, *dev_mem, sys_mem.u.system.system_addr);
-    if (status != BM_SUCCESS) bm_free_device(handle, *dev_mem);
-    return status;
-}
-
-bm_status_t bm_mem_convert_system_to_device_neuron(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                   struct bm_mem_desc sys_mem, bool need_copy, int n, int c, int h,
-                                                   int w) {
-    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{n, c, h, w}}, 4, __func__);
-}
-
-bm_status_t bm_mem_convert_system_to_device_neuron_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                        struct bm_mem_desc sys_mem, bool need_copy, int n, int c,
-                                                        int h, int w) {
-    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{n, c, h, w}}, 1, __func__);
-}
-
-bm_status_t bm_mem_convert_system_to_device_coeff(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                  struct bm_mem_desc sys_mem, bool need_copy, int coeff_count) {
-    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{1, 1, 1, coeff_count}}, 4, __func__);
-}
-
-bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t handle, struct bm_mem_desc *dev_mem,
-                                                       struct bm_mem_desc sys_mem, bool need_copy,
-                                                       int coeff_count) {
-    return convert(handle, dev_mem, sys_mem, need_copy, (shape){{1, 1, 1, coeff_count}}, 1, __func__);
-}
-
-void bm_free_device(bm_handle_t handle, bm_device_mem_t mem) {
-    (void)ask(handle, (question){.function = __func__, .head = {.op = OP_FREE, .a = bm_mem_get_device_addr(mem)}});
-}
-
-/* ---- copies ---- */
-
-static int is_device(bm_device_mem_t mem, uint64_t offset, uint64_t size, const char *function) {
-    if (mem.flags.u.mem_type != BM_MEM_TYPE_DEVICE) {
-        fprintf(stderr, "bmlib: %s: the memory is not the device's\n", function);
-        return 0;
-    }
-    if (offset <= mem.size && size <= mem.size - offset) return 1;
-    fprintf(stderr, "bmlib: %s: %llu bytes at offset %llu of %u bytes\n", function, (unsigned long long)size,
-            (unsigned long long)offset, mem.size);
-    return 0;
-}
-
-static bm_status_t write_device(bm_handle_t handle, bm_device_mem_t dst, const void *src, unsigned int size,
-                                unsigned int offset, const char *function) {
-    if (src == NULL) return refuse(function, "the host's address is NULL");
-    if (!is_device(dst, offset, size, function)) return BM_ERR_PARAM;
-    request_head head = {.op = OP_WRITE, .a = bm_mem_get_device_addr(dst) + offset, .data_bytes = size};
-    return ask(handle, (question){.function = function, .head = head, .data = src});
-}
-
-static bm_status_t read_device(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size,
-                               unsigned int offset, const char *function) {
-    if (dst == NULL) return refuse(function, "the host's address is NULL");
-    if (!is_device(src, offset, size, function)) return BM_ERR_PARAM;
-    request_head head = {.op = OP_READ, .a = bm_mem_get_device_addr(src) + offset, .b = size};
-    return ask(handle, (question){.function = function, .head = head, .out = dst, .capacity = size});
-}
-
-bm_status_t bm_memcpy_s2d(bm_handle_t handle, bm_device_mem_t dst, void *src) {
-    return write_device(handle, dst, src, dst.size, 0, __func__);
-}
-
-bm_status_t bm_memcpy_s2d_partial(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size) {
-    return write_device(handle, dst, src, size, 0, __func__);
-}
-
-bm_status_t bm_memcpy_s2d_partial_offset(bm_handle_t handle, bm_device_mem_t dst, void *src, unsigned int size,
-                                         unsigned int offset) {
-    return write_device(handle, dst, src, size, offset, __func__);
-}
-
-bm_status_t bm_memcpy_d2s(bm_handle_t handle, void *dst, bm_device_mem_t src) {
-    return read_device(handle, dst, src, src.size, 0, __func__);
-}
-
-bm_status_t bm_memcpy_d2s_partial(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size) {
-    return read_device(handle, dst, src, size, 0, __func__);
-}
-
-bm_status_t bm_memcpy_d2s_partial_offset(bm_handle_t handle, void *dst, bm_device_mem_t src, unsigned int size,
-                                         unsigned int offset) {
-    return read_device(handle, dst, src, size, offset, __func__);
-}
-
-bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset, bm_device_mem_t src,
-                               size_t src_offset, size_t size) {
-    if (!is_device(dst, dst_offset, size, __func__) || !is_device(src, src_offset, size, __func__))
-        return BM_ERR_PARAM;
-    request_head head = {.op = OP_COPY,
-                         .a = bm_mem_get_device_addr(dst) + dst_offset,
-                         .b = bm_mem_get_device_addr(src) + src_offset,
-                         .c = size};
-    return ask(handle, (question){.function = __func__, .head = head});
-}
-
-bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offset, bm_device_mem_t src,
-                          int src_offset, int len) {
-    if (dst_offset < 0 || src_offset < 0 || len < 0) return refuse(__func__, "a negative offset or length");
-    return bm_memcpy_d2d_byte(handle, dst, (size_t)dst_offset * 4, src, (size_t)src_offset * 4, (size_t)len * 4);
-}
-
-static bm_status_t fill(bm_handle_t handle, const void *value, unsigned int width, bm_device_mem_t mem,
-                        const char *function) {
-    if (mem.size % width != 0) {
-        fprintf(stderr, "bmlib: %s: the size %u is not a multiple of %u\n", function, mem.size, width);
-        return BM_ERR_PARAM;
-    }
-    char *bytes = malloc((size_t)mem.size + 1);
-    if (bytes == NULL) return BM_ERR_NOMEM;
-    for (size_t i = 0; i < mem.size; i += width) memcpy(bytes + i, value, width);
-    bm_status_t status = write_device(handle, mem, bytes, mem.size, 0, function);
-    free(bytes);
-    return status;
-}
-
-bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem) {
-    return fill(handle, &value, 4, mem, __func__);
-}
-
-bm_status_t bm_memset_device_ext(bm_handle_t handle, void *value, int mode, bm_device_mem_t mem) {
-    if (value == NULL) return refuse(__func__, "value is NULL");
-    if (mode < 1 || mode > 4) return refuse(__func__, "mode is 1 to 4 bytes");
-    return fill(handle, value, (unsigned int)mode, mem, __func__);
-}
-
 /* ---- kernels ---- */
 
 bm_status_t okkernel_load_firmware(bm_handle_t handle, const char *firmware_tcm, const char *firmware_ddr) {
-    if (firmware_tcm == NULL) return refuse(__func__, "firmware_tcm is NULL");
+    if (firmware_tcm == NULL) return bmlib_refuse(__func__, "firmware_tcm is NULL");
     uint64_t bytes = firmware_ddr == NULL ? 0 : strlen(firmware_ddr);
     return ask(handle, (question){.function = __func__,
                                   .head = {.op = OP_LOAD, .data_bytes = bytes},
@@ -378,8 +185,9 @@ bm_status_t okkernel_load_firmware(bm_handle_t handle, const char *firmware_tcm,
 
 static bm_status_t check_launch(const char *func_name, const void *args, unsigned int size,
                                 const char *function) {
-    if (func_name == NULL) return refuse(function, "func_name is NULL");
-    if (args == NULL && size > 0) return refuse(function, "args is NULL");
+    if (func_name == NULL) return bmlib_refuse(function, "func_name is NULL");
+    if (args == NULL && size > 0) return bmlib_refuse(function, "args is NULL");
+    if (program_has_kernels()) fflush(stdout); /* the kernel prints from another process */
     return BM_SUCCESS;
 }
 
@@ -389,6 +197,7 @@ bm_status_t okkernel_launch_sync(bm_handle_t handle, const char *func_name, cons
     if (status != BM_SUCCESS) return status;
     return ask(handle, (question){.function = __func__,
                                   .head = {.op = OP_LAUNCH, .data_bytes = size},
+                                  .launches = true,
                                   .text = func_name,
                                   .data = args});
 }
@@ -400,7 +209,10 @@ bm_status_t okkernel_launch_async(bm_handle_t handle, const char *func_name, con
     if (status != BM_SUCCESS) return status;
     question q = {.head = {.op = OP_START, .data_bytes = size}, .text = func_name, .data = args};
     status = connection_send(&handle->server, &q);
-    if (status == BM_SUCCESS) handle->server.started++;
+    if (status == BM_SUCCESS) {
+        handle->server.started++;
+        handle->profile.sent_api_counter++;
+    }
     return leave(handle, status);
 }
 
@@ -414,3 +226,33 @@ bm_status_t bm_device_sync(bm_handle_t handle) { return sync_all(handle, __func_
 bm_status_t bm_handle_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
 bm_status_t bm_thread_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
 void bm_flush(bm_handle_t handle) { (void)sync_all(handle, __func__); }
+
+bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id) {
+    if (core_id != 0) return bmlib_refuse(__func__, "a BM1684 has core 0 alone");
+    return sync_all(handle, __func__);
+}
+
+/* ---- the same by other names, and the kernel project with one entry for all ---- */
+
+bm_status_t bm_load_firmware(bm_handle_t handle, const char *firmware_tcm, const char *firmware_ddr) {
+    return okkernel_load_firmware(handle, firmware_tcm, firmware_ddr);
+}
+
+bm_status_t tpu_kernel_launch_sync(bm_handle_t handle, const char *func_name, const void *args, unsigned int size) {
+    return okkernel_launch_sync(handle, func_name, args, size);
+}
+
+bm_status_t tpu_kernel_sync(bm_handle_t handle) { return sync_all(handle, __func__); }
+
+bm_status_t bmkernel_init(bm_handle_t *handle, int dev_id) { return bm_dev_request(handle, dev_id); }
+void bmkernel_deinit(bm_handle_t handle) { bm_dev_free(handle); }
+
+bm_status_t bmkernel_launch(bm_handle_t handle, const void *args, unsigned int size) {
+    return okkernel_launch_async(handle, "bmkernel_func", args, args == NULL ? 0 : size);
+}
+
+bm_status_t bmkernel_load_lookup_table(bm_handle_t handle, const void *table, unsigned int size) {
+    if (table == NULL) return bmlib_refuse(__func__, "table is NULL");
+    return ask(handle,
+               (question){.function = __func__, .head = {.op = OP_TABLE, .data_bytes = size}, .data = table});
+}

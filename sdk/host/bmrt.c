@@ -164,7 +164,7 @@ static bool load(void *p_bmrt, const void *data, size_t size, int is_path, const
     size_t reply_bytes = 0;
     question q = {.library = "bmrt",
                   .function = function,
-                  .head = {.op = OP_LOAD, .a = number, .b = (uint64_t)is_path, .data_bytes = size},
+                  .head = {.op = OP_LOAD_NETS, .a = number, .b = (uint64_t)is_path, .data_bytes = size},
                   .data = data,
                   .taken = &reply,
                   .taken_bytes = &reply_bytes};
@@ -251,6 +251,17 @@ static int find(void *p_bmrt, const char *net_name, const bm_net_info_t **info, 
     if (n != NULL) return index;
     bmrt_say(function, "no net named '%s' is loaded", net_name);
     return -1;
+}
+
+const bm_net_info_t *bmrt_net_at(void *p_bmrt, int index, const char *function) {
+    runtime *r = enter(p_bmrt, function);
+    if (r == NULL) return NULL;
+    net *n = index < 0 ? NULL : r->nets;
+    for (int i = 0; n != NULL && i < index; i++) n = net_next(n);
+    int loaded = number_of(r);
+    leave();
+    if (n == NULL) bmrt_say(function, "there is no net %d; loaded are %d, counted from 0", index, loaded);
+    return n == NULL ? NULL : net_info(n);
 }
 
 const bm_net_info_t *bmrt_find(void *p_bmrt, const char *net_name, const char *function) {

@@ -18,18 +18,20 @@ net **net_next_place(net *n); /* where the next of a list is named */
 /* "bmrt: function: ..." on stderr, as printf; false. */
 __attribute__((format(printf, 2, 3))) bool bmrt_say(const char *function, const char *format, ...);
 
-enum { OP_CREATE = 32, OP_DESTROY, OP_LOAD, OP_LAUNCH }; /* the server's */
+enum { OP_CREATE = 32, OP_DESTROY, OP_LOAD_NETS, OP_RUN_NET, OP_STAGE }; /* the server's */
 
 /* The handle with this index of a runtime in use, and the runtime's number; NULL with a message. number: or NULL */
 bm_handle_t bmrt_handle(void *p_bmrt, int index, uint64_t *number, const char *function);
 /* From now on bmrt_destroy frees its handle. */
 void bmrt_give_handle(void *p_bmrt);
+/* A net of it by its place in the order of loading, or NULL with a message. */
+const bm_net_info_t *bmrt_net_at(void *p_bmrt, int index, const char *function);
 /* A net of it, or NULL with a message. */
 const bm_net_info_t *bmrt_find(void *p_bmrt, const char *net_name, const char *function);
 
 /* A tensor as it goes over the socket. */
 typedef struct {
-    int32_t dtype, st_mode, num_dims, dims[BM_MAX_DIMS_NUM], unused;
+    int32_t dtype, st_mode, num_dims, dims[BM_MAX_DIMS_NUM], given; /* given: by the caller */
     uint64_t addr, size;
 } wire_tensor;
 

@@ -1,4 +1,4 @@
-/* Running a net on tensors in device memory or on data of the host, and copies on several devices. */
+/* Running a net on tensors in device memory or on data of the host. */
 #include "bmrt_internal.h"
 
 #include <stdlib.h>
@@ -9,9 +9,9 @@ static wire_tensor to_wire(const bm_tensor_t *t, bool with_memory_only) {
     memset(&w, 0, sizeof w);
     w.addr = bm_mem_get_device_addr(t->device_mem);
     w.size = bm_mem_get_device_size(t->device_mem);
+    w.st_mode = (int32_t)t->st_mode;
     if (with_memory_only) return w;
     w.dtype = (int32_t)t->dtype;
-    w.st_mode = (int32_t)t->st_mode;
     w.num_dims = t->shape.num_dims;
     for (int i = 0; i < BM_MAX_DIMS_NUM; i++) w.dims[i] = i < t->shape.num_dims ? t->shape.dims[i] : 0;
     return w;
@@ -55,21 +55,20 @@ static bool launch(void *p_bmrt, const char *net_name, const bm_tensor_t inputs[
         tensors[i] = to_wire(&inputs[i], false);
     }
     for (int i = 0; i < output_num && good; i++) {
-        if (user_stmode && outputs[i].st_mode != BM_STORE_1N)
-            good = bmrt_say(function, "output_tensors[%d] has the store mode %d; the net gives BM_STORE_1N", i,
-                            (int)outputs[i].st_mode);
-        if (good && user_mem) {
-            good = on_device(&outputs[i], "output_tensors", i, function);
-            tensors[input_num + i] = to_wire(&outputs[i], true);
-        }
+        wire_tensor *wanted = &tensors[input_num + i];
+        if (user_mem) good = on_device(&outputs[i], "output_tensors", i, function);
+        *wanted = to_wire(&outputs[i], true);
+        wanted->given = user_mem;
+        if (!user_stmode) wanted->st_mode = BM_STORE_1N;
     }
     question q = {.library = "bmrt",
                   .function = function,
-                  .head = {.op = OP_LAUNCH,
+                  .head = {.op = OP_RUN_NET,
                            .a = number,
                            .b = (uint64_t)input_num,
                            .c = (uint64_t)output_num,
-                           .data_bytes = (user_mem ? total : (size_t)input_num) * sizeof *tensors},
+                           .data_bytes = total * sizeof *tensors},
+                  .launches = true,
                   .text = net_name,
                   .data = tensors,
                   .out = tensors, /* the request is sent when the reply comes */
@@ -77,7 +76,7 @@ static bool launch(void *p_bmrt, const char *net_name, const bm_tensor_t inputs[
     good = good && tpulayer_ask(handle, &q) == BM_SUCCESS;
     for (int i = 0; i < output_num && good; i++) {
         outputs[i].dtype = (bm_data_type_t)tensors[i].dtype;
-        outputs[i].st_mode = BM_STORE_1N;
+        outputs[i].st_mode = (bm_store_mode_t)tensors[i].st_mode;
         memset(&outputs[i].shape, 0, sizeof outputs[i].shape);
         outputs[i].shape.num_dims = tensors[i].num_dims;
         memcpy(outputs[i].shape.dims, tensors[i].dims, sizeof tensors[i].dims);
@@ -104,6 +103,22 @@ bool bmrt_launch_tensor_multi_cores(void *p_bmrt, const char *net_name, const bm
     return check_cores(core_list, core_num, __func__) &&
            launch(p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, user_mem, user_stmode,
                   __func__);
+}
+
+bool bmrt_launch_tensor_multi_thread(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[],
+                                     int input_num, bm_tensor_t output_tensors[], int output_num,
+                                     uint64_t thread_idx, bool user_mem, bool user_stmode, const int *core_list,
+                                     int core_num) {
+    (void)thread_idx;
+    return check_cores(core_list, core_num, __func__) &&
+           launch(p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, user_mem, user_stmode,
+                  __func__);
+}
+
+bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t thread_idx, const mem_info_t *mem_info) {
+    (void)thread_idx;
+    if (mem_info == NULL) return bmrt_say(__func__, "mem_info is NULL");
+    return bmrt_handle(p_bmrt, 0, NULL, __func__) != NULL;
 }
 
 bool bmrt_pre_alloc_neuron_multi_cores(void *p_bmrt, const char *net_name, int stage_idx, const int *core_list,
@@ -195,64 +210,12 @@ bool bmrt_launch_data_multi_cores(void *p_bmrt, const char *net_name, void *cons
                        output_num, user_mem, __func__);
 }
 
-/* ---- copies on several devices ---- */
-
-typedef struct {
-    bm_tensor_t *tensors, *sources; /* sources: of copies inside a device */
-    void **datas;
-    size_t *offsets, *source_offsets, *sizes;
-    bool to_device;
-} copies;
-
-static bool copy_one(bm_handle_t handle, const copies *c, int i, const char *function) {
-    bm_device_mem_t mem = c->tensors[i].device_mem;
-    if (c->sources != NULL)
-        return bm_memcpy_d2d_byte(handle, mem, c->offsets[i], c->sources[i].device_mem, c->source_offsets[i],
-                                  c->sizes[i]) == BM_SUCCESS;
-    size_t bytes = bmrt_tensor_bytesize(&c->tensors[i]);
-    if (bytes > bm_mem_get_device_size(mem))
-        return bmrt_say(function, "tensors[%d] has %zu bytes, its device memory has %u", i, bytes,
-                        bm_mem_get_device_size(mem));
-    bm_status_t status = c->to_device ? bm_memcpy_s2d_partial(handle, mem, c->datas[i], (unsigned int)bytes)
-                                      : bm_memcpy_d2s_partial(handle, c->datas[i], mem, (unsigned int)bytes);
-    return status == BM_SUCCESS;
-}
-
-static bool copy_all(void *p_bmrt, const copies *c, const int tensor_num[], int device_num, const char *function) {
-    if (tensor_num == NULL) return bmrt_say(function, "tensor_num is NULL");
-    int i = 0;
-    for (int device = 0; device < device_num; device++) {
-        bm_handle_t handle = bmrt_handle(p_bmrt, device, NULL, function);
-        if (handle == NULL) return false;
-        for (int k = 0; k < tensor_num[device]; k++, i++)
-            if (!copy_one(handle, c, i, function)) return false;
-    }
-    return true;
-}
-
-bool bmrt_memcpy_s2d_parallel(void *p_bmrt, bm_tensor_t tensors[], void *datas[], int tensor_num[],
-                              int device_num) {
-    if (tensors == NULL || datas == NULL) return bmrt_say(__func__, "tensors or datas is NULL");
-    copies c = {.tensors = tensors, .datas = datas, .to_device = true};
-    return copy_all(p_bmrt, &c, tensor_num, device_num, __func__);
-}
-
-bool bmrt_memcpy_d2s_parallel(void *p_bmrt, void *datas[], bm_tensor_t tensors[], int tensor_num[],
-                              int device_num) {
-    if (tensors == NULL || datas == NULL) return bmrt_say(__func__, "tensors or datas is NULL");
-    copies c = {.tensors = tensors, .datas = datas};
-    return copy_all(p_bmrt, &c, tensor_num, device_num, __func__);
-}
-
-bool bmrt_memcpy_d2d_byte_parallel(void *p_bmrt, bm_tensor_t dst_tensors[], size_t dst_offsets[],
-                                   bm_tensor_t src_tensors[], size_t src_offsets[], size_t sizes[],
-                                   int tensor_num[], int device_num) {
-    if (dst_tensors == NULL || dst_offsets == NULL || src_tensors == NULL || src_offsets == NULL || sizes == NULL)
-        return bmrt_say(__func__, "an array is NULL");
-    copies c = {.tensors = dst_tensors,
-                .sources = src_tensors,
-                .offsets = dst_offsets,
-                .source_offsets = src_offsets,
-                .sizes = sizes};
-    return copy_all(p_bmrt, &c, tensor_num, device_num, __func__);
+bool bmrt_launch_data_multi_thread(void *p_bmrt, const char *net_name, void *const input_datas[],
+                                   const bm_shape_t input_shapes[], int input_num, void *output_datas[],
+                                   bm_shape_t output_shapes[], int output_num, uint64_t thread_idx, bool user_mem,
+                                   const int *core_list, int core_num) {
+    (void)thread_idx;
+    return check_cores(core_list, core_num, __func__) &&
+           launch_data(p_bmrt, net_name, input_datas, input_shapes, input_num, output_datas, output_shapes,
+                       output_num, user_mem, __func__);
 }

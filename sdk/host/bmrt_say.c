@@ -10,6 +10,6 @@ bool bmrt_say(const char *function, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "bmrt: %s: %s\n", function, text); /* in one piece, also among several threads */
+    bmlib_log("bmrt", BMLIB_LOG_ERROR, "bmrt: %s: %s\n", function, text);
     return false;
 }

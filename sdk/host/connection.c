@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "connection.h"
+#include "bmlib_internal.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +18,8 @@
 
 extern char **environ;
 
-static long limit_seconds(void) {
+static long limit_seconds(const connection *c) {
+    if (c->limit > 0) return c->limit;
     const char *text = getenv("TPULAYER_HOST_LIMIT");
     char *end;
     if (text == NULL || *text == 0) return LIMIT;
@@ -42,20 +43,20 @@ static const char *library(const question *q) { return q->library == NULL ? "bml
 /* Wait until the socket is ready. The limit starts again for every piece that passes. */
 static bm_status_t ready(connection *c, const question *q, short events) {
     struct pollfd poller = {.fd = c->fd, .events = events};
-    long left = limit_seconds() * (1 + (long)c->started); /* all of these may lie before the answer */
+    long left = limit_seconds(c) * (1 + (long)c->started); /* all of these may lie before the answer */
     for (; left > 0; left--) {
         int n = poll(&poller, 1, 1000);
         if (n > 0) return BM_SUCCESS;
         if (n < 0 && errno != EINTR) break;
     }
-    fprintf(stderr, "%s: %s gave no answer for %ld s and was stopped; TPULAYER_HOST_LIMIT sets another limit\n",
-            library(q), c->name, limit_seconds());
+    bmlib_say("%s: %s gave no answer for %ld s and was stopped; TPULAYER_HOST_LIMIT sets another limit", library(q),
+              c->name, limit_seconds(c));
     stop(c);
     return BM_ERR_TIMEOUT;
 }
 
 static bm_status_t gone(connection *c, const question *q) {
-    fprintf(stderr, "%s: %s is gone: its process has ended\n", library(q), c->name);
+    bmlib_say("%s: %s is gone: its process has ended", library(q), c->name);
     c->ended = 1;
     return BM_ERR_DEVNOTREADY;
 }
@@ -112,7 +113,7 @@ bm_status_t connection_reply(connection *c, const question *q) {
     }
     status = read_all(c, q, text, head.text_bytes);
     if (status == BM_SUCCESS) status = read_all(c, q, q->taken == NULL ? q->out : taken, head.data_bytes);
-    if (status == BM_SUCCESS && head.text_bytes > 0) fprintf(stderr, "%s: %s\n", library(q), text);
+    if (status == BM_SUCCESS && head.text_bytes > 0) bmlib_say("%s: %s", library(q), text);
     free(text);
     if (status == BM_SUCCESS) status = (bm_status_t)head.status;
     if (status != BM_SUCCESS) {
@@ -133,34 +134,36 @@ bm_status_t connection_ask(connection *c, const question *q) {
 }
 
 /* Start the process with its end of the socket; 0 or an errno value. */
-static int spawn(connection *c, const char *python, const char *module, int their_fd, int number) {
+static int spawn(connection *c, const char *python, const char *module, int their_fd, int number, int more_fd) {
     /* -c and not -m: that would look for the standard library in the current folder first */
     const char *boot = "import sys; sys.path[:] = [p for p in sys.path if p] + [sys.argv[1]]; "
                        "from importlib import import_module; import_module(sys.argv[2]).main()";
-    char fd_text[16], number_text[16];
+    char fd_text[16], number_text[16], more_text[16];
     snprintf(fd_text, sizeof fd_text, "%d", their_fd);
     snprintf(number_text, sizeof number_text, "%d", number);
+    snprintf(more_text, sizeof more_text, "%d", more_fd);
     char *argv[] = {(char *)python, "-c",        (char *)boot, TPULAYER_PATH, (char *)module,
-                    fd_text,        number_text, NULL};
+                    fd_text,        number_text, more_text,    NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, their_fd, their_fd); /* keeps it open over exec */
+    if (more_fd >= 0) posix_spawn_file_actions_adddup2(&actions, more_fd, more_fd);
     int error = posix_spawnp(&c->pid, python, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
-int connection_start(connection *c, const char *module, int number) {
+int connection_start(connection *c, const char *module, int number, int more_fd) {
     const char *python = getenv("TPULAYER_PYTHON");
     if (python == NULL || *python == 0) python = TPULAYER_PYTHON;
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return errno;
     c->fd = fds[0];
-    int error = spawn(c, python, module, fds[1], number);
+    int error = spawn(c, python, module, fds[1], number, more_fd);
     close(fds[1]);
     if (error != 0) {
-        fprintf(stderr, "bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python\n", python,
-                strerror(error));
+        bmlib_say("bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python", python,
+                  strerror(error));
         close(fds[0]);
     }
     return error;

@@ -11,7 +11,7 @@
 
 #include "bmlib_runtime.h"
 
-#define CONNECTION_PROTOCOL 4 /* PROTOCOL of host_server.py */
+#define CONNECTION_PROTOCOL 5 /* PROTOCOL of host_server.py */
 
 typedef struct {
     uint32_t op, text_bytes;
@@ -31,12 +31,14 @@ typedef struct {
     char name[24];        /* what the process stands for in messages: "device 0" */
     unsigned int started; /* requests without a reply that may lie before the next one */
     int ended;            /* the process is gone, or was stopped */
+    long limit;           /* s to wait for an answer; 0: the usual ones */
 } connection;
 
 typedef struct {
     const char *library;  /* begins what is printed, "bmlib" when NULL */
     const char *function; /* of the caller's library */
     request_head head;
+    bool launches;        /* counts as one in the profile */
     const char *text;     /* or NULL */
     const void *data;     /* head.data_bytes of it */
     uint64_t *value;      /* of the reply, or NULL */
@@ -46,9 +48,10 @@ typedef struct {
     size_t *taken_bytes;
 } question;
 
-/* Start the process: `main` of a Python module, with the socket and `number` as arguments. Before any request the
+/* Start the process: `main` of a Python module, with the socket, `number` and `more_fd` (a descriptor that it
+ * inherits, or -1) as arguments. Before any request the
  * caller reads its first reply, whose value is the protocol's version. 0 or an errno value, with a message. */
-int connection_start(connection *c, const char *module, int number);
+int connection_start(connection *c, const char *module, int number, int more_fd);
 /* Ends the process, which holds nothing that needs tidying up. */
 void connection_close(connection *c);
 bm_status_t connection_send(connection *c, const question *q);

@@ -26,8 +26,8 @@ typedef enum bm_data_type_e {
     BM_UINT4 = 10
 } bm_data_type_t;
 
-/* How elements of 8 and 16 bits lie in memory: 1N as in C; 2N and 4N, elements of several batches in one word,
- * are refused here. */
+/* How elements of 8 and 16 bits lie in memory: 1N as in C; 2N (16 bits) and 4N (8 bits) have elements of two or four
+ * batches, one behind the other, in each word, and whole words for the last batches. */
 typedef enum bm_store_mode_e { BM_STORE_1N = 0, BM_STORE_2N = 1, BM_STORE_4N = 2 } bm_store_mode_t;
 
 /* Kept by bmrt_set_flags, and without effect on the emulated device. */
@@ -90,6 +90,25 @@ typedef struct bm_net_info_s {
     int core_num; /* 1 */
     int32_t addr_mode;
 } bm_net_info_t;
+
+/* Memory that a program wants to give to nets; see bmrt_get_bmodel_info. */
+typedef struct {
+    uint64_t addr; /* all bits set: not given */
+    uint32_t size;
+    int32_t type;
+    int32_t number;
+} memory_t;
+
+typedef struct mem_info_s {
+    memory_t instruction_mem;
+    memory_t variable_instruction_mem;
+    memory_t neuron_mem;
+    memory_t coeff_mem;
+    memory_t io_mem;
+} mem_info_t;
+
+/* Makes a bmodel of `size` bytes of a file, in memory for free(); *made gets its size. */
+typedef uint8_t *(*decrypt_func)(const uint8_t *data, uint64_t size, uint64_t *made);
 
 #ifdef __cplusplus
 }

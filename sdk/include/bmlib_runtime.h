@@ -107,6 +107,9 @@ bm_status_t bm_malloc_neuron_device(bm_handle_t handle, bm_device_mem_t *pmem, i
 bm_status_t bm_malloc_device_byte_heap(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id, unsigned int size);
 bm_status_t bm_malloc_device_byte_heap_mask(bm_handle_t handle, bm_device_mem_t *pmem, int heap_id_mask,
                                             unsigned int size);
+/* An address in place of a descriptor. */
+bm_status_t bm_malloc_device_mem(bm_handle_t handle, unsigned long long *paddr, int heap_id, unsigned long long size);
+void bm_free_device_mem(bm_handle_t ctx, unsigned long long paddr);
 /* Allocates n * c * h * w or coeff_count elements, of 32 bits or (_byte) of 8, and with need_copy fills them from
  * sys_mem. */
 bm_status_t bm_mem_convert_system_to_device_neuron(bm_handle_t handle, struct bm_mem_desc *dev_mem,
@@ -127,6 +130,8 @@ bm_status_t bm_mem_convert_system_to_device_coeff_byte(bm_handle_t handle, struc
 bm_status_t bm_mem_mmap_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned long long *vmem);
 bm_status_t bm_mem_mmap_device_mem_no_cache(bm_handle_t handle, bm_device_mem_t *dmem, unsigned long long *vmem);
 bm_status_t bm_mem_unmap_device_mem(bm_handle_t handle, void *vmem, int size); /* size: the memory's */
+/* The device address of a mapped byte. */
+bm_status_t bm_mem_vir_to_phy(bm_handle_t handle, unsigned long long vmem, unsigned long long *device_mem);
 bm_status_t bm_mem_flush_device_mem(bm_handle_t handle, bm_device_mem_t *dmem);
 bm_status_t bm_mem_flush_partial_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned int offset,
                                             unsigned int len);
@@ -148,12 +153,27 @@ bm_status_t bm_memcpy_d2d(bm_handle_t handle, bm_device_mem_t dst, int dst_offse
                           int src_offset, int len);
 bm_status_t bm_memcpy_d2d_byte(bm_handle_t handle, bm_device_mem_t dst, size_t dst_offset, bm_device_mem_t src,
                                size_t src_offset, size_t size);
+/* dst[i * dst_stride] = src[i * src_stride] for `count` elements of format_size bytes (1, 2 or 4). dst_stride is 1, or
+ * 4 for bytes with src_stride 1. */
+bm_status_t bm_memcpy_d2d_stride(bm_handle_t handle, bm_device_mem_t dst, int dst_stride, bm_device_mem_t src,
+                                 int src_stride, int count, int format_size);
+/* All of src to another device. */
+bm_status_t bm_memcpy_p2p(bm_handle_t handle_src, bm_device_mem_t src, bm_handle_t handle_dst, bm_device_mem_t dst);
+bm_status_t bm_memcpy_c2c(bm_handle_t src_handle, bm_handle_t dst_handle, bm_device_mem_t src, bm_device_mem_t dst,
+                          bool force_dst_cdma);
+/* Pieces of the host's memory, one behind the other on the device: after argc, which counts what follows, a
+ * void * and an unsigned long long of bytes for each. */
+bm_status_t bm_memcpy_s2d_gather(bm_handle_t handle, bm_device_mem_t dst, int argc, ...);
+bm_status_t bm_memcpy_d2s_scatter(bm_handle_t handle, bm_device_mem_t src, int argc, ...);
 /* Fills with a 32-bit word; the size is a multiple of 4. */
 bm_status_t bm_memset_device(bm_handle_t handle, const int value, bm_device_mem_t mem);
 /* Fills with the first `mode` bytes at value (1 to 4); the size is a multiple of mode. */
 bm_status_t bm_memset_device_ext(bm_handle_t handle, void *value, int mode, bm_device_mem_t mem);
 
 /* ---- kernels ----
+ * A program that has kernels linked into it (OKKERNEL_FUNC_REGISTER; libbmlib.so has the kernel API) runs those until it
+ * loads a firmware. They run in a copy of the program as it was at bm_dev_request: what they write into the program's
+ * variables stays there.
  * load_firmware: here firmware_tcm is the firmware.so that build_bmkernel or build_layers made (or its
  * folder), and firmware_ddr is not looked at. Without it $BMRUNTIME_FIRMWARE_PATH counts. Launches run in the
  * order given. okkernel_sync waits for the asynchronous ones and gives the first error among them; those
@@ -171,8 +191,27 @@ bm_status_t bm_device_sync(bm_handle_t handle);
 bm_status_t bm_handle_sync(bm_handle_t handle);
 bm_status_t bm_thread_sync(bm_handle_t handle);
 void bm_flush(bm_handle_t handle); /* bm_thread_sync without a status */
+bm_status_t bm_thread_sync_from_core(bm_handle_t handle, int core_id); /* core 0 */
+/* How long to wait for an answer, in place of TPULAYER_HOST_LIMIT; in ms, counted in whole seconds. */
+bm_status_t bm_set_sync_timeout(bm_handle_t handle, int timeout);
+
+bm_status_t bm_load_firmware(bm_handle_t handle, const char *firmware_tcm, const char *firmware_ddr);
+bm_status_t tpu_kernel_launch_sync(bm_handle_t handle, const char *func_name, const void *args, unsigned int size);
+bm_status_t tpu_kernel_sync(bm_handle_t handle);
+
+/* Of kernel projects with one entry for all, `int bmkernel_func(void *args)`: starts it as okkernel_launch_async does a
+ * kernel. What it returns but 0 is an error. */
+bm_status_t bmkernel_init(bm_handle_t *handle, int dev_id); /* bm_dev_request */
+void bmkernel_deinit(bm_handle_t handle);
+bm_status_t bmkernel_launch(bm_handle_t handle, const void *args, unsigned int size);
+/* Puts a table where kernels find it at okk_lookup_table_start_addr(), at most okk_lookup_table_size() bytes. */
+bm_status_t bmkernel_load_lookup_table(bm_handle_t handle, const void *table, unsigned int size);
 
 #ifdef __cplusplus
 }
 #endif
+
+#include "bmlib_card.h"
+#include "bmlib_u64.h"
+
 #endif

@@ -10,13 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord
-from tests.support.bmodel_samples import dynamic_net, static_net
+from firmware_sim.wire import (
+    CommandGroup,
+    DType,
+    Program,
+    ProgramTensor,
+    Step,
+    StepOp,
+    StoreMode,
+    TensorKind,
+    TensorRecord,
+)
+from tests.support.bmodel_samples import COEFF, CONTEXT, START, copy_words, dynamic_net, static_net
 from tests.support.host_programs import build, python_with_pid, run
 from tpulayer import Graph
 from user_layers.bmodel import write
 from user_layers.graph import BINARY_MUL
-from user_layers.net.compiled import DynamicBody
+from user_layers.net.compiled import CompiledNet, DynamicBody, NetTensor, Stage, StaticBody, Subnet
 from user_layers.toolchain.kernel import kernel_firmware
 
 
@@ -75,6 +85,51 @@ def test_the_classes(models: Path, tmp_path: Path) -> None:
         assert text in done.stderr
 
 
+class FourTogether(NetTensor):
+    """A tensor of bytes, [n, 2, 3], in 4N; the toolkit itself compiles none."""
+
+    @property
+    def nbytes(self) -> int:
+        """With what fills up the last words."""
+        return -(-self.shape[0] // 4) * 4 * 6
+
+
+@pytest.mark.parametrize(("net_mode", "batches"), [(StoreMode.N1, 5), (StoreMode.N4, 5), (StoreMode.N4, 8)])
+def test_store_modes(net_mode: StoreMode, batches: int, tmp_path: Path) -> None:
+    """The net copies int8 [batches, 2, 3]; the caller's tensors lie in 1N and 4N, whatever the net's do."""
+    stored = -(-batches // 4) * 4 if net_mode is StoreMode.N4 else batches
+    words = -(-stored * 6 // 4)
+    x, y = CONTEXT, CONTEXT + 4096
+    body = StaticBody((CommandGroup(b"", copy_words(x, y, words, 1)),))
+    tensor = FourTogether if net_mode is StoreMode.N4 else NetTensor
+    ins = (tensor("x", (batches, 2, 3), DType.INT8, net_mode, x),)
+    outs = (tensor("y", (batches, 2, 3), DType.INT8, net_mode, y),)
+    stage = Stage(ins, outs, (Subnet(ins, outs, body),), CONTEXT, 8192, START, COEFF)
+    (tmp_path / "net.bmodel").write_bytes(write([CompiledNet("net", (stage,), ())]))
+    program = build(tmp_path, Path("store_modes.c"))
+    done = run(program, tmp_path / "net.bmodel", str(batches))
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+    assert "output 'y' [5, 2, 3] has 48 bytes, its device memory 30" in done.stderr or batches != 5
+
+
+def test_further_calls(models: Path, tmp_path: Path) -> None:
+    """Other ways to load, nets by number, stages by shapes, threads, copies with strides."""
+    program = build(tmp_path, Path("further.c"))
+    done = run(program, *(models / f"{name}.bmodel" for name in ("stat", "dyn", "two")))
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+    for text in (
+        "bmrt_get_bmodel_data_info: this is no bmodel",
+        "bmrt_get_network_name: there is no net 9; loaded are 4, counted from 0",
+        "net 'one': stage 0: input 'x' has the shape [7, 4], the net was compiled for [2, 4]",
+        "bmrt_load_bmodel_with_mem: mem_info is NULL",
+        "the function made nothing of it",
+        "decrypt_lib cannot be loaded",
+        "the elements of src_tensors[0] and dst_tensors[0] have other widths",
+        "shapes[0] has 5 dimensions; 1 to 4 are possible",
+    ):
+        assert text in done.stderr, text + " is missing in\n" + done.stderr
+
+
 def test_wrong_use(models: Path, tmp_path: Path) -> None:
     program = build(tmp_path, Path("wrong.c"))
     done = run(program, models / "stat.bmodel", models / "layer.bmodel")
@@ -96,7 +151,7 @@ def test_wrong_use(models: Path, tmp_path: Path) -> None:
         "bmrt_launch_tensor: net 'stat' has 2 outputs, output_num is 3",
         "net 'stat': input 'a' is given as int8, the net takes float32",
         "net 'stat': input 'a' is given as unknown type 99, the net takes float32",
-        "net 'stat': input 'a' has the store mode 4N; the net takes 1N",
+        "net 'stat': input 'a' has the store mode 4N; float32 lies in 1N, with 16 bits also in 2N",
         "net 'stat': input 'a' has the shape [3, 3, 5], the net was compiled for [4, 3, 5]",
         "net 'stat': input 'a' has the shape [-1, 3, 5]; sizes are 1 or more",
         "tensor 0 has 100 dimensions; 0 to 8 are possible",
@@ -104,7 +159,7 @@ def test_wrong_use(models: Path, tmp_path: Path) -> None:
         "240 bytes at 0x40 do not lie in DDR",
         "bmrt_launch_tensor: input_tensors[0]: the memory is not the device's",
         "net 'stat': output 'y' [4, 3, 5] has 240 bytes, its device memory 0",
-        "output_tensors[1] has the store mode 1; the net gives BM_STORE_1N",
+        "net 'stat': output 'z' has the store mode 2N; float32 lies in 1N",
         "core_list[1] is 1 of 2; a BM1684 has core 0 alone",
         "net 'stat' has no stage 1; it has 1, counted from 0",
         "bmrt_launch_data: output_datas[0] is NULL",

@@ -48,6 +48,10 @@ INSTALLED = (
     "include/bmtpu.json",
     "test/test_tpu_layer",
     "include/bmlib_runtime.h",
+    "include/bmlib_card.h",
+    "include/bmlib_u64.h",
+    "include/okk.h",
+    "include/bm_atomic.h",
     "include/bmdef.h",
     "include/bmruntime_interface.h",
     "include/bmruntime_cpp.h",
@@ -519,3 +523,22 @@ def test_flags_for_host_programs(ws: Workspace, tmp_path: Path) -> None:
         assert shlex.split(tpulayer("host_flags", *options, cwd=ws.root).stdout) == words
     fresh = make_workspace(tmp_path / "fresh")
     assert "is not built" in tpulayer("host_flags", cwd=fresh.root, code=3).stderr
+
+
+def test_flags_outside_of_workspaces(tmp_path: Path) -> None:
+    """The toolkit's own libraries; --into makes a folder that any makefile can name."""
+    words = shlex.split(tpulayer("host_flags", cwd=tmp_path).stdout)
+    folders = [Path(word[2:]) for word in words if word.startswith(("-I", "-L"))]
+    assert len(folders) == 3 and (folders[0] / "okk.h").is_file() and (folders[2] / "libbmlib.so").is_file()
+    words = shlex.split(tpulayer("host_flags", "--into", "lib/cmodel", "--libs", cwd=tmp_path).stdout)
+    place = tmp_path / "lib" / "cmodel"
+    assert words[0] == f"-L{place}" and words[-1] == f"-Wl,-rpath,{place}"
+    assert {path.name for path in place.iterdir()} == {
+        "include",
+        "libbmcompiler.so",
+        "libbmlib.so",
+        "libbmrt.so",
+    }
+    assert {"okk.h", "bm_atomic.h", "bmlib_runtime.h", "bmlib_u64.h"} <= {
+        path.name for path in (place / "include").iterdir()
+    }

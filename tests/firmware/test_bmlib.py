@@ -230,6 +230,22 @@ def test_more_ways_to_device_memory(language: str, firmware: Path, tmp_path: Pat
         assert text in done.stderr
 
 
+@pytest.mark.parametrize("language", ["c", "c++"])
+def test_the_card_and_its_memory(language: str, firmware: Path, tmp_path: Path) -> None:
+    program = build(tmp_path, Path("card.c"), language=language)
+    done = run(program, BMRUNTIME_FIRMWARE_PATH=str(firmware))
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+    for text in (
+        "the emulated clock is 550 MHz and cannot be changed to 500",
+        "the size is not a number of bytes in 64 bits",
+        "no device memory is mapped there",
+        "the only heap is 0",
+        "shown 3",
+    ):
+        assert text in done.stderr
+    assert "fan" not in done.stderr and "not shown" not in done.stderr
+
+
 MALLOC = r"""
 int main(void) {
     bm_handle_t h;

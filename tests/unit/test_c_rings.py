@@ -87,7 +87,7 @@ def test_firmware_and_layers() -> None:
 def test_libraries_of_the_host(tmp_path: Path) -> None:
     host = SDK / "host"
     sources = [*host.glob("*.c"), *(host / "generated").glob("*.c")]
-    includes = [builtin_artifacts().directory, SDK / "include", SDK / "generated", host]
+    includes = [builtin_artifacts().directory, SDK / "include", SDK / "generated", SDK / "firmware", host]
     graph = calls(compiled(sources, tmp_path, includes))
     assert len(graph) == len(sources) and "bmrt_say.o" in graph["bmrt.o"]
     assert ring(graph) == ""

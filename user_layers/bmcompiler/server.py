@@ -188,4 +188,4 @@ def _workspace(library: Path) -> Workspace | None:
 
 def main() -> None:
     """Arguments as firmware_sim.device.host_server has them."""
-    serve(_Server)
+    serve(lambda number, _: _Server(number))

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from user_layers.runtime.bmruntime import BModelRuntime
     from user_layers.runtime.network import NetworkInfo, TensorInfo
 
-_CREATE, _DESTROY, _LOAD, _LAUNCH = range(32, 36)
+_CREATE, _DESTROY, _LOAD, _LAUNCH, _STAGE = range(32, 37)
 _MAX_DIMS = 8  # BM_MAX_DIMS_NUM
-_TENSOR = struct.Struct("<12iQQ")  # dtype, store mode, num_dims, dims[8], -, device address and bytes
+_TENSOR = struct.Struct("<12iQQ")  # dtype, store mode, num_dims, dims[8], given, device address and bytes
 _SHAPE = struct.Struct("<9i")
-_STORE_MODES = ("1N", "2N", "4N")
 
 
 @dataclass
@@ -43,13 +42,15 @@ class _Runtime:
 
 @dataclass(frozen=True)
 class DeviceTensor:
-    """A bm_tensor_t: codes of dtype and store mode, shape, and the device memory it lies in."""
+    """A bm_tensor_t: codes of dtype and store mode, shape, and the device memory it lies in (given: the
+    caller's; an output without it gets new memory)."""
 
     dtype: int
     store_mode: int
     shape: tuple[int, ...]
     addr: int
     nbytes: int
+    given: bool = True
 
     @classmethod
     def decode(cls, data: bytes, index: int) -> DeviceTensor:
@@ -57,19 +58,21 @@ class DeviceTensor:
         dtype, mode, num_dims, *rest = _TENSOR.unpack_from(data, index * _TENSOR.size)
         if not 0 <= num_dims <= _MAX_DIMS:
             raise UsageError(f"tensor {index} has {num_dims} dimensions; 0 to {_MAX_DIMS} are possible")
-        return cls(dtype, mode, tuple(rest[:num_dims]), rest[-2], rest[-1])
+        return cls(dtype, mode, tuple(rest[:num_dims]), rest[-2], rest[-1], rest[-3] != 0)
 
     def encode(self) -> bytes:
         """The bytes that libbmrt.so reads back into a bm_tensor_t."""
         dims = (*self.shape, *[0] * (_MAX_DIMS - len(self.shape)))
-        return _TENSOR.pack(self.dtype, self.store_mode, len(self.shape), *dims, 0, self.addr, self.nbytes)
+        return _TENSOR.pack(
+            self.dtype, self.store_mode, len(self.shape), *dims, self.given, self.addr, self.nbytes
+        )
 
 
 class BmrtHost(Host):
     """bmlib's requests, and those of libbmrt.so."""
 
-    def __init__(self, dev_id: int) -> None:
-        super().__init__(dev_id)
+    def __init__(self, dev_id: int, program: FirmwareImage | None = None) -> None:
+        super().__init__(dev_id, program)
         self._runtimes: dict[int, _Runtime] = {}
         self._created = 0
 
@@ -82,8 +85,9 @@ class BmrtHost(Host):
 
     def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
         """Create: the runtime's number. Destroy: a. Load into a: data is a path (b = 1) or a bmodel; the nets
-        that it brought. Launch in a: the net `text` on b inputs and data's tensors, the rest of which are
-        outputs with memory of the caller; without them (c outputs) they get their own. The outputs."""
+        that it brought. Launch in a: the net `text` on the first b of data's tensors; the other c are its
+        outputs, which get memory of their own unless theirs is given; the outputs. Stage in a: of the net
+        `text`, for inputs of data's shapes."""
         if op == _CREATE:
             return self._create(), b""
         if op == _DESTROY:
@@ -92,6 +96,8 @@ class BmrtHost(Host):
             return 0, self._load_nets(self._runtime(a), os.fsdecode(data) if b else data)
         elif op == _LAUNCH:
             return 0, self._launch(self._runtime(a), text, b, c, data)
+        elif op == _STAGE:
+            return self._stage(self._runtime(a), text, data), b""
         else:
             return super().answer(op, text, a, b, c, data)
         return 0, b""
@@ -147,34 +153,53 @@ class BmrtHost(Host):
         _check_count(info, "inputs", info.inputs, inputs)
         _check_count(info, "outputs", info.outputs, outputs)
         tensors = [DeviceTensor.decode(data, i) for i in range(len(data) // _TENSOR.size)]
+        from user_layers.runtime.store_mode import interleave
+
         given, wanted = tensors[:inputs], tensors[inputs:]
         arrays = [_read(info, tensor, t, self.device) for tensor, t in zip(info.inputs, given, strict=True)]
-        results = runtime.nets.launch(name, arrays)
-        if wanted:
-            places = wanted
-            for tensor, array, place in zip(info.outputs, results, places, strict=True):
-                if array.nbytes > place.nbytes:
+        modes = [
+            _together(info, "output", tensor, place)
+            for tensor, place in zip(info.outputs, wanted, strict=True)
+        ]
+        with self.timed():
+            results = runtime.nets.launch(name, arrays)
+        stored = [
+            interleave(array, mode if array.ndim else 1) for array, mode in zip(results, modes, strict=True)
+        ]
+        if all(place.given for place in wanted):
+            for tensor, array, raw, place in zip(info.outputs, results, stored, wanted, strict=True):
+                if raw.nbytes > place.nbytes:
                     raise UsageError(
-                        f"net {name!r}: output {tensor.name!r} {list(array.shape)} has {array.nbytes} bytes, "
+                        f"net {name!r}: output {tensor.name!r} {list(array.shape)} has {raw.nbytes} bytes, "
                         f"its device memory {place.nbytes}"
                     )
+            rooms = [(place.addr, place.nbytes) for place in wanted]
         else:
-            places = self._room(results)
+            rooms = self._room(stored)
         made = []
-        for tensor, array, place in zip(info.outputs, results, places, strict=True):
-            self.device.write(place.addr, array)
-            made.append(DeviceTensor(tensor.dtype, 0, array.shape, place.addr, place.nbytes).encode())
+        for tensor, array, raw, place, (addr, nbytes) in zip(
+            info.outputs, results, stored, wanted, rooms, strict=True
+        ):
+            self.device.write(addr, raw)
+            made.append(DeviceTensor(tensor.dtype, place.store_mode, array.shape, addr, nbytes).encode())
         return b"".join(made)
 
-    def _room(self, arrays: Sequence[Array]) -> list[DeviceTensor]:
-        places: list[DeviceTensor] = []
+    def _stage(self, runtime: _Runtime, name: str, data: bytes) -> int:
+        from user_layers.runtime.network import choose_stage
+
+        info = runtime.nets.network(name)
+        shapes = [tuple(dims[:count]) for count, *dims in _SHAPE.iter_unpack(data)]
+        return choose_stage(info, shapes, None)
+
+    def _room(self, arrays: Sequence[Array]) -> list[tuple[int, int]]:
+        """Memory for each array: address and bytes."""
+        places: list[tuple[int, int]] = []
         try:
             for array in arrays:
-                addr = self.device.malloc(max(array.nbytes, 1))
-                places.append(DeviceTensor(0, 0, array.shape, addr, array.nbytes))
+                places.append((self.device.malloc(max(array.nbytes, 1)), array.nbytes))
         except BaseException:
-            for place in places:
-                self.device.free(place.addr)
+            for addr, _ in places:
+                self.device.free(addr)
             raise
         return places
 
@@ -188,21 +213,32 @@ def _check_count(info: NetworkInfo, what: str, tensors: Sequence[TensorInfo], gi
 def _read(info: NetworkInfo, tensor: TensorInfo, given: DeviceTensor, device: Device) -> Array:
     """The input in the caller's memory. UsageError for what cannot be this one."""
     from user_layers.bmodel.model import dtype_name
+    from user_layers.runtime.store_mode import separate, stored_shape
 
     where = f"net {info.name!r}: input {tensor.name!r}"
     if given.dtype != tensor.dtype:
         named = dtype_name(given.dtype) if given.dtype >= 0 else f"unknown type {given.dtype}"
         raise UsageError(f"{where} is given as {named}, the net takes {tensor.dtype.numpy_name}")
-    if given.store_mode != 0:
-        known = 0 <= given.store_mode < len(_STORE_MODES)
-        mode = _STORE_MODES[given.store_mode] if known else str(given.store_mode)
-        raise UsageError(f"{where} has the store mode {mode}; the net takes 1N")
     if any(n < 1 for n in given.shape):
         raise UsageError(f"{where} has the shape {list(given.shape)}; sizes are 1 or more")
-    nbytes = prod(given.shape) * tensor.dtype.itemsize
+    together = _together(info, "input", tensor, given) if given.shape else 1
+    stored = stored_shape(given.shape, together)
+    nbytes = prod(stored) * tensor.dtype.itemsize
     if nbytes > given.nbytes:
         raise UsageError(f"{where} {list(given.shape)} has {nbytes} bytes, its device memory {given.nbytes}")
-    return device.read_array(given.addr, given.shape, tensor.dtype.numpy_name)
+    return separate(device.read_array(given.addr, stored, tensor.dtype.numpy_name), given.shape, together)
+
+
+def _together(info: NetworkInfo, what: str, tensor: TensorInfo, given: DeviceTensor) -> int:
+    """How many batches share a word of the caller's memory; the net's own mode is the runtime's matter."""
+    together = {0: 1, 1: 2, 2: 4}.get(given.store_mode)
+    if together is None or together not in (1, 4 // tensor.dtype.itemsize):
+        mode = {1: "2N", 2: "4N"}.get(given.store_mode, str(given.store_mode))
+        raise UsageError(
+            f"net {info.name!r}: {what} {tensor.name!r} has the store mode {mode}; {tensor.dtype.numpy_name} "
+            "lies in 1N, with 16 bits also in 2N, with 8 bits also in 4N"
+        )
+    return together
 
 
 def describe(info: NetworkInfo, addr_mode: int, device: Device, blocks: list[int]) -> bytes:

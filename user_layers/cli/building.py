@@ -70,16 +70,23 @@ def build_bmkernel(sanitize: Sanitize = False, json: Json = False) -> None:
 def host_flags(
     cflags: Annotated[bool, typer.Option("--cflags", help="Only those for compiling.")] = False,
     libs: Annotated[bool, typer.Option("--libs", help="Only those for linking, behind the sources.")] = False,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", help="Copy the libraries there, and the headers into its folder include."),
+    ] = None,
 ) -> None:
-    """Print the compiler's switches for programs with the libraries of install/lib, quoted for the shell."""
+    """Print the compiler's switches for programs with the host libraries, quoted for the shell: those of the
+    workspace around the current folder, or without one the toolkit's own."""
     from shlex import join
 
-    from user_layers.toolchain.host_flags import compile_flags, link_flags
+    from user_layers.toolchain.host_flags import host_files
 
-    ws = Workspace.find()
+    files = host_files(Workspace.around())  # tells what is not built, whichever are asked for
+    if into is not None:
+        files = files.copied(into)
     both = cflags == libs
-    linking = link_flags(ws)  # tells what is not built, whichever are asked for
-    typer.echo(join([*(compile_flags(ws) if cflags or both else ()), *(linking if libs or both else ())]))
+    flags = [*(files.compile_flags if cflags or both else ()), *(files.link_flags if libs or both else ())]
+    typer.echo(join(flags))
 
 
 def gen_config(dry_run: DryRun = False) -> None:

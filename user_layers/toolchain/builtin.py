@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -247,7 +246,7 @@ def _plan(folder: Path, toolchain: Toolchain, home: Path) -> tuple[NinjaFile, li
         ninja.archive(controllers, built.libtpufw_arm, arm),
         link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
         ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
-        *host_programs(ninja, toolchain.c, built, includes),
+        *host_programs(ninja, toolchain.c, built, folder, built.libtpufw),
     ]
     return ninja, outputs
 
@@ -264,31 +263,37 @@ def _layers(folder: Path, compiler: Compiler) -> Objects:
 
 def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path]:
     """Statements for all of libtpufw.a; `folder` has the generated files."""
+    return [*api_objects(ninja, folder, compiler), *ninja.objects(_layers(folder, compiler))]
+
+
+def api_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path]:
+    """Of libtpufw.a what is no built-in layer: the kernel API and what serves messages."""
     sdk = sdk_dir()
     own = [folder, *(sdk / name for name in ("include", "generated", "firmware", "libc", "arm"))]
     libc = [path for path in c_sources(sdk / "libc") if path.name.startswith(_BOTH)]
     return [
         *ninja.objects(Objects(compiler, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),
         *ninja.objects(Objects(_plain(compiler), libc, own, "libc")),
-        *ninja.objects(_layers(folder, compiler)),
     ]
 
 
 def host_programs(
-    ninja: NinjaFile, compiler: Compiler, place: Builtin, includes: Sequence[Path]
+    ninja: NinjaFile, compiler: Compiler, place: Builtin, generated: Path, firmware: Path
 ) -> list[Path]:
     """Statements for libbmlib.so, libbmrt.so, libbmcompiler.so and load_firmware in the folder of `place`.
-    generated: the folder with the built-in part's generated files."""
+    generated: the folder with the built-in part's generated files; firmware: the archive that libbmlib.so has
+    in it for programs with kernels."""
     sdk = sdk_dir()
+    includes = [generated, *(sdk / name for name in ("include", "generated", "host", "firmware"))]
     sources = [*c_sources(sdk / "host"), *c_sources(sdk / "host" / "generated")]
     libraries = {place.bmlib: _BMLIB, place.bmrt: ("bmrt",), place.bmcompiler: ("bmcompiler",)}
     for library, names in libraries.items():
         own = [path for path in sources if path.name.startswith(names)]
-        uses = place.bmlib if library != place.bmlib else None
-        objects = ninja.objects(
-            Objects(compiler, own, [*includes, sdk / "host"], library.stem.removeprefix("lib"))
-        )
-        ninja.shared(compiler, library, objects, uses=uses)
+        objects = ninja.objects(Objects(compiler, own, includes, library.stem.removeprefix("lib")))
+        if library == place.bmlib:
+            ninja.shared(compiler, library, objects, whole=[firmware], shows=sdk / "host" / "libbmlib.map")
+        else:
+            ninja.shared(compiler, library, objects, uses=place.bmlib)
     tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
     ninja.executable(compiler, place.load_firmware, tools, [place.bmlib], SEARCH)
     return [*libraries, place.load_firmware]

@@ -83,16 +83,20 @@ class NinjaFile:
         whole: Sequence[Path] = (),
         note: str = "",
         uses: Path | None = None,
+        shows: Path | None = None,
     ) -> Path:
         """A shared library of objects and of everything in the archives `whole`. uses: another one that it
-        needs, at run time in the same folder."""
+        needs, at run time in the same folder. shows: the linker's script with the names that others see."""
         tail = "" if uses is None else " " + _shell(relative(uses, self.root), "-Wl,-rpath,$ORIGIN")
+        if shows is not None:
+            tail += " " + _shell(f"-Wl,--version-script={shows}")
         if whole:
             tail += " " + _shell("-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive")
         call = _shell(*compiler.argv, *compiler.link_flags, f"-Wl,-soname,{output.name}")
         command = f"{call} $in{tail} -lm -o $out"
         rule = self._rule("link", command, f"linking {output.name}{note}")
-        self._build(output, rule, objects, [*whole, *([] if uses is None else [uses])])
+        needs = [path for path in (uses, shows) if path is not None]
+        self._build(output, rule, objects, [*whole, *needs])
         return output
 
     def program(

@@ -13,7 +13,7 @@ from pathlib import Path
 from firmware_sim.firmware.image import DDR_NAME, DEBUG_NAME, FIRMWARE_NAME, TCM_NAME
 from user_layers.files import write_if_changed
 from user_layers.toolchain.arm import arm_compiler, link_arm
-from user_layers.toolchain.builtin import FIRMWARE_DEFINES, SEARCH, Builtin, host_programs
+from user_layers.toolchain.builtin import FIRMWARE_DEFINES, SEARCH, Builtin, api_objects, host_programs
 from user_layers.toolchain.compilers import Compiler, Toolchain
 from user_layers.toolchain.config import BuildConfig, c_sources, cxx_sources
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
@@ -21,10 +21,14 @@ from user_layers.workspace import Workspace, sdk_dir
 
 HOST_HEADERS = (
     "bmlib_runtime.h",
+    "bmlib_card.h",
+    "bmlib_u64.h",
     "bmdef.h",
     "bmruntime_interface.h",
     "bmruntime_cpp.h",
     "bmruntime_legacy.h",
+    "okk.h",
+    "bm_atomic.h",
 )
 
 _LAUNCHER = """#!/bin/sh
@@ -254,7 +258,9 @@ def _for_other_machine(
 ) -> _HostPart:
     """Statements for host libraries of HOST_ARCH, and for a plugin that the compiler on this machine asks."""
     library = Builtin(ninja.build_dir / "out" / "host")
-    programs = host_programs(ninja, cross.c, library, [builtin.directory, sdk_dir() / "include"])
+    api = api_objects(ninja, builtin.directory, cross.c)
+    firmware = ninja.archive(cross.c, library.libtpufw, api)
+    programs = host_programs(ninja, cross.c, library, builtin.directory, firmware)
     native = replace(descriptors, compiler=toolchain.cxx, folder="host-native")
     plugin = ninja.shared(toolchain.cxx, ws.local_plugin, ninja.objects(native))
     return _HostPart(library, programs, [plugin])
