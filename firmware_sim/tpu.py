@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, MutableSequence
 
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.errors import DeviceError
 from firmware_sim.flush import flushing
 from firmware_sim.instructions.disasm import LAYOUTS, operand_text
@@ -32,6 +34,7 @@ _QUEUE_FIELDS = {
 }
 _KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELDS.items()}
 _PLANS_MAX = 20_000
+_PLACES = {Engine.BD: 1, Engine.GDMA: 2}
 
 Segment = tuple[Engine, int, int]
 """Commands [first, last) of one engine, done one after the other."""
@@ -50,6 +53,8 @@ class _Plan:
 class Tpu:
     """Executes descriptors exactly and keeps count of ids and of modelled time.
 
+    place: two numbers that others may look at while it works: 1 (BD), 2 (GDMA) or 0 (neither), and which
+    command of the batch runs.
     bd_id, gdma_id: the last ids done. cycles: modelled time of all batches (both engines run at the
     same time, each in order, waiting for each other's ids; a batch starts when the one before is done).
     """
@@ -60,12 +65,18 @@ class Tpu:
         self.bd_id = 0
         self.gdma_id = 0
         self.cycles = 0.0
+        self._most_seconds = self._most_cycles = math.inf
+        self.place: MutableSequence[int] = [0, 0]
         self._plans: dict[Engine, dict[bytes, _Plan]] = {engine: {} for engine in Engine}
 
     @property
     def filtered(self) -> int:
         """How many words the newest masked copy kept."""
         return self.memory.filtered
+
+    def allow(self, seconds: float) -> None:
+        """From now on so much modelled time: a command that ends later is an error."""
+        self._most_seconds, self._most_cycles = seconds, self.cycles + seconds * CLOCK_HZ
 
     def restart(self) -> None:
         """Both engines count from 1 again, as after okk_initialize."""
@@ -90,6 +101,7 @@ class Tpu:
             Engine.BD: np.maximum(waits[Engine.BD] - gdma_first, 0).tolist(),
             Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
         }
+        place, most = self.place, self._most_cycles
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
@@ -101,7 +113,9 @@ class Tpu:
                     )
                     other = ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
                     end = own[-1]
+                    place[0] = _PLACES[engine]
                     for index in range(first, last):
+                        place[1] = index
                         plan = known.get(to_do[index])
                         if plan is None:
                             plan = self._new_plan(engine, to_do[index], columns[engine], index, where)
@@ -115,7 +129,13 @@ class Tpu:
                         start = other[places[index]]
                         end = (start if start > end else end) + plan.cycles
                         own.append(end)
+                        if end > most:
+                            text = f"with it this takes more than {self._most_seconds:g} s on the chip"
+                            raise DeviceError(
+                                f"{_command(engine, columns[engine].row(index), index, where)}: {text}"
+                            )
         finally:
+            place[0] = 0
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())

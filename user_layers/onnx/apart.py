@@ -68,7 +68,7 @@ def _request(header: dict[str, object], payload: bytes) -> bytes:
         if _child is None or not _child.alive:
             _child = Child(
                 "user_layers.onnx.apart_main",
-                watchdog=LIMIT_S,
+                limit=LIMIT_S,
                 name="onnx",
                 crashed=_crashed,
                 on_output=lambda _: None,  # onnxruntime prints what it raises as well

@@ -28,7 +28,7 @@ _FLAGS = (
     "-fno-asynchronous-unwind-tables",
     "-fno-sanitize=all",
     "-UNDEBUG",
-    "-fno-stack-protector",
+    *("-Xclang", "-stack-protector", "-Xclang", "2"),  # strong; zig refuses the usual name without a C library
     "-ffunction-sections",
     "-fdata-sections",
     *SAME_RESULTS,

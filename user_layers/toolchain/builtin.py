@@ -38,7 +38,7 @@ FIRMWARE_DEFINES = (
     "USING_CMODEL=1",
 )  # kernels ask for it to tell a build for the model from one for the chip
 FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
-_BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
+_BOTH = ("math_", "format", "heap", "stack")  # files of sdk/libc that both builds of the firmware have
 _BMLIB = ("bmlib", "connection")  # files of sdk/host, by library
 SEARCH = "$ORIGIN/../lib"  # where installed programs find the libraries
 _KEEP = 6  # builds of the built-in part in the cache; older ones are removed
@@ -205,7 +205,7 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
     libc = c_sources(sdk / "libc")
     device = _layers(folder, toolchain.c)
-    portable = [path for path in c_sources(sdk / "firmware") if path.name != "fw_native.c"]
+    portable = [path for path in c_sources(sdk / "firmware") if not path.name.startswith("fw_native")]
     controller = [*portable, *c_sources(sdk / "arm"), *sorted((sdk / "arm").glob("*.S"))]
     arm = [
         *ninja.objects(Objects(arm_compiler(), controller, own, "arm")),

@@ -51,6 +51,7 @@ BASE_FLAGS = (
     "-fPIC",
     "-fno-omit-frame-pointer",
     "-fno-optimize-sibling-calls",
+    "-fstack-protector-strong",
     *SAME_RESULTS,
 )
 # These functions come from sdk/libc in both builds of a firmware: a compiler that knew what expf(1.0f) is
