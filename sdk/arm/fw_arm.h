@@ -22,7 +22,6 @@
 
 /* Inside the window, below what programs of the runtime use (0x5100000). */
 #define FW_ARM_CODE_BYTES 0x1000000 /* firmware_ddr.bin, and data without initial values */
-#define FW_ARM_OWN FW_ARM_RING /* from here to FW_ARM_SCRATCH only the firmware's own code writes */
 #define FW_ARM_RING 0x81000000
 #define FW_ARM_LOG 0x81010000
 #define FW_ARM_LOG_BYTES 0x10000
@@ -85,8 +84,8 @@ typedef struct {
     uint32_t fault;     /* number of the exception, 0 none: 1 undefined instruction, 2 software
                            interrupt, 3 prefetch abort, 4 data abort, 6 interrupt, 7 fast interrupt */
     uint32_t fault_pc, fault_status, fault_address, fault_lr, fault_sp;
-    /* Set before fw_boot: what lies in the window up to here nobody writes, and what only the firmware's own code
-     * writes (FW_ARM_OWN) is written from these addresses. */
+    /* Set before fw_boot: what lies in the window up to here nobody writes, and what lies from the
+     * ring to scratch memory is written from these code addresses only. */
     uint32_t code_end, own_start, own_end;
 } fw_link;
 

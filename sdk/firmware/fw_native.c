@@ -68,8 +68,8 @@ void __asan_unpoison_memory_region(const volatile void *start, size_t bytes);
 #define CLOSE(start, bytes) __asan_poison_memory_region(start, bytes)
 #define OPEN(start, bytes) __asan_unpoison_memory_region(start, bytes)
 #else
-#define CLOSE(start, bytes) ((void)0)
-#define OPEN(start, bytes) ((void)0)
+#define CLOSE(start, bytes) ((void)(start), (void)(bytes))
+#define OPEN(start, bytes) ((void)(start), (void)(bytes))
 #endif
 
 static uint8_t *scratch;

@@ -8,7 +8,8 @@
 #if FW_OWN_HEAP
 
 __attribute__((visibility("hidden"))) char *strndup(const char *text, size_t limit) {
-    size_t length = strnlen(text, limit);
+    size_t length = 0;
+    while (length < limit && text[length] != '\0') length++;
     char *copy = malloc(length + 1);
     if (copy == NULL) return NULL;
     memcpy(copy, text, length);

@@ -178,7 +178,7 @@ def test_errors_of_the_device(models: Path, tmp_path: Path) -> None:
     for text in (
         "bmrt: layer strange_0: this firmware has no layer with op_type 77",
         "bmlib: kernel crash crashed: SIGSEGV",
-        "bmlib: kernel endless gave no sign of progress",
+        "bmlib: kernel endless ran for",
     ):
         assert text in done.stderr
 

@@ -130,7 +130,7 @@ def test_a_host_program(name: str, language: str, firmware: Path, tmp_path: Path
         "no kernel minus",
         "the first of 1000 launches",
         "kernel crash crashed: SIGSEGV",
-        "kernel endless gave no sign of progress",
+        "kernel endless ran for",
         "no firmware at",
         "8 bytes at offset 256 of 256 bytes",
         "the memory is not the device's",
@@ -436,7 +436,7 @@ def test_sync_has_a_limit_and_kernels_that_never_end_one_too(firmware: Path) -> 
         device.launch_async("nothing")
         with pytest.raises(DeviceError, match=r"2 launches have not ended after 0\.1 s"):
             device.sync(0.1)
-        with pytest.raises(DeviceCrash, match="endless gave no sign of progress") as caught:
+        with pytest.raises(DeviceCrash, match="endless ran for") as caught:
             device.sync()
         assert caught.value.timed_out
     with pytest.raises(DeviceError, match="is closed"):

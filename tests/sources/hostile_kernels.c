@@ -114,7 +114,7 @@ KERNEL(after_free) { char *p = get(500); give(p); fill(p, 0, 8); give(get(500));
 KERNEL(frees_twice) { void *p = get(10); give(p); give(p); /* frees_twice */ }
 KERNEL(frees_nothing) { give((void *)&small); /* frees_nothing */ }
 static void over_an_array(int n) { char name[16]; fill(name, 0, n); sink = name[3]; } /* local_array */
-KERNEL(local_array) { over_an_array(24 + sink); sink = 0; }
+KERNEL(local_array) { over_an_array(48 + sink); sink = 0; }
 KERNEL(divides) { sink = 0; sink = 7 / sink; /* divides */ }
 KERNEL(aborts) { abort(); /* aborts */ }
 KERNEL(asserts) { OKKERNEL_ASSERT(args == NULL); /* asserts */ }

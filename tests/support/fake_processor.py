@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import MutableSequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ class FakeProcessor:
         self.cycles = 0.0
         self.filtered = 0
         self.restarts = 0
+        self.place: MutableSequence[int] = [0, 0]
+
+    def allow(self, seconds: float) -> None:
+        pass
 
     def restart(self) -> None:
         self.restarts += 1
