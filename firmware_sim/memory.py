@@ -80,8 +80,8 @@ class Memory:
         end = first + block.span()
         if block.space is Space.DDR and block.start < self._reserved and tensor.access is not Access.READ:
             raise DeviceError(
-                f"{tensor.name} writes to {address_text(tensor.space, tensor.offset)}, where the firmware's own "
-                f"memory is, up to {address_text(Space.DDR, self._reserved - 1)}",
+                f"{tensor.name} writes to {address_text(tensor.space, tensor.offset)}, where the firmware's "
+                f"own memory is, up to {address_text(Space.DDR, self._reserved - 1)}",
                 hint="give commands addresses of memory that the device has allocated",
             )
         if end <= limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from firmware_sim.instructions.disasm import LAYOUTS, operand_text
 from firmware_sim.instructions.instruction import Engine, Instruction, Run
 from firmware_sim.instructions.table import lookup
 from firmware_sim.instructions.workers import threads
+from firmware_sim.isa.footprint import Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.memory import Memory
 
@@ -66,7 +67,8 @@ class Tpu:
         self.gdma_id = 0
         self.cycles = 0.0
         self._most_seconds = self._most_cycles = math.inf
-        self.place: MutableSequence[int] = [0, 0]
+        self.place: memoryview[int] | list[int] = [0, 0]
+        self._checked: set[tuple[Engine, bytes]] = set()
         self._plans: dict[Engine, dict[bytes, _Plan]] = {engine: {} for engine in Engine}
 
     @property
@@ -139,6 +141,30 @@ class Tpu:
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
+
+    def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+        """Raise what `execute` would raise for commands that do not exist and for operands that leave their
+        memories; run none, and load no compiled loops."""
+        for engine, words in ((Engine.BD, bd), (Engine.GDMA, gdma)):
+            columns = LAYOUTS[engine].columns(words)
+            for index, key in enumerate(plan_keys(engine, columns)):
+                if (engine, key) in self._checked:
+                    continue
+                row = columns.row(index)
+                instruction: Instruction | None = None
+                try:
+                    instruction = lookup(engine, row)
+                    if instruction.semantics is None:
+                        raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
+                    for tensor in instruction.semantics.operands(row):
+                        if isinstance(tensor, Tensor):
+                            for part in tensor.parts():
+                                self.memory.check(tensor, part, tensor.block(part))
+                except DeviceError as error:
+                    raise _located(error, engine, row, index, instruction, where) from None
+                if len(self._checked) >= _PLANS_MAX:
+                    self._checked.clear()
+                self._checked.add((engine, key))
 
     def _new_plan(
         self, engine: Engine, key: bytes, columns: Columns, index: int, where: Where | None

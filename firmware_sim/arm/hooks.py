@@ -5,9 +5,9 @@ llvmlite (which comes with numba) in some milliseconds.
 
 The counters, 64-bit words: bytes of the blocks run; address and size of an access that is not to be (size 0:
 none), after which the emulator stops before it does the access; a pointer to the word that gets the address
-of the newest block, plus 1 as if it were a return address; from where to where only the firmware's own code may
-write, and from where to where that lies. ARMv5 rotates what it loads from an unaligned address, so such an access
-is always a mistake.
+of the newest block, plus 1 as if it were a return address; from where to where only the firmware's own code
+may write, and from where to where that lies. ARMv5 rotates what it loads from an unaligned address, so such
+an access is always a mistake.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def addresses(emu_stop: int) -> tuple[int, int]:
 
 
 def stop_on_abort(emu_stop: int) -> ctypes.c_int32:
-    """From now on SIGABRT does not end this process: the emulator stops at the next block, and the number that
-    this returns is 1."""
+    """From now on SIGABRT does not end this process: the emulator stops at the next block, and the number
+    that this returns is 1."""
     _, found, stop = _compiled(emu_stop)
     libc = ctypes.CDLL(None)
     libc.signal(signal.SIGABRT, ctypes.c_void_p(found["on_abort"]))

@@ -49,9 +49,7 @@ class DeviceApi(Protocol):
     def record(self, program: Program) -> Recorded:
         """The descriptors that layers' kernels issue for a program with fixed addresses; none executes."""
 
-    def run_streams(
-        self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None
-    ) -> None:
+    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong.
 
         modelled: gives their seconds on the chip, for the limit of time.

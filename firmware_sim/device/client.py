@@ -141,9 +141,9 @@ class Device:
     """An emulated chip; a context manager.
 
     firmware, kind: see `find_firmware` (MissingError when there is none). time_limit: seconds after which a
-    launch is stopped, whatever it does, see `firmware_sim.device.time_limit`; 0 for any time. on_log: gets each piece of the firmware's log, in the thread of the
-    call that caused it; it must not call the device. processor: "module:function" that makes what
-    executes descriptors (see device_main.Processor).
+    launch is stopped, whatever it does, see `firmware_sim.device.time_limit`; 0 for any time. on_log: gets
+    each piece of the firmware's log, in the thread of the call that caused it; it must not call the device.
+    processor: "module:function" that makes what executes descriptors (see device_main.Processor).
 
     Every method may be called from several threads; calls are served one after the other. After a
     DeviceCrash the device is reset: the memories, also DDR, keep their content and allocations, and the
@@ -335,8 +335,8 @@ class Device:
         self._queue.add(lambda: self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}"))
 
     def sync(self, limit: float | None = None) -> None:
-        """Wait for all kernels that launch_async started (okkernel_sync), at most `limit` seconds; without one
-        as long as the time limits of the launches let them run.
+        """Wait for all kernels that launch_async started (okkernel_sync), at most `limit` seconds; without
+        one as long as the time limits of the launches let them run.
 
         Raises the first error of one of them; those after it have run. DeviceError at the limit.
         """
@@ -365,9 +365,7 @@ class Device:
         head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
         return self._call(wire.Op.PROGRAM, _aligned([head, data]), "the program", record=True)[1]
 
-    def run_streams(
-        self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None
-    ) -> None:
+    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         """Run command groups whose descriptor streams lie in DDR, one after the other.
 
         modelled: gives their seconds on the chip; asked only when they take long here.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
@@ -62,11 +62,11 @@ class FlushReason(enum.IntEnum):
 
 
 class Processor(Protocol):
-    """What executes descriptors: `tpu.Tpu`, or a test's own. cycles: modelled time of all batches. place: what
-    it works on, see there."""
+    """What executes descriptors: `tpu.Tpu`, or a test's own. cycles: modelled time of all batches. place:
+    what it works on, see there."""
 
     cycles: float
-    place: MutableSequence[int]
+    place: memoryview[int] | list[int]
 
     @property
     def filtered(self) -> int:
@@ -77,6 +77,9 @@ class Processor(Protocol):
 
         where(engine, index) tells which code issued a descriptor of the batch.
         """
+
+    def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+        """Raise what `execute` would raise for commands that are illegal by themselves."""
 
     def allow(self, seconds: float) -> None:
         """From now on at most so much modelled time; a command beyond it is an error."""
@@ -119,7 +122,7 @@ class Recording:
 class Controller:
     """Answers the firmware's calls: executes what it issues, or records it.
 
-    seconds: modelled time that a request may take, 0 for any. What it takes on this machine the parent watches.
+    seconds: modelled time that a request may take, 0 for any. What it takes here the parent watches.
     """
 
     def __init__(self, memory: SharedMemory, processor: Processor, link: Link, seconds: float) -> None:
@@ -149,8 +152,8 @@ class Controller:
         self.recording = Recording() if record else None
 
     def tidy(self) -> None:
-        """After a request: what a native kernel left behind is cleared, with a line in the log. DeviceCrash for
-        what cannot be: the process has to end then."""
+        """After a request: what a native kernel left behind is cleared, with a line in the log. DeviceCrash
+        for what cannot be: the process has to end then."""
         if self.leftovers is None:
             return
         gone, stuck = self.leftovers.clear()
@@ -185,6 +188,7 @@ class Controller:
         bd, gdma = self._memory.bd[:bd_num], self._memory.gdma[:gdma_num]
         if self.recording is not None:
             self._count(bd_num, gdma_num)
+            self._check(bd, gdma)
             self.recording.add(bd, gdma, why)
         elif bd_num or gdma_num:
             # Not the activity: by now another layer may run than the one that issued the commands.
@@ -231,9 +235,16 @@ class Controller:
                 hint="does a loop in the kernel never end?",
             )
 
+    def _check(self, bd: U32, gdma: U32) -> None:
+        # Later, in a stored stream, nobody knows any more which line of which layer a command is from.
+        try:
+            self._processor.check(bd, gdma, where=self._issued_by)
+        except TpulayerError as error:
+            raise type(error)(f"{self._request}: {error.message}", hint=error.hint) from None
+
     def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
         self._float.reset()
-        self._processor.place = self._link.notes if where is not None else [0, 0]
+        self._processor.place = [0, 0] if where is None else self._link.notes
         try:
             self._processor.execute(bd, gdma, where=where)
         except TpulayerError as error:

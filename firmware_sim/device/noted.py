@@ -1,5 +1,5 @@
-"""What the device process notes while the engines work (Link.notes), so that the report of an end can name the
-command: the engine, the place in its arena, and what the native firmware's code addresses count from."""
+"""What the device process notes while the engines work (Link.notes), for the report of an end: the engine,
+the place in its arena, and what code addresses of the native firmware count from."""
 
 from __future__ import annotations
 

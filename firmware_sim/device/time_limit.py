@@ -1,8 +1,8 @@
 """How long a launch may take: one setting for whatever it does, in seconds of this machine and on the chip.
 
-`Device(time_limit=...)` or --time-limit, else TPULAYER_TIME_LIMIT, else 60 s; 0 is for any time. It is the time
-of one free kernel, of one layer of a dynamic net and of one that is compiled, and of all of a static net, which
-gets more where its modelled time says so and nobody chose a limit.
+`Device(time_limit=...)` or --time-limit, else TPULAYER_TIME_LIMIT, else 60 s; 0 is for any time. It is the
+time of one free kernel, of one layer of a dynamic net and of one that is compiled, and of all of a static
+net, which gets more where its modelled time says so and nobody chose a limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TimeLimit:
 
 
 def time_limit(given: float | None = None) -> TimeLimit:
-    """The limit of launches; given: by the caller, who goes before the environment. UsageError when it is none."""
+    """The limit of launches; given: by the caller, before the environment. UsageError when it is none."""
     what, value = "time_limit", given
     if value is None:
         text = os.environ.get(VARIABLE, "").strip()
@@ -52,6 +52,6 @@ def time_limit(given: float | None = None) -> TimeLimit:
 
 
 def choose(seconds: float | None) -> None:
-    """Make it the limit of this process and of those that it starts; None leaves what the environment says."""
+    """Make it the limit of this process and those that it starts; None leaves what the environment says."""
     if seconds is not None:
         os.environ[VARIABLE] = f"{time_limit(seconds).seconds:g}"

@@ -1,8 +1,8 @@
 """What a native kernel leaves behind in its process: nothing separates it from the emulator there.
 
-Open files are closed, programs that it started are ended and timers stopped, so that the next launch finds the
-process as this one did. Threads cannot be ended, and files that were closed cannot be opened again: then the process
-has to go.
+Open files are closed, programs that it started are ended and timers stopped, so that the next launch finds
+the process as this one did. Threads cannot be ended, and files that were closed cannot be opened again: then
+the process has to go.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Leftovers:
         self._next, self._files = _next_file(), _open_files()
 
     def clear(self) -> tuple[list[str], str]:
-        """After a launch: what is gone now, and why the process has to go, as predicates ("left 2 open files");
-        empty for nothing. Ends a copy of the process that fork() made."""
+        """After a launch: what is gone now, and why the process has to go, as predicates ("left 2 files
+        open"); empty for nothing. Ends a copy of the process that fork() made."""
         if os.getpid() != self._pid:
             os._exit(0)
         gone = []

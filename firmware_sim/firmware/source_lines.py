@@ -95,13 +95,14 @@ class SourceLines:
 
 def place_text(lines: SourceLines, frames: Sequence[int], newest: int = 0) -> str:
     """Where a stack of return addresses (offsets from the load address, innermost first) is in the user's
-    code: " at kernel.c:7 in kernel". Without any of it: after which call of the kernel API (newest: its return
-    address, 0 none). Empty when nothing is known: where the firmware itself was says nothing to its author."""
-    for address in frames:
+    code: " at kernel.c:7 in kernel". Without any of it: after which call of the kernel API (newest: its
+    return address, 0 none). Empty when nothing is known: where the firmware itself was tells its author only."""
+    places = [(" at", address) for address in frames]
+    if newest:
+        places.append((" after its call at", newest))
+    for how, address in places:
         if (line := lines.at(address - 1)) is not None and not os.path.dirname(line.file).endswith(_OURS):
-            return f" at {line}"
-    if newest and (line := lines.at(newest - 1)) is not None:
-        return f" after its call at {line}"
+            return f"{how} {line}"
     return ""
 
 

@@ -80,7 +80,9 @@ __all__ = ["Child", "Crash", "Handler", "InternalError", "Link"]
 START_LIMIT = 60.0  # s for the child's start and its imports, on a cold and busy machine
 ASIDE_LIMIT = 600.0  # s inside one Link.aside()
 MOST_PRINTED = 16 << 20  # bytes of output and log of one request
-_WAITING = 20  # times the limit, or s, that may be left out because a child got no CPU: it may be what keeps it busy
+_WAITING = (
+    20  # times the limit, or s, that may be left out because a child got no CPU: it may be what keeps it busy
+)
 _ABORT_LIMIT = 0.5  # s for a child to end by a signal that it can handle
 _CLOSED_LIMIT = 2.0  # s for a child to end after its socket closed
 OUTPUT_TAIL = 16384  # bytes of the child's output kept for the report of a crash
@@ -345,8 +347,9 @@ class Child:
     ) -> tuple[dict[str, object], bytes]:
         """Send one request and wait for its reply.
 
-        header must be JSON. more: asked when the limit has passed, how many seconds the request may take. Raises what the handler raised, the error made by `crashed`, or
-        RuntimeError when the Child is closed or on_log calls back in.
+        header must be JSON. more: asked when the limit has passed, how many seconds the request may take.
+        Raises what the handler raised, the error made by `crashed`, or RuntimeError when the Child is closed
+        or on_log calls back in.
         """
         if self._thread == threading.get_ident():
             raise RuntimeError(f"{self.name}: a request from within a log callback")

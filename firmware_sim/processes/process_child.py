@@ -32,8 +32,9 @@ _LARGE = 1 << 18  # bytes that go through the socket at once
 HELLO, REQUEST, REPLY, ERROR, LOG = b"HELO", b"REQ ", b"REPL", b"ERR ", b"LOG "
 INTERNAL = "InternalError"
 
-# The file that parent and child share: a page for the clock and for notes; a page that C code, also of an emulated
-# controller, may write, and whatever it writes there can at most end its own process; text of a fatal error.
+# The file that parent and child share: a page for the clock and for notes; a page that C code, also of
+# an emulated controller, may write, and whatever it writes there can at most end its own process; text of
+# a fatal error.
 PULSE_TICKS = 0  # u64: grows with every part of a request
 PULSE_ASIDE = 1  # u64: not 0 while something runs whose time does not count
 NOTES_OFFSET = 16
@@ -148,7 +149,8 @@ class Link:
 
 
 def die_with_parent(fd: int) -> None:
-    """End this process, and its group if it leads one, when the other end of `fd` closes, whatever the main thread is doing.
+    """End this process, and its group if it leads one, when the other end of `fd` closes, whatever the main
+    thread is doing.
 
     A thread, and not PR_SET_PDEATHSIG: that signal comes when the *thread* that started the child
     ends. The main thread may be in C code forever; ctypes and cffi calls release the GIL.

@@ -36,8 +36,8 @@ void *fw_platform_arguments(size_t bytes) {
     return memset((uint8_t *)(uintptr_t)FW_ARM_ARGUMENTS + FW_ARM_ARGUMENTS_BYTES - padded, 0, padded);
 }
 
-void fw_platform_abort(const char *why) {
-    (void)why;
+void fw_platform_abort(const char *why, const void *where) {
+    (void)why, (void)where;
     for (;;) __builtin_trap();
 }
 

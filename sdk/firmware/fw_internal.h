@@ -175,8 +175,8 @@ void fw_platform_boot(void);
 /* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
 bool fw_platform_try(void (*body)(void *), void *argument);
 void fw_platform_unwind(void) __attribute__((noreturn));
-/* Ends the process, or waits for the reset. */
-void fw_platform_abort(const char *why) __attribute__((noreturn));
+/* Ends the process, or waits for the reset. where: a return address to blame, where the stack cannot be walked. */
+void fw_platform_abort(const char *why, const void *where) __attribute__((noreturn));
 /* Lets bytes of the FW_ARM_SCRATCH_BYTES of scratch memory be used; NULL when there are none. */
 uint8_t *fw_platform_scratch(size_t start, size_t bytes);
 /* And none of them any more. */

@@ -47,10 +47,11 @@ bool fw_platform_try(void (*body)(void *), void *argument) {
 
 void fw_platform_unwind(void) {
     if (trying) longjmp(unwind_to, 1);
-    fw_platform_abort(fw.error); /* in a constructor, before there are requests */
+    fw_platform_abort(fw.error, NULL); /* in a constructor, before there are requests */
 }
 
-void fw_platform_abort(const char *why) {
+void fw_platform_abort(const char *why, const void *where) {
+    if (where != NULL && fw.platform != NULL) fw_native_note_place(where);
     fprintf(stderr, "%s\n", why);
     abort();
 }

@@ -12,14 +12,14 @@ void fw_heap_damaged(const char *function) {
 #if defined __arm__
     __asm__ volatile(".word 0xE7F0CBF0");
 #endif
-    fw_platform_abort("memory was written beyond the end of what malloc gave");
+    fw_platform_abort("memory was written beyond the end of what malloc gave", NULL);
 }
 
-void fw_stack_damaged(void) {
+void fw_stack_damaged(const void *where) {
 #if defined __arm__
     __asm__ volatile(".word 0xE7F09BF0");
 #endif
-    fw_platform_abort("a local array was written beyond its end");
+    fw_platform_abort("a local array was written beyond its end", where);
 }
 
 static void to_log(fw_sink *sink) {

@@ -10,4 +10,4 @@ extern uintptr_t __stack_chk_guard;
 uintptr_t __stack_chk_guard = (uintptr_t)0x00E396A7D2DEull;
 #endif
 
-void __stack_chk_fail(void) { fw_stack_damaged(); }
+void __stack_chk_fail(void) { fw_stack_damaged(__builtin_return_address(0)); }

@@ -393,9 +393,7 @@ def test_endless_stream_of_instructions_is_stopped(open_device: Open) -> None:
     device.launch("many", args(20_000))
 
 
-def test_a_recording_holds_so_many_instructions(
-    open_device: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_holds_so_many_instructions(open_device: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     device = open_device(time_limit=60)
     with pytest.raises(DeviceError, match=r"kernel many: more than 4194304 instructions to record"):
         device.record_launch("many", args(4_200_000))

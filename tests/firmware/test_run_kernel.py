@@ -213,7 +213,7 @@ def test_files_that_are_no_arrays(
     assert message in capsys.readouterr().err
 
 
-def test_the_watchdog_can_be_set(tmp_path: Path) -> None:
+def test_the_time_limit_can_be_set(tmp_path: Path) -> None:
     (tmp_path / "slow.c").write_text(
         '#include "okk.h"\n#include <time.h>\n'
         "void slow(const void *args) {\n"

@@ -149,7 +149,10 @@ def place(source: Path, kernel: str) -> str:
         ("null_write", r"kernel null_write crashed: SIGSEGV"),
         ("null_write_elsewhere", r"kernel null_write_elsewhere crashed: SIGSEGV"),
         ("endless", r"kernel endless ran for 2 s and was stopped"),
-        ("endless_commands", r"kernel endless_commands ran for 2 s and was stopped (in a BD command issued )?at"),
+        (
+            "endless_commands",
+            r"kernel endless_commands ran for 2 s and was stopped (in a BD command issued )?at",
+        ),
         ("asserts", r"""asserts: assertion "args == NULL" failed"""),
         ("plain_assert", r"kernel plain_assert crashed: SIGABRT \(abort or failed assertion\)"),
     ],

@@ -32,7 +32,8 @@ EXPORT __attribute__((noreturn)) void fw_heap_damaged(const char *function) {
     __builtin_longjmp(unwind_to, 1);
 }
 
-EXPORT __attribute__((noreturn)) void fw_stack_damaged(void) {
+EXPORT __attribute__((noreturn)) void fw_stack_damaged(const void *where) {
+    (void)where;
     for (;;) __builtin_trap();
 }
 

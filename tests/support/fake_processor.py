@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import MutableSequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,12 @@ class FakeProcessor:
         self.cycles = 0.0
         self.filtered = 0
         self.restarts = 0
-        self.place: MutableSequence[int] = [0, 0]
+        self.place: memoryview[int] | list[int] = [0, 0]
+
+    def check(
+        self, bd: npt.NDArray[np.uint32], gdma: npt.NDArray[np.uint32], *, where: Where | None = None
+    ) -> None:
+        pass
 
     def allow(self, seconds: float) -> None:
         pass

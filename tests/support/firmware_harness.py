@@ -27,7 +27,9 @@ from tests.paths import ROOT
 from user_layers.encode.prototypes import RESULT_WORDS, Calls, dispatcher_c, functions
 
 SDK = ROOT / "sdk"
-FIRMWARE_C = sorted([*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c"), *(SDK / "libc").glob("heap*.c")])
+FIRMWARE_C = sorted(
+    [*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c"), *(SDK / "libc").glob("heap*.c")]
+)
 LAYERS_C = sorted(
     [
         *(SDK / "layers" / "device").glob("*.c"),

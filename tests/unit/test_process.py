@@ -1,4 +1,4 @@
-"""Child processes: replies, errors, crashes, the watchdog, and nothing left behind."""
+"""Child processes: replies, errors, crashes, limits of time, and nothing left behind."""
 
 from __future__ import annotations
 

@@ -28,7 +28,12 @@ _FLAGS = (
     "-fno-asynchronous-unwind-tables",
     "-fno-sanitize=all",
     "-UNDEBUG",
-    *("-Xclang", "-stack-protector", "-Xclang", "2"),  # strong; zig refuses the usual name without a C library
+    *(
+        "-Xclang",
+        "-stack-protector",
+        "-Xclang",
+        "2",
+    ),  # strong; zig refuses the usual name without a C library
     "-ffunction-sections",
     "-fdata-sections",
     *SAME_RESULTS,

@@ -183,7 +183,13 @@ def zig(language: Language, machine: str) -> Compiler:
     command = "cc" if language == "c" else "c++"
     known = remembered(binary, ("version",), _zig_version)
     # With optimization zig switches assert() off, which no other compiler does unasked.
-    flags = (*BASE_FLAGS, *_PROTECTED, "-fno-sanitize=all", "-UNDEBUG", *(C_FLAGS if language == "c" else CXX_FLAGS))
+    flags = (
+        *BASE_FLAGS,
+        *_PROTECTED,
+        "-fno-sanitize=all",
+        "-UNDEBUG",
+        *(C_FLAGS if language == "c" else CXX_FLAGS),
+    )
     return Compiler(
         family="zig",
         version=known["version"],
