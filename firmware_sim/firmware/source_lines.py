@@ -96,7 +96,7 @@ class SourceLines:
 def place_text(lines: SourceLines, frames: Sequence[int], newest: int = 0) -> str:
     """Where a stack of return addresses (offsets from the load address, innermost first) is in the user's
     code: " at kernel.c:7 in kernel". Without any of it: after which call of the kernel API (newest: its
-    return address, 0 none). Empty when nothing is known: where the firmware itself was tells its author only."""
+    return address, 0 none). Empty when nothing is known: where the firmware itself was helps nobody."""
     places = [(" at", address) for address in frames]
     if newest:
         places.append((" after its call at", newest))
