@@ -81,14 +81,8 @@ static void *room(size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Before the constructors of kernels, which may call malloc. */
-static void __attribute__((constructor(101))) make_rooms(void) {
-    void *heap = room(FW_ARM_HEAP_BYTES);
-    if (heap != NULL) fw_heap_init(heap, FW_ARM_HEAP_BYTES);
-    scratch = room(FW_ARM_SCRATCH_BYTES);
-}
-
 uint8_t *fw_platform_scratch(size_t start, size_t bytes) {
+    if (scratch == NULL) scratch = room(FW_ARM_SCRATCH_BYTES);
     if (scratch != NULL) OPEN(scratch + start, bytes);
     return scratch == NULL ? NULL : scratch + start;
 }

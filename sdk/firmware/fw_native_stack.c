@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "fw_arm.h"
 #include "fw_heap.h"
@@ -12,7 +13,6 @@
 #include "fw_native.h"
 
 #define BELOW ((size_t)1 << 30)
-#define PAGES ((FW_ARM_STACK_BYTES + 0xFFFu) / 0x1000u * 0x1000u)
 
 static fw_platform ours;
 static const fw_platform *device;
@@ -78,9 +78,10 @@ static void begin(void) {
 static bool make_stack(void) {
     if (stack != NULL) return true;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-    uint8_t *room = mmap(NULL, BELOW + PAGES, PROT_NONE, flags, -1, 0);
-    if (room == MAP_FAILED || mprotect(room + BELOW, PAGES, PROT_READ | PROT_WRITE) != 0) return false;
-    stack = room + BELOW + PAGES - FW_ARM_STACK_BYTES;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (FW_ARM_STACK_BYTES + page - 1) / page * page;
+    uint8_t *room = mmap(NULL, BELOW + bytes, PROT_NONE, flags, -1, 0);
+    if (room == MAP_FAILED || mprotect(room + BELOW, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+    stack = room + BELOW + bytes - FW_ARM_STACK_BYTES;
     return true;
 }
 

@@ -146,6 +146,13 @@ def test_recording_has_the_limit_too(device: Device) -> None:
         assert re.search(places(HOSTILE, kernel), str(caught.value)), str(caught.value)
 
 
+def test_an_illegal_command_is_found_when_it_is_recorded(device: Device) -> None:
+    """So that a static net names the line of the layer, which its stored streams do not know."""
+    with pytest.raises(DeviceError, match=OWN) as caught:
+        device.record_launch("engine_over_its_end")
+    assert re.search(places(HOSTILE, "engine_over_its_end"), str(caught.value)), str(caught.value)
+
+
 # ---- what a native kernel leaves in its process ----
 
 

@@ -249,9 +249,11 @@ def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[
     sdk = sdk_dir()
     own = [folder, *(sdk / name for name in ("include", "generated", "firmware", "libc", "arm"))]
     libc = [path for path in c_sources(sdk / "libc") if path.name.startswith(_BOTH)]
+    # Kernels and layers are protected; what a check calls cannot be.
+    trusted = replace(compiler, flags=(*compiler.flags, "-fno-stack-protector"))
     return [
-        *ninja.objects(Objects(compiler, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),
-        *ninja.objects(Objects(_plain(compiler), libc, own, "libc")),
+        *ninja.objects(Objects(trusted, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),
+        *ninja.objects(Objects(_plain(trusted), libc, own, "libc")),
         *ninja.objects(_layers(folder, compiler)),
     ]
 
