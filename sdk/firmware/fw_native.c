@@ -2,6 +2,7 @@
  * controller's own platform file gives the same functions without an operating system.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fenv.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -51,7 +52,9 @@ void fw_platform_unwind(void) {
 }
 
 void fw_platform_abort(const char *why, const void *where) {
-    if (where != NULL && fw.platform != NULL) fw_native_note_place(where);
+    Dl_info info;
+    if (where != NULL && fw.platform != NULL && fw.platform->frames != NULL && dladdr((void *)(uintptr_t)where, &info) != 0)
+        fw.platform->frames[0] = (uintptr_t)where - (uintptr_t)info.dli_fbase;
     fprintf(stderr, "%s\n", why);
     abort();
 }
@@ -89,43 +92,4 @@ uint8_t *fw_platform_scratch(size_t start, size_t bytes) {
 
 void fw_platform_scratch_release(void) {
     if (scratch != NULL) CLOSE(scratch, FW_ARM_SCRATCH_BYTES);
-}
-
-/* ---- arguments ---- */
-
-/* They end where memory ends, but for the padding that a struct may have: a kernel whose struct is longer than
- * the host's faults instead of reading what happens to lie there. */
-static struct {
-    uint8_t *end;
-    size_t sent;
-} arguments;
-
-void *fw_platform_arguments(size_t bytes) {
-    enum { ROOM = 0x10000, PADDING = 8 };
-    if (bytes > ROOM) return NULL;
-    if (arguments.end == NULL) {
-        uint8_t *start = room(ROOM + FW_ARM_GUARD_BYTES);
-        if (start == NULL) return NULL;
-        mprotect(start + ROOM, FW_ARM_GUARD_BYTES, PROT_NONE);
-        arguments.end = start + ROOM;
-    }
-    arguments.sent = bytes;
-    size_t padded = (bytes + PADDING - 1) / PADDING * PADDING;
-    return memset(arguments.end - padded, 0, padded);
-}
-
-/* ---- what an address that faults tells ---- */
-
-bool fw_native_explain(const void *address, char *text, size_t capacity) {
-    const uint8_t *at = address, *ddr = fw.platform->ddr;
-    if (arguments.end != NULL && at >= arguments.end && at < arguments.end + FW_ARM_GUARD_BYTES)
-        fw_text(text, capacity, "was sent %u bytes of arguments and uses more", (unsigned)arguments.sent);
-    else if (fw_native_below_stack(address))
-        fw_text(text, capacity, "needs more than %u KiB of stack", FW_ARM_STACK_BYTES >> 10);
-    else if (at >= ddr && at < ddr + fw.platform->ddr_reserved)
-        fw_text(text, capacity, "writes to 0x%llx, where the firmware's own memory is",
-                (unsigned long long)(CHIP_DDR_BASE + (uint64_t)(at - ddr)));
-    else
-        return false;
-    return true;
 }

@@ -7,8 +7,6 @@
 
 /* Handles the signals of crashes, also where a kernel has taken them over. */
 void fw_native_catch_crashes(void);
-/* The crash to come is said to be at this return address. */
-void fw_native_note_place(const void *address);
 /* Runs function(argument) on a stack as large as the controller's; meanwhile the device's callbacks run on the
  * caller's. */
 void fw_native_on_stack(void (*function)(void *), void *argument);

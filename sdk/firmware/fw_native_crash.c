@@ -62,10 +62,6 @@ static void on_crash(int signal, siginfo_t *info, void *context) {
     if (info->si_code <= 0) raise(signal); /* sent by somebody; a fault comes again by itself */
 }
 
-void fw_native_note_place(const void *address) {
-    if (fw.platform->frames != NULL) fw.platform->frames[0] = (uintptr_t)address - image;
-}
-
 void fw_native_catch_crashes(void) {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
     action.sa_sigaction = on_crash;

@@ -38,6 +38,7 @@ _FLAGS = (
     "-fdata-sections",
     *SAME_RESULTS,
 )
+UNPROTECTED = ("-Xclang", "-stack-protector", "-Xclang", "0")  # for what the protection calls
 _CHECKED_DIVISIONS = ("idiv", "uidiv", "idivmod", "uidivmod", "ldivmod", "uldivmod")
 _OVERFLOW = re.compile(r"will not fit in region '(\w+)': overflowed by (\d+) bytes")
 _SHOWN = 8

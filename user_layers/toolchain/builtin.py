@@ -21,7 +21,7 @@ from firmware_sim.errors import BuildError
 from firmware_sim.firmware.image import DEBUG_NAME
 from user_layers import __version__
 from user_layers.files import write_atomic
-from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
+from user_layers.toolchain.arm import UNPROTECTED, arm_compiler, link_arm, write_images
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
 from user_layers.toolchain.config import c_sources, cxx_sources
@@ -207,9 +207,10 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     device = _layers(folder, toolchain.c)
     portable = [path for path in c_sources(sdk / "firmware") if not path.name.startswith("fw_native")]
     controller = [*portable, *c_sources(sdk / "arm"), *sorted((sdk / "arm").glob("*.S"))]
+    trusted = replace(arm_compiler(), flags=(*arm_compiler().flags, *UNPROTECTED))
     arm = [
-        *ninja.objects(Objects(arm_compiler(), controller, own, "arm")),
-        *ninja.objects(Objects(_plain(arm_compiler()), libc, own, "arm-libc")),
+        *ninja.objects(Objects(trusted, controller, own, "arm")),
+        *ninja.objects(Objects(_plain(trusted), libc, own, "arm-libc")),
         *ninja.objects(replace(device, compiler=arm_compiler(), defines=(), folder="arm-device")),
     ]
     host = Objects(
