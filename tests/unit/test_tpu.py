@@ -366,9 +366,12 @@ def test_commands_are_checked_without_being_run(tpu: Tpu) -> None:
 
 
 def test_reserved_ddr_is_not_written() -> None:
-    tpu = Tpu(
-        Memory(*(np.zeros(s, np.uint8) for s in ((1 << 20,), (64, 1 << 19), (4 << 20,))), reserved=4096)
+    ddr, local, l2 = (
+        np.zeros(1 << 20, np.uint8),
+        np.zeros((64, 1 << 19), np.uint8),
+        np.zeros(4 << 20, np.uint8),
     )
+    tpu = Tpu(Memory(ddr, local, l2, reserved=4096))
     for offset, ok in ((4096, True), (4092, False), (0, False)):
         out = Tensor("dst", Access.WRITE, Space.DDR, offset, (1, 1, 1, 2), (2, 2, 2, 1), 4)
         source = replace(out, access=Access.READ)
