@@ -47,7 +47,7 @@ class DeviceError(TpulayerError):
 
 
 class DeviceCrash(DeviceError):
-    """The device process died, or was killed by its watchdog (timed_out); the device is reset."""
+    """The device process died, or was stopped at its limit of time (timed_out); the device is reset."""
 
     def __init__(self, message: str, *, hint: str = "", timed_out: bool = False) -> None:
         super().__init__(message, hint=hint)

@@ -26,10 +26,11 @@ class Memory:
     """DDR, local memory of all lanes, and L2.
 
     ddr: uint8[size], size up to 12 GiB; local: uint8[64, 512 Ki]; l2: uint8[4 Mi]. All C-contiguous;
-    they stay in place for the life of the object, because plans hold views of them.
+    they stay in place for the life of the object, because plans hold views of them. reserved: bytes at the
+    start of DDR that no command may write.
     """
 
-    def __init__(self, ddr: U8, local: U8, l2: U8) -> None:
+    def __init__(self, ddr: U8, local: U8, l2: U8, reserved: int = 0) -> None:
         if local.shape != (chip.NPU_NUM, chip.LOCAL_BYTES) or l2.shape != (chip.L2_BYTES,) or ddr.ndim != 1:
             raise ValueError(f"wrong memory shapes: ddr {ddr.shape}, local {local.shape}, l2 {l2.shape}")
         self.ddr = ddr
@@ -38,6 +39,7 @@ class Memory:
         self._flat = {Space.LOCAL: local.reshape(-1), Space.DDR: ddr, Space.L2: l2}
         if not np.shares_memory(self._flat[Space.LOCAL][:1], local):
             raise ValueError("local memory must be contiguous")
+        self._reserved = reserved
         self._limit = {Space.LOCAL: chip.LOCAL_BYTES, Space.DDR: len(ddr), Space.L2: chip.L2_BYTES}
         self.filtered = 0
         """How many words the newest masked copy wrote: a register of the GDMA."""
@@ -76,6 +78,13 @@ class Memory:
         limit = self._limit[block.space]
         first = block.start - part.lane * chip.LOCAL_BYTES if block.space is Space.LOCAL else block.start
         end = first + block.span()
+        lowest = block.start - block.before()
+        if block.space is Space.DDR and 0 <= lowest < self._reserved and tensor.access is not Access.READ:
+            raise DeviceError(
+                f"{tensor.name} writes to {address_text(tensor.space, tensor.offset)}, where the firmware's "
+                f"own memory is, up to {address_text(Space.DDR, self._reserved - 1)}",
+                hint="give commands addresses of memory that the device has allocated",
+            )
         if end <= limit and first >= block.before():
             return
         if first < block.before():

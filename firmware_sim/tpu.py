@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.errors import DeviceError
 from firmware_sim.flush import flushing
 from firmware_sim.instructions.disasm import LAYOUTS, operand_text
@@ -15,6 +17,7 @@ from firmware_sim.instructions.instruction import Engine, Instruction, Run
 from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.table import lookup
 from firmware_sim.instructions.workers import threads
+from firmware_sim.isa.footprint import Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.memory import Memory
 
@@ -35,6 +38,7 @@ _KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELD
 _PLANS_MAX = 20_000
 _SLOW = 1e6  # cycles of a command whose reference takes longer than loops are compiled
 _TOGETHER, _SHORT = 64, 1e4  # loops that are called at once, and cycles of their commands
+_PLACES = {Engine.BD: 1, Engine.GDMA: 2}
 
 Segment = tuple[Engine, int, int]
 """Commands [first, last) of one engine, done one after the other."""
@@ -88,6 +92,8 @@ class _Batch:
 class Tpu:
     """Executes descriptors exactly and keeps count of ids and of modelled time.
 
+    place: two numbers that others may look at while it works: 1 (BD), 2 (GDMA) or 0 (neither), and which
+    command of the batch runs.
     bd_id, gdma_id: the last ids done. cycles: modelled time of all batches (both engines run at the
     same time, each in order, waiting for each other's ids; a batch starts when the one before is done).
     """
@@ -98,12 +104,19 @@ class Tpu:
         self.bd_id = 0
         self.gdma_id = 0
         self.cycles = 0.0
+        self._most_seconds = self._most_cycles = math.inf
+        self.place: memoryview[int] | list[int] = [0, 0]
+        self._checked: set[tuple[Engine, bytes]] = set()
         self._plans: dict[Engine, dict[bytes, _Plan]] = {engine: {} for engine in Engine}
 
     @property
     def filtered(self) -> int:
         """How many words the newest masked copy kept."""
         return self.memory.filtered
+
+    def allow(self, seconds: float) -> None:
+        """From now on so much modelled time: a command that ends later is an error."""
+        self._most_seconds, self._most_cycles = seconds, self.cycles + seconds * CLOCK_HZ
 
     def restart(self) -> None:
         """Both engines count from 1 again, as after okk_initialize."""
@@ -131,6 +144,7 @@ class Tpu:
             Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
         }
         batch = _Batch(columns, where)
+        place, most = self.place, self._most_cycles
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
@@ -142,7 +156,9 @@ class Tpu:
                     )
                     other = ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
                     end = own[-1]
+                    place[0] = _PLACES[engine]
                     for index in range(first, last):
+                        place[1] = index
                         plan = known.get(to_do[index])
                         if plan is None:
                             batch.run()  # done, should this one be illegal
@@ -159,11 +175,42 @@ class Tpu:
                         start = other[places[index]]
                         end = (start if start > end else end) + plan.cycles
                         own.append(end)
+                        if end > most:
+                            batch.run()
+                            text = f"with it this takes more than {self._most_seconds:g} s on the chip"
+                            raise DeviceError(
+                                f"{_command(engine, columns[engine].row(index), index, where)}: {text}"
+                            )
                 batch.run()
         finally:
+            place[0] = 0
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
+
+    def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+        """Raise what `execute` would raise for commands that do not exist and for operands that leave their
+        memories; run none, and load no compiled loops."""
+        for engine, words in ((Engine.BD, bd), (Engine.GDMA, gdma)):
+            columns = LAYOUTS[engine].columns(words)
+            for index, key in enumerate(plan_keys(engine, columns)):
+                if (engine, key) in self._checked:
+                    continue
+                row = columns.row(index)
+                instruction: Instruction | None = None
+                try:
+                    instruction = lookup(engine, row)
+                    if instruction.semantics is None:
+                        raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
+                    for tensor in instruction.semantics.operands(row):
+                        if isinstance(tensor, Tensor):
+                            for part in tensor.parts():
+                                self.memory.check(tensor, part, tensor.block(part))
+                except DeviceError as error:
+                    raise _located(error, engine, row, index, instruction, where) from None
+                if len(self._checked) >= _PLANS_MAX:
+                    self._checked.clear()
+                self._checked.add((engine, key))
 
     def _new_plan(
         self, engine: Engine, key: bytes, columns: Columns, index: int, where: Where | None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from firmware_sim.device.client import SYNC_LIMIT, Device
+from firmware_sim.device.client import Device
 from firmware_sim.firmware.image import FirmwareImage
 
 if TYPE_CHECKING:
@@ -46,6 +46,6 @@ def okkernel_launch_async(handle: Device, func_name: str, args: Buffer = b"") ->
     handle.launch_async(func_name, memoryview(args).tobytes())
 
 
-def okkernel_sync(handle: Device, limit: float = SYNC_LIMIT) -> None:
+def okkernel_sync(handle: Device, limit: float | None = None) -> None:
     """Wait for all asynchronous launches, at most `limit` seconds; raises the first error among them."""
     handle.sync(limit)

@@ -12,7 +12,7 @@ from firmware_sim.arm.machine import Fault, Machine
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.errors import DeviceCrash, DeviceError
 from firmware_sim.firmware.image import Engines, FirmwareImage, StreamGroup
-from firmware_sim.firmware.source_lines import SourceLines, own_line
+from firmware_sim.firmware.source_lines import SourceLines, place_text
 from firmware_sim.processes.process_child import Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import REPLY
@@ -69,7 +69,7 @@ class ArmFirmware:
             raise DeviceError(
                 f"{self._image} refused to boot (code {status})", hint="build it again with rebuild_layers"
             )
-        machine.forbid_page_zero()
+        machine.protect()
         self._booted = True
 
     def handle(self, request: bytes) -> bytes:
@@ -140,10 +140,10 @@ class ArmFirmware:
                 return
 
     def _crash(self, fault: Fault) -> DeviceCrash:
-        with self._link.busy():  # reading the line table takes a moment
-            line = own_line(self._lines(), fault.frames)
-        place = f" at {line}" if line is not None else ""
-        if line is None and fault.frames:
+        with self._link.aside():  # reading the line table takes a moment
+            lines = self._lines()
+            place = place_text(lines, fault.frames, self._link.newest)
+        if not lines and fault.frames:
             place = f" at {fault.frames[0] - 1:#x}"
         return DeviceCrash(
             f"{self._link.activity or 'the firmware'} crashed: {fault.cause}{place}; {self._name} was reset"

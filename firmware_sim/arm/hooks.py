@@ -3,26 +3,31 @@
 Python functions there would cost a microsecond per access. The code is LLVM's own language, compiled by
 llvmlite in some milliseconds.
 
-The counters, four 64-bit words: bytes of the blocks run; address and size of an unaligned access (size 0:
+The counters, 64-bit words: bytes of the blocks run; address and size of an access that is not to be (size 0:
 none), after which the emulator stops before it does the access; a pointer to the word that gets the address
-of the newest block, plus 1 as if it were a return address. ARMv5 rotates what it loads from an
-unaligned address, so such an access is always a mistake.
+of the newest block, plus 1 as if it were a return address; from where to where only the firmware's own code
+may write, and from where to where that lies. ARMv5 rotates what it loads from an unaligned address, so such
+an access is always a mistake.
 """
 
 from __future__ import annotations
 
 import ctypes
+import signal
 from functools import cache
 
 import llvmlite.binding as llvm
 
-BYTES, BAD_ADDRESS, BAD_SIZE, PC_POINTER = range(4)
-WORDS = 4
+BYTES, BAD_ADDRESS, BAD_SIZE, PC_POINTER, OWN_START, OWN_BYTES, CODE_START, CODE_BYTES = range(8)
+WORDS = 8
+_WRITE = 17  # UC_MEM_WRITE
 
-_IR = """
+_IR = f"""
+@stop = global i32 0
+
 declare i32 @uc_emu_stop(ptr)
 
-define void @on_block(ptr %uc, i64 %address, i32 %size, ptr %words) {
+define void @on_block(ptr %uc, i64 %address, i32 %size, ptr %words) {{
   %count = load i64, ptr %words
   %more = zext i32 %size to i64
   %sum = add i64 %count, %more
@@ -31,17 +36,51 @@ define void @on_block(ptr %uc, i64 %address, i32 %size, ptr %words) {
   %pc = load ptr, ptr %slot
   %next = add i64 %address, 1
   store i64 %next, ptr %pc
+  %stop = load volatile i32, ptr @stop
+  %going = icmp eq i32 %stop, 0
+  br i1 %going, label %on, label %ends
+ends:
+  %ignored = call i32 @uc_emu_stop(ptr %uc)
+  br label %on
+on:
   ret void
-}
+}}
 
-define void @on_access(ptr %uc, i32 %kind, i64 %address, i32 %size, i64 %value, ptr %words) {
+define void @on_abort(i32 %signal) {{
+  store volatile i32 1, ptr @stop
+  ret void
+}}
+
+define void @on_access(ptr %uc, i32 %kind, i64 %address, i32 %size, i64 %value, ptr %words) {{
   %wide = zext i32 %size to i64
   %top = icmp ugt i64 %wide, 4
   %unit = select i1 %top, i64 4, i64 %wide
   %mask = sub i64 %unit, 1
   %low = and i64 %address, %mask
   %aligned = icmp eq i64 %low, 0
-  br i1 %aligned, label %done, label %bad
+  br i1 %aligned, label %owner, label %bad
+owner:
+  %writes = icmp eq i32 %kind, {_WRITE}
+  br i1 %writes, label %written, label %done
+written:
+  %own_slot = getelementptr i64, ptr %words, i64 {OWN_START}
+  %own = load i64, ptr %own_slot
+  %into = sub i64 %address, %own
+  %own_bytes_slot = getelementptr i64, ptr %words, i64 {OWN_BYTES}
+  %own_bytes = load i64, ptr %own_bytes_slot
+  %is_own = icmp ult i64 %into, %own_bytes
+  br i1 %is_own, label %who, label %done
+who:
+  %pc_slot = getelementptr i64, ptr %words, i64 {PC_POINTER}
+  %pc_pointer = load ptr, ptr %pc_slot
+  %pc = load i64, ptr %pc_pointer
+  %code_slot = getelementptr i64, ptr %words, i64 {CODE_START}
+  %code = load i64, ptr %code_slot
+  %inside = sub i64 %pc, %code
+  %code_bytes_slot = getelementptr i64, ptr %words, i64 {CODE_BYTES}
+  %code_bytes = load i64, ptr %code_bytes_slot
+  %by_own = icmp ule i64 %inside, %code_bytes
+  br i1 %by_own, label %done, label %bad
 bad:
   %at = getelementptr i64, ptr %words, i64 1
   store i64 %address, ptr %at
@@ -51,19 +90,21 @@ bad:
   br label %done
 done:
   ret void
-}
+}}
 """
 
 
 @cache
-def _compiled(emu_stop: int) -> tuple[object, dict[str, int]]:
+def _compiled(emu_stop: int) -> tuple[object, dict[str, int], ctypes.c_int32]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.add_symbol("uc_emu_stop", emu_stop)
     machine = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_IR), machine)
     engine.finalize_object()
-    return engine, {name: engine.get_function_address(name) for name in ("on_block", "on_access")}
+    names = ("on_block", "on_access", "on_abort")
+    stop = ctypes.c_int32.from_address(engine.get_global_value_address("stop"))
+    return engine, {name: engine.get_function_address(name) for name in names}, stop
 
 
 def addresses(emu_stop: int) -> tuple[int, int]:
@@ -71,8 +112,17 @@ def addresses(emu_stop: int) -> tuple[int, int]:
 
     emu_stop: address of unicorn's uc_emu_stop. They live as long as the process.
     """
-    _, found = _compiled(emu_stop)
+    found = _compiled(emu_stop)[1]
     return found["on_block"], found["on_access"]
+
+
+def stop_on_abort(emu_stop: int) -> ctypes.c_int32:
+    """From now on SIGABRT does not end this process: the emulator stops at the next block, and the number
+    that this returns is 1."""
+    _, found, stop = _compiled(emu_stop)
+    libc = ctypes.CDLL(None)
+    libc.signal(signal.SIGABRT, ctypes.c_void_p(found["on_abort"]))
+    return stop
 
 
 def address_of(function: object) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 WINDOW = 0x8000_0000  # DDR as the controller sees it
 GDMA_REGS = 0x5800_0000
 BD_REGS = 0x5800_1000
-PROGRESS = 0x5800_F000
+NEWEST = 0x5800_F000
 ACTIVITY = 0x5800_F040
 LINK = 0x5800_F400
 
@@ -22,6 +22,7 @@ ARGUMENTS = WINDOW + 0x500_0000
 ARGUMENTS_BYTES = 0xF_F000
 GUARD_BYTES = 0x1000
 SITES = WINDOW + 0x300_0000
+SCRATCH = WINDOW + 0x320_0000
 
 RING_MAGIC = 0x474E5246
 RING_SLOTS = 16
@@ -50,6 +51,9 @@ LINK_DTYPE = np.dtype(
             "fault_address",
             "fault_lr",
             "fault_sp",
+            "code_end",
+            "own_start",
+            "own_end",
         )
     ]
 )

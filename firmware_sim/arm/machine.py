@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import gc
 import mmap
+import os
 import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from unicorn import (
@@ -42,22 +44,25 @@ from firmware_sim.chip import (
     L2_BASE,
     LOCAL_BASE,
 )
+from firmware_sim.processes.process_child import FRAMES
 from firmware_sim.processes.shared_memory import SharedMemory
 
 _PAGE = 0x1000
 _TRANSLATIONS = 64 << 20  # bytes for translated code; it begins again when they are full
 _STACK_TOP = DTCM_BASE + 0x1_7C00  # __stack_top of sdk/arm/firmware.ld
 _NEVER = 0xFFFF_FFFF  # emu_start's end: no instruction starts there
-# undefined instructions of sdk/arm/crt.S, sdk/libc/stdlib.c and heap.c
+# undefined instructions of sdk/arm/crt.S, sdk/libc/stdlib.c and sdk/firmware/fw_port.c
 _MARKED = {
     0xE7F0DBF0: "integer division by zero",
     0xE7F0ABF0: "abort or failed assertion",
     0xE7F0CBF0: "memory was written beyond the end of what malloc gave",
+    0xE7F09BF0: "a local array was written beyond its end",
     0xE7F0EBF0: "exit was called, and the controller has nothing to return to",
 }
 _CODE_START = 0x1000  # in ITCM: before it there are only the vectors
 _SCANNED = 512  # words of the stack that are looked at for return addresses
-_FRAMES = 16
+
+_OWN_MEMORY = "where the firmware's own memory is"
 
 _KINDS = {
     const.UC_MEM_READ_UNMAPPED: "read of",
@@ -113,7 +118,8 @@ class Machine:
         self.ring = self.window[ring : ring + layout.RING_DTYPE.itemsize].view(layout.RING_DTYPE).reshape(())
         self._counters = np.zeros(hooks.WORDS, np.uint64)
         self._counters[hooks.PC_POINTER] = frames_address
-        self._newest = (ctypes.c_uint64 * 1).from_address(frames_address)
+        self._newest = (ctypes.c_uint64 * FRAMES).from_address(frames_address)
+        self._stop = hooks.stop_on_abort(hooks.address_of(uclib.uc_emu_stop))
         self._code: list[tuple[int, int]] = []
         self._invalid: tuple[int, int, int] | None = None
         self._interrupt: int | None = None
@@ -138,6 +144,7 @@ class Machine:
             for name in block.dtype.names or ():
                 block[name] = 0
         self._code = [(_CODE_START, len(images.tcm)), (layout.WINDOW, layout.WINDOW + len(images.ddr))]
+        self._counters[hooks.OWN_BYTES] = 0
         # A new machine: the translations of the one before may be of another program.
         if self._uc is not None:
             # Its hooks hold it and it holds them: its memory would stay until Python looks for such cycles.
@@ -189,9 +196,17 @@ class Machine:
         uc.hook_add(UC_HOOK_INTR, self._on_interrupt)
         return uc
 
-    def forbid_page_zero(self) -> None:
-        """From now on a jump through a NULL pointer is a fault; it would be a reset on the chip."""
+    def protect(self) -> None:
+        """After boot: a jump through a NULL pointer is a fault (it would be a reset on the chip), and so are
+        writes to the code in DDR and writes of others where only the firmware's own code writes."""
         assert self._uc is not None
+        code_end = int(self.link["code_end"])
+        if layout.WINDOW < code_end <= layout.WINDOW + layout.CODE_BYTES and code_end % _PAGE == 0:
+            self._uc.mem_protect(layout.WINDOW, code_end - layout.WINDOW, UC_PROT_READ | UC_PROT_EXEC)
+        own = int(self.link["own_start"]), int(self.link["own_end"])
+        self._counters[hooks.CODE_START], self._counters[hooks.CODE_BYTES] = own[0], max(0, own[1] - own[0])
+        self._counters[hooks.OWN_START] = layout.RING
+        self._counters[hooks.OWN_BYTES] = layout.SCRATCH - layout.RING
         self._uc.mem_protect(ITCM_BASE, _PAGE, UC_PROT_NONE)
         self._uc.ctl_remove_cache(ITCM_BASE, ITCM_BASE + _PAGE)
 
@@ -217,9 +232,13 @@ class Machine:
                 uc.emu_start(self._pc, _NEVER)
             except UcError as error:
                 raise self._fault(uc, str(error)) from None
+            if self._stop.value:
+                self._end()
             if self._counters[hooks.BAD_SIZE]:
                 size, address = int(self._counters[hooks.BAD_SIZE]), int(self._counters[hooks.BAD_ADDRESS])
-                raise self._fault(uc, f"alignment fault: {size} bytes at {address:#x}")
+                if address % min(size, 4):
+                    raise self._fault(uc, f"alignment fault: {size} bytes at {address:#x}")
+                raise self._fault(uc, f"data abort: write to {address:#x}, {_OWN_MEMORY}")
             if self._interrupt is not None:
                 raise self._fault(uc, "")
             self._pc = uc.reg_read(arm.UC_ARM_REG_PC)
@@ -231,6 +250,15 @@ class Machine:
                 return command
 
     # ---- faults ----
+
+    def _end(self) -> NoReturn:
+        """Note where the controller is, and end the process: its parent has asked for it."""
+        uc = self._uc
+        assert uc is not None
+        pc, sp, lr = (uc.reg_read(r) for r in (arm.UC_ARM_REG_PC, arm.UC_ARM_REG_SP, arm.UC_ARM_REG_LR))
+        for i, frame in enumerate(self._frames(pc, lr, sp)):
+            self._newest[i] = frame
+        os._exit(1)
 
     def _fault(self, uc: Uc, text: str) -> Fault:
         pc, sp, lr = (uc.reg_read(r) for r in (arm.UC_ARM_REG_PC, arm.UC_ARM_REG_SP, arm.UC_ARM_REG_LR))
@@ -244,6 +272,8 @@ class Machine:
                 cause = f"data abort: {cause}, a NULL pointer"
             elif 0 <= address - layout.ARGUMENTS - layout.ARGUMENTS_BYTES < layout.GUARD_BYTES:
                 cause = f"data abort: {cause}, behind the arguments that were sent"
+            elif layout.WINDOW <= address < layout.WINDOW + layout.CODE_BYTES:
+                cause = f"data abort: {cause}, {_OWN_MEMORY}"
             elif DTCM_BASE - 0x10_0000 <= address < DTCM_BASE:
                 cause = f"data abort: {cause}, below the stack: stack overflow"
             else:
@@ -277,7 +307,7 @@ class Machine:
             end = min(_STACK_TOP - DTCM_BASE, start + 4 * _SCANNED)
             words: Sequence[int] = self._memory.dtcm[start:end].view(np.uint32).tolist()
             found += [word for word in words if word != lr and self._returns(word)]
-        return tuple(found[:_FRAMES])
+        return tuple(found[:FRAMES])
 
     def _is_code(self, address: int) -> bool:
         return address % 4 == 0 and any(low <= address < high for low, high in self._code)

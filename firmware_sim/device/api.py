@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -49,8 +49,11 @@ class DeviceApi(Protocol):
     def record(self, program: Program) -> Recorded:
         """The descriptors that layers' kernels issue for a program with fixed addresses; none executes."""
 
-    def run_streams(self, groups: Sequence[StreamGroup]) -> None:
-        """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong."""
+    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
+        """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong.
+
+        modelled: gives their seconds on the chip, for the limit of time.
+        """
 
     def run_program(
         self,

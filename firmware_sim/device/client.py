@@ -30,6 +30,9 @@ from firmware_sim.chip import (
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chosen, parsed
 from firmware_sim.device.launch_queue import LaunchQueue
+from firmware_sim.device.noted import NOTED_BD
+from firmware_sim.device.time_limit import MORE
+from firmware_sim.device.time_limit import time_limit as limit_of
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
 from firmware_sim.firmware import sanitized
 from firmware_sim.firmware.image import (
@@ -40,17 +43,14 @@ from firmware_sim.firmware.image import (
     StreamGroup,
     find_firmware,
 )
-from firmware_sim.firmware.source_lines import innermost_line
-from firmware_sim.processes.process import BUSY_LIMIT, Child, Crash
+from firmware_sim.firmware.source_lines import SourceLines, place_text
+from firmware_sim.processes.process import Child, Crash
 from firmware_sim.processes.shared_memory import SharedMemory
 from firmware_sim.wire import CommandGroup, Program, Recorded, TensorRecord
 
 __all__ = ["Device", "FirmwareError", "FirmwareInfo", "StreamGroup"]
 
-WATCHDOG = 1.0  # s without progress of controller or engines
-SYNC_LIMIT = 600.0  # s for all asynchronous launches together
 BOOT_LIMIT = 10.0  # s: loading a library from a cold disk is no fault of the kernels
-MAX_INSTRUCTIONS = 1 << 22
 HEAP_OFFSET = STATIC_CONTEXT_OFFSET
 HEAP_ALIGN = 4096
 
@@ -67,7 +67,7 @@ _ADVICE = {
 }
 _EXITED = "a kernel returns when it is done; nothing in it may end the process"
 _CHECKED = "AddressSanitizer's full report is in the device's output above"
-_ENDLESS = "does a loop in the kernel's C code never end? Otherwise open the device with a larger watchdog"
+_ENDLESS = f"does a loop in the kernel's C code never end? Otherwise {MORE}"
 
 
 class FirmwareError(DeviceError):
@@ -141,13 +141,10 @@ def _decode(payload: bytes, count: int) -> list[TensorRecord]:
 class Device:
     """An emulated chip; a context manager.
 
-    firmware, kind: see `find_firmware` (MissingError when there is none). watchdog:
-    seconds without progress after which a kernel is stopped. The controller's own computing is timed by
-    it; each batch that the engines execute may take up to engine_limit seconds and counts as progress when
-    it ends.
-    max_instructions: of one launch. on_log: gets each piece of the firmware's log, in the thread of the
-    call that caused it; it must not call the device. processor: "module:function" that makes what
-    executes descriptors (see device_main.Processor).
+    firmware, kind: see `find_firmware` (MissingError when there is none). time_limit: seconds after which a
+    launch is stopped, whatever it does, see `firmware_sim.device.time_limit`; 0 for any time. on_log: gets
+    each piece of the firmware's log, in the thread of the call that caused it; it must not call the device.
+    processor: "module:function" that makes what executes descriptors (see device_main.Processor).
     warnings: what becomes of calls that the guide forbids and that work all the same: "show", "error" (the
     request raises DeviceError when it has run) or "ignore"; None: what TPULAYER_WARNINGS says, else "show".
     on_warning: gets each of them once, instead of stderr; like on_log it must not call the device.
@@ -163,23 +160,16 @@ class Device:
         *,
         kind: Kind | None = None,
         dev_id: int = 0,
-        watchdog: float = WATCHDOG,
-        engine_limit: float = BUSY_LIMIT,
-        max_instructions: int = MAX_INSTRUCTIONS,
+        time_limit: float | None = None,
         on_log: Callable[[str], None] | None = None,
         on_warning: Callable[[KernelWarning], None] | None = None,
         warnings: Mode | None = None,
         processor: str = _BM1684,
     ) -> None:
-        for name, limit in (("watchdog", watchdog), ("engine_limit", engine_limit)):
-            if not (math.isfinite(limit) and limit > 0):
-                raise UsageError(f"{name} {limit}: give a positive number of seconds")
+        self._limit = limit_of(time_limit)
         self._warn = Told(chosen(warnings), on_warning)
         self.firmware = find_firmware(firmware, kind, dev_id)
         self.dev_id = dev_id
-        self._watchdog = watchdog
-        self._engine_limit = engine_limit
-        self._max_instructions = max_instructions
         self._to_stderr = _ToStderr()
         self._on_log = on_log or self._to_stderr
         self._processor = processor
@@ -351,8 +341,9 @@ class Device:
         self._open()
         self._queue.add(lambda: self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}"))
 
-    def sync(self, limit: float = SYNC_LIMIT) -> None:
-        """Wait for all kernels that launch_async started (okkernel_sync), at most `limit` seconds.
+    def sync(self, limit: float | None = None) -> None:
+        """Wait for all kernels that launch_async started (okkernel_sync), at most `limit` seconds; without
+        one as long as the time limits of the launches let them run.
 
         Raises the first error of one of them; those after it have run. DeviceError at the limit.
         """
@@ -381,11 +372,15 @@ class Device:
         head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
         return self._call(wire.Op.PROGRAM, _aligned([head, data]), "the program", record=True)[1]
 
-    def run_streams(self, groups: Sequence[StreamGroup]) -> None:
-        """Run command groups whose descriptor streams lie in DDR, one after the other."""
+    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
+        """Run command groups whose descriptor streams lie in DDR, one after the other.
+
+        modelled: gives their seconds on the chip; asked only when they take long here.
+        """
         parts = [wire.packed(wire.GROUP, g.bd_addr, g.gdma_addr, g.bd_num, g.gdma_num) for g in groups]
         payload = _aligned([wire.packed(wire.STREAMS, len(groups), 0), *parts])
-        self._call(wire.Op.STREAMS, payload, "the static network")
+        more = None if modelled is None else lambda: self._limit.of_net(modelled())
+        self._call(wire.Op.STREAMS, payload, "the static network", more=more)
 
     def run_program(
         self,
@@ -428,8 +423,7 @@ class Device:
                 "firmware_sim.device.main",
                 [self._processor],
                 fds=[memory.fd, *([] if server is None else [server])],
-                watchdog=self._watchdog,
-                busy_limit=self._engine_limit,
+                limit=self._limit.seconds,
                 name=f"device {self.dev_id}",
                 crashed=self._describe,
                 on_log=self._on_log,
@@ -442,10 +436,10 @@ class Device:
                 "ddr": str(self.firmware.ddr or ""),
                 "server": server,
                 "dev_id": self.dev_id,
-                "max_instructions": self._max_instructions,
+                "seconds": self._limit.seconds,
             }
             try:
-                self._child.request(boot, watchdog=BOOT_LIMIT)
+                self._child.request(boot, limit=BOOT_LIMIT)
             except BaseException:
                 self._child.close()
                 self._child = None
@@ -453,14 +447,26 @@ class Device:
         return self._child
 
     def _call(
-        self, op: wire.Op, payload: bytes, activity: str, *, record: bool = False
+        self,
+        op: wire.Op,
+        payload: bytes,
+        activity: str,
+        *,
+        record: bool = False,
+        more: Callable[[], float] | None = None,
     ) -> tuple[bytes, Recorded]:
         """One firmware request: the payload of its reply, and what was recorded."""
         head = wire.REQUEST.pack(op, len(payload), wire.FLAG_RECORD if record else 0, 0)
-        header: dict[str, object] = {"op": "handle", "activity": activity, "record": record}
+        parts = op is wire.Op.PROGRAM  # of a net, each layer has its own time
+        header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
             try:
-                answer, data = self._started().request(header, head + payload)
+                answer, data = self._started().request(header, head + payload, more=more)
+            except DeviceCrash as crash:
+                if self._child is not None and self._child.alive and self.firmware.kind == "native":
+                    self._child.close()  # what a kernel left there cannot be cleared
+                    crash.message += f"; device {self.dev_id} was reset"
+                raise
             finally:
                 self._to_stderr.end()
             self._cycles += float(str(answer["cycles"]))
@@ -506,11 +512,22 @@ class Device:
         detail = f": {finding}" if finding else ""
         if "AddressSanitizer" in finding:
             hint = _CHECKED
-        line = innermost_line(self.firmware.debug, crash.frames)
-        place = f" at {line}" if line is not None else ""
+        place = self._place(crash)
         return DeviceCrash(
             f"{crash.activity or 'the device process'} {crash.what}{place}{detail}; "
             f"device {self.dev_id} was reset",
             hint=hint,
             timed_out=crash.timeout is not None,
         )
+
+    def _place(self, crash: Crash) -> str:
+        """Where it ended: " at kernel.c:7 in kernel", as far as that is known."""
+        engine, index, base = crash.notes
+        lines = SourceLines(self.firmware.debug)
+        if engine and self._memory is not None:
+            sites = self._memory.bd_site if engine == NOTED_BD else self._memory.gdma_site
+            issued = int(sites[index])
+            line = lines.at(issued - base - 1) if issued else None
+            where = f" issued at {line}" if line is not None else ""
+            return f" in a {'BD' if engine == NOTED_BD else 'GDMA'} command{where}"
+        return place_text(lines, crash.frames, crash.newest - base if crash.newest else 0)

@@ -38,11 +38,11 @@ class LaunchQueue:
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Wait until nothing runs; the error stays for sync. The device's watchdog limits every launch."""
+        """Wait until nothing runs; the error stays for sync. The device's time limit ends every launch."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting == 0)
 
-    def sync(self, limit: float) -> None:
+    def sync(self, limit: float | None) -> None:
         """Wait until nothing runs, then raise the first error since the last sync.
 
         DeviceError when that takes more than `limit` seconds; the launches go on then.

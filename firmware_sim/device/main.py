@@ -1,6 +1,6 @@
 """The device process: holds the emulated chip and the firmware, and answers `device.Device`.
 
-Requests: {"op": "boot", firmware, max_instructions} and {"op": "handle", activity, record} with the bytes
+Requests: {"op": "boot", firmware, seconds} and {"op": "handle", activity, record, parts} with the bytes
 of a fw_request; the reply's header has the sizes of the recorded streams, the number of recorded steps and
 the modelled cycles, its payload is the fw_reply followed by the streams and one RECORDED_STEP per step.
 """
@@ -8,6 +8,7 @@ the modelled cycles, its payload is the fw_reply followed by the streams and one
 from __future__ import annotations
 
 import enum
+import math
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM
-from firmware_sim.errors import DeviceError, TpulayerError
+from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM, STATIC_CONTEXT_OFFSET
+from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
 from firmware_sim.firmware.image import Firmware, FirmwareImage, StreamGroup
+from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
@@ -27,6 +29,9 @@ from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.instructions.instruction import Engine
+
+_ALONE = "a kernel has the controller for itself: no threads, no files"
+MOST_RECORDED = 1 << 22  # instructions: 512 MiB
 
 U32 = npt.NDArray[np.uint32]
 Where = Callable[["Engine", int], str]
@@ -65,9 +70,11 @@ class FlushReason(enum.IntEnum):
 
 
 class Processor(Protocol):
-    """What executes descriptors: `tpu.Tpu`, or a test's own. cycles: modelled time of all batches."""
+    """What executes descriptors: `tpu.Tpu`, or a test's own. cycles: modelled time of all batches. place:
+    what it works on, see there."""
 
     cycles: float
+    place: memoryview[int] | list[int]
 
     @property
     def filtered(self) -> int:
@@ -78,6 +85,12 @@ class Processor(Protocol):
 
         where(engine, index) tells which code issued a descriptor of the batch.
         """
+
+    def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+        """Raise what `execute` would raise for commands that are illegal by themselves."""
+
+    def allow(self, seconds: float) -> None:
+        """From now on at most so much modelled time; a command beyond it is an error."""
 
     def restart(self) -> None:
         """The ids of both engines count from 1 again."""
@@ -117,35 +130,52 @@ class Recording:
 class Controller:
     """Answers the firmware's calls: executes what it issues, or records it.
 
-    Executing counts as the engines' time (Link.busy), everything else as the controller's. processor: makes
-    it when it is first needed, or gives the one that it made before.
+    seconds: modelled time that a request may take, 0 for any. What it takes here the parent watches.
+    processor: makes it when it is first needed, or gives the one that it made before.
     """
 
     def __init__(
-        self, memory: SharedMemory, processor: Callable[[], Processor], link: Link, max_instructions: int
+        self, memory: SharedMemory, processor: Callable[[], Processor], link: Link, seconds: float
     ) -> None:
         self._memory = memory
         self._made = processor
         self._link = link
-        self._limit = max_instructions
+        self._seconds = seconds or math.inf
+        self._parts = False
         self._float = FloatEnvironment()
         self._issued = 0
         self._groups = 0
         self._request = ""
         self.firmware: Firmware | None = None
         self.recording: Recording | None = None
+        self.leftovers: Leftovers | None = None
+        """Of a native firmware."""
 
     @property
     def _processor(self) -> Processor:
         return self._made()
 
-    def begin(self, request: str, *, record: bool) -> None:
-        """Start of a request; `request` begins the sentences about its commands."""
+    def begin(self, request: str, *, record: bool, parts: bool) -> None:
+        """Start of a request; `request` begins the sentences about its commands. parts: each step of it has
+        a time of its own."""
         self._request = request
+        self._parts = parts
+        self._processor.allow(self._seconds)
         self._issued = 0
         self._groups = 0
         self._processor.restart()
         self.recording = Recording() if record else None
+
+    def tidy(self) -> None:
+        """After a request: what a native kernel left behind is cleared, with a line in the log. DeviceCrash
+        for what cannot be: the process has to end then."""
+        if self.leftovers is None:
+            return
+        gone, stuck = self.leftovers.clear()
+        if stuck:
+            raise DeviceCrash(f"{self._request} {stuck}", hint=_ALONE)
+        if gone:
+            self.log(f"warning: {self._request} {' and '.join(gone)}; this was cleared\n")
 
     @property
     def cycles(self) -> float:
@@ -161,8 +191,7 @@ class Controller:
         """Execute, or record, the first bd_num and gdma_num descriptors of the arenas; reason: a FlushReason.
 
         After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
-        hold, an unknown reason, more instructions than a request may issue, and what a command itself does
-        wrong.
+        hold, an unknown reason, more of them than are recorded, and what a command itself does wrong.
         """
         if max(bd_num, gdma_num) > ARENA_CAPACITY:
             raise self._named(
@@ -173,29 +202,26 @@ class Controller:
         why = FlushReason(reason)
         bd, gdma = self._memory.bd[:bd_num], self._memory.gdma[:gdma_num]
         if self.recording is not None:
-            self._count(bd_num, gdma_num, self._issued_by)
+            self._count(bd_num, gdma_num)
+            self._check(bd, gdma)
             self.recording.add(bd, gdma, why)
-            if bd_num or gdma_num:
-                self._link.tick()
         elif bd_num or gdma_num:
-            self._count(bd_num, gdma_num, self._issued_by)
             # Not the activity: by now another layer may run than the one that issued the commands.
             self._execute(bd, gdma, self._issued_by, self._request)
         if why in (FlushReason.FULL, FlushReason.SPLIT):
             self._processor.restart()
+        elif why is FlushReason.STEP and self._parts:
+            self._link.tick()
 
     def run_group(self, group: StreamGroup) -> None:
         """Run both streams of one command group from DDR, ids from 1.
 
-        Raises DeviceError while recording, for streams outside DDR, beyond the limit of instructions, and for
-        what a command does wrong.
+        Raises DeviceError while recording, for streams outside DDR, and for what a command does wrong.
         """
         if self.recording is not None:
             raise self._named("stored command streams were started while recording")
         self._groups += 1
         self._link.activity = f"{self._request}, command group {self._groups}"
-        # Before they are copied, and of empty groups: a firmware may start one after the other forever.
-        self._count(max(1, group.bd_num), group.gdma_num)
         bd = self._stream(group.bd_addr, group.bd_num, "BD")
         gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
         self._processor.restart()
@@ -214,24 +240,30 @@ class Controller:
         # A copy: a command may write where the stream lies, and the engines fetch ahead.
         return ddr[offset : offset + size].view(np.uint32).reshape(count, -1).copy() if count else _EMPTY
 
-    def _count(self, bd_num: int, gdma_num: int, where: Where | None = None) -> None:
+    def _count(self, bd_num: int, gdma_num: int) -> None:
         self._issued += bd_num + gdma_num
-        if self._issued > self._limit:
+        if self._issued > MOST_RECORDED:
             from firmware_sim.instructions.instruction import Engine
 
             newest = (Engine.BD, bd_num - 1) if bd_num else (Engine.GDMA, gdma_num - 1)
             raise self._named(
-                f"more than {self._limit} instructions in one request"
-                + (f", one of the newest from {where(*newest)}" if where is not None else ""),
-                hint="does a loop in the kernel never end? Otherwise open the device with a larger "
-                "max_instructions",
+                f"more than {MOST_RECORDED} instructions to record, one of the newest from "
+                f"{self._issued_by(*newest)}",
+                hint="does a loop in the kernel never end?",
             )
+
+    def _check(self, bd: U32, gdma: U32) -> None:
+        # Later, in a stored stream, nobody knows any more which line of which layer a command is from.
+        try:
+            self._processor.check(bd, gdma, where=self._issued_by)
+        except TpulayerError as error:
+            raise type(error)(f"{self._request}: {error.message}", hint=error.hint) from None
 
     def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
         self._float.reset()
+        self._processor.place = [0, 0] if where is None else self._link.notes
         try:
-            with self._link.busy():
-                self._processor.execute(bd, gdma, where=where)
+            self._processor.execute(bd, gdma, where=where)
         except TpulayerError as error:
             raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
 
@@ -242,7 +274,7 @@ class Controller:
         m, bd = self._memory, engine is Engine.BD
         sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
         address = int(sites[index])
-        with self._link.busy():
+        with self._link.aside():
             site = self.firmware.site(address)
         text = site or (f"code at {address:#x}" if address else "the firmware itself")
         layer = self.firmware.layer(int(layers[index]))
@@ -260,7 +292,8 @@ def bm1684(memory: SharedMemory) -> Processor:
     from firmware_sim.memory import Memory
     from firmware_sim.tpu import Tpu
 
-    processor: Processor = Tpu(Memory(memory.ddr, memory.local.reshape(NPU_NUM, LOCAL_BYTES), memory.l2))
+    local = memory.local.reshape(NPU_NUM, LOCAL_BYTES)
+    processor: Processor = Tpu(Memory(memory.ddr, local, memory.l2, STATIC_CONTEXT_OFFSET))
     return processor
 
 
@@ -278,16 +311,17 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
 
     def processor() -> Processor:
         if not made:
-            with link.busy():  # its modules take longer to import than a firmware to boot
+            with link.aside():  # its modules take longer to import than a firmware to boot
                 made.append(getattr(import_module(module), function)(memory))
         return made[0]
 
     def boot(header: dict[str, object]) -> tuple[dict[str, object], bytes]:
         path, ddr = Path(str(header["firmware"])), str(header["ddr"])
         link.activity = f"firmware {path}"
-        controller = Controller(memory, processor, link, int(str(header["max_instructions"])))
+        controller = Controller(memory, processor, link, float(str(header["seconds"])))
+        link.notes[2] = 0
         if ddr:
-            with link.busy():  # a cold disk is no fault of the firmware
+            with link.aside():  # a cold disk is no fault of the firmware
                 from firmware_sim.arm.firmware_arm import ArmFirmware  # and with it the ARM emulator
 
             image = FirmwareImage(path, Path(ddr))
@@ -300,7 +334,11 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             controller.firmware = HostedFirmware(path, server, memory, controller, link)
         else:
             activity = (link.activity_address, ACTIVITY_BYTES)
-            controller.firmware = NativeFirmware(path, memory, controller, activity, link.frames_address)
+            native = NativeFirmware(
+                path, memory, controller, activity, link.frames_address, link.newest_address
+            )
+            link.notes[2] = native.base
+            controller.firmware, controller.leftovers = native, Leftovers()
         controllers[:] = [controller]
         link.meanwhile = processor
         return {}, b""
@@ -313,9 +351,12 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         before, run = controller.cycles, firmware.instructions
-        controller.begin(link.activity, record=bool(header["record"]))
-        reply = firmware.handle(payload)
-        with link.busy():  # reading the line table takes a moment, which is not the kernel's
+        controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
+        try:
+            reply = firmware.handle(payload)
+        finally:
+            controller.tidy()
+        with link.aside():  # reading the line table takes a moment, which is not the kernel's
             reply, warnings = _with_sites(reply, firmware)
         recording = controller.recording or Recording()
         groups, steps = recording.groups, bytes(recording.steps)

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from firmware_sim.chip import STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import Engines, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines
@@ -27,13 +28,14 @@ from firmware_sim.processes.process_child import (
     ACTIVITY_BYTES,
     ACTIVITY_OFFSET,
     FRAMES_OFFSET,
+    NEWEST_OFFSET,
     PULSE_BYTES,
     Link,
 )
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import ABI_VERSION
 
-_BOOT = struct.Struct("<IIII8Q16Q4Q")
+_BOOT = struct.Struct("<IIII8Q16Q6Q")
 _MESSAGE = struct.Struct("<IIQQII")
 _TO_REQUEST, _TO_RESULT, _TO_SITE, _TO_LABEL = range(1, 5)
 _BOOTED, _FLUSH, _GROUP, _LOG, _REPLY, _SITE, _LABEL, _ENDED = range(1, 9)
@@ -60,7 +62,7 @@ class HostedFirmware:
                 socket.send_fds(server, [_boot(memory)], [memory.fd, link.page_fd, theirs.fileno()])
             except OSError as error:
                 raise self._gone(f": {error}") from None
-        _, self._pid, _, status, _, _ = self._await(_BOOTED)
+        _, self._pid, link.notes[2], status, _, _ = self._await(_BOOTED)
         if status != 0:
             raise DeviceError(f"{program}: its kernels cannot be used", hint="the lines before tell why")
         signal.signal(signal.SIGABRT, self._on_abort)
@@ -175,7 +177,7 @@ class HostedFirmware:
         os._exit(128 + number)
 
     def _on_abort(self, number: int, frame: FrameType | None) -> None:
-        """The watchdog ends this process: the kernels' process notes first where it is."""
+        """The limit of time ends this process: the kernels' process notes first where it is."""
         try:
             os.kill(self._pid, signal.SIGABRT)
         except OSError:
@@ -205,4 +207,6 @@ def _boot(memory: SharedMemory) -> bytes:
         ACTIVITY_OFFSET,
         ACTIVITY_BYTES,
         FRAMES_OFFSET,
+        NEWEST_OFFSET,
+        STATIC_CONTEXT_OFFSET,
     )

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from firmware_sim.chip import STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import Engines, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines
@@ -54,7 +55,8 @@ class Platform(ctypes.Structure):
         ("bd_layer", ctypes.c_void_p),
         ("gdma_layer", ctypes.c_void_p),
         ("frames", ctypes.c_void_p),
-        ("progress", ctypes.c_void_p),
+        ("ddr_reserved", ctypes.c_uint64),
+        ("newest", ctypes.c_void_p),
     )
 
 
@@ -87,11 +89,17 @@ class NativeFirmware:
     """Loads and boots `path`; DeviceError when it cannot be loaded or refuses to boot.
 
     activity: address and size of the text block in which the firmware notes what it runs; frames: address
-    of the numbers in which it notes where it crashes.
+    of the numbers in which it notes where it crashes; newest: of the one in which it notes calls.
     """
 
     def __init__(
-        self, path: Path, memory: SharedMemory, engines: Engines, activity: tuple[int, int], frames: int
+        self,
+        path: Path,
+        memory: SharedMemory,
+        engines: Engines,
+        activity: tuple[int, int],
+        frames: int,
+        newest: int,
     ) -> None:
         self._engines = engines
         self._path = path
@@ -106,7 +114,7 @@ class NativeFirmware:
             ) from None
         self._handle.restype = ctypes.c_uint32
         self._reply = ctypes.create_string_buffer(REPLY_CAPACITY)
-        self._window = memory.controller_window()
+        self._window = memory.controller_window(STATIC_CONTEXT_OFFSET)
         # The callbacks must live as long as the library may call them.
         self._platform = Platform(
             abi_version=ABI_VERSION,
@@ -128,6 +136,8 @@ class NativeFirmware:
             bd_layer=memory.bd_layer.ctypes.data,
             gdma_layer=memory.gdma_layer.ctypes.data,
             frames=frames,
+            ddr_reserved=STATIC_CONTEXT_OFFSET,
+            newest=newest,
         )
         status = boot(ctypes.byref(self._platform))
         if status != 0:
@@ -135,6 +145,13 @@ class NativeFirmware:
                 f"{path} refused to boot (code {status}); this device speaks firmware ABI {ABI_VERSION}",
                 hint="build it again with rebuild_layers",
             )
+
+    @property
+    def base(self) -> int:
+        """Where the library lies: what its code addresses count from."""
+        info = _DlInfo()
+        ctypes.CDLL(None).dladdr(self._handle, ctypes.byref(info))
+        return int(info.base or 0)
 
     @property
     def instructions(self) -> int:

@@ -69,7 +69,7 @@ _ERROR = re.compile(r"ERROR: AddressSanitizer: (.+?)(?: on (?:unknown )?address|
 _NO_ROOM = re.compile(r"ERROR: (AddressSanitizer failed to allocate \w+)")
 _ABORT = re.compile(
     r"\*\*\* .+ detected \*\*\*.*|(?:free|malloc|realloc|munmap_chunk)\(\).*|corrupted .*|double free .*"
-    r"|.*: Assertion `.*' failed\."
+    r"|.*: Assertion `.*' failed\.|(?:memory|a local array) was written beyond .*"
 )
 _ACCESS = re.compile(r"^((?:READ|WRITE) of size \d+)", re.MULTILINE)
 _BLOCK = re.compile(r"^0x[0-9a-f]+ is located (.+? \d+-byte region)", re.MULTILINE)

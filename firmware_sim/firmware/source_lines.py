@@ -12,7 +12,7 @@ from typing import Any
 
 _FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 _Place = tuple[str, int]
-_OURS = ("sdk/firmware", "sdk/arm", "sdk/libc")
+_OURS = ("sdk/firmware", "sdk/arm", "sdk/libc", "sdk/generated")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,9 @@ class SourceLines:
         self._starts = [address for address, _ in rows]
         self._rows = [row for _, row in rows]
 
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
     def at(self, offset: int) -> Line | None:
         """The line of the code at this offset from the image's load address."""
         i = bisect.bisect_right(self._starts, offset) - 1
@@ -75,6 +78,8 @@ class SourceLines:
         if row is None:
             return None
         (file, line), unit = row
+        while not line and i > 0 and (before := self._rows[i - 1]) is not None and before[0][0] == file:
+            i, line = i - 1, before[0][1]  # what the compiler added to a function, such as a check at its end
         try:
             functions = _functions(self._info, unit, offset)
             # A function of the C library that a header defines: the line that calls it says more.
@@ -88,17 +93,17 @@ class SourceLines:
         return Line(file, line, function)
 
 
-def innermost_line(image: Path, frames: Sequence[int]) -> Line | None:
+def place_text(lines: SourceLines, frames: Sequence[int], newest: int = 0) -> str:
     """Where a stack of return addresses (offsets from the load address, innermost first) is in the user's
-    code; in the kernel API where there is none of it, None when nothing is known."""
-    return own_line(SourceLines(image), frames) if frames else None
-
-
-def own_line(lines: SourceLines, frames: Sequence[int]) -> Line | None:
-    """innermost_line for an image whose lines are read already."""
-    found = [line for address in frames if (line := lines.at(address - 1)) is not None]
-    own = [line for line in found if not os.path.dirname(line.file).endswith(_OURS)]
-    return next(iter(own or found), None)
+    code: " at kernel.c:7 in kernel". Without any of it: after which call of the kernel API (newest: its
+    return address, 0 none). Empty when nothing is known: where the firmware itself was helps nobody."""
+    places = [(" at", address) for address in frames]
+    if newest:
+        places.append((" after its call at", newest))
+    for how, address in places:
+        if (line := lines.at(address - 1)) is not None and not os.path.dirname(line.file).endswith(_OURS):
+            return f"{how} {line}"
+    return ""
 
 
 def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:

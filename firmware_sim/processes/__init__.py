@@ -1,1 +1,1 @@
-"""Child processes with a watchdog, and the memory that they share with their parent."""
+"""Child processes with a limit of time, and the memory that they share with their parent."""

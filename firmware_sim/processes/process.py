@@ -2,7 +2,7 @@
 
 Parent::
 
-    child = Child("package.module", ["arg"], name="plugin host", watchdog=5.0, crashed=describe)
+    child = Child("package.module", ["arg"], name="plugin host", limit=5.0, crashed=describe)
     reply, data = child.request({"op": "add", "x": 1}, b"payload")   # dict (JSON) and bytes
     child.close()                                                    # also a context manager
 
@@ -13,8 +13,8 @@ Child, in package/module.py::
         def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
             link.activity = "TPU_CROP: backward_hslice"      # begins the sentence of a crash report
             ...
-            link.tick()                                      # a sign of progress: watchdog restarts
-            with link.busy(): ...                            # long work of our own: `busy_limit` applies
+            link.tick()                                      # the next part of it: its time starts again
+            with link.aside(): ...                           # work of our own, whose time does not count
             link.log("text")                                 # -> on_log(text) in the parent, during request
             return {"y": 2}, b""
         return handle
@@ -22,9 +22,11 @@ Child, in package/module.py::
 - Requests are answered one at a time; `request` is thread-safe, and must not be called from on_log.
 - A TpulayerError raised by the handler is raised by `request` with the same class, message and hint;
   any other exception there is an `InternalError` here that carries the child's traceback.
-- When the child dies, or gives no sign of progress for `watchdog` seconds, it is killed and reaped and
-  `request` raises what `crashed(Crash)` returns. The Child is then closed; start a new one.
-- Time in which the machine did not give the child a CPU, or did not run this process, does not count.
+- When the child dies, takes longer than `limit` seconds for a request, prints more than MOST_PRINTED bytes
+  while it runs, or breaks the connection, it is killed and reaped and `request` raises what `crashed(Crash)`
+  returns. The Child is then closed; start a new one.
+- Time in which the machine did not give the child a CPU, or did not run this process, does not count; nor
+  does any while a debugger is attached to the child.
 - Large data does not go through the socket: pass the fd of a memfd in `fds` (same numbers in the child).
 - stdout and stderr of the child are collected while a request runs and go to `on_output`, by default
   this process's stderr.
@@ -61,7 +63,9 @@ from firmware_sim.processes.process_child import (
     HELLO,
     INTERNAL,
     LOG,
-    PROGRESS_OFFSET,
+    NEWEST_OFFSET,
+    NOTES,
+    NOTES_OFFSET,
     PULSE_BYTES,
     REPLY,
     REQUEST,
@@ -74,8 +78,11 @@ from firmware_sim.processes.process_child import (
 __all__ = ["Child", "Crash", "Handler", "InternalError", "Link"]
 
 START_LIMIT = 60.0  # s for the child's start and its imports, on a cold and busy machine
-BUSY_LIMIT = 600.0  # s inside one Link.busy()
-MOST_STEPS = 1 << 18  # of C code's own count of progress from one sign of Python code to the next
+ASIDE_LIMIT = 600.0  # s inside one Link.aside()
+MOST_PRINTED = 16 << 20  # bytes of output and log of one request
+_WAITING = (
+    20  # times the limit, or s, that may be left out because a child got no CPU: it may be what keeps it busy
+)
 _ABORT_LIMIT = 0.5  # s for a child to end by a signal that it can handle
 _CLOSED_LIMIT = 2.0  # s for a child to end after its socket closed
 OUTPUT_TAIL = 16384  # bytes of the child's output kept for the report of a crash
@@ -108,11 +115,12 @@ class Crash:
 
     activity: the text set last with Link.activity, or by C code at its address; may be empty.
     signal: name such as "SIGSEGV", or None. exit_code: of a child that exited, or None.
-    timeout: seconds without progress after which it was killed, or None.
+    timeout: the limit in seconds at which it was killed, or None. reason: why else this process ended it.
     output: the last of what it wrote to stdout and stderr (sanitizer reports are here).
     fault: text of Python's faulthandler.
     frames: return addresses on the stack of the end, innermost first, where C code noted them
-    (Link.frames_address); what they count from is that code's matter.
+    (Link.frames_address); what they count from is that code's matter. notes: Link.notes at the end.
+    newest: a code address that C code notes as it goes on (Link.newest_address), 0 none.
     """
 
     activity: str
@@ -122,12 +130,17 @@ class Crash:
     output: str
     fault: str
     frames: tuple[int, ...] = ()
+    notes: tuple[int, ...] = (0,) * NOTES
+    newest: int = 0
+    reason: str = ""
 
     @property
     def what(self) -> str:
         """A predicate for the report: "crashed: SIGSEGV (invalid memory access)"."""
         if self.timeout is not None:
-            return f"gave no sign of progress for {self.timeout:g} s and was stopped"
+            return f"ran for {self.timeout:g} s and was stopped"
+        if self.reason:
+            return self.reason
         if self.signal is not None:
             meaning = _SIGNALS.get(self.signal)
             return f"crashed: {self.signal}" + (f" ({meaning})" if meaning else "")
@@ -155,49 +168,76 @@ def _run_delay(pid: int) -> float:
         return 0.0
 
 
-class _Watchdog:
-    """Measures time without progress, in steps, so that time in which nobody ran is left out."""
+def _is_traced(pid: int) -> bool:
+    """Whether a debugger is attached to `pid`."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return any(line.startswith(b"TracerPid:") and int(line[10:]) != 0 for line in file)
+    except OSError:
+        return False
 
-    def __init__(self, pid: int, limit: float, busy_limit: float) -> None:
+
+class _Clock:
+    """Measures the time of a request in steps, so that time in which nobody ran is left out. limit: seconds,
+    0 for none. more: asked once, when the limit has passed: the one that counts."""
+
+    def __init__(self, pid: int, limit: float, more: Callable[[], float] | None = None) -> None:
         self._pid = pid
-        self._limits = (limit, busy_limit)
         self._limit = limit
-        self._idle = 0.0
-        self._state = (-1, -1)
-        self._first = self._last = 0  # progress, when the state changed and at the newest check
-        self._delay = -1.0
+        self._more = more
+        self._most_waited = max(_WAITING, _WAITING * limit)
+        self._passed = self._passed_aside = self._waited = 0.0
+        self._state = (0, 0)
+        self._delay = _run_delay(pid)
         self._checked = time.monotonic()
 
     @property
     def step(self) -> float:
         """Seconds until the next check."""
-        return max(0.001, min(self._limit / 4, 0.25, self._limit - self._idle))
+        if self._limit == 0:
+            return 0.25
+        return max(0.001, min(self._limit / 4, 0.25, self._limit - self._passed))
 
-    def expired(self, ticks: int, busy: int, progress: int) -> float | None:
-        """The limit that has passed, or None. Each of the three shows progress when it changes; `progress`,
-        which is the child's C code's, only for so many steps: that code may be what never ends."""
-        step = self.step
-        now = time.monotonic()
-        delay = _run_delay(self._pid)
-        moved = progress != self._last and (progress - self._first) % (1 << 32) <= MOST_STEPS
-        self._last = progress
-        if (ticks, busy) != self._state:
-            self._state, self._first = (ticks, busy), progress
-            self._limit = self._limits[busy != 0]
-            moved = True
-        if moved:
-            self._idle = 0.0
+    def expired(self, ticks: int, aside: int) -> float | None:
+        """The limit that has passed, or None. A change of `ticks` starts the time again; while `aside` is
+        not 0 another one applies."""
+        step, now, delay = self.step, time.monotonic(), _run_delay(self._pid)
+        # More than twice the step: this process itself was stopped or starved.
+        elapsed = min(now - self._checked, 2 * step)
+        waited = min(elapsed, max(0.0, delay - self._delay), max(0.0, self._most_waited - self._waited))
+        self._waited += waited
+        elapsed -= waited
+        before, self._state = self._state, (ticks, aside)
+        if ticks != before[0]:
+            self._passed = 0.0
+        if aside and before[1]:
+            self._passed_aside += elapsed
         else:
-            # More than twice the step: this process itself was stopped or starved.
-            elapsed = min(now - self._checked, 2 * step)
-            self._idle += max(0.0, elapsed - max(0.0, delay - self._delay))
+            self._passed_aside = 0.0
+            self._passed += 0.0 if aside else elapsed
         self._checked, self._delay = now, delay
-        return self._limit if self._idle >= self._limit else None
+        if self._passed_aside >= ASIDE_LIMIT:
+            return ASIDE_LIMIT
+        if self._limit == 0 or self._passed < self._limit:
+            return None
+        if _is_traced(self._pid):
+            self._passed = 0.0
+            return None
+        if self._more is not None:
+            more, self._more = self._more, None
+            self._limit = max(self._limit, more())
+        return self._limit if self._passed >= self._limit else None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a child, and what it has started, which may live longer."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _dispose(owner: int, process: subprocess.Popen[bytes], sock: socket.socket, fds: Sequence[int]) -> None:
     if os.getpid() == owner:  # a forked copy of this program must not end its parent's child
-        process.kill()
+        _kill(process)
         process.wait()
     else:
         process.returncode = 0  # not ours to wait for
@@ -209,8 +249,8 @@ def _dispose(owner: int, process: subprocess.Popen[bytes], sock: socket.socket, 
 class Child:
     """A child process that answers requests; see the module's text for both sides.
 
-    module: must define start(args, fds, link) -> handler. watchdog: seconds without progress inside a
-    request (a call may give its own). crashed: makes the error of a crash. env: added to the environment.
+    module: must define start(args, fds, link) -> handler. limit: seconds that a request may take, 0 for any
+    time (a call may give its own). crashed: makes the error of a crash. env: added to the environment.
     The process starts at once; the constructor does not wait for it.
     """
 
@@ -220,18 +260,17 @@ class Child:
         args: Sequence[str] = (),
         *,
         fds: Sequence[int] = (),
-        watchdog: float,
+        limit: float,
         name: str,
         crashed: Callable[[Crash], TpulayerError],
         on_log: Callable[[str], None] = _to_stderr,
         on_output: Callable[[str], None] = _to_stderr,
         env: Mapping[str, str] | None = None,
-        busy_limit: float = BUSY_LIMIT,
     ) -> None:
         self.name = name
         self._owner = os.getpid()
-        self.watchdog = watchdog
-        self._busy_limit = busy_limit
+        self._limit = limit
+        self._printed = 0  # bytes, of the request that runs
         self._crashed = crashed
         self._on_log = on_log
         self._on_output = on_output
@@ -256,6 +295,7 @@ class Child:
                 stdout=out_write,
                 stderr=out_write,
                 env={**os.environ, **(env or {})},
+                start_new_session=True,  # so that what it starts itself can be ended with it
             )
         except BaseException:
             self._sock.close()
@@ -291,19 +331,25 @@ class Child:
     def close(self) -> None:
         """End the process and wait until it is gone; may be called again, and after a crash."""
         if self._finalizer.alive and os.getpid() == self._owner:
-            self._process.kill()  # also ends a request that another thread waits for
+            _kill(self._process)  # also ends a request that another thread waits for
         with self._lock:
             if self._finalizer.alive:
                 self._drain_output()
                 self._finalizer()
 
     def request(
-        self, header: Mapping[str, object], payload: bytes = b"", *, watchdog: float | None = None
+        self,
+        header: Mapping[str, object],
+        payload: bytes = b"",
+        *,
+        limit: float | None = None,
+        more: Callable[[], float] | None = None,
     ) -> tuple[dict[str, object], bytes]:
         """Send one request and wait for its reply.
 
-        header must be JSON. Raises what the handler raised, the error made by `crashed`, or
-        RuntimeError when the Child is closed or on_log calls back in.
+        header must be JSON. more: asked when the limit has passed, how many seconds the request may take.
+        Raises what the handler raised, the error made by `crashed`, or RuntimeError when the Child is closed
+        or on_log calls back in.
         """
         if self._thread == threading.get_ident():
             raise RuntimeError(f"{self.name}: a request from within a log callback")
@@ -316,8 +362,9 @@ class Child:
                     self._wait(START_LIMIT, HELLO)
                     self._ready = True
                 self._pending = True
+                self._printed = 0
                 self._send(dict(header), payload)
-                return self._wait(self.watchdog if watchdog is None else watchdog, REPLY)
+                return self._wait(self._limit if limit is None else limit, REPLY, more)
             except BaseException:
                 if self._pending:  # Ctrl-C, or on_log raised: the reply would come to the next request
                     self.close()
@@ -334,25 +381,29 @@ class Child:
         except TimeoutError:
             raise self._end(START_LIMIT) from None
         except OSError:
-            raise self._end(None) from None
+            raise self._end() from None
 
-    def _wait(self, limit: float, want: bytes) -> tuple[dict[str, object], bytes]:
-        dog = _Watchdog(self.pid, limit, self._busy_limit)
+    def _wait(
+        self, limit: float, want: bytes, more: Callable[[], float] | None = None
+    ) -> tuple[dict[str, object], bytes]:
+        clock = _Clock(self.pid, limit, more)
         poll = select.poll()
         poll.register(self._sock.fileno(), select.POLLIN)
         poll.register(self._out, select.POLLIN)
-        dog.expired(*self._pulse_words())
+        clock.expired(*self._pulse_words())
         while True:
-            ready = {fd for fd, _ in poll.poll(dog.step * 1000)}
+            ready = {fd for fd, _ in poll.poll(clock.step * 1000)}
             if self._out in ready and not self._drain_output():
                 poll.unregister(self._out)
             if self._sock.fileno() in ready:
                 reply = self._read(want)
                 if reply is not None:
                     return reply
-            passed = dog.expired(*self._pulse_words())
+            passed = clock.expired(*self._pulse_words())
             if passed is not None:
                 raise self._end(passed)
+            if self._printed > MOST_PRINTED:
+                raise self._end(reason=f"printed more than {MOST_PRINTED >> 20} MiB and was stopped")
 
     def _read(self, want: bytes) -> tuple[dict[str, object], bytes] | None:
         """Take in what the socket has; the reply if it is complete."""
@@ -363,13 +414,15 @@ class Child:
         while True:
             try:
                 frame = self._reader.next()
-            except ValueError as error:
-                self.close()
-                raise InternalError(f"{self.name}: {error}") from None
-            if frame is None:
-                break
-            kind, header, data = frame
+                if frame is None:
+                    break
+                kind, header, data = frame
+                if kind not in (want, ERROR, LOG) or (kind == LOG and "text" not in header):
+                    raise ValueError("a frame that nobody asked for")
+            except ValueError:
+                raise self._end(reason="wrote into the connection of its process and was stopped") from None
             if kind == LOG:
+                self._printed += len(str(header["text"]))
                 self._on_log(str(header["text"]))
                 continue
             self._drain_output()
@@ -380,7 +433,7 @@ class Child:
                 raise self._error(header)
             return header, data
         if not more:
-            raise self._end(None)
+            raise self._end()
         return None
 
     def _error(self, header: dict[str, object]) -> Exception:
@@ -390,10 +443,9 @@ class Child:
             return kind(message, hint=hint)
         return InternalError(f"internal error in the process of {self.name}:\n{message}")
 
-    def _pulse_words(self) -> tuple[int, int, int]:
-        ticks, busy = struct.unpack("<QQ", os.pread(self._pulse, 16, 0))
-        (progress,) = struct.unpack("<I", os.pread(self._pulse, 4, PROGRESS_OFFSET))
-        return ticks, busy, progress
+    def _pulse_words(self) -> tuple[int, int]:
+        ticks, aside = struct.unpack("<QQ", os.pread(self._pulse, 16, 0))
+        return ticks, aside
 
     def _drain_output(self) -> bool:
         """Pass on what the child printed; False at the end of its output."""
@@ -404,39 +456,46 @@ class Child:
                 return True
             if not data:
                 return False
+            self._printed += len(data)
             self._tail = (self._tail + data)[-OUTPUT_TAIL:]
             self._on_output(data.decode(errors="replace"))
 
     def _await_end(self, limit: float) -> None:
         """Wait until the child ends by itself, at most for so many seconds in which it could run."""
-        dog = _Watchdog(self.pid, limit, limit)
-        while dog.expired(0, 0, 0) is None:
+        clock = _Clock(self.pid, limit)
+        while clock.expired(0, 0) is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(dog.step)
+                self._process.wait(clock.step)
                 return
 
-    def _end(self, timeout: float | None) -> TpulayerError:
-        """Kill (timeout) or reap the child, and describe how it ended."""
-        if timeout is not None:
+    def _end(self, timeout: float | None = None, *, reason: str = "") -> TpulayerError:
+        """Kill (timeout, reason) or reap the child, and describe how it ended."""
+        stopped = timeout is not None or bool(reason)
+        notes = struct.unpack(f"<{NOTES}Q", os.pread(self._pulse, 8 * NOTES, NOTES_OFFSET))
+        (newest,) = struct.unpack("<Q", os.pread(self._pulse, 8, NEWEST_OFFSET))
+        if stopped:
             # Its C code notes where it is when it gets this signal.
             self._process.send_signal(signal.SIGABRT)
             self._await_end(_ABORT_LIMIT)
         else:
             # The socket closed: the process is about to be gone, unless it closed the socket itself.
             self._await_end(_CLOSED_LIMIT)
-        self._process.kill()
+        _kill(self._process)
         code = self._process.wait()
         self._drain_output()
         text = os.pread(self._pulse, ACTIVITY_BYTES, ACTIVITY_OFFSET).split(b"\0", 1)[0]
         frames = struct.unpack(f"<{FRAMES}Q", os.pread(self._pulse, 8 * FRAMES, FRAMES_OFFSET))
         crash = Crash(
             activity=text.decode(errors="replace"),
-            signal=_signal_name(-code) if code < 0 and timeout is None else None,
+            signal=_signal_name(-code) if code < 0 and not stopped else None,
             exit_code=code if code >= 0 else None,
             timeout=timeout,
             output=self._tail.decode(errors="replace"),
             fault=os.pread(self._pulse, 65536, PULSE_BYTES).decode(errors="replace"),
             frames=tuple(takewhile(bool, frames)),
+            notes=notes,
+            newest=newest,
+            reason=reason,
         )
         self.close()
         return self._crashed(crash)

@@ -32,14 +32,17 @@ _LARGE = 1 << 18  # bytes that go through the socket at once
 HELLO, REQUEST, REPLY, ERROR, LOG = b"HELO", b"REQ ", b"REPL", b"ERR ", b"LOG "
 INTERNAL = "InternalError"
 
-# The file that parent and child share: a page for the watchdog; a page that C code, also of an emulated
-# controller, may write, and whatever it writes there can at most end its own process; text of a fatal error.
-PULSE_TICKS = 0  # u64: grows with every sign of progress
-PULSE_BUSY = 1  # u64: not 0 while something runs that the watchdog does not time
+# The file that parent and child share: a page for the clock and for notes; a page that C code, also of
+# an emulated controller, may write, and whatever it writes there can at most end its own process; text of
+# a fatal error.
+PULSE_TICKS = 0  # u64: grows with every part of a request
+PULSE_ASIDE = 1  # u64: not 0 while something runs whose time does not count
+NOTES_OFFSET = 16
+NOTES = 3  # u64 each; see Link.notes
 CODE_PAGE = 4096
 PAGE_BYTES = 4096
 PULSE_BYTES = CODE_PAGE + PAGE_BYTES
-PROGRESS_OFFSET = CODE_PAGE  # u32: C code counts it up as a sign of progress
+NEWEST_OFFSET = CODE_PAGE  # u64: code address of the newest call that C code notes
 ACTIVITY_OFFSET = CODE_PAGE + 64
 ACTIVITY_BYTES = 512
 FRAMES_OFFSET = ACTIVITY_OFFSET + ACTIVITY_BYTES
@@ -91,7 +94,7 @@ class FrameReader:
 
 
 class Link:
-    """What a handler may use beside its return value: log lines, signs of progress, the activity text."""
+    """What a handler may use beside its return value: log lines, the clock, the activity text, notes."""
 
     def __init__(self, sock: socket.socket, pulse_fd: int) -> None:
         self._sock = sock
@@ -101,7 +104,10 @@ class Link:
         self.page_fd = pulse_fd
         """The file that parent and child share, for one more process that C code runs in."""
         self._page = mmap.mmap(pulse_fd, PULSE_BYTES)
-        self._words = memoryview(self._page)[:16].cast("Q")
+        words = memoryview(self._page)[: NOTES_OFFSET + 8 * NOTES].cast("Q")
+        self._words = words[: NOTES_OFFSET // 8]
+        self.notes = words[NOTES_OFFSET // 8 :]
+        """NOTES numbers for the report of an end: Crash.notes."""
         self._anchor = ctypes.c_char.from_buffer(self._page)
         start = ctypes.addressof(self._anchor)
         self.page_address = start + CODE_PAGE
@@ -110,25 +116,30 @@ class Link:
         """Address of the activity text for C code: ACTIVITY_BYTES bytes, NUL-terminated."""
         self.frames_address = start + FRAMES_OFFSET
         """Address for the FRAMES numbers that C code notes when it crashes, see Crash.frames."""
+        self.newest_address = start + NEWEST_OFFSET
+        """Address for the number of Crash.newest."""
 
     def log(self, text: str) -> None:
         """Hand one piece of text to the parent's `on_log`."""
         send_frame(self._sock, LOG, {"text": text})
 
     def tick(self) -> None:
-        """A sign of progress: the watchdog starts again."""
+        """The next part of the request begins: its time starts again."""
         self._words[PULSE_TICKS] += 1
 
     @contextlib.contextmanager
-    def busy(self) -> Iterator[None]:
-        """Inside, only the parent's `busy_limit` applies; both ends are signs of progress."""
-        self._words[PULSE_TICKS] += 1
-        self._words[PULSE_BUSY] += 1
+    def aside(self) -> Iterator[None]:
+        """The time inside does not count, as far as it is below the parent's ASIDE_LIMIT."""
+        self._words[PULSE_ASIDE] += 1
         try:
             yield
         finally:
-            self._words[PULSE_BUSY] -= 1
-            self._words[PULSE_TICKS] += 1
+            self._words[PULSE_ASIDE] -= 1
+
+    @property
+    def newest(self) -> int:
+        """What C code noted at newest_address."""
+        return int.from_bytes(self._page[NEWEST_OFFSET : NEWEST_OFFSET + 8], "little")
 
     @property
     def frames_noted(self) -> bool:
@@ -148,7 +159,8 @@ class Link:
 
 
 def die_with_parent(fd: int) -> None:
-    """End this process when the other end of `fd` closes, whatever the main thread is doing.
+    """End this process, and its group if it leads one, when the other end of `fd` closes, whatever the main
+    thread is doing.
 
     A thread, and not PR_SET_PDEATHSIG: that signal comes when the *thread* that started the child
     ends. The main thread may be in C code forever; ctypes and cffi calls release the GIL.
@@ -158,6 +170,8 @@ def die_with_parent(fd: int) -> None:
         poll = select.poll()
         poll.register(fd, 0)  # 0: only POLLHUP and POLLERR
         poll.poll()
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)  # with what it has started
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True, name="watch parent").start()
@@ -177,6 +191,7 @@ def _serve(
     while True:
         frame = reader.next()
         if frame is None:
+            sock.setblocking(True)  # C code may have thought otherwise
             if not reader.read_available():
                 return
             continue
@@ -199,6 +214,8 @@ def child_main(argv: Sequence[str]) -> None:
     module, sock_fd, pulse_fd, fd_list, *args = argv
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the parent, which ends us
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the report is the parent's; no 12 GB core files
+    for fd in (sock_fd, pulse_fd, *filter(None, fd_list.split(","))):
+        os.set_inheritable(int(fd), False)  # programs that C code starts have nothing to do with them
     sock = socket.socket(fileno=int(sock_fd))
     os.lseek(int(pulse_fd), PULSE_BYTES, os.SEEK_SET)  # the text of a fatal error goes behind the pages
     faulthandler.enable(file=int(pulse_fd), all_threads=False)
@@ -211,7 +228,7 @@ def child_main(argv: Sequence[str]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
 
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+    with contextlib.suppress(OSError):  # of the socket: the parent is gone, or C code has closed it
         try:
             die_with_parent(int(sock_fd))
             link = Link(sock, int(pulse_fd))

@@ -66,9 +66,9 @@ def _layout() -> tuple[dict[str, int], list[tuple[int, int]], int]:
     return starts, guards, at
 
 
-def _protect(address: int, size: int) -> None:
+def _protect(address: int, size: int, rights: int = 0) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(0)) != 0:
+    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(rights)) != 0:
         raise OSError(ctypes.get_errno(), "mprotect of a guard area")
 
 
@@ -122,13 +122,15 @@ class SharedMemory:
         for start, size in self.guards:
             _protect(self._base + start, size)
 
-    def controller_window(self) -> U8:
+    def controller_window(self, reserved: int = 0) -> U8:
         """DDR as the controller's pointers reach it: its first DDR_WINDOW_BYTES, mapped again with a guard
-        behind them, so that a pointer beyond faults although there is more DDR."""
+        behind them, so that a pointer beyond faults although there is more DDR. reserved: bytes at its start
+        that are for reading only."""
         window = mmap.mmap(self.fd, DDR_WINDOW_BYTES + _GUARD, offset=self.offsets["ddr"])
         window.madvise(mmap.MADV_DONTDUMP)
         view: U8 = np.frombuffer(window, np.uint8)[:DDR_WINDOW_BYTES]
         _protect(view.ctypes.data + DDR_WINDOW_BYTES, _GUARD)
+        _protect(view.ctypes.data, reserved, mmap.PROT_READ)
         return view
 
     def ddr_file(self, offset: int) -> tuple[str, int]:

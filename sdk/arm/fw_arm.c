@@ -3,9 +3,9 @@
  */
 #include "fw_arm.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "fw_heap.h"
 #include "fw_internal.h"
 
 #define ENGINE(base) ((volatile fw_engine_regs *)(uintptr_t)(base))
@@ -92,6 +92,7 @@ static void serve_ring(void) {
 void fw_arm_main(void) {
     extern void (*const __init_array_start[])(void);
     extern void (*const __init_array_end[])(void);
+    extern const char __ddr_code_end[], __own_code_start[], __own_code_end[];
     fw_heap_init((void *)(uintptr_t)FW_ARM_HEAP, FW_ARM_HEAP_BYTES);
     for (void (*const *run)(void) = __init_array_start; run < __init_array_end; run++) (*run)();
     uint64_t *sites = (uint64_t *)(uintptr_t)FW_ARM_SITES;
@@ -106,6 +107,7 @@ void fw_arm_main(void) {
         .gdma_layer = sites + 3 * FW_ARM_ARENA_DESCRIPTORS,
         .ddr = (uint8_t *)(uintptr_t)FW_ARM_WINDOW,
         .ddr_bytes = FW_ARM_WINDOW_BYTES,
+        .ddr_reserved = FW_ARM_ARGUMENTS + FW_ARM_ARGUMENTS_BYTES + FW_ARM_GUARD_BYTES - FW_ARM_WINDOW,
         .local = (uint8_t *)(uintptr_t)CHIP_LOCAL_BASE,
         .l2 = (uint8_t *)(uintptr_t)CHIP_L2_BASE,
         .dtcm = (uint8_t *)(uintptr_t)CHIP_DTCM_BASE,
@@ -114,8 +116,11 @@ void fw_arm_main(void) {
         .log = send_log,
         .activity = (char *)(uintptr_t)FW_ARM_ACTIVITY,
         .activity_bytes = FW_ARM_ACTIVITY_BYTES,
-        .progress = (volatile uint32_t *)(uintptr_t)FW_ARM_PROGRESS,
+        .newest = (volatile uintptr_t *)(uintptr_t)FW_ARM_NEWEST,
     };
+    LINK->code_end = (uint32_t)(uintptr_t)__ddr_code_end;
+    LINK->own_start = (uint32_t)(uintptr_t)__own_code_start;
+    LINK->own_end = (uint32_t)(uintptr_t)__own_code_end;
     RING->magic = FW_ARM_RING_MAGIC;
     RING->slots = FW_ARM_RING_SLOTS;
     RING->head = RING->tail = 0;

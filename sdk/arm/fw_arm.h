@@ -10,9 +10,10 @@
 #define FW_ARM_ITCM 0x00000000
 #define FW_ARM_ITCM_BYTES 0x80000
 #define FW_ARM_DTCM 0x02000000
+#define FW_ARM_STACK_BYTES 0x17C00 /* from DTCM's start */
 #define FW_ARM_GDMA_REGS 0x58000000
 #define FW_ARM_BD_REGS 0x58001000
-#define FW_ARM_PROGRESS 0x5800F000 /* a count that the host's watchdog looks at */
+#define FW_ARM_NEWEST 0x5800F000 /* the newest call of the kernel API, for the same report */
 #define FW_ARM_ACTIVITY 0x5800F040 /* what runs now, for the report when it never comes back */
 #define FW_ARM_ACTIVITY_BYTES 512
 #define FW_ARM_LINK 0x5800F400
@@ -83,6 +84,9 @@ typedef struct {
     uint32_t fault;     /* number of the exception, 0 none: 1 undefined instruction, 2 software
                            interrupt, 3 prefetch abort, 4 data abort, 6 interrupt, 7 fast interrupt */
     uint32_t fault_pc, fault_status, fault_address, fault_lr, fault_sp;
+    /* Set before fw_boot: what lies in the window up to here nobody writes, and what lies from the
+     * ring to scratch memory is written from these code addresses only. */
+    uint32_t code_end, own_start, own_end;
 } fw_link;
 
 #define FW_ARM_RUN_GROUP 0x100 /* streams of a bmodel instead of the arenas */

@@ -10,9 +10,11 @@
 #include <string.h>
 
 #include "bm1684_fields.h"
+#include "fw_arm.h"
 #include "fw_format.h"
 
-fw_state fw;
+static volatile uintptr_t nobody_looks;
+fw_state fw = {.newest = &nobody_looks};
 
 /* ---- errors ---- */
 
@@ -94,12 +96,22 @@ void fw_field_overflow(const char *field, uint32_t value, uint32_t max) {
 
 /* ---- memory ---- */
 
+static size_t scratch_used;
+
 void *fw_scratch(size_t bytes) {
-    void *memory = fw_platform_scratch(bytes);
+    enum { BETWEEN = 16 }; /* of a block's end and the next one */
+    size_t start = scratch_used, room = FW_ARM_SCRATCH_BYTES - start;
+    uint8_t *memory = bytes + BETWEEN * 2 < bytes || bytes + BETWEEN * 2 > room ? NULL : fw_platform_scratch(start, bytes);
     if (memory == NULL)
         fw_fail(FW_STATUS_NO_MEMORY, "the controller has no %llu bytes left for this request",
                 (unsigned long long)bytes);
-    return memory;
+    scratch_used = start + (bytes + BETWEEN - 1) / BETWEEN * BETWEEN + BETWEEN;
+    return memset(memory, 0, bytes);
+}
+
+void fw_scratch_release(void) {
+    scratch_used = 0;
+    fw_platform_scratch_release();
 }
 
 uint8_t *fw_ddr_pointer(uint64_t addr, uint64_t bytes) {
@@ -121,8 +133,7 @@ void fw_streams_reset(void) {
     fw.parallel = false;
     fw.check_ids = true;
     fw.bd_pending = fw.gdma_pending = 0;
-    fw.api = NULL;
-    fw.site = NULL;
+    fw_enter(NULL, NULL);
 }
 
 void fw_flush(uint32_t reason) {
@@ -151,7 +162,6 @@ void fw_emit_bd(uint32_t *descriptor) {
     memcpy(fw.platform->bd + (size_t)fw.bd_pending * CHIP_DESCRIPTOR_BYTES, descriptor, CHIP_DESCRIPTOR_BYTES);
     fw.platform->bd_layer[fw.bd_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->bd_site[fw.bd_pending++] = (uint64_t)(uintptr_t)fw.site;
-    if (fw.platform->progress != NULL) ++*fw.platform->progress;
 }
 
 void fw_emit_gdma(uint32_t *descriptor) {
@@ -165,7 +175,6 @@ void fw_emit_gdma(uint32_t *descriptor) {
     memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * CHIP_DESCRIPTOR_BYTES, descriptor, CHIP_DESCRIPTOR_BYTES);
     fw.platform->gdma_layer[fw.gdma_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;
-    if (fw.platform->progress != NULL) ++*fw.platform->progress;
 }
 
 void fw_parallel_start(void) {

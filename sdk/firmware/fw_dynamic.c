@@ -226,5 +226,6 @@ void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out) {
         else
             run_layer(&d, &s);
         release_after(&d, i);
+        fw.platform->flush(0, 0, FW_FLUSH_STEP);
     }
 }

@@ -48,6 +48,7 @@ typedef struct {
     /* The kernel API function that runs, and the code address that called it. */
     const char *api;
     const void *site;
+    volatile uintptr_t *newest; /* where the device process looks for the newest site */
 
     int32_t status; /* of the failure being unwound */
     char error[512];
@@ -56,7 +57,13 @@ typedef struct {
 extern fw_state fw;
 
 /* First line of every public function that issues commands or can refuse. */
-#define FW_ENTER() (fw.api = __func__, fw.site = __builtin_return_address(0))
+#define FW_ENTER() fw_enter(__func__, __builtin_return_address(0))
+
+static inline void fw_enter(const char *api, const void *site) {
+    fw.api = api;
+    fw.site = site;
+    *fw.newest = (uintptr_t)site;
+}
 
 /* ---- errors: the text goes into the reply; control returns to the message loop ---- */
 void fw_fail(int32_t status, const char *format, ...) __attribute__((noreturn, cold, format(printf, 2, 3)));
@@ -175,13 +182,17 @@ void fw_platform_boot(const void *kernel);
 /* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
 bool fw_platform_try(void (*body)(void *), void *argument);
 void fw_platform_unwind(void) __attribute__((noreturn));
-/* Zeroed memory until the request ends, aligned to 16; NULL when there is no more. */
-void *fw_platform_scratch(size_t bytes);
+/* Ends the process, or waits for the reset. where: a return address to blame, where the stack cannot be walked. */
+void fw_platform_abort(const char *why, const void *where) __attribute__((noreturn));
+/* Lets bytes of the FW_ARM_SCRATCH_BYTES of scratch memory be used; NULL when there are none. */
+uint8_t *fw_platform_scratch(size_t start, size_t bytes);
+/* And none of them any more. */
 void fw_platform_scratch_release(void);
 /* Memory for a kernel's arguments until the next request; NULL where scratch memory is as good. */
 void *fw_platform_arguments(size_t bytes);
-/* Scratch memory; fails with FW_STATUS_NO_MEMORY. */
+/* Zeroed memory until the request ends, aligned to 16; fails with FW_STATUS_NO_MEMORY. */
 void *fw_scratch(size_t bytes);
+void fw_scratch_release(void);
 /* DDR as the controller's pointers see it; NULL when [addr, +bytes) is not inside. */
 uint8_t *fw_ddr_pointer(uint64_t addr, uint64_t bytes);
 

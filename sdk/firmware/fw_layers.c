@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "fw_heap.h"
 #include "fw_internal.h"
 
 #define WEAK __attribute__((weak))
@@ -138,6 +139,7 @@ void fw_layer_run(fw_call_kind kind, const fw_layer_args *args) {
                              args->out_num)
                      : calculate(args->op_type, args->param, args->param_bytes, args->in, args->in_num,
                                  args->buffer_addr, args->buffer_bytes, args->out, args->out_num);
+    fw_heap_check();
     if (result < 0)
         fw_fail(FW_STATUS_LAYER, "layer %s: %s function returned %d (%s)", args->label, kind_names[kind], result,
                 code_name(result));

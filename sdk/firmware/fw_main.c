@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "fw_heap.h"
 #include "fw_internal.h"
 
 /* A request being read and its reply being written. Parts of a payload begin at multiples of 8. */
@@ -80,6 +81,7 @@ static void op_launch(message *m) {
     fw.scope = FW_SCOPE_KERNEL;
     fw_set_activity("kernel %s", head.name);
     kernel(args);
+    fw_heap_check();
     if (fw.parallel) fw_fail(FW_STATUS_ASSERT, "kernel %s returned inside a parallel section", head.name);
     uint32_t unfinished = fw.bd_pending + fw.gdma_pending;
     fw.api = NULL; /* no call of the kernel's is meant from here on */
@@ -217,6 +219,7 @@ static void serve(void *argument) {
 int32_t fw_boot(const fw_platform *platform) {
     if (platform == NULL || platform->abi_version != FW_ABI_VERSION || platform->capacity == 0) return -1;
     fw.platform = platform;
+    if (platform->newest != NULL) fw.newest = platform->newest;
     fw_platform_boot(fw_kernel_code());
     const char *mistake = fw_kernel_registration_error();
     if (mistake == NULL) return 0;
@@ -256,7 +259,7 @@ uint32_t fw_handle(const uint8_t *request, uint32_t bytes, uint8_t *reply, uint3
         memcpy(m.reply, fw.error, m.written);
         fw_streams_reset(); /* what was not handed over is dropped */
     }
-    fw_platform_scratch_release();
+    fw_scratch_release();
     head.status = served ? 0 : fw.status;
     head.bytes = m.written;
     memcpy(reply, &head, sizeof head);

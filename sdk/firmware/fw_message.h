@@ -38,8 +38,9 @@ typedef struct {
     /* Hands over what the arenas hold and returns when it is done (executed, or recorded). POLL: the
      * kernel waits; FULL: arenas full or ids about to run out in a free kernel; SPLIT: the same while
      * recording, where a new command group begins; END: the request is finished. After FULL and SPLIT ids
-     * restart at 0. STEP: while recording, after each step of a program (also one that
-     * issued nothing), so that the device knows which step a command belongs to. Returns 0, or negative when
+     * restart at 0. STEP: after each step of a program (also one that
+     * issued nothing): while recording the device knows by it which step a command belongs to; a dynamic one hands
+     * nothing over with it, but the next step has a time limit of its own. Returns 0, or negative when
      * the device refuses (the text is the device's own). */
     int32_t (*flush)(uint32_t bd_num, uint32_t gdma_num, uint32_t reason);
     int32_t (*run_group)(const fw_group *group); /* starts both engines on streams in DDR and waits */
@@ -61,9 +62,11 @@ typedef struct {
      * first, counted from where the image was loaded (those of other images are senseless). The first is
      * that of the crash itself, plus 1. frames may be NULL. */
     uint64_t *frames;
-    /* Counted up with every descriptor: a sign of progress for a watchdog that cannot see the arenas. NULL
-     * where nobody looks. */
-    volatile uint32_t *progress;
+    /* Bytes at the start of ddr that only the firmware itself writes. */
+    uint64_t ddr_reserved;
+    /* The code address of the newest call of the kernel API, for reports of an end whose place is not known
+     * otherwise. May be NULL. */
+    volatile uintptr_t *newest;
 } fw_platform;
 
 /* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply: fw_reply, its payload

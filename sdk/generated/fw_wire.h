@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define FW_ABI_VERSION 2 /* 1: without FW_FLUSH_STEP */
+#define FW_ABI_VERSION 3 /* 2: without fw_platform.newest */
 #define FW_PROGRAM_MAGIC 0x52505446u /* "FTPR" */
 #define FW_PROGRAM_VERSION 1
 #define FW_DIMS 8

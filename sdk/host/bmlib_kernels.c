@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "fw_message.h"
+#include "fw_native.h"
 
 enum { REPLY_BYTES = 4 << 20, PATH_BYTES = 4096, STACK_BYTES = 65536, REQUEST_MOST = 1 << 30 };
 
@@ -132,6 +133,7 @@ static void prepare(const program_boot *boot, const int fds[PROGRAM_FDS]) {
         mprotect(memories + boot->guard[i][0], boot->guard[i][1], PROT_NONE);
     uint8_t *ddr = mapped(fds[0], boot->window_bytes + boot->window_guard, boot->bytes);
     mprotect(ddr + boot->window_bytes, boot->window_guard, PROT_NONE);
+    mprotect(ddr, boot->reserved, PROT_READ);
     uint8_t *page = mapped(fds[1], boot->page_bytes, 0);
     uint64_t *sites = (uint64_t *)(void *)(memories + boot->sites);
     platform = (fw_platform){
@@ -154,6 +156,8 @@ static void prepare(const program_boot *boot, const int fds[PROGRAM_FDS]) {
         .activity = (char *)page + boot->activity,
         .activity_bytes = (uint32_t)boot->activity_bytes,
         .frames = (uint64_t *)(void *)(page + boot->frames),
+        .ddr_reserved = boot->reserved,
+        .newest = (volatile uintptr_t *)(void *)(page + boot->newest),
     };
     /* crashes are noted also where the kernel used up its stack */
     static char stack[STACK_BYTES];
@@ -169,8 +173,8 @@ void program_run(const program_boot *boot, const int fds[PROGRAM_FDS]) {
     char path[PATH_BYTES];
     program_path(path);
     int32_t status = fw_boot(&platform);
-    tell((program_message){.kind = FROM_BOOTED, .a = (uint64_t)getpid(), .c = (uint32_t)status,
-                           .data_bytes = (uint32_t)strlen(path)}, path);
+    tell((program_message){.kind = FROM_BOOTED, .a = (uint64_t)getpid(), .b = fw_native_image(),
+                           .c = (uint32_t)status, .data_bytes = (uint32_t)strlen(path)}, path);
     uint8_t *reply = malloc(REPLY_BYTES);
     for (;;) {
         program_message head = next();

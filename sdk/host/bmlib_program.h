@@ -17,12 +17,13 @@ typedef struct {
     uint64_t bytes; /* of the memories up to DDR, which begins there */
     uint64_t local, l2, dtcm, bd, gdma, sites, window_bytes;
     uint64_t guard[PROGRAM_GUARDS][2]; /* start, bytes: made inaccessible */
-    uint64_t page_bytes, activity, activity_bytes, frames;
+    uint64_t page_bytes, activity, activity_bytes, frames, newest;
+    uint64_t reserved; /* bytes at the start of DDR that are for reading only */
 } program_boot;
 
 /* Each message is a head and data_bytes of data. From the device process: REQUEST (one of fw_message.h), RESULT (the
  * answer to FLUSH and GROUP: c the status, d the filtered words), SITE and LABEL (a: an address). From the kernels'
- * side: BOOTED (a the process, c fw_boot's result, data the program's path), FLUSH (a, b, c as in fw_platform), GROUP
+ * side: BOOTED (a the process, b where the image with its kernels was loaded, c fw_boot's result, data the program's path), FLUSH (a, b, c as in fw_platform), GROUP
  * (a, b addresses, c, d numbers), LOG and REPLY (data), SITE (a: where the image was loaded, b: the symbol's address,
  * data: the image's path, 0, the symbol), LABEL (data); ENDED (c: the status of waitpid) after its process. */
 enum { TO_REQUEST = 1, TO_RESULT, TO_SITE, TO_LABEL };

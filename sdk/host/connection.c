@@ -14,17 +14,25 @@
 
 #include "bmlib_python.h" /* TPULAYER_PYTHON, TPULAYER_PATH: the interpreter and toolkit this was built for */
 
-#define LIMIT 600 /* s without an answer; the device's own watchdog stops kernels long before */
+#define LIMIT 600      /* s without an answer; the device stops kernels long before */
+#define LAUNCHES 10    /* times the time limit of one launch, where that is longer */
+#define FOREVER 1000000 /* s */
 
 extern char **environ;
 
 static long limit_seconds(const connection *c) {
     if (c->limit > 0) return c->limit;
-    const char *text = getenv("TPULAYER_HOST_LIMIT");
+    const char *text = getenv("TPULAYER_HOST_LIMIT"), *of_launch = getenv("TPULAYER_TIME_LIMIT");
     char *end;
-    if (text == NULL || *text == 0) return LIMIT;
-    long seconds = strtol(text, &end, 10);
-    return *end == 0 && seconds > 0 && seconds <= 1000000 ? seconds : LIMIT;
+    if (text != NULL && *text != 0) {
+        long seconds = strtol(text, &end, 10);
+        if (*end == 0 && seconds > 0 && seconds <= FOREVER) return seconds;
+    }
+    if (of_launch == NULL || *of_launch == 0) return LIMIT;
+    double launch = strtod(of_launch, &end);
+    if (*end != 0 || launch < 0) return LIMIT;
+    if (launch == 0 || launch > FOREVER / LAUNCHES) return FOREVER;
+    return launch * LAUNCHES > LIMIT ? (long)(launch * LAUNCHES) : LIMIT;
 }
 
 /* Only our own child: a program that ignores SIGCHLD has its children reaped, and the number may be another's

@@ -124,13 +124,13 @@ def firmware(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", COMPILERS)
 def test_a_host_program(name: str, language: str, firmware: Path, tmp_path: Path) -> None:
     program = build(tmp_path, HEAD + PROGRAM, name, language)
-    done = run(program, firmware, TPULAYER_PYTHON=sys.executable)
+    done = run(program, firmware, TPULAYER_PYTHON=sys.executable, TPULAYER_TIME_LIMIT="2")
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
     for text in (
         "no kernel minus",
         "the first of 1000 launches",
         "kernel crash crashed: SIGSEGV",
-        "kernel endless gave no sign of progress",
+        "kernel endless ran for",
         "no firmware at",
         "8 bytes at offset 256 of 256 bytes",
         "the memory is not the device's",
@@ -447,12 +447,12 @@ def test_asynchronous_launches_from_python(firmware: Path) -> None:
 
 
 def test_sync_has_a_limit_and_kernels_that_never_end_one_too(firmware: Path) -> None:
-    with Device(firmware) as device:
+    with Device(firmware, time_limit=2) as device:
         device.launch_async("endless")
         device.launch_async("nothing")
         with pytest.raises(DeviceError, match=r"2 launches have not ended after 0\.1 s"):
             device.sync(0.1)
-        with pytest.raises(DeviceCrash, match="endless gave no sign of progress") as caught:
+        with pytest.raises(DeviceCrash, match="endless ran for") as caught:
             device.sync()
         assert caught.value.timed_out
     with pytest.raises(DeviceError, match="is closed"):

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import random
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -291,7 +292,7 @@ class Heap:
 def test_the_heap_keeps_every_block_apart(libc: lh.Libc, seed: int, shift: int) -> None:
     random_ = random.Random(seed)
     heap = Heap(libc, shift=shift)
-    largest = libc.call("malloc", HEAP_BYTES - 64, result=POINTER)
+    largest = libc.call("malloc", HEAP_BYTES - 80, result=POINTER)
     assert largest is not None
     libc.call("free", largest)
     for _ in range(300):
@@ -323,7 +324,7 @@ def test_the_heap_keeps_every_block_apart(libc: lh.Libc, seed: int, shift: int) 
         heap.check()
     for at in random_.sample(list(heap.blocks), len(heap.blocks)):
         libc.call("free", at)
-    assert libc.call("malloc", HEAP_BYTES - 64, result=POINTER) == largest, (
+    assert libc.call("malloc", HEAP_BYTES - 80, result=POINTER) == largest, (
         "freed memory became one block again"
     )
 
@@ -352,9 +353,59 @@ def test_wrong_use_of_the_heap_is_noticed(libc: lh.Libc) -> None:
     assert libc.failure("free", b) == "free: the block is not free already"
     assert libc.failure("realloc", b, 8) == "realloc: the block is not free already"
     foreign = ctypes.create_string_buffer(64)
-    for pointer in (ctypes.addressof(foreign), a + 16, a + 1, heap.start - 16, heap.end):
+    for pointer in (ctypes.addressof(foreign), a + 16, a + 1, heap.start - 16, heap.end + 32):
         assert libc.failure("free", pointer) == "free: the pointer came from malloc and was not freed"
     assert libc.failure("free", a) == ""  # grows over b
     assert libc.failure("free", b) == "free: the pointer came from malloc and was not freed"
-    ctypes.memset(c, 0xAA, 49)  # one byte further than the block reaches
-    assert libc.failure("malloc", 8000) == "malloc: memory of malloc was not written beyond its end"
+    ctypes.memset(c, 0xAA, 41)  # one byte further than was asked for
+    assert libc.failure("realloc", c, 8) == "realloc: memory was written beyond a block"
+    assert libc.failure("free", c) == "free: memory was written beyond a block"
+    assert libc.failure("fw_heap_check") == "malloc: memory was written beyond a block"
+
+
+@pytest.mark.parametrize("size", [1, 16, 40, 100, 480])
+@pytest.mark.parametrize("neighbour", ["none", "used", "free"])
+def test_a_byte_beyond_a_block_is_noticed(libc: lh.Libc, size: int, neighbour: str) -> None:
+    Heap(libc)
+    at = libc.call("malloc", size, result=POINTER)
+    if neighbour != "none":
+        behind, _ = (libc.call("malloc", 100, result=POINTER) for _ in range(2))
+        if neighbour == "free":
+            libc.call("free", behind)
+    ctypes.memset(at, 0, size)
+    assert libc.failure("fw_heap_check") == ""
+    ctypes.memset(at + size, 0, 1)
+    assert "written beyond" in libc.failure("fw_heap_check")
+    assert "written beyond" in libc.failure("free", at)
+
+
+def test_memory_that_is_written_after_it_was_freed(libc: lh.Libc) -> None:
+    Heap(libc)
+    a, b, c, _ = (libc.call("malloc", 100, result=POINTER) for _ in range(4))
+    libc.call("free", a)
+    libc.call("free", c)
+    ctypes.memset(a, 0x41, 16)
+    assert "written beyond" in libc.failure("free", b)
+
+
+def test_texts_are_copied_into_the_heap(libc: lh.Libc) -> None:
+    Heap(libc)
+    assert ctypes.string_at(libc.call("strdup", b"some text", result=POINTER)) == b"some text"
+    assert ctypes.string_at(libc.call("strndup", b"some text", 4, result=POINTER)) == b"some"
+    assert ctypes.string_at(libc.call("strndup", b"some text", 40, result=POINTER)) == b"some text"
+
+
+def test_time_does_not_grow_with_the_number_of_blocks(libc: lh.Libc) -> None:
+    """Of processor time; a heap that looks at every block would take 64 times as long."""
+    heap = Heap(libc, 14 << 20)
+
+    def seconds(count: int) -> float:
+        begin = time.process_time()
+        blocks = [libc.call("malloc", 16, result=POINTER) for _ in range(count)]
+        for at in blocks[::2] + blocks[1::2]:
+            libc.call("free", at)
+        return (time.process_time() - begin) / count
+
+    few = min(seconds(1000) for _ in range(3))
+    assert seconds(64_000) < 16 * few
+    assert heap.blocks == {}

@@ -10,7 +10,7 @@ import pytest
 from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash
 from firmware_sim.firmware.image import KINDS, Kind
-from tests.stress import ARGS, SOURCE, WATCHDOG, Result, Usage, _compare, stress
+from tests.stress import ARGS, SOURCE, TIME_LIMIT, Result, Usage, _compare, stress
 from user_layers.toolchain.kernel import kernel_firmware
 
 
@@ -41,7 +41,7 @@ def test_faults_of_the_controller_leave_no_memory_behind() -> None:
         assert found is not None
         return int(found[1])
 
-    with Device(kernel_firmware([SOURCE], kind="arm"), watchdog=WATCHDOG) as device:
+    with Device(kernel_firmware([SOURCE], kind="arm"), time_limit=TIME_LIMIT) as device:
         sizes = []
         for _ in range(12):
             with pytest.raises(DeviceCrash, match="kernel crashes crashed: data abort"):

@@ -23,8 +23,8 @@ from tests.support.firmware_harness import CHOICES
 from tests.support.orphans import ended_with_its_parent
 from user_layers.toolchain.kernel import kernel_firmware
 
-WATCHDOG = 0.5
-LATEST = 60.0  # s until the error: the watchdog leaves out what a busy machine takes
+TIME_LIMIT = 1.0
+LATEST = 60.0  # s until the error: the limit leaves out what a busy machine takes
 SOURCE = r"""
 #include "okk.h"
 #include <signal.h>
@@ -76,14 +76,9 @@ KERNEL(says_it_and_crashes) {
     fputs("free(): a text of the kernel\n", stderr);
     *(volatile int *)0 = 1; /* says_it_and_crashes */
 }
-KERNEL(frees_twice) {
-    void *volatile block = malloc(100);
-    free(block);
-    free(block); /* frees_twice */
-}
 KERNEL(heap) {
     char *volatile block = malloc(3000);
-    for (int i = 1; i <= 16; i++) *(volatile char *)(block - i) = -1;
+    for (int i = 1; i <= 16; i++) *(volatile char *)(block + 3000 - 1 + i) = -1;
     free(block); /* heap */
 }
 KERNEL(raises) { raise(SIGTERM); /* raises */ }
@@ -119,7 +114,7 @@ def image(source: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def device(image: Path) -> Iterator[Device]:
-    with Device(image, watchdog=WATCHDOG) as device:
+    with Device(image, time_limit=TIME_LIMIT) as device:
         yield device
 
 
@@ -155,14 +150,16 @@ _ABORT = r"SIGABRT \(abort or failed assertion\)"
         ),
         ("aborts", f"crashed: {_ABORT} at PLACE in aborts;"),
         ("says_it_and_crashes", f"crashed: {_SEGV} at PLACE in says_it_and_crashes;"),
-        ("frees_twice", rf"crashed: {_ABORT} at PLACE in frees_twice: .*double free.*;"),
-        ("heap", rf"crashed: {_ABORT} at PLACE in heap: (free\(\)|double free|corrupted|munmap|malloc).*;"),
+        (
+            "heap",
+            rf"crashed: {_ABORT} at PLACE in heap: memory was written beyond the end of what malloc gave;",
+        ),
         ("raises", r"crashed: SIGTERM \(ended from outside\);"),
-        ("stops", r"gave no sign of progress for 0\.5 s and was stopped;"),
-        ("deaf", r"gave no sign of progress for 0\.5 s and was stopped;"),
-        ("closes", r"(gave no sign of progress for 0\.5 s and was stopped|ended its process|crashed)"),
-        ("sleeps", r"gave no sign of progress for 0\.5 s and was stopped at PLACE in sleeps;"),
-        ("talks", r"gave no sign of progress for 0\.5 s and was stopped at PLACE in talks;"),
+        ("stops", r"ran for 1 s and was stopped;"),
+        ("deaf", r"ran for 1 s and was stopped;"),
+        ("closes", r"(ran for 1 s and was stopped|ended its process|crashed)"),
+        ("sleeps", r"ran for 1 s and was stopped at PLACE in sleeps;"),
+        ("talks", r"(ran for 1 s|printed more than 16 MiB) and was stopped at PLACE in talks;"),
     ],
 )
 def test_broken_kernels(
@@ -176,7 +173,8 @@ def test_broken_kernels(
     assert time.monotonic() - begin < LATEST
     marked = f"/* {kernel} */" in SOURCE
     pattern = said.replace("PLACE", re.escape(place(source, kernel)) if marked else "")
-    assert re.match(f"kernel {kernel} {pattern}", caught.value.message), caught.value.message
+    which = "(, which (needs more than 95 KiB of stack|writes to 0x1050fffff, .*),)?"
+    assert re.match(f"kernel {kernel}{which} {pattern}", caught.value.message), caught.value.message
     assert caught.value.message.endswith("device 0 was reset")
     check_usable(device)
     capfd.readouterr()
@@ -193,7 +191,7 @@ def test_crashes_leave_nothing_behind(image: Path, capfd: pytest.CaptureFixture[
     shared = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
     children, files, threads = _children(), len(os.listdir("/proc/self/fd")), threading.active_count()
     maps = Path("/proc/self/maps").read_text().count("memfd:")
-    with Device(image, watchdog=WATCHDOG) as device:
+    with Device(image, time_limit=TIME_LIMIT) as device:
         usual = len(os.listdir("/proc/self/fd"))
         for kernel in ("divides", "aborts", "heap", "deaf", "closes", "recursion"):
             with pytest.raises(DeviceCrash):
@@ -218,7 +216,7 @@ def test_sigkill_of_the_parent_ends_the_kernel(image: Path, kernel: str) -> None
     """Also one that ignores signals; what it shared with its parent goes with it."""
     script = (
         "import sys\nfrom firmware_sim.device.client import Device\n"
-        f"device = Device({str(image)!r}, watchdog=100)\n"
+        f"device = Device({str(image)!r}, time_limit=100)\n"
         "print(device._started().pid, flush=True)\n"
         f"device.launch({kernel!r}, bytes(8))\n"
     )

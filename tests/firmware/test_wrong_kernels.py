@@ -128,7 +128,7 @@ def log() -> list[str]:
 
 @pytest.fixture
 def device(image: Path, log: list[str]) -> Iterator[Device]:
-    with Device(image, on_log=log.append, watchdog=0.5, max_instructions=100_000) as device:
+    with Device(image, on_log=log.append, time_limit=2) as device:
         yield device
 
 
@@ -148,8 +148,11 @@ def place(source: Path, kernel: str) -> str:
         ("wrong_id", r"BD command 6: its id should be 1, ids of an engine count up by one"),
         ("null_write", r"kernel null_write crashed: SIGSEGV"),
         ("null_write_elsewhere", r"kernel null_write_elsewhere crashed: SIGSEGV"),
-        ("endless", r"kernel endless gave no sign of progress for 0\.5 s and was stopped"),
-        ("endless_commands", r"more than 100000 instructions in one request, one of the newest from"),
+        ("endless", r"kernel endless ran for 2 s and was stopped"),
+        (
+            "endless_commands",
+            r"kernel endless_commands ran for 2 s and was stopped (in a BD command issued )?at",
+        ),
         ("asserts", r"""asserts: assertion "args == NULL" failed"""),
         ("plain_assert", r"kernel plain_assert crashed: SIGABRT \(abort or failed assertion\)"),
     ],

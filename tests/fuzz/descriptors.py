@@ -98,7 +98,7 @@ class Descriptors(Target):
         self._device = Device(
             builtin_artifacts().firmware,
             processor="tests.fuzz.processors:make",
-            engine_limit=ENGINE_LIMIT,
+            time_limit=ENGINE_LIMIT,
             on_log=lambda text: None,
         )
         memory = self._device._open()

@@ -84,7 +84,7 @@ def _class_of(error: TpulayerError) -> str:
     """Errors that differ only in numbers and names are one class."""
     if isinstance(error, DeviceCrash):
         if error.timed_out:
-            return "stopped by the watchdog"
+            return "stopped at its time limit"
         cause = re.search(r"crashed: (SIG\w+|[^;]*?)(?: at | \(|;|0x|$)", error.message)
         return f"crash: {cause[1]}" if cause else "crash: its process ended"
     return type(error).__name__

@@ -147,7 +147,7 @@ def _registers(rng: random.Random) -> int:
         ring = layout.RING + 4 * rng.randrange(8)
         return ring if rng.randrange(2) else layout.RING + 4 * rng.randrange(layout.RING_DTYPE.itemsize // 4)
     if kind == 6:
-        return layout.PROGRESS + 4 * rng.randrange(256)
+        return layout.NEWEST + 4 * rng.randrange(256)
     return rng.choice((layout.LOG, layout.MESSAGES, layout.SITES, layout.BD_ARENA)) + 4 * rng.randrange(64)
 
 

@@ -23,7 +23,7 @@ from user_layers.toolchain.kernel import kernel_firmware
 
 _SANE = DDR_BASE + 0x580_0000
 SANITIZE = "TPULAYER_FUZZ_SANITIZE"  # an environment variable: native firmware with checks when it is set
-WATCHDOG = 0.5  # s
+TIME_LIMIT = 3.0  # s
 _BOOT_LIMIT = 3.0  # s
 
 
@@ -33,7 +33,7 @@ def fuzz_limits() -> None:
 
 
 def open_device(image: Path, **more: Any) -> Device:
-    options = {"watchdog": WATCHDOG, "engine_limit": 15.0, "max_instructions": 100_000}
+    options = {"time_limit": TIME_LIMIT}
     return Device(
         image, on_log=lambda text: None, processor="tests.fuzz.processors:make", **{**options, **more}
     )

@@ -81,7 +81,7 @@ def refuse_undefined(status: int, reply: bytes) -> None:
 class _Memory(SharedMemory):
     """With less DDR: no request can have gigabytes copied."""
 
-    def controller_window(self) -> npt.NDArray[np.uint8]:
+    def controller_window(self, reserved: int = 0) -> npt.NDArray[np.uint8]:
         return super().controller_window()[:_DDR_BYTES]
 
 
@@ -115,7 +115,7 @@ class Watched:
     def __init__(self) -> None:
         self._memory = _Memory.create("fuzz")
         self._memory.protect_guards()
-        self._firmware = NativeFirmware(Path(os.environ[_IMAGE]), self._memory, _Engines(), (0, 0), 0)
+        self._firmware = NativeFirmware(Path(os.environ[_IMAGE]), self._memory, _Engines(), (0, 0), 0, 0)
         self._query = wire.REQUEST.pack(wire.Op.QUERY, 0, 0, 0)
         self._known = self._firmware.handle(self._query)
         self._taken = 0

@@ -96,7 +96,7 @@ void never_stops_issuing(const void *args) {
     (void)args;
     dim4 one = {1, 1, 1, 1};
     okk_initialize();
-    for (;;) okk_bdc_add_C(0, 0, 1.0f, &one, NULL, NULL);
+    for (;;) okk_bdc_add_C(0, 0, 1.0f, &one, NULL, NULL); /* never_stops_issuing */
 }
 OKKERNEL_FUNC_REGISTER(never_stops_issuing)
 

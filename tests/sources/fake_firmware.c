@@ -13,7 +13,7 @@ const uint32_t platform_layout[] = {
     AT(abi_version), AT(capacity), AT(bd),        AT(gdma), AT(bd_site),  AT(gdma_site),
     AT(ddr),         AT(ddr_bytes), AT(local),    AT(l2),   AT(dtcm),     AT(flush),
     AT(run_group),   AT(log),      AT(activity),  AT(activity_bytes), AT(filtered),
-    AT(bd_layer),    AT(gdma_layer), AT(frames),  AT(progress),
+    AT(bd_layer),    AT(gdma_layer), AT(frames),  AT(ddr_reserved), AT(newest),
     sizeof(fw_platform),
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fw_format.h"
+#include "fw_heap.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -24,6 +25,16 @@ EXPORT __attribute__((noreturn)) void fw_assert_failed(const char *assertion, co
     (void)file, (void)line;
     snprintf(failed, sizeof failed, "%s: %s", function, assertion);
     __builtin_longjmp(unwind_to, 1);
+}
+
+EXPORT __attribute__((noreturn)) void fw_heap_damaged(const char *function) {
+    snprintf(failed, sizeof failed, "%s: memory was written beyond a block", function);
+    __builtin_longjmp(unwind_to, 1);
+}
+
+EXPORT __attribute__((noreturn)) void fw_stack_damaged(const void *where) {
+    (void)where;
+    for (;;) __builtin_trap();
 }
 
 EXPORT void fw_log(int level, char *format, ...) {
@@ -109,7 +120,7 @@ EXPORT const entry functions[] = {
     E(strncat),       E(strchr),       E(strrchr),       E(strstr),       E(abs),         E(labs),
     E(llabs),         E(divided),      E(parsed),        E(atoi),         E(atol),        E(atoll),
     E(strtol),        E(strtoul),      E(rand),          E(srand),        E(abort),       E(malloc),
-    E(calloc),        E(realloc),      E(free),          E(fw_heap_init), E(sort_words),  E(sort_triples),
+    E(calloc),        E(realloc),      E(free),          E(fw_heap_init), E(fw_heap_check), E(strdup), E(strndup), E(sort_words),  E(sort_triples),
     E(search_words),  E(format_ints),  E(format_wide),   E(format_text),  E(format_many), E(format_double),
     E(format_starred), E(log_text),    E(puts),          E(putchar),      E(made_to_fail),
     E(format_same),

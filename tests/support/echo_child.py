@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import subprocess
 import sys
 import time
 
@@ -53,13 +55,17 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             for _ in range(8):
                 time.sleep(amount)
                 link.tick()
-        elif op == "steps":  # as C code counts its progress, `amount` at once
-            word = ctypes.c_uint32.from_address(link.page_address)
-            for _ in range(8):
-                time.sleep(0.2)
-                word.value += int(amount)
-        elif op == "busy":
-            with link.busy():
+        elif op == "chatter":
+            while True:
+                libc.puts(b"." * 1000)
+        elif op == "scribble":
+            for fd in range(3, 16):
+                with contextlib.suppress(OSError):
+                    os.write(fd, b"what nobody expects there, and a little more of it")
+        elif op == "start a program":
+            return {"pid": subprocess.Popen(["sleep", "1000"]).pid}, b""
+        elif op == "aside":
+            with link.aside():
                 time.sleep(amount)
         return {"done": op}, b""
 

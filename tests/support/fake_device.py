@@ -90,7 +90,7 @@ class FakeDevice:
     def query(self) -> FirmwareInfo:
         return FirmwareInfo(1, self.layers, ())
 
-    def run_streams(self, groups: Sequence[StreamGroup]) -> None:
+    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         with self._alone():
             for group in groups:
                 raw = self.read(group.gdma_addr, 128 * group.gdma_num)

@@ -23,6 +23,15 @@ class FakeProcessor:
         self.cycles = 0.0
         self.filtered = 0
         self.restarts = 0
+        self.place: memoryview[int] | list[int] = [0, 0]
+
+    def check(
+        self, bd: npt.NDArray[np.uint32], gdma: npt.NDArray[np.uint32], *, where: Where | None = None
+    ) -> None:
+        pass
+
+    def allow(self, seconds: float) -> None:
+        pass
 
     def restart(self) -> None:
         self.restarts += 1

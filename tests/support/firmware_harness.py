@@ -28,7 +28,9 @@ from user_layers.encode.calls import RESULT_WORDS, Calls, dispatcher_c
 from user_layers.kernel_api.prototypes import functions
 
 SDK = ROOT / "sdk"
-FIRMWARE_C = sorted([*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c")])
+FIRMWARE_C = sorted(
+    [*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c"), *(SDK / "libc").glob("heap*.c")]
+)
 LAYERS_C = sorted(
     [
         *(SDK / "layers" / "device").glob("*.c"),
@@ -41,7 +43,7 @@ USER_LAYERS = (  # those of firmware_fixture.c
     FirmwareLayer("TPU_DOUBLE", 1, 4, 0x8877_6655_4433_2211),
     FirmwareLayer("TPU_PROBE", 2, 4, 0x99AA_BBCC_DDEE_FF00),
 )
-INCLUDES = [f"-I{SDK / name}" for name in ("include", "generated", "layers/lib", "firmware", "libc")]
+INCLUDES = [f"-I{SDK / name}" for name in ("include", "generated", "layers/lib", "firmware", "libc", "arm")]
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Werror")
 
 
@@ -147,6 +149,7 @@ class Harness:
             self.layers["bd"].ctypes.data,
             self.layers["gdma"].ctypes.data,
             None,
+            0,
             None,
         )
         assert self.boot() == 0

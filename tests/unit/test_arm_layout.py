@@ -37,7 +37,7 @@ def defined() -> dict[str, int]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("GDMA_REGS", "BD_REGS", "LINK", "PROGRESS", "ACTIVITY", "WINDOW", "CODE_BYTES", "RING", "LOG"),
+        *("GDMA_REGS", "BD_REGS", "LINK", "NEWEST", "ACTIVITY", "WINDOW", "CODE_BYTES", "RING", "LOG"),
         *(
             "MESSAGES",
             "MESSAGES_BYTES",
@@ -62,7 +62,7 @@ def test_numbers_are_those_of_the_chip() -> None:
     assert found["WINDOW_BYTES"] == chip.DDR_WINDOW_BYTES
     assert found["ARENA_DESCRIPTORS"] == ARENA_CAPACITY
     page = found["LINK"] & ~0xFFF
-    assert found["PROGRESS"] == page  # the watchdog's first word
+    assert found["NEWEST"] == page  # the first word
     assert (
         found["ACTIVITY"] - page == ACTIVITY_OFFSET - CODE_PAGE and found["ACTIVITY_BYTES"] == ACTIVITY_BYTES
     )

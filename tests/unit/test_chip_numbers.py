@@ -51,7 +51,7 @@ ALLOWED = {
     "fw_dynamic.c: char is[128], was[128];": "room for a text",
     "fw_tensor.c: char text[128];": "room for a text",
     "fw_kernels.c: #define MAX_KERNELS 512": "kernels of a firmware",
-    "fw_native.c: enum { ROOM = 0x10000": "room for a stack frame",
+    "fw_native_address.c: enum { ROOM = 0x10000": "room for a stack frame",
     "fw_nn.c: while (value < 128) {": "digits of a fixed-point factor",
     "okk_fixed_point.c: #define SHIFT_MAX 31": "bits of a word",
     "okk_fixed_point.c: if (t > 31": "codes of types",

@@ -1,4 +1,4 @@
-"""Child processes: replies, errors, crashes, the watchdog, and nothing left behind."""
+"""Child processes: replies, errors, crashes, limits of time, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from firmware_sim.errors import CompileError, DeviceCrash, MissingError
 from firmware_sim.processes import process
-from firmware_sim.processes.process import MOST_STEPS, OUTPUT_TAIL, Child, Crash, InternalError
+from firmware_sim.processes.process import OUTPUT_TAIL, Child, Crash, InternalError
 from tests.paths import ROOT
 from tests.support.orphans import ended_with_its_parent
 
@@ -30,7 +30,7 @@ class CrashedError(DeviceCrash):
 
 
 def make(*args: str, **changes: Any) -> Child:
-    options: dict[str, Any] = {"watchdog": 5.0, "name": "echo", "crashed": CrashedError} | changes
+    options: dict[str, Any] = {"limit": 5.0, "name": "echo", "crashed": CrashedError} | changes
     return Child("tests.support.echo_child", list(args), **options)
 
 
@@ -148,7 +148,7 @@ def test_death_at_start() -> None:
 
 def test_unknown_module_is_an_internal_error() -> None:
     with (
-        Child("tests.no_such_child", watchdog=1, name="x", crashed=CrashedError) as child,
+        Child("tests.no_such_child", limit=1, name="x", crashed=CrashedError) as child,
         pytest.raises(InternalError, match="No module named"),
     ):
         child.request({})
@@ -174,33 +174,94 @@ def test_signals_are_named(child: Child, number: int, text: str) -> None:
 def test_exit_and_a_closed_socket(child: Child) -> None:
     with pytest.raises(CrashedError, match="operation exit ended its process with exit code 3"):
         child.request({"op": "exit", "amount": 3})
-    with make(watchdog=0.5) as other, pytest.raises(CrashedError):
+    with make(limit=0.5) as other, pytest.raises(CrashedError):
         other.request({"op": "close socket"})
     assert gone(other.pid)
 
 
-def test_watchdog_stops_what_makes_no_progress(child: Child) -> None:
+def test_a_request_has_a_limit_whatever_it_does(child: Child) -> None:
     child.request({"op": "echo"})  # started
     begin = time.monotonic()
-    with pytest.raises(CrashedError, match=r"operation spin gave no sign of progress for 0\.3 s"):
-        child.request({"op": "spin"}, watchdog=0.3)
+    with pytest.raises(CrashedError, match=r"operation spin ran for 0\.3 s and was stopped"):
+        child.request({"op": "spin"}, limit=0.3)
     assert time.monotonic() - begin >= 0.3
     assert gone(child.pid)
 
 
-def test_progress_restarts_the_watchdog(child: Child) -> None:
-    child.request({"op": "ticks", "amount": 0.2}, watchdog=1.0)  # 1.6 s in all
+def test_the_next_part_of_a_request_has_its_own_time(child: Child) -> None:
+    child.request({"op": "ticks", "amount": 0.2}, limit=1.0)  # 1.6 s in all
 
 
-def test_c_codes_count_of_progress_restarts_it_for_a_while(child: Child) -> None:
-    child.request({"op": "steps", "amount": 1}, watchdog=1.0)  # 1.6 s in all
-    with pytest.raises(CrashedError, match=r"operation steps gave no sign of progress for 1 s"):
-        child.request({"op": "steps", "amount": MOST_STEPS // 2 + 1}, watchdog=1.0)
+def test_more_time_is_asked_for_once_when_it_is_over(child: Child) -> None:
+    asked = []
+
+    def more() -> float:
+        asked.append(True)
+        return 1.0
+
+    child.request({"op": "echo"}, limit=0.1, more=more)
+    assert not asked
+    with pytest.raises(CrashedError, match=r"operation spin ran for 1 s and was stopped"):
+        child.request({"op": "spin"}, limit=0.1, more=more)
+    assert asked == [True]
+
+
+def test_no_limit(clock: list[float]) -> None:
+    timer = process._Clock(1, 0)
+    for _ in range(100):
+        clock[0] += 0.25
+        assert timer.expired(0, 0) is None
+
+
+def test_a_debugger_stops_the_clock(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    timer = process._Clock(1, 1.0)
+    monkeypatch.setattr(process, "_is_traced", lambda pid: True)
+    for _ in range(20):
+        clock[0] += 0.25
+        assert timer.expired(0, 0) is None
+    monkeypatch.setattr(process, "_is_traced", lambda pid: False)
+    for _ in range(5):
+        clock[0] += 0.25
+        last = timer.expired(0, 0)
+    assert last == 1.0
+
+
+def test_whether_a_debugger_is_there() -> None:
+    assert not process._is_traced(os.getpid())
+    assert not process._is_traced(1 << 22)  # no such process
+    code = "import ctypes; ctypes.CDLL(None).ptrace(0, 0, 0, 0); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as traced:
+        assert traced.stdout is not None
+        traced.stdout.readline()
+        found = process._is_traced(traced.pid)
+        traced.kill()
+    assert found
+
+
+def test_endless_output_ends_the_child(child: Child) -> None:
+    with pytest.raises(CrashedError, match=r"operation chatter printed more than 16 MiB and was stopped"):
+        make(on_output=lambda text: None).request({"op": "chatter"}, limit=60)
+
+
+def test_a_child_that_writes_into_its_connection_is_a_crash(child: Child) -> None:
+    with pytest.raises(CrashedError, match="operation scribble wrote into the connection of its process"):
+        child.request({"op": "scribble"})
+    assert gone(child.pid)
+
+
+def test_what_a_child_started_ends_with_it(child: Child) -> None:
+    reply, _ = child.request({"op": "start a program"})
+    pid = int(str(reply["pid"]))
+    assert not gone(pid)
+    child.close()
+    ended_with_its_parent(pid)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The time that watchdogs see, in seconds; none of it is spent waiting for a CPU."""
+    """The time that clocks see, in seconds; none of it is spent waiting for a CPU."""
     now = [0.0]
     monkeypatch.setattr("firmware_sim.processes.process.time.monotonic", lambda: now[0])
     monkeypatch.setattr(process, "_run_delay", lambda pid: 0.0)
@@ -209,37 +270,44 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
 
 def test_time_in_which_this_process_was_stopped_does_not_count(clock: list[float]) -> None:
-    dog = process._Watchdog(1, 10.0, 10.0)
-    dog.expired(1, 0, 0)
+    timer = process._Clock(1, 10.0)
+    timer.expired(1, 0)
     clock[0] += 3600.0  # of these it believes two steps
-    assert dog.expired(1, 0, 0) is None
+    assert timer.expired(1, 0) is None
     for _ in range(40):
         clock[0] += 0.25
-        last = dog.expired(1, 0, 0)
+        last = timer.expired(1, 0)
     assert last == 10.0
 
 
-def test_the_count_of_progress_may_pass_its_end(clock: list[float]) -> None:
-    dog = process._Watchdog(1, 1.0, 1.0)
-    dog.expired(1, 0, (1 << 32) - 4)
-    for i in range(40):
+def test_waiting_for_a_processor_counts_in_the_end(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it started itself may be what keeps the processors busy."""
+    monkeypatch.setattr(process, "_run_delay", lambda pid: clock[0])
+    timer, passed = process._Clock(1, 1.0), 0.0
+    while timer.expired(0, 0) is None:
         clock[0] += 0.25
-        assert dog.expired(1, 0, ((1 << 32) - 4 + i) % (1 << 32)) is None
-    found = []
-    for i in range(8):  # it still changes, but too often since Python code showed progress
-        clock[0] += 0.25
-        found.append(dog.expired(1, 0, MOST_STEPS + i))
-    assert found[0] is None and found[-1] == 1.0
+        passed += 0.25
+        assert passed < 100
+    assert passed > 10
 
 
-def test_busy_time_has_its_own_limit() -> None:
-    with make(watchdog=0.5) as child:
-        child.request({"op": "busy", "amount": 1.0})
-    with (
-        make(watchdog=0.5, busy_limit=0.7) as child,
-        pytest.raises(CrashedError, match=r"no sign of progress for 0\.7 s"),
-    ):
-        child.request({"op": "busy", "amount": 30})
+def test_time_aside_has_a_limit_of_its_own(clock: list[float]) -> None:
+    timer = process._Clock(1, 0.5)
+    timer.expired(0, 1)
+    for _ in range(8):
+        clock[0] += 0.25
+        assert timer.expired(0, 1) is None
+    for _ in range(int(process.ASIDE_LIMIT * 4)):
+        clock[0] += 0.25
+        last = timer.expired(0, 1)
+    assert last == process.ASIDE_LIMIT
+
+
+def test_time_aside_does_not_count() -> None:
+    with make(limit=0.5) as child:
+        child.request({"op": "aside", "amount": 1.0})
 
 
 def test_time_in_which_the_child_is_stopped_from_running_does_not_count() -> None:
@@ -248,7 +316,7 @@ def test_time_in_which_the_child_is_stopped_from_running_does_not_count() -> Non
     spin = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile True: pass"
     load = [subprocess.Popen([sys.executable, "-S", "-c", spin]) for _ in range(8)]
     try:
-        with make(watchdog=0.25) as child:
+        with make(limit=0.25) as child:
             child.request({"op": "echo"})
             os.sched_setaffinity(child.pid, [cpu])
             for _ in range(20):
@@ -271,8 +339,8 @@ def test_close_is_final_and_repeatable(child: Child) -> None:
 def test_close_from_another_thread_ends_a_waiting_request(child: Child) -> None:
     child.request({"op": "echo"})
     other = when_waiting(child, child.close)
-    with pytest.raises(CrashedError, match="SIGKILL"):  # neither the watchdog nor the end of the operation
-        child.request({"op": "spin"}, watchdog=100)
+    with pytest.raises(CrashedError, match="SIGKILL"):  # neither the limit nor the end of the operation
+        child.request({"op": "spin"}, limit=100)
     other.join()
     assert gone(child.pid)
 
@@ -309,7 +377,7 @@ def test_sigkill_of_the_parent_leaves_no_process(op: str) -> None:
     script = f"""
 import sys, threading
 from tests.unit.test_process import make
-child = make(watchdog=100.0)
+child = make(limit=100.0)
 child.request({{"op": "echo"}})
 print(child.pid, flush=True)
 if {op!r} == "spin":
@@ -328,7 +396,7 @@ threading.Event().wait(100)
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_child_and_not_only_the_wait() -> None:
-    child = make(watchdog=100.0)
+    child = make(limit=100.0)
     child.request({"op": "echo"})
     with pytest.raises(KeyboardInterrupt):
         when_waiting(child, lambda: os.kill(os.getpid(), signal.SIGINT))

@@ -344,3 +344,57 @@ def test_untouched_ddr_costs_nothing() -> None:
     memory.ddr[-1] = 7
     assert memory.ddr[-1] == 7
     assert memory.ddr[chip.DDR_BYTES // 2] == 0
+
+
+def test_modelled_time_has_a_limit_that_names_the_command(tpu: Tpu) -> None:
+    tpu.execute(stream(add_one(1, 0)), NONE)
+    seconds = tpu.cycles / chip.CLOCK_HZ
+    tpu.allow(2.5 * seconds)
+    with pytest.raises(DeviceError, match=r"^here 2: BD command 4: with it this takes more than \S+ s on"):
+        tpu.execute(
+            stream(*(add_one(i, 0) for i in range(2, 6))), NONE, where=lambda engine, index: f"here {index}"
+        )
+    tpu.allow(10 * seconds)  # from now on
+    tpu.restart()
+    tpu.execute(stream(add_one(1, 0)), NONE)
+
+
+def test_what_runs_can_be_seen(tpu: Tpu) -> None:
+    seen: list[list[int]] = []
+
+    class Place(list[int]):
+        def __setitem__(self, at: object, value: object) -> None:
+            super().__setitem__(at, value)  # type: ignore[call-overload]
+            seen.append(list(self))
+
+    tpu.place = Place([0, 0])
+    tpu.execute(stream(add_one(1, 1), add_one(2, 1)), stream(set_word(1, 0, 5)))
+    assert [2, 0] in seen and [1, 1] in seen
+    assert seen[-1][0] == 0
+
+
+def test_commands_are_checked_without_being_run(tpu: Tpu) -> None:
+    bd = stream(add_one(1, 0), add_one(2, 0, res0_h=3, res0_w=65535, opd0_h=3, opd0_w=65535))
+    with pytest.raises(DeviceError, match=r"^layer a, line 1: BD command 2 .*reaches offset"):
+        tpu.check(bd, NONE, where=lambda engine, index: f"layer a, line {index}")
+    tpu.check(bd[:1], stream(set_word(1, 0, 5)))
+    assert first_word(tpu) == 0
+
+
+def test_reserved_ddr_is_not_written() -> None:
+    ddr, local, l2 = (
+        np.zeros(1 << 20, np.uint8),
+        np.zeros((64, 1 << 19), np.uint8),
+        np.zeros(4 << 20, np.uint8),
+    )
+    tpu = Tpu(Memory(ddr, local, l2, reserved=4096))
+    for offset, ok in ((4096, True), (4092, False), (0, False)):
+        out = Tensor("dst", Access.WRITE, Space.DDR, offset, (1, 1, 1, 2), (2, 2, 2, 1), 4)
+        source = replace(out, access=Access.READ)
+        part = out.parts()[0]
+        tpu.memory.check(source, part, source.block(part))
+        if ok:
+            tpu.memory.check(out, part, out.block(part))
+        else:
+            with pytest.raises(DeviceError, match="where the firmware's own memory is"):
+                tpu.memory.check(out, part, out.block(part))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from user_layers.cli.options import TimeLimit
+
 
 def compile(
     model: Annotated[Path, typer.Argument(help="An ONNX file.", metavar="MODEL")],
@@ -37,10 +39,13 @@ def compile(
     layers: Annotated[
         bool, typer.Option("--layers", help="Also write each layer as a net of its own, for `pack`.")
     ] = False,
+    time_limit: TimeLimit = None,
 ) -> int:
     """Compile an ONNX model into a bmodel, and compare it with onnxruntime on random inputs."""
+    from firmware_sim.device.time_limit import choose
     from user_layers.onnx.command import CompileOptions, run
 
+    choose(time_limit)
     options = CompileOptions(
         model,
         out,

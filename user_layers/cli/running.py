@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from firmware_sim.errors import ModelError
-from user_layers.cli.options import Warnings, choose_warnings
+from user_layers.cli.options import TimeLimit, Warnings, choose_warnings
 
 _Firmware = Annotated[
     str | None,
@@ -19,14 +19,17 @@ _Firmware = Annotated[
 def test_tpu_layer(
     mode: Annotated[int, typer.Argument(min=0, max=1, help="0: static, 1: dynamic, with several shapes.")],
     firmware: _Firmware = None,
+    time_limit: TimeLimit = None,
 ) -> int:
     """Compile crop -> expand_dims -> const_binary -> double, run it, and compare with numpy bit for bit.
 
     Writes the net and its reference data to tpulayer_static or tpulayer_dynamic in the current folder.
     """
+    from firmware_sim.device.time_limit import choose
     from user_layers.demo import run
     from user_layers.workspace import Workspace
 
+    choose(time_limit)
     return 0 if run(Workspace.find(), mode, typer.echo, firmware) else 1
 
 
@@ -62,11 +65,14 @@ def bmrt_test(
     output: Annotated[Path | None, typer.Option("--output", help="Write outputs to an .npz file.")] = None,
     firmware: _Firmware = None,
     warnings: Warnings = None,
+    time_limit: TimeLimit = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
+    from firmware_sim.device.time_limit import choose
     from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
 
     choose_warnings(warnings)
+    choose(time_limit)
     options = BmrtTestOptions(
         context_dir=context_dir,
         bmodel=bmodel,
@@ -155,14 +161,16 @@ def run_kernel(
     include: Annotated[list[Path] | None, typer.Option("--include", help="Folder with headers.")] = None,
     firmware: Annotated[str, typer.Option("--firmware", help="native or arm.")] = "native",
     sanitize: Annotated[bool, typer.Option("--sanitize", help="Check the kernel's C while it runs.")] = False,
-    watchdog: Annotated[float, typer.Option("--watchdog", help="Seconds without progress to wait.")] = 1.0,
+    time_limit: TimeLimit = None,
     warnings: Warnings = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
+    from firmware_sim.device.time_limit import choose
     from user_layers.kernels.words import run
 
     choose_warnings(warnings)
+    choose(time_limit)
     words = (arg or [], given or [], wanted or [])
     typer.echo(
         run(
@@ -174,7 +182,6 @@ def run_kernel(
             as_json=json,
             kind=firmware,
             sanitize=sanitize,
-            watchdog=watchdog,
         )
     )
 

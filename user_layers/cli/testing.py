@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from user_layers.cli.options import Warnings, choose_warnings
+from user_layers.cli.options import TimeLimit, Warnings, choose_warnings
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ def test(
         list[str] | None, typer.Argument(help="Layers, by their short names; none: all.", show_default=False)
     ] = None,
     warnings: Warnings = None,
+    time_limit: TimeLimit = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Run layers beside their numpy references, tests/test_NAME.py.
@@ -25,10 +26,12 @@ def test(
     Each case runs by itself (opt 0), between other layers (opt 1 and 2) and dynamically, on the native
     firmware and, where its images are built, on the controller's. Exit code 1 when anything differs.
     """
+    from firmware_sim.device.time_limit import choose
     from user_layers.testing.collect import find_tests, load_test
     from user_layers.testing.run import check_built, open_toolkits, run_cases
 
     choose_warnings(warnings)
+    choose(time_limit)
     ws = Workspace.find()
     paths = find_tests(ws, names or ())
     check_built(ws)

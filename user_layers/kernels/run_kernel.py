@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from firmware_sim import shown
 from firmware_sim.chip import CLOCK_HZ
-from firmware_sim.device.client import WATCHDOG, Device
+from firmware_sim.device.client import Device
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import Kind
 from user_layers.kernels.arguments import find_arguments
@@ -56,7 +56,7 @@ def run_kernel(
     includes: Sequence[str | Path] = (),
     report: Reporter | None = None,
     kind: Kind = "native",
-    watchdog: float = WATCHDOG,
+    time_limit: float | None = None,
     sanitize: bool = False,
 ) -> KernelResult:
     """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
@@ -66,9 +66,9 @@ def run_kernel(
     inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
     the arrays; arguments name the other members. An array that is input and output is named in both. struct:
     the struct's name, where there are several.
-    kind: arm runs the images for the chip's controller. watchdog: seconds without progress after which a
-    kernel is stopped. sanitize: with checks of the C, see docs/free-kernels.md. report: gets what the build
-    says, by default stderr.
+    kind: arm runs the images for the chip's controller. time_limit: seconds after which it is stopped, 0 for
+    any time; by default TPULAYER_TIME_LIMIT, else 60. sanitize: with checks of the C, see
+    docs/free-kernels.md. report: gets what the build says, by default stderr.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
     sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
@@ -89,7 +89,7 @@ def run_kernel(
             raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
     if kind == "arm":
         image = kernel_firmware(sources, folders, report, kind="arm", sanitize=sanitize)
-    with Device(image, watchdog=watchdog) as device:
+    with Device(image, time_limit=time_limit) as device:
         if name not in device.query().kernels:
             raise UsageError(
                 f"{', '.join(p.name for p in sources)} registers no kernel {name}",

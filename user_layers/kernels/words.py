@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import CLOCK_HZ
-from firmware_sim.device.client import WATCHDOG
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import kind_named, usual_kind
 from firmware_sim.npy import read_npy
@@ -111,7 +110,6 @@ def run(
     as_json: bool,
     kind: str | None = None,
     sanitize: bool = False,
-    watchdog: float = WATCHDOG,
 ) -> str:
     """Run and write the outputs' files; the text for the terminal."""
     usual = None if sanitize else usual_kind()
@@ -127,7 +125,6 @@ def run(
         includes=includes,
         kind=known or "native",
         sanitize=sanitize,
-        watchdog=watchdog,
     )
     lines = []
     for member, out, path in wanted:

@@ -82,7 +82,7 @@ def _request(header: dict[str, object], payload: bytes) -> bytes:
             _child = Child(
                 "user_layers.onnx.apart_main",
                 [str(memory_bytes())],
-                watchdog=max(_LIMIT_S, seconds(_LIMIT_S)),
+                limit=max(_LIMIT_S, seconds(_LIMIT_S)),
                 name="onnx",
                 crashed=_crashed,
                 on_output=lambda _: None,

@@ -15,7 +15,7 @@ from firmware_sim.processes.process_child import MAX_PAYLOAD
 from firmware_sim.wire import DType, TType
 from user_layers.plugin.methods import BY_NAME
 
-WATCHDOG = 10.0  # s for one virtual method: they compute a number
+LIMIT = 10.0  # s for one virtual method: they compute a number
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class PluginHost:
     names the layer and the method; after a crash the host is closed.
     """
 
-    def __init__(self, paths: Sequence[Path], *, watchdog: float = WATCHDOG) -> None:
+    def __init__(self, paths: Sequence[Path], *, limit: float = LIMIT) -> None:
         self.paths = tuple(Path(p) for p in paths)
         self._child = Child(
             "user_layers.plugin.host",
             [str(p.resolve()) for p in self.paths],
-            watchdog=watchdog,
+            limit=limit,
             name="plugin host",
             crashed=_crashed,
         )

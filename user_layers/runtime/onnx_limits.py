@@ -11,13 +11,13 @@ import math
 import os
 from pathlib import Path
 
+from firmware_sim.device.time_limit import VARIABLE, time_limit
 from firmware_sim.errors import UsageError
 
-TIME_VARIABLE = "TPULAYER_TIME_LIMIT"
 MEMORY_VARIABLE = "TPULAYER_HOST_MEMORY"
 RUN_S = 20.0  # for a run of a model or of a part of a net
 FOLD_S = 10.0  # for what is done ahead of a run: one constant, or the shapes of a model
-MORE_TIME = f"give it more with {TIME_VARIABLE}: seconds, 0 for any time"
+MORE_TIME = f"give it more with {VARIABLE}: seconds, 0 for any time"
 MORE_MEMORY = f"give it more with {MEMORY_VARIABLE}: gigabytes, 0 for any"
 _GIB = 1 << 30
 _LEAST = 4 * _GIB  # on machines with less there is little else to protect
@@ -25,31 +25,31 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def seconds(usual: float) -> float:
-    """What the environment says, else the usual limit; infinite for 0. UsageError for what is no number."""
-    given = _number(TIME_VARIABLE, "seconds")
-    return usual if given is None else given or math.inf
+    """The time limit that the environment gives for launches, else the usual one; infinite for 0.
+
+    UsageError for what is no number.
+    """
+    limit = time_limit()
+    return limit.seconds or math.inf if limit.chosen else usual
 
 
 def memory_bytes() -> int:
     """What onnxruntime's process may allocate: TPULAYER_HOST_MEMORY, else half of what this machine, or this
     container, has; 0 for any. UsageError for what is no number."""
-    given = _number(MEMORY_VARIABLE, "gigabytes")
-    if given is not None:
-        return int(given * _GIB)
+    text = os.environ.get(MEMORY_VARIABLE, "").strip()
+    if text:
+        return int(_gigabytes(text) * _GIB)
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # no cgroups, or no limit
         total = min(total, int(_CGROUP.read_text()))
     return max(total // 2, _LEAST)
 
 
-def _number(variable: str, unit: str) -> float | None:
-    text = os.environ.get(variable, "").strip()
-    if not text:
-        return None
+def _gigabytes(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 <= value < 1 << 40:
-        raise UsageError(f"{variable} {text}: give a number of {unit}, 0 for no limit")
+        raise UsageError(f"{MEMORY_VARIABLE} {text}: give a number of gigabytes, 0 for no limit")
     return value

@@ -85,7 +85,7 @@ def _process() -> Child:
         _child = Child(
             "user_layers.runtime.onnx_process_main",
             [str(onnx_limits.memory_bytes())],
-            watchdog=_OPEN_S,
+            limit=_OPEN_S,
             name="onnxruntime",
             crashed=crash_error,
             on_output=lambda _: None,  # onnxruntime prints what it raises as well
@@ -98,7 +98,7 @@ def _request(
 ) -> tuple[dict[str, Any], bytes]:
     gone = [_dropped.pop() for _ in range(len(_dropped))]
     header = {"op": op, "session": number, "what": what, "dropped": gone, **more}
-    return child.request(header, data, watchdog=limit_s)
+    return child.request(header, data, limit=limit_s)
 
 
 def crash_error(crash: Crash) -> TpulayerError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import StreamGroup
@@ -82,8 +83,14 @@ class StaticPart:
                     f"as {list(shape)}",
                     hint="compile the net with --dynamic",
                 )
-        tensors.device.run_streams(self._groups)
+        tensors.device.run_streams(self._groups, self._modelled)
         tensors.shape.update((t.name, t.shape) for t in self._subnet.outputs)
+
+    def _modelled(self) -> float:
+        from firmware_sim.timeline import Timer
+
+        timer = Timer()
+        return sum(timer.timeline(group).cycles for group in self._subnet.groups) / CLOCK_HZ
 
 
 def _upload(

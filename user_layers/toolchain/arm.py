@@ -28,11 +28,17 @@ _FLAGS = (
     "-fno-asynchronous-unwind-tables",
     "-fno-sanitize=all",
     "-UNDEBUG",
-    "-fno-stack-protector",
+    *(
+        "-Xclang",
+        "-stack-protector",
+        "-Xclang",
+        "2",
+    ),  # strong; zig refuses the usual name without a C library
     "-ffunction-sections",
     "-fdata-sections",
     *SAME_RESULTS,
 )
+UNPROTECTED = ("-Xclang", "-stack-protector", "-Xclang", "0")  # for what the protection calls
 _CHECKED_DIVISIONS = ("idiv", "uidiv", "idivmod", "uidivmod", "ldivmod", "uldivmod")
 _OVERFLOW = re.compile(r"will not fit in region '(\w+)': overflowed by (\d+) bytes")
 _SHOWN = 8

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from firmware_sim.firmware.image import DEBUG_NAME
 from user_layers import __version__
 from user_layers.files import write_if_changed
 from user_layers.toolchain import entries
-from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
+from user_layers.toolchain.arm import UNPROTECTED, arm_compiler, link_arm, write_images
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
 from user_layers.toolchain.config import c_sources, cxx_sources
@@ -39,7 +40,7 @@ FIRMWARE_DEFINES = (
     "USING_CMODEL=1",
 )  # kernels ask for it to tell a build for the model from one for the chip
 FIRMWARE_OP_BASE = 0x10000  # FW_BUILTIN_OP_BASE
-_BOTH = ("math_", "format")  # files of sdk/libc that both builds of the firmware have
+_BOTH = ("math_", "format", "heap", "stack")  # files of sdk/libc that both builds of the firmware have
 _BMLIB = ("bmlib", "connection")  # files of sdk/host, by library
 SEARCH = "$ORIGIN/../lib"  # where installed programs find the libraries
 
@@ -222,11 +223,12 @@ def _plan(folder: Path, toolchain: Toolchain, home: Path) -> tuple[NinjaFile, li
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
     libc = c_sources(sdk / "libc")
     device = _layers(folder, toolchain.c)
-    portable = [path for path in c_sources(sdk / "firmware") if path.name != "fw_native.c"]
+    portable = [path for path in c_sources(sdk / "firmware") if not path.name.startswith("fw_native")]
     controller = [*portable, *c_sources(sdk / "arm"), *sorted((sdk / "arm").glob("*.S"))]
+    trusted = replace(controllers, flags=(*controllers.flags, *UNPROTECTED))
     arm = [
-        *ninja.objects(Objects(controllers, controller, own, "arm")),
-        *ninja.objects(Objects(_plain(controllers), libc, own, "arm-libc")),
+        *ninja.objects(Objects(trusted, controller, own, "arm")),
+        *ninja.objects(Objects(_plain(trusted), libc, own, "arm-libc")),
         *ninja.objects(replace(device, compiler=controllers, defines=(), folder="arm-device")),
     ]
     host = Objects(
@@ -246,7 +248,7 @@ def _plan(folder: Path, toolchain: Toolchain, home: Path) -> tuple[NinjaFile, li
         ninja.archive(controllers, built.libtpufw_arm, arm),
         link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
         ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
-        *host_programs(ninja, toolchain.c, built, folder, built.libtpufw),
+        *host_programs(ninja, toolchain.c, built, folder, objects),
     ]
     return ninja, outputs
 
@@ -271,19 +273,27 @@ def api_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path
     sdk = sdk_dir()
     own = [folder, *(sdk / name for name in ("include", "generated", "firmware", "libc", "arm"))]
     libc = [path for path in c_sources(sdk / "libc") if path.name.startswith(_BOTH)]
+    # Kernels and layers are protected; what a check calls cannot be.
+    trusted = replace(compiler, flags=(*compiler.flags, "-fno-stack-protector"))
     return [
-        *ninja.objects(Objects(compiler, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),
-        *ninja.objects(Objects(_plain(compiler), libc, own, "libc")),
+        *ninja.objects(Objects(trusted, c_sources(sdk / "firmware"), own, "firmware", FIRMWARE_DEFINES)),
+        *ninja.objects(Objects(_plain(trusted), libc, own, "libc")),
     ]
 
 
 def host_programs(
-    ninja: NinjaFile, compiler: Compiler, place: Builtin, generated: Path, firmware: Path
+    ninja: NinjaFile, compiler: Compiler, place: Builtin, generated: Path, firmware: Sequence[Path]
 ) -> list[Path]:
     """Statements for libbmlib.so, libbmrt.so, libbmcompiler.so and load_firmware in the folder of `place`.
-    generated: the folder with the built-in part's generated files; firmware: the archive that libbmlib.so has
-    in it for programs with kernels."""
+    generated: the folder with the built-in part's generated files; firmware: objects of the one that
+    libbmlib.so has in it for programs with kernels."""
     sdk = sdk_dir()
+    # A program's malloc is its own, also for its kernels: the same objects with the heap switched off.
+    heap = [path for path in c_sources(sdk / "libc") if path.name.startswith("heap")]
+    off = Objects(compiler, heap, [sdk / "libc"], "hosted", ("FW_OWN_HEAP=0",))
+    without = {f"{path.name}.o" for path in heap} | {"fw_native_heap.c.o"}
+    hosted = [*(path for path in firmware if path.name not in without), *ninja.objects(off)]
+    archive = ninja.archive(compiler, place.bmlib.with_name("libtpufw_hosted.a"), hosted)
     includes = [generated, *(sdk / name for name in ("include", "generated", "host", "firmware"))]
     sources = [*c_sources(sdk / "host"), *c_sources(sdk / "host" / "generated")]
     libraries = {place.bmlib: _BMLIB, place.bmrt: ("bmrt",), place.bmcompiler: ("bmcompiler",)}
@@ -291,7 +301,7 @@ def host_programs(
         own = [path for path in sources if path.name.startswith(names)]
         objects = ninja.objects(Objects(compiler, own, includes, library.stem.removeprefix("lib")))
         if library == place.bmlib:
-            ninja.shared(compiler, library, objects, whole=[firmware], shows=sdk / "host" / "libbmlib.map")
+            ninja.shared(compiler, library, objects, whole=[archive], shows=sdk / "host" / "libbmlib.map")
         else:
             ninja.shared(compiler, library, objects, uses=place.bmlib)
     tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))

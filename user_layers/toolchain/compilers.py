@@ -60,6 +60,8 @@ _CALLED = (
     *("sin", "cos", "tan", "asin", "acos", "atan", "atan2"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
 )
+# A function whose arrays were overrun ends the kernel before it returns, as on the controller (arm.py).
+_PROTECTED = ("-fstack-protector-strong",)
 # An undeclared function or a pointer taken for an integer is an error, in old compilers too.
 C_FLAGS = (
     "-std=gnu11",
@@ -181,7 +183,13 @@ def zig(language: Language, machine: str) -> Compiler:
     command = "cc" if language == "c" else "c++"
     known = remembered(binary, ("version",), _zig_version)
     # With optimization zig switches assert() off, which no other compiler does unasked.
-    flags = (*BASE_FLAGS, "-fno-sanitize=all", "-UNDEBUG", *(C_FLAGS if language == "c" else CXX_FLAGS))
+    flags = (
+        *BASE_FLAGS,
+        *_PROTECTED,
+        "-fno-sanitize=all",
+        "-UNDEBUG",
+        *(C_FLAGS if language == "c" else CXX_FLAGS),
+    )
     return Compiler(
         family="zig",
         version=known["version"],
@@ -235,7 +243,7 @@ def _asked_for(language: Language) -> str | None:
 
 
 def _system(path: Path, language: Language, known: dict[str, str]) -> Compiler:
-    flags = (*BASE_FLAGS, *(C_FLAGS if language == "c" else CXX_FLAGS))
+    flags = (*BASE_FLAGS, *_PROTECTED, *(C_FLAGS if language == "c" else CXX_FLAGS))
     archiver = shutil.which("ar")
     return Compiler(
         family="clang" if known["family"] == "clang" else "gcc",
@@ -290,7 +298,7 @@ def _try(path: Path, language: Language) -> dict[str, str]:
     result = {"family": family, "version": numbers[1] if numbers else "?", "error": ""}
     if banner.returncode != 0:
         return result | {"error": first_line(banner.stderr) or f"--version ended with {banner.returncode}"}
-    flags = (*BASE_FLAGS, *(C_FLAGS if language == "c" else CXX_FLAGS))
+    flags = (*BASE_FLAGS, *_PROTECTED, *(C_FLAGS if language == "c" else CXX_FLAGS))
     with tempfile.TemporaryDirectory(prefix="tpulayer-probe-") as folder:
         source = Path(folder) / ("probe.c" if language == "c" else "probe.cpp")
         library = Path(folder) / "probe.so"

@@ -259,8 +259,7 @@ def _for_other_machine(
     """Statements for host libraries of HOST_ARCH, and for a plugin that the compiler on this machine asks."""
     library = Builtin(ninja.build_dir / "out" / "host")
     api = api_objects(ninja, builtin.directory, cross.c)
-    firmware = ninja.archive(cross.c, library.libtpufw, api)
-    programs = host_programs(ninja, cross.c, library, builtin.directory, firmware)
+    programs = host_programs(ninja, cross.c, library, builtin.directory, api)
     native = replace(descriptors, compiler=toolchain.cxx, folder="host-native")
     plugin = ninja.shared(toolchain.cxx, ws.local_plugin, ninja.objects(native))
     return _HostPart(library, programs, [plugin])

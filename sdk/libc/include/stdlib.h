@@ -1,4 +1,4 @@
-/* stdlib.h of the controller. malloc, calloc and realloc share one heap (fw_heap_init); a block that is
+/* stdlib.h of the controller. malloc, calloc and realloc share one heap; a block that is
  * freed twice, or a pointer that did not come from there, ends the request with a message. */
 #ifndef FW_LIBC_STDLIB_H
 #define FW_LIBC_STDLIB_H
@@ -51,9 +51,5 @@ void *malloc(size_t bytes);
 void *calloc(size_t count, size_t bytes);
 void *realloc(void *memory, size_t bytes);
 void free(void *memory);
-
-/* Gives [start, +bytes) to malloc as one free block, and forgets the heap before it. Without a heap
- * malloc returns NULL. */
-void fw_heap_init(void *start, size_t bytes);
 
 #endif

@@ -18,6 +18,9 @@ char *strcpy(char *restrict to, const char *restrict from);
 char *strncpy(char *restrict to, const char *restrict from, size_t bytes);
 char *strcat(char *restrict to, const char *restrict from);
 char *strncat(char *restrict to, const char *restrict from, size_t limit);
+/* Copies from malloc; NULL when it has no room. */
+char *strdup(const char *text);
+char *strndup(const char *text, size_t limit);
 char *strchr(const char *text, int character);
 char *strrchr(const char *text, int character);
 char *strstr(const char *text, const char *part);
