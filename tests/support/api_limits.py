@@ -166,7 +166,7 @@ def _addresses() -> Iterator[Call]:
             elif operand or (key.endswith("_addr")):
                 end, says = LOCAL_END, "over the 32 MiB|NPU 63 and the destination on NPU 64"
                 if (idx := _index_of(key, usual)) is not None:
-                    end = LOCAL_END - idx * LOCAL_BYTES
+                    end = LOCAL_BYTES if key.startswith("mask") else LOCAL_END - idx * LOCAL_BYTES
                     says = f"0x{end:x} of NPU {idx}|is not a multiple"
                 if name == "okk_gdma_compact_S2L":
                     end, says = LOCAL_BYTES, "starts on NPU 1"
