@@ -76,8 +76,6 @@ class Memory:
         limit = self._limit[block.space]
         first = block.start - part.lane * chip.LOCAL_BYTES if block.space is Space.LOCAL else block.start
         end = first + block.span()
-        if end <= limit and first >= block.before():
-            return
         if first < block.before():
             raise DeviceError(
                 f"{tensor.name} at {address_text(tensor.space, tensor.offset)}: "
@@ -85,6 +83,8 @@ class Memory:
                 f"({tensor.itemsize}-byte elements) reaches {block.before() - first} bytes below its memory",
                 hint="a stride below 0 leads backwards; place the tensor at a higher address",
             )
+        if end <= limit:
+            return
         where = "each lane's memory ends" if block.space is Space.LOCAL else f"{block.space.name} ends"
         channels = f"channels {part.first}..{part.first + part.slots * part.lanes - 1}"
         raise DeviceError(
