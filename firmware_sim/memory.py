@@ -78,15 +78,6 @@ class Memory:
         limit = self._limit[block.space]
         first = block.start - part.lane * chip.LOCAL_BYTES if block.space is Space.LOCAL else block.start
         end = first + block.span()
-        lowest = block.start - block.before()
-        if block.space is Space.DDR and 0 <= lowest < self._reserved and tensor.access is not Access.READ:
-            raise DeviceError(
-                f"{tensor.name} writes to {address_text(tensor.space, tensor.offset)}, where the firmware's "
-                f"own memory is, up to {address_text(Space.DDR, self._reserved - 1)}",
-                hint="give commands addresses of memory that the device has allocated",
-            )
-        if end <= limit and first >= block.before():
-            return
         if first < block.before():
             raise DeviceError(
                 f"{tensor.name} at {address_text(tensor.space, tensor.offset)}: "
@@ -94,6 +85,15 @@ class Memory:
                 f"({tensor.itemsize}-byte elements) reaches {block.before() - first} bytes below its memory",
                 hint="a stride below 0 leads backwards; place the tensor at a higher address",
             )
+        written = tensor.access is not Access.READ
+        if written and block.space is Space.DDR and first - block.before() < self._reserved:
+            raise DeviceError(
+                f"{tensor.name} writes to {address_text(tensor.space, tensor.offset)}, where the firmware's "
+                f"own memory is, up to {address_text(Space.DDR, self._reserved - 1)}",
+                hint="give commands addresses of memory that the device has allocated",
+            )
+        if end <= limit:
+            return
         where = "each lane's memory ends" if block.space is Space.LOCAL else f"{block.space.name} ends"
         channels = f"channels {part.first}..{part.first + part.slots * part.lanes - 1}"
         raise DeviceError(

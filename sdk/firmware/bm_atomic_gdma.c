@@ -194,6 +194,9 @@ void bm_atomic_mask_memcpy_4D(const MaskMemCpy4DPram *param) {
         fw_refuse("data address 0x%llx or mask address 0x%llx is not a multiple of %d",
                   (unsigned long long)param->data_local_mem_addr, (unsigned long long)param->mask_local_mem_addr,
                   CHIP_ALIGN_BYTES);
+    if (param->mask_local_mem_addr >= CHIP_LOCAL_BYTES) /* the vendor's encoder joins it with the NPU bit by bit */
+        fw_refuse("mask is at 0x%llx of NPU %u; there are %d NPUs with 0x%x bytes",
+                  (unsigned long long)param->mask_local_mem_addr, param->local_mem_idx, CHIP_NPU_NUM, CHIP_LOCAL_BYTES);
     uint64_t src = place(true, param->data_local_mem_addr, param->local_mem_idx, "data");
     uint64_t mask = place(true, param->mask_local_mem_addr, param->local_mem_idx, "mask");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];

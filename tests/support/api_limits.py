@@ -166,7 +166,7 @@ def _addresses() -> Iterator[Call]:
             elif operand or (key.endswith("_addr")):
                 end, says = LOCAL_END, "over the 32 MiB|NPU 63 and the destination on NPU 64"
                 if (idx := _index_of(key, usual)) is not None:
-                    end = LOCAL_END - idx * LOCAL_BYTES
+                    end = LOCAL_BYTES if key.startswith("mask") else LOCAL_END - idx * LOCAL_BYTES
                     says = f"0x{end:x} of NPU {idx}|is not a multiple"
                 if name == "okk_gdma_compact_S2L":
                     end, says = LOCAL_BYTES, "starts on NPU 1"
@@ -205,11 +205,12 @@ def _with(values: Sequence[Any], index: int, value: Any) -> list[Any]:
     return [value if i == index else old for i, old in enumerate(values)]
 
 
-def _below_zero(name: str, axis: int, *, gdma: bool) -> str:
+def _below_zero(argument: str, axis: int, *, gdma: bool) -> str:
     """What is said of a stride of -1: rows and columns of words may lead backwards."""
     if gdma:
         return "w-stride is -1" if axis == 3 else "negative"
-    return "negative" if axis < 2 or "fixed_point" in name else ""
+    packed = "fixed_point" in argument and not argument.endswith("split_low_8bit src_stride")
+    return "negative" if axis < 2 or packed else ""
 
 
 def _shapes_and_strides() -> Iterator[Call]:
@@ -236,7 +237,7 @@ def _shapes_and_strides() -> Iterator[Call]:
                             name,
                             {**usual, key: _with(base, axis, -1)},
                             f"{key}[{axis}] -1",
-                            _below_zero(name, axis, gdma=gdma),
+                            _below_zero(f"{name} {key}", axis, gdma=gdma),
                         )
                     if gdma and axis == 3 and not unsigned:
                         for wrong in (0, 2):

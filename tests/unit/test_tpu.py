@@ -398,3 +398,17 @@ def test_reserved_ddr_is_not_written() -> None:
         else:
             with pytest.raises(DeviceError, match="where the firmware's own memory is"):
                 tpu.memory.check(out, part, out.block(part))
+
+
+@pytest.mark.parametrize(("stride", "first", "taken"), [(-7, 14, True), (-7, 13, False), (7, 0, True)])
+def test_rows_may_lead_backwards_inside_memory(tpu: Tpu, stride: int, first: int, taken: bool) -> None:
+    tensor = Tensor("opd0", Access.READ, Space.LOCAL, 4 * first, (1, 1, 3, 7), (21, 21, stride, 1), 4)
+    (part,) = tensor.parts()
+    if not taken:
+        with pytest.raises(DeviceError, match="reaches 4 bytes below its memory"):
+            tpu.memory.view(tensor, part, np.float32)
+        return
+    tpu.memory.local[0, :84] = np.arange(21, dtype=np.float32).view(np.uint8)
+    rows = tpu.memory.view(tensor, part, np.float32)[0, 0, 0]
+    assert rows[:, 0].tolist() == [first, first + stride, first + 2 * stride]
+    assert tensor.reach() == (0, 84)
