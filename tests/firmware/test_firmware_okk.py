@@ -179,8 +179,8 @@ def _with(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         ),
         (
             "okk_bdc_add_C",
-            _with(ADD, src_stride=[0, 0, -1, 1]),
-            "source stride [0, 0, -1, 1] has a negative entry",
+            _with(ADD, src_stride=[0, -1, 1, 1]),
+            "source stride [0, -1, 1, 1] has a negative entry",
         ),
         ("okk_bdc_add_C", _with(ADD, dst=4, shape=[2, 65, 3000, 3000]), "over its limit 524287"),
         (
