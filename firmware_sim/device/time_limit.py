@@ -46,7 +46,7 @@ def time_limit(given: float | None = None) -> TimeLimit:
         shown = text
     else:
         shown = f"{value:g}"
-    if not (math.isfinite(value) and value >= 0):
+    if not 0 <= value < 1 << 40:
         raise UsageError(f"{what} {shown}: give a number of seconds, 0 for no limit")
     return TimeLimit(value, True)
 

@@ -135,8 +135,8 @@ unsigned char *okk_global_mem_addr(unsigned long long addr) {
         fw_refuse("0x%llx is not in the %u MiB of DDR that the controller's pointers reach, from 0x%llx", addr,
                   (unsigned)(fw.platform->ddr_bytes >> 20), CHIP_DDR_BASE);
     if (addr - CHIP_DDR_BASE < fw.platform->ddr_reserved)
-        fw_refuse("0x%llx is in the firmware's own memory, which ends at 0x%llx", addr,
-                  CHIP_DDR_BASE + fw.platform->ddr_reserved - 1);
+        fw_warn("0x%llx is in the firmware's own memory, for reading only; it ends at 0x%llx", addr,
+                CHIP_DDR_BASE + fw.platform->ddr_reserved - 1);
     return p;
 }
 

@@ -37,7 +37,8 @@ def test_kernels_in_the_program(compiler: str, tmp_path: Path) -> None:
     place, lines = str(KERNELS), KERNELS.read_text().splitlines()
     for name, said in {
         "crash": "kernel crash crashed: SIGSEGV (invalid memory access) at ",
-        "deep": "kernel deep, which needs more than 95 KiB of stack, crashed: SIGSEGV (invalid memory access) at ",
+        "deep": "kernel deep, which needs more than 95 KiB of stack, crashed: SIGSEGV (invalid memory access)"
+        " at ",
         "endless": "and was stopped at ",
     }.items():
         line = next(i for i, text in enumerate(lines, 1) if text.startswith(f"void {name}("))

@@ -71,7 +71,7 @@ def flipped(data: bytes, at: int) -> bytes:
         (lambda tcm, ddr: (tcm, b"hello" * 100), "is not the DDR image of a firmware"),
         (lambda tcm, ddr: (flipped(tcm, 0x2000), ddr), "is damaged: its checksum is wrong"),
         (lambda tcm, ddr: (tcm, flipped(ddr, 0x100)), "is damaged: its checksum is wrong"),
-        (lambda tcm, ddr: (flipped(tcm, 0x40 + 16), ddr), "is of firmware ABI 6; this device speaks 2"),
+        (lambda tcm, ddr: (flipped(tcm, 0x40 + 16), ddr), "is of firmware ABI 7; this device speaks 3"),
         (lambda tcm, ddr: (flipped(tcm, 0x40 + 8), ddr), "a header of format 5"),
     ],
 )
@@ -148,6 +148,7 @@ def test_what_lies_where(workspace: Workspace) -> None:
 
 PLATFORM = (
     *("fw_platform_try", "fw_platform_unwind", "fw_platform_scratch", "fw_platform_scratch_release"),
+    "fw_platform_abort",
     *("fw_platform_boot", "fw_platform_arguments", "fw_arm_fault"),
 )
 FOREIGN = r"""

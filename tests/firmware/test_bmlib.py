@@ -147,7 +147,7 @@ def test_the_firmware_may_come_from_the_environment(firmware: Path, tmp_path: Pa
     done = subprocess.run(
         [program],
         cwd=tmp_path,
-        env={**os.environ, "BMRUNTIME_FIRMWARE_PATH": str(firmware)},
+        env={**os.environ, "BMRUNTIME_FIRMWARE_PATH": str(firmware), "TPULAYER_TIME_LIMIT": "2"},
         capture_output=True,
         text=True,
         timeout=60,

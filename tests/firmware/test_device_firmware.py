@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from firmware_sim.chip import DDR_BASE, STATIC_CONTEXT_OFFSET
 from firmware_sim.device.client import Device, FirmwareError, StreamGroup
 from firmware_sim.errors import DeviceCrash, DeviceError
 from firmware_sim.firmware.image import FirmwareImage, FirmwareLayer, Kind, find_firmware
@@ -211,6 +212,15 @@ def test_crash_in_a_layer_names_the_layer(device: Device) -> None:
     how = "abort" if arm else "SIGABRT"
     with pytest.raises(DeviceCrash, match=rf"layer boom \(TPU_BOOM\), global function crashed: {how}"):
         device.record(layer_program((1, 2, 3, 4), 0, 0, op_type=1, name="boom"))
+
+
+def test_an_illegal_command_of_a_net_is_found_when_it_is_recorded(device: Device) -> None:
+    """With the layer and its line, which the stored streams do not know."""
+    program = layer_program((1, 2, 3, 4), DDR_BASE + STATIC_CONTEXT_OFFSET, DDR_BASE)
+    says = r"layer add \(TPU_ADD\), .*device_kernels\.c:\d+ in plus_one: GDMA command 2 .* the firmware's own memory"
+    with pytest.raises(DeviceError, match=says):
+        device.record(program)
+    device.query()
 
 
 def layer_program(

@@ -60,7 +60,7 @@ CASES = [
     both("engine_over_its_end", rf"PLACE in engine_over_its_end: GDMA command 1 .*dst writes to .*{OWN}"),
     both(
         "pointer_over_firmware",
-        "okk_global_mem_addr: 0x100001234 is in the firmware's own memory.*called at PLACE",
+        rf"writes? to 0x\w+1234, {OWN}.* at PLACE",
     ),
     each(
         "runs_down_into_firmware",
@@ -144,13 +144,6 @@ def test_recording_has_the_limit_too(device: Device) -> None:
         with pytest.raises(DeviceError, match=rf"ran for {TIME_LIMIT:g} s|instructions to record") as caught:
             device.record_launch(kernel)
         assert re.search(places(HOSTILE, kernel), str(caught.value)), str(caught.value)
-
-
-def test_an_illegal_command_is_found_when_it_is_recorded(device: Device) -> None:
-    """So that a static net names the line of the layer, which its stored streams do not know."""
-    with pytest.raises(DeviceError, match=OWN) as caught:
-        device.record_launch("engine_over_its_end")
-    assert re.search(places(HOSTILE, "engine_over_its_end"), str(caught.value)), str(caught.value)
 
 
 # ---- what a native kernel leaves in its process ----

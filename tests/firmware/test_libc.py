@@ -366,7 +366,7 @@ def test_wrong_use_of_the_heap_is_noticed(libc: lh.Libc) -> None:
 @pytest.mark.parametrize("size", [1, 16, 40, 100, 480])
 @pytest.mark.parametrize("neighbour", ["none", "used", "free"])
 def test_a_byte_beyond_a_block_is_noticed(libc: lh.Libc, size: int, neighbour: str) -> None:
-    Heap(libc)
+    heap = Heap(libc)  # whose memory must live as long
     at = libc.call("malloc", size, result=POINTER)
     if neighbour != "none":
         behind, _ = (libc.call("malloc", 100, result=POINTER) for _ in range(2))
@@ -377,20 +377,23 @@ def test_a_byte_beyond_a_block_is_noticed(libc: lh.Libc, size: int, neighbour: s
     ctypes.memset(at + size, 0, 1)
     assert "written beyond" in libc.failure("fw_heap_check")
     assert "written beyond" in libc.failure("free", at)
+    assert heap.start <= at < heap.end
 
 
 def test_memory_that_is_written_after_it_was_freed(libc: lh.Libc) -> None:
-    Heap(libc)
+    heap = Heap(libc)  # whose memory must live as long
     a, b, c, _ = (libc.call("malloc", 100, result=POINTER) for _ in range(4))
     libc.call("free", a)
     libc.call("free", c)
     ctypes.memset(a, 0x41, 16)
     assert "written beyond" in libc.failure("free", b)
+    assert heap.start <= b < heap.end
 
 
 def test_texts_are_copied_into_the_heap(libc: lh.Libc) -> None:
-    Heap(libc)
-    assert ctypes.string_at(libc.call("strdup", b"some text", result=POINTER)) == b"some text"
+    heap = Heap(libc)  # whose memory must live as long
+    copy = libc.call("strdup", b"some text", result=POINTER)
+    assert ctypes.string_at(copy) == b"some text" and heap.start <= copy < heap.end
     assert ctypes.string_at(libc.call("strndup", b"some text", 4, result=POINTER)) == b"some"
     assert ctypes.string_at(libc.call("strndup", b"some text", 40, result=POINTER)) == b"some text"
 

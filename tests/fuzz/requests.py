@@ -82,7 +82,12 @@ def check_device(device: Device, number: int) -> None:
 
 def send(device: Device, request: bytes, *, record: bool) -> str:
     """One request as it stands; a crash that is not a kernel's is a finding."""
-    header: dict[str, object] = {"op": "handle", "activity": "a request of the fuzzer", "record": record}
+    header: dict[str, object] = {
+        "op": "handle",
+        "activity": "a request of the fuzzer",
+        "record": record,
+        "parts": False,
+    }
     try:
         answer, data = device._started().request(header, request)
     except DeviceCrash as error:

@@ -59,7 +59,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             while True:
                 libc.puts(b"." * 1000)
         elif op == "scribble":
-            for fd in range(3, 16):
+            for fd in range(3, 1024):
                 with contextlib.suppress(OSError):
                     os.write(fd, b"what nobody expects there, and a little more of it")
         elif op == "start a program":
