@@ -217,7 +217,7 @@ def test_crash_in_a_layer_names_the_layer(device: Device) -> None:
 def test_an_illegal_command_of_a_net_is_found_when_it_is_recorded(device: Device) -> None:
     """With the layer and its line, which the stored streams do not know."""
     program = layer_program((1, 2, 3, 4), DDR_BASE + STATIC_CONTEXT_OFFSET, DDR_BASE)
-    says = r"layer add \(TPU_ADD\), .*device_kernels\.c:\d+ in plus_one: GDMA command 2 .* the firmware's own memory"
+    says = r"layer add \(TPU_ADD\), .*device_kernels\.c:\d+ in plus_one: GDMA command 2 .* firmware's own mem"
     with pytest.raises(DeviceError, match=says):
         device.record(program)
     device.query()
