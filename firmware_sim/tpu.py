@@ -179,7 +179,9 @@ class Tpu:
                             batch.run()
                             text = f"with it this takes more than {self._most_seconds:g} s on the chip"
                             raise DeviceError(
-                                f"{_command(engine, columns[engine].row(index), index, where)}: {text}"
+                                f"{_command(engine, columns[engine].row(index), index, where)}: {text}",
+                                hint="does a loop in the kernel's C code never end? Otherwise "
+                                "a larger time limit lets it run",
                             )
                 batch.run()
         finally:

@@ -7,6 +7,7 @@ writes of any size cost one copy and no message.
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 import sys
@@ -182,9 +183,12 @@ class Device:
         try:
             self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
         except (OSError, ValueError) as error:
+            of_files = isinstance(error, OSError) and error.errno == errno.EFBIG
             raise MissingError(
                 f"no address space for the 12 GiB of device {dev_id}: {error}",
-                hint="a limit on virtual memory (ulimit -v) is too low for the emulator",
+                hint="a limit on the size of files (ulimit -f) holds for it too"
+                if of_files
+                else "a limit on virtual memory (ulimit -v) is too low for the emulator",
             ) from None
         try:
             self._started()

@@ -162,13 +162,19 @@ void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
 
 /* ---- matrix product ---- */
 
-static int channels(int columns, int per_channel, const char *which) {
+/* Two texts of each warning: those of one text at one call are counted as one. */
+static int channels(int columns, int per_channel, bool left) {
     if (per_channel < 1 || columns < 1)
-        fw_refuse("%d columns of the %s matrix, %d per channel; both start at 1", columns, which, per_channel);
-    if (per_channel > columns)
-        fw_warn("%d columns of the %s matrix per channel, which has %d", per_channel, which, columns);
-    if (per_channel > CHIP_MATRIX_WIDTH_MAX)
-        fw_warn("%d columns of the %s matrix per channel are over %d", per_channel, which, CHIP_MATRIX_WIDTH_MAX);
+        fw_refuse("%d columns of the %s matrix, %d per channel; both start at 1", columns, left ? "left" : "right",
+                  per_channel);
+    if (per_channel > columns && left)
+        fw_warn("%d columns of the left matrix per channel, which has %d", per_channel, columns);
+    else if (per_channel > columns)
+        fw_warn("%d columns of the right matrix per channel, which has %d", per_channel, columns);
+    if (per_channel > CHIP_MATRIX_WIDTH_MAX && left)
+        fw_warn("%d columns of the left matrix per channel are over %d", per_channel, CHIP_MATRIX_WIDTH_MAX);
+    else if (per_channel > CHIP_MATRIX_WIDTH_MAX)
+        fw_warn("%d columns of the right matrix per channel are over %d", per_channel, CHIP_MATRIX_WIDTH_MAX);
     return (columns - 1) / per_channel + 1;
 }
 
@@ -180,9 +186,9 @@ void okk_bdc_matmul(local_addr_t output_addr, local_addr_t left_addr, local_addr
     p.left_rows = left_rows;
     p.left_cols = left_cols;
     p.left_w = left_cols_per_channel;
-    p.left_c = channels(left_cols, left_cols_per_channel, "left");
+    p.left_c = channels(left_cols, left_cols_per_channel, true);
     p.right_w = right_cols_per_channel;
-    p.right_c = channels(right_cols, right_cols_per_channel, "right");
+    p.right_c = channels(right_cols, right_cols_per_channel, false);
     p.using_bias = using_bias;
     p.result_add = result_add;
     fw_nn_check_same_npu(right_addr, output_addr, "right");

@@ -81,9 +81,14 @@ def _output(text: str) -> tuple[str, Output, Path | None]:
     dtype, _, name = more.partition(":")
     try:
         shape = tuple(int(size) for size in sizes.split("x"))
-        np.dtype(dtype or "float32")
-    except (ValueError, TypeError):
+        kind = np.dtype(dtype or "float32")
+    except (ValueError, TypeError, SyntaxError):
         raise UsageError(f"--out {text}: expected {form}") from None
+    if kind.kind not in "biuf" or kind.itemsize > 8:
+        raise UsageError(
+            f"--out {text}: {kind} is no type of numbers that memory of the device can hold",
+            hint="float32, float16, int32, int16, int8, the same unsigned, float64, int64 or bool",
+        )
     if any(size < 1 for size in shape):
         raise UsageError(f"--out {text}: sizes start at 1")
     return member, Output(shape, dtype or "float32"), Path(name) if name else None

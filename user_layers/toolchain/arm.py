@@ -15,7 +15,7 @@ from firmware_sim.errors import BuildError
 from firmware_sim.firmware.image import DDR_NAME, DEBUG_NAME, TCM_NAME
 from user_layers import __version__
 from user_layers.files import write_if_changed
-from user_layers.toolchain.compilers import C_FLAGS, SAME_RESULTS, Compiler, zig
+from user_layers.toolchain.compilers import C_FLAGS, SAME_RESULTS, UNMERGED_CLANG, Compiler, zig
 from user_layers.toolchain.ninja_file import NinjaFile
 from user_layers.workspace import sdk_dir
 
@@ -36,6 +36,7 @@ _FLAGS = (
     ),  # strong; zig refuses the usual name without a C library
     "-ffunction-sections",
     "-fdata-sections",
+    *UNMERGED_CLANG,
     *SAME_RESULTS,
 )
 UNPROTECTED = ("-Xclang", "-stack-protector", "-Xclang", "0")  # for what the protection calls

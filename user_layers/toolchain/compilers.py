@@ -62,6 +62,13 @@ _CALLED = (
 )
 # A function whose arrays were overrun ends the kernel before it returns, as on the controller (arm.py).
 _PROTECTED = ("-fstack-protector-strong",)
+# Calls and stores that stand in two branches stay two, each with its own line, for messages.
+UNMERGED_CLANG = tuple(
+    word
+    for option in ("-enable-tail-merge=false", "-sink-common-insts=false", "-hoist-common-insts=false")
+    for word in ("-mllvm", option)
+)
+_UNMERGED_GCC = ("-fno-crossjumping", "-fno-tree-tail-merge")
 # An undeclared function or a pointer taken for an integer is an error, in old compilers too.
 C_FLAGS = (
     "-std=gnu11",
@@ -186,6 +193,7 @@ def zig(language: Language, machine: str) -> Compiler:
     flags = (
         *BASE_FLAGS,
         *_PROTECTED,
+        *UNMERGED_CLANG,
         "-fno-sanitize=all",
         "-UNDEBUG",
         *(C_FLAGS if language == "c" else CXX_FLAGS),
@@ -243,7 +251,8 @@ def _asked_for(language: Language) -> str | None:
 
 
 def _system(path: Path, language: Language, known: dict[str, str]) -> Compiler:
-    flags = (*BASE_FLAGS, *_PROTECTED, *(C_FLAGS if language == "c" else CXX_FLAGS))
+    unmerged = UNMERGED_CLANG if known["family"] == "clang" else _UNMERGED_GCC
+    flags = (*BASE_FLAGS, *_PROTECTED, *unmerged, *(C_FLAGS if language == "c" else CXX_FLAGS))
     archiver = shutil.which("ar")
     return Compiler(
         family="clang" if known["family"] == "clang" else "gcc",
