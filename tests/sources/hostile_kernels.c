@@ -53,7 +53,7 @@ KERNEL(prints) { for (;;) printf("and another line of text\n"); /* prints */ }
 KERNEL(allocates) { for (;;) free(malloc(100)); /* allocates */ }
 static int deeper(int n) { volatile char a[999]; a[0] = 1; return n ? deeper(n) + a[0] : 0; } /* recurses */
 KERNEL(recurses) { sink = deeper(1); }
-static int waits_for_engine(void) { return *(volatile int *)okk_local_mem_addr(0, 0) == 12345; }
+static int waits_for_engine(void) { return *(volatile int *)okk_local_mem_addr(0, 0) == 12345; } /* waits */
 KERNEL(waits) { while (!waits_for_engine()) sink++; /* waits */ }
 
 /* ---- more than there is ---- */

@@ -22,7 +22,7 @@ from user_layers.workspace import sdk_dir
 
 MACHINES = {"x86_64": "x86", "aarch64": "aarch64"}  # `uname -m`: the word of HOST_ARCH
 PROGRAMS = ("check", "load_firmware")
-HEADERS = ("bmlib_runtime.h", "bmdef.h", "bmruntime_interface.h")
+HEADERS = ("bmlib_runtime.h", "bmlib_card.h", "bmlib_u64.h", "bmdef.h", "bmruntime_interface.h")
 CALLS: Mapping[str, Sequence[str]] = {
     "bmlib": (
         "bm_dev_request",

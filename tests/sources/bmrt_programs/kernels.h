@@ -20,7 +20,7 @@ OKKERNEL_FUNC_REGISTER(plus)
 
 void crash(const void *args) { (void)args; *(volatile int *)8 = 1; }
 OKKERNEL_FUNC_REGISTER(crash)
-void endless(const void *args) { for (volatile int i = 0;; i = i + 1) (void)args; }
+void endless(const void *args) { for (volatile unsigned i = 0;; i = i + 1) (void)args; }
 OKKERNEL_FUNC_REGISTER(endless)
 void leaves(const void *args) { (void)args; exit(3); }
 OKKERNEL_FUNC_REGISTER(leaves)
