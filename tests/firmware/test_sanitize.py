@@ -246,14 +246,14 @@ def test_wrong_addresses(
     check_usable(device)
 
 
-def test_the_c_library_s_own_checks(device: Device, image: Path, source: Path) -> None:
+def test_the_c_library_s_own_checks(device: Device, image: Path) -> None:
     """Where AddressSanitizer is not there."""
     found = sanitized.sanitized(image)
     assert found is not None
     if "address" in found.checks:
         pytest.skip(f"{image} has AddressSanitizer, which finds it first")
     with pytest.raises(
-        FirmwareError, match='kernel twice: .*free: assertion "the block is not free already"'
+        FirmwareError, match=r'kernel twice: .*free: assertion "the block is not free already"'
     ):
         device.launch("twice", _args(device))
     check_usable(device)
