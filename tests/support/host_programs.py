@@ -38,7 +38,7 @@ def build(folder: Path, source: str | Path, compiler: str | None = None, languag
         "-o",
         program,
     ]
-    subprocess.run([*map(str, command)], check=True, timeout=120)
+    subprocess.run([*map(str, command)], check=True, timeout=600)  # zig makes its C++ library first
     return program
 
 
