@@ -13,13 +13,14 @@ from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.errors import DeviceError
 from firmware_sim.flush import flushing
 from firmware_sim.instructions.disasm import LAYOUTS, operand_text
-from firmware_sim.instructions.instruction import Engine, Instruction, Run
+from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.table import lookup
 from firmware_sim.instructions.workers import threads
 from firmware_sim.isa.footprint import Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.memory import Memory
+from firmware_sim.wire import NOTED_BD, NOTED_GDMA, NOTED_NOTHING
 
 U32 = npt.NDArray[np.uint32]
 Where = Callable[[Engine, int], str]
@@ -38,7 +39,7 @@ _KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELD
 _PLANS_MAX = 20_000
 _SLOW = 1e6  # cycles of a command whose reference takes longer than loops are compiled
 _TOGETHER, _SHORT = 64, 1e4  # loops that are called at once, and cycles of their commands
-_PLACES = {Engine.BD: 1, Engine.GDMA: 2}
+_NOTED = {Engine.BD: NOTED_BD, Engine.GDMA: NOTED_GDMA}
 
 Segment = tuple[Engine, int, int]
 """Commands [first, last) of one engine, done one after the other."""
@@ -92,8 +93,8 @@ class _Batch:
 class Tpu:
     """Executes descriptors exactly and keeps count of ids and of modelled time.
 
-    place: two numbers that others may look at while it works: 1 (BD), 2 (GDMA) or 0 (neither), and which
-    command of the batch runs.
+    place: two numbers that others may look at while it works: NOTED_BD, NOTED_GDMA or NOTED_NOTHING, and
+    which command of the batch runs.
     bd_id, gdma_id: the last ids done. cycles: modelled time of all batches (both engines run at the
     same time, each in order, waiting for each other's ids; a batch starts when the one before is done).
     """
@@ -156,7 +157,7 @@ class Tpu:
                     )
                     other = ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
                     end = own[-1]
-                    place[0] = _PLACES[engine]
+                    place[0] = _NOTED[engine]
                     for index in range(first, last):
                         place[1] = index
                         plan = known.get(to_do[index])
@@ -185,7 +186,7 @@ class Tpu:
                             )
                 batch.run()
         finally:
-            place[0] = 0
+            place[0] = NOTED_NOTHING
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
@@ -202,9 +203,7 @@ class Tpu:
                 instruction: Instruction | None = None
                 try:
                     instruction = lookup(engine, row)
-                    if instruction.semantics is None:
-                        raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
-                    for tensor in instruction.semantics.operands(row):
+                    for tensor in _semantics(instruction).operands(row):
                         if isinstance(tensor, Tensor):
                             for part in tensor.parts():
                                 self.memory.check(tensor, part, tensor.block(part))
@@ -221,12 +220,11 @@ class Tpu:
         instruction: Instruction | None = None
         try:
             instruction = lookup(engine, row)
-            if instruction.semantics is None:
-                raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
-            cycles = instruction.semantics.cycles(row).chip
+            semantics = _semantics(instruction)
+            cycles = semantics.cycles(row).chip
             if cycles >= _SLOW and native.wait():
                 self._forget()
-            run = instruction.semantics.bind(row, self.memory)
+            run = semantics.bind(row, self.memory)
         except (DeviceError, MemoryError) as error:
             raise _located(_known(error), engine, row, index, instruction, where) from None
         plan = _Plan(run, cycles)
@@ -244,6 +242,13 @@ def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
     """The 128 bytes of each descriptor, ids and flags of the queues as zeros: equal keys, equal effects."""
     data = (columns.words & _KEPT[engine]).tobytes()
     return [data[i : i + 128] for i in range(0, len(data), 128)]
+
+
+def _semantics(instruction: Instruction) -> Semantics:
+    """What it does; DeviceError for one that is refused."""
+    if instruction.semantics is None:
+        raise DeviceError(f"{instruction.status.value}: {instruction.reason}")
+    return instruction.semantics
 
 
 def _command(engine: Engine, row: Row, index: int, where: Where | None) -> str:

@@ -23,6 +23,9 @@ PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
+NOTED_NOTHING, NOTED_BD, NOTED_GDMA = range(3)
+"""The first of what the device process notes for the report of an end (Link.notes): the engine that works.
+Then follow the command's place in its arena, and what code addresses of the native firmware count from."""
 LARGER = 1  # index of a tile whose maker accepts larger tiles of its inputs than it needs
 
 

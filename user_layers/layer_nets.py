@@ -56,7 +56,7 @@ def layer_nets(
         fed = {name: known[name] for name in whole.inputs}
         made.append((compiled, fed, run_net(compiled, graph.toolkit, fed)))
     references = [
-        References(b"".join(fed[t.name].tobytes() for t in nets.stages[0].inputs), _joined(got))
+        References(_joined(fed[t.name] for t in nets.stages[0].inputs), _joined(got))
         for nets, fed, got in made
     ]
     return [nets for nets, _, _ in made], references

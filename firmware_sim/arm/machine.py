@@ -253,15 +253,14 @@ class Machine:
 
     def _end(self) -> NoReturn:
         """Note where the controller is, and end the process: its parent has asked for it."""
-        uc = self._uc
-        assert uc is not None
-        pc, sp, lr = (uc.reg_read(r) for r in (arm.UC_ARM_REG_PC, arm.UC_ARM_REG_SP, arm.UC_ARM_REG_LR))
+        assert self._uc is not None
+        pc, sp, lr = _where(self._uc)
         for i, frame in enumerate(self._frames(pc, lr, sp)):
             self._newest[i] = frame
         os._exit(1)
 
     def _fault(self, uc: Uc, text: str) -> Fault:
-        pc, sp, lr = (uc.reg_read(r) for r in (arm.UC_ARM_REG_PC, arm.UC_ARM_REG_SP, arm.UC_ARM_REG_LR))
+        pc, sp, lr = _where(uc)
         word = self._word(pc)
         if self._invalid is not None:
             kind, address, _ = self._invalid
@@ -337,3 +336,9 @@ class Machine:
                 raw = data[address - base : address - base + limit].tobytes()
                 return re.split(rb"\0", raw, maxsplit=1)[0].decode(errors="replace")
         return ""
+
+
+def _where(uc: Uc) -> tuple[int, int, int]:
+    """The program counter, the stack pointer and the return address."""
+    pc, sp, lr = (int(uc.reg_read(r)) for r in (arm.UC_ARM_REG_PC, arm.UC_ARM_REG_SP, arm.UC_ARM_REG_LR))
+    return pc, sp, lr

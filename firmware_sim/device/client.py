@@ -31,7 +31,6 @@ from firmware_sim.chip import (
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chosen, parsed
 from firmware_sim.device.launch_queue import LaunchQueue
-from firmware_sim.device.noted import NOTED_BD
 from firmware_sim.device.time_limit import MORE
 from firmware_sim.device.time_limit import time_limit as limit_of
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
@@ -529,9 +528,9 @@ class Device:
         engine, index, base = crash.notes
         lines = SourceLines(self.firmware.debug)
         if engine and self._memory is not None:
-            sites = self._memory.bd_site if engine == NOTED_BD else self._memory.gdma_site
+            sites = self._memory.bd_site if engine == wire.NOTED_BD else self._memory.gdma_site
             issued = int(sites[index])
             line = lines.at(issued - base - 1) if issued else None
             where = f" issued at {line}" if line is not None else ""
-            return f" in a {'BD' if engine == NOTED_BD else 'GDMA'} command{where}"
+            return f" in a {'BD' if engine == wire.NOTED_BD else 'GDMA'} command{where}"
         return place_text(lines, crash.frames, crash.newest - base if crash.newest else 0)

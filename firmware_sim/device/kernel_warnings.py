@@ -20,6 +20,12 @@ VARIABLE = "TPULAYER_WARNINGS"
 _CALLED_AT = re.compile(r" \[called at ([^\]]*?)(?: in [^\]]*)?\]$")
 
 
+def choose(mode: str | None) -> None:
+    """Make it that of this process and those that it starts; None leaves what the environment says."""
+    if mode is not None:
+        os.environ[VARIABLE] = chosen(mode)
+
+
 @dataclass(frozen=True)
 class KernelWarning:
     """text: what is wrong; place: "FILE:LINE" of the call, or ""; count: how often in this launch."""

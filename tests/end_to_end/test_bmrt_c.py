@@ -23,6 +23,7 @@ from firmware_sim.wire import (
 )
 from tests.support.bmodel_samples import COEFF, CONTEXT, START, copy_words, dynamic_net, static_net
 from tests.support.host_programs import build, python_with_pid, run
+from tests.support.workspaces import outside_of_workspaces
 from tpulayer import Graph
 from user_layers.bmodel import write
 from user_layers.graph import BINARY_MUL
@@ -33,10 +34,7 @@ from user_layers.toolchain.kernel import kernel_firmware
 @pytest.fixture(scope="module", autouse=True)
 def outside_of_any_workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """So that the built-in layers alone are used, whether or not this repository is built."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("outside"))
-        for name in ("TPULAYER_WORKSPACE", "BMRUNTIME_FIRMWARE_PATH"):
-            patch.delenv(name, raising=False)
+    with outside_of_workspaces(tmp_path_factory.mktemp("outside")):
         yield
 
 

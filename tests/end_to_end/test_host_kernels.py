@@ -13,6 +13,7 @@ import pytest
 from tests.paths import SOURCES
 from tests.support.firmware_harness import COMPILERS, SDK, compilers
 from tests.support.host_programs import PROGRAMS, build, run
+from tests.support.workspaces import outside_of_workspaces
 from user_layers.toolchain.builtin import builtin_artifacts
 
 KERNELS = PROGRAMS / "kernels.h"
@@ -21,10 +22,7 @@ KERNELS = PROGRAMS / "kernels.h"
 @pytest.fixture(scope="module", autouse=True)
 def outside_of_any_workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The program's kernels are the firmware, whatever else there is; here is nothing else."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("outside"))
-        for name in ("TPULAYER_WORKSPACE", "BMRUNTIME_FIRMWARE_PATH"):
-            patch.delenv(name, raising=False)
+    with outside_of_workspaces(tmp_path_factory.mktemp("outside")):
         yield
 
 

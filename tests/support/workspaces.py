@@ -25,6 +25,16 @@ FOLDERS = ("device", "host", "include", "config")
 _FOREIGN = ("BMCOMPILER_PLUGIN_PATH", "BMRUNTIME_FIRMWARE_PATH", "TPULAYER_WORKSPACE", "NO_COLOR")
 
 
+@contextmanager
+def outside_of_workspaces(folder: Path) -> Iterator[None]:
+    """In `folder`, where no workspace and no firmware of the environment is found."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("TPULAYER_WORKSPACE", "BMRUNTIME_FIRMWARE_PATH"):
+            patch.delenv(name, raising=False)
+        yield
+
+
 def make_workspace(root: Path, layers: Sequence[str] = ("double",), config: str = "") -> Workspace:
     """A workspace with copies of this repository's own layers, made without any command."""
     for name in FOLDERS:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from firmware_sim.errors import BuildError
+from user_layers.toolchain import entries
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, run_compiler, zig
 from user_layers.toolchain.config import c_sources
@@ -48,8 +48,6 @@ CALLS: Mapping[str, Sequence[str]] = {
 _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIE", "-fno-sanitize=all")
 # A function that one version of a library lacks fails when it is called, not when the program starts.
 _LINK = ("-pie", "-s", "-Wl,-z,lazy", "-Wl,-z,noexecstack")
-_KEEP = 2
-
 
 SOURCES = Path(__file__).with_name("sources")
 
@@ -79,30 +77,25 @@ def card_programs(machine: str) -> Path:
         digest.update(f"{path.name}\n{len(data)}\n".encode() + data)
     folder = cache_root() / "card" / machine / digest.hexdigest()[:24]
     with locked(folder.parent / "lock"):
-        if not folder.is_dir():
+        if not entries.is_whole(folder):
             _build(folder, compiler)
         os.utime(folder)
     return folder
 
 
 def _build(folder: Path, compiler: Compiler) -> None:
-    with TemporaryDirectory(dir=folder.parent, prefix="build-") as name:
-        stand_ins, made = Path(name) / "stand-ins", Path(name) / "made"
-        made.mkdir()
+    with entries.building(folder) as made, TemporaryDirectory(prefix="stand-ins-") as name:
+        stand_ins = Path(name)
         _stand_ins(compiler, stand_ins)
         for program, sources in card_sources().items():
             libraries = CALLS if program == "check" else ("bmlib",)
             words = [*_FLAGS, *_LINK, f"-I{sdk_dir() / 'include'}", *map(str, sources)]
             words += [f"-L{stand_ins}", *(f"-l{library}" for library in libraries), "-ldl", "-lm"]
             _compile(compiler, [*words, "-o", str(made / program)])
-        os.replace(made, folder)
-    older = sorted((p for p in folder.parent.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
-    for path in older[:-_KEEP]:
-        shutil.rmtree(path, ignore_errors=True)
+    entries.remove_least_used(folder.parent, folder)
 
 
 def _stand_ins(compiler: Compiler, folder: Path) -> None:
-    folder.mkdir()
     for library, calls in CALLS.items():
         source, target = folder / f"{library}.c", folder / f"lib{library}.so"
         source.write_text("".join(f"void {call}(void) {{}}\n" for call in calls))

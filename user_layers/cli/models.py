@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from user_layers.cli.options import TimeLimit
+from user_layers.cli.options import TimeLimit, for_devices
 
 
 def compile(
@@ -42,10 +42,9 @@ def compile(
     time_limit: TimeLimit = None,
 ) -> int:
     """Compile an ONNX model into a bmodel, and compare it with onnxruntime on random inputs."""
-    from firmware_sim.device.time_limit import choose
     from user_layers.onnx.command import CompileOptions, run
 
-    choose(time_limit)
+    for_devices(time_limit)
     options = CompileOptions(
         model,
         out,

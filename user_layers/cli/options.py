@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -25,9 +24,9 @@ Warnings = Annotated[
 ]
 
 
-def choose_warnings(mode: str | None) -> None:
-    """Make a mode that was given the one of every device opened from here on. Raises UsageError."""
-    if mode is not None:
-        from firmware_sim.device.kernel_warnings import VARIABLE, chosen
+def for_devices(limit: float | None, warnings: str | None = None) -> None:
+    """Make what was given that of every device opened from here on. Raises UsageError."""
+    from firmware_sim.device import kernel_warnings, time_limit
 
-        os.environ[VARIABLE] = chosen(mode)
+    time_limit.choose(limit)
+    kernel_warnings.choose(warnings)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from firmware_sim.errors import ModelError
-from user_layers.cli.options import TimeLimit, Warnings, choose_warnings
+from user_layers.cli.options import TimeLimit, Warnings, for_devices
 
 _Firmware = Annotated[
     str | None,
@@ -25,11 +25,10 @@ def test_tpu_layer(
 
     Writes the net and its reference data to tpulayer_static or tpulayer_dynamic in the current folder.
     """
-    from firmware_sim.device.time_limit import choose
     from user_layers.demo import run
     from user_layers.workspace import Workspace
 
-    choose(time_limit)
+    for_devices(time_limit)
     return 0 if run(Workspace.find(), mode, typer.echo, firmware) else 1
 
 
@@ -68,11 +67,9 @@ def bmrt_test(
     time_limit: TimeLimit = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
-    from firmware_sim.device.time_limit import choose
     from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
 
-    choose_warnings(warnings)
-    choose(time_limit)
+    for_devices(time_limit, warnings)
     options = BmrtTestOptions(
         context_dir=context_dir,
         bmodel=bmodel,
@@ -166,11 +163,9 @@ def run_kernel(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
-    from firmware_sim.device.time_limit import choose
     from user_layers.kernels.words import run
 
-    choose_warnings(warnings)
-    choose(time_limit)
+    for_devices(time_limit, warnings)
     words = (arg or [], given or [], wanted or [])
     typer.echo(
         run(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from user_layers.cli.options import TimeLimit, Warnings, choose_warnings
+from user_layers.cli.options import TimeLimit, Warnings, for_devices
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -26,12 +26,10 @@ def test(
     Each case runs by itself (opt 0), between other layers (opt 1 and 2) and dynamically, on the native
     firmware and, where its images are built, on the controller's. Exit code 1 when anything differs.
     """
-    from firmware_sim.device.time_limit import choose
     from user_layers.testing.collect import find_tests, load_test
     from user_layers.testing.run import check_built, open_toolkits, run_cases
 
-    choose_warnings(warnings)
-    choose(time_limit)
+    for_devices(time_limit, warnings)
     ws = Workspace.find()
     paths = find_tests(ws, names or ())
     check_built(ws)

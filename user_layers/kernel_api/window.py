@@ -38,6 +38,9 @@ def _output(extent: str = _RESULT) -> Operand:
     return Operand("output", "fp32", Layout.ALIGNED, "result", 128, extent)
 
 
+_ADDED = Operand(
+    "output", "fp32", Layout.ALIGNED, "result, its old value is read with result_add", 128, _RESULT
+)
 _BIAS = Operand("bias", "fp32", Layout.CHANNEL, extent="output_c elements", note="only read with using_bias")
 _CHAINS = (
     "Products are rounded, then added in four chains by the parity of the input channel and of the tap "
@@ -74,14 +77,7 @@ def _convolutions() -> tuple[Entry, ...]:
             'einsum("nihwab,oiab->nohw", windows(input, 0), weight) + using_bias * bias + result_add * old',
             _SUMS,
             (
-                Operand(
-                    "output",
-                    "fp32",
-                    Layout.ALIGNED,
-                    "result, its old value is read with result_add",
-                    128,
-                    _RESULT,
-                ),
+                _ADDED,
                 strided,
                 Operand(
                     "weight",
@@ -115,14 +111,7 @@ def _convolutions() -> tuple[Entry, ...]:
             "kernel_val * windows(input, 0).sum((1, 4, 5))[:, None] + using_bias * bias + result_add * old",
             _SUMS,
             (
-                Operand(
-                    "output",
-                    "fp32",
-                    Layout.ALIGNED,
-                    "result, its old value is read with result_add",
-                    128,
-                    _RESULT,
-                ),
+                _ADDED,
                 strided,
                 _BIAS,
             ),

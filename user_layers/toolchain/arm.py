@@ -20,6 +20,7 @@ from user_layers.toolchain.ninja_file import NinjaFile
 from user_layers.workspace import sdk_dir
 
 _TARGET = ("-target", "arm-freestanding-eabi", "-mcpu=arm926ej_s", "-marm")
+_PROTECTED = ("-Xclang", "-stack-protector", "-Xclang", "2")  # strong; zig refuses the usual name here
 _FLAGS = (
     "-O2",
     "-g",
@@ -28,12 +29,7 @@ _FLAGS = (
     "-fno-asynchronous-unwind-tables",
     "-fno-sanitize=all",
     "-UNDEBUG",
-    *(
-        "-Xclang",
-        "-stack-protector",
-        "-Xclang",
-        "2",
-    ),  # strong; zig refuses the usual name without a C library
+    *_PROTECTED,
     "-ffunction-sections",
     "-fdata-sections",
     *UNMERGED_CLANG,

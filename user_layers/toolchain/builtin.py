@@ -160,10 +160,7 @@ def _build_all(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None
 
 
 def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
-    temporary = builtin.directory.with_suffix(f".{os.getpid()}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    try:
+    with entries.building(builtin.directory) as temporary:
         ninja, outputs = _plan(temporary, toolchain, builtin.directory)
         write_if_changed(ninja.identity_file, toolchain.identity)
         file = temporary / "build.ninja"
@@ -175,9 +172,6 @@ def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
         if builtin_location(toolchain) != builtin:
             raise BuildError("the sources of the toolkit changed while they were built", hint="build again")
         shutil.rmtree(temporary / "obj")
-        entries.put(temporary, builtin.directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     entries.remove_least_used(builtin.directory.parent, builtin.directory)
 
 

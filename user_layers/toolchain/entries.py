@@ -7,6 +7,8 @@ import math
 import os
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from firmware_sim.errors import UsageError
@@ -26,6 +28,19 @@ def put(temporary: Path, folder: Path) -> None:
     write_atomic(temporary / _RECORD, json.dumps(sizes, indent=0))
     discard(folder)
     replace_folder(temporary, folder)
+
+
+@contextmanager
+def building(folder: Path) -> Iterator[Path]:
+    """An empty folder to build the entry `folder` in; what is there at the end becomes it. OSError."""
+    temporary = folder.with_suffix(f".{os.getpid()}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        put(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def is_whole(folder: Path) -> bool:

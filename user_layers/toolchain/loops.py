@@ -20,7 +20,7 @@ from firmware_sim.instructions.loops.library import (
     location,
     lock_of,
 )
-from user_layers.files import write_atomic
+from user_layers.files import write_if_changed
 from user_layers.toolchain.cache import locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
@@ -89,15 +89,15 @@ def _build(place: Path, compiler: Compiler, report: Reporter) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
-        write_atomic(folder / "codes.h", source.codes_header())
+        write_if_changed(folder / "codes.h", source.codes_header())
         made = folder / "elementwise.c"
-        write_atomic(made, source.elementwise_source(source.table_expressions()))
+        write_if_changed(made, source.elementwise_source(source.table_expressions()))
         ninja = NinjaFile(folder, folder)
         fixed = c_sources()
         group = Objects(_for_this_processor(compiler), [*fixed, made], [fixed[0].parent, folder], "loops")
         library = ninja.shared(compiler, folder / place.name, ninja.objects(group))
-        write_atomic(ninja.identity_file, compiler.identity)
-        write_atomic(folder / "build.ninja", ninja.text())
+        write_if_changed(ninja.identity_file, compiler.identity)
+        write_if_changed(folder / "build.ninja", ninja.text())
         _, warnings = run_ninja(folder, folder / "build.ninja", [library], report, label="loops ")
         if warnings:
             report.note(warnings.rstrip())

@@ -126,10 +126,7 @@ def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: R
         if entries.is_whole(folder):
             return library
         report.note("building the firmware's own part with checks (once per version and compiler)")
-        temporary = folder.with_suffix(".tmp")
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        try:
+        with entries.building(folder) as temporary:
             ninja = NinjaFile(temporary, temporary)
             sdk = sdk_dir()
             findings = Objects(
@@ -148,9 +145,6 @@ def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: R
             write_if_changed(temporary / "build.ninja", ninja.text())
             run_ninja(temporary, temporary / "build.ninja", [built], report, label="built-in part ")
             shutil.rmtree(temporary / "obj")
-            entries.put(temporary, folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     return library
 
 
