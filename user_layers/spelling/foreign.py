@@ -1,0 +1,67 @@
+"""A model of another framework as its reader gives it: operations between tensors, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """shape: extents in the framework's own order. dtype: None for what is not an array of numbers or bools.
+    data: its elements, for a constant."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] | None
+    data: Array | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """kind: as the framework calls it (CONV_2D, aten.convolution.default, Conv2DFusion). inputs, outputs:
+    names of tensors, None for one left out. attributes: numbers, texts, tuples of them, arrays, by the
+    framework's names. own: an operation of the user's; `kind` is the layer."""
+
+    kind: str
+    name: str
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class ForeignModel:
+    """Operations in an order in which they can run. tensors: all that these, inputs and outputs name.
+    what: the framework's name for messages ("TFLite")."""
+
+    what: str
+    name: str
+    tensors: Mapping[str, Tensor]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operations: tuple[Operation, ...]
+
+    def part(self, indices: tuple[int, ...], name: str = "") -> ForeignModel:
+        """Some of the operations as a model of their own. Its inputs are the computed tensors that they read
+        from outside, its outputs those that others or the model's outputs need, in order of first use."""
+        chosen = [self.operations[index] for index in indices]
+        made = dict.fromkeys(t for operation in chosen for t in operation.outputs)
+        read = dict.fromkeys(t for operation in chosen for t in operation.inputs if t is not None)
+        rest = [op for index, op in enumerate(self.operations) if index not in set(indices)]
+        wanted = {t for operation in rest for t in operation.inputs if t is not None} | set(self.outputs)
+        used = {t: self.tensors[t] for t in (*read, *made)}
+        return replace(
+            self,
+            name=name or self.name,
+            tensors=used,
+            inputs=tuple(t for t in read if t not in made and used[t].data is None),
+            outputs=tuple(t for t in made if t in wanted),
+            operations=tuple(chosen),
+        )

@@ -1,0 +1,148 @@
+"""A whole model, or one operation of it, as an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import CompileError, MissingError
+from user_layers.onnx.model import CUSTOM_DOMAIN
+from user_layers.spelling.foreign import ForeignModel, Operation
+from user_layers.spelling.speller import OPSET, Speller, Unspelled, edge_value, to_first
+
+IR_VERSION = 10
+Spelling = Callable[[Speller, Operation], None]
+
+
+class Spellings(dict[str, Spelling]):
+    """The operations of one framework that ONNX can say, each by its own name, and how."""
+
+    def of(self, *kinds: str) -> Callable[[Spelling], Spelling]:
+        """Register how these operations are spelled."""
+
+        def register(function: Spelling) -> Spelling:
+            self.update(dict.fromkeys(kinds, function))
+            return function
+
+        return register
+
+
+@dataclass(frozen=True)
+class Border:
+    """An input or an output at the edge of a model. shape, dtype: of the framework's buffer.
+
+    order: the axes of that buffer in the order that the ONNX model has them (numpy's transpose takes it).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: tuple[int, ...]
+
+    @property
+    def is_permuted(self) -> bool:
+        """Whether the ONNX model has the axes in another order than the framework."""
+        return self.order != tuple(range(len(self.order)))
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A model in ONNX's words. proto: the onnx.ModelProto, whose inputs and outputs have the framework's names.
+
+    sources: for the name of each node the index of the operation that it comes from, -1 for the edge.
+    """
+
+    proto: Any
+    inputs: tuple[Border, ...]
+    outputs: tuple[Border, ...]
+    sources: Mapping[str, int]
+
+
+def spell(model: ForeignModel, spellings: Spellings, *, free_borders: bool = False) -> Spelled:
+    """Write a model in ONNX's words.
+
+    free_borders: inputs and outputs may have their axes in another order than the framework's; see Border.
+    Errors: CompileError that names each operation that cannot be said; MissingError without the package onnx.
+    """
+    speller = Speller(model, free_borders=free_borders)
+    refused = []
+    for index, operation in enumerate(model.operations):
+        speller.begin(index, operation)
+        try:
+            spell_operation(speller, operation, spellings)
+        except Unspelled as error:
+            refused.append(f"{title(model, operation)}: {error}")
+    if refused:
+        raise CompileError("not every operation is known:\n  " + "\n  ".join(refused))
+    return _assembled(model, speller)
+
+
+def spell_operation(speller: Speller, operation: Operation, spellings: Spellings) -> None:
+    """Add the nodes of one operation. Raises Unspelled."""
+    if operation.own:
+        values = [speller.own(name) for name in operation.inputs if name is not None]
+        made = speller.own_layer(operation, values, operation.attributes)
+        for name, value in zip(operation.outputs, made, strict=True):
+            speller.put(name, value)
+    elif operation.kind in spellings:
+        spellings[operation.kind](speller, operation)
+    else:
+        raise Unspelled("there is no such operation here")
+
+
+def title(model: ForeignModel, operation: Operation) -> str:
+    """How messages call an operation: `TFLite CONV_2D conv_1`."""
+    return f"{model.what} {operation.kind} {operation.name}".rstrip()
+
+
+def _assembled(model: ForeignModel, speller: Speller) -> Spelled:
+    try:
+        import onnx
+    except ImportError:
+        raise MissingError(
+            f"{model.what} models are read by way of the package onnx, which is not installed",
+            hint='pip install "tpulayer[onnx]"',
+        ) from None
+    names = {edge_value(name, first): name for name, first in speller.inputs.items()}
+    outputs = []
+    for name in dict.fromkeys(model.outputs):
+        value, first = speller.output(name)
+        if names.get(value, name) != name or value in speller.constants:  # a value has one name
+            value = speller.one("Identity", value)
+        names[value] = name
+        outputs.append(_border(model, name, first))
+    inputs = [_border(model, name, speller.inputs.get(name, False)) for name in model.inputs]
+    for node in speller.nodes:
+        for values in (node.input, node.output):
+            values[:] = [names.get(value, value) for value in values]
+    used = {value for node in speller.nodes for value in node.input}
+    graph = onnx.helper.make_graph(
+        speller.nodes,
+        model.name or "net",
+        [_declared(border) for border in inputs],
+        [_declared(border) for border in outputs],
+        [onnx.numpy_helper.from_array(a, n) for n, a in speller.constants.items() if n in used],
+    )
+    domains = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(CUSTOM_DOMAIN, 1)]
+    proto = onnx.helper.make_model(graph, opset_imports=domains)
+    proto.ir_version = IR_VERSION
+    return Spelled(proto, tuple(inputs), tuple(outputs), dict(speller.sources))
+
+
+def _border(model: ForeignModel, name: str, first: bool) -> Border:
+    tensor = model.tensors[name]
+    assert tensor.dtype is not None
+    rank = len(tensor.shape)
+    return Border(name, tensor.shape, tensor.dtype, to_first(rank) if first else tuple(range(rank)))
+
+
+def _declared(border: Border) -> Any:
+    import onnx
+
+    kind = onnx.helper.np_dtype_to_tensor_dtype(border.dtype)
+    return onnx.helper.make_tensor_value_info(
+        border.name, kind, [border.shape[axis] for axis in border.order]
+    )
