@@ -50,7 +50,7 @@ class Border:
 
 @dataclass(frozen=True)
 class Spelled:
-    """A model in ONNX's words. proto: the onnx.ModelProto, whose inputs and outputs have the framework's names.
+    """A model in ONNX's words. proto: the onnx.ModelProto, with the framework's names of inputs and outputs.
 
     sources: for the name of each node the index of the operation that it comes from, -1 for the edge.
     """
