@@ -371,6 +371,7 @@ def test_a_maximum_passes_over_nan(toolkit: Toolkit, opt: int) -> None:
             {"extra_right": -1},
         ),
         *({"pad_right": 65535, "extra_right": 1}, {"pad_bottom": 1, "extra_bottom": 65535}),
+        {"pad_right": 2, "extra_right": -1},
     ],
 )
 def test_a_pool_that_makes_no_sense(toolkit: Toolkit, change: Mapping[str, int]) -> None:

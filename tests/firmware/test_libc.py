@@ -331,7 +331,7 @@ def test_the_heap_keeps_every_block_apart(libc: lh.Libc, seed: int, shift: int) 
 
 def test_a_heap_that_is_full_or_absent(libc: lh.Libc) -> None:
     heap = Heap(libc, 256)
-    for size in (257, 1 << 31, (1 << 64) - 1, (1 << 64) - 16):
+    for size in (257, 1 << 31, (1 << 32) + 8, (1 << 64) - 1, (1 << 64) - 16):
         assert libc.call("malloc", size, result=POINTER) is None
     assert libc.call("calloc", 1 << 33, 1 << 33, result=POINTER) is None
     block = libc.call("realloc", None, 8, result=POINTER)
