@@ -148,6 +148,8 @@ def test_any_convolution(
         ((1, 3, 224, 224), (64, 3, 11, 11), 1, 4, 2),
         pytest.param((1, 512, 14, 14), (512, 512, 3, 3), 1, 1, 1, marks=pytest.mark.slow),
         ((1, 700, 24, 24), (70, 700, 15, 15), 1, 3, 1),  # weights of one round of lanes do not fit
+        ((1, 86, 10, 10), (1, 86, 7, 7), 1, 2, 0),  # half of the channels would be an odd number
+        ((1, 3, 3, 2048), (2, 3, 3, 3), 1, 1, 0),  # one column more than an instruction takes
         ((3, 256, 28, 28), (256, 8, 3, 3), 32, 1, 1),
         ((8, 96, 56, 56), (96, 1, 3, 3), 96, 1, 1),
         pytest.param((1, 64, 300, 200), (64, 64, 3, 3), 1, 1, 1, marks=pytest.mark.slow),
