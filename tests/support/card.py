@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,12 @@ FLOATS = npt.NDArray[np.float32]
 
 
 def with_system_compiler(patch: pytest.MonkeyPatch) -> None:
-    """The programs are built by what builds all else in tests; zig would make a C library first."""
-    patch.setattr(programs, "zig", lambda _language, _machine: choose().c)
+    """The programs are built by what builds all else in tests; zig would make a C library first. As with
+    zig, what C leaves undefined ends them."""
+    plain = choose().c
+    checks = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+    checked = replace(plain, argv=(*plain.argv, *checks), identity=f"{plain.identity} {checks}")
+    patch.setattr(programs, "zig", lambda _language, _machine: checked)
 
 
 def mock_libraries(folder: Path, compiler: Compiler) -> Path:

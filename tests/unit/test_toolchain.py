@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from firmware_sim.errors import MissingError
-from user_layers.toolchain import cache
+from firmware_sim.errors import BuildError, MissingError
+from user_layers.toolchain import builtin, cache
 from user_layers.toolchain import compilers as toolchain
 from user_layers.toolchain.compilers import Compiler, choose, zig, zig_environment
 from user_layers.toolchain.ninja_run import run_ninja
@@ -212,3 +212,54 @@ def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(MissingError, match=rf"the cache folder {tmp_path}/cache cannot be written") as caught:
         cache.cache_root()
     assert "TPULAYER_CACHE" in caught.value.hint
+
+
+def test_the_builtin_part_is_named_by_the_contents_of_each_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where all contents together are the same."""
+    files = [tmp_path / "a.c", tmp_path / "b.c"]
+    monkeypatch.setattr(builtin, "toolkit_files", lambda: files)
+    found = []
+    for contents in (("xy", ""), ("x", "y"), ("", "xy"), ("xy", "")):
+        for path, text in zip(files, contents, strict=True):
+            path.write_text(text)
+        found.append(builtin.builtin_location(choose()))
+    assert found[0] == found[3] and len(set(found)) == 3
+
+
+def test_sources_that_change_while_they_are_built_make_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("before")
+
+    class Plan:
+        identity_file = tmp_path / "identity"
+
+        @staticmethod
+        def text() -> str:
+            return ""
+
+    def plan(folder: Path, *_: object) -> tuple[type[Plan], list[Path]]:
+        (folder / "obj").mkdir()
+        return Plan, []
+
+    def compile_(*_: object, **__: object) -> tuple[list[Path], str]:
+        if change:
+            source.write_text("after")
+        return [], ""
+
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(builtin, "toolkit_files", lambda: [source])
+    monkeypatch.setattr(builtin, "_plan", plan)
+    monkeypatch.setattr(builtin, "run_ninja", compile_)
+    monkeypatch.setattr(builtin, "write_images", lambda *_: None)
+    change, made = False, builtin.builtin_location(choose())
+    builtin._build(made, choose(), Reporter(quiet=True))
+    assert made.exists()
+    change = True
+    shutil.rmtree(made.directory)
+    with pytest.raises(BuildError, match="changed while they were built"):
+        builtin._build(made, choose(), Reporter(quiet=True))
+    assert not list(made.directory.parent.iterdir())
