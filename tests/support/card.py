@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,15 @@ from user_layers.card import programs
 from user_layers.toolchain.compilers import Compiler, choose, run_compiler
 
 LIMIT = 120.0  # seconds
+FLAGS = programs._FLAGS
 FLOATS = npt.NDArray[np.float32]
 
 
 def with_system_compiler(patch: pytest.MonkeyPatch) -> None:
-    """The programs are built by what builds all else in tests; zig would make a C library first. As with
-    zig, what C leaves undefined ends them."""
-    plain = choose().c
-    checks = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
-    checked = replace(plain, argv=(*plain.argv, *checks), identity=f"{plain.identity} {checks}")
-    patch.setattr(programs, "zig", lambda _language, _machine: checked)
+    """The programs are built by what builds all else in tests; zig would make a C library first. What C
+    leaves undefined ends them."""
+    patch.setattr(programs, "zig", lambda _language, _machine: choose().c)
+    patch.setattr(programs, "_FLAGS", (*FLAGS, "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"))
 
 
 def mock_libraries(folder: Path, compiler: Compiler) -> Path:
