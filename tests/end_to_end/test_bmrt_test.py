@@ -124,9 +124,7 @@ def test_loops_times_threads(tool: Tool, tmp_path: Path) -> None:
     assert "Loop num: 2" in tool.text and "loop: 1" in tool.text
 
 
-def test_times_are_means_of_the_launches(
-    tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_are_means_of_the_launches(tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """npu: what the subnets take, without those on the host."""
     calls = count(1)
 

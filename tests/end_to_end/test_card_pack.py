@@ -242,6 +242,21 @@ def test_odd_names(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
     assert run.good and run.title == name and run.outputs[0].name == "$y"
 
 
+def test_what_fails_leaves_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    class Own:
+        device = None
+
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr("user_layers.card.pack.Toolkit", Own)
+    with pytest.raises(UsageError, match="absent"):
+        pack(tmp_path / "absent", tmp_path / "out")
+    assert len(closed) == 1 and not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_the_built_in_part_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outside of any workspace: images without user layers."""
