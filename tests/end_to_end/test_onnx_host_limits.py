@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import pickle
 import resource
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,20 @@ def test_a_file_and_what_is_no_model(tmp_path: Path) -> None:
     apart.check_part(SMALL, "the part")
     with pytest.raises(ModelError, match="the part: onnxruntime refuses its model"):
         apart.check_part(b"nothing", "the part")
+
+
+def test_a_session_that_nobody_holds_is_dropped() -> None:
+    first, feeds = Session(SMALL, ""), {"x": np.ones(4, F32)}
+    assert first.run(feeds, 60.0)[0].tolist() == [-1] * 4
+    number, home = first._number, first._home
+    assert home is not None
+    del first
+    gc.collect()
+    assert Session(SMALL, "").run(feeds, 60.0)[0].tolist() == [-1] * 4
+    with pytest.raises(ModelError):
+        home.request(
+            {"op": "run", "session": number, "what": "", "dropped": [], "most": 0}, pickle.dumps(feeds)
+        )
 
 
 @pytest.mark.slow
