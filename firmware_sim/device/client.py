@@ -66,6 +66,7 @@ _ADVICE = {
     "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
 }
 _EXITED = "a kernel returns when it is done; nothing in it may end the process"
+_CLOSED = "the device answers through them; a kernel closes what it has opened itself"
 _CHECKED = "AddressSanitizer's full report is in the device's output above"
 _ENDLESS = f"does a loop in the kernel's C code never end? Otherwise {MORE}"
 
@@ -532,6 +533,8 @@ class Device:
         hint = _ADVICE.get(crash.signal or "", "")
         if crash.timeout is not None:
             hint = _ENDLESS
+        elif crash.lost:
+            hint = _CLOSED
         elif crash.exit_code is not None:
             hint = _EXITED
         finding = sanitized.finding(crash.output) if crash.signal == "SIGABRT" else ""
