@@ -46,6 +46,10 @@ class DeviceError(TpulayerError):
     """The device refused or failed: a kernel's error, an illegal instruction, out of memory."""
 
 
+class AddressError(DeviceError):
+    """An address in DDR that a program gave, for bytes that are not there or are not its own to write."""
+
+
 class DeviceCrash(DeviceError):
     """The device process died, or was stopped at its limit of time (timed_out); the device is reset."""
 

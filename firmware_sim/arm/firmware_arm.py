@@ -15,11 +15,11 @@ from firmware_sim.firmware.image import Engines, FirmwareImage, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines, place_text
 from firmware_sim.processes.process_child import Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
-from firmware_sim.wire import REPLY
+from firmware_sim.wire import MAX_ARGUMENTS, REPLY
 
-REPLY_BYTES = 4 << 20
 _OVERWRITTEN = "does something in it write where the firmware's memory is?"
-_REQUEST_BYTES = layout.MESSAGES_BYTES - REPLY_BYTES
+_REQUEST_BYTES = MAX_ARGUMENTS + 4096  # with what goes before the arguments; the rest is for the reply
+REPLY_BYTES = layout.MESSAGES_BYTES - _REQUEST_BYTES
 
 
 class ArmFirmware:

@@ -33,7 +33,7 @@ from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chose
 from firmware_sim.device.launch_queue import LaunchQueue
 from firmware_sim.device.time_limit import MORE
 from firmware_sim.device.time_limit import time_limit as limit_of
-from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.errors import AddressError, DeviceCrash, DeviceError, MissingError, UsageError
 from firmware_sim.firmware import sanitized
 from firmware_sim.firmware.image import (
     FirmwareImage,
@@ -66,6 +66,7 @@ _ADVICE = {
     "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
 }
 _EXITED = "a kernel returns when it is done; nothing in it may end the process"
+_CLOSED = "the device answers through them; a kernel closes what it has opened itself"
 _CHECKED = "AddressSanitizer's full report is in the device's output above"
 _ENDLESS = f"does a loop in the kernel's C code never end? Otherwise {MORE}"
 
@@ -103,6 +104,11 @@ def _launch(kernel: str, args: bytes) -> bytes:
     name = kernel.encode()
     if not name or len(name) > wire.NAME_BYTES or b"\0" in name:
         raise UsageError(f"{kernel!r} is not a kernel name: 1 to {wire.NAME_BYTES} bytes")
+    if len(args) > wire.MAX_ARGUMENTS:
+        raise UsageError(
+            f"kernel {kernel}: {len(args)} bytes of arguments; {wire.MAX_ARGUMENTS} at most",
+            hint="put large data into device memory, and give the kernel their address",
+        )
     return _aligned([wire.LAUNCH.pack(name, len(args)), args])
 
 
@@ -252,13 +258,17 @@ class Device:
             memory.discard_ddr(addr - DDR_BASE, self.heap.free(addr))
 
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
-        """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute."""
+        """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
+
+        AddressError when they do not lie in DDR, or where the firmware's own memory is.
+        """
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
         with self._lock:
+            self.check_writable(addr, len(raw))
             self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
 
     def read(self, addr: int, nbytes: int) -> bytes:
-        """A copy of nbytes of DDR from an absolute address. DeviceError when they do not lie in DDR."""
+        """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR."""
         with self._lock:
             return self._ddr(addr, nbytes).tobytes()
 
@@ -270,11 +280,25 @@ class Device:
         out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
         return out
 
-    def file_of(self, addr: int, nbytes: int) -> tuple[str, int]:
-        """A file from which other processes map nbytes of DDR, and their offset in it. It can be opened as
-        long as the device is open; mappings stay."""
+    def check_writable(self, addr: int, nbytes: int) -> None:
+        """AddressError unless a program may write nbytes at an absolute address.
+
+        They have to lie in DDR, and not where the firmware keeps its code, messages and stacks.
+        """
         with self._lock:
             self._ddr(addr, nbytes)
+        if addr < self.heap.start:
+            raise AddressError(
+                f"{nbytes} bytes at {addr:#x} lie where the firmware's own memory is, which programs may not "
+                f"write, up to {self.heap.start - 1:#x}",
+                hint="give addresses of memory that the device has allocated",
+            )
+
+    def file_of(self, addr: int, nbytes: int) -> tuple[str, int]:
+        """A file from which other processes map nbytes of DDR, and their offset in it. It can be opened as
+        long as the device is open; mappings stay. AddressError as of `write`."""
+        with self._lock:
+            self.check_writable(addr, nbytes)
             return self._open().ddr_file(addr - DDR_BASE)
 
     @property
@@ -298,7 +322,7 @@ class Device:
         memory = self._open()
         start = addr - DDR_BASE
         if nbytes < 0 or start < 0 or start + nbytes > DDR_BYTES:
-            raise DeviceError(
+            raise AddressError(
                 f"{nbytes} bytes at {addr:#x} do not lie in DDR ({DDR_BASE:#x} .. {DDR_BASE + DDR_BYTES:#x})"
             )
         return memory.ddr[start : start + nbytes]
@@ -509,6 +533,8 @@ class Device:
         hint = _ADVICE.get(crash.signal or "", "")
         if crash.timeout is not None:
             hint = _ENDLESS
+        elif crash.lost:
+            hint = _CLOSED
         elif crash.exit_code is not None:
             hint = _EXITED
         finding = sanitized.finding(crash.output) if crash.signal == "SIGABRT" else ""

@@ -71,7 +71,10 @@ def _counted(count: int, what: str) -> str:
 
 
 def _next_file() -> int:
-    fd = os.dup(0)
+    try:
+        fd = os.dup(0)
+    except OSError:  # closed, so that it is the next one itself
+        return 0
     os.close(fd)
     return fd
 

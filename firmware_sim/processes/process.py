@@ -67,6 +67,7 @@ from firmware_sim.processes.process_child import (
     NOTES,
     NOTES_OFFSET,
     PULSE_BYTES,
+    PULSE_LOST,
     REPLY,
     REQUEST,
     FrameReader,
@@ -120,7 +121,8 @@ class Crash:
     fault: text of Python's faulthandler.
     frames: return addresses on the stack of the end, innermost first, where C code noted them
     (Link.frames_address); what they count from is that code's matter. notes: Link.notes at the end.
-    newest: a code address that C code notes as it goes on (Link.newest_address), 0 none.
+    newest: a code address that C code notes as it goes on (Link.newest_address), 0 none. lost: it could not
+    answer any more, because C code has closed its files.
     """
 
     activity: str
@@ -133,6 +135,7 @@ class Crash:
     notes: tuple[int, ...] = (0,) * NOTES
     newest: int = 0
     reason: str = ""
+    lost: bool = False
 
     @property
     def what(self) -> str:
@@ -144,6 +147,8 @@ class Crash:
         if self.signal is not None:
             meaning = _SIGNALS.get(self.signal)
             return f"crashed: {self.signal}" + (f" ({meaning})" if meaning else "")
+        if self.lost:
+            return "closed files of its process that are not its own"
         return f"ended its process with exit code {self.exit_code}"
 
 
@@ -472,6 +477,7 @@ class Child:
         """Kill (timeout, reason) or reap the child, and describe how it ended."""
         stopped = timeout is not None or bool(reason)
         notes = struct.unpack(f"<{NOTES}Q", os.pread(self._pulse, 8 * NOTES, NOTES_OFFSET))
+        (lost,) = struct.unpack("<Q", os.pread(self._pulse, 8, 8 * PULSE_LOST))
         (newest,) = struct.unpack("<Q", os.pread(self._pulse, 8, NEWEST_OFFSET))
         if stopped:
             # Its C code notes where it is when it gets this signal.
@@ -496,6 +502,7 @@ class Child:
             notes=notes,
             newest=newest,
             reason=reason,
+            lost=lost != 0,
         )
         self.close()
         return self._crashed(crash)

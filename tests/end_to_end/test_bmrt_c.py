@@ -170,6 +170,14 @@ def test_wrong_use(models: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_the_firmwares_own_memory(models: Path, tmp_path: Path) -> None:
+    done = run(build(tmp_path, Path("firmware_memory.c")), models / "stat.bmodel")
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
+    where = "lie where the firmware's own memory is, which programs may not write, up to 0x1050fffff"
+    assert f"bmlib: 64 bytes at 0x100000000 {where}" in done.stderr
+    assert f"bmrt: net 'stat': output 'z' [2, 6]: 48 bytes at 0x1050ffffc {where}" in done.stderr
+
+
 def test_damaged_models(models: Path, tmp_path: Path) -> None:
     """What is wrong with which is test_bmodel_damage's; here: each is refused, and the next one loads."""
     good = (models / "two.bmodel").read_bytes()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from firmware_sim.errors import DeviceError, UsageError
+from firmware_sim.firmware.image import Kind
 from tests.support.damaged_arrays import OPEN_HEADER
 from tests.support.firmware_harness import CHOICES
 from user_layers.cli.main import run as cli
@@ -95,6 +96,16 @@ def test_structs_of_the_c_library_and_the_api_are_no_arguments(
     outputs, values = {"out_addr": Output((10,))}, {"n": 10, "value": 2.5}
     result = run_kernel(tmp_path / "fill.c", "fill_all", {}, outputs, values, sanitize=sanitize)
     assert (result.outputs["out_addr"] == 2.5).all()
+
+
+def test_the_firmware_may_be_the_controllers(source: Path) -> None:
+    x = np.arange(256, dtype=np.float32)
+    given = ({"x_addr": x}, {"y_addr": Output((4, 64))}, VALUES)
+    native, arm = (run_kernel(source, "axpy", *given, firmware=kind) for kind in ("native", "arm"))
+    assert np.array_equal(native.outputs["y_addr"], arm.outputs["y_addr"])
+    assert (native.instructions, arm.instructions > 0) == (0, True)
+    with pytest.raises(UsageError, match="firmware cmodel: a firmware is native or arm"):
+        run_kernel(source, "axpy", *given, firmware=cast(Kind, "cmodel"))
 
 
 def test_one_array_may_be_input_and_output(source: Path) -> None:

@@ -32,6 +32,8 @@ KERNEL(joins_a_thread) { pthread_t t; pthread_create(&t, NULL, ends, NULL); pthr
 KERNEL(leaves_files) { sink = open("/dev/null", O_RDONLY) + open("/dev/zero", O_RDONLY); }
 KERNEL(opens_and_closes) { close(open("/dev/null", O_RDONLY)); }
 KERNEL(closes_files) { for (int i = 3; i < 64; i++) close(i); }
+KERNEL(closes_all_files) { for (int i = 0; i < 1024; i++) close(i); }
+KERNEL(closes_standard_files) { for (int i = 0; i < 3; i++) close(i); }
 KERNEL(forks) { sink = fork(); }
 KERNEL(forks_and_waits) { if (fork() == 0) _exit(0); wait(NULL); }
 KERNEL(starts_a_program) { if (fork() == 0) { execl("/bin/sleep", "sleep", "1000", NULL); _exit(1); } }

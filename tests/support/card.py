@@ -17,6 +17,7 @@ import pytest
 from tests.paths import SOURCES
 from tests.support.firmware_harness import SDK
 from user_layers.card import programs
+from user_layers.card.pack import write_sums
 from user_layers.toolchain.compilers import Compiler, choose, run_compiler
 
 LIMIT = 120.0  # seconds
@@ -69,8 +70,9 @@ def hand_made_pack(folder: Path, machine: str, built: Path, runs: Sequence[tuple
                     sizes = f"{array.nbytes}\t{array.nbytes + 64 * k}"
                     lines.append(f"{word}\t{word}{k}\t0\t{shape}\t{sizes}\tdata.bin\t{len(data)}")
             data += array.tobytes()
-    (folder / "plan.txt").write_text("\n".join(lines) + "\n")
+    (folder / "plan.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "data.bin").write_bytes(data)
+    write_sums(folder)
     return folder
 
 

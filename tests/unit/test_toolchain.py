@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import subprocess
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,34 @@ def test_sources_that_change_while_they_are_built_make_no_entry(
     with pytest.raises(BuildError, match="changed while they were built"):
         builtin._build(made, choose(), Reporter(quiet=True))
     assert not list(made.directory.parent.iterdir())
+
+
+class Terminal(StringIO):
+    """A terminal of unknown width that shows one line at a time."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def left(self) -> str:
+        """What stands in the last line."""
+        return self.getvalue().rpartition("\n")[2].rpartition("\r\x1b[K")[2]
+
+
+def test_nothing_of_the_progress_is_left_before_an_error(tmp_path: Path) -> None:
+    """The error begins a line of its own: after the step that failed, and after time that passed."""
+    rule = "rule fails\n  command = false\n  description = a step that fails\nbuild never: fails\n"
+    (tmp_path / "build.ninja").write_text(rule)
+    terminal = Terminal()
+    with pytest.raises(BuildError):
+        run_ninja(tmp_path, tmp_path / "build.ninja", [tmp_path / "never"], Reporter(terminal))
+    assert "a step that fails" in terminal.getvalue() and terminal.left == ""
+    reporter = Reporter(terminal)
+    reporter.tick()
+    assert terminal.left == "building"
+    reporter.note("a note")
+    assert terminal.getvalue().endswith("\r\x1b[Ka note\n")
+    reporter.progress("x" * 200)
+    assert terminal.left == "x" * 79
+    reporter.close()
+    assert terminal.left == ""

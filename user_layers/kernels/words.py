@@ -128,7 +128,7 @@ def run(
         _by_member("--arg", map(_value, args)),
         struct=struct,
         includes=includes,
-        kind=known or "native",
+        firmware=known or "native",
         sanitize=sanitize,
     )
     lines = []

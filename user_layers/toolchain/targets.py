@@ -119,7 +119,6 @@ def build_layers(
             result = BuildResult(skipped=["everything: no input or output changed since the last build"])
         else:
             result = _build_layers(ws, report, sanitize)
-    report.close()
     result.notes = recorded_notes(ws)
     result.sanitized = _checks(ws.firmware)
     result.seconds = time.monotonic() - begin
@@ -145,7 +144,6 @@ def build_bmkernel(ws: Workspace, report: Reporter | None = None, *, sanitize: b
     begin = time.monotonic()
     toolchain = choose()
     result = _build_bmkernel(project, toolchain, builtin_artifacts(toolchain, report), report, sanitize)
-    report.close()
     result.sanitized = _checks(project / "install" / "firmware" / FIRMWARE_NAME)
     result.seconds = time.monotonic() - begin
     return result
