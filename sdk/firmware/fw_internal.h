@@ -184,6 +184,8 @@ bool fw_platform_try(void (*body)(void *), void *argument);
 void fw_platform_unwind(void) __attribute__((noreturn));
 /* Ends the process, or waits for the reset. where: a return address to blame, where the stack cannot be walked. */
 void fw_platform_abort(const char *why, const void *where) __attribute__((noreturn));
+/* Around work for messages, which no kernel does on a chip: where instructions are counted, it is not. */
+void fw_platform_aside(bool aside);
 /* Lets bytes of the FW_ARM_SCRATCH_BYTES of scratch memory be used; NULL when there are none. */
 uint8_t *fw_platform_scratch(size_t start, size_t bytes);
 /* And none of them any more. */

@@ -1,0 +1,61 @@
+/* What kernels share with the process they run in and may leave changed: how the processor computes and copies, and
+ * what signals do. (Files, programs, timers and the like: firmware_sim/firmware/leftovers.py.)
+ */
+#define _GNU_SOURCE
+#include <fenv.h>
+#include <signal.h>
+
+#include "fw_internal.h"
+#include "fw_native.h"
+
+static struct sigaction usual[NSIG];
+static bool known;
+
+/* Rounding, exceptions that trap, denormals, the direction of copies. */
+static bool put_back_modes(void) {
+#if defined __x86_64__
+    enum { MXCSR_MODES = 0xFFC0, MXCSR_USUAL = 0x1F80, X87_USUAL = 0x37F, DIRECTION = 0x400 };
+    uint16_t x87;
+    __asm__ volatile("fnstcw %0" : "=m"(x87));
+    bool changed = (__builtin_ia32_stmxcsr() & MXCSR_MODES) != MXCSR_USUAL || x87 != X87_USUAL ||
+                   (__builtin_ia32_readeflags_u64() & DIRECTION) != 0;
+    __asm__ volatile("cld");
+#elif defined __aarch64__
+    uint64_t modes;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
+    bool changed = modes != 0;
+#else
+    bool changed = fegetround() != FE_TONEAREST;
+#endif
+    fesetenv(FE_DFL_ENV);
+    return changed;
+}
+
+static bool put_back_handlers(void) {
+    bool changed = false;
+    for (int i = 1; known && i < NSIG; i++) {
+        struct sigaction now;
+        if (sigaction(i, NULL, &now) != 0) continue; /* the C library's own */
+        if (now.sa_sigaction == usual[i].sa_sigaction && now.sa_flags == usual[i].sa_flags) continue;
+        changed = sigaction(i, &usual[i], NULL) == 0;
+    }
+    return changed;
+}
+
+void fw_native_note_handlers(void) {
+    for (int i = 1; i < NSIG; i++) sigaction(i, NULL, &usual[i]);
+    known = true;
+}
+
+void fw_native_start_usual(void) { fesetenv(FE_DFL_ENV); }
+
+void fw_native_put_back(void) {
+    bool modes = put_back_modes(), handlers = put_back_handlers();
+    if (!modes && !handlers) return;
+    const char *activity = fw.platform->activity;
+    if (activity == NULL || activity[0] == 0) activity = "the request";
+    fw.layer = NULL; /* the activity names it */
+    fw_enter(NULL, NULL);
+    if (modes) fw_warn("%s left rounding or another mode of the processor changed; this was cleared", activity);
+    if (handlers) fw_warn("%s left handlers of signals changed; this was cleared", activity);
+}
