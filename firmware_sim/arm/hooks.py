@@ -6,8 +6,8 @@ llvmlite in some milliseconds.
 The counters, 64-bit words: bytes of the blocks run; address and size of an access that is not to be (size 0:
 none), after which the emulator stops before it does the access; a pointer to the word that gets the address
 of the newest block, plus 1 as if it were a return address; from where to where only the firmware's own code
-may write, and from where to where that lies; a pointer to the word that says whether blocks count. ARMv5 rotates what it loads from an unaligned address, so such
-an access is always a mistake.
+may write, and from where to where that lies; a pointer to the word that says whether blocks count. ARMv5
+rotates what it loads from an unaligned address, so such an access is always a mistake.
 """
 
 from __future__ import annotations

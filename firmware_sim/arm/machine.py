@@ -114,13 +114,14 @@ class Machine:
         offset = layout.LINK % _PAGE
         block = (ctypes.c_uint8 * _PAGE).from_address(activity_page)
         page = np.ctypeslib.as_array(block)
-        self.link = page[offset : offset + layout.LINK_DTYPE.itemsize].view(layout.LINK_DTYPE)[0]
+        links = page[offset : offset + layout.LINK_DTYPE.itemsize].view(layout.LINK_DTYPE)
+        self.link = links[0]
         self.window = memory.controller_window()
         ring = layout.RING - layout.WINDOW
         self.ring = self.window[ring : ring + layout.RING_DTYPE.itemsize].view(layout.RING_DTYPE).reshape(())
         self._counters = np.zeros(hooks.WORDS, np.uint64)
         self._counters[hooks.PC_POINTER] = frames_address
-        self._counters[hooks.ASIDE_POINTER] = page.ctypes.data + offset + layout.LINK_DTYPE.fields["aside"][1]
+        self._counters[hooks.ASIDE_POINTER] = links["aside"].ctypes.data
         self._newest = (ctypes.c_uint64 * FRAMES).from_address(frames_address)
         self._stop = hooks.stop_on_abort(hooks.address_of(uclib.uc_emu_stop))
         self._code: list[tuple[int, int]] = []

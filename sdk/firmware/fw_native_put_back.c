@@ -9,7 +9,9 @@
 #include "fw_native.h"
 
 static struct sigaction usual[NSIG];
+static stack_t usual_stack; /* that handlers run on */
 static bool known;
+static sigset_t blocked; /* before what runs now */
 
 /* Rounding, exceptions that trap, denormals, the direction of copies. */
 static bool put_back_modes(void) {
@@ -31,31 +33,52 @@ static bool put_back_modes(void) {
     return changed;
 }
 
+static bool put_back_blocked(void) {
+    sigset_t now;
+    pthread_sigmask(SIG_SETMASK, &blocked, &now);
+    for (int i = 1; i < NSIG; i++)
+        if (sigismember(&now, i) != sigismember(&blocked, i)) return true;
+    return false;
+}
+
+/* The C library sets a flag of its own with every handler. */
+static bool is_another(const struct sigaction *a, const struct sigaction *b) {
+    enum { RESTORER = 0x04000000 };
+    return a->sa_sigaction != b->sa_sigaction || ((a->sa_flags ^ b->sa_flags) & ~RESTORER) != 0;
+}
+
 static bool put_back_handlers(void) {
     bool changed = false;
+    stack_t stack;
+    if (known && sigaltstack(NULL, &stack) == 0 && stack.ss_sp != usual_stack.ss_sp)
+        changed = sigaltstack(&usual_stack, NULL) == 0;
     for (int i = 1; known && i < NSIG; i++) {
         struct sigaction now;
         if (sigaction(i, NULL, &now) != 0) continue; /* the C library's own */
-        if (now.sa_sigaction == usual[i].sa_sigaction && now.sa_flags == usual[i].sa_flags) continue;
-        changed = sigaction(i, &usual[i], NULL) == 0;
+        if (is_another(&now, &usual[i])) changed = sigaction(i, &usual[i], NULL) == 0;
     }
     return changed;
 }
 
 void fw_native_note_handlers(void) {
     for (int i = 1; i < NSIG; i++) sigaction(i, NULL, &usual[i]);
+    sigaltstack(NULL, &usual_stack);
     known = true;
 }
 
-void fw_native_start_usual(void) { fesetenv(FE_DFL_ENV); }
+void fw_native_start_usual(void) {
+    fesetenv(FE_DFL_ENV);
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+}
 
 void fw_native_put_back(void) {
-    bool modes = put_back_modes(), handlers = put_back_handlers();
-    if (!modes && !handlers) return;
+    bool modes = put_back_modes(), signals = put_back_blocked(), handlers = put_back_handlers();
+    if (!modes && !signals && !handlers) return;
     const char *activity = fw.platform->activity;
     if (activity == NULL || activity[0] == 0) activity = "the request";
     fw.layer = NULL; /* the activity names it */
     fw_enter(NULL, NULL);
     if (modes) fw_warn("%s left rounding or another mode of the processor changed; this was cleared", activity);
+    if (signals) fw_warn("%s left signals blocked or unblocked; this was cleared", activity);
     if (handlers) fw_warn("%s left handlers of signals changed; this was cleared", activity);
 }
