@@ -17,7 +17,8 @@ static struct sigaction before[CRASHES];
 static uintptr_t image; /* where the one with the kernels was loaded; 0 for a program with fixed addresses */
 static const uint8_t *code_start, *code_end; /* of that image */
 static bool caught;
-static volatile bool walking;
+enum { NO_WALK, WALK = 0x57414C4B }; /* not what overwritten memory holds */
+static volatile int walking;
 static sigjmp_buf walked; /* the walk met code without unwind tables, and crashed */
 
 /* The code address of the crash, and the return address of a call that led nowhere. */
@@ -68,6 +69,15 @@ static int scan_stack(uint64_t *frames, int count, uintptr_t from) {
     return count;
 }
 
+/* Inside the handler of one. */
+static void allow_crashes(int how) {
+    sigset_t these;
+    sigemptyset(&these);
+    sigaddset(&these, SIGSEGV);
+    sigaddset(&these, SIGBUS);
+    pthread_sigmask(how, &these, NULL);
+}
+
 static void note_frames(uint64_t *frames, const ucontext_t *context, const void *fault) {
     void *found[FW_FRAMES + ABOVE];
     uintptr_t caller, pc = crashed_at(context, fault, &caller);
@@ -75,9 +85,13 @@ static void note_frames(uint64_t *frames, const ucontext_t *context, const void 
     int at = 0;
     if (pc != 0) frames[count++] = pc + 1 - image; /* before the walk, which a damaged stack may end */
     if (pc != 0 && caller != 0) frames[count++] = caller - image;
-    walking = true;
-    if (sigsetjmp(walked, 1) == 0) n = backtrace(found, FW_FRAMES + ABOVE);
-    walking = false;
+    if (sigsetjmp(walked, 1) == 0) {
+        allow_crashes(SIG_UNBLOCK);
+        walking = WALK;
+        n = backtrace(found, FW_FRAMES + ABOVE);
+        walking = NO_WALK;
+        allow_crashes(SIG_BLOCK);
+    }
     while (at < n && (uintptr_t)found[at] != pc) at++;
     if (pc == 0 && at == n && caller != 0) frames[count++] = caller - image;
     for (at++; at < n && count < FW_FRAMES; at++) frames[count++] = (uintptr_t)found[at] - image;
@@ -95,7 +109,10 @@ static void note_address(const void *address, uintptr_t used_to) {
 
 /* Notes the stack and leaves the rest to whoever handled the signal before. */
 static void on_crash(int signal, siginfo_t *info, void *context) {
-    if (walking) siglongjmp(walked, 1);
+    if (walking == WALK) {
+        walking = NO_WALK;
+        siglongjmp(walked, 1);
+    }
     if (fw.platform->frames[0] == 0) {
         note_frames(fw.platform->frames, context, info->si_addr);
         if (signal == SIGSEGV || signal == SIGBUS) note_address(info->si_addr, stack_used_to(context));
@@ -106,7 +123,7 @@ static void on_crash(int signal, siginfo_t *info, void *context) {
 }
 
 void fw_native_catch_crashes(void) {
-    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
     action.sa_sigaction = on_crash;
     for (int i = 0; i < CRASHES; i++) sigaction(crashes[i], &action, &before[i]);
     caught = true;
