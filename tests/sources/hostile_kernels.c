@@ -121,7 +121,7 @@ KERNEL(resizes_nothing) { sink = resize((void *)&small, 50) != NULL; /* resizes_
 KERNEL(array_to_the_end_of_the_stack) { char name[16]; fill(name, 0, 16 << 10); sink = name[3]; }
 KERNEL(far_below_its_array) { char name[16]; fill(name, -200 << 10, 0); sink = name[3]; }
 KERNEL(array_of_a_large_frame) {
-    char room[92 << 10];
+    char room[88 << 10];
     fill(room, 0, sizeof room + 48);
     sink = room[sink & 1];
 } /* array_of_a_large_frame */
