@@ -15,6 +15,7 @@
 
 static jmp_buf unwind_to;
 static bool trying;
+static const char *left;
 
 typedef struct {
     void (*body)(void *);
@@ -31,7 +32,7 @@ static void run(void *argument) {
         a->ended = true;
     }
     trying = false;
-    fw_native_put_back(); /* here: another stack has modes of its own */
+    left = fw_native_put_back(); /* here: another stack has modes of its own */
 }
 
 bool fw_platform_try(void (*body)(void *), void *argument) {
@@ -52,6 +53,8 @@ void fw_platform_abort(const char *why, const void *where) {
     if (write(STDERR_FILENO, why, strlen(why)) < 0 || write(STDERR_FILENO, "\n", 1) < 0) abort();
     abort();
 }
+
+const char *fw_platform_left(void) { return left; }
 
 void fw_platform_aside(bool aside) { (void)aside; }
 

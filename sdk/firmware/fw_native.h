@@ -26,9 +26,9 @@ size_t fw_native_stack_words(const void *from);
  * 95 KiB of stack"; false when nothing is known. */
 bool fw_native_explain(const void *address, uintptr_t used_to, char *text, size_t capacity);
 /* Around what runs: it starts with the usual rounding and other modes of the processor. What it leaves changed of them,
- * and in the handling of signals as noted after boot, is put back; each is a warning that names what ran. */
+ * and in the handling of signals as noted after boot, is put back: what follows "left", NULL for nothing. */
 void fw_native_start_usual(void);
-void fw_native_put_back(void);
+const char *fw_native_put_back(void);
 void fw_native_note_handlers(void);
 /* Puts the callbacks that leave that stack in place of the device's own. */
 void fw_native_wrap_platform(void);

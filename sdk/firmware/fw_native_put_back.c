@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <signal.h>
+#include <string.h>
 
-#include "fw_internal.h"
 #include "fw_native.h"
 
 static struct sigaction usual[NSIG];
@@ -71,14 +71,16 @@ void fw_native_start_usual(void) {
     pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 }
 
-void fw_native_put_back(void) {
-    bool modes = put_back_modes(), signals = put_back_blocked(), handlers = put_back_handlers();
-    if (!modes && !signals && !handlers) return;
-    const char *activity = fw.platform->activity;
-    if (activity == NULL || activity[0] == 0) activity = "the request";
-    fw.layer = NULL; /* the activity names it */
-    fw_enter(NULL, NULL);
-    if (modes) fw_warn("%s left rounding or another mode of the processor changed; this was cleared", activity);
-    if (signals) fw_warn("%s left signals blocked or unblocked; this was cleared", activity);
-    if (handlers) fw_warn("%s left handlers of signals changed; this was cleared", activity);
+const char *fw_native_put_back(void) {
+    static const char *const what[] = {"rounding or another mode of the processor changed",
+                                       "signals blocked or unblocked", "handlers of signals changed"};
+    const bool changed[] = {put_back_modes(), put_back_blocked(), put_back_handlers()};
+    static char text[160];
+    text[0] = 0;
+    for (int i = 0; i < 3; i++) {
+        if (!changed[i]) continue;
+        if (text[0] != 0) strcat(text, " and left ");
+        strcat(text, what[i]);
+    }
+    return text[0] == 0 ? NULL : text;
 }
