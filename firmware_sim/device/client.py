@@ -19,7 +19,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim import wire
+from firmware_sim import variables, wire
 from firmware_sim.chip import (
     DDR_BASE,
     DDR_BYTES,
@@ -33,7 +33,14 @@ from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chose
 from firmware_sim.device.launch_queue import LaunchQueue
 from firmware_sim.device.time_limit import MORE
 from firmware_sim.device.time_limit import time_limit as limit_of
-from firmware_sim.errors import AddressError, DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.errors import (
+    AddressError,
+    DeviceCrash,
+    DeviceError,
+    MissingError,
+    TpulayerError,
+    UsageError,
+)
 from firmware_sim.firmware import sanitized
 from firmware_sim.firmware.image import (
     FirmwareImage,
@@ -172,6 +179,7 @@ class Device:
         warnings: Mode | None = None,
         processor: str = _BM1684,
     ) -> None:
+        variables.check()
         self._limit = limit_of(time_limit)
         self._warn = Told(chosen(warnings), on_warning)
         self.firmware = find_firmware(firmware, kind, dev_id)
@@ -489,10 +497,11 @@ class Device:
         with self._lock:
             try:
                 answer, data = self._started().request(header, head + payload, more=more)
-            except DeviceCrash as crash:
-                if self._child is not None and self._child.alive and self.firmware.kind == "native":
-                    self._child.close()  # what a kernel left there cannot be cleared
-                    crash.message += f"; device {self.dev_id} was reset"
+            except TpulayerError as error:
+                self._to_stderr.end()
+                self._warn(activity, parsed(error.noted), failed=True)
+                if isinstance(error, DeviceCrash):
+                    self._reset(error)
                 raise
             finally:
                 self._to_stderr.end()
@@ -517,6 +526,12 @@ class Device:
         step, count = wire.RECORDED_STEP, int(str(answer["steps"]))
         steps = tuple((bd, gdma) for bd, gdma in step.iter_unpack(data[end : end + count * step.size]))
         return body, Recorded(tuple(groups), steps)
+
+    def _reset(self, crash: DeviceCrash) -> None:
+        """End a native firmware's process that still runs: what a kernel left there cannot be cleared."""
+        if self._child is not None and self._child.alive and self.firmware.kind == "native":
+            self._child.close()
+            crash.message += f"; device {self.dev_id} was reset"
 
     def _refused(self, status: int, body: bytes, activity: str) -> FirmwareError:
         text = _text(body).strip()

@@ -445,7 +445,9 @@ class Child:
         message, hint = str(header["message"]), str(header["hint"])
         kind = getattr(errors, str(header["error"]), None)
         if header["error"] != INTERNAL and isinstance(kind, type) and issubclass(kind, TpulayerError):
-            return kind(message, hint=hint)
+            error: TpulayerError = kind(message, hint=hint)
+            error.noted = str(header["noted"])
+            return error
         return InternalError(f"internal error in the process of {self.name}:\n{message}")
 
     def _pulse_words(self) -> tuple[int, int]:
@@ -466,12 +468,21 @@ class Child:
             self._on_output(data.decode(errors="replace"))
 
     def _await_end(self, limit: float) -> None:
-        """Wait until the child ends by itself, at most for so many seconds in which it could run."""
+        """Wait until the child ends by itself, at most for so many seconds in which it could run. What it
+        still sends is dropped, so that it does not wait for a reader."""
         clock = _Clock(self.pid, limit)
+        self._sock.setblocking(False)
         while clock.expired(0, 0) is None:
+            self._drop_sent()
+            self._drain_output()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(clock.step)
+                self._process.wait(min(clock.step, 0.005))
                 return
+
+    def _drop_sent(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._sock.recv(1 << 20):
+                pass
 
     def _end(self, timeout: float | None = None, *, reason: str = "") -> TpulayerError:
         """Kill (timeout, reason) or reap the child, and describe how it ended."""

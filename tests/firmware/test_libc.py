@@ -350,13 +350,15 @@ def test_wrong_use_of_the_heap_is_noticed(libc: lh.Libc) -> None:
     heap = Heap(libc)
     a, b, c = (libc.call("malloc", 40, result=POINTER) for _ in range(3))
     assert libc.failure("free", b) == ""
-    assert libc.failure("free", b) == "free: the block is not free already"
-    assert libc.failure("realloc", b, 8) == "realloc: the block is not free already"
+    assert libc.failure("free", b) == "free: the block was freed before"
+    assert libc.failure("realloc", b, 8) == "realloc: the block was freed before"
     foreign = ctypes.create_string_buffer(64)
     for pointer in (ctypes.addressof(foreign), a + 16, a + 1, heap.start - 16, heap.end + 32):
-        assert libc.failure("free", pointer) == "free: the pointer came from malloc and was not freed"
+        assert (
+            libc.failure("free", pointer) == "free: the pointer did not come from malloc, or was freed before"
+        )
     assert libc.failure("free", a) == ""  # grows over b
-    assert libc.failure("free", b) == "free: the pointer came from malloc and was not freed"
+    assert libc.failure("free", b) == "free: the pointer did not come from malloc, or was freed before"
     ctypes.memset(c, 0xAA, 41)  # one byte further than was asked for
     assert libc.failure("realloc", c, 8) == "realloc: memory was written beyond a block"
     assert libc.failure("free", c) == "free: memory was written beyond a block"

@@ -173,6 +173,9 @@ def test_the_command(
     assert np.array_equal(np.load("out/y.npy"), np.arange(256, dtype=np.float32) * 2 + 1.5)
     assert cli([*words, "--out", "y_addr=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outputs"] == {"y_addr": [1.5, 3.5]}
+    assert cli([*words, "--out", "y_addr=256:float32:out/z.npy", "--json"]) == 0
+    where = {"file": "out/z.npy", "shape": [256], "dtype": "float32"}
+    assert json.loads(capsys.readouterr().out)["outputs"] == {"y_addr": where}
     np.save("x.npy", np.array([np.nan, np.inf, -np.inf, 1] * 64, np.float32))
     assert cli([*words, "--out", "y_addr=4", "--json"]) == 0
     text = capsys.readouterr().out  # strict JSON has no numbers for the first three

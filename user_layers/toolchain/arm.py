@@ -24,6 +24,7 @@ _PROTECTED = ("-Xclang", "-stack-protector", "-Xclang", "2")  # strong; zig refu
 _FLAGS = (
     "-O2",
     "-g",
+    "-fno-omit-frame-pointer",  # firmware_sim/arm/machine.py follows the frames
     "-fno-optimize-sibling-calls",
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import time
@@ -11,10 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from firmware_sim.errors import UsageError
+from firmware_sim.variables import CACHE_SIZE
 from user_layers.files import replace_folder, write_atomic
 
-SIZE_VARIABLE = "TPULAYER_CACHE_SIZE"
 USUAL_SIZE = 2.0  # GB
 _RECORD = "contents.json"
 _IN_USE_S = 3600.0  # a folder used since may still be read
@@ -78,14 +76,8 @@ def remove_least_used(parent: Path, keep: Path) -> None:
 
 def most_bytes() -> float:
     """How large the entries may be together. UsageError."""
-    text = os.environ.get(SIZE_VARIABLE, "").strip()
-    try:
-        size = float(text) if text else USUAL_SIZE
-    except ValueError:
-        size = math.nan
-    if not size >= 0:
-        raise UsageError(f"{SIZE_VARIABLE} {text}: give a number of gigabytes")
-    return size * _GB
+    size = CACHE_SIZE.get()
+    return (USUAL_SIZE if size is None else size) * _GB
 
 
 def _sizes(folder: Path) -> dict[str, int]:
