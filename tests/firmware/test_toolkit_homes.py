@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.errors import BuildError
+from firmware_sim.sdk_folder import toolkit_home
 from tests.support.host_programs import build, run, script
 from user_layers.toolchain import homes
 from user_layers.toolchain.builtin import Builtin, builtin_artifacts
@@ -58,7 +59,7 @@ def test_a_toolkit_that_is_gone_is_replaced_by_another_with_the_same_library(
         own = homes.with_home(plain, shared)
     assert (tmp_path / "homes").read_bytes() == GONE + homes._home()  # each once
     done = run(program)
-    assert done.stdout == "0\n" and f"/gone/toolkit is gone; the one in {homes.toolkit_home()}" in done.stderr
+    assert done.stdout == "0\n" and f"/gone/toolkit is gone; the one in {toolkit_home()}" in done.stderr
     _library(program).write_bytes(own)
     done = run(program)
     assert (done.stdout, done.stderr) == ("0\n", "")

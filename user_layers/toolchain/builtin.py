@@ -27,7 +27,7 @@ from user_layers.toolchain.loops import build_loops
 from user_layers.toolchain.manifest import toolkit_files
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.report import Reporter
-from user_layers.toolchain.shared import build_shared, linked_sdk, shared
+from user_layers.toolchain.shared import STRIPPED, build_shared, linked_sdk, shared
 from user_layers.workspace import sdk_dir
 
 if TYPE_CHECKING:
@@ -214,13 +214,14 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
         "host",
     )
     built = Builtin(folder)
+    stripped = replace(toolchain.cxx, link_flags=(*toolchain.cxx.link_flags, STRIPPED))
     objects = library_objects(ninja, folder, toolchain.c, sdk)
     outputs = [
         ninja.archive(toolchain.c, built.libtpufw, objects),
         ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
         ninja.archive(controllers, built.libtpufw_arm, arm),
         link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
-        ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
+        ninja.shared(stripped, built.plugin, ninja.objects(host)),
         *host_programs(ninja, toolchain.c, built, folder, objects, sdk),
     ]
     return ninja, outputs
@@ -280,7 +281,7 @@ def host_programs(
         else:
             ninja.shared(compiler, library, objects, uses=place.bmlib)
     tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
-    ninja.executable(compiler, place.load_firmware, tools, [place.bmlib], SEARCH)
+    ninja.executable(compiler, place.load_firmware, tools, [place.bmlib], SEARCH, [STRIPPED])
     return [*libraries, place.load_firmware]
 
 

@@ -20,6 +20,9 @@ from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
 from user_layers.workspace import sdk_dir
 
+# What zig links into programs and C++ libraries it builds where it is first called, and says so.
+STRIPPED = "-Wl,-S"
+
 _SHARED_ZIG = "/ziglang"
 
 
