@@ -25,6 +25,7 @@ from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
+from firmware_sim.sdk_folder import message_here
 from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
@@ -42,7 +43,8 @@ _CALLED_AT = re.compile(rb"\[called at 0x([0-9a-f]+)\]")
 def _with_sites(reply: bytes, firmware: Firmware) -> tuple[bytes, str]:
     """The reply with its payload, and the lines of warnings behind it.
 
-    The "[called at 0x...]" of errors and warnings is replaced by the name of the code there.
+    The "[called at 0x...]" of errors and warnings is replaced by the name of the code there, and `sdk/` by
+    the folder that it is here.
     """
     if len(reply) < REPLY.size:
         return reply, ""
@@ -54,9 +56,11 @@ def _with_sites(reply: bytes, firmware: Firmware) -> tuple[bytes, str]:
         return f"[called at {site}]".encode() if site else match[0]
 
     if status < 0:
-        payload = _CALLED_AT.sub(name, payload)
+        payload = _CALLED_AT.sub(name, message_here(payload))
         size = len(payload)
-    return REPLY.pack(status, size) + payload, _CALLED_AT.sub(name, lines).decode(errors="replace")
+    return REPLY.pack(status, size) + payload, _CALLED_AT.sub(name, message_here(lines)).decode(
+        errors="replace"
+    )
 
 
 class FlushReason(enum.IntEnum):

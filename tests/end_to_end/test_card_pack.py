@@ -23,6 +23,7 @@ from user_layers.card.result import read_result
 from user_layers.layer_nets import mark_layers
 from user_layers.toolchain.builtin import builtin_artifacts
 from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.host_flags import host_files
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 
@@ -283,5 +284,5 @@ def test_the_built_in_part_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "out/firmware/firmware_tcm.bin").read_bytes() == (
         built / "firmware_tcm.bin"
     ).read_bytes()
-    run_sh(tmp_path / "out", libraries=built)
+    run_sh(tmp_path / "out", libraries=host_files(None).libraries)
     assert explain(read_result(tmp_path / "out")).verdict == "equal: all bits of 3 runs"

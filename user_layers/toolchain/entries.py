@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from firmware_sim.variables import CACHE_SIZE
 from user_layers.files import replace_folder, write_atomic
+from user_layers.toolchain.cache import locked
 
 USUAL_SIZE = 2.0  # GB
 _RECORD = "contents.json"
@@ -39,6 +40,23 @@ def building(folder: Path) -> Iterator[Path]:
         put(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def built_once(
+    folder: Path, build: Callable[[Path], None], waiting: Callable[[], None] | None = None
+) -> Path:
+    """The entry `folder`. Where it is not whole, `build` gets an empty folder whose content becomes it; of
+    several processes one builds, and the others wait for it: `waiting` is called once then.
+
+    Errors: those of `locked` and of `build`; OSError.
+    """
+    if not is_whole(folder):
+        with locked(folder.with_suffix(".lock"), waiting=waiting):
+            if not is_whole(folder):
+                with building(folder) as temporary:
+                    build(temporary)
+    os.utime(folder)
+    return folder
 
 
 def is_whole(folder: Path) -> bool:
@@ -81,6 +99,5 @@ def most_bytes() -> float:
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    return {
-        str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()
-    }
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_size for path in files}

@@ -51,7 +51,8 @@ def kernel_firmware(
     toolchain, report = choose(), report or Reporter()
     builtin = builtin_artifacts(toolchain, report)
     start_loops()
-    key = hashlib.sha256("\n".join([str(builtin.directory), *map(str, paths), *map(str, folders)]).encode())
+    parts = (builtin.directory, sdk_dir(), *paths, *folders)
+    key = hashlib.sha256("\n".join(map(str, parts)).encode())
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
     # -g2 describes types too: the argument structs are read there. (After a -g1 zig does not look at -g.)
