@@ -220,7 +220,7 @@ def test_the_builtin_part_is_named_by_the_contents_of_each_source(
 ) -> None:
     """Also where all contents together are the same."""
     files = [tmp_path / "a.c", tmp_path / "b.c"]
-    monkeypatch.setattr(builtin, "toolkit_files", lambda: files)
+    monkeypatch.setattr(builtin, "toolkit_files", lambda: {path.name: path for path in files})
     found = []
     for contents in (("xy", ""), ("x", "y"), ("", "xy"), ("xy", "")):
         for path, text in zip(files, contents, strict=True):
@@ -235,35 +235,24 @@ def test_sources_that_change_while_they_are_built_make_no_entry(
     source = tmp_path / "a.c"
     source.write_text("before")
 
-    class Plan:
-        identity_file = tmp_path / "identity"
-
-        @staticmethod
-        def text() -> str:
-            return ""
-
-    def plan(folder: Path, *_: object) -> tuple[type[Plan], list[Path]]:
-        (folder / "obj").mkdir()
-        return Plan, []
-
-    def compile_(*_: object, **__: object) -> tuple[list[Path], str]:
+    def build(folder: Path, *_: object) -> None:
+        (folder / "made").write_text("what was built")
         if change:
             source.write_text("after")
-        return [], ""
 
     monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(builtin, "toolkit_files", lambda: [source])
-    monkeypatch.setattr(builtin, "_plan", plan)
-    monkeypatch.setattr(builtin, "run_ninja", compile_)
-    monkeypatch.setattr(builtin, "write_images", lambda *_: None)
-    change, made = False, builtin.builtin_location(choose())
-    builtin._build(made, choose(), Reporter(quiet=True))
-    assert made.exists()
+    monkeypatch.setattr(builtin, "toolkit_files", lambda: {"a.c": source})
+    monkeypatch.setattr(builtin, "_scan", lambda: None)
+    monkeypatch.setattr(builtin, "_build", build)
+    monkeypatch.setattr(builtin, "build_loops", lambda *_: None)
+    change, quiet = False, Reporter(quiet=True)
+    made = builtin.builtin_artifacts(choose(), quiet)
+    assert (made.directory / "made").exists()
     change = True
     shutil.rmtree(made.directory)
     with pytest.raises(BuildError, match="changed while they were built"):
-        builtin._build(made, choose(), Reporter(quiet=True))
-    assert not list(made.directory.parent.iterdir())
+        builtin.builtin_artifacts(choose(), quiet)
+    assert not any(path.is_dir() for path in made.directory.parent.iterdir())
 
 
 class Terminal(StringIO):
