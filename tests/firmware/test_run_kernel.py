@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +17,8 @@ from tests.support.damaged_arrays import OPEN_HEADER
 from tests.support.firmware_harness import CHOICES
 from user_layers.cli.main import run as cli
 from user_layers.kernels.run_kernel import Output, run_kernel
+from user_layers.toolchain.cache import cache_root
+from user_layers.toolchain.kernel import kernel_firmware
 
 AXPY = """
 #include "okk.h"
@@ -104,7 +108,7 @@ def test_the_firmware_may_be_the_controllers(source: Path) -> None:
     native, arm = (run_kernel(source, "axpy", *given, firmware=kind) for kind in ("native", "arm"))
     assert np.array_equal(native.outputs["y_addr"], arm.outputs["y_addr"])
     assert (native.instructions, arm.instructions > 0) == (0, True)
-    with pytest.raises(UsageError, match="firmware cmodel: a firmware is native or arm"):
+    with pytest.raises(UsageError, match="firmware cmodel: give one of native, arm"):
         run_kernel(source, "axpy", *given, firmware=cast(Kind, "cmodel"))
 
 
@@ -240,3 +244,17 @@ def test_the_time_limit_can_be_set(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"slow ran for 0\.2 s"):
         run_kernel(tmp_path / "slow.c", "slow", time_limit=0.2)
     run_kernel(tmp_path / "slow.c", "slow", time_limit=60)
+
+
+def test_a_build_removes_kernels_that_nobody_used_when_they_take_too_much(tmp_path: Path) -> None:
+    old = cache_root() / "kernels" / f"unused-{os.getpid()}"
+    old.mkdir(parents=True)
+    with (old / "sparse").open("wb") as file:
+        file.truncate(3 * 10**9)
+    os.utime(old, (time.time() - 7200,) * 2)
+    source = tmp_path / "k.c"
+    source.write_text(
+        '#include "okk.h"\nvoid f(const void *args) { (void)args; }\nOKKERNEL_FUNC_REGISTER(f)\n'
+    )
+    assert kernel_firmware(source).exists()
+    assert not old.exists()

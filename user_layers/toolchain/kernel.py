@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from firmware_sim.errors import BuildError, UsageError
 from firmware_sim.firmware.image import DEBUG_NAME, TCM_NAME, Kind, usual_kind
 from user_layers.files import write_if_changed
+from user_layers.toolchain import entries
 from user_layers.toolchain.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.toolchain.builtin import FIRMWARE_DEFINES, builtin_artifacts
 from user_layers.toolchain.cache import cache_root, locked
@@ -70,13 +72,16 @@ def kernel_firmware(
         write_if_changed(folder / "build.ninja", ninja.text())
         wanted = [native] if kind == "native" else [native, program]
         try:
-            _, warnings = run_ninja(folder, folder / "build.ninja", wanted, report, label="kernel ")
+            built, warnings = run_ninja(folder, folder / "build.ninja", wanted, report, label="kernel ")
         except BuildError as error:
             raise explain_overflow(error, arm_objects) from None
         if kind == "arm":
             write_images(program, folder)
         if warnings:
             report.note(warnings.rstrip())
+        os.utime(folder)
+        if built:
+            entries.remove_least_used(folder.parent, folder)
         if sanitize:
             return sanitized_firmware(folder, folder, [group], builtin, toolchain.c, report, "kernel ")[0]
     return native if kind == "native" else folder / TCM_NAME
