@@ -78,20 +78,26 @@ static void allow_crashes(int how) {
     pthread_sigmask(how, &these, NULL);
 }
 
-static void note_frames(uint64_t *frames, const ucontext_t *context, const void *fault) {
-    void *found[FW_FRAMES + ABOVE];
-    uintptr_t caller, pc = crashed_at(context, fault, &caller);
-    volatile int count = 0, n = 0;
-    int at = 0;
-    if (pc != 0) frames[count++] = pc + 1 - image; /* before the walk, which a damaged stack may end */
-    if (pc != 0 && caller != 0) frames[count++] = caller - image;
+/* The return addresses on the stack; 0 where it is too damaged. Apart, for its jump leaves locals undefined. */
+static __attribute__((noinline)) int walk(void **found, int most) {
+    volatile int n = 0;
     if (sigsetjmp(walked, 1) == 0) {
         allow_crashes(SIG_UNBLOCK);
         walking = WALK;
-        n = backtrace(found, FW_FRAMES + ABOVE);
+        n = backtrace(found, most);
         walking = NO_WALK;
         allow_crashes(SIG_BLOCK);
     }
+    return n;
+}
+
+static void note_frames(uint64_t *frames, const ucontext_t *context, const void *fault) {
+    void *found[FW_FRAMES + ABOVE];
+    uintptr_t caller, pc = crashed_at(context, fault, &caller);
+    int count = 0, at = 0;
+    if (pc != 0) frames[count++] = pc + 1 - image; /* before the walk, which a damaged stack may end */
+    if (pc != 0 && caller != 0) frames[count++] = caller - image;
+    int n = walk(found, FW_FRAMES + ABOVE);
     while (at < n && (uintptr_t)found[at] != pc) at++;
     if (pc == 0 && at == n && caller != 0) frames[count++] = caller - image;
     for (at++; at < n && count < FW_FRAMES; at++) frames[count++] = (uintptr_t)found[at] - image;
