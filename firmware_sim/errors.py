@@ -12,10 +12,12 @@ import os
 class TpulayerError(Exception):
     """Base of all errors meant for the user.
 
-    `message` is the whole text without the program's name; `hint` is the advice that ends it.
+    `message` is the whole text without the program's name; `hint` is the advice that ends it; `noted`:
+    warnings that came before it, which nobody has shown yet, in lines "COUNT TEXT".
     """
 
     exit_code = 1
+    noted = ""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -46,6 +48,10 @@ class DeviceError(TpulayerError):
     """The device refused or failed: a kernel's error, an illegal instruction, out of memory."""
 
 
+class AddressError(DeviceError):
+    """An address in DDR that a program gave, for bytes that are not there or are not its own to write."""
+
+
 class DeviceCrash(DeviceError):
     """The device process died, or was stopped at its limit of time (timed_out); the device is reset."""
 
@@ -73,10 +79,22 @@ _REFUSED = (
 )
 
 
+def folder_is_gone() -> str:
+    """What to say when the current folder was removed; empty when it is there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        named = os.environ.get("PWD", "")
+        return f"the current folder{' ' * bool(named)}{named} does not exist any more; cd to one that does"
+    return ""
+
+
 def system_error(error: BaseException) -> str:
     """What the system refused, and for which file; empty for an error of another kind."""
     if isinstance(error, MemoryError):
         return f"there is not enough memory{f': {error}' if str(error) else ''}"
+    if isinstance(error, FileNotFoundError) and error.filename is None and (gone := folder_is_gone()):
+        return gone
     if isinstance(error, OSError):
         what = error.strerror or str(error) or type(error).__name__
         return what if error.filename is None else f"{os.fsdecode(error.filename)}: {what}"

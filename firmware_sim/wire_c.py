@@ -29,6 +29,7 @@ _NUMBERS = (
     ("FW_DIMS", f"{chip.MAX_SHAPE_DIMS}", ""),
     ("FW_NONE", f"0x{wire.NONE:X}u", ""),
     ("FW_NAME_BYTES", f"{NAME_BYTES}", ""),
+    ("FW_MAX_ARGUMENTS", f"{wire.MAX_ARGUMENTS}", "bytes of a kernel's arguments"),
     ("FW_MAX_TENSORS", f"{chip.MAX_TENSORS}", "inputs, and outputs, of one layer or net"),
     ("FW_BUILTIN_OP_BASE", f"0x{wire.BUILTIN_OP_BASE:X}", "op_types of the built-in layers start here"),
     (

@@ -22,29 +22,15 @@ from firmware_sim.firmware.workspace_root import (
     WORKSPACE_VARIABLE,
     workspace_root,
 )
+from firmware_sim.sdk_folder import sdk_dir
 from user_layers.files import write_together
 
-__all__ = ["CONFIG_FILE", "ROOT_CONFIG_FILE", "WORKSPACE_VARIABLE", "Config", "Workspace"]
+__all__ = ["CONFIG_FILE", "ROOT_CONFIG_FILE", "WORKSPACE_VARIABLE", "Config", "Workspace", "sdk_dir"]
 
 HOST_ARCHS = ("x86", "aarch64")
 FIRMWARE_ARCHS = ("cmodel", "pcie", "soc")
 
 _ASSIGNMENT = re.compile(r"\s*(?P<key>[A-Za-z_]\w*)\s*(?P<op>[:?]?=)\s*(?P<value>.*?)\s*$")
-
-
-def sdk_dir() -> Path:
-    """The folder with the C of the firmware: the wheel's package data, or the repository's sdk/.
-
-    Errors: MissingError when neither is there (a broken installation).
-    """
-    package = Path(__file__).resolve().parent
-    for candidate in (package / "_sdk", package.parent / "sdk"):
-        if (candidate / "include").is_dir():
-            return candidate
-    raise MissingError(
-        f"the C sources of the firmware are missing beside {package}",
-        hint="install the package again: pip install --force-reinstall tpulayer",
-    )
 
 
 @dataclass(frozen=True)

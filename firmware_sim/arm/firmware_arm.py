@@ -11,15 +11,15 @@ from firmware_sim.arm.images import Images, from_elf, load_pair
 from firmware_sim.arm.machine import Fault, Machine
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.errors import DeviceCrash, DeviceError
-from firmware_sim.firmware.image import Engines, FirmwareImage, StreamGroup
+from firmware_sim.firmware.image import EngineFailed, Engines, FirmwareImage, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines, place_text
 from firmware_sim.processes.process_child import Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
-from firmware_sim.wire import REPLY
+from firmware_sim.wire import MAX_ARGUMENTS, REPLY
 
-REPLY_BYTES = 4 << 20
 _OVERWRITTEN = "does something in it write where the firmware's memory is?"
-_REQUEST_BYTES = layout.MESSAGES_BYTES - REPLY_BYTES
+_REQUEST_BYTES = MAX_ARGUMENTS + 4096  # with what goes before the arguments; the rest is for the reply
+REPLY_BYTES = layout.MESSAGES_BYTES - _REQUEST_BYTES
 
 
 class ArmFirmware:
@@ -77,8 +77,8 @@ class ArmFirmware:
 
         The reply is fw_reply and payload. After a fault or a wrong answer the next request boots the images
         again. Raises DeviceCrash when the firmware faults, DeviceError for a request larger than the ring's
-        space, for a message left unanswered and an overwritten ring, and the error of an engine call made on
-        the way.
+        space, for a message left unanswered and an overwritten ring, and EngineFailed for the first error of
+        an engine call made on the way.
         """
         if len(request) > _REQUEST_BYTES:
             raise DeviceError(f"a request of {len(request)} bytes; the ring takes {_REQUEST_BYTES}")
@@ -98,15 +98,16 @@ class ArmFirmware:
         size = int(slot["reply_bytes"])
         answered = int(ring["tail"]) == number + 1 and int(ring["boot_status"]) == 0
         self._booted = answered and REPLY.size <= size <= REPLY_BYTES
+        start = reply - layout.WINDOW
+        answer = self._machine.window[start : start + size].tobytes() if self._booted else b""
         if self._error is not None:
-            raise self._error
+            raise EngineFailed(self._error, answer)
         if not self._booted:
             why = f"answered with {size} bytes" if answered else "left a message unanswered"
             raise DeviceError(
                 f"{self._link.activity}: the firmware {why}; {self._name} was reset", hint=_OVERWRITTEN
             )
-        start = reply - layout.WINDOW
-        return self._machine.window[start : start + size].tobytes()
+        return answer
 
     def _run(self, messages: int = 0) -> None:
         """Let the controller run, serving the engines and the log, until it waits for a message.

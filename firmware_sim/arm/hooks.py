@@ -6,8 +6,8 @@ llvmlite in some milliseconds.
 The counters, 64-bit words: bytes of the blocks run; address and size of an access that is not to be (size 0:
 none), after which the emulator stops before it does the access; a pointer to the word that gets the address
 of the newest block, plus 1 as if it were a return address; from where to where only the firmware's own code
-may write, and from where to where that lies. ARMv5 rotates what it loads from an unaligned address, so such
-an access is always a mistake.
+may write, and from where to where that lies; a pointer to the word that says whether blocks count. ARMv5
+rotates what it loads from an unaligned address, so such an access is always a mistake.
 """
 
 from __future__ import annotations
@@ -18,8 +18,18 @@ from functools import cache
 
 import llvmlite.binding as llvm
 
-BYTES, BAD_ADDRESS, BAD_SIZE, PC_POINTER, OWN_START, OWN_BYTES, CODE_START, CODE_BYTES = range(8)
-WORDS = 8
+(
+    BYTES,
+    BAD_ADDRESS,
+    BAD_SIZE,
+    PC_POINTER,
+    OWN_START,
+    OWN_BYTES,
+    CODE_START,
+    CODE_BYTES,
+    ASIDE_POINTER,
+) = range(9)
+WORDS = 9
 _WRITE = 17  # UC_MEM_WRITE
 
 _IR = f"""
@@ -28,11 +38,16 @@ _IR = f"""
 declare i32 @uc_emu_stop(ptr)
 
 define void @on_block(ptr %uc, i64 %address, i32 %size, ptr %words) {{
+  %aside_slot = getelementptr i64, ptr %words, i64 {ASIDE_POINTER}
+  %aside_pointer = load ptr, ptr %aside_slot
+  %aside = load i32, ptr %aside_pointer
+  %counts = icmp eq i32 %aside, 0
   %count = load i64, ptr %words
-  %more = zext i32 %size to i64
+  %counted = select i1 %counts, i32 %size, i32 0
+  %more = zext i32 %counted to i64
   %sum = add i64 %count, %more
   store i64 %sum, ptr %words
-  %slot = getelementptr i64, ptr %words, i64 3
+  %slot = getelementptr i64, ptr %words, i64 {PC_POINTER}
   %pc = load ptr, ptr %slot
   %next = add i64 %address, 1
   store i64 %next, ptr %pc

@@ -54,6 +54,7 @@ LINK_DTYPE = np.dtype(
             "code_end",
             "own_start",
             "own_end",
+            "aside",
         )
     ]
 )

@@ -8,7 +8,6 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -62,6 +61,9 @@ _MARKED = {
 _CODE_START = 0x1000  # in ITCM: before it there are only the vectors
 _SCANNED = 512  # words of the stack that are looked at for return addresses
 
+_BELOW_STACK = 1 << 20  # bytes
+_RED = 0x1000  # bytes below the stack pointer that a call may touch
+_OVERFLOW = "below the stack: stack overflow"
 _OWN_MEMORY = "where the firmware's own memory is"
 
 _KINDS = {
@@ -112,12 +114,14 @@ class Machine:
         offset = layout.LINK % _PAGE
         block = (ctypes.c_uint8 * _PAGE).from_address(activity_page)
         page = np.ctypeslib.as_array(block)
-        self.link = page[offset : offset + layout.LINK_DTYPE.itemsize].view(layout.LINK_DTYPE)[0]
+        links = page[offset : offset + layout.LINK_DTYPE.itemsize].view(layout.LINK_DTYPE)
+        self.link = links[0]
         self.window = memory.controller_window()
         ring = layout.RING - layout.WINDOW
         self.ring = self.window[ring : ring + layout.RING_DTYPE.itemsize].view(layout.RING_DTYPE).reshape(())
         self._counters = np.zeros(hooks.WORDS, np.uint64)
         self._counters[hooks.PC_POINTER] = frames_address
+        self._counters[hooks.ASIDE_POINTER] = links["aside"].ctypes.data
         self._newest = (ctypes.c_uint64 * FRAMES).from_address(frames_address)
         self._stop = hooks.stop_on_abort(hooks.address_of(uclib.uc_emu_stop))
         self._code: list[tuple[int, int]] = []
@@ -128,7 +132,7 @@ class Machine:
 
     @property
     def instructions(self) -> int:
-        """How many the controller has run since it was made."""
+        """How many the controller has run since it was made, but for those that work on messages."""
         return int(self._counters[hooks.BYTES]) // 4
 
     def load(self, images: Images) -> None:
@@ -273,8 +277,10 @@ class Machine:
                 cause = f"data abort: {cause}, behind the arguments that were sent"
             elif layout.WINDOW <= address < layout.WINDOW + layout.CODE_BYTES:
                 cause = f"data abort: {cause}, {_OWN_MEMORY}"
-            elif DTCM_BASE - 0x10_0000 <= address < DTCM_BASE:
-                cause = f"data abort: {cause}, below the stack: stack overflow"
+            elif DTCM_BASE - _BELOW_STACK <= address < DTCM_BASE:
+                index = address + _RED < sp
+                why = "far below the local variables, as by a negative index" if index else _OVERFLOW
+                cause = f"data abort: {cause}, {why}"
             else:
                 cause = f"data abort: {cause}, where no memory is that may be used so"
         elif word in _MARKED:
@@ -297,16 +303,30 @@ class Machine:
         return Fault(cause, self._frames(int(link["fault_pc"]), int(link["fault_lr"]), int(link["fault_sp"])))
 
     def _frames(self, pc: int, lr: int, sp: int) -> tuple[int, ...]:
-        """The fault, the caller, and what on the stack looks like a return address."""
+        """The fault, the caller, and the functions around it: by the chain of frames, and where it is damaged
+        what on the stack looks like a return address."""
         found = [pc + 1] if self._is_code(pc) else []
         if self._returns(lr):
             found.append(lr)
-        start = sp - DTCM_BASE
-        if sp % 4 == 0 and 0 <= start <= _STACK_TOP - DTCM_BASE:
-            end = min(_STACK_TOP - DTCM_BASE, start + 4 * _SCANNED)
-            words: Sequence[int] = self._memory.dtcm[start:end].view(np.uint32).tolist()
-            found += [word for word in words if word != lr and self._returns(word)]
+        assert self._uc is not None
+        frame = int(self._uc.reg_read(arm.UC_ARM_REG_R11))
+        while frame != 0 and len(found) < FRAMES:  # 0: crt.S's, before the first function
+            if (pair := self._stack_words(frame, 2)) is None or frame < sp:
+                words = self._stack_words(sp, _SCANNED) or []
+                found += [word for word in words if word != lr and self._returns(word)]
+                break
+            sp, (frame, address) = frame + 4, pair
+            if self._returns(address) and address != lr:
+                found.append(address)
         return tuple(found[:FRAMES])
+
+    def _stack_words(self, address: int, most: int) -> list[int] | None:
+        """Words from an address of the stack to its end, at most so many; None for another address."""
+        start, end = address - DTCM_BASE, _STACK_TOP - DTCM_BASE
+        if address % 4 != 0 or not 0 <= start <= end - 8:
+            return None
+        words: list[int] = self._memory.dtcm[start : min(end, start + 4 * most)].view(np.uint32).tolist()
+        return words
 
     def _is_code(self, address: int) -> bool:
         return address % 4 == 0 and any(low <= address < high for low, high in self._code)

@@ -19,7 +19,7 @@ from types import TracebackType
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim import wire
+from firmware_sim import variables, wire
 from firmware_sim.chip import (
     DDR_BASE,
     DDR_BYTES,
@@ -33,7 +33,14 @@ from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chose
 from firmware_sim.device.launch_queue import LaunchQueue
 from firmware_sim.device.time_limit import MORE
 from firmware_sim.device.time_limit import time_limit as limit_of
-from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.errors import (
+    AddressError,
+    DeviceCrash,
+    DeviceError,
+    MissingError,
+    TpulayerError,
+    UsageError,
+)
 from firmware_sim.firmware import sanitized
 from firmware_sim.firmware.image import (
     FirmwareImage,
@@ -66,6 +73,7 @@ _ADVICE = {
     "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
 }
 _EXITED = "a kernel returns when it is done; nothing in it may end the process"
+_CLOSED = "the device answers through them; a kernel closes what it has opened itself"
 _CHECKED = "AddressSanitizer's full report is in the device's output above"
 _ENDLESS = f"does a loop in the kernel's C code never end? Otherwise {MORE}"
 
@@ -103,6 +111,11 @@ def _launch(kernel: str, args: bytes) -> bytes:
     name = kernel.encode()
     if not name or len(name) > wire.NAME_BYTES or b"\0" in name:
         raise UsageError(f"{kernel!r} is not a kernel name: 1 to {wire.NAME_BYTES} bytes")
+    if len(args) > wire.MAX_ARGUMENTS:
+        raise UsageError(
+            f"kernel {kernel}: {len(args)} bytes of arguments; {wire.MAX_ARGUMENTS} at most",
+            hint="put large data into device memory, and give the kernel their address",
+        )
     return _aligned([wire.LAUNCH.pack(name, len(args)), args])
 
 
@@ -166,6 +179,7 @@ class Device:
         warnings: Mode | None = None,
         processor: str = _BM1684,
     ) -> None:
+        variables.check()
         self._limit = limit_of(time_limit)
         self._warn = Told(chosen(warnings), on_warning)
         self.firmware = find_firmware(firmware, kind, dev_id)
@@ -252,13 +266,17 @@ class Device:
             memory.discard_ddr(addr - DDR_BASE, self.heap.free(addr))
 
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
-        """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute."""
+        """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
+
+        AddressError when they do not lie in DDR, or where the firmware's own memory is.
+        """
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
         with self._lock:
+            self.check_writable(addr, len(raw))
             self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
 
     def read(self, addr: int, nbytes: int) -> bytes:
-        """A copy of nbytes of DDR from an absolute address. DeviceError when they do not lie in DDR."""
+        """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR."""
         with self._lock:
             return self._ddr(addr, nbytes).tobytes()
 
@@ -270,11 +288,25 @@ class Device:
         out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
         return out
 
-    def file_of(self, addr: int, nbytes: int) -> tuple[str, int]:
-        """A file from which other processes map nbytes of DDR, and their offset in it. It can be opened as
-        long as the device is open; mappings stay."""
+    def check_writable(self, addr: int, nbytes: int) -> None:
+        """AddressError unless a program may write nbytes at an absolute address.
+
+        They have to lie in DDR, and not where the firmware keeps its code, messages and stacks.
+        """
         with self._lock:
             self._ddr(addr, nbytes)
+        if addr < self.heap.start:
+            raise AddressError(
+                f"{nbytes} bytes at {addr:#x} lie where the firmware's own memory is, which programs may not "
+                f"write, up to {self.heap.start - 1:#x}",
+                hint="give addresses of memory that the device has allocated",
+            )
+
+    def file_of(self, addr: int, nbytes: int) -> tuple[str, int]:
+        """A file from which other processes map nbytes of DDR, and their offset in it. It can be opened as
+        long as the device is open; mappings stay. AddressError as of `write`."""
+        with self._lock:
+            self.check_writable(addr, nbytes)
             return self._open().ddr_file(addr - DDR_BASE)
 
     @property
@@ -298,7 +330,7 @@ class Device:
         memory = self._open()
         start = addr - DDR_BASE
         if nbytes < 0 or start < 0 or start + nbytes > DDR_BYTES:
-            raise DeviceError(
+            raise AddressError(
                 f"{nbytes} bytes at {addr:#x} do not lie in DDR ({DDR_BASE:#x} .. {DDR_BASE + DDR_BYTES:#x})"
             )
         return memory.ddr[start : start + nbytes]
@@ -465,10 +497,11 @@ class Device:
         with self._lock:
             try:
                 answer, data = self._started().request(header, head + payload, more=more)
-            except DeviceCrash as crash:
-                if self._child is not None and self._child.alive and self.firmware.kind == "native":
-                    self._child.close()  # what a kernel left there cannot be cleared
-                    crash.message += f"; device {self.dev_id} was reset"
+            except TpulayerError as error:
+                self._to_stderr.end()
+                self._warn(activity, parsed(error.noted), failed=True)
+                if isinstance(error, DeviceCrash):
+                    self._reset(error)
                 raise
             finally:
                 self._to_stderr.end()
@@ -494,6 +527,12 @@ class Device:
         steps = tuple((bd, gdma) for bd, gdma in step.iter_unpack(data[end : end + count * step.size]))
         return body, Recorded(tuple(groups), steps)
 
+    def _reset(self, crash: DeviceCrash) -> None:
+        """End a native firmware's process that still runs: what a kernel left there cannot be cleared."""
+        if self._child is not None and self._child.alive and self.firmware.kind == "native":
+            self._child.close()
+            crash.message += f"; device {self.dev_id} was reset"
+
     def _refused(self, status: int, body: bytes, activity: str) -> FirmwareError:
         text = _text(body).strip()
         if not text:
@@ -509,6 +548,8 @@ class Device:
         hint = _ADVICE.get(crash.signal or "", "")
         if crash.timeout is not None:
             hint = _ENDLESS
+        elif crash.lost:
+            hint = _CLOSED
         elif crash.exit_code is not None:
             hint = _EXITED
         finding = sanitized.finding(crash.output) if crash.signal == "SIGABRT" else ""

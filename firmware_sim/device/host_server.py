@@ -22,7 +22,14 @@ import numpy as np
 
 from firmware_sim.chip import CLOCK_HZ, L2_LOOKUP_BYTES, L2_LOOKUP_START
 from firmware_sim.device.client import Device
-from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, TpulayerError, UsageError
+from firmware_sim.errors import (
+    AddressError,
+    DeviceCrash,
+    DeviceError,
+    MissingError,
+    TpulayerError,
+    UsageError,
+)
 from firmware_sim.firmware.image import FirmwareImage
 from firmware_sim.processes.process_child import die_with_parent
 
@@ -37,6 +44,8 @@ _SUCCESS, _NOT_READY, _FAILURE, _TIMEOUT, _PARAM, _NOMEM = range(6)  # bm_status
 def _status(error: TpulayerError, op: int) -> int:
     if isinstance(error, DeviceCrash) and error.timed_out:
         return _TIMEOUT
+    if isinstance(error, AddressError):
+        return _PARAM
     if isinstance(error, DeviceError):
         return _NOMEM if op == _MALLOC else _FAILURE
     if isinstance(error, MissingError) and op != _LOAD:

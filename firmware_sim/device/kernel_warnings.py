@@ -10,12 +10,13 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
-from firmware_sim.errors import DeviceError, UsageError
+from firmware_sim.errors import DeviceError
+from firmware_sim.variables import WARNINGS
 
 Mode = Literal["show", "error", "ignore"]
-VARIABLE = "TPULAYER_WARNINGS"
+VARIABLE = WARNINGS.name
 
 _CALLED_AT = re.compile(r" \[called at ([^\]]*?)(?: in [^\]]*)?\]$")
 
@@ -60,10 +61,8 @@ def chosen(mode: str | None) -> Mode:
 
     Raises UsageError for another word.
     """
-    word, source = (mode, "warnings") if mode is not None else (os.environ.get(VARIABLE) or "show", VARIABLE)
-    if word in get_args(Mode):
-        return cast(Mode, word)
-    raise UsageError(f"{source} is {word!r}: give one of {', '.join(get_args(Mode))}")
+    word = WARNINGS.get() or "show" if mode is None else WARNINGS.value(mode, "warnings")
+    return cast(Mode, word)
 
 
 def to_stderr(warning: KernelWarning) -> None:

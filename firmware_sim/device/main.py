@@ -20,11 +20,12 @@ import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM, STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
-from firmware_sim.firmware.image import Firmware, FirmwareImage, StreamGroup
+from firmware_sim.firmware.image import EngineFailed, Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
+from firmware_sim.sdk_folder import message_here
 from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
@@ -42,7 +43,8 @@ _CALLED_AT = re.compile(rb"\[called at 0x([0-9a-f]+)\]")
 def _with_sites(reply: bytes, firmware: Firmware) -> tuple[bytes, str]:
     """The reply with its payload, and the lines of warnings behind it.
 
-    The "[called at 0x...]" of errors and warnings is replaced by the name of the code there.
+    The "[called at 0x...]" of errors and warnings is replaced by the name of the code there, and `sdk/` by
+    the folder that it is here.
     """
     if len(reply) < REPLY.size:
         return reply, ""
@@ -54,9 +56,11 @@ def _with_sites(reply: bytes, firmware: Firmware) -> tuple[bytes, str]:
         return f"[called at {site}]".encode() if site else match[0]
 
     if status < 0:
-        payload = _CALLED_AT.sub(name, payload)
+        payload = _CALLED_AT.sub(name, message_here(payload))
         size = len(payload)
-    return REPLY.pack(status, size) + payload, _CALLED_AT.sub(name, lines).decode(errors="replace")
+    return REPLY.pack(status, size) + payload, _CALLED_AT.sub(name, message_here(lines)).decode(
+        errors="replace"
+    )
 
 
 class FlushReason(enum.IntEnum):
@@ -166,16 +170,14 @@ class Controller:
         self._processor.restart()
         self.recording = Recording() if record else None
 
-    def tidy(self) -> None:
-        """After a request: what a native kernel left behind is cleared, with a line in the log. DeviceCrash
-        for what cannot be: the process has to end then."""
+    def tidy(self) -> tuple[str, DeviceCrash | None]:
+        """After a request: what a native kernel left behind is cleared; a warning that says so, as the
+        firmware sends them, or "". And an error for what cannot be: the process has to end then."""
         if self.leftovers is None:
-            return
+            return "", None
         gone, stuck = self.leftovers.clear()
-        if stuck:
-            raise DeviceCrash(f"{self._request} {stuck}", hint=_ALONE)
-        if gone:
-            self.log(f"warning: {self._request} {' and '.join(gone)}; this was cleared\n")
+        noted = f"1 {self._request} {' and '.join(gone)}; this was cleared\n" if gone else ""
+        return noted, DeviceCrash(f"{self._request} {stuck}", hint=_ALONE) if stuck else None
 
     @property
     def cycles(self) -> float:
@@ -304,9 +306,6 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
     memory = SharedMemory(fds[0])
     memory.protect_guards()
     module, _, function = args[0].partition(":")
-    from firmware_sim.instructions.workers import threads
-
-    threads()  # a wrong TPULAYER_THREADS is said now
     made: list[Processor] = []
     controllers: list[Controller] = []
 
@@ -353,12 +352,22 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         link.activity = str(header["activity"])
         before, run = controller.cycles, firmware.instructions
         controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
+        error: Exception | None = None
         try:
             reply = firmware.handle(payload)
-        finally:
-            controller.tidy()
+        except EngineFailed as failed:
+            error, reply = failed.error, failed.reply
+        except Exception as failure:
+            error, reply = failure, b""
+        noted, stuck = controller.tidy()
         with link.aside():  # reading the line table takes a moment, which is not the kernel's
             reply, warnings = _with_sites(reply, firmware)
+        warnings += noted
+        error = stuck or error
+        if isinstance(error, TpulayerError):
+            error.noted = warnings
+        if error is not None:
+            raise error
         recording = controller.recording or Recording()
         groups, steps = recording.groups, bytes(recording.steps)
         controller.recording = None

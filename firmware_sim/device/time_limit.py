@@ -7,13 +7,12 @@ net, which gets more where its modelled time says so and nobody chose a limit.
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 
-from firmware_sim.errors import UsageError
+from firmware_sim.variables import MOST, TIME_LIMIT
 
-VARIABLE = "TPULAYER_TIME_LIMIT"
+VARIABLE = TIME_LIMIT.name
 USUAL = 60.0  # s
 SLOWEST = 10_000.0  # how many times longer than on the chip a net takes where numpy's references run it
 MORE = f"give it more time with --time-limit, {VARIABLE} or Device(time_limit=...), 0 for any"
@@ -33,22 +32,10 @@ class TimeLimit:
 
 def time_limit(given: float | None = None) -> TimeLimit:
     """The limit of launches; given: by the caller, before the environment. UsageError when it is none."""
-    what, value = "time_limit", given
-    if value is None:
-        text = os.environ.get(VARIABLE, "").strip()
-        if not text:
-            return TimeLimit(USUAL, False)
-        what = VARIABLE
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        shown = text
-    else:
-        shown = f"{value:g}"
-    if not 0 <= value < 1 << 40:
-        raise UsageError(f"{what} {shown}: give a number of seconds, 0 for no limit")
-    return TimeLimit(value, True)
+    if given is not None and not 0 <= given < MOST:
+        raise TIME_LIMIT.wrong(f"{given:g}", "time_limit")
+    value = TIME_LIMIT.get() if given is None else given
+    return TimeLimit(USUAL, False) if value is None else TimeLimit(value, True)
 
 
 def choose(seconds: float | None) -> None:

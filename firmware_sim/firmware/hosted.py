@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from firmware_sim.chip import STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware.image import Engines, StreamGroup
+from firmware_sim.firmware.image import EngineFailed, Engines, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines
 from firmware_sim.processes.process_child import (
     ACTIVITY_BYTES,
@@ -75,7 +75,7 @@ class HostedFirmware:
     def handle(self, request: bytes) -> bytes:
         """Send one request (fw_request, payload) and serve what it asks until its reply comes.
 
-        Raises the first error of an engine call made on the way. A crash ends this process.
+        Raises EngineFailed for the first error of an engine call made on the way. A crash ends this process.
         """
         self._error = None
         self._send(_TO_REQUEST, data=request)
@@ -88,7 +88,7 @@ class HostedFirmware:
             elif kind == _GROUP:
                 self._answer(partial(self._engines.run_group, StreamGroup(a, b, c, d)))
         if self._error is not None:
-            raise self._error
+            raise EngineFailed(self._error, data)
         return data
 
     def site(self, address: int) -> str:

@@ -6,11 +6,12 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.firmware.recorded import Records
 from firmware_sim.firmware.workspace_root import FIRMWARE_DIR
+from firmware_sim.variables import FIRMWARE
 
 FIRMWARE_VARIABLE = "BMRUNTIME_FIRMWARE_PATH"
 FIRMWARE_NAME = "firmware.so"
@@ -18,21 +19,16 @@ TCM_NAME, DDR_NAME, DEBUG_NAME = "firmware_tcm.bin", "firmware_ddr.bin", "firmwa
 
 Kind = Literal["native", "arm"]
 KINDS: tuple[Kind, ...] = ("native", "arm")
-KIND_VARIABLE = "TPULAYER_FIRMWARE"
 
 
 def kind_named(text: str, where: str) -> Kind:
     """`native` or `arm`. UsageError for anything else."""
-    for kind in KINDS:
-        if text == kind:
-            return kind
-    raise UsageError(f"{where} {text}: a firmware is native or arm")
+    return cast(Kind, FIRMWARE.value(text, where))
 
 
 def usual_kind() -> Kind | None:
     """What $TPULAYER_FIRMWARE says is to run where both kinds are there."""
-    named = os.environ.get(KIND_VARIABLE)
-    return kind_named(named, KIND_VARIABLE) if named else None
+    return cast("Kind | None", FIRMWARE.get())
 
 
 @dataclass(frozen=True)
@@ -107,6 +103,15 @@ class Engines(Protocol):
         """One piece of the firmware's log."""
 
 
+class EngineFailed(Exception):
+    """A request came to its end after an engine call raised `error`; reply: what the firmware answered."""
+
+    def __init__(self, error: Exception, reply: bytes) -> None:
+        super().__init__(error, reply)
+        self.error = error
+        self.reply = reply
+
+
 class Firmware(Protocol):
     """A booted firmware."""
 
@@ -117,7 +122,7 @@ class Firmware(Protocol):
     def handle(self, request: bytes) -> bytes:
         """Run one request (fw_request, payload) and return the reply (fw_reply, payload).
 
-        Raises the error of an engine call made on the way.
+        Raises EngineFailed with the first error of an engine call made on the way.
         """
 
     def site(self, address: int) -> str:

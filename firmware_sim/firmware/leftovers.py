@@ -1,8 +1,9 @@
 """What a native kernel leaves behind in its process: nothing separates it from the emulator there.
 
-Open files are closed, programs that it started are ended and timers stopped, so that the next launch finds
-the process as this one did. Threads cannot be ended, and files that were closed cannot be opened again: then
-the process has to go.
+Open files are closed, programs that it started are ended and timers stopped, and what the process has once is
+put back (`process_state.py`), so that the next launch finds the process as this one did. Threads cannot be
+ended, and files of the device that were closed or replaced cannot be opened again: then the process has to
+go.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import signal
 import threading
 import time
 
+from firmware_sim.firmware.process_state import File, ProcessState, identity
+
+_TIMER_DELETE = 111 if os.uname().machine == "aarch64" else 226  # of x86-64
 _PR_SET_CHILD_SUBREAPER = 36
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _ENDING = 5  # looks, 10 ms apart, at a thread that may just be ending
@@ -26,7 +30,7 @@ class Leftovers:
         self._pid = os.getpid()
         # What a kernel's programs have started becomes this process's when they end.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self._signals = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._state = ProcessState()
         self._foreign = _threads() - threading.active_count()
         self._next, self._files = _next_file(), _open_files()
 
@@ -38,15 +42,19 @@ class Leftovers:
         gone = []
         if programs := _end_programs():
             gone.append(f"left {_counted(programs, 'program')} running")
-        timers = [signal.setitimer(timer, 0) != (0.0, 0.0) for timer in _TIMERS]
-        if any(timers):
+        if _stop_timers():
             gone.append("left a timer running")
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._signals)
-        opened, closed = self._changed_files()
+        try:
+            gone += [f"left {what}" for what in self._state.put_back()]
+        except OSError:
+            return gone, "changed its process in a way that cannot be undone"
+        opened, closed, replaced = self._changed_files()
         if opened:
             gone.append(f"left {_counted(opened, 'file')} open")
         if closed:
             return gone, f"closed {_counted(closed, 'file')} of the device's"
+        if replaced:
+            return gone, f"replaced {_counted(replaced, 'file')} of the device's"
         for _ in range(_ENDING):
             threads = _threads() - threading.active_count() - self._foreign
             if threads <= 0:
@@ -54,16 +62,18 @@ class Leftovers:
             time.sleep(0.01)
         return gone, f"left {_counted(threads, 'thread')} running"
 
-    def _changed_files(self) -> tuple[int, int]:
-        if _next_file() == self._next:  # files take the lowest free number
-            return 0, 0
+    def _changed_files(self) -> tuple[int, int, int]:
+        """How many were opened, which are closed now, how many closed, and how many are others now."""
+        replaced = sum(file != identity(fd) for fd, file in self._files.items())
+        if _next_file() == self._next and not replaced:  # files take the lowest free number
+            return 0, 0, 0
         now = _open_files()
-        opened, closed = now - self._files, self._files - now
+        opened, closed = now.keys() - self._files.keys(), self._files.keys() - now.keys()
         for fd in opened:
             with contextlib.suppress(OSError):  # the listing's own
                 os.close(fd)
         self._next = _next_file()
-        return len(opened), len(closed)
+        return len(opened), len(closed), replaced - len(closed)
 
 
 def _counted(count: int, what: str) -> str:
@@ -71,21 +81,27 @@ def _counted(count: int, what: str) -> str:
 
 
 def _next_file() -> int:
-    fd = os.dup(0)
+    fd = os.open(os.devnull, os.O_RDONLY)
     os.close(fd)
     return fd
 
 
-def _open_files() -> set[int]:
-    return {fd for fd in map(int, os.listdir("/proc/self/fd")) if _is_open(fd)}
+def _open_files() -> dict[int, File]:
+    """By their numbers."""
+    found = {fd: identity(fd) for fd in map(int, os.listdir("/proc/self/fd"))}
+    return {fd: file for fd, file in found.items() if file is not None}  # without the listing's own
 
 
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:  # of the listing itself
-        return False
-    return True
+def _stop_timers() -> bool:
+    """Those of setitimer and alarm, and those of timer_create, which /proc lists where Linux was built so."""
+    stopped = [signal.setitimer(timer, 0) != (0.0, 0.0) for timer in _TIMERS]
+    running = any(stopped)
+    with contextlib.suppress(OSError), open("/proc/self/timers") as file:
+        for line in file:
+            if line.startswith("ID: "):
+                ctypes.CDLL(None).syscall(_TIMER_DELETE, int(line[4:]))
+                running = True
+    return running
 
 
 def _threads() -> int:

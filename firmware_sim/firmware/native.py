@@ -9,7 +9,7 @@ from pathlib import Path
 
 from firmware_sim.chip import STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import DeviceError
-from firmware_sim.firmware.image import Engines, StreamGroup
+from firmware_sim.firmware.image import EngineFailed, Engines, StreamGroup
 from firmware_sim.firmware.source_lines import SourceLines
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import ABI_VERSION
@@ -161,8 +161,8 @@ class NativeFirmware:
     def handle(self, request: bytes) -> bytes:
         """Call fw_handle with one request (fw_request, payload) and return its reply (fw_reply, payload).
 
-        Raises the first error of an engine call made on the way: ctypes cannot let it pass through the C
-        code. A crash ends the process; its parent reports it.
+        Raises EngineFailed for the first error of an engine call made on the way: ctypes cannot let it pass
+        through the C code. A crash ends the process; its parent reports it.
         """
         self._error = None
         # c_void_p and not a plain int or bytes: without argtypes ctypes would pass 32 bits.
@@ -172,9 +172,10 @@ class NativeFirmware:
             ctypes.byref(self._reply),
             ctypes.c_uint32(REPLY_CAPACITY),
         )
+        reply = ctypes.string_at(self._reply, min(size, REPLY_CAPACITY))
         if self._error is not None:
-            raise self._error
-        return ctypes.string_at(self._reply, min(size, REPLY_CAPACITY))
+            raise EngineFailed(self._error, reply)
+        return reply
 
     def _lines(self) -> SourceLines:
         """Read when the first message needs it."""

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from firmware_sim.sdk_folder import here
+
 _FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 _Place = tuple[str, int]
 _OURS = ("sdk/firmware", "sdk/arm", "sdk/libc", "sdk/generated")
@@ -140,7 +142,7 @@ def _names(info: Any, unit: Any) -> Callable[[int], str]:
         entry = files[index if version5 else index - 1]
         at = entry.dir_index if version5 else entry.dir_index - 1  # before version 5, 0 is the unit's own
         inside = _bytes(folders[at]) if at >= 0 else ""
-        return os.path.normpath(os.path.join(folder, inside, _bytes(entry.name)))
+        return here(os.path.normpath(os.path.join(folder, inside, _bytes(entry.name))))
 
     return name
 

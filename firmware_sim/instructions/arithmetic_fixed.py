@@ -287,7 +287,6 @@ def _semantics(op: _Operation) -> Semantics:
         for operand in inputs:
             if isinstance(operand, Packed):
                 elementwise.check_aligned(operand.tensors()[0], _WORD)
-                elementwise.check_lanes(first, operand.tensors()[:1])
         sources = [_Source(row, memory, operand) for operand in inputs]
         if op.eu in (Eu.MAX, Eu.MIN) and row["opt_opd0_sign"] != row["opt_opd1_sign"]:
             raise DeviceError(

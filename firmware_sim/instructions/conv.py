@@ -137,7 +137,7 @@ def _fp32_small(
 def _fp32_bind(row: Row, memory: Memory) -> Run:
     operands = out, x, weight, *bias = _fp32_operands(row)
     assert isinstance(out, Tensor) and isinstance(x, Tensor)
-    parts.check(row, operands, elsewhere=("opd0",))
+    parts.check(row, operands)
     planes = _planes(row)
     source = Dense(memory, x, np.float32)
     weights = Dense(memory, weight, np.uint64) if isinstance(weight, Tensor) else None
@@ -310,7 +310,7 @@ def fixed_run(
     sums_of: Callable[[Array, Array], Array],
 ) -> Run:
     """sums_of: one batch of input and the weights, [oc, ic, h, w] -> wide integers [oc, h, w]."""
-    parts.check(row, operands.all(), elsewhere=("opd0",))
+    parts.check(row, operands.all())
     source = DensePacked(memory, operands.x, np.int8 if fixed.input_signed else np.uint8)
     weight = operands.weight
     weights = Dense(memory, weight, np.uint32) if isinstance(weight, Tensor) else None

@@ -97,8 +97,8 @@ def bias(row: Row, itemsize: int) -> tuple[Tensor, ...]:
     return (per_channel(row, "opd2", (1, row["res0_c"], 1, 1), itemsize),)
 
 
-def check(row: Row, operands: tuple[Operand, ...], *, elsewhere: tuple[str, ...] = ()) -> None:
-    """Alignment of all operands, and one start lane for all but those `elsewhere`; the result first.
+def check(row: Row, operands: tuple[Operand, ...]) -> None:
+    """Alignment of all operands, and one start lane of the weights and the result, which comes first.
 
     Raises DeviceError naming the operand.
     """
@@ -111,7 +111,7 @@ def check(row: Row, operands: tuple[Operand, ...], *, elsewhere: tuple[str, ...]
         checked.add(t.name)
         whole = t is out or (t.name == "opd0" and is_aligned(row, "opd0"))
         check_aligned(t, chip.ALIGN_BYTES if whole else t.itemsize)
-        if t.name not in elsewhere:
+        if t.name == "opd1":
             check_lanes(out, (t,))
 
 

@@ -16,7 +16,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import adder_tree, fp32, small
 from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.instructions.elementwise import check_aligned, check_lanes
+from firmware_sim.instructions.elementwise import check_aligned
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, local_offset
 from firmware_sim.instructions.loops import native
@@ -45,7 +45,6 @@ def _operands(row: Row) -> tuple[Operand, ...]:
 
 def _bind(row: Row, memory: Memory) -> Run:
     out, x = _tensors(row)
-    check_lanes(out, (x,))
     check_aligned(out, WORD)
     check_aligned(x, chip.ALIGN_BYTES)
     source, target = Dense(memory, x, np.float32), Dense(memory, out, np.float32)

@@ -9,7 +9,7 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dense import Dense
-from firmware_sim.instructions.elementwise import check_aligned, check_lanes, run_rows
+from firmware_sim.instructions.elementwise import check_aligned, run_rows
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.local_operand import WORD, result_shape, word_tensor
 from firmware_sim.instructions.loops import native
@@ -51,7 +51,6 @@ def _loop() -> native.Loop:
 
 def _bind(row: Row, memory: Memory) -> Run:
     out, index, table = _parts(row)
-    check_lanes(out, (index,))
     for tensor in (out, index):
         check_aligned(tensor, chip.ALIGN_BYTES)
     source = Dense(memory, index, np.uint8 if index.itemsize == 1 else np.uint32)

@@ -267,7 +267,7 @@ def _fp32_sums(planes: Planes, x: Array, weights: Array) -> Array:
 
 def _fp32_bind(row: Row, memory: Memory) -> Run:
     operands = out, x, weight, *bias = _fp32_operands(row)
-    parts.check(row, operands, elsewhere=("opd0",))
+    parts.check(row, operands)
     planes = _planes(row)
     source, target = Dense(memory, x, np.float32), Dense(memory, out, np.float32)
     weights = Dense(memory, weight, np.float32)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from firmware_sim.errors import UsageError
 from firmware_sim.flush import flush_this_thread
+from firmware_sim.variables import THREADS
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -24,16 +24,8 @@ COPIED = 32  # products that take as long as an element to copy
 
 @lru_cache(maxsize=1)
 def threads() -> int:
-    """How many threads work. Raises an error when TPULAYER_THREADS is not a positive number."""
-    text = os.environ.get("TPULAYER_THREADS", "")
-    if not text:
-        return len(os.sched_getaffinity(0))
-    if not text.isdecimal() or int(text) == 0:
-        raise UsageError(
-            f"TPULAYER_THREADS is {text!r}, which is not a number of threads",
-            hint="set it to 1 or more, or unset it to use all processors",
-        )
-    return int(text)
+    """How many threads work. UsageError when TPULAYER_THREADS is not a positive number."""
+    return THREADS.get() or len(os.sched_getaffinity(0))
 
 
 @lru_cache(maxsize=1)

@@ -67,6 +67,7 @@ from firmware_sim.processes.process_child import (
     NOTES,
     NOTES_OFFSET,
     PULSE_BYTES,
+    PULSE_LOST,
     REPLY,
     REQUEST,
     FrameReader,
@@ -120,7 +121,8 @@ class Crash:
     fault: text of Python's faulthandler.
     frames: return addresses on the stack of the end, innermost first, where C code noted them
     (Link.frames_address); what they count from is that code's matter. notes: Link.notes at the end.
-    newest: a code address that C code notes as it goes on (Link.newest_address), 0 none.
+    newest: a code address that C code notes as it goes on (Link.newest_address), 0 none. lost: it could not
+    answer any more, because C code has closed its files.
     """
 
     activity: str
@@ -133,6 +135,7 @@ class Crash:
     notes: tuple[int, ...] = (0,) * NOTES
     newest: int = 0
     reason: str = ""
+    lost: bool = False
 
     @property
     def what(self) -> str:
@@ -144,6 +147,8 @@ class Crash:
         if self.signal is not None:
             meaning = _SIGNALS.get(self.signal)
             return f"crashed: {self.signal}" + (f" ({meaning})" if meaning else "")
+        if self.lost:
+            return "closed files of its process that are not its own"
         return f"ended its process with exit code {self.exit_code}"
 
 
@@ -440,7 +445,9 @@ class Child:
         message, hint = str(header["message"]), str(header["hint"])
         kind = getattr(errors, str(header["error"]), None)
         if header["error"] != INTERNAL and isinstance(kind, type) and issubclass(kind, TpulayerError):
-            return kind(message, hint=hint)
+            error: TpulayerError = kind(message, hint=hint)
+            error.noted = str(header["noted"])
+            return error
         return InternalError(f"internal error in the process of {self.name}:\n{message}")
 
     def _pulse_words(self) -> tuple[int, int]:
@@ -461,17 +468,27 @@ class Child:
             self._on_output(data.decode(errors="replace"))
 
     def _await_end(self, limit: float) -> None:
-        """Wait until the child ends by itself, at most for so many seconds in which it could run."""
+        """Wait until the child ends by itself, at most for so many seconds in which it could run. What it
+        still sends is dropped, so that it does not wait for a reader."""
         clock = _Clock(self.pid, limit)
+        self._sock.setblocking(False)
         while clock.expired(0, 0) is None:
+            self._drop_sent()
+            self._drain_output()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(clock.step)
+                self._process.wait(min(clock.step, 0.005))
                 return
+
+    def _drop_sent(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._sock.recv(1 << 20):
+                pass
 
     def _end(self, timeout: float | None = None, *, reason: str = "") -> TpulayerError:
         """Kill (timeout, reason) or reap the child, and describe how it ended."""
         stopped = timeout is not None or bool(reason)
         notes = struct.unpack(f"<{NOTES}Q", os.pread(self._pulse, 8 * NOTES, NOTES_OFFSET))
+        (lost,) = struct.unpack("<Q", os.pread(self._pulse, 8, 8 * PULSE_LOST))
         (newest,) = struct.unpack("<Q", os.pread(self._pulse, 8, NEWEST_OFFSET))
         if stopped:
             # Its C code notes where it is when it gets this signal.
@@ -496,6 +513,7 @@ class Child:
             notes=notes,
             newest=newest,
             reason=reason,
+            lost=lost != 0,
         )
         self.close()
         return self._crashed(crash)

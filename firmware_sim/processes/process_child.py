@@ -37,7 +37,8 @@ INTERNAL = "InternalError"
 # a fatal error.
 PULSE_TICKS = 0  # u64: grows with every part of a request
 PULSE_ASIDE = 1  # u64: not 0 while something runs whose time does not count
-NOTES_OFFSET = 16
+PULSE_LOST = 2  # u64: not 0 when the child could not answer: C code has closed its files
+NOTES_OFFSET = 24
 NOTES = 3  # u64 each; see Link.notes
 CODE_PAGE = 4096
 PAGE_BYTES = 4096
@@ -127,6 +128,10 @@ class Link:
         """The next part of the request begins: its time starts again."""
         self._words[PULSE_TICKS] += 1
 
+    def lose(self) -> None:
+        """The socket is gone."""
+        self._words[PULSE_LOST] = 1
+
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
         """The time inside does not count, as far as it is below the parent's ASIDE_LIMIT."""
@@ -179,9 +184,10 @@ def die_with_parent(fd: int) -> None:
 
 def _error_header(error: BaseException) -> dict[str, object]:
     if isinstance(error, TpulayerError):
-        return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+        words = {"message": error.message, "hint": error.hint, "noted": error.noted}
+        return {"error": type(error).__name__, **words}
     if refused := system_error(error):
-        return {"error": MissingError.__name__, "message": refused, "hint": ""}
+        return {"error": MissingError.__name__, "message": refused, "hint": "", "noted": ""}
     return {"error": INTERNAL, "message": "".join(traceback.format_exception(error)), "hint": ""}
 
 
@@ -201,8 +207,12 @@ def _serve(
             kind = REPLY
         except Exception as error:
             kind, reply, data = ERROR, _error_header(error), b""
-        flush()
-        send_frame(sock, kind, reply, data)
+        try:
+            flush()
+            send_frame(sock, kind, reply, data)
+        except OSError:
+            link.lose()
+            raise
         if link.meanwhile is not None:
             prepare, link.meanwhile = link.meanwhile, None
             with contextlib.suppress(Exception):

@@ -87,6 +87,7 @@ typedef struct {
     /* Set before fw_boot: what lies in the window up to here nobody writes, and what lies from the
      * ring to scratch memory is written from these code addresses only. */
     uint32_t code_end, own_start, own_end;
+    uint32_t aside; /* not 0 while instructions run that are not the kernel's, and are not counted */
 } fw_link;
 
 #define FW_ARM_RUN_GROUP 0x100 /* streams of a bmodel instead of the arenas */

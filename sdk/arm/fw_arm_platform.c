@@ -29,6 +29,10 @@ uint8_t *fw_platform_scratch(size_t start, size_t bytes) {
 
 void fw_platform_scratch_release(void) {}
 
+const char *fw_platform_left(void) { return NULL; }
+
+void fw_platform_aside(bool aside) { ((volatile fw_link *)(uintptr_t)FW_ARM_LINK)->aside = aside; }
+
 /* So that a kernel whose struct is longer than what was sent runs into the page behind. */
 void *fw_platform_arguments(size_t bytes) {
     if (bytes > FW_ARM_ARGUMENTS_BYTES) return NULL;

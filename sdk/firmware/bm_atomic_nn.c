@@ -30,7 +30,7 @@ void bm_atomic_conv(const ConvParam *param) {
     w.input_stride = &input;
     fw_weight weight = {param->kernel_is_const, param->weight_addr, &kernel};
     if (param->kernel_is_const) weight.value = float_bits(param->kernel_val);
-    else fw_nn_check_same_npu(param->weight_addr, param->output_addr, "weight");
+    else fw_nn_need_same_npu(param->weight_addr, param->output_addr, "weight");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_CONVOLUTION, &w, NULL);
     fw_nn_weight(d, &weight);
@@ -49,7 +49,7 @@ void bm_atomic_conv_quantized(const ConvQuantParam *param) {
     w.input_stride = &input;
     fw_weight weight = {param->kernel_is_const, param->weight_addr, &kernel};
     if (param->kernel_is_const) weight.value = (uint32_t)(int32_t)param->kernel_val;
-    fw_nn_check_same_npu(param->weight_addr, param->output_addr, "weight");
+    fw_nn_need_same_npu(param->weight_addr, param->output_addr, "weight");
     fw_nn_check_multiple(param->bias_addr, 2, "bias");
     fw_quantization q = {(int)param->rshift_bit, param->if_relu, param->input_sign, param->weight_sign,
                          param->bias_sign};
@@ -157,9 +157,9 @@ void bm_atomic_max_pool_quantized(const PoolQuantParam *param) {
 void bm_atomic_depthwise(const DepthwiseParam *param) {
     FW_ENTER();
     fw_window w = POOL_WINDOW(param, pair(param->dilate_h, param->dilate_w));
-    fw_nn_check_same_npu(param->input_addr, param->output_addr, "input");
-    fw_nn_check_same_npu(param->weight_addr, param->output_addr, "weight");
-    if (param->using_bias) fw_nn_check_same_npu(param->bias_addr, param->output_addr, "bias");
+    fw_nn_need_same_npu(param->input_addr, param->output_addr, "input");
+    fw_nn_need_same_npu(param->weight_addr, param->output_addr, "weight");
+    if (param->using_bias) fw_nn_need_same_npu(param->bias_addr, param->output_addr, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_DEPTHWISE, &w, NULL);
     fw_nn_weight(d, &(fw_weight){false, param->weight_addr, NULL});

@@ -59,7 +59,7 @@ static struct {
 
 static uint32_t warning_count;
 
-void fw_warn(const char *format, ...) {
+static void note_warning(const char *format, va_list arguments) {
     uint32_t i = 0;
     while (i < warning_count && (warnings[i].site != fw.site || warnings[i].format != format)) i++;
     if (i == WARNINGS) return;
@@ -68,16 +68,23 @@ void fw_warn(const char *format, ...) {
     warning_count++;
     warnings[i].site = fw.site;
     warnings[i].format = format;
-    va_list arguments;
-    va_start(arguments, format);
     tell(warnings[i].text, WARNING_BYTES, format, arguments);
+}
+
+void fw_warn(const char *format, ...) {
+    va_list arguments;
+    fw_platform_aside(true);
+    va_start(arguments, format);
+    note_warning(format, arguments);
     va_end(arguments);
+    fw_platform_aside(false);
 }
 
 void fw_warnings_reset(void) { warning_count = 0; }
 
 uint32_t fw_warnings_put(uint8_t *to, uint32_t capacity) {
     uint32_t used = 0;
+    fw_platform_aside(true);
     for (uint32_t i = 0; i < warning_count; i++) {
         char line[WARNING_BYTES + 16];
         fw_text(line, sizeof line, "%u %s\n", (unsigned)warnings[i].count, warnings[i].text);
@@ -86,6 +93,7 @@ uint32_t fw_warnings_put(uint8_t *to, uint32_t capacity) {
         memcpy(to + used, line, bytes);
         used += bytes;
     }
+    fw_platform_aside(false);
     return used;
 }
 

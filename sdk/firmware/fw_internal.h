@@ -181,9 +181,13 @@ void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, cons
 void fw_platform_boot(const void *kernel);
 /* Runs body(argument); true when it came to its end, false when fw_platform_unwind ended it. */
 bool fw_platform_try(void (*body)(void *), void *argument);
+/* What the body, ended or not, left changed around it and is put back, behind "left"; NULL for nothing. */
+const char *fw_platform_left(void);
 void fw_platform_unwind(void) __attribute__((noreturn));
 /* Ends the process, or waits for the reset. where: a return address to blame, where the stack cannot be walked. */
 void fw_platform_abort(const char *why, const void *where) __attribute__((noreturn));
+/* Around work for messages, which no kernel does on a chip: where instructions are counted, it is not. */
+void fw_platform_aside(bool aside);
 /* Lets bytes of the FW_ARM_SCRATCH_BYTES of scratch memory be used; NULL when there are none. */
 uint8_t *fw_platform_scratch(size_t start, size_t bytes);
 /* And none of them any more. */

@@ -214,6 +214,14 @@ static void serve(void *argument) {
     }
 }
 
+static void tell_left(void) {
+    const char *left = fw_platform_left(), *activity = fw.platform->activity;
+    if (left == NULL) return;
+    fw.layer = NULL; /* the activity names it */
+    fw_enter(NULL, NULL);
+    fw_warn("%s left %s; this was cleared", activity == NULL || activity[0] == 0 ? "the request" : activity, left);
+}
+
 /* ---- the entries ---- */
 
 int32_t fw_boot(const fw_platform *platform) {
@@ -252,6 +260,7 @@ uint32_t fw_handle(const uint8_t *request, uint32_t bytes, uint8_t *reply, uint3
         m.payload = request + sizeof m.head;
         m.payload_bytes = bytes - (uint32_t)sizeof m.head;
         served = fw_platform_try(serve, &m);
+        tell_left();
     }
     if (!served) {
         uint32_t length = (uint32_t)strlen(fw.error);

@@ -2,12 +2,11 @@
  * controller's own platform file gives the same functions without an operating system.
  */
 #define _GNU_SOURCE
-#include <fenv.h>
 #include <setjmp.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "fw_arm.h"
 #include "fw_heap.h"
@@ -16,6 +15,7 @@
 
 static jmp_buf unwind_to;
 static bool trying;
+static const char *left;
 
 typedef struct {
     void (*body)(void *);
@@ -26,22 +26,18 @@ typedef struct {
 static void run(void *argument) {
     attempt *a = argument;
     trying = true;
+    fw_native_start_usual();
     if (setjmp(unwind_to) == 0) {
         a->body(a->argument);
         a->ended = true;
     }
     trying = false;
+    left = fw_native_put_back(); /* here: another stack has modes of its own */
 }
 
 bool fw_platform_try(void (*body)(void *), void *argument) {
     attempt a = {body, argument, false};
     fw_native_on_stack(run, &a);
-    /* What a kernel may have switched: how the processor computes and copies, and who handles its faults. */
-    fesetenv(FE_DFL_ENV);
-#if defined __x86_64__
-    __asm__ volatile("cld");
-#endif
-    if (fw.platform->frames != NULL) fw_native_catch_crashes();
     return a.ended;
 }
 
@@ -50,16 +46,24 @@ void fw_platform_unwind(void) {
     fw_platform_abort(fw.error, NULL); /* in a constructor, before there are requests */
 }
 
+/* Without stdio, which needs more stack than a kernel may have left. */
 void fw_platform_abort(const char *why, const void *where) {
     if (where != NULL && fw.platform != NULL && fw.platform->frames != NULL)
         fw.platform->frames[0] = (uintptr_t)where - fw_native_image();
-    fprintf(stderr, "%s\n", why);
+    if (write(STDERR_FILENO, why, strlen(why)) < 0 || write(STDERR_FILENO, "\n", 1) < 0) abort();
     abort();
 }
 
+const char *fw_platform_left(void) { return left; }
+
+void fw_platform_aside(bool aside) { (void)aside; }
+
 void fw_platform_boot(const void *kernel) {
     fw_native_wrap_platform();
-    if (fw.platform->frames != NULL && fw_native_find_image(kernel)) fw_native_catch_crashes();
+    if (fw.platform->frames != NULL && fw_native_find_image(kernel)) {
+        fw_native_catch_crashes();
+        fw_native_note_handlers();
+    }
 }
 
 /* ---- memory, as much as the controller has ---- */

@@ -1,5 +1,5 @@
 /* Kernels on a stack of the controller's size. Below it nothing is mapped for a gigabyte, so that a frame that is
- * far too large faults too. The device's callbacks, which need more, run on the stack that the request came on:
+ * far too large faults too, and above it for as much as its arrays may be overrun by. The device's callbacks, which need more, run on the stack that the request came on:
  * kernel and device take turns, as controller and host do.
  */
 #define _GNU_SOURCE
@@ -13,6 +13,7 @@
 #include "fw_native.h"
 
 #define BELOW ((size_t)1 << 30)
+#define ABOVE ((size_t)1 << 24)
 
 static fw_platform ours;
 static const fw_platform *device;
@@ -79,7 +80,7 @@ static bool make_stack(void) {
     if (stack != NULL) return true;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (FW_ARM_STACK_BYTES + page - 1) / page * page;
-    uint8_t *room = mmap(NULL, BELOW + bytes, PROT_NONE, flags, -1, 0);
+    uint8_t *room = mmap(NULL, BELOW + bytes + ABOVE, PROT_NONE, flags, -1, 0);
     if (room == MAP_FAILED || mprotect(room + BELOW, bytes, PROT_READ | PROT_WRITE) != 0) return false;
     stack = room + BELOW + bytes - FW_ARM_STACK_BYTES;
     return true;
@@ -120,9 +121,15 @@ void fw_native_on_stack(void (*function)(void *), void *argument) { function(arg
 
 #endif
 
-bool fw_native_below_stack(const void *address) {
+fw_stack_place fw_native_stack_place(const void *address) {
     const uint8_t *a = address;
-    return stack != NULL && a < stack && a >= stack - BELOW;
+    if (stack == NULL || a < stack - BELOW || a >= stack + FW_ARM_STACK_BYTES + ABOVE) return FW_STACK_ELSEWHERE;
+    return a < stack ? FW_STACK_BELOW : a < stack + FW_ARM_STACK_BYTES ? FW_STACK_INSIDE : FW_STACK_ABOVE;
+}
+
+size_t fw_native_stack_words(const void *from) {
+    if (fw_native_stack_place(from) != FW_STACK_INSIDE) return 0;
+    return (size_t)(stack + FW_ARM_STACK_BYTES - (const uint8_t *)from) / sizeof(uintptr_t);
 }
 
 void fw_native_wrap_platform(void) {

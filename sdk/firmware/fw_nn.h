@@ -39,7 +39,9 @@ void fw_nn_bias(uint32_t *d, bool used, local_addr_t bias);
 /* Refuses an address that is not a multiple of `unit` bytes. */
 void fw_nn_check_multiple(local_addr_t addr, unsigned unit, const char *which);
 /* Refuses a tensor of words that does not start on the NPU where the output does. */
+/* Refuses what is outside local memory or off a word; warns of, or refuses, what starts on another NPU. */
 void fw_nn_check_same_npu(local_addr_t addr, local_addr_t output, const char *which);
+void fw_nn_need_same_npu(local_addr_t addr, local_addr_t output, const char *which);
 
 /* An address field from an address of the kernel API; refuses what is not local memory. */
 uint32_t fw_nn_local(local_addr_t addr, const char *which);

@@ -6,6 +6,11 @@ void fw_assert_failed(const char *assertion, const char *file, int line, const c
     fw_fail(FW_STATUS_ASSERT, "%s:%d: %s: assertion \"%s\" failed", file, line, function, assertion);
 }
 
+void fw_heap_misused(const char *function, const char *why, const void *caller) {
+    fw_enter(function, caller);
+    fw_refuse("%s", why);
+}
+
 /* The controller's words are undefined instructions that firmware_sim/arm/machine.py knows. */
 void fw_heap_damaged(const char *function) {
     (void)function;

@@ -41,7 +41,7 @@ static void convolution(fw_window w, int output_c, const dim4 *input_stride, fw_
     w.input_stride = input_stride;
     fw_bd_check_stride(input_stride, "input");
     fw_bd_check_stride(weight.stride, "weight");
-    if (!weight.constant) fw_nn_check_same_npu(weight.value, w.output, "weight");
+    if (!weight.constant) fw_nn_need_same_npu(weight.value, w.output, "weight");
     if (using_bias) fw_nn_check_same_npu(bias, w.output, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_CONVOLUTION, &w, NULL);
@@ -91,9 +91,9 @@ void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr, loca
                          bool using_bias, const Padding *padding, const dim2 *stride, const dim2 *dilation) {
     FW_ENTER();
     fw_window w = window_of(output_addr, input_addr, input_shape, kernel_h, kernel_w, padding, stride, dilation);
-    fw_nn_check_same_npu(input_addr, output_addr, "input");
-    fw_nn_check_same_npu(weight_addr, output_addr, "weight");
-    if (using_bias) fw_nn_check_same_npu(bias_addr, output_addr, "bias");
+    fw_nn_need_same_npu(input_addr, output_addr, "input");
+    fw_nn_need_same_npu(weight_addr, output_addr, "weight");
+    if (using_bias) fw_nn_need_same_npu(bias_addr, output_addr, "bias");
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_DEPTHWISE, &w, NULL);
     fw_nn_weight(d, &(fw_weight){false, weight_addr, NULL});

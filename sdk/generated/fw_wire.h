@@ -12,6 +12,7 @@
 #define FW_DIMS 8
 #define FW_NONE 0xFFFFFFFFu
 #define FW_NAME_BYTES 64
+#define FW_MAX_ARGUMENTS 11534336 /* bytes of a kernel's arguments */
 #define FW_MAX_TENSORS 16 /* inputs, and outputs, of one layer or net */
 #define FW_BUILTIN_OP_BASE 0x10000 /* op_types of the built-in layers start here */
 #define FW_FLAG_RECORD 1u /* descriptors are being recorded: nothing executes, device reads are refused */

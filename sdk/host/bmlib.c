@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "bmlib_internal.h"
 #include "bmlib_program.h"
+#include "fw_wire.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -183,13 +184,14 @@ bm_status_t okkernel_load_firmware(bm_handle_t handle, const char *firmware_tcm,
                                   .data = firmware_ddr});
 }
 
-enum { ARGUMENTS_MOST = 15 << 20 }; /* of the controller's memory for messages */
-
 static bm_status_t check_launch(const char *func_name, const void *args, unsigned int size,
                                 const char *function) {
     if (func_name == NULL) return bmlib_refuse(function, "func_name is NULL");
     if (args == NULL && size > 0) return bmlib_refuse(function, "args is NULL");
-    if (size > ARGUMENTS_MOST) return bmlib_refuse(function, "size is more than the 15 MiB that a kernel can be sent");
+    if (size > FW_MAX_ARGUMENTS) {
+        bmlib_say("bmlib: %s: size is %u; a kernel has at most %d bytes of arguments", function, size, FW_MAX_ARGUMENTS);
+        return BM_ERR_PARAM;
+    }
     if (program_has_kernels()) fflush(stdout); /* the kernel prints from another process */
     return BM_SUCCESS;
 }

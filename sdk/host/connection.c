@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bmlib_python.h" /* TPULAYER_PYTHON, TPULAYER_PATH: the interpreter and toolkit this was built for */
+#include "toolkit_home.h"
 
 #define LIMIT 600      /* s without an answer; the device stops kernels long before */
 #define LAUNCHES 10    /* times the time limit of one launch, where that is longer */
@@ -142,38 +142,48 @@ bm_status_t connection_ask(connection *c, const question *q) {
 }
 
 /* Start the process with its end of the socket; 0 or an errno value. */
-static int spawn(connection *c, const char *python, const char *module, int their_fd, int number, int more_fd) {
+static int spawn(connection *c, const toolkit_home *home, const char *module, int their_fd, int number, int more_fd) {
     /* -c and not -m: that would look for the standard library in the current folder first */
-    const char *boot = "import sys; sys.path[:] = [p for p in sys.path if p] + [sys.argv[1]]; "
-                       "from importlib import import_module; import_module(sys.argv[2]).main()";
+    const char *boot = "import sys\n"
+                       "from importlib import import_module\n"
+                       "sys.path[:] = [p for p in [*sys.path, sys.argv[1]] if p]\n"
+                       "try: import firmware_sim\n"
+                       "except ModuleNotFoundError: sys.exit('bmlib: ' + sys.executable + ' has no tpulayer; '\n"
+                       "    'set TPULAYER_PYTHON to the python of one that has')\n"
+                       "import_module(sys.argv[2]).main()\n";
     char fd_text[16], number_text[16], more_text[16];
     snprintf(fd_text, sizeof fd_text, "%d", their_fd);
     snprintf(number_text, sizeof number_text, "%d", number);
     snprintf(more_text, sizeof more_text, "%d", more_fd);
-    char *argv[] = {(char *)python, "-c",        (char *)boot, TPULAYER_PATH, (char *)module,
-                    fd_text,        number_text, more_text,    NULL};
+    char *argv[] = {(char *)home->python, "-c", (char *)boot, (char *)home->path, (char *)module,
+                    fd_text, number_text, more_text, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, their_fd, their_fd); /* keeps it open over exec */
     if (more_fd >= 0) posix_spawn_file_actions_adddup2(&actions, more_fd, more_fd);
-    int error = posix_spawnp(&c->pid, python, &actions, NULL, argv, environ);
+    int error = posix_spawnp(&c->pid, home->python, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
 int connection_start(connection *c, const char *module, int number, int more_fd) {
-    const char *python = getenv("TPULAYER_PYTHON");
-    if (python == NULL || *python == 0) python = TPULAYER_PYTHON;
-    int fds[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return errno;
+    toolkit_home home;
+    int fds[2], error = toolkit_home_find(&home);
+    if (error != 0) return error;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+        error = errno;
+        free(home.texts);
+        return error;
+    }
     c->fd = fds[0];
-    int error = spawn(c, python, module, fds[1], number, more_fd);
+    error = spawn(c, &home, module, fds[1], number, more_fd);
     close(fds[1]);
     if (error != 0) {
-        bmlib_say("bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python", python,
+        bmlib_say("bmlib: %s cannot be started: %s; set TPULAYER_PYTHON to the toolkit's python", home.python,
                   strerror(error));
         close(fds[0]);
     }
+    free(home.texts);
     return error;
 }
 

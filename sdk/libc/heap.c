@@ -201,16 +201,16 @@ static void *allocate(size_t bytes, const char *function) {
     return memory_of(b);
 }
 
-/* The used block that a pointer came from, which nobody overran. */
-static block *used(void *memory, const char *function) {
+/* The used block that a pointer came from, which nobody overran. caller: of `function`, to be blamed. */
+static block *used(void *memory, const char *function, const void *caller) {
     block *b = (block *)memory - 1;
     uintptr_t place = (uintptr_t)b - (uintptr_t)heap_start;
     _Bool inside = heap_start != NULL && place % UNIT == 0 && place < place_of(heap_end);
     if (!inside || !header_is_sound(b)) {
         if (inside) fw_heap_check(); /* a header that is damaged, or none */
-        fw_assert_failed("the pointer came from malloc and was not freed", __FILE__, __LINE__, function);
+        fw_heap_misused(function, "the pointer did not come from malloc, or was freed before", caller);
     }
-    if (b->asked == NONE) fw_assert_failed("the block is not free already", __FILE__, __LINE__, function);
+    if (b->asked == NONE) fw_heap_misused(function, "the block was freed before", caller);
     if (!rest_is_sound(b)) fw_heap_damaged(function);
     return b;
 }
@@ -254,7 +254,7 @@ void fw_heap_init(void *start, size_t bytes) {
 void *malloc(size_t bytes) { return allocate(bytes, __func__); }
 
 void free(void *memory) {
-    if (memory != NULL) release(used(memory, __func__), __func__);
+    if (memory != NULL) release(used(memory, __func__, __builtin_return_address(0)), __func__);
 }
 
 void *calloc(size_t count, size_t bytes) {
@@ -267,7 +267,7 @@ void *calloc(size_t count, size_t bytes) {
 
 void *realloc(void *memory, size_t bytes) {
     if (memory == NULL) return malloc(bytes);
-    block *b = used(memory, __func__);
+    block *b = used(memory, __func__, __builtin_return_address(0));
     uint32_t size = rounded(bytes), had = b->asked;
     if (size == 0) return NULL;
     if (b->bytes < size) {

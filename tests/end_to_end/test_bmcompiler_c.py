@@ -15,7 +15,7 @@ import pytest
 
 from tests.paths import SOURCES
 from tests.support.bmcompiler_cases import Net, nets
-from tests.support.firmware_harness import SDK, compilers
+from tests.support.firmware_harness import compilers
 from tests.support.workspaces import built_workspace, environment
 from user_layers.bmcompiler import create_bmcompiler_dir, finish_bmcompiler
 from user_layers.bmcompiler.c_source import headers
@@ -31,7 +31,7 @@ from user_layers.bmcompiler.calls import (
     Texts,
     Unread,
 )
-from user_layers.toolchain import builtin_artifacts
+from user_layers.toolchain.host_flags import host_files
 from user_layers.workspace import Workspace
 
 PROGRAMS = SOURCES / "bmcompiler_programs"
@@ -43,10 +43,9 @@ COMPILERS = {**compilers(), CPP: [sys.executable, "-m", "ziglang", "c++"]}
 def build(folder: Path, source: Path, *words: str, compiler: str | None = None) -> Path:
     """The program of one source. words: more for the compiler."""
     program = folder / "program"
-    built = builtin_artifacts()
+    files = host_files(None)
     command = [*COMPILERS[compiler or next(iter(COMPILERS))], "-Wall", "-Werror", "-o", program, source]
-    command += [f"-I{PROGRAMS}", f"-I{built.directory}", f"-I{SDK / 'include'}", *words]
-    command += [built.bmcompiler, built.bmlib, f"-Wl,-rpath,{built.directory}"]
+    command += [f"-I{PROGRAMS}", *files.compile_flags, *words, *files.link_flags]
     subprocess.run([*map(str, command)], check=True, timeout=120)
     return program
 

@@ -8,6 +8,7 @@ import re
 import resource
 import zipfile
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from tests.support.fake_device import FakeDevice
 from user_layers.bmodel import save
 from user_layers.bmrt.bmrt_test import FOREIGN_TEST_CASES, BmrtTestOptions, run
 from user_layers.bmrt.reference_data import load_npz, parse_shapes, save_npz
+from user_layers.runtime.bmruntime import BModelRuntime
 from user_layers.runtime.compare import differences, report
+from user_layers.runtime.loaded import Ran
 
 CONSTANTS = np.frombuffer(COEFF, np.float32).reshape(2, 4)
 
@@ -119,6 +122,22 @@ def test_loops_times_threads(tool: Tool, tmp_path: Path) -> None:
     assert tool(BmrtTestOptions(context_dir=folder, loopnum=2, calculate_times=3, thread_num=4)) == 0
     assert tool.device.launches == 3 * 2 * 3 * 4
     assert "Loop num: 2" in tool.text and "loop: 1" in tool.text
+
+
+def test_times_are_means_of_the_launches(tool: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """npu: what the subnets take, without those on the host."""
+    calls = count(1)
+
+    def timed(*args: Any) -> Ran:
+        number = next(calls)
+        return replace(ran(*args), calculate_s=3e-3 * number, subnets_s=(1e-3 * number, 5e-4), host_s=2e-4)
+
+    ran = BModelRuntime.run
+    monkeypatch.setattr(BModelRuntime, "run", timed)
+    options = BmrtTestOptions(context_dir=context(tmp_path), net_idx=1, calculate_times=3, subnet_time=True)
+    assert tool(options) == 0
+    assert "launch total time is 6000 us (npu 2300 us, cpu 3700 us)" in tool.text
+    assert "subnet[0] time is 2000 us" in tool.text and "subnet[1] time is 500 us" in tool.text
 
 
 @pytest.mark.parametrize(

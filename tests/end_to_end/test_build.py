@@ -530,6 +530,11 @@ def test_flags_outside_of_workspaces(tmp_path: Path) -> None:
     words = shlex.split(tpulayer("host_flags", cwd=tmp_path).stdout)
     folders = [Path(word[2:]) for word in words if word.startswith(("-I", "-L"))]
     assert len(folders) == 3 and (folders[0] / "okk.h").is_file() and (folders[2] / "libbmlib.so").is_file()
+    before = sorted(tmp_path.iterdir())
+    assert (
+        "--into: the folder has no name" in tpulayer("host_flags", "--into", "", cwd=tmp_path, code=2).stderr
+    )
+    assert sorted(tmp_path.iterdir()) == before
     words = shlex.split(tpulayer("host_flags", "--into", "lib/cmodel", "--libs", cwd=tmp_path).stdout)
     place = tmp_path / "lib" / "cmodel"
     assert words[0] == f"-L{place}" and words[-1] == f"-Wl,-rpath,{place}"

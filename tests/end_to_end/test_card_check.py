@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.card import hand_made_pack, mock_libraries, records, run_sh, with_system_compiler
 from user_layers.card.explain import Explanation, as_text, explain
+from user_layers.card.pack import write_sums
 from user_layers.card.programs import card_programs
 from user_layers.card.result import read_result
 from user_layers.toolchain.compilers import choose
@@ -252,9 +253,7 @@ def test_run_sh(mock: Mock, tmp_path: Path) -> None:
     pack, log = mock.pack(tmp_path), str(tmp_path / "log")
     for words, said in (
         (("--nonsense",), "unknown word --nonsense"),
-        (("--device",), "--device needs a word"),
-        (("--device", "x"), "not a number"),
-        (("--limit", "-1"), "not a number"),
+        (("--out", str(pack / "plan.txt")), "this is not a folder"),
     ):
         assert said in run_sh(pack, *words, libraries=mock.libraries, code=2, MOCK_LOG=log).stderr
     assert "is nowhere in LD_LIBRARY_PATH" in run_sh(pack, libraries=tmp_path, code=3).stderr
@@ -283,6 +282,7 @@ def test_a_result_is_never_an_older_one(mock: Mock, tmp_path: Path) -> None:
     pack, log = mock.pack(tmp_path), str(tmp_path / "log")
     run_sh(pack, libraries=mock.libraries, MOCK_LOG=log)
     (pack / "plan.txt").write_text("nonsense\n")
+    write_sums(pack)
     done = run_sh(pack, libraries=mock.libraries, code=3, MOCK_LOG=log)
     assert "not a plan of version 1" in done.stderr and not (pack / "result" / "result.json").exists()
 
@@ -309,13 +309,121 @@ def test_damaged_plans(mock: Mock, tmp_path: Path, edit: tuple[str, str]) -> Non
     text = (pack / "plan.txt").read_text()
     assert edit[0] in text
     (pack / "plan.txt").write_text(text.replace(*edit))
+    write_sums(pack)
     done = run_sh(pack, libraries=mock.libraries, code=3, MOCK_LOG=str(tmp_path / "log"))
     assert "plan.txt, line" in done.stderr and not (tmp_path / "log").exists()
 
 
-def test_data_that_is_cut_off(mock: Mock, tmp_path: Path) -> None:
+FILES = ("plan.txt", "data.bin", "models/0.bmodel", "models/1.bmodel", "firmware/tcm.bin", "firmware/ddr.bin")
+
+
+@pytest.mark.parametrize("how", ["changed", "cut off", "missing", "not listed"])
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_packs(mock: Mock, tmp_path: Path, name: str, how: str) -> None:
+    """The card is not asked for anything; the file is named."""
+    pack = mock.pack(tmp_path, (*NETS, ("dynamic", "c", WIDE)))
+    data = bytearray((pack / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    if how == "missing":
+        (pack / name).unlink()
+    elif how == "not listed":
+        sums = (pack / "SHA256SUMS").read_text()
+        (pack / "SHA256SUMS").write_text(
+            "".join(x for x in sums.splitlines(True) if not x.endswith(f"{name}\n"))
+        )
+    else:
+        (pack / name).write_bytes(data if how == "changed" else data[: len(data) // 2])
+    done = run_sh(pack, libraries=mock.libraries, code=3, MOCK_LOG=str(tmp_path / "log"))
+    assert re.search(
+        rf"^error: {pack}/{name} is .*: copy it again$|{name} No such file.*copy it again$", done.stderr, re.M
+    )
+    assert not (tmp_path / "log").exists() and not (pack / "result" / "result.json").exists()
+
+
+def test_a_pack_without_its_sums_and_empty_files(mock: Mock, tmp_path: Path) -> None:
     pack = mock.pack(tmp_path)
-    (pack / "data.bin").write_bytes((pack / "data.bin").read_bytes()[:-1])
-    run_sh(pack, libraries=mock.libraries, code=1, MOCK_LOG=str(tmp_path / "log"))
-    found = explain(read_result(pack))
-    assert found.verdict == "first failed: b" and "reading the pack failed" in as_text(found)
+    (pack / "data.bin").write_bytes(b"")
+    done = run_sh(pack, libraries=mock.libraries, code=3, MOCK_LOG=str(tmp_path / "log"))
+    assert f"{pack}/data.bin is not as it was packed" in done.stderr
+    (pack / "SHA256SUMS").unlink()
+    done = run_sh(pack, libraries=mock.libraries, code=3, MOCK_LOG=str(tmp_path / "log"))
+    assert f"{pack}/SHA256SUMS" in done.stderr and "copy it again" in done.stderr
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_pack_that_goes_away_while_it_is_checked(mock: Mock, tmp_path: Path) -> None:
+    pack = mock.pack(tmp_path)
+    env = {"MOCK_LOG": str(tmp_path / "log"), "MOCK_REMOVES": str(pack / "data.bin")}
+    done = run_sh(pack, libraries=mock.libraries, code=3, **env)
+    assert f"of {pack}/data.bin from 0 on; copy the pack again" in done.stderr
+    assert not explain(read_result(pack)).good
+
+
+NUMBERS = {"--device": (0, 1023), "--repeat": (1, 1000), "--step-limit": (1, 86400), "--limit": (1, 864000)}
+
+
+@pytest.mark.parametrize("option", [*NUMBERS, "--out"])
+def test_words_that_are_no_numbers(mock: Mock, tmp_path: Path, option: str) -> None:
+    """Neither run.sh nor check takes them, before anything is run or written."""
+    pack, log = mock.pack(tmp_path), tmp_path / "log"
+    least, most = NUMBERS.get(option, (0, 0))
+    check = [str(pack / "bin" / MACHINE / "check"), str(pack), str(tmp_path / "out")]
+    env = {**os.environ, "LD_LIBRARY_PATH": str(mock.libraries), "MOCK_LOG": str(log)}
+    wrong = [least - 1, most + 1, -5, "x", "1x", "0x1", "1.5", "1e2", " 1", "", "9" * 30, "\u0663", "*"]
+    for word in map(str, wrong if option in NUMBERS else [""]):
+        done = run_sh(pack, option, word, libraries=mock.libraries, code=2, MOCK_LOG=str(log))
+        needed = f"{option} {word}: a number from {least} to {most} is needed"
+        assert (needed if word else f"{option} needs a word") in done.stderr
+        if option in NUMBERS and word != " 1":
+            done = subprocess.run([*check, option, word], env=env, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 2 and needed in done.stderr
+    for words in ((option,), (option, "--load-firmware")):
+        assert "needs a word" in run_sh(pack, *words, libraries=mock.libraries, code=2).stderr
+    assert not log.exists() and not (tmp_path / "out").exists() and not (pack / "result").exists()
+
+
+def test_the_least_and_the_most(mock: Mock, tmp_path: Path) -> None:
+    pack, log = mock.pack(tmp_path), str(tmp_path / "log")
+    for words in (
+        ("--repeat", "0001", "--limit", "08", "--step-limit", "08", "--device", "00"),
+        ("--repeat", "1000", "--limit", "864000", "--step-limit", "86400", "--device", "1023"),
+    ):
+        run_sh(pack, *words, libraries=mock.libraries, MOCK_LOG=log)
+    assert "bm_dev_request 1023\n" in Path(log).read_text()
+
+
+def test_names_in_any_script(mock: Mock, tmp_path: Path) -> None:
+    """result.json is UTF-8, also where a text of the check is cut off inside a character."""
+    names = ("one_网络 é \U0001f600", "one_\u07ff\u0800\uffff\U0010ffff\x7f", "one_" + "層" * 400)
+    pack = mock.pack(tmp_path, tuple(("net", name, WIDE[:1]) for name in names))
+    env = {"MOCK_MODE": "hang", "MOCK_NET": names[2]}
+    run_sh(pack, "--step-limit", "1", libraries=mock.libraries, code=1, MOCK_LOG=str(tmp_path / "log"), **env)
+    raw = (pack / "result" / "result.json").read_bytes().decode("utf-8")
+    assert names[0] in raw and "\x7f" not in raw
+    assert [run["title"] for run in records(pack / "result", "planned")] == list(names)
+    assert records(pack / "result", "end")[0]["step"].startswith("bmrt_launch_tensor_ex of net 'one_層層")
+    titles = [run.title for run in read_result(pack).runs.values()]
+    assert titles == [names[0], "one_\u07ff\u0800", names[2]]  # others are no characters to be shown
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"\xff",
+        b"\xc0\xaf",
+        b"\xe0\x80\xaf",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xe2\x82",
+        b"\x80",
+    ],
+)
+def test_names_that_are_not_utf8(mock: Mock, tmp_path: Path, name: bytes) -> None:
+    pack = mock.pack(tmp_path, (("net", "one_a", WIDE[:1]),))
+    plan = pack / "plan.txt"
+    plan.write_bytes(plan.read_bytes().replace(b"\tone_a\t", b"\tone_" + name + b"b\t"))
+    write_sums(pack)
+    run_sh(pack, libraries=mock.libraries, MOCK_LOG=str(tmp_path / "log"))
+    assert records(pack / "result", "planned")[0]["net"] == "one_" + "\ufffd" * len(name) + "b"
+    assert explain(read_result(pack)).verdict.startswith("equal: all bits of 1 run;")

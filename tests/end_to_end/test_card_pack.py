@@ -18,11 +18,12 @@ from tests.support.card import run_sh, with_system_compiler
 from tests.support.workspaces import built_workspace, tpulayer
 from tpulayer import BINARY_MUL, Graph
 from user_layers.card.explain import as_json, as_text, explain
-from user_layers.card.pack import pack
+from user_layers.card.pack import pack, write_sums
 from user_layers.card.result import read_result
 from user_layers.layer_nets import mark_layers
 from user_layers.toolchain.builtin import builtin_artifacts
 from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.host_flags import host_files
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
 
@@ -87,12 +88,11 @@ def test_a_net_is_equal(dynamic: bool, ws: Workspace, kit: Toolkit, net: Path, t
 def test_the_pack(ws: Workspace, kit: Toolkit, net: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     pack(net, out, machines=[MACHINE], toolkit=kit)
-    manifest = json.loads((out / "manifest.json").read_text())
     files = {str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()}
-    assert set(manifest["files"]) == files - {"manifest.json"}
-    for name, known in manifest["files"].items():
-        data = (out / name).read_bytes()
-        assert known == {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    sums = dict(line.split("  ")[::-1] for line in (out / "SHA256SUMS").read_text().splitlines())
+    assert set(sums) == files - {"SHA256SUMS"}
+    for name, known in sums.items():
+        assert known == hashlib.sha256((out / name).read_bytes()).hexdigest()
     assert (out / "models/1.bmodel").read_bytes() == (net / "compilation.bmodel").read_bytes()
     for name in ("firmware_tcm.bin", "firmware_ddr.bin"):
         assert (out / "firmware" / name).read_bytes() == (ws.firmware.parent / name).read_bytes()
@@ -145,6 +145,7 @@ def test_a_wrong_layer_is_named(ws: Workspace, kit: Toolkit, net: Path, tmp_path
         for n, c in ((0, 3), (2, 67)):  # both in lane 3
             file.seek(int(word[7]) + 4 * ((n * 70 + c) * 30 + 11))
             file.write(np.float32(1e3).tobytes())
+    write_sums(out)
     run_sh(out, libraries=ws.install_dir / "lib", code=1, TPULAYER_WORKSPACE=str(ws.root))
     done = tpulayer("compare", str(out), cwd=tmp_path, code=1)
     assert "the first layer that differs: 002 sum (TPU_BINARY)" in done.stdout
@@ -168,6 +169,9 @@ def test_a_device_that_computes_otherwise(ws: Workspace, kit: Toolkit, net: Path
     data = model.read_bytes()
     assert data.count(factor.tobytes()) in (2, 4)  # in the layer, and in the whole net
     model.write_bytes(data.replace(factor.tobytes(), other.tobytes()))
+    done = run_sh(out, libraries=ws.install_dir / "lib", code=3, TPULAYER_WORKSPACE=str(ws.root))
+    assert f"{model} is not as it was packed; the pack is damaged: copy it again" in done.stderr
+    write_sums(out)
     run_sh(out, libraries=ws.install_dir / "lib", code=1, TPULAYER_WORKSPACE=str(ws.root))
     found = explain(read_result(out))
     assert found.verdict == "the first layer that differs: 001 const_binary_0 (TPU_CONST_BINARY)"
@@ -238,8 +242,29 @@ def test_odd_names(ws: Workspace, kit: Toolkit, tmp_path: Path) -> None:
         tmp_path / "out/README.txt"
     ).read_text("utf-8")
     run_sh(tmp_path / "out", libraries=ws.install_dir / "lib", TPULAYER_WORKSPACE=str(ws.root))
+    assert (
+        name
+        in json.loads((tmp_path / "out/result/result.json").read_bytes().decode("utf-8"))["records"][1][
+            "title"
+        ]
+    )
     (run,) = read_result(tmp_path / "out").runs.values()
     assert run.good and run.title == name and run.outputs[0].name == "$y"
+
+
+def test_what_fails_leaves_no_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    class Own:
+        device = None
+
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr("user_layers.card.pack.Toolkit", Own)
+    with pytest.raises(UsageError, match="absent"):
+        pack(tmp_path / "absent", tmp_path / "out")
+    assert len(closed) == 1 and not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
@@ -259,5 +284,5 @@ def test_the_built_in_part_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "out/firmware/firmware_tcm.bin").read_bytes() == (
         built / "firmware_tcm.bin"
     ).read_bytes()
-    run_sh(tmp_path / "out", libraries=built)
+    run_sh(tmp_path / "out", libraries=host_files(None).libraries)
     assert explain(read_result(tmp_path / "out")).verdict == "equal: all bits of 3 runs"

@@ -14,7 +14,7 @@ from tests.paths import SOURCES
 from tests.support.firmware_harness import COMPILERS, SDK, compilers
 from tests.support.host_programs import PROGRAMS, build, run
 from tests.support.workspaces import outside_of_workspaces
-from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.host_flags import host_files
 
 KERNELS = PROGRAMS / "kernels.h"
 
@@ -72,10 +72,10 @@ def test_a_program_with_fixed_addresses(tmp_path: Path) -> None:
     words = compilers().get("gcc")
     if words is None:
         pytest.skip("there is no gcc; zig links no programs with fixed addresses")
-    built, flags = builtin_artifacts(), ["-g", f"-I{SDK / 'include'}"]
+    libraries, flags = host_files(None).libraries, ["-g", f"-I{SDK / 'include'}"]
     kernels = [*words, *flags, "-DUSING_CMODEL", "-x", "c", "-c", KERNELS, "-o", tmp_path / "kernels.o"]
     main = ["-include", PROGRAMS / "check.h", "-x", "c++", PROGRAMS / "crashes.cpp", "-x", "none"]
-    linked = [tmp_path / "kernels.o", built.bmlib, "-lstdc++", f"-Wl,-rpath,{built.directory}"]
+    linked = [tmp_path / "kernels.o", libraries / "libbmlib.so", "-lstdc++", f"-Wl,-rpath,{libraries}"]
     program = [*words, *flags, "-no-pie", *main, *linked, "-o", tmp_path / "program"]
     for command in (kernels, program):
         subprocess.run([*map(str, command)], check=True, timeout=120)

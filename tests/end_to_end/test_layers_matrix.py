@@ -206,8 +206,8 @@ SOFTMAXES: list[tuple[tuple[int, ...], int, int]] = [
     ((4000,), 0, 0),  # a long row of its own is dealt over the lanes
     ((2, 100_000), 1, 0),
     ((20_000, 70), 0, 0),
-    ((18_720, 70), 0, 0),  # as many as one pass holds, and one more
-    ((18_721, 70), 0, 0),
+    ((9, 18_720), 1, 0),  # as many as one pass holds, and one more; not dealt over the lanes
+    ((9, 18_721), 1, 0),
 ]
 
 

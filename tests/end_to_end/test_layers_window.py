@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
+from firmware_sim.isa.codes import Task
+from firmware_sim.isa.layout import BD
 from tests.support.examples import examples
 from tests.support.window_layers import (
     MODES,
@@ -25,6 +27,7 @@ from tests.support.window_layers import (
 )
 from tpulayer import Graph
 from user_layers.graph import BINARY_MUL
+from user_layers.net.compiled import StaticBody
 from user_layers.toolkit import Toolkit
 
 # ---- convolution ----
@@ -148,6 +151,7 @@ def test_any_convolution(
         ((1, 3, 224, 224), (64, 3, 11, 11), 1, 4, 2),
         pytest.param((1, 512, 14, 14), (512, 512, 3, 3), 1, 1, 1, marks=pytest.mark.slow),
         ((1, 700, 24, 24), (70, 700, 15, 15), 1, 3, 1),  # weights of one round of lanes do not fit
+        ((1, 86, 10, 10), (1, 86, 7, 7), 1, 2, 0),  # half of the channels would be an odd number
         ((3, 256, 28, 28), (256, 8, 3, 3), 32, 1, 1),
         ((8, 96, 56, 56), (96, 1, 3, 3), 96, 1, 1),
         pytest.param((1, 64, 300, 200), (64, 64, 3, 3), 1, 1, 1, marks=pytest.mark.slow),
@@ -165,6 +169,23 @@ def test_convolutions_that_are_cut(
         pads=(pad,) * 4,
         modes=MODES[:2],
     )
+
+
+@pytest.mark.parametrize(("columns", "parts"), [(2047, [2047]), (2048, [1025, 1025])])
+def test_a_convolution_reads_no_more_columns_than_the_guide_allows(
+    toolkit: Toolkit, columns: int, parts: list[int]
+) -> None:
+    """2047; the emulator computes wider ones all the same."""
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, 3, 3, columns))
+    graph.add_const("w", sample(2, 3, 3, 3))
+    param = {"groups": 1, **window_param((3, 3), (1, 1), (0, 0, 0, 0), (1, 1))}
+    graph.add_tpu_layer("TPU_CONV", ["x", "w"], param, ["y"])
+    body = graph.compile(opt=0).stages[0].subnets[0].body
+    assert isinstance(body, StaticBody)
+    data = b"".join(group.bd for group in body.groups)
+    rows = [BD.decode(data[at : at + 128]) for at in range(0, len(data), 128)]
+    assert [row["opd0_w"] for row in rows if row["tsk_typ"] == Task.CONV] == parts
 
 
 @pytest.mark.parametrize(
@@ -371,6 +392,7 @@ def test_a_maximum_passes_over_nan(toolkit: Toolkit, opt: int) -> None:
             {"extra_right": -1},
         ),
         *({"pad_right": 65535, "extra_right": 1}, {"pad_bottom": 1, "extra_bottom": 65535}),
+        {"pad_right": 2, "extra_right": -1},
     ],
 )
 def test_a_pool_that_makes_no_sense(toolkit: Toolkit, change: Mapping[str, int]) -> None:

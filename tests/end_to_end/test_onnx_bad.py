@@ -137,6 +137,13 @@ def test_operands_that_do_not_fit_name_the_node(
     assert re.search(message, refused(model, tmp_path, toolkit).message)
 
 
+def test_operands_of_two_types_name_the_node(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Only the strict inference of shapes says so; what onnxruntime takes all the same is compiled."""
+    nodes = [node("Cast", "x", "c", to=TensorProto.DOUBLE), node("Add", "x c", name="n")]
+    error = refused(make_model(nodes, {"x": (2, 3)}, ["y"]), tmp_path, toolkit)
+    assert re.search(r"not valid: .*Add.*n.* inconsistent type tensor\(double\)", error.message)
+
+
 def test_messages_name_the_model_as_the_place(toolkit: Toolkit, tmp_path: Path) -> None:
     model = make_model(
         [node("Relu", "x", f"y{i}") for i in range(17)], {"x": (1,)}, [f"y{i}" for i in range(17)]

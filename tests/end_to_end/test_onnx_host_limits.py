@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import pickle
 import resource
 from pathlib import Path
 from typing import Any
@@ -155,6 +157,23 @@ def test_a_file_and_what_is_no_model(tmp_path: Path) -> None:
         apart.run_model(b"nothing", {})
     with pytest.raises(ModelError, match="it makes 16 bytes"):
         apart.run_model(SMALL, {"x": np.ones(4, F32)}, most=15)
+    apart.check_part(SMALL, "the part")
+    with pytest.raises(ModelError, match="the part: onnxruntime refuses its model"):
+        apart.check_part(b"nothing", "the part")
+
+
+def test_a_session_that_nobody_holds_is_dropped() -> None:
+    first, feeds = Session(SMALL, ""), {"x": np.ones(4, F32)}
+    assert first.run(feeds, 60.0)[0].tolist() == [-1] * 4
+    number, home = first._number, first._home
+    assert home is not None
+    del first
+    gc.collect()
+    assert Session(SMALL, "").run(feeds, 60.0)[0].tolist() == [-1] * 4
+    with pytest.raises(ModelError):
+        home.request(
+            {"op": "run", "session": number, "what": "", "dropped": [], "most": 0}, pickle.dumps(feeds)
+        )
 
 
 @pytest.mark.slow
@@ -187,3 +206,6 @@ def test_what_goes_in_and_out_is_larger_than_a_gigabyte() -> None:
 def test_how_its_process_may_end(crash: Crash, kind: type[TpulayerError], message: str) -> None:
     error = crash_error(crash)
     assert type(error) is kind and error.message.startswith(message)
+    compiling = apart._crashed(crash)
+    assert type(compiling) is (CompileError if kind is DeviceError else kind)
+    assert (compiling.message, compiling.hint) == (error.message, error.hint)

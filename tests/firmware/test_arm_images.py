@@ -148,7 +148,7 @@ def test_what_lies_where(workspace: Workspace) -> None:
 
 PLATFORM = (
     *("fw_platform_try", "fw_platform_unwind", "fw_platform_scratch", "fw_platform_scratch_release"),
-    "fw_platform_abort",
+    *("fw_platform_abort", "fw_platform_aside"),
     *("fw_platform_boot", "fw_platform_arguments", "fw_arm_fault"),
 )
 FOREIGN = r"""
@@ -329,5 +329,5 @@ def test_the_environment_says_what_is_usual(
     assert find_firmware(own / "firmware.so").kind == "native"  # a file is a file
     assert firmware_image(workspace, "native").path == own / "firmware.so"
     monkeypatch.setenv("TPULAYER_FIRMWARE", "both")
-    with pytest.raises(UsageError, match="TPULAYER_FIRMWARE both: a firmware is native or arm"):
+    with pytest.raises(UsageError, match="TPULAYER_FIRMWARE both: give one of native, arm"):
         firmware_image(workspace)

@@ -15,6 +15,7 @@ import pytest
 
 from firmware_sim.device.client import Device, FirmwareError
 from firmware_sim.errors import DeviceCrash, DeviceError, MissingError
+from firmware_sim.wire import MAX_ARGUMENTS
 from tests.support.firmware_harness import COMPILERS
 from tests.support.host_programs import build, python_with_pid, run, script
 from user_layers.bmlib import (
@@ -98,7 +99,7 @@ int main(int argc, char **argv) {
     CHECK(okkernel_load_firmware(h, "absent.so", "") == BM_ERR_PARAM);
     CHECK(bm_memcpy_s2d_partial_offset(h, a, x, 8, sizeof x) == BM_ERR_PARAM);
     CHECK(bm_memcpy_d2s(h, y, bm_mem_from_system(x)) == BM_ERR_PARAM);
-    CHECK(bm_memcpy_d2s(h, y, bm_mem_from_device(64, 64)) == BM_ERR_FAILURE);
+    CHECK(bm_memcpy_d2s(h, y, bm_mem_from_device(64, 64)) == BM_ERR_PARAM);
     CHECK(okkernel_launch_sync(h, "plus", &args, sizeof args) == BM_SUCCESS);
     bm_device_mem_t huge;
     int status = 0;
@@ -371,6 +372,8 @@ int main(void) {
             CHECK(okkernel_launch_sync(h, "nothing", NULL, 0) == BM_SUCCESS);
             CHECK(okkernel_launch_sync(h, NULL, NULL, 0) == BM_ERR_PARAM);
             CHECK(okkernel_launch_sync(h, "nothing", NULL, 4) == BM_ERR_PARAM);
+            CHECK(okkernel_launch_sync(h, "nothing", foreign, 0xFFFFFFFF) == BM_ERR_PARAM);
+            CHECK(okkernel_launch_async(h, "nothing", foreign, (11 << 20) + 1) == BM_ERR_PARAM);
             CHECK(okkernel_launch_sync(h, "", NULL, 0) == BM_ERR_PARAM);
             bm_dev_free(h);
         }
@@ -384,6 +387,8 @@ int main(void) {
     done = run(build(tmp_path, HEAD + text), BMRUNTIME_FIRMWARE_PATH=str(firmware))
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
     assert "okkernel_sync: this is not a handle" in done.stderr
+    most = f"a kernel has at most {MAX_ARGUMENTS} bytes of arguments"
+    assert f"okkernel_launch_sync: size is {0xFFFFFFFF}; {most}" in done.stderr
 
 
 def test_a_program_with_several_threads_and_devices(firmware: Path, tmp_path: Path) -> None:

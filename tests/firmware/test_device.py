@@ -25,7 +25,7 @@ from firmware_sim.chip import DDR_BASE, DDR_BYTES, STATIC_CONTEXT_OFFSET
 from firmware_sim.device.client import Device, FirmwareError, StreamGroup
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.time_limit import time_limit
-from firmware_sim.errors import DeviceCrash, DeviceError, MissingError, UsageError
+from firmware_sim.errors import AddressError, DeviceCrash, DeviceError, MissingError, UsageError
 from firmware_sim.firmware.image import FirmwareLayer
 from firmware_sim.firmware.native import Platform
 from firmware_sim.processes.process import InternalError
@@ -119,6 +119,18 @@ def test_access_outside_ddr_is_refused(device: Device) -> None:
             device.read(addr, size)
     with pytest.raises(DeviceError, match="do not lie in DDR"):
         device.write(DDR_BASE + DDR_BYTES, b"x")
+
+
+def test_writing_to_the_firmwares_own_memory_is_refused(device: Device) -> None:
+    own = DDR_BASE + STATIC_CONTEXT_OFFSET
+    before = device.read(own - 64, 128)
+    for addr, size in [(DDR_BASE, 4), (own - 1, 1), (own - 64, 128), (own - 1, 0)]:
+        for call in (lambda a, n: device.write(a, bytes([1]) * n), device.file_of, device.check_writable):
+            with pytest.raises(AddressError, match=r"where the firmware's own memory is.* up to 0x1050fffff"):
+                call(addr, size)
+    assert device.read(own - 64, 128) == before
+    device.write(own, b"mine")
+    assert device.read(own, 4) == b"mine"
 
 
 def test_out_of_memory_and_double_free(device: Device) -> None:

@@ -13,9 +13,19 @@ import pytest
 
 from firmware_sim.chip import DDR_BASE, STATIC_CONTEXT_OFFSET
 from firmware_sim.device.client import Device, FirmwareError, StreamGroup
-from firmware_sim.errors import DeviceCrash, DeviceError
+from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
 from firmware_sim.firmware.image import FirmwareImage, FirmwareLayer, Kind, find_firmware
-from firmware_sim.wire import NONE, Program, ProgramTensor, Status, Step, StepOp, TensorKind, TensorRecord
+from firmware_sim.wire import (
+    MAX_ARGUMENTS,
+    NONE,
+    Program,
+    ProgramTensor,
+    Status,
+    Step,
+    StepOp,
+    TensorKind,
+    TensorRecord,
+)
 from tests.paths import SOURCES
 from user_layers.toolchain.kernel import kernel_firmware
 
@@ -50,6 +60,17 @@ def run_kernel(device: Device, name: str, x: F32) -> F32:
     device.free(a)
     device.free(b)
     return out.astype(np.float32)
+
+
+def test_the_most_arguments(device: Device) -> None:
+    x = np.arange(6, dtype=np.float32)
+    a = device.malloc(x.nbytes)
+    device.write(a, x)
+    args = kernel_args(a, a, (1, 6, 1, 1)).ljust(MAX_ARGUMENTS, b"\0")
+    device.launch("plus_one", args)
+    assert np.array_equal(device.read_array(a, (6,), np.float32), x + 1)
+    with pytest.raises(UsageError, match=f"{MAX_ARGUMENTS + 1} bytes of arguments; {MAX_ARGUMENTS} at most"):
+        device.launch("plus_one", args + b"\0")
 
 
 def line_of(mark: str) -> int:

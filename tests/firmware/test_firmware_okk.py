@@ -166,7 +166,6 @@ def _with(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
         ("okk_bdc_add_C", _with(ADD, shape=[0, 1, 1, 1]), "shape [0, 1, 1, 1] has an extent below 1"),
         ("okk_bdc_add_C", _with(ADD, shape=None), "shape is NULL"),
         ("okk_bdc_add_C", _with(ADD, dst=2), "destination address 0x2 is not a multiple of 4"),
-        ("okk_bdc_add_C", _with(ADD, src=0x80000), "source starts on NPU 1 and the destination on NPU 0"),
         (
             "okk_bdc_add_C",
             _with(ADD, src=64 << 19),

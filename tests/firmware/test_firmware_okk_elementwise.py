@@ -73,12 +73,10 @@ S16_U8 = {
     [
         ("okk_bdc_rsqrt", {**PAIR, "shape": [1, 64, 1, 70000]}, "70000 in bd.res0_w is over its limit 65535"),
         ("okk_bdc_rsqrt", {**PAIR, "shape": None}, "shape is NULL"),
-        ("okk_bdc_sqrt", {**PAIR, "src": 1 << 19}, "source starts on NPU 1 and the destination on NPU 0"),
         ("okk_bdc_lookup_exp", {**PAIR, "src": 4}, "source address 0x4 is not a multiple of 128"),
         ("okk_bdc_lookup_exp", {**PAIR, "shape": [1, 4096, 1, 1]}, "4096 in bd.res0_c is over its limit"),
         ("okk_bdc_taylor_exp", {**PAIR, "num_series": 0}, "num_series 0 is outside 1..64"),
         ("okk_bdc_tanh", {**SEQUENCE, "work": WORK + 4}, "work address 0x30004 is not a multiple of 128"),
-        ("okk_bdc_tanh", {**SEQUENCE, "work": WORK + (1 << 19)}, "work starts on NPU 1"),
         (
             "okk_bdc_4N_int8_to_fp32",
             {**CONVERT, "shape": [2**31 - 1, 1, 1, 1]},
@@ -107,7 +105,6 @@ S16_U8 = {
         ),
         (FIXED + "16bit_mul_8bit", {**PARTS, "src1": 2}, "source 1 address 0x2 is not a multiple of 4"),
         (FIXED + "s16_mul_u8_to_s16", {**S16_U8, "rshift": 32}, "rshift 32 is outside 0..31"),
-        (FIXED + "s16_mul_u8_to_s16", {**S16_U8, "low": 1 << 19}, "low work starts on NPU 1"),
     ],
 )
 def test_broken_rules_are_refused(

@@ -22,7 +22,6 @@ from user_layers.encode.calls import Calls
 
 # Refused though the vendor's model executes them, by rule.
 _NOT_EXECUTED = {
-    r"(an)?other NPU": "a lane computes on its own memory; only the model can read another's",
     r".*stride . below 0": "strides of a descriptor are counted from 0",
     r".*extent . of 0.*": "sizes of a descriptor start at 1; where the model does not crash it does nothing",
     r"packed operand off a word": "the units read words",

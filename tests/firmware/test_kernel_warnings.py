@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.device.client import Device
-from firmware_sim.device.kernel_warnings import VARIABLE, KernelWarning, parsed
+from firmware_sim.device.kernel_warnings import VARIABLE, KernelWarning, Mode, parsed
 from firmware_sim.errors import DeviceError, UsageError
+from firmware_sim.firmware.image import Kind
 from user_layers.cli.main import run
 from user_layers.toolchain.kernel import kernel_firmware
 
@@ -31,6 +32,24 @@ void wide_and_wrong(const void *args) {
     okk_bdc_matmul(0x1000, 0x2000, 0x3000, 0, 2, 5, 6, 0, 4, false, false);
 }
 OKKERNEL_FUNC_REGISTER(wide_and_wrong)
+
+void wide_and_refused(const void *args) {
+    (void)args;
+    okk_initialize();
+    okk_bdc_matmul(0x1000, 0x2000, 0x3000, 0, 2, 5, 6, 8, 4, false, false); /* refused */
+    okk_poll();
+    okk_bdc_add_C(0x70000, 0, 1.f, &(dim4){1, 64, 448, 256}, NULL, NULL); /* no room for it */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(wide_and_refused)
+
+void fitting(const void *args) {
+    (void)args;
+    okk_initialize();
+    for (int i = 0; i < 3; i++) okk_bdc_matmul(0x1000, 0x2000, 0x3000, 0, 2, 5, 6, 5, 4, false, false);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(fitting)
 """
 TEXT = "okk_bdc_matmul: 8 columns of the left matrix per channel, which has 5"
 
@@ -90,7 +109,7 @@ def test_silence_and_what_the_environment_says(
     with Device(image) as device, pytest.raises(DeviceError, match="8 columns of the left matrix"):
         device.launch("wide")
     monkeypatch.setenv(VARIABLE, "loud")
-    with pytest.raises(UsageError, match="TPULAYER_WARNINGS is 'loud': give one of show, error, ignore"):
+    with pytest.raises(UsageError, match="TPULAYER_WARNINGS loud: give one of show, error, ignore"):
         Device(image)
 
 
@@ -103,6 +122,31 @@ def test_the_option_of_commands(
     assert run(command) == code
     said = capfd.readouterr().err
     assert (f"warning: {_line(source)}: {TEXT}" in said) == (mode == "show")
+
+
+@pytest.mark.parametrize("kind", ["native", "arm"])
+@pytest.mark.parametrize("mode", ["show", "error"])
+def test_told_before_an_error_of_the_engines(source: Path, kind: Kind, mode: Mode) -> None:
+    told: list[KernelWarning] = []
+    with Device(kernel_firmware([source], kind=kind), on_warning=told.append, warnings=mode) as device:
+        with pytest.raises(DeviceError, match="each lane's memory ends at 0x80000"):
+            device.launch("wide_and_refused")
+        assert [warning.text for warning in told] == [TEXT]
+        told.clear()
+        device.launch("fitting")
+    assert told == []
+
+
+def test_their_words_are_no_instructions_of_the_kernel(source: Path) -> None:
+    """What only the emulated controller does for messages is not counted."""
+    with Device(kernel_firmware([source], kind="arm"), on_warning=lambda warning: None) as device:
+        counts = []
+        for kernel in ("fitting", "wide", "fitting", "wide"):
+            before = device.instructions
+            device.launch(kernel)
+            counts.append(device.instructions - before)
+    assert counts[0] == counts[2] and counts[1] == counts[3]
+    assert abs(counts[1] - counts[0]) < 300
 
 
 def test_damaged_lines_are_passed_over() -> None:

@@ -200,5 +200,7 @@ def test_the_heap_gives_the_same_places(arm: la.Arm, native: lh.Libc) -> None:
         if moved is not None:
             blocks.append(moved)
     arm.call("made_to_fail", arm.functions["free"], there + 24)
-    assert arm.text(arm.symbols["failed"]) == "free: the pointer came from malloc and was not freed"
+    assert (
+        arm.text(arm.symbols["failed"]) == "free: the pointer did not come from malloc, or was freed before"
+    )
     assert arm.unaligned == []

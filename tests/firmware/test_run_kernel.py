@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from firmware_sim.errors import DeviceError, UsageError
+from firmware_sim.firmware.image import Kind
 from tests.support.damaged_arrays import OPEN_HEADER
 from tests.support.firmware_harness import CHOICES
 from user_layers.cli.main import run as cli
 from user_layers.kernels.run_kernel import Output, run_kernel
+from user_layers.toolchain.cache import cache_root
+from user_layers.toolchain.kernel import kernel_firmware
 
 AXPY = """
 #include "okk.h"
@@ -97,6 +102,16 @@ def test_structs_of_the_c_library_and_the_api_are_no_arguments(
     assert (result.outputs["out_addr"] == 2.5).all()
 
 
+def test_the_firmware_may_be_the_controllers(source: Path) -> None:
+    x = np.arange(256, dtype=np.float32)
+    given = ({"x_addr": x}, {"y_addr": Output((4, 64))}, VALUES)
+    native, arm = (run_kernel(source, "axpy", *given, firmware=kind) for kind in ("native", "arm"))
+    assert np.array_equal(native.outputs["y_addr"], arm.outputs["y_addr"])
+    assert (native.instructions, arm.instructions > 0) == (0, True)
+    with pytest.raises(UsageError, match="firmware cmodel: give one of native, arm"):
+        run_kernel(source, "axpy", *given, firmware=cast(Kind, "cmodel"))
+
+
 def test_one_array_may_be_input_and_output(source: Path) -> None:
     x = np.arange(256, dtype=np.float32)
     result = run_kernel(
@@ -162,6 +177,9 @@ def test_the_command(
     assert np.array_equal(np.load("out/y.npy"), np.arange(256, dtype=np.float32) * 2 + 1.5)
     assert cli([*words, "--out", "y_addr=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outputs"] == {"y_addr": [1.5, 3.5]}
+    assert cli([*words, "--out", "y_addr=256:float32:out/z.npy", "--json"]) == 0
+    where = {"file": "out/z.npy", "shape": [256], "dtype": "float32"}
+    assert json.loads(capsys.readouterr().out)["outputs"] == {"y_addr": where}
     np.save("x.npy", np.array([np.nan, np.inf, -np.inf, 1] * 64, np.float32))
     assert cli([*words, "--out", "y_addr=4", "--json"]) == 0
     text = capsys.readouterr().out  # strict JSON has no numbers for the first three
@@ -226,3 +244,17 @@ def test_the_time_limit_can_be_set(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"slow ran for 0\.2 s"):
         run_kernel(tmp_path / "slow.c", "slow", time_limit=0.2)
     run_kernel(tmp_path / "slow.c", "slow", time_limit=60)
+
+
+def test_a_build_removes_kernels_that_nobody_used_when_they_take_too_much(tmp_path: Path) -> None:
+    old = cache_root() / "kernels" / f"unused-{os.getpid()}"
+    old.mkdir(parents=True)
+    with (old / "sparse").open("wb") as file:
+        file.truncate(3 * 10**9)
+    os.utime(old, (time.time() - 7200,) * 2)
+    source = tmp_path / "k.c"
+    source.write_text(
+        '#include "okk.h"\nvoid f(const void *args) { (void)args; }\nOKKERNEL_FUNC_REGISTER(f)\n'
+    )
+    assert kernel_firmware(source).exists()
+    assert not old.exists()

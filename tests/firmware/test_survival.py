@@ -157,7 +157,7 @@ _ABORT = r"SIGABRT \(abort or failed assertion\)"
         ("raises", r"crashed: SIGTERM \(ended from outside\);"),
         ("stops", r"ran for 1 s and was stopped;"),
         ("deaf", r"ran for 1 s and was stopped;"),
-        ("closes", r"(ran for 1 s and was stopped|ended its process|crashed)"),
+        ("closes", r"(ran for 1 s and was stopped|closed files of its process|crashed)"),
         ("sleeps", r"ran for 1 s and was stopped at PLACE in sleeps;"),
         ("talks", r"(ran for 1 s|printed more than 16 MiB) and was stopped at PLACE in talks;"),
     ],

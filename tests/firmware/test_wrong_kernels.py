@@ -47,7 +47,7 @@ KERNEL(too_wide) {
 }
 KERNEL(lanes) {
     okk_initialize();
-    okk_bdc_add(0, 0x80000, 0x1000, &small, NULL, NULL, NULL); /* lanes */
+    okk_bdc_depthwise2d(0, 0x80000, 0x1000, 0x2000, &small, 1, 1, false, NULL, NULL, NULL); /* lanes */
 }
 KERNEL(never_comes) {
     unsigned int node[3] = {0, 7, 0};
@@ -143,7 +143,7 @@ def place(source: Path, kernel: str) -> str:
         ("out_of_local", r"res0 at lane 0 \+0x70000: .*each lane's memory ends at 0x80000"),
         ("misaligned", r"okk_bdc_rsqrt: destination address 0x4 is not a multiple of 128"),
         ("too_wide", r"okk_bdc_add_C: 70000 in bd.res0_w is over its limit 65535"),
-        ("lanes", r"okk_bdc_add: source 0 starts on NPU 1 and the destination on NPU 0; they must start on"),
+        ("lanes", r"okk_bdc_depthwise2d: input starts on NPU 1 and the output on NPU 0; they must start on"),
         ("never_comes", r"BD command 1: waits for GDMA command 7, which never comes: GDMA gets to 0 before"),
         ("wrong_id", r"BD command 6: its id should be 1, ids of an engine count up by one"),
         ("null_write", r"kernel null_write crashed: SIGSEGV"),

@@ -112,8 +112,9 @@ def _python(node: ast.AST, rows: Sequence[str]) -> Iterator[Change]:
 
 def _next(number: str) -> str:
     """The number after it, written as it is."""
-    value = int(number, 0) if number.strip("0") else 0  # C writes 007, Python does not read it
-    return hex(value + 1) if number.startswith("0x") else str(value + 1)
+    if re.fullmatch(r"0\d+", number):  # C's octal ones, which Python does not read
+        return f"0{int(number, 8) + 1:o}"
+    return hex(int(number, 0) + 1) if number.startswith("0x") else str(int(number, 0) + 1)
 
 
 def _is_path(node: ast.BinOp) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle import client
-from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.host_flags import host_files
 
 REPOSITORY = "1146877017/tpucontest"
 SOURCE = f"https://github.com/{REPOSITORY}.git"
@@ -58,7 +58,7 @@ def kernels(kind: str) -> tuple[Path, list[Path]]:
 def test_a_contestants_kernel(kind: str, contestant: int, tmp_path: Path) -> None:
     project, files = kernels(kind)
     assert len(files) == len(CONTESTANTS)
-    built = builtin_artifacts()
+    libraries = host_files(None).libraries
     device = [files[contestant], project / "device" / f"ok_device_{kind}_demo.c"]
     objects = []
     for source in (path for path in device if path.is_file()):
@@ -67,7 +67,12 @@ def test_a_contestants_kernel(kind: str, contestant: int, tmp_path: Path) -> Non
         subprocess.run([*map(str, words), "-o", str(objects[-1])], check=True, timeout=120)
     program = tmp_path / kind
     words = ["g++", "-w", "-O3", "-std=c++11", "-DUSING_CMODEL", f"-I{project / 'include'}"]
-    words += [project / "host" / f"{kind}.cpp", *objects, built.bmlib, f"-Wl,-rpath,{built.directory}"]
+    words += [
+        project / "host" / f"{kind}.cpp",
+        *objects,
+        libraries / "libbmlib.so",
+        f"-Wl,-rpath,{libraries}",
+    ]
     subprocess.run([*map(str, words), "-o", str(program)], check=True, timeout=240)
     done = subprocess.run([program], capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     lines = [line for line in done.stdout.splitlines() if line.endswith((" pass", " fail", " failed"))]

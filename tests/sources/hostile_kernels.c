@@ -49,6 +49,7 @@ KERNEL(sections) {
 }
 KERNEL(initializes) { for (;;) okk_initialize(); /* initializes */ }
 KERNEL(logs) { for (;;) OKKERNEL_LOG("and another line of text\n"); /* logs */ }
+KERNEL(formats) { static char text[99]; for (int i = 0;; i++) snprintf(text, 99, "%f %g", i / 3.0, 1e300 / 3.0); /* formats */ }
 KERNEL(prints) { for (;;) printf("and another line of text\n"); /* prints */ }
 KERNEL(allocates) { for (;;) free(malloc(100)); /* allocates */ }
 static int deeper(int n) { volatile char a[999]; a[0] = 1; return n ? deeper(n) + a[0] : 0; } /* recurses */
@@ -105,7 +106,10 @@ KERNEL(wild_call) { void (*volatile f)(void) = (void (*)(void))0xDEAD0000u; f();
 static void *allocate(size_t bytes) { return malloc(bytes); }
 static void *(*volatile get)(size_t) = allocate;
 static void (*volatile give)(void *) = free;
-static void fill_all(volatile char *to, int first, int end) { for (int i = first; i < end; i++) to[i] = 0x41; }
+static void *(*volatile resize)(void *, size_t) = realloc;
+static void fill_all(volatile char *to, int first, int end) {
+    for (int i = first; i < end; i++) to[i] = 0x41; /* array_to_the_end_of_the_stack */ /* far_below_its_array */
+}
 static void (*volatile fill)(volatile char *, int, int) = fill_all;
 KERNEL(heap_by_one) { char *p = get(100); fill(p, 100, 101); give(p); /* heap_by_one */ }
 KERNEL(heap_by_many) { char *p = get(96); fill(p, 0, 200); give(p); /* heap_by_many */ }
@@ -113,6 +117,14 @@ KERNEL(heap_unnoticed) { fill(get(50), 51, 52); }
 KERNEL(after_free) { char *p = get(500); give(p); fill(p, 0, 8); give(get(500)); /* after_free */ }
 KERNEL(frees_twice) { void *p = get(10); give(p); give(p); /* frees_twice */ }
 KERNEL(frees_nothing) { give((void *)&small); /* frees_nothing */ }
+KERNEL(resizes_nothing) { sink = resize((void *)&small, 50) != NULL; /* resizes_nothing */ }
+KERNEL(array_to_the_end_of_the_stack) { char name[16]; fill(name, 0, 16 << 10); sink = name[3]; }
+KERNEL(far_below_its_array) { char name[16]; fill(name, -200 << 10, 0); sink = name[3]; }
+KERNEL(array_of_a_large_frame) {
+    char room[88 << 10];
+    fill(room, 0, sizeof room + 48);
+    sink = room[sink & 1];
+} /* array_of_a_large_frame */
 static void over_an_array(int n) { char name[16]; fill(name, 0, n); sink = name[3]; } /* local_array */
 KERNEL(local_array) { over_an_array(48 + sink); sink = 0; }
 KERNEL(divides) { sink = 0; sink = 7 / sink; /* divides */ }

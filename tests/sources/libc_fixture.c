@@ -27,6 +27,12 @@ EXPORT __attribute__((noreturn)) void fw_assert_failed(const char *assertion, co
     __builtin_longjmp(unwind_to, 1);
 }
 
+EXPORT __attribute__((noreturn)) void fw_heap_misused(const char *function, const char *why, const void *caller) {
+    (void)caller;
+    snprintf(failed, sizeof failed, "%s: %s", function, why);
+    __builtin_longjmp(unwind_to, 1);
+}
+
 EXPORT __attribute__((noreturn)) void fw_heap_damaged(const char *function) {
     snprintf(failed, sizeof failed, "%s: memory was written beyond a block", function);
     __builtin_longjmp(unwind_to, 1);

@@ -4,14 +4,18 @@
 
 #include <fcntl.h>
 #include <fenv.h>
+#include <locale.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define KERNEL(NAME) \
@@ -32,10 +36,32 @@ KERNEL(joins_a_thread) { pthread_t t; pthread_create(&t, NULL, ends, NULL); pthr
 KERNEL(leaves_files) { sink = open("/dev/null", O_RDONLY) + open("/dev/zero", O_RDONLY); }
 KERNEL(opens_and_closes) { close(open("/dev/null", O_RDONLY)); }
 KERNEL(closes_files) { for (int i = 3; i < 64; i++) close(i); }
+KERNEL(closes_all_files) { for (int i = 0; i < 1024; i++) close(i); }
+KERNEL(closes_standard_files) { for (int i = 0; i < 3; i++) close(i); }
 KERNEL(forks) { sink = fork(); }
 KERNEL(forks_and_waits) { if (fork() == 0) _exit(0); wait(NULL); }
 KERNEL(starts_a_program) { if (fork() == 0) { execl("/bin/sleep", "sleep", "1000", NULL); _exit(1); } }
 KERNEL(leaves_a_timer) { alarm(1); }
+KERNEL(leaves_another_timer) {
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    timer_settime(timer, 0, &(struct itimerspec){.it_value = {0, 50000000}}, NULL);
+}
+static void ignores(int number) { sink = number; }
+KERNEL(handles_a_signal) { signal(SIGUSR1, ignores); }
+KERNEL(goes_elsewhere) { sink = chdir("/"); umask(0); }
+KERNEL(speaks_otherwise) { sink = setlocale(LC_ALL, "C.UTF-8") == NULL && uselocale(newlocale(LC_ALL_MASK, "C", NULL)) == NULL; }
+KERNEL(sets_variables) { setenv("ONE_MORE", "1", 1); }
+KERNEL(removes_variables) { unsetenv("PATH"); }
+KERNEL(limits_its_files) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+KERNEL(turns_its_output_away) { int file = open("/dev/null", O_WRONLY); dup2(file, 1); close(file); }
+KERNEL(closes_its_input) { close(0); }
 KERNEL(rounds_up) { fesetround(FE_UPWARD); }
 KERNEL(traps) { feenableexcept(FE_ALL_EXCEPT); }
 KERNEL(flushes) {

@@ -17,15 +17,19 @@ import pytest
 from tests.paths import SOURCES
 from tests.support.firmware_harness import SDK
 from user_layers.card import programs
+from user_layers.card.pack import write_sums
 from user_layers.toolchain.compilers import Compiler, choose, run_compiler
 
 LIMIT = 120.0  # seconds
+FLAGS = programs._FLAGS
 FLOATS = npt.NDArray[np.float32]
 
 
 def with_system_compiler(patch: pytest.MonkeyPatch) -> None:
-    """The programs are built by what builds all else in tests; zig would make a C library first."""
+    """The programs are built by what builds all else in tests; zig would make a C library first. What C
+    leaves undefined ends them."""
     patch.setattr(programs, "zig", lambda _language, _machine: choose().c)
+    patch.setattr(programs, "_FLAGS", (*FLAGS, "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"))
 
 
 def mock_libraries(folder: Path, compiler: Compiler) -> Path:
@@ -66,8 +70,9 @@ def hand_made_pack(folder: Path, machine: str, built: Path, runs: Sequence[tuple
                     sizes = f"{array.nbytes}\t{array.nbytes + 64 * k}"
                     lines.append(f"{word}\t{word}{k}\t0\t{shape}\t{sizes}\tdata.bin\t{len(data)}")
             data += array.tobytes()
-    (folder / "plan.txt").write_text("\n".join(lines) + "\n")
+    (folder / "plan.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "data.bin").write_bytes(data)
+    write_sums(folder)
     return folder
 
 

@@ -9,16 +9,23 @@ from pathlib import Path
 
 from tests.paths import SOURCES
 from tests.support.firmware_harness import SDK, compilers
-from user_layers.toolchain.builtin import builtin_artifacts
 from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.host_flags import host_files
 
 PROGRAMS = SOURCES / "bmrt_programs"
 
 
-def build(folder: Path, source: str | Path, compiler: str | None = None, language: str = "c") -> Path:
+def build(
+    folder: Path,
+    source: str | Path,
+    compiler: str | None = None,
+    language: str = "c",
+    libraries: Path | None = None,
+) -> Path:
     """The program of a text, or of a file in PROGRAMS, with check.h in front, linked with both libraries.
 
-    compiler: one of firmware_harness.compilers(); without it the toolkit's own choice.
+    compiler: one of firmware_harness.compilers(); without it the toolkit's own choice. libraries:
+    their folder, if it is not the toolkit's own.
     """
     if isinstance(source, str):
         path = folder / "host.source"
@@ -26,15 +33,15 @@ def build(folder: Path, source: str | Path, compiler: str | None = None, languag
         source = path
     chosen = choose()
     words = compilers()[compiler] if compiler else (chosen.cxx if language == "c++" else chosen.c).argv
-    built = builtin_artifacts(chosen)
+    libraries = libraries or host_files(None).libraries
     program = folder / "program"
     command = [*words, "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-g", "-pthread"]
     command += ["-include", PROGRAMS / "check.h", "-x", language, PROGRAMS / source, "-x", "none"]
     command += [
         f"-I{SDK / 'include'}",
-        built.bmrt,
-        built.bmlib,
-        f"-Wl,-rpath,{built.directory}",
+        libraries / "libbmrt.so",
+        libraries / "libbmlib.so",
+        f"-Wl,-rpath,{libraries}",
         "-o",
         program,
     ]

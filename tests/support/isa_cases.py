@@ -121,7 +121,8 @@ def arithmetic(draw: st.DrawFn) -> Case:
     together = draw(st.booleans())
     for name, base in (("res0", 0), ("opd0", 0x1000), ("opd1", 0x2000)):
         offset = draw(st.integers(0, 12)) * 4 + (0 if together else base)
-        fields[f"{name}_addr"] = LOCAL + lane * LANE + offset
+        start = lane if together or draw(st.integers(0, 3)) else draw(lanes)
+        fields[f"{name}_addr"] = LOCAL + start * LANE + offset
         fields[f"short_{name}_str"] = draw(st.sampled_from([0, 3, 3]))
         steps = draw(strides(shape, draw(st.integers(0, 3)) == 0))
         fields.update((f"{name}_{a}_str", s) for a, s in zip(_AXES, steps, strict=True))

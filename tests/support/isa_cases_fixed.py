@@ -39,7 +39,8 @@ def fixed(draw: st.DrawFn) -> Case:
         fields.update(opt_left_shift=draw(st.integers(0, 8)))
     fields.update((f"res0_{a}", n) for a, n in zip(_AXES, shape, strict=True))
     for name, base in (("res0", 0), ("opd0", 0x3000), ("opd1", 0x6000)):
-        fields[f"{name}_addr"] = LOCAL + lane * LANE + base + draw(st.integers(0, 12)) * 4
+        start = lane if draw(st.integers(0, 3)) else draw(lanes)
+        fields[f"{name}_addr"] = LOCAL + start * LANE + base + draw(st.integers(0, 12)) * 4
         fields[f"short_{name}_str"] = 3
         steps = draw(strides(shape, False))
         fields.update((f"{name}_{a}_str", s) for a, s in zip(_AXES, steps, strict=True))
@@ -69,7 +70,7 @@ def special(draw: st.DrawFn) -> Case:
         fields.update(opd1_h=8, opd1_addr=draw(st.sampled_from([0x300400, 0x301300])))
         fields["opt_opd0_prec"] = Precision.INT8 if eight else Precision.FP32
         if eight:  # apart: results are wider than indices
-            fields["opd0_addr"] = LOCAL + lane * LANE + 0x6000
+            fields["opd0_addr"] = LOCAL + draw(lanes) * LANE + 0x6000
             fields["res0_addr"] = LOCAL + lane * LANE
     return Engine.BD, fields
 

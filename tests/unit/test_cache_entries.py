@@ -42,10 +42,22 @@ def test_an_entry_is_whole_until_something_of_it_is_cut(tmp_path: Path) -> None:
     assert entries.is_whole(_entry(tmp_path, "a"))  # what was damaged is replaced
 
 
+def test_what_is_built_aside_is_an_entry_when_nothing_fails(tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        with entries.building(tmp_path / "a") as folder:
+            (folder / "file").write_text(text)
+        assert entries.is_whole(tmp_path / "a") and (tmp_path / "a" / "file").read_text() == text
+    with pytest.raises(ZeroDivisionError), entries.building(tmp_path / "a") as folder:
+        (folder / "file").write_text(str(1 // 0))
+    assert (tmp_path / "a" / "file").read_text() == "two"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_the_entries_used_longest_ago_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, age in (("oldest", 9e4), ("old", 8e4), ("fresh", 60.0), ("new", 1e6)):
         _entry(tmp_path, name, 400_000, age)
     (tmp_path / "scan").mkdir()
+    os.utime(tmp_path / "scan", (time.time() - 1e6,) * 2)
     for name, age in (("left.1.tmp", 1e6), ("building.2.tmp", 10.0)):
         (tmp_path / name).mkdir()
         os.utime(tmp_path / name, (time.time() - age,) * 2)

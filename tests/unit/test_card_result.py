@@ -78,11 +78,18 @@ def different(run: int, again: int = 0, **changes: Any) -> Record:
     return output(run, again, **{**how, "sha256": "cd" * 32, **changes})
 
 
-def run(number: int, what: str, *outputs: Record, times: bool = True) -> list[Record]:
+def planned(number: int, what: str) -> Record:
     title = f"{number:03d} thing (TPU_THING)" if what == "layer" else what
-    head = {"kind": "run", "run": number, "model": 0, "what": what, "net": title, "stage": 0, "title": title}
-    ending = [{"kind": "times", "run": number, "host_us": [5, 3, 4], "device_us": [2, 2, 2]}] if times else []
-    return [head, *outputs, *ending]
+    about = {"what": what, "net": title, "stage": 0, "title": title, "outputs": ["y"]}
+    return {"kind": "planned", "run": number, "model": 0, **about}
+
+
+def run(number: int, what: str, *outputs: Record, times: bool = True) -> list[Record]:
+    """Of one launch or of three, as its outputs are."""
+    launches = 3 if any(output["round"] for output in outputs) else 1
+    us = {"host_us": [5, 3, 4][:launches], "device_us": [2] * launches}
+    ending = [{"kind": "times", "run": number, **us}] if times else []
+    return [planned(number, what), {"kind": "run", "run": number}, *outputs, *ending]
 
 
 def end(reason: str = "finished", number: int = 0, step: str = "bm_dev_free") -> Record:
@@ -90,7 +97,10 @@ def end(reason: str = "finished", number: int = 0, step: str = "bm_dev_free") ->
 
 
 def whole(*records: Record) -> dict[str, Any]:
-    return {"format": "tpulayer result", "version": 1, "records": [*GOOD, *records]}
+    """With as many runs in the pack as there are planned."""
+    count = sum(record["kind"] == "planned" for record in records)
+    pack = {**GOOD[0], "runs": count}
+    return {"format": "tpulayer result", "version": 1, "records": [pack, *GOOD[1:], *records]}
 
 
 def result_of(tmp_path: Path, *records: Record) -> Result:
@@ -191,14 +201,16 @@ def test_what_did_not_finish(tmp_path: Path) -> None:
     assert said(tmp_path, end("exit", 1, "bmrt_create")).startswith(
         "nothing was run; the check ended by itself"
     )
-    assert said(tmp_path, *EQUAL[:4], end("lost")).startswith("1 run of 3 equal; the check ended: lost")
+    stopped = (*EQUAL[:5], planned(1, "whole"), planned(2, "net"), end("lost"))
+    assert said(tmp_path, *stopped).startswith("1 run of 3 equal; the check ended: lost")
 
 
 def test_devices_and_models_that_fail(tmp_path: Path) -> None:
-    refused = {"kind": "model", "model": 0, "file": "models/1.bmodel", "loaded": False, "us": 4}
+    refused = {"kind": "model", "model": 1, "file": "models/1.bmodel", "loaded": False, "us": 4}
     assert said(tmp_path, refused, end()).startswith("not run: models/1.bmodel was not loaded")
     bad = copy.deepcopy(GOOD)
     bad[6]["different"] = 3
+    bad[0]["runs"] = 3
     (tmp_path / "result.json").write_text(json.dumps({**whole(), "records": [*bad, *EQUAL, end()]}))
     assert "3 of 1024 bytes came back wrong" in explain(read_result(tmp_path)).verdict
     firmware = {"kind": "firmware", "status": 2}
@@ -208,16 +220,122 @@ def test_devices_and_models_that_fail(tmp_path: Path) -> None:
 
 
 def test_of_another_pack(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text('{"id": "xyz"}')
+    (tmp_path / "manifest.json").write_text('{"format": "tpulayer pack", "id": "xyz"}')
     folder = tmp_path / "result"
     folder.mkdir()
     (folder / "result.json").write_text(json.dumps(whole(*EQUAL, end())))
     found = explain(read_result(tmp_path))
-    assert found.advice == [f"this result is of another pack than {tmp_path}, in which it lies"]
+    assert not found.good and not json.loads(as_json(found))["equal"]
+    assert (
+        found.verdict == f"not comparable: this result is of another pack than {tmp_path}, in which it lies"
+    )
+    assert found.advice == ["copy the result into its own pack, or give result.json alone"]
+    for other in ('{"id": "xyz"}', '{"format": "tpulayer pack", "id": "abc"}', "[]", "no JSON"):
+        (tmp_path / "manifest.json").write_text(other)
+        assert explain(read_result(tmp_path)).good
 
 
 def test_kinds_of_later_versions_are_passed_over(tmp_path: Path) -> None:
     assert explain(result_of(tmp_path, *EQUAL, {"kind": "weather", "sun": True}, end())).good
+
+
+# ---- what is missing, and what is there twice ----
+
+
+@pytest.mark.parametrize(
+    ("left_out", "missing"),
+    [
+        (
+            {"kind": "output", "run": 0, "round": 0},
+            ["000 thing (TPU_THING): output y after the first launch"],
+        ),
+        ({"kind": "output", "run": 2, "round": 1}, ["net: output y after the last launch"]),
+        ({"kind": "output", "run": 1}, ["whole: output y after the first launch"]),
+        ({"kind": "times", "run": 1}, ["whole: the times of its launches"]),
+        ({"run": 2}, ["net: the whole run"]),
+        (
+            {"kind": "output"},
+            [
+                "000 thing (TPU_THING): output y after the first launch",
+                "000 thing (TPU_THING): output y after the last launch",
+                "whole: output y after the first launch",
+                "net: output y after the first launch",
+                "net: output y after the last launch",
+            ],
+        ),
+        ({"kind": "memory"}, ["the copies to the device's memory and back"]),
+        ({"kind": "device"}, ["whether the device could be opened"]),
+    ],
+)
+def test_missing_records(tmp_path: Path, left_out: Record, missing: list[str]) -> None:
+    records = [
+        record
+        for record in whole(*EQUAL, end())["records"]
+        if record["kind"] == "planned" or not left_out.items() <= record.items()
+    ]
+    (tmp_path / "result.json").write_text(json.dumps({**whole(), "records": records}))
+    found = explain(read_result(tmp_path))
+    assert not found.good and json.loads(as_json(found))["missing"] == missing
+    many = f"{len(missing)} record{'s' * (len(missing) > 1)}"
+    assert found.verdict == f"incomplete: {many} missing in result.json, first: {missing[0]}"
+    assert all(f"\n  {line}" in as_text(found) for line in missing) and not found.differences
+    assert any("copy result.json once more" in line for line in found.advice)
+
+
+def test_a_difference_is_told_before_what_is_missing(tmp_path: Path) -> None:
+    text = said(tmp_path, *run(0, "net", different(0)), planned(1, "net"), end())
+    assert text.startswith("first differs: net\n") and "missing:\n  net: the whole run" in text
+
+
+def test_runs_of_a_model_that_was_refused_are_not_missing(tmp_path: Path) -> None:
+    refused = {"kind": "model", "model": 1, "file": "models/1.bmodel", "loaded": False, "us": 4}
+    other = {**planned(3, "net"), "model": 1}
+    assert not result_of(tmp_path, *EQUAL, other, refused, end()).missing
+    skipped = {"kind": "skipped", "model": 1, "file": "models/1.bmodel"}
+    assert not result_of(tmp_path, *EQUAL, other, skipped, end()).missing
+    assert result_of(tmp_path, *EQUAL, other, end()).missing == ["net: the whole run"]
+    firmware = {"kind": "firmware", "status": 2}
+    assert not result_of(tmp_path, *EQUAL, other, firmware, end()).missing
+
+
+def test_records_that_are_there_twice(tmp_path: Path) -> None:
+    """Each of those of which there is one."""
+    records = whole(*EQUAL, {"kind": "firmware", "status": 0}, end())["records"]
+    several = ("library", "file", "info")
+    for index, record in enumerate(records):
+        twice = [*records[: index + 1], record, *records[index + 1 :]]
+        (tmp_path / "result.json").write_text(json.dumps({**whole(), "records": twice}))
+        if record["kind"] in several:
+            assert explain(read_result(tmp_path)).good
+        else:
+            with pytest.raises(
+                ModelError, match=rf"record {index + 1} \({record['kind']}\): it is there twice"
+            ):
+                read_result(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (output(0, output=1), "output 1, 'y', was not planned"),
+        (output(1, 1, name="z"), "output 0, 'z', was not planned"),
+        (output(7), "there is no run 7"),
+        ({"kind": "run", "run": 3}, "run 3 was not planned"),
+        ({"kind": "times", "run": 9, "host_us": [1], "device_us": []}, "there is no run 9"),
+    ],
+)
+def test_records_of_nothing_planned(tmp_path: Path, record: Record, words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        result_of(tmp_path, *EQUAL, record, end())
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (0, 1, 3), (0, 1, 2, 3), ()])
+def test_plans_that_are_not_the_packs(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    records = [{**GOOD[0], "runs": 3}, *GOOD[1:], *(planned(number, "net") for number in numbers), end()]
+    (tmp_path / "result.json").write_text(json.dumps({**whole(), "records": records}))
+    with pytest.raises(ModelError, match=rf"plans {len(numbers)} runs?, the pack has 3"):
+        read_result(tmp_path)
 
 
 # ---- what is refused ----
@@ -248,6 +366,10 @@ def test_nothing_there(tmp_path: Path) -> None:
         ('{"format": "tpulayer result", "version": 1}', "has no records"),
         ('{"format": "tpulayer result", "version": 1, "records": [7]}', "record 0 is none"),
         ('{"format": "tpulayer result", "version": 1, "records": []}', "does not say how the check ended"),
+        (
+            '{"format": "tpulayer result", "version": 1, "records": [{"kind": "\xff"}]}',
+            "is not a whole result",
+        ),
     ],
 )
 def test_no_results(tmp_path: Path, text: str, words: str) -> None:
@@ -284,7 +406,7 @@ NONSENSE: list[Any] = [
 def test_every_member_may_be_nonsense(tmp_path_factory: pytest.TempPathFactory) -> None:
     """One at a time, and missing: an error of one line, or an explanation that a terminal can show."""
     folder = tmp_path_factory.mktemp("nonsense")
-    good = [*GOOD, *run(0, "layer", different(0)), end()]
+    good = whole(*run(0, "layer", different(0)), end())["records"]
     tried = 0
     for index, record in enumerate(good):
         for key in record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -86,6 +87,16 @@ def test_operands_in_words() -> None:
     )
     assert reference.operand_text(one) == f"{said}; there"
     assert reference.cost_text(Cost(("ar.add",), "n", "then")) == "then: 1 command (ar.add), n cycles"
+
+
+def test_costs_for_programs() -> None:
+    """As many commands as instructions are named, where nothing else is stated."""
+    costs = Cost(("ar.add", "ar.mul"), "n", "then"), Cost(("ar.add",), "2 * n", "else", "2 * n")
+    entry = replace(reference.find("okk_bdc_add"), costs=costs)
+    assert reference.json_of(entry)["costs"] == [
+        {"when": "then", "issues": ["ar.add", "ar.mul"], "commands": "2", "cycles": "n"},
+        {"when": "else", "issues": ["ar.add"], "commands": "2 * n", "cycles": "2 * n"},
+    ]
 
 
 @pytest.mark.parametrize("name", ["okk_bdc_avg_pool2d", "avg_pool2d"])

@@ -28,7 +28,7 @@ _NONE = np.zeros((0, 32), np.uint32)
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the library would be in a cache that has none, and a process that has loaded none."""
-    place = tmp_path / "loops" / "key.so"
+    place = tmp_path / "loops" / "key" / "loops.so"
     for module in (library, native, loops):
         monkeypatch.setattr(module, "location", lambda: place)
     monkeypatch.setattr(native, "_library", None)
@@ -51,7 +51,7 @@ def test_without_the_library_references_run_until_it_comes(empty: Path) -> None:
     words = _additions(tpu, 3)
     tpu.execute(words, _NONE)
     before = tpu.memory.local[:, :0x80].copy()
-    empty.parent.mkdir()
+    empty.parent.mkdir(parents=True)
     empty.write_bytes(built.read_bytes())
     tpu.restart()
     tpu.execute(words, _NONE)
@@ -62,11 +62,11 @@ def test_without_the_library_references_run_until_it_comes(empty: Path) -> None:
 def _real_location() -> Path:
     from firmware_sim.cache_folder import cache_root
 
-    return cache_root() / "loops" / f"{library._key()}.so"
+    return cache_root() / "loops" / library._key() / "loops.so"
 
 
 def test_a_damaged_library_is_none(empty: Path) -> None:
-    empty.parent.mkdir()
+    empty.parent.mkdir(parents=True)
     empty.write_bytes(b"\x7fELF and nothing else")
     assert not native.load() and not native.ready()
 
@@ -120,7 +120,7 @@ def test_a_build_beside_a_run_is_announced_once(
     )
     loops.start()
     assert len(started) == 1 and "`build_layers` does it ahead" in capsys.readouterr().err
-    empty.parent.mkdir()
+    empty.parent.mkdir(parents=True)
     empty.write_bytes(b"")
     loops.start()
     assert len(started) == 1 and not capsys.readouterr().err

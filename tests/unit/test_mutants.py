@@ -116,6 +116,11 @@ def test_changes_of_c() -> None:
     }
 
 
+def test_numbers_stay_as_they_are_written() -> None:
+    row = "    f(0x1f, 0777, 0, 9);"
+    assert {change.new for change in c_changes(row)} == {"0x20", "01000", "1", "10", ""}
+
+
 def test_a_line_that_is_there_twice_brings_those_before_it() -> None:
     text = "a\nx = 1\nb\nx = 1\n"
     second = list(python_changes(text))[1]

@@ -394,6 +394,20 @@ threading.Event().wait(100)
     ended_with_its_parent(pid)
 
 
+def test_a_forked_copy_of_the_parent_leaves_the_child_alone() -> None:
+    script = """
+import os, sys
+from tests.unit.test_process import make
+child = make()
+child.request({"op": "echo"})
+if (copy := os.fork()) == 0:
+    sys.exit(7)  # what is called at exit is
+assert os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) == 7
+child.request({"op": "echo"})
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=60)
+
+
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_child_and_not_only_the_wait() -> None:
     child = make(limit=100.0)

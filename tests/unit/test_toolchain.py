@@ -6,12 +6,13 @@ import ctypes
 import os
 import shutil
 import subprocess
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from firmware_sim.errors import MissingError
-from user_layers.toolchain import cache
+from firmware_sim.errors import BuildError, MissingError
+from user_layers.toolchain import builtin, cache
 from user_layers.toolchain import compilers as toolchain
 from user_layers.toolchain.compilers import Compiler, choose, zig, zig_environment
 from user_layers.toolchain.ninja_run import run_ninja
@@ -212,3 +213,74 @@ def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(MissingError, match=rf"the cache folder {tmp_path}/cache cannot be written") as caught:
         cache.cache_root()
     assert "TPULAYER_CACHE" in caught.value.hint
+
+
+def test_the_builtin_part_is_named_by_the_contents_of_each_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where all contents together are the same."""
+    files = [tmp_path / "a.c", tmp_path / "b.c"]
+    monkeypatch.setattr(builtin, "toolkit_files", lambda: {path.name: path for path in files})
+    found = []
+    for contents in (("xy", ""), ("x", "y"), ("", "xy"), ("xy", "")):
+        for path, text in zip(files, contents, strict=True):
+            path.write_text(text)
+        found.append(builtin.builtin_location(choose()))
+    assert found[0] == found[3] and len(set(found)) == 3
+
+
+def test_sources_that_change_while_they_are_built_make_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "a.c"
+    source.write_text("before")
+
+    def build(folder: Path, *_: object) -> None:
+        (folder / "made").write_text("what was built")
+        if change:
+            source.write_text("after")
+
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(builtin, "toolkit_files", lambda: {"a.c": source})
+    monkeypatch.setattr(builtin, "_scan", lambda: None)
+    monkeypatch.setattr(builtin, "_build", build)
+    monkeypatch.setattr(builtin, "build_loops", lambda *_: None)
+    change, quiet = False, Reporter(quiet=True)
+    made = builtin.builtin_artifacts(choose(), quiet)
+    assert (made.directory / "made").exists()
+    change = True
+    shutil.rmtree(made.directory)
+    with pytest.raises(BuildError, match="changed while they were built"):
+        builtin.builtin_artifacts(choose(), quiet)
+    assert not any(path.is_dir() for path in made.directory.parent.iterdir())
+
+
+class Terminal(StringIO):
+    """A terminal of unknown width that shows one line at a time."""
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def left(self) -> str:
+        """What stands in the last line."""
+        return self.getvalue().rpartition("\n")[2].rpartition("\r\x1b[K")[2]
+
+
+def test_nothing_of_the_progress_is_left_before_an_error(tmp_path: Path) -> None:
+    """The error begins a line of its own: after the step that failed, and after time that passed."""
+    rule = "rule fails\n  command = false\n  description = a step that fails\nbuild never: fails\n"
+    (tmp_path / "build.ninja").write_text(rule)
+    terminal = Terminal()
+    with pytest.raises(BuildError):
+        run_ninja(tmp_path, tmp_path / "build.ninja", [tmp_path / "never"], Reporter(terminal))
+    assert "a step that fails" in terminal.getvalue() and terminal.left == ""
+    reporter = Reporter(terminal)
+    reporter.tick()
+    assert terminal.left == "building"
+    reporter.note("a note")
+    assert terminal.getvalue().endswith("\r\x1b[Ka note\n")
+    reporter.progress("x" * 200)
+    assert terminal.left == "x" * 79
+    reporter.close()
+    assert terminal.left == ""

@@ -28,13 +28,12 @@ def asked() -> Iterator[pytest.MonkeyPatch]:
     workers.threads.cache_clear()
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", " 2", "1e3", "²"])
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "1e3", "²"])
 def test_a_wrong_number_of_threads(asked: pytest.MonkeyPatch, text: str) -> None:
     asked.setenv("TPULAYER_THREADS", text)
     with pytest.raises(UsageError) as caught:
         workers.threads()
-    assert caught.value.message == f"TPULAYER_THREADS is {text!r}, which is not a number of threads"
-    assert "1 or more" in caught.value.hint
+    assert caught.value.message == f"TPULAYER_THREADS {text}: give a number of threads, 1 or more"
 
 
 def test_the_number_of_threads(asked: pytest.MonkeyPatch) -> None:
@@ -51,7 +50,7 @@ def test_a_device_says_it_when_it_starts(monkeypatch: pytest.MonkeyPatch, tmp_pa
     source.write_text('#include "okk.h"\nvoid k(const void *args) {}\nOKKERNEL_FUNC_REGISTER(k)\n')
     image = kernel_firmware([source])
     monkeypatch.setenv("TPULAYER_THREADS", "many")
-    with pytest.raises(UsageError, match="TPULAYER_THREADS is 'many', which is not a number of threads"):
+    with pytest.raises(UsageError, match="TPULAYER_THREADS many: give a number of threads"):
         Device(image)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim.device.host_server import Host
 from firmware_sim.device.host_server import main as serve_host
-from firmware_sim.errors import DeviceError, ModelError, UsageError
+from firmware_sim.errors import AddressError, DeviceError, ModelError, UsageError
 from firmware_sim.firmware.image import FirmwareImage
 
 if TYPE_CHECKING:
@@ -168,11 +168,8 @@ class BmrtHost(Host):
         ]
         if all(place.given for place in wanted):
             for tensor, array, raw, place in zip(info.outputs, results, stored, wanted, strict=True):
-                if raw.nbytes > place.nbytes:
-                    raise UsageError(
-                        f"net {name!r}: output {tensor.name!r} {list(array.shape)} has {raw.nbytes} bytes, "
-                        f"its device memory {place.nbytes}"
-                    )
+                where = f"net {name!r}: output {tensor.name!r} {list(array.shape)}"
+                _check_place(where, raw.nbytes, place, self.device)
             rooms = [(place.addr, place.nbytes) for place in wanted]
         else:
             rooms = self._room(stored)
@@ -227,6 +224,16 @@ def _read(info: NetworkInfo, tensor: TensorInfo, given: DeviceTensor, device: De
     if nbytes > given.nbytes:
         raise UsageError(f"{where} {list(given.shape)} has {nbytes} bytes, its device memory {given.nbytes}")
     return separate(device.read_array(given.addr, stored, tensor.dtype.numpy_name), given.shape, together)
+
+
+def _check_place(where: str, nbytes: int, place: DeviceTensor, device: Device) -> None:
+    """Whether an output fits into the memory that the caller gives for it, and may be written there."""
+    if nbytes > place.nbytes:
+        raise UsageError(f"{where} has {nbytes} bytes, its device memory {place.nbytes}")
+    try:
+        device.check_writable(place.addr, nbytes)
+    except AddressError as error:
+        raise AddressError(f"{where}: {error.message}", hint=error.hint) from None
 
 
 def _together(info: NetworkInfo, what: str, tensor: TensorInfo, given: DeviceTensor) -> int:

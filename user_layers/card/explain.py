@@ -22,13 +22,14 @@ _BRIEFLY = 2  # lines of every difference but the first
 
 @dataclass
 class Explanation:
-    """What to print. verdict: one line; differences: one for each run that is not good; advice: what to try;
-    send: what else would help."""
+    """What to print. verdict: one line; differences: one for each run that is not good; missing: what should
+    be in the result and is not; advice: what to try; send: what else would help."""
 
     good: bool
     verdict: str
     machine: list[str]
     differences: list[dict[str, Any]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     advice: list[str] = field(default_factory=list)
     send: list[str] = field(default_factory=list)
     times: list[str] = field(default_factory=list)
@@ -37,21 +38,26 @@ class Explanation:
 def explain(result: Result) -> Explanation:
     """Result -> what it means."""
     found = Explanation(False, "", _machine(result))
-    bad = {number: run for number, run in result.runs.items() if not run.good}
-    found.differences = [_difference(number, run) for number, run in sorted(bad.items())]
     finished = result.end[0] == "finished"
+    bad = {number: run for number, run in result.runs.items() if _is_bad(run, finished)}
+    found.differences = [_difference(number, run) for number, run in sorted(bad.items())]
+    found.missing = result.missing
     nothing_failed = not (result.failed or result.refused or bad)
     memory_good = result.memory is not None and result.memory[0] == 0 and result.memory[3] == 0
     whole = memory_good and finished and nothing_failed and not result.firmware and bool(result.runs)
+    whole = whole and not result.missing and not result.foreign_pack
     found.good = whole and not result.skipped
     found.verdict = _verdict(result, bad, whole)
     found.advice = _advice(result, bad)
-    if result.foreign_pack:
-        found.advice.append(f"this result is of another pack than {result.foreign_pack}, in which it lies")
     if not found.good:
         found.send = _send(result)
     found.times = [_times(run) for run in result.runs.values() if run.what != "layer" and run.host_us]
     return found
+
+
+def _is_bad(run: RunResult, finished: bool) -> bool:
+    """Whether something went wrong in a run, which is more than that records of it are missing."""
+    return bool(run.failed) or any(not o.equal for o in run.outputs) or not (run.outputs or finished)
 
 
 def as_text(found: Explanation) -> str:
@@ -63,7 +69,14 @@ def as_text(found: Explanation) -> str:
         lines += [f"  {line}" for line in told]
     if len(found.differences) > _MANY:
         lines += ["", f"and {len(found.differences) - _MANY} more runs; --json lists all"]
-    for title, part in (("times", found.times), ("what to try", found.advice), ("send back", found.send)):
+    shown, more = found.missing[:_MANY], len(found.missing) - _MANY
+    missing = [*shown, f"and {more} more; --json lists all"] if more > 0 else shown
+    for title, part in (
+        ("missing", missing),
+        ("times", found.times),
+        ("what to try", found.advice),
+        ("send back", found.send),
+    ):
         if part:
             lines += ["", f"{title}:", *(f"  {line}" for line in part)]
     return "\n".join(lines)
@@ -77,6 +90,7 @@ def as_json(found: Explanation) -> str:
             "verdict": found.verdict,
             "machine": found.machine,
             "differences": found.differences,
+            "missing": found.missing,
             "times": found.times,
             "advice": found.advice,
             "send": found.send,
@@ -122,6 +136,11 @@ def _info(call: str, value: int | str) -> str:
 
 def _verdict(result: Result, bad: dict[int, RunResult], whole: bool) -> str:
     reason, number, step = result.end
+    if result.foreign_pack:
+        return f"not comparable: this result is of another pack than {result.foreign_pack}, in which it lies"
+    if result.missing and not bad and not result.refused:
+        missing = count(len(result.missing), "record")
+        return f"incomplete: {missing} missing in {result.path.name}, first: {result.missing[0]}"
     if result.device is None or result.device[1] != 0:
         status = "" if result.device is None else f" (status {result.device[1]})"
         return f"not run: the device could not be opened{status}" + _ended(reason, number, step)
@@ -137,7 +156,7 @@ def _verdict(result: Result, bad: dict[int, RunResult], whole: bool) -> str:
         which = "the first layer that" if first.what == "layer" else "first"
         return f"{which} {what}: {first.title}" + _ended(reason, number, step)
     if result.refused:
-        return f"not run: {', '.join(result.refused)} was not loaded" + _ended(reason, number, step)
+        return f"not run: {', '.join(result.refused.values())} was not loaded" + _ended(reason, number, step)
     if result.failed or result.firmware:
         failed = result.failed or [("okkernel_load_firmware", result.firmware or 0)]
         return f"{failed[0][0]} failed (status {failed[0][1]})" + _ended(reason, number, step)
@@ -147,7 +166,7 @@ def _verdict(result: Result, bad: dict[int, RunResult], whole: bool) -> str:
     if not whole:
         return f"{runs} of {result.planned} equal" + _ended(reason, number, step)
     if result.skipped:
-        return f"equal: all bits of {runs}; dynamic nets were left out ({', '.join(result.skipped)})"
+        return f"equal: all bits of {runs}; dynamic nets were left out ({', '.join(result.skipped.values())})"
     return f"equal: all bits of {runs}"
 
 
@@ -333,6 +352,12 @@ def _value(bits: int, dtype: DType) -> str:
 def _advice(result: Result, bad: dict[int, RunResult]) -> list[str]:
     reason, _, step = result.end
     advice = []
+    if result.foreign_pack:
+        return ["copy the result into its own pack, or give result.json alone"]
+    if result.missing:
+        advice.append("the check records all of that: copy result.json once more, or run the pack again")
+        if result.device is None or result.memory is None:
+            return advice
     if reason in ("step limit", "limit"):
         advice.append("give it more time: ./run.sh --step-limit 1200 --limit 14400")
     if reason in ("step limit", "signal", "exit"):
@@ -361,7 +386,7 @@ def _advice(result: Result, bad: dict[int, RunResult]) -> list[str]:
 def _advice_of_runs(result: Result, bad: dict[int, RunResult]) -> list[str]:
     advice = []
     by_what = {what: [run for run in result.runs.values() if run.what == what] for what in _KIND}
-    wrong = {what: [run for run in runs if not run.good] for what, runs in by_what.items()}
+    wrong = {what: [run for run in bad.values() if run.what == what] for what in _KIND}
     kinds = {_kind(o.how, o) for run in bad.values() for o in run.outputs if not o.equal}
     if any(_varies(run) for run in bad.values()):
         advice.append(

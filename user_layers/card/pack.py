@@ -25,6 +25,7 @@ VERSION = 1
 MANIFEST = "manifest.json"
 PLAN = "plan.txt"
 DATA = "data.bin"
+SUMS = "SHA256SUMS"
 RESULT = "result"
 _FILES = Path(__file__).with_name("files")
 
@@ -177,6 +178,15 @@ def _write(folder: Path, collected: Collected, images: tuple[Path, Path], progra
     (folder / PLAN).write_text(head + text, encoding="utf-8")
     (folder / "README.txt").write_text(_readme(collected, list(programs)), encoding="utf-8")
     (folder / MANIFEST).write_text(json.dumps(_manifest(folder, collected), indent=1) + "\n")
+    write_sums(folder)
+
+
+def write_sums(folder: Path) -> None:
+    """The list of all files of a pack with their SHA-256, as sha256sum reads and the program check holds them
+    against it."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / SUMS)
+    lines = [f"{_hash(path)}  {path.relative_to(folder)}\n" for path in paths]
+    (folder / SUMS).write_text("".join(lines))
 
 
 def _line(word: str, given: Given, data: _Data) -> list[str]:
@@ -210,7 +220,6 @@ def _hash(path: Path) -> str:
 
 
 def _manifest(folder: Path, collected: Collected) -> dict[str, Any]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -224,10 +233,6 @@ def _manifest(folder: Path, collected: Collected) -> dict[str, Any]:
             }
             for index, model in enumerate(collected.models)
         ],
-        "files": {
-            str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": _hash(path)}
-            for path in files
-        },
     }
 
 

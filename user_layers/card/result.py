@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from contextlib import suppress
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from firmware_sim.errors import ModelError, UsageError
+from firmware_sim.shown import count
 from firmware_sim.wire import DType
+from user_layers.card.pack import FORMAT as PACK
 from user_layers.card.pack import MANIFEST, RESULT
 
 RESULT_FILE = "result.json"
@@ -18,6 +20,14 @@ FORMAT = "tpulayer result"
 VERSION = 1
 MAX_BYTES = 64 << 20  # check writes at most 32 MiB of records
 _MAX_TEXT = 4096
+_MAX_OUTPUTS = 4096  # of a run
+_ONCE: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("pack", "device", "memory", "firmware", "end"), ()),
+    **dict.fromkeys(("planned", "run", "times"), ("run",)),
+    **dict.fromkeys(("model", "skipped"), ("model",)),
+    "output": ("run", "output", "round"),
+}
+"""Records that are there once, by their kind; once for each value of these members."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +51,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Output:
-    """An output of a run. again: after the last launch, not the first. shape: as the runtime says."""
+    """An output of a run. place: which of them; again: after the last launch, not the first. shape: as the
+    runtime says."""
 
     name: str
+    place: int
     again: bool
     dtype: DType
     shape: tuple[int, ...]
@@ -57,6 +69,16 @@ class Output:
     def equal(self) -> bool:
         """Whether it is what was expected, bit for bit."""
         return self.different == 0 and self.shape_fits
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What the pack wanted of a run: its kind as in a pack, its model's number, the names of its outputs."""
+
+    what: str
+    title: str
+    model: int
+    outputs: tuple[str, ...]
 
 
 @dataclass
@@ -78,16 +100,18 @@ class RunResult:
 
 @dataclass
 class Result:
-    """All of it. failed: calls outside of any run; infos: what the device said of itself, by call; planned:
-    runs of the pack; memory: bytes that came back wrong, of how many, in which call, its status; end: how the
-    program ended, its exit code or signal, and the call it was in; foreign_pack: where it lies, if that is
-    another pack than its own."""
+    """All of it. failed: calls outside of any run; infos: what the device said of itself, by call; plan: the
+    runs of the pack, by number; memory: bytes that came back wrong, of how many, in which call, its status;
+    refused, skipped: files of models, by number; end: how the program ended, its exit code or signal, and the
+    call it was in; missing: what a check that ended as it should would have recorded; foreign_pack: where it
+    lies, if that is another pack than its own."""
 
     path: Path
     pack: str = ""
     tool: str = ""
     machine: str = ""
     planned: int = 0
+    plan: dict[int, Planned] = field(default_factory=dict)
     load_firmware: bool = False
     firmware_path: str = ""
     firmware: int | None = None
@@ -96,19 +120,20 @@ class Result:
     libraries: list[tuple[str, str, str]] = field(default_factory=list)
     texts: list[tuple[str, str]] = field(default_factory=list)
     infos: dict[str, int | str] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    skipped: dict[int, str] = field(default_factory=dict)
     runs: dict[int, RunResult] = field(default_factory=dict)
     failed: list[tuple[str, int]] = field(default_factory=list)
     end: tuple[str, int, str] = ("", 0, "")
+    missing: list[str] = field(default_factory=list)
     foreign_pack: str = ""
 
 
 def read_result(path: Path) -> Result:
     """The result at path: the file, its folder, or the pack in which it lies.
 
-    Errors: UsageError when there is none; ModelError, with the record, for what is damaged, was cut off, or
-    is of another version.
+    Errors: UsageError when there is none; ModelError, with the record, for what is damaged, was cut off, is
+    there twice, was not planned, or is of another version.
     """
     file = _find(path)
     try:
@@ -132,10 +157,21 @@ def read_result(path: Path) -> Result:
     if not isinstance(records, list):
         raise ModelError(f"{file} has no records", hint=_AGAIN)
     result = Result(file)
-    for number, record in enumerate(records):
-        _add(result, _Record(file, number, record))
+    seen: set[Hashable] = set()
+    for number, value in enumerate(records):
+        record = _Record(file, number, value)
+        if (identity := record.identity()) is not None:
+            if identity in seen:
+                raise record.wrong("it is there twice")
+            seen.add(identity)
+        _add(result, record)
     if not result.end[0]:
         raise ModelError(f"{file} does not say how the check ended", hint=_AGAIN)
+    if sorted(result.plan) != list(range(result.planned)):
+        raise ModelError(
+            f"{file} plans {count(len(result.plan), 'run')}, the pack has {result.planned}", hint=_AGAIN
+        )
+    result.missing = _missing(result)
     result.foreign_pack = _foreign(result)
     return result
 
@@ -164,8 +200,44 @@ def _foreign(result: Result) -> str:
         whole = json.loads(manifest.read_bytes()[:MAX_BYTES])
     except (OSError, ValueError, RecursionError):
         return ""
-    known = whole.get("id") if isinstance(whole, dict) else None
-    return str(manifest.parent) if known != result.pack else ""
+    if not isinstance(whole, dict) or whole.get("format") != PACK:
+        return ""
+    return str(manifest.parent) if whole.get("id") != result.pack else ""
+
+
+def _missing(result: Result) -> list[str]:
+    """What is not there, of a check that came to its end; nothing where a failed call tells why."""
+    if result.end[0] != "finished" or result.failed or result.firmware:
+        return []
+    if result.device is None:
+        return ["whether the device could be opened"]
+    if result.device[1] != 0:
+        return []
+    if result.memory is None:
+        return ["the copies to the device's memory and back"]
+    if result.memory[0] or result.memory[3]:
+        return []
+    lines: list[str] = []
+    for number, planned in sorted(result.plan.items()):
+        run = result.runs.get(number)
+        if run is not None and not run.failed:
+            lines += [f"{planned.title}: {what}" for what in _missing_of(planned, run)]
+        elif run is None and planned.model not in result.refused.keys() | result.skipped.keys():
+            lines.append(f"{planned.title}: the whole run")
+    return lines
+
+
+def _missing_of(planned: Planned, run: RunResult) -> list[str]:
+    """Outputs are recorded after the first launch, and after the last one where there are several."""
+    launches = {False: "first", True: "last"} if len(run.host_us) > 1 else {False: "first"}
+    there = {(output.place, output.again) for output in run.outputs}
+    lines = [
+        f"output {name} after the {which} launch"
+        for again, which in launches.items()
+        for place, name in enumerate(planned.outputs)
+        if (place, again) not in there
+    ]
+    return lines if run.host_us else [*lines, "the times of its launches"]
 
 
 def _brief(value: object) -> str:
@@ -210,8 +282,13 @@ class _Record:
             raise self.wrong(f"{key} is {_brief(value)}")
         return value
 
+    def identity(self) -> Hashable:
+        """What no other record has; None where there may be several."""
+        keys = _ONCE.get(self.kind)
+        return None if keys is None else (self.kind, *(self.number(key) for key in keys))
+
     def text(self, key: str) -> str:
-        """Bytes in some encoding, one in each character; null is nothing."""
+        """null is nothing."""
         value = self._members.get(key)
         if value is None and key in self._members:
             return ""
@@ -228,14 +305,21 @@ class _Record:
                 raise self.wrong(f"{key} has {_brief(value)}")
         return tuple(values)
 
+    def texts(self, key: str, most: int) -> tuple[str, ...]:
+        values = self._members.get(key)
+        if not isinstance(values, list) or len(values) > most:
+            raise self.wrong(f"{key} is {_brief(values)}")
+        for value in values:
+            if not isinstance(value, str):
+                raise self.wrong(f"{key} has {_brief(value)}")
+        return tuple(_clean(value[:_MAX_TEXT]) for value in values)
+
     def has(self, key: str) -> bool:
         return key in self._members
 
 
 def _clean(text: str) -> str:
-    """Text that a terminal may show: UTF-8 put together again, nothing that moves the cursor."""
-    with suppress(UnicodeError):
-        text = text.encode("latin-1").decode("utf-8")
+    """Text that a terminal may show: nothing that moves the cursor."""
     return "".join(c if c.isprintable() else " " for c in text).strip()
 
 
@@ -248,6 +332,13 @@ def _add(result: Result, record: _Record) -> None:
         result.load_firmware, result.firmware_path = (
             record.flag("load_firmware"),
             record.text("firmware_path"),
+        )
+    elif kind == "planned":
+        result.plan[record.number("run")] = Planned(
+            record.text("what"),
+            record.text("title"),
+            record.number("model"),
+            record.texts("outputs", _MAX_OUTPUTS),
         )
     elif kind == "library":
         hash_ = record.text("sha256") if record.has("sha256") else ""
@@ -273,13 +364,19 @@ def _add(result: Result, record: _Record) -> None:
         result.firmware = record.status()
     elif kind == "model":
         if not record.flag("loaded"):
-            result.refused.append(record.text("file"))
+            result.refused[record.number("model")] = record.text("file")
     elif kind == "skipped":
-        result.skipped.append(record.text("file"))
+        result.skipped[record.number("model")] = record.text("file")
     elif kind == "run":
-        result.runs[record.number("run")] = RunResult(record.text("what"), record.text("title"))
+        number = record.number("run")
+        if number not in result.plan:
+            raise record.wrong(f"run {number} was not planned")
+        result.runs[number] = RunResult(result.plan[number].what, result.plan[number].title)
     elif kind == "output":
-        _run(result, record).outputs.append(_output(record))
+        output, planned = _output(record), result.plan.get(record.number("run"))
+        if planned is not None and output.name not in planned.outputs[output.place : output.place + 1]:
+            raise record.wrong(f"output {output.place}, {_brief(output.name)}, was not planned")
+        _run(result, record).outputs.append(output)
     elif kind == "times":
         run = _run(result, record)
         run.host_us, run.device_us = record.numbers("host_us", 1000), record.numbers("device_us", 1000)
@@ -307,7 +404,8 @@ def _output(record: _Record) -> Output:
         raise record.wrong(f"dtype is {code}")
     return Output(
         name=record.text("name"),
-        again=record.number("round") > 0,
+        place=record.number("output"),
+        again=record.number("round", most=1) > 0,
         dtype=DType(code),
         shape=shape,
         shape_fits=record.flag("shape_fits"),

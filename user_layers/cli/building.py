@@ -71,19 +71,26 @@ def host_flags(
     cflags: Annotated[bool, typer.Option("--cflags", help="Only those for compiling.")] = False,
     libs: Annotated[bool, typer.Option("--libs", help="Only those for linking, behind the sources.")] = False,
     into: Annotated[
-        Path | None,
-        typer.Option("--into", help="Copy the libraries there, and the headers into its folder include."),
+        str | None,
+        typer.Option(
+            "--into",
+            metavar="FOLDER",
+            help="Copy the libraries there, and the headers into its folder include.",
+        ),
     ] = None,
 ) -> None:
     """Print the compiler's switches for programs with the host libraries, quoted for the shell: those of the
     workspace around the current folder, or without one the toolkit's own."""
     from shlex import join
 
+    from firmware_sim.errors import UsageError
     from user_layers.toolchain.host_flags import host_files
 
+    if into == "":
+        raise UsageError("--into: the folder has no name", hint="`.` is the current one")
     files = host_files(Workspace.around())  # tells what is not built, whichever are asked for
     if into is not None:
-        files = files.copied(into)
+        files = files.copied(Path(into))
     both = cflags == libs
     flags = [*(files.compile_flags if cflags or both else ()), *(files.link_flags if libs or both else ())]
     typer.echo(join(flags))

@@ -10,7 +10,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from firmware_sim.errors import TpulayerError, system_error
+from firmware_sim import variables
+from firmware_sim.errors import MissingError, TpulayerError, folder_is_gone, system_error
 from firmware_sim.suggest import did_you_mean
 from user_layers import __version__
 from user_layers.cli import streams
@@ -114,6 +115,9 @@ def _unknown(word: str) -> str:
 
 
 def _run_command(command: Command, arguments: Sequence[str]) -> int:
+    variables.check()
+    if gone := folder_is_gone():
+        raise MissingError(gone)
     function = command.function()
     if not arguments and len(function.__defaults__ or ()) == function.__code__.co_argcount:
         return function() or 0  # nothing to parse: spares a third of the time of a build with nothing to do

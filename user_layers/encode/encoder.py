@@ -6,11 +6,9 @@ It runs the real C functions, compiled into a firmware of their own, on a device
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,20 +16,26 @@ from typing import Any
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, L2_BASE
 from firmware_sim.device.client import Device
 from firmware_sim.errors import DeviceCrash, DeviceError, UsageError
-from firmware_sim.firmware.image import DEBUG_NAME, FirmwareImage, Kind, find_firmware, usual_kind
+from firmware_sim.firmware.image import (
+    DEBUG_NAME,
+    FIRMWARE_NAME,
+    FirmwareImage,
+    Kind,
+    find_firmware,
+    usual_kind,
+)
 from firmware_sim.isa.layout import BD, GDMA
 from firmware_sim.wire import CommandGroup
 from user_layers.encode.calls import RESULT_WORDS, Calls, dispatcher_c
 from user_layers.files import write_if_changed
 from user_layers.kernel_api.prototypes import functions
+from user_layers.toolchain import entries
 from user_layers.toolchain.arm import arm_compiler, link_arm, write_images
 from user_layers.toolchain.builtin import FIRMWARE_DEFINES, Builtin, builtin_artifacts
-from user_layers.toolchain.cache import locked
 from user_layers.toolchain.compilers import Toolchain, choose
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
-from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
-from user_layers.workspace import sdk_dir
+from user_layers.toolchain.shared import build_shared, linked_sdk, shared
 
 _RESULT_BYTES = 8 * RESULT_WORDS
 _RENUMBERS = ("okk_initialize", "okk_set_id_node")  # and issue nothing
@@ -45,48 +49,38 @@ def calls_firmware(report: Reporter | None = None, kind: Kind | None = None) -> 
     builtin = builtin_artifacts(toolchain, report)
     text = dispatcher_c()
     version = hashlib.sha256(text.encode()).hexdigest()[:8]
-    image = builtin.directory / (f"calls-{version}.so" if kind == "native" else f"calls-{version}")
-    if not image.exists():
-        _build(image, kind, text, toolchain, builtin, report)
-    return find_firmware(image, kind)
+    folder = entries.built_once(
+        builtin.directory / f"calls-{kind}-{version}",
+        lambda folder: _build(folder, kind, text, toolchain, builtin, report),
+    )
+    return find_firmware(folder, kind)
 
 
 def _build(
-    image: Path, kind: Kind, dispatcher: str, toolchain: Toolchain, builtin: Builtin, report: Reporter
+    folder: Path, kind: Kind, dispatcher: str, toolchain: Toolchain, builtin: Builtin, report: Reporter
 ) -> None:
-    with locked(builtin.directory.with_suffix(".calls.lock")):
-        if image.exists():
-            return
-        folder = builtin.directory.with_suffix(f".calls.{os.getpid()}.tmp")
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        try:
-            write_if_changed(folder / "dispatch.c", dispatcher)
-            ninja = NinjaFile(folder, folder)
-            sources = [sdk_dir() / "tools" / "call_api.c", folder / "dispatch.c"]
-            objects = Objects(
-                toolchain.c,
-                sources,
-                [folder, *(sdk_dir() / d for d in ("include", "generated", "firmware"))],
-                "calls",
-                FIRMWARE_DEFINES,
-            )
-            if kind == "arm":
-                objects = replace(objects, compiler=arm_compiler(), defines=())
-                made = ninja.objects(objects)
-                output = link_arm(ninja, folder / "program" / DEBUG_NAME, made, [builtin.libtpufw_arm])
-            else:
-                output = folder / image.name
-                ninja.shared(toolchain.c, output, ninja.objects(objects), whole=[builtin.libtpufw])
-            write_if_changed(ninja.identity_file, f"{toolchain.identity} {kind}")
-            write_if_changed(folder / "build.ninja", ninja.text())
-            run_ninja(folder, folder / "build.ninja", [output], report, label="calls ")
-            if kind == "arm":
-                write_images(output, output.parent)
-                output = output.parent
-            os.replace(output, image)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    sdk = linked_sdk(folder)
+    dispatch = folder / "dispatch.c"
+    write_if_changed(dispatch, dispatcher)
+    ninja = NinjaFile(folder, folder)
+    native = kind == "native"
+    compiler = toolchain.c if native else arm_compiler(sdk.relative_to(folder))
+    objects = ninja.objects(
+        Objects(
+            shared(compiler, folder),
+            [sdk / "tools" / "call_api.c", dispatch],
+            [folder, *(sdk / name for name in ("include", "generated", "firmware"))],
+            "calls",
+            FIRMWARE_DEFINES if native else (),
+        )
+    )
+    if native:
+        output = ninja.shared(toolchain.c, folder / FIRMWARE_NAME, objects, whole=[builtin.libtpufw])
+    else:
+        output = link_arm(ninja, folder / DEBUG_NAME, objects, [builtin.libtpufw_arm])
+    build_shared(ninja, [output], f"{toolchain.identity} {kind}", report, "calls ")
+    if not native:
+        write_images(output, folder)
 
 
 @dataclass(frozen=True)

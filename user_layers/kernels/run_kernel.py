@@ -14,7 +14,7 @@ from firmware_sim import shown
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.client import Device
 from firmware_sim.errors import UsageError
-from firmware_sim.firmware.image import Kind
+from firmware_sim.firmware.image import Kind, kind_named
 from user_layers.kernels.arguments import find_arguments
 from user_layers.toolchain.kernel import kernel_firmware
 from user_layers.toolchain.report import Reporter
@@ -55,7 +55,7 @@ def run_kernel(
     struct: str | None = None,
     includes: Sequence[str | Path] = (),
     report: Reporter | None = None,
-    kind: Kind = "native",
+    firmware: Kind = "native",
     time_limit: float | None = None,
     sanitize: bool = False,
 ) -> KernelResult:
@@ -66,11 +66,12 @@ def run_kernel(
     inputs and outputs name 64-bit members of the kernel's argument struct, which get the device addresses of
     the arrays; arguments name the other members. An array that is input and output is named in both. struct:
     the struct's name, where there are several.
-    kind: arm runs the images for the chip's controller. time_limit: seconds after which it is stopped, 0 for
-    any time; by default TPULAYER_TIME_LIMIT, else 60. sanitize: with checks of the C, see
+    firmware: arm runs the images for the chip's controller. time_limit: seconds after which it is stopped, 0
+    for any time; by default TPULAYER_TIME_LIMIT, else 60. sanitize: with checks of the C, see
     docs/free-kernels.md. report: gets what the build says, by default stderr.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError.
     """
+    kind = kind_named(firmware, "firmware")
     sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
     folders = [Path(p) for p in includes]
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})

@@ -103,6 +103,13 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _for_json(array: Any, path: Path | None) -> Any:
+    """Its elements, or where they are: a file is for what is too much to print."""
+    if path is None:
+        return array.tolist()
+    return {"file": str(path), "shape": list(array.shape), "dtype": str(array.dtype)}
+
+
 def run(
     sources: Sequence[Path],
     name: str,
@@ -128,7 +135,7 @@ def run(
         _by_member("--arg", map(_value, args)),
         struct=struct,
         includes=includes,
-        kind=known or "native",
+        firmware=known or "native",
         sanitize=sanitize,
     )
     lines = []
@@ -143,7 +150,7 @@ def run(
             lines.append(f"{member}: {list(out.shape)} {out.dtype}\n{array}")
     seconds = result.cycles / CLOCK_HZ
     if as_json:
-        found = {member: result.outputs[member].tolist() for member, _, path in wanted if path is None}
+        found = {member: _for_json(result.outputs[member], path) for member, _, path in wanted}
         answer = {"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found}
         return json.dumps(_plain({**answer, "controller_instructions": result.instructions}))
     counted = f"; the controller ran {result.instructions} instructions" if result.instructions else ""

@@ -12,13 +12,12 @@ import os
 from pathlib import Path
 
 from firmware_sim.device.time_limit import VARIABLE, time_limit
-from firmware_sim.errors import UsageError
+from firmware_sim.variables import HOST_MEMORY
 
-MEMORY_VARIABLE = "TPULAYER_HOST_MEMORY"
 RUN_S = 20.0  # for a run of a model or of a part of a net
 FOLD_S = 10.0  # for what is done ahead of a run: one constant, or the shapes of a model
 MORE_TIME = f"give it more with {VARIABLE}: seconds, 0 for any time"
-MORE_MEMORY = f"give it more with {MEMORY_VARIABLE}: gigabytes, 0 for any"
+MORE_MEMORY = f"give it more with {HOST_MEMORY.name}: gigabytes, 0 for any"
 _GIB = 1 << 30
 _LEAST = 4 * _GIB  # on machines with less there is little else to protect
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
@@ -36,20 +35,10 @@ def seconds(usual: float) -> float:
 def memory_bytes() -> int:
     """What onnxruntime's process may allocate: TPULAYER_HOST_MEMORY, else half of what this machine, or this
     container, has; 0 for any. UsageError for what is no number."""
-    text = os.environ.get(MEMORY_VARIABLE, "").strip()
-    if text:
-        return int(_gigabytes(text) * _GIB)
+    gigabytes = HOST_MEMORY.get()
+    if gigabytes is not None:
+        return int(gigabytes * _GIB)
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # no cgroups, or no limit
         total = min(total, int(_CGROUP.read_text()))
     return max(total // 2, _LEAST)
-
-
-def _gigabytes(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < 1 << 40:
-        raise UsageError(f"{MEMORY_VARIABLE} {text}: give a number of gigabytes, 0 for no limit")
-    return value

@@ -24,6 +24,7 @@ _PROTECTED = ("-Xclang", "-stack-protector", "-Xclang", "2")  # strong; zig refu
 _FLAGS = (
     "-O2",
     "-g",
+    "-fno-omit-frame-pointer",  # firmware_sim/arm/machine.py follows the frames
     "-fno-optimize-sibling-calls",
     "-fno-unwind-tables",
     "-fno-asynchronous-unwind-tables",
@@ -41,15 +42,16 @@ _OVERFLOW = re.compile(r"will not fit in region '(\w+)': overflowed by (\d+) byt
 _SHOWN = 8
 
 
-def arm_compiler() -> Compiler:
-    """Zig as C compiler for the controller. MissingError when it is not installed."""
+def arm_compiler(sdk: Path | None = None) -> Compiler:
+    """Zig as C compiler for the controller. sdk: the toolkit's C, if a build calls it by another name.
+    MissingError when it is not installed."""
     base = zig("c", "x86")
-    sdk = sdk_dir()
-    flags = (*_FLAGS, *C_FLAGS, f"-fmacro-prefix-map={sdk}=sdk", f"-isystem{sdk / 'libc' / 'include'}")
+    sdk = sdk or sdk_dir()
+    flags = (*_FLAGS, *C_FLAGS)
     return replace(
         base,
         argv=(base.argv[0], "cc", *_TARGET),
-        flags=flags,
+        flags=(*flags, f"-fmacro-prefix-map={sdk}=sdk", f"-isystem{sdk / 'libc' / 'include'}"),
         link_flags=_TARGET[1:],
         identity=f"zig {base.version} {' '.join((*_TARGET, *flags))}",
         note=" for the controller",

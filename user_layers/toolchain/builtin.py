@@ -1,36 +1,33 @@
 """The part of every firmware that no workspace changes: kernel API, message loop, built-in layers.
 
-It is built once per toolkit version and compiler and kept in the cache folder, so that users' builds
-stay small. The built-in layers take the same way as the user's: scan, generate, compile.
+It is built once per state of the toolkit's sources and compiler, for all checkouts and installs, and kept
+in the cache folder, so that users' builds stay small. The built-in layers take the same way as the user's:
+scan, generate, compile.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import firmware_sim
 from firmware_sim.errors import BuildError
 from firmware_sim.firmware.image import DEBUG_NAME
 from user_layers import __version__
 from user_layers.files import write_if_changed
 from user_layers.toolchain import entries
 from user_layers.toolchain.arm import UNPROTECTED, arm_compiler, link_arm, write_images
-from user_layers.toolchain.cache import cache_root, locked
+from user_layers.toolchain.cache import cache_root
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
 from user_layers.toolchain.config import c_sources, cxx_sources
 from user_layers.toolchain.loops import build_loops
 from user_layers.toolchain.manifest import toolkit_files
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
-from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
+from user_layers.toolchain.shared import STRIPPED, build_shared, linked_sdk, shared
 from user_layers.workspace import sdk_dir
 
 if TYPE_CHECKING:
@@ -118,11 +115,10 @@ class Builtin:
 
 def builtin_location(toolchain: Toolchain) -> Builtin:
     """Where the built-in part for these compilers and these toolkit sources is, or will be."""
-    who = f"{__version__}\n{toolchain.identity}\n{arm_compiler().identity}\n{sys.executable}\n"
-    digest = hashlib.sha256(who.encode())
-    for path in toolkit_files():
+    digest = hashlib.sha256(f"{__version__}\n{toolchain.identity}\n{arm_compiler().identity}\n".encode())
+    for name, path in toolkit_files().items():
         data = path.read_bytes()
-        digest.update(f"{path}\n{len(data)}\n".encode())
+        digest.update(f"{name}\n{len(data)}\n".encode())
         digest.update(data)
     return Builtin(cache_root() / "builtin" / digest.hexdigest()[:24])
 
@@ -137,42 +133,32 @@ def builtin_artifacts(toolchain: Toolchain | None = None, report: Reporter | Non
         return builtin
     _scan()  # gives new layers their op_types, in a file that the build is named by
     builtin = builtin_location(toolchain)
-    lock = builtin.directory.with_suffix(".lock")
-    with locked(
-        lock, waiting=lambda: report.note("waiting for another process that builds the built-in layers")
-    ):
-        if not builtin.exists():
-            report.note(
-                "building the firmware's own part and the built-in layers (once per version and compiler)"
-            )
-            _build_all(builtin, toolchain, report)
+    entries.built_once(
+        builtin.directory,
+        lambda folder: _build_all(folder, builtin, toolchain, report),
+        lambda: report.note("waiting for another process that builds the built-in layers"),
+    )
+    entries.remove_least_used(builtin.directory.parent, builtin.directory)
     return builtin
 
 
-def _build_all(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
+def _build_all(folder: Path, builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
     """The built-in part, and at the same time the emulator's loops, which who runs it first will want."""
     from concurrent.futures import ThreadPoolExecutor
 
+    report.note("building the firmware's own part and the built-in layers (once per version and compiler)")
     with ThreadPoolExecutor(1) as pool:
         loops = pool.submit(build_loops, toolchain, report)
-        _build(builtin, toolchain, report)
+        _build(folder, toolchain, report)
         loops.result()
+    if builtin_location(toolchain) != builtin:
+        raise BuildError("the sources of the toolkit changed while they were built", hint="build again")
 
 
-def _build(builtin: Builtin, toolchain: Toolchain, report: Reporter) -> None:
-    with entries.building(builtin.directory) as temporary:
-        ninja, outputs = _plan(temporary, toolchain, builtin.directory)
-        write_if_changed(ninja.identity_file, toolchain.identity)
-        file = temporary / "build.ninja"
-        write_if_changed(file, ninja.text())
-        _, warnings = run_ninja(temporary, file, outputs, report, label="built-in part ")
-        if warnings:
-            report.note(warnings.rstrip())
-        write_images(Builtin(temporary).arm_program, temporary)
-        if builtin_location(toolchain) != builtin:
-            raise BuildError("the sources of the toolkit changed while they were built", hint="build again")
-        shutil.rmtree(temporary / "obj")
-    entries.remove_least_used(builtin.directory.parent, builtin.directory)
+def _build(folder: Path, toolchain: Toolchain, report: Reporter) -> None:
+    ninja, outputs = _plan(folder, toolchain)
+    build_shared(ninja, outputs, toolchain.identity, report, "built-in part ")
+    write_images(Builtin(folder).arm_program, folder)
 
 
 def _bmcompiler_headers() -> list[Path]:
@@ -196,17 +182,13 @@ def _scan() -> LayerTable:
     )
 
 
-def _plan(folder: Path, toolchain: Toolchain, home: Path) -> tuple[NinjaFile, list[Path]]:
-    """What is built in `folder`. home: where it will be, which is what debugging information says."""
+def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
+    """What is built in `folder`."""
     from user_layers.codegen import generate
 
-    def mapped(compiler: Compiler) -> Compiler:
-        return replace(compiler, flags=(*compiler.flags, f"-ffile-prefix-map={folder}={home}"))
-
-    toolchain = replace(toolchain, c=mapped(toolchain.c), cxx=mapped(toolchain.cxx))
-    controllers = mapped(arm_compiler())
-
-    sdk = sdk_dir()
+    sdk = linked_sdk(folder)
+    toolchain = replace(toolchain, c=shared(toolchain.c, folder), cxx=shared(toolchain.cxx, folder))
+    controllers = shared(arm_compiler(sdk.relative_to(folder)), folder)
     layers = sdk / "layers"
     includes = [folder, sdk / "include", sdk / "generated"]
     generate(_scan(), folder, prefix="bmbuiltin")
@@ -216,7 +198,7 @@ def _plan(folder: Path, toolchain: Toolchain, home: Path) -> tuple[NinjaFile, li
     ninja = NinjaFile(folder, folder)
     own = [*includes, *(sdk / name for name in ("firmware", "libc", "arm"))]
     libc = c_sources(sdk / "libc")
-    device = _layers(folder, toolchain.c)
+    device = _layers(folder, toolchain.c, sdk)
     portable = [path for path in c_sources(sdk / "firmware") if not path.name.startswith("fw_native")]
     controller = [*portable, *c_sources(sdk / "arm"), *sorted((sdk / "arm").glob("*.S"))]
     trusted = replace(controllers, flags=(*controllers.flags, *UNPROTECTED))
@@ -231,25 +213,22 @@ def _plan(folder: Path, toolchain: Toolchain, home: Path) -> tuple[NinjaFile, li
         [*includes, layers / "host"],
         "host",
     )
-    baked = {"TPULAYER_PYTHON": sys.executable, "TPULAYER_PATH": str(Path(firmware_sim.__file__).parents[1])}
-    lines = [f"#define {name} {json.dumps(text, ensure_ascii=False)}\n" for name, text in baked.items()]
-    write_if_changed(folder / "bmlib_python.h", "".join(lines))
     built = Builtin(folder)
-    objects = library_objects(ninja, folder, toolchain.c)
+    stripped = replace(toolchain.cxx, link_flags=(*toolchain.cxx.link_flags, STRIPPED))
+    objects = library_objects(ninja, folder, toolchain.c, sdk)
     outputs = [
         ninja.archive(toolchain.c, built.libtpufw, objects),
         ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
         ninja.archive(controllers, built.libtpufw_arm, arm),
         link_arm(ninja, built.arm_program, [], [built.libtpufw_arm]),
-        ninja.shared(toolchain.cxx, built.plugin, ninja.objects(host)),
-        *host_programs(ninja, toolchain.c, built, folder, objects),
+        ninja.shared(stripped, built.plugin, ninja.objects(host)),
+        *host_programs(ninja, toolchain.c, built, folder, objects, sdk),
     ]
     return ninja, outputs
 
 
-def _layers(folder: Path, compiler: Compiler) -> Objects:
+def _layers(folder: Path, compiler: Compiler, sdk: Path) -> Objects:
     """The built-in layers and what they share; their generated files are in `folder`."""
-    sdk = sdk_dir()
     shared = sdk / "layers" / "lib"
     device = c_sources(sdk / "layers" / "device")
     sources = [*device, *c_sources(shared), folder / "bmbuiltin_device_entry.c"]
@@ -257,14 +236,13 @@ def _layers(folder: Path, compiler: Compiler) -> Objects:
     return Objects(compiler, sources, includes, "device", FIRMWARE_DEFINES)
 
 
-def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path]:
-    """Statements for all of libtpufw.a; `folder` has the generated files."""
-    return [*api_objects(ninja, folder, compiler), *ninja.objects(_layers(folder, compiler))]
+def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler, sdk: Path) -> list[Path]:
+    """Statements for all of libtpufw.a; `folder` has the generated files, `sdk` the toolkit's C."""
+    return [*api_objects(ninja, folder, compiler, sdk), *ninja.objects(_layers(folder, compiler, sdk))]
 
 
-def api_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path]:
+def api_objects(ninja: NinjaFile, folder: Path, compiler: Compiler, sdk: Path) -> list[Path]:
     """Of libtpufw.a what is no built-in layer: the kernel API and what serves messages."""
-    sdk = sdk_dir()
     own = [folder, *(sdk / name for name in ("include", "generated", "firmware", "libc", "arm"))]
     libc = [path for path in c_sources(sdk / "libc") if path.name.startswith(_BOTH)]
     # Kernels and layers are protected; what a check calls cannot be.
@@ -276,12 +254,16 @@ def api_objects(ninja: NinjaFile, folder: Path, compiler: Compiler) -> list[Path
 
 
 def host_programs(
-    ninja: NinjaFile, compiler: Compiler, place: Builtin, generated: Path, firmware: Sequence[Path]
+    ninja: NinjaFile,
+    compiler: Compiler,
+    place: Builtin,
+    generated: Path,
+    firmware: Sequence[Path],
+    sdk: Path,
 ) -> list[Path]:
     """Statements for libbmlib.so, libbmrt.so, libbmcompiler.so and load_firmware in the folder of `place`.
     generated: the folder with the built-in part's generated files; firmware: objects of the one that
-    libbmlib.so has in it for programs with kernels."""
-    sdk = sdk_dir()
+    libbmlib.so has in it for programs with kernels; sdk: the toolkit's C."""
     # A program's malloc is its own, also for its kernels: the same objects with the heap switched off.
     heap = [path for path in c_sources(sdk / "libc") if path.name.startswith("heap")]
     off = Objects(compiler, heap, [sdk / "libc"], "hosted", ("FW_OWN_HEAP=0",))
@@ -299,7 +281,7 @@ def host_programs(
         else:
             ninja.shared(compiler, library, objects, uses=place.bmlib)
     tools = ninja.objects(Objects(compiler, c_sources(sdk / "host" / "tools"), includes, "host-tools"))
-    ninja.executable(compiler, place.load_firmware, tools, [place.bmlib], SEARCH)
+    ninja.executable(compiler, place.load_firmware, tools, [place.bmlib], SEARCH, [STRIPPED])
     return [*libraries, place.load_firmware]
 
 

@@ -324,23 +324,23 @@ def _try(path: Path, language: Language) -> dict[str, str]:
 
 
 def run_compiler(
-    argv: tuple[str, ...], env: Mapping[str, str] | None = None
+    argv: tuple[str, ...], env: Mapping[str, str] | None = None, *, limit: float = PROBE_LIMIT
 ) -> subprocess.CompletedProcess[str]:
-    """Run a compiler, or what it made, for a limited time; `env` is added. Never raises: code -1 then."""
+    """Run a compiler, or what it made, for `limit` seconds; `env` is added. Never raises: code -1 then."""
     try:
         return subprocess.run(
             argv,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PROBE_LIMIT,
+            timeout=limit,
             stdin=subprocess.DEVNULL,
             env={**zig_environment(), "LC_ALL": "C", **(env or {})},
             check=False,
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(
-            argv, -1, "", f"no answer within {PROBE_LIMIT:.0f} s: {shlex.join(argv)}"
+            argv, -1, "", f"no answer within {limit:.0f} s: {shlex.join(argv)}"
         )
     except OSError as error:
         return subprocess.CompletedProcess(argv, -1, "", str(error))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from firmware_sim.errors import UsageError
+from firmware_sim.variables import CACHE_SIZE
 from user_layers.files import replace_folder, write_atomic
+from user_layers.toolchain.cache import locked
 
-SIZE_VARIABLE = "TPULAYER_CACHE_SIZE"
 USUAL_SIZE = 2.0  # GB
 _RECORD = "contents.json"
 _IN_USE_S = 3600.0  # a folder used since may still be read
@@ -41,6 +40,23 @@ def building(folder: Path) -> Iterator[Path]:
         put(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def built_once(
+    folder: Path, build: Callable[[Path], None], waiting: Callable[[], None] | None = None
+) -> Path:
+    """The entry `folder`. Where it is not whole, `build` gets an empty folder whose content becomes it; of
+    several processes one builds, and the others wait for it: `waiting` is called once then.
+
+    Errors: those of `locked` and of `build`; OSError.
+    """
+    if not is_whole(folder):
+        with locked(folder.with_suffix(".lock"), waiting=waiting):
+            if not is_whole(folder):
+                with building(folder) as temporary:
+                    build(temporary)
+    os.utime(folder)
+    return folder
 
 
 def is_whole(folder: Path) -> bool:
@@ -78,17 +94,10 @@ def remove_least_used(parent: Path, keep: Path) -> None:
 
 def most_bytes() -> float:
     """How large the entries may be together. UsageError."""
-    text = os.environ.get(SIZE_VARIABLE, "").strip()
-    try:
-        size = float(text) if text else USUAL_SIZE
-    except ValueError:
-        size = math.nan
-    if not size >= 0:
-        raise UsageError(f"{SIZE_VARIABLE} {text}: give a number of gigabytes")
-    return size * _GB
+    size = CACHE_SIZE.get()
+    return (USUAL_SIZE if size is None else size) * _GB
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    return {
-        str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()
-    }
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.stat().st_size for path in files}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from user_layers.files import replace_copy
 from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.toolchain.homes import host_libraries
 from user_layers.toolchain.plan import HOST_HEADERS
 from user_layers.workspace import Workspace, check_installed, sdk_dir
 
@@ -52,7 +53,7 @@ def host_files(ws: Workspace | None) -> HostFiles:
     """
     if ws is None:
         builtin = builtin_artifacts()
-        return HostFiles(builtin.directory, [sdk_dir() / "include", builtin.directory])
+        return HostFiles(host_libraries(builtin), [sdk_dir() / "include", builtin.directory])
     folder = ws.install_dir / "lib"
     for name in LIBRARIES:
         check_installed(folder / f"lib{name}.so")

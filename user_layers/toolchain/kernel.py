@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from firmware_sim.errors import BuildError, UsageError
 from firmware_sim.firmware.image import DEBUG_NAME, TCM_NAME, Kind, usual_kind
 from user_layers.files import write_if_changed
+from user_layers.toolchain import entries
 from user_layers.toolchain.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.toolchain.builtin import FIRMWARE_DEFINES, builtin_artifacts
 from user_layers.toolchain.cache import cache_root, locked
@@ -51,7 +53,8 @@ def kernel_firmware(
     toolchain, report = choose(), report or Reporter()
     builtin = builtin_artifacts(toolchain, report)
     start_loops()
-    key = hashlib.sha256("\n".join([str(builtin.directory), *map(str, paths), *map(str, folders)]).encode())
+    parts = (builtin.directory, sdk_dir(), *paths, *folders)
+    key = hashlib.sha256("\n".join(map(str, parts)).encode())
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
     # -g2 describes types too: the argument structs are read there. (After a -g1 zig does not look at -g.)
@@ -69,13 +72,16 @@ def kernel_firmware(
         write_if_changed(folder / "build.ninja", ninja.text())
         wanted = [native] if kind == "native" else [native, program]
         try:
-            _, warnings = run_ninja(folder, folder / "build.ninja", wanted, report, label="kernel ")
+            built, warnings = run_ninja(folder, folder / "build.ninja", wanted, report, label="kernel ")
         except BuildError as error:
             raise explain_overflow(error, arm_objects) from None
         if kind == "arm":
             write_images(program, folder)
         if warnings:
             report.note(warnings.rstrip())
+        os.utime(folder)
+        if built:
+            entries.remove_least_used(folder.parent, folder)
         if sanitize:
             return sanitized_firmware(folder, folder, [group], builtin, toolchain.c, report, "kernel ")[0]
     return native if kind == "native" else folder / TCM_NAME

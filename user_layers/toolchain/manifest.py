@@ -24,16 +24,21 @@ _CLOCK_GRAIN_NS = 20_000_000  # file systems stamp with a clock that ticks every
 _VARIABLES = ("TPULAYER_CC", "TPULAYER_CXX", "TPULAYER_CACHE", "XDG_CACHE_HOME", "HOME", "PATH")
 
 
-def toolkit_files() -> list[Path]:
-    """The files of the toolkit that decide what a build produces: the firmware's C and the generators."""
+def toolkit_files() -> dict[str, Path]:
+    """The files of the toolkit that decide what a build produces, the firmware's C and the generators, by
+    names that are the same in every checkout and install."""
     package = Path(__file__).resolve().parent.parent
-    parts = ("codegen", "scan", "toolchain")
-    folders = [sdk_dir(), *(package / name for name in parts)]
-    found = [package / "__init__.py"]
-    for folder in folders:
+    folders = {"sdk": sdk_dir(), **{name: package / name for name in ("codegen", "scan", "toolchain")}}
+    found = {"__init__.py": package / "__init__.py"}
+    for images in ("images.py", "layout.py"):
+        found[f"arm/{images}"] = package.parent / "firmware_sim" / "arm" / images
+    for room, folder in folders.items():
         for base, names, files in os.walk(folder):
             names[:] = sorted(name for name in names if name != "__pycache__")
-            found += [Path(base, name) for name in sorted(files) if not name.endswith((".pyc", ".tmp"))]
+            inside = os.path.relpath(base, folder)
+            for name in sorted(files):
+                if not name.endswith((".pyc", ".tmp")):
+                    found[os.path.normpath(os.path.join(room, inside, name))] = Path(base, name)
     return found
 
 
@@ -63,7 +68,7 @@ def older_than_toolkit(path: Path) -> str:
     known = _load(path)
     if known is None:
         return ""
-    now = {str(name) for name in toolkit_files()}
+    now = {str(path) for path in toolkit_files().values()}
     changed = (name for name in _changed(known["files"]) if name in now)
     return next((Path(name).name for name in (*changed, *sorted(now - known["files"].keys()))), "")
 
@@ -97,7 +102,7 @@ def finish(
     folders are those whose listing is an input: a file added or removed changes their time. They may
     be absent.
     """
-    toolkit, listed = toolkit_files(), list(folders)
+    toolkit, listed = list(toolkit_files().values()), list(folders)
     before = [str(name) for name in (*inputs, *toolkit, *listed)]
     files: dict[str, list[int] | None] = {
         name: entry for name in before if (entry := _entry(name)) is not None

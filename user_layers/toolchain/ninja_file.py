@@ -122,10 +122,12 @@ class NinjaFile:
         objects: Sequence[Path],
         libraries: Sequence[Path],
         search: str,
+        options: Sequence[str] = (),
     ) -> Path:
-        """A program for the host that uses shared libraries, found at run time by the path `search`."""
+        """A program for the host that uses shared libraries, found at run time by the path `search`. options:
+        more for the link."""
         tail = _shell(*(relative(path, self.root) for path in libraries), f"-Wl,-rpath,{search}")
-        command = f"{_shell(*compiler.argv, '-O2')} $in {tail} -o $out"
+        command = f"{_shell(*compiler.argv, '-O2', *options)} $in {tail} -o $out"
         rule = self._rule("link", command, f"linking {output.name}{compiler.note}")
         self._build(output, rule, objects, libraries)
         return output

@@ -65,6 +65,7 @@ def run_ninja(
         lines = _lines(process, report, label, limit)
         code = process.wait(limit)
     finally:
+        report.close()  # before what is said next, an error too
         _end(process)
     done, text = _sort(lines)
     if code != 0:

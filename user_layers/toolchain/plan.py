@@ -59,6 +59,7 @@ class Plan:
     installs      what is put where; the first is the native firmware
     sources       what is compiled, as far as a person wrote it, and `folders`, where more may appear
     scripts       executables that no compiler makes, by their place in the build folder
+    host          the libbmlib.so that was built; its copy with the place of the toolkit is what is installed
     """
 
     ninja: NinjaFile
@@ -72,12 +73,18 @@ class Plan:
     installs: Pairs
     sources: Sequence[Path]
     folders: Sequence[Path]
+    host: Path
     scripts: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def root(self) -> Path:
         """The folder of the workspace or project, where ninja is started."""
         return self.ninja.root
+
+    @property
+    def host_copy(self) -> Path:
+        """Where the copy of `host` is made."""
+        return _host_copy(self.ninja, self.host)
 
     @property
     def file(self) -> Path:
@@ -113,10 +120,11 @@ def bmkernel_plan(project: Path, toolchain: Toolchain, builtin: Builtin) -> Plan
         late=[firmware, program],
         installs=[
             *_firmware_installs(firmware, install / "firmware" / FIRMWARE_NAME),
-            *_host_library(builtin, builtin, install),
+            *_host_library(ninja, builtin, builtin, install),
         ],
         sources=group.sources,
         folders=[project / "device", project / "include"],
+        host=builtin.bmlib,
     )
 
 
@@ -160,11 +168,12 @@ def workspace_plan(
             (plugin, ws.plugin),
             *((ws.generated_dir / path.name, path) for path in (ws.bmtpu_header, ws.layer_record)),
             (launcher, ws.launcher),
-            *_host_library(host.library, builtin, ws.install_dir),
+            *_host_library(ninja, host.library, builtin, ws.install_dir),
             *((path, ws.launcher.parent / path.name) for path in tests),
         ],
         sources=[*(p for g in (*groups, descriptors) for p in g.sources), *cxx_sources(ws.test_dir)],
         folders=_folders(ws, config),
+        host=host.library.bmlib,
         scripts={launcher: _LAUNCHER},
     )
 
@@ -204,14 +213,19 @@ def _firmware_installs(built: Path, installed: Path) -> Pairs:
     return [(built, installed), *((built.parent / name, installed.parent / name) for name in images)]
 
 
-def _host_library(host: Builtin, builtin: Builtin, install: Path) -> Pairs:
+def _host_copy(ninja: NinjaFile, library: Path) -> Path:
+    return ninja.build_dir / "out" / "lib" / library.name
+
+
+def _host_library(ninja: NinjaFile, host: Builtin, builtin: Builtin, install: Path) -> Pairs:
     """The libraries and headers for host programs in C and C++, and a program that uses them.
 
     host: those built for the host; builtin: for this machine.
     """
+    built = (_host_copy(ninja, path) if path == host.bmlib else path for path in host.libraries)
     headers = [*(sdk_dir() / "include" / name for name in HOST_HEADERS), *builtin.bmcompiler_headers]
     return [
-        *((path, install / "lib" / path.name) for path in host.libraries),
+        *((path, install / "lib" / path.name) for path in built),
         (host.load_firmware, install / "bin" / host.load_firmware.name),
         *((path, install / "include" / path.name) for path in headers),
     ]
@@ -258,8 +272,8 @@ def _for_other_machine(
 ) -> _HostPart:
     """Statements for host libraries of HOST_ARCH, and for a plugin that the compiler on this machine asks."""
     library = Builtin(ninja.build_dir / "out" / "host")
-    api = api_objects(ninja, builtin.directory, cross.c)
-    programs = host_programs(ninja, cross.c, library, builtin.directory, api)
+    api = api_objects(ninja, builtin.directory, cross.c, sdk_dir())
+    programs = host_programs(ninja, cross.c, library, builtin.directory, api, sdk_dir())
     native = replace(descriptors, compiler=toolchain.cxx, folder="host-native")
     plugin = ninja.shared(toolchain.cxx, ws.local_plugin, ninja.objects(native))
     return _HostPart(library, programs, [plugin])

@@ -18,6 +18,7 @@ class Reporter:
         self._terminal = not quiet and self._stream.isatty()
         self._lock = threading.Lock()
         self._line = ""
+        self._shown = False
         self._started = time.monotonic()
 
     def note(self, text: str) -> None:
@@ -52,15 +53,16 @@ class Reporter:
 
     def _show(self) -> None:
         try:
-            columns = os.get_terminal_size(self._stream.fileno()).columns
+            columns = os.get_terminal_size(self._stream.fileno()).columns or 80
         except OSError:
             columns = 80
         text = f"{self._line} ({time.monotonic() - self._started:.0f} s)" if self._line else "building"
         self._stream.write("\r\x1b[K" + text[: max(1, columns - 1)])
         self._stream.flush()
+        self._shown = True
 
     def _clear(self) -> None:
-        if self._terminal and self._line:
+        if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
-            self._line = ""
+            self._line, self._shown = "", False

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -23,12 +22,11 @@ from firmware_sim.firmware.sanitized import preloaded
 from user_layers.files import write_if_changed
 from user_layers.toolchain import entries
 from user_layers.toolchain.builtin import Builtin, library_objects
-from user_layers.toolchain.cache import locked
 from user_layers.toolchain.compilers import Compiler, first_line, remembered, run_compiler
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
-from user_layers.workspace import sdk_dir
+from user_layers.toolchain.shared import build_shared, linked_sdk, shared
 
 # With -fwrapv signed overflow would be defined, and no finding. Warnings come from the plain build.
 _DROPPED = ("-O2", "-fwrapv", "-fno-sanitize=all")
@@ -119,33 +117,30 @@ def sanitized_firmware(
 
 def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: Reporter) -> Path:
     """The built-in part with checks, kept inside the plain one's folder; built if it is not there yet."""
-    digest = hashlib.sha256(checks.identity.encode()).hexdigest()[:16]
-    folder = builtin.directory / f"sanitized-{digest}"
-    library = folder / builtin.libtpufw.name
-    with locked(folder.with_suffix(".lock"), waiting=lambda: report.note("waiting for another build")):
-        if entries.is_whole(folder):
-            return library
+
+    def build(folder: Path) -> None:
         report.note("building the firmware's own part with checks (once per version and compiler)")
-        with entries.building(folder) as temporary:
-            ninja = NinjaFile(temporary, temporary)
-            sdk = sdk_dir()
-            findings = Objects(
-                compiler,
-                [sdk / "sanitize" / "fw_findings.c"],
-                [sdk / name for name in ("include", "generated", "firmware", "libc")],
-                "findings",
-                [f"FW_SANITIZED={json.dumps(checks.marker)}"],
-            )
-            objects = [
-                *library_objects(ninja, builtin.directory, checks.compiler),
-                *ninja.objects(findings),
-            ]
-            built = ninja.archive(compiler, temporary / library.name, objects)
-            write_if_changed(ninja.identity_file, checks.identity)
-            write_if_changed(temporary / "build.ninja", ninja.text())
-            run_ninja(temporary, temporary / "build.ninja", [built], report, label="built-in part ")
-            shutil.rmtree(temporary / "obj")
-    return library
+        ninja, sdk = NinjaFile(folder, folder), linked_sdk(folder)
+        plain, checked = (shared(one, folder, builtin.directory) for one in (compiler, checks.compiler))
+        findings = Objects(
+            plain,
+            [sdk / "sanitize" / "fw_findings.c"],
+            [sdk / name for name in ("include", "generated", "firmware", "libc")],
+            "findings",
+            [f"FW_SANITIZED={json.dumps(checks.marker)}"],
+        )
+        objects = [
+            *library_objects(ninja, builtin.directory, checked, sdk),
+            *ninja.objects(findings),
+        ]
+        built = ninja.archive(compiler, folder / builtin.libtpufw.name, objects)
+        build_shared(ninja, [built], checks.identity, report, "built-in part ")
+
+    digest = hashlib.sha256(checks.identity.encode()).hexdigest()[:16]
+    folder = entries.built_once(
+        builtin.directory / f"sanitized-{digest}", build, lambda: report.note("waiting for another build")
+    )
+    return folder / builtin.libtpufw.name
 
 
 def _address_link(compiler: Compiler) -> tuple[str, ...]:

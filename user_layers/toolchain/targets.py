@@ -18,7 +18,7 @@ from firmware_sim.errors import BuildError, UsageError
 from firmware_sim.firmware.image import FIRMWARE_NAME
 from firmware_sim.firmware.sanitized import sanitized
 from firmware_sim.instructions.loops.library import is_built
-from user_layers.files import replace_copy
+from user_layers.files import replace_copy, write_if_changed
 from user_layers.toolchain import manifest
 from user_layers.toolchain.arm import explain_overflow, write_images
 from user_layers.toolchain.builtin import Builtin, builtin_artifacts, builtin_location
@@ -26,6 +26,7 @@ from user_layers.toolchain.cache import workspace_locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose, zig_environment
 from user_layers.toolchain.config import gen_config
 from user_layers.toolchain.firmware import recorded_notes
+from user_layers.toolchain.homes import with_home
 from user_layers.toolchain.loops import build_loops
 from user_layers.toolchain.ninja_file import relative
 from user_layers.toolchain.ninja_run import dependencies, run_ninja
@@ -119,7 +120,6 @@ def build_layers(
             result = BuildResult(skipped=["everything: no input or output changed since the last build"])
         else:
             result = _build_layers(ws, report, sanitize)
-    report.close()
     result.notes = recorded_notes(ws)
     result.sanitized = _checks(ws.firmware)
     result.seconds = time.monotonic() - begin
@@ -145,7 +145,6 @@ def build_bmkernel(ws: Workspace, report: Reporter | None = None, *, sanitize: b
     begin = time.monotonic()
     toolchain = choose()
     result = _build_bmkernel(project, toolchain, builtin_artifacts(toolchain, report), report, sanitize)
-    report.close()
     result.sanitized = _checks(project / "install" / "firmware" / FIRMWARE_NAME)
     result.seconds = time.monotonic() - begin
     return result
@@ -232,6 +231,7 @@ def _put_in_place(
     """Install what ninja has built. compiler: of the native firmware; sanitize: install one with checks."""
     (firmware, installed), *others = plan.installs
     write_images(plan.program, firmware.parent)
+    write_if_changed(plan.host_copy, with_home(plan.host, builtin))
     if sanitize:
         build_dir = plan.ninja.build_dir
         firmware, commands = sanitized_firmware(plan.root, build_dir, plan.groups, builtin, compiler, report)

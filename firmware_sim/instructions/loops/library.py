@@ -14,9 +14,9 @@ from pathlib import Path
 
 from firmware_sim.cache_folder import cache_root
 
-_FOLDER = Path(__file__).resolve().parent
-_INSTRUCTIONS = _FOLDER.parent
-_MAKE_C = (_FOLDER / "source.py", _INSTRUCTIONS.parent / "isa" / "codes.py")
+FOLDER = Path(__file__).resolve().parent  # with the C that is not made from tables
+_INSTRUCTIONS = FOLDER.parent
+_MAKE_C = (FOLDER / "source.py", _INSTRUCTIONS.parent / "isa" / "codes.py")
 _STATES_EXPRESSIONS = (b"of_floats(", b"of_words(", b"Expression(")
 # What a level of the x86-64 architecture has more than the one before, as Linux names it.
 _LEVELS = (
@@ -42,14 +42,9 @@ def level() -> str:
     return next((name for name, needs in _LEVELS if needs <= has), "x86-64")
 
 
-def c_sources() -> list[Path]:
-    """The C files that are not made from tables."""
-    return sorted(_FOLDER.glob("*.c"))
-
-
 def _sources() -> dict[str, bytes]:
     """What the library is made from, by name: C, what makes C, and the modules with expressions."""
-    files = [*c_sources(), *sorted(_FOLDER.glob("*.h")), *_MAKE_C]
+    files = [*sorted(FOLDER.glob("*.c")), *sorted(FOLDER.glob("*.h")), *_MAKE_C]
     found = {path.name: path.read_bytes() for path in files}
     modules = {path.name: path.read_bytes() for path in sorted(_INSTRUCTIONS.glob("*.py"))}
     return found | {
@@ -69,12 +64,12 @@ def _key() -> str:
 def location() -> Path | None:
     """The library for the sources as they were when this process first asked, there or not; None where loops
     are not used. MissingError when there is no cache folder."""
-    return cache_root() / "loops" / f"{_key()}.so" if level() else None
+    return cache_root() / "loops" / _key() / "loops.so" if level() else None
 
 
 def lock_of(place: Path) -> Path:
     """The file that whoever makes the library at `place` holds locked."""
-    return place.with_suffix(".lock")
+    return place.parent.with_suffix(".lock")
 
 
 def is_being_built() -> bool:

@@ -40,7 +40,7 @@ static void axes_of(const tpu_pool_param_t *p, const int *shape, window_axis *h,
 
 static bool valid_pads(int before, int after, int extra) {
     return before >= 0 && before <= AXIS_PARAM_MAX && after >= 0 && after <= AXIS_PARAM_MAX && extra >= 0 &&
-           extra <= AXIS_PARAM_MAX - after;
+           extra <= AXIS_PARAM_MAX; /* the sum's limit is bm_axis_result's */
 }
 
 __BM_SHAPE__(TPU_POOL)

@@ -39,6 +39,7 @@ int main(int argc, char **argv) {
     CHECK(bmrt_memcpy_d2d_byte_parallel(both, copies, target, tensors, source, sizes, numbers, 2));
     CHECK(bmrt_memcpy_d2s_parallel(both, to, copies, numbers, 2));
     CHECK(y[0][0] == 1 && y[0][1] == 1 && y[0][3] == 3 && y[1][0] == 6 && y[1][1] == 7 && y[1][2] == 7);
+    bmrt_trace(both);
     numbers[1] = 0;
     CHECK(!bmrt_memcpy_d2s_parallel(both, to, copies, numbers, 3));
     bmrt_destroy(both);

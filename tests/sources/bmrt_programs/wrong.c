@@ -49,6 +49,7 @@ int main(int argc, char **argv) {
     bmrt_shape(&shape, NULL, 1);
     bmrt_shape(NULL, dims, 1);
     CHECK(bmrt_data_type_size((bm_data_type_t)-1) == 0 && bmrt_tensor_bytesize(NULL) == 0);
+    CHECK(bmrt_tensor_device_size(NULL) == 0);
     for (int i = 0; i < 2; i++) CHECK(bmrt_tensor(&in[i], rt, BM_FLOAT32, shapes[i]));
     bmrt_tensor_with_device(&saved, in[1].device_mem, BM_FLOAT32, shapes[0]);
     CHECK(bmrt_tensor_device_size(&saved) == 0);

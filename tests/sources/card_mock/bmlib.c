@@ -1,5 +1,5 @@
 /* A libbmlib.so without a device: memory is the host's, every call is a line of $MOCK_LOG. $MOCK_FAILS names a call
- * that fails, with $MOCK_STATUS. */
+ * that fails, with $MOCK_STATUS; $MOCK_REMOVES a file that goes when the device is opened. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +32,7 @@ static char handle;
 
 bm_status_t bm_dev_request(bm_handle_t *made, int devid) {
     mock_say("bm_dev_request %d\n", devid);
+    if (getenv("MOCK_REMOVES")) remove(getenv("MOCK_REMOVES"));
     *made = (bm_handle_t)&handle;
     return status_of("bm_dev_request");
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the check of this pack on a device. It needs no root, and changes nothing outside RESULTS.
-# Exit codes: 0 all bits are equal, 1 something differs or failed, 2 wrong words, 3 the machine lacks something.
+# Exit codes: 0 all bits are equal, 1 something differs or failed, 2 wrong words, 3 the machine lacks something or the
+# pack is damaged.
 set -u
 
 usage() {
@@ -24,6 +25,14 @@ fail() { # CODE MESSAGE HINT
     exit "$1"
 }
 
+number() { # OPTION WORD LEAST MOST, which the program check knows too
+    case $2 in
+    *[!0123456789]* | '' | ?????????*) ;;
+    *) [ "$2" -ge "$3" ] && [ "$2" -le "$4" ] && return ;;
+    esac
+    fail 2 "$1 $2: a number from $3 to $4 is needed" "./run.sh --help"
+}
+
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd) || exit 3
 out=$here/result
 limit=3600
@@ -36,23 +45,32 @@ while [ $# -gt 0 ]; do
         ;;
     --load-firmware | --load-firmware-first) words="$words $1" ;;
     --out | --device | --repeat | --step-limit | --limit)
-        [ $# -ge 2 ] || fail 2 "$1 needs a word behind it" "./run.sh --help"
+        case ${2-} in
+        '' | --*) fail 2 "$1 needs a word behind it" "./run.sh --help" ;;
+        esac
         case $1 in
         --out) out=$2 ;;
-        *)
-            case $2 in
-            '' | *[!0-9]* | ??????????*) fail 2 "$1 $2: not a number" "./run.sh --help" ;;
-            esac
-            words="$words $1 $2"
-            [ "$1" = --limit ] && limit=$2
+        --device) number "$1" "$2" 0 1023 ;;
+        --repeat) number "$1" "$2" 1 1000 ;;
+        --step-limit) number "$1" "$2" 1 86400 ;;
+        --limit)
+            number "$1" "$2" 1 864000
+            limit=$(expr "$2" + 0) # without zeros before it
             ;;
         esac
+        [ "$1" = --out ] || words="$words $1 $2"
         shift
         ;;
     *) fail 2 "unknown word $1" "./run.sh --help" ;;
     esac
     shift
 done
+
+case $out in
+/*) ;;
+*) out=./$out ;;
+esac
+[ ! -e "$out" ] || [ -d "$out" ] || fail 2 "--out $out: this is not a folder" "give another one"
 
 machine=$(uname -m)
 case $machine in
@@ -115,7 +133,10 @@ $guard "$program" "$here" "$out" $words >"$out/log.txt" 2>&1
 code=$?
 grep '^error: ' "$out/log.txt" >&2
 if [ ! -f "$out/result.json" ]; then
-    fail 3 "no result was written (exit code $code)" "see $out/log.txt"
+    case $code in
+    2 | 3) exit $code ;; # the reason was just shown
+    *) fail 3 "no result was written (exit code $code)" "see $out/log.txt; copy the pack again if it says nothing" ;;
+    esac
 fi
 tail -n 1 "$out/log.txt" # the program's own last word
 echo "send back: $out (without lib/), or at least result.json and log.txt"

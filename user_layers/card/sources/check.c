@@ -23,12 +23,47 @@ static const char *const usage =
     "usage: check PACK RESULTS [--device N] [--repeat N] [--load-firmware] [--load-firmware-first]\n"
     "             [--step-limit SECONDS] [--limit SECONDS]\n";
 
-static bool number_of(const char *word, long least, long most, int *value) {
-    char *end;
+typedef struct {
+    const char *name;
+    int least, most; /* run.sh says the same */
+    int *value;
+} number_option;
+
+static bool number_of(const number_option *option, const char *word) {
+    char *end = NULL;
     errno = 0;
     long read = word ? strtol(word, &end, 10) : 0;
-    if (!word || *word == 0 || *end != 0 || errno != 0 || read < least || read > most) return false;
-    *value = (int)read;
+    if (word && *word != 0 && *end == 0 && errno == 0 && read >= option->least && read <= option->most) {
+        *option->value = (int)read;
+        return true;
+    }
+    fprintf(stderr, "error: %s %s: a number from %d to %d is needed\n", option->name, word ? word : "",
+            option->least, option->most);
+    return false;
+}
+
+/* Those behind the folders; false with a message. */
+static bool read_options(char **words, int count, check_options *options, int *step_limit, int *limit) {
+    const number_option numbers[] = {{"--device", 0, 1023, &options->device},
+                                     {"--repeat", 1, MOST_REPEATS, &options->repeats},
+                                     {"--step-limit", 1, 86400, step_limit},
+                                     {"--limit", 1, 864000, limit}};
+    for (int i = 0; i < count; i++) {
+        const number_option *found = NULL;
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            if (strcmp(words[i], numbers[k].name) == 0) found = &numbers[k];
+        if (found) {
+            i++;
+            if (!number_of(found, i < count ? words[i] : NULL)) return false;
+        } else if (strcmp(words[i], "--load-firmware") == 0) {
+            options->load_firmware = true;
+        } else if (strcmp(words[i], "--load-firmware-first") == 0) {
+            options->load_firmware = options->load_first = true;
+        } else {
+            fprintf(stderr, "error: unknown word %s\n%s", words[i], usage);
+            return false;
+        }
+    }
     return true;
 }
 
@@ -54,6 +89,22 @@ static void record_pack(const check_plan *plan, const check_options *options) {
     record_text("firmware_path", getenv("BMRUNTIME_FIRMWARE_PATH")); /* the runtime may load what lies there */
     record_text("machine", uname(&system) == 0 ? system.machine : NULL);
     record_end();
+}
+
+/* What compare needs to see that nothing is missing. */
+static void record_plan(const check_plan *plan) {
+    for (int i = 0; i < plan->run_num; i++) {
+        const check_run *run = &plan->runs[i];
+        record_begin("planned");
+        record_int("run", i);
+        record_int("model", run->model);
+        record_text("what", run->kind);
+        record_text("net", run->net);
+        record_int("stage", run->stage);
+        record_text("title", run->title);
+        record_names("outputs", run->outputs, run->output_num);
+        record_end();
+    }
 }
 
 /* Waits for the child; the way it ended, and its exit code or signal. A child that does nothing new for step_limit
@@ -94,31 +145,12 @@ int main(int argc, char **argv) {
     }
     check_options options = {.folder = argv[1], .results = argv[2], .repeats = 5};
     int step_limit = 120, limit = 3600;
-    for (int i = 3; i < argc; i++) {
-        const char *word = argv[i], *next = i + 1 < argc ? argv[i + 1] : NULL;
-        bool good = true;
-        if (strcmp(word, "--load-firmware") == 0)
-            options.load_firmware = true;
-        else if (strcmp(word, "--load-firmware-first") == 0)
-            options.load_firmware = options.load_first = true;
-        else if (strcmp(word, "--device") == 0)
-            good = number_of(next, 0, 1023, &options.device), i++;
-        else if (strcmp(word, "--repeat") == 0)
-            good = number_of(next, 1, 1000, &options.repeats), i++;
-        else if (strcmp(word, "--step-limit") == 0)
-            good = number_of(next, 1, 86400, &step_limit), i++;
-        else if (strcmp(word, "--limit") == 0)
-            good = number_of(next, 1, 864000, &limit), i++;
-        else
-            good = false;
-        if (!good) {
-            fprintf(stderr, "error: %s %s is not understood\n%s", word, next ? next : "", usage);
-            return USAGE;
-        }
-    }
+    if (!read_options(argv + 3, argc - 3, &options, &step_limit, &limit)) return USAGE;
     check_plan plan;
     char path[PATH_MAX];
-    if ((size_t)snprintf(path, sizeof path, "%s/plan.txt", options.folder) >= sizeof path || !plan_read(&plan, path))
+    if ((size_t)snprintf(path, sizeof path, "%s/plan.txt", options.folder) >= sizeof path ||
+        !pack_file_is_whole(options.folder, "plan.txt") || !plan_read(&plan, path) ||
+        !pack_is_whole(options.folder, &plan))
         return ENVIRONMENT;
     if (mkdir(options.results, 0777) != 0 && errno != EEXIST) {
         fprintf(stderr, "error: cannot make the folder %s: %s\n", options.results, strerror(errno));
@@ -126,6 +158,7 @@ int main(int argc, char **argv) {
     }
     record_open();
     record_pack(&plan, &options);
+    record_plan(&plan);
     fflush(NULL);
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) signal(signals[i], interrupt);

@@ -67,6 +67,12 @@ typedef struct {
 
 /* false, with a message on stderr, when the file cannot be read or is not a plan. */
 bool plan_read(check_plan *plan, const char *path);
+void record_names(const char *key, const check_tensor *tensors, int count); /* of check_record.c */
+
+/* ---- check_pack.c ---- */
+/* Whether a file, and whether all that a plan names, is as it was packed; false with a message on stderr. */
+bool pack_file_is_whole(const char *folder, const char *name);
+bool pack_is_whole(const char *folder, const check_plan *plan);
 
 /* ---- check_compare.c ---- */
 /* Adds to the record in progress how got differs from expected; true: in nothing. poison: the byte that filled the
@@ -83,6 +89,8 @@ bool check_memory(bm_handle_t handle);
 bool last_time_us(bm_handle_t handle, int64_t *us); /* of the last launch by the device's clock; false: not known */
 
 /* ---- check_run.c ---- */
+enum { MOST_REPEATS = 1000 };
+
 typedef struct {
     const char *folder;  /* of the pack, where its files are */
     const char *results; /* where outputs that differ are written */
@@ -92,7 +100,4 @@ typedef struct {
 } check_options;
 
 int check_all(const check_plan *plan, const check_options *options); /* an exit code */
-/* A file's bytes from offset on, with one byte 0 behind them; NULL, with a message, when they are not there. */
-void *file_bytes(const char *folder, const char *name, size_t offset, size_t bytes);
-
 #endif

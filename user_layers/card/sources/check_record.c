@@ -43,19 +43,37 @@ static void put(const char *text, size_t bytes) {
 
 static void put_text(const char *text) { put(text, strlen(text)); }
 
+/* Bytes of the character in UTF-8 that begins here; 0 where none does. */
+static size_t character_bytes(const unsigned char *c) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* that needs so many bytes */
+    if (*c < 0x80) return 1;
+    size_t bytes = *c >= 0xf0 ? 4 : *c >= 0xe0 ? 3 : 2;
+    uint32_t code = *c & (0x7fu >> bytes);
+    if (*c < 0xc0 || *c > 0xf4) return 0;
+    for (size_t i = 1; i < bytes; i++) {
+        if ((c[i] & 0xc0) != 0x80) return 0;
+        code = code << 6 | (c[i] & 0x3fu);
+    }
+    bool surrogate = code >= 0xd800 && code <= 0xdfff;
+    return code < least[bytes] || code > 0x10ffff || surrogate ? 0 : bytes;
+}
+
+/* What is not UTF-8 (a name that was cut off, a path in another encoding) becomes U+FFFD, byte by byte. */
 static void put_string(const char *value) {
     put("\"", 1);
-    for (const unsigned char *c = (const unsigned char *)value; *c; c++) {
+    for (const unsigned char *c = (const unsigned char *)value; *c;) {
+        size_t bytes = character_bytes(c);
         char escaped[8];
         if (*c == '"' || *c == '\\') {
             snprintf(escaped, sizeof escaped, "\\%c", *c);
             put_text(escaped);
-        } else if (*c < 0x20 || *c >= 0x7f) { /* bytes of any encoding, one by one, so that the file is ASCII */
-            snprintf(escaped, sizeof escaped, "\\u%04x", *c);
+        } else if (bytes == 0 || *c < 0x20 || *c == 0x7f) {
+            snprintf(escaped, sizeof escaped, "\\u%04x", bytes == 0 ? 0xfffdu : *c);
             put_text(escaped);
         } else {
-            put((const char *)c, 1);
+            put((const char *)c, bytes);
         }
+        c += bytes == 0 ? 1 : bytes;
     }
     put("\"", 1);
 }
@@ -107,6 +125,16 @@ void record_list(const char *key, const int64_t *values, size_t count) {
         char text[32];
         snprintf(text, sizeof text, i ? ",%" PRId64 : "%" PRId64, values[i]);
         put_text(text);
+    }
+    put("]", 1);
+}
+
+void record_names(const char *key, const check_tensor *tensors, int count) {
+    put_key(key);
+    put("[", 1);
+    for (int i = 0; i < count; i++) {
+        if (i) put(",", 1);
+        put_string(tensors[i].name);
     }
     put("]", 1);
 }

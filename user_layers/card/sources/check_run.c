@@ -11,6 +11,7 @@
 #define KEPT_BYTES (256u << 20)  /* of outputs that differ, in all */
 
 static size_t kept_bytes;
+static bool unreadable; /* some of the pack: nothing can be said of the device then */
 
 static bool failed(const char *call, int status) {
     record_begin("failed");
@@ -27,20 +28,19 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-void *file_bytes(const char *folder, const char *name, size_t offset, size_t bytes) {
+/* A file's bytes from offset on; NULL, with a message, when they cannot be read although the pack was whole. */
+static void *file_bytes(const char *folder, const char *name, size_t offset, size_t bytes) {
     char path[4096];
-    char *data = malloc(bytes + 1);
+    char *data = malloc(bytes);
     FILE *file = NULL;
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) < sizeof path) file = fopen(path, "rb");
     bool good = data && file && fseek(file, (long)offset, SEEK_SET) == 0 && fread(data, 1, bytes, file) == bytes;
     if (file) fclose(file);
-    if (good) {
-        data[bytes] = 0;
-        return data;
-    }
-    fprintf(stderr, "error: %s/%s does not have %zu bytes from %zu on; copy the pack again\n", folder, name, bytes,
+    if (good) return data;
+    fprintf(stderr, "error: cannot read %zu bytes of %s/%s from %zu on; copy the pack again\n", bytes, folder, name,
             offset);
     free(data);
+    unreadable = true;
     return NULL;
 }
 
@@ -186,7 +186,7 @@ static bool compare_all(check_state *s, int round) {
 }
 
 static bool run_net(check_state *s) {
-    int64_t host[1000], device[1000];
+    int64_t host[MOST_REPEATS], device[MOST_REPEATS];
     size_t count = 0, device_count = 0;
     int repeats = s->options->repeats;
     double begin = now();
@@ -219,11 +219,6 @@ static void run_one(check_state *s) {
     const check_run *run = s->run;
     record_begin("run");
     record_int("run", s->index);
-    record_int("model", run->model);
-    record_text("what", run->kind);
-    record_text("net", run->net);
-    record_int("stage", run->stage);
-    record_text("title", run->title);
     record_end();
     s->inputs = calloc((size_t)run->input_num + 1, sizeof *s->inputs);
     s->outputs = calloc((size_t)run->output_num + 1, sizeof *s->outputs);
@@ -325,5 +320,5 @@ int check_all(const check_plan *plan, const check_options *options) {
     if (check_memory(handle)) run_models(handle, plan, options);
     step("bm_dev_free");
     bm_dev_free(handle);
-    return has_failed() ? DIFFERENT : OK;
+    return unreadable ? ENVIRONMENT : has_failed() ? DIFFERENT : OK;
 }

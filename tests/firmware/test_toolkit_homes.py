@@ -1,0 +1,95 @@
+"""Which toolkit a host program starts where libbmlib.so was built for several; what it says without one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from firmware_sim.errors import BuildError
+from firmware_sim.sdk_folder import toolkit_home
+from tests.support.host_programs import build, run, script
+from user_layers.toolchain import homes
+from user_layers.toolchain.builtin import Builtin, builtin_artifacts
+from user_layers.toolchain.host_flags import host_files
+
+PROGRAM = """
+#include <stdio.h>
+#include "bmlib_runtime.h"
+int main(void) {
+    bm_handle_t h;
+    int status = bm_dev_request(&h, 0);
+    if (status == BM_SUCCESS) bm_dev_free(h);
+    printf("%d\\n", status);
+    return 0;
+}
+"""
+GONE = b"/gone/bin/python\0/gone/toolkit\0"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Linked with libraries in its own folder `lib`."""
+    folder = tmp_path_factory.mktemp("homes")
+    libraries = host_files(None).copied(folder / "lib").libraries
+    return build(folder, PROGRAM, libraries=libraries)
+
+
+def _library(program: Path) -> Path:
+    return program.parent / "lib" / "libbmlib.so"
+
+
+def test_a_toolkit_that_is_gone_is_replaced_by_another_with_the_same_library(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, shared = builtin_artifacts().bmlib, Builtin(tmp_path)
+    with monkeypatch.context() as there:
+        there.setattr(homes, "_home", lambda: GONE)
+        left = homes.with_home(plain, shared)
+    _library(program).write_bytes(left)
+    done = run(program)
+    assert done.stdout != "0\n" and done.returncode == 0
+    assert done.stderr.splitlines()[0] == (
+        "bmlib: the toolkit that this program was built with is gone (/gone/bin/python, in /gone/toolkit); "
+        "set TPULAYER_PYTHON to the python of another one"
+    )
+    assert run(program, TPULAYER_PYTHON=sys.executable).stdout == "0\n"
+    for _ in range(2):
+        own = homes.with_home(plain, shared)
+    assert (tmp_path / "homes").read_bytes() == GONE + homes._home()  # each once
+    done = run(program)
+    assert done.stdout == "0\n" and f"/gone/toolkit is gone; the one in {toolkit_home()}" in done.stderr
+    _library(program).write_bytes(own)
+    done = run(program)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_a_library_straight_from_the_cache(program: Path, tmp_path: Path) -> None:
+    _library(program).write_bytes(builtin_artifacts().bmlib.read_bytes())
+    done = run(program)
+    assert done.stdout != "0\n" and "does not know its toolkit; link with the one that" in done.stderr
+    assert run(program, TPULAYER_PYTHON=sys.executable).stdout == "0\n"
+    bare = script(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    assert (
+        f"{sys.executable} has no tpulayer; set TPULAYER_PYTHON" in run(program, TPULAYER_PYTHON=bare).stderr
+    )
+
+
+def test_a_list_that_is_damaged(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is in the file, the program says that the toolkit is gone."""
+    with monkeypatch.context() as there:
+        there.setattr(homes, "_home", lambda: GONE)
+        _library(program).write_bytes(homes.with_home(builtin_artifacts().bmlib, Builtin(tmp_path)))
+    for content in (b"", b"\0", b"\0\0\0", b"/gone", GONE + b"x", b"\xff" * (1 << 20) + b"\0" + GONE):
+        (tmp_path / "homes").write_bytes(content)
+        done = run(program)
+        assert done.returncode == 0 and "is gone (/gone/bin/python" in done.stderr, content[:9]
+
+
+def test_a_library_with_a_place_already_takes_no_other(tmp_path: Path) -> None:
+    builtin = builtin_artifacts()
+    library = host_files(None).libraries / "libbmlib.so"
+    for other in (library, builtin.bmrt):
+        with pytest.raises(BuildError, match="has no room for the place of the toolkit"):
+            homes.with_home(other, builtin)
