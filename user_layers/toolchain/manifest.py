@@ -25,14 +25,15 @@ _VARIABLES = ("TPULAYER_CC", "TPULAYER_CXX", "TPULAYER_CACHE", "XDG_CACHE_HOME",
 
 
 def toolkit_files() -> list[Path]:
-    """The files of the toolkit that decide what a build produces: the firmware's C and the generators."""
+    """The files of the toolkit that decide what a build produces: the firmware's C and the generators. The
+    libraries of sdk/delegate are built apart, when they are asked for."""
     package = Path(__file__).resolve().parent.parent
     parts = ("codegen", "scan", "toolchain")
     folders = [sdk_dir(), *(package / name for name in parts)]
     found = [package / "__init__.py"]
     for folder in folders:
         for base, names, files in os.walk(folder):
-            names[:] = sorted(name for name in names if name != "__pycache__")
+            names[:] = sorted(name for name in names if name not in ("__pycache__", "delegate"))
             found += [Path(base, name) for name in sorted(files) if not name.endswith((".pyc", ".tmp"))]
     return found
 
