@@ -11,7 +11,7 @@
 
 #include "bmlib_runtime.h"
 
-#define CONNECTION_PROTOCOL 5 /* PROTOCOL of host_server.py */
+#define CONNECTION_PROTOCOL 6 /* PROTOCOL of host_server.py */
 
 typedef struct {
     uint32_t op, text_bytes;
@@ -23,6 +23,7 @@ typedef struct {
     int32_t status;
     uint32_t text_bytes;
     uint64_t value, data_bytes;
+    uint64_t commands, cycles; /* that the device has executed so far, and their modelled time */
 } reply_head;
 
 typedef struct {
@@ -32,6 +33,7 @@ typedef struct {
     unsigned int started; /* requests without a reply that may lie before the next one */
     int ended;            /* the process is gone, or was stopped */
     long limit;           /* s to wait for an answer; 0: the usual ones */
+    uint64_t commands, cycles; /* of the newest reply */
 } connection;
 
 typedef struct {
