@@ -118,6 +118,7 @@ def _headers(builtin: Builtin) -> list[Path]:
 
 def _digest(libraries: Sequence[Library], toolchain: Toolchain, identity: str) -> str:
     digest = hashlib.sha256(f"{__version__}\n{toolchain.identity}\n{identity}\n".encode())
+    digest.update(Path(__file__).read_bytes())
     for library in libraries:
         digest.update(repr(replace(library, sources=())).encode())
         folders = {path.parent for path in library.sources}
