@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from firmware_sim.errors import CompileError
+from firmware_sim.errors import CompileError, UsageError
 from user_layers.bmodel import write
 from user_layers.delegates.program import LayerTime, Partition
 from user_layers.graph import GraphBuilder
@@ -30,17 +31,20 @@ def compile_partition(
     toolkit: Toolkit,
     opt: int = 2,
     dynamic: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Partition:
     """Compile all operations of a model into one net called `name`, all of it on the TPU.
 
     opt, dynamic: as of `Graph.compile`; a dynamic net takes inputs up to the model's shapes, and the cycles
-    of its layers are not known (0).
-    Errors: CompileError that names the operations without a layer; DeviceError when a layer's function fails.
+    of its layers are not known (0). shapes: of inputs, in the framework's order, where they are to be others
+    than the model says: for models whose operations do not say how large their results are.
+    Errors: CompileError that names the operations without a layer; UsageError for shapes that do not fit;
+    DeviceError when a layer's function fails.
     """
     spelled = spell(model, spellings, free_borders=True)
     _drop_unread(spelled.proto)
     place = f"{model.what} {model.name or name}"
-    loaded = from_proto(spelled.proto, {}, place)
+    loaded = from_proto(spelled.proto, _permuted(spelled, shapes or {}), place)
     caller = CALLER.set(place)  # what messages call the place where a layer was added
     try:
         built = build(loaded, name, toolkit=toolkit, cpu=False, allow_empty=True)
@@ -56,7 +60,7 @@ def compile_partition(
     inputs = {tensor.name: i for i, tensor in enumerate(net.stages[0].inputs)}
     given = [value.name for value in loaded.outputs if value.name not in built.empty]
     outputs = {value: i for i, value in enumerate(given)}
-    borders = {border.name: border for border in (*spelled.inputs, *spelled.outputs)}
+    borders = {border.name: _as_compiled(border, loaded) for border in (*spelled.inputs, *spelled.outputs)}
     return Partition(
         name,
         write([net]),
@@ -71,6 +75,23 @@ def compile_partition(
 
 def _borders(borders: Mapping[str, Border], names: Iterable[str]) -> tuple[Border, ...]:
     return tuple(borders[name] for name in names)
+
+
+def _permuted(spelled: Spelled, shapes: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+    """Shapes of inputs in the order of axes that the ONNX model has. Errors: UsageError."""
+    borders = {border.name: border for border in spelled.inputs}
+    for name, shape in shapes.items():
+        if name not in borders or len(shape) != len(borders[name].shape):
+            raise UsageError(f"there is no input {name!r} that could have the shape {list(shape)}")
+    return {name: [shape[axis] for axis in borders[name].order] for name, shape in shapes.items()}
+
+
+def _as_compiled(border: Border, model: Model) -> Border:
+    """A border with the shape that its value has in the model."""
+    shape = model.value(border.name).fixed
+    if shape is None:  # nothing reads it
+        return border
+    return replace(border, shape=tuple(shape[border.order.index(axis)] for axis in range(len(shape))))
 
 
 def _drop_unread(proto: Any) -> None:

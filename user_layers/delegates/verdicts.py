@@ -15,14 +15,14 @@ from user_layers.spelling.spell import Spellings, spell
 from user_layers.toolkit import Toolkit
 
 _SMALL = 64  # elements of a constant that may be a shape, axes or a bound
-_Remembered = dict[Hashable, "str | None"]
+Remembered = dict[Hashable, "str | None"]
 
 
 def verdicts(
     model: ForeignModel,
     spellings: Spellings,
     toolkit: Toolkit,
-    remembered: _Remembered | None = None,
+    remembered: Remembered | None = None,
 ) -> tuple[str | None, ...]:
     """For each operation None where it becomes TPU layers, else why it does not.
 
