@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.delegates.program import _DTYPES
+from user_layers.delegates.program import DTYPES
 from user_layers.spelling.foreign import Array
 
 OK, BAD_ARGUMENT, BAD_PROGRAM, NO_DEVICE, FAILED, BAD_SHAPES = range(6)
@@ -120,7 +120,7 @@ class Loaded:
         for index in range(getattr(lib, f"tpld_{kind}_num")(self.handle)):
             one = _Tensor()
             self.core.check(getattr(lib, f"tpld_{kind}")(self.handle, index, ctypes.byref(one)))
-            shape, dtype = tuple(one.shape[: one.rank]), _DTYPES[one.dtype]
+            shape, dtype = tuple(one.shape[: one.rank]), DTYPES[one.dtype]
             assert one.bytes == int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
             found.append((one.name.decode(), shape, dtype))
         return found

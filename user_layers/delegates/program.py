@@ -40,7 +40,7 @@ _TENSOR = struct.Struct(f"<QIiiIiI{MAX_SHAPE_DIMS}q{MAX_SHAPE_DIMS}i")
 _LAYER = struct.Struct("<QQQII")
 _DYNAMIC = 1
 # Codes of tpld_dtype; the first ones are bm_data_type_t's.
-_CODES = {
+CODES = {
     np.dtype(name): code
     for name, code in {
         "float32": 0,
@@ -55,7 +55,7 @@ _CODES = {
         "bool": 65,
     }.items()
 }
-_DTYPES = {code: dtype for dtype, code in _CODES.items()}
+DTYPES = {code: dtype for dtype, code in CODES.items()}
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ def _packed_tensor(border: Border, place: int, writer: _Writer) -> bytes:
     return _TENSOR.pack(
         writer.add(name),
         len(name),
-        _CODES[border.dtype],
-        _CODES[held],
+        CODES[border.dtype],
+        CODES[held],
         len(border.shape),
         place,
         0,
@@ -238,15 +238,15 @@ def _unpacked(reader: _Reader, at: int) -> Partition:
 def _unpacked_tensor(reader: _Reader, at: int, index: int) -> tuple[Border, int]:
     name_at, name_bytes, dtype, held, rank, place, _, *rest = reader.fields(_TENSOR, at, index)
     name = reader.text(name_at, name_bytes)
-    if rank > MAX_SHAPE_DIMS or dtype not in _DTYPES:
+    if rank > MAX_SHAPE_DIMS or dtype not in DTYPES:
         raise ModelError(f"damaged partitions: {name!r} has {rank} dimensions and the type {dtype}")
     shape, order = tuple(rest[:rank]), tuple(rest[MAX_SHAPE_DIMS : MAX_SHAPE_DIMS + rank])
-    kind = held_as(_DTYPES[dtype])
-    if kind is None or held != _CODES[kind] or min(shape, default=0) < 0 or sorted(order) != [*range(rank)]:
+    kind = held_as(DTYPES[dtype])
+    if kind is None or held != CODES[kind] or min(shape, default=0) < 0 or sorted(order) != [*range(rank)]:
         raise ModelError(f"damaged partitions: {name!r} {list(shape)} with its axes as {list(order)}")
     if math.prod(shape) > 1 << 40:
         raise ModelError(f"damaged partitions: {name!r} has the shape {list(shape)}")
-    return Border(name, shape, _DTYPES[dtype], order), place
+    return Border(name, shape, DTYPES[dtype], order), place
 
 
 def _unpacked_layer(reader: _Reader, at: int, index: int) -> LayerTime:

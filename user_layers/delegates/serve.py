@@ -43,8 +43,8 @@ ROOMS = {
     "TFLite": ("user_layers.tflite.spellings", "TFLITE"),
     "MindSpore": ("user_layers.mindir", "MINDSPORE"),
 }
-"""Where the spellings of a framework are, by its name: a module and what it calls them. A function `from_message`
-in the module gets each model as it came and returns what it means."""
+"""Where the spellings of a framework are, by its name: a module and what it calls them. A function
+`from_message` in the module gets each model as it came and returns what it means."""
 
 
 class Server:
