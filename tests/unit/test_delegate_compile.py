@@ -141,7 +141,7 @@ def test_shapes_of_inputs_may_be_others_where_nothing_says_them(toolkit: Toolkit
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """On the toy's operations."""
-    made = Server({"Toy": (toy_framework.__name__, "TOY")})
+    made = Server({"Toy": f"{toy_framework.__name__}:TOY"})
     with outside_of_workspaces(tmp_path_factory.mktemp("nowhere")):
         yield made
     made.close()

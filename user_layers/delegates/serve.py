@@ -34,23 +34,21 @@ from firmware_sim.errors import DeviceError, ModelError, TpulayerError, UsageErr
 from user_layers.delegates.compile import compile_partition
 from user_layers.delegates.program import pack
 from user_layers.delegates.verdicts import Remembered, verdicts
+from user_layers.formats import FORMATS, find
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import Spellings
 from user_layers.toolkit import Toolkit
 
 _ASK = 96  # OP_ASK of compiler.c
-ROOMS = {
-    "TFLite": ("user_layers.tflite.spellings", "TFLITE"),
-    "MindSpore": ("user_layers.mindir", "MINDSPORE"),
-}
-"""Where the spellings of a framework are, by its name: a module and what it calls them. A function
-`from_message` in the module gets each model as it came and returns what it means."""
+ROOMS = {row.what: row.spellings for row in FORMATS.values()}
+"""Where the spellings of a framework are, by its name: "MODULE:NAME". A function `from_message` in the module
+gets each model as it came and returns what it means."""
 
 
 class Server:
     """Answers requests; rooms: as ROOMS."""
 
-    def __init__(self, rooms: Mapping[str, tuple[str, str]] = ROOMS) -> None:
+    def __init__(self, rooms: Mapping[str, str] = ROOMS) -> None:
         self._rooms = rooms
         self._toolkits: dict[str, Toolkit] = {}
         self._remembered: dict[tuple[str, str], Remembered] = {}
@@ -111,9 +109,9 @@ class Server:
     def _room(self, what: str) -> tuple[Spellings, Any]:
         if what not in self._rooms:
             raise UsageError(f"no operations of {what!r} are known; known are {', '.join(self._rooms)}")
-        module, name = self._rooms[what]
-        room = import_module(module)
-        return getattr(room, name), getattr(room, "from_message", lambda model: model)
+        place = self._rooms[what]
+        room = import_module(place.partition(":")[0])
+        return find(place), getattr(room, "from_message", lambda model: model)
 
     def _toolkit(self, workspace: str) -> Toolkit:
         if workspace not in self._toolkits:
