@@ -78,11 +78,17 @@ def compile_file(
     toolkit: Toolkit | None = None,
     log: Callable[[str], None] | None = None,
 ) -> CompiledNet:
-    """Compile a model's file into a folder, as `compile_onnx` does, which says what the arguments are.
+    """Compile a model's file into a folder, as `compile_onnx` does; returns the net.
 
     model: an ONNX file, .tflite (TFLite), .pt2 (an exported PyTorch program), .ms or .mindir (MindSpore
     Lite). The others are written as ONNX models first; it is these that onnxruntime runs to compare with, and
     whose nodes `custom` names (OPERATION/OP).
+    directory: made if it is not there; it gets compilation.bmodel and its reference data.
+    dynamic: the net takes any input shapes up to those compiled. shapes: of inputs, where they are free or to
+    be others; stages: further sets of them. opt: 0 to 2, how much is kept in local memory. cpu: what no layer
+    computes runs on onnxruntime. check: compare with onnxruntime. report, layers: also write a report, a net
+    for each layer. name: of the net, by default the file's. toolkit: where the layers come from; one given
+    stays open. log: gets each line that is told.
     Errors: those of `compile_onnx`, and of reading the file.
     """
     from user_layers.onnx.compile import compile_onnx

@@ -56,8 +56,15 @@ bool core_is_plain(const core_tensor *t);
 
 /* ---- devices (device.c) ---- */
 
-/* Of this process; never freed. The lock is for all of it and for the partitions on it. */
+/* Of this process; never freed. The lock is for all of it and for what uses it. */
 typedef struct core_device core_device;
+
+/* A partition, as its device knows it. unload: forget what is on the device; foreign: that belongs to the process which
+ * this one is a copy of, and stays as it is. */
+typedef struct core_member {
+    void (*unload)(struct core_member *m, bool foreign);
+    struct core_member *next;
+} core_member;
 
 /* The device, locked, with an open handle; a status. */
 int core_enter(int dev_id, core_device **out);
@@ -69,15 +76,9 @@ bool core_is_ours(const core_device *d); /* opened by this process, not by one t
 /* After something failed: whether the device is still there. If not, it is closed and its partitions unloaded; the next
  * core_reenter opens it anew. */
 bool core_is_alive(core_device *d);
-void core_add(core_device *d, tpld_partition *p);
-void core_remove(core_device *d, tpld_partition *p);
+void core_add(core_device *d, core_member *m);
+void core_remove(core_device *d, core_member *m);
 tpld_counters_info *core_counted(core_device *d);
 void core_count_all(tpld_counters_info *sum);
-
-/* ---- partitions (partition.c) ---- */
-
-/* Forgets the runtime; foreign: it belongs to the process that this one is a copy of, and stays as it is. */
-void core_unload(tpld_partition *p, bool foreign);
-tpld_partition **core_next(tpld_partition *p); /* the next one on its device */
 
 #endif

@@ -13,7 +13,7 @@ struct core_device {
     bm_handle_t handle;
     bool opened; /* once */
     pthread_mutex_t lock;
-    tpld_partition *first;
+    core_member *first;
     tpld_counters_info counted;
 };
 
@@ -35,7 +35,7 @@ static core_device *known(int dev_id) {
 }
 
 static void unload_all(core_device *d, bool foreign) {
-    for (tpld_partition *p = d->first; p != NULL; p = *core_next(p)) core_unload(p, foreign);
+    for (core_member *m = d->first; m != NULL; m = m->next) m->unload(m, foreign);
 }
 
 /* Closes a handle that is no good any more. */
@@ -91,15 +91,15 @@ bool core_is_alive(core_device *d) {
     return false;
 }
 
-void core_add(core_device *d, tpld_partition *p) {
-    *core_next(p) = d->first;
-    d->first = p;
+void core_add(core_device *d, core_member *m) {
+    m->next = d->first;
+    d->first = m;
 }
 
-void core_remove(core_device *d, tpld_partition *p) {
-    tpld_partition **at = &d->first;
-    while (*at != p) at = core_next(*at);
-    *at = *core_next(p);
+void core_remove(core_device *d, core_member *m) {
+    core_member **at = &d->first;
+    while (*at != m) at = &(*at)->next;
+    *at = m->next;
 }
 
 void core_count_all(tpld_counters_info *sum) {

@@ -20,15 +20,13 @@ typedef struct {
 } room;
 
 struct tpld_partition {
+    core_member member; /* first, so that its address is the partition's */
     core_program program;
     core_device *device;
     void *runtime; /* NULL while nothing is loaded */
     room *rooms;   /* of each tensor of the program */
     tpld_counters_info counted;
-    tpld_partition *next; /* on the device */
 };
-
-tpld_partition **core_next(tpld_partition *p) { return &p->next; }
 
 static uint32_t tensor_num(const tpld_partition *p) { return p->program.input_num + p->program.output_num; }
 static core_tensor *input(const tpld_partition *p, uint32_t i) { return &p->program.tensors[i]; }
@@ -42,7 +40,8 @@ static uint64_t nanoseconds(void) {
 
 /* ---- loading ---- */
 
-void core_unload(tpld_partition *p, bool foreign) {
+static void unload(core_member *m, bool foreign) {
+    tpld_partition *p = (tpld_partition *)m;
     for (uint32_t i = 0; i < tensor_num(p); i++) {
         room *r = &p->rooms[i];
         if (r->at != NULL) (void)bm_mem_unmap_device_mem(core_handle(p->device), r->at, (int)r->bytes);
@@ -126,7 +125,7 @@ static int ensure_loaded(tpld_partition *p) {
     if (p->runtime != NULL) return TPLD_OK;
     int status = load_net(p);
     if (status == TPLD_OK) return TPLD_OK;
-    core_unload(p, false);
+    unload(&p->member, false);
     return core_is_alive(p->device) ? status : TPLD_FAILED;
 }
 
@@ -149,9 +148,10 @@ int tpld_load(int dev_id, const void *program, size_t bytes, const char *name, t
         free_partition(p);
         return status;
     }
-    core_add(p->device, p); /* so that it is unloaded with the others if the device dies */
+    p->member.unload = unload;
+    core_add(p->device, &p->member); /* so that it is unloaded with the others if the device dies */
     status = ensure_loaded(p);
-    if (status != TPLD_OK) core_remove(p->device, p);
+    if (status != TPLD_OK) core_remove(p->device, &p->member);
     core_leave(p->device);
     if (status == TPLD_OK) *out = p;
     else free_partition(p);
@@ -161,8 +161,8 @@ int tpld_load(int dev_id, const void *program, size_t bytes, const char *name, t
 void tpld_destroy(tpld_partition *p) {
     if (p == NULL) return;
     core_lock(p->device);
-    core_unload(p, !core_is_ours(p->device));
-    core_remove(p->device, p);
+    unload(&p->member, !core_is_ours(p->device));
+    core_remove(p->device, &p->member);
     core_leave(p->device);
     free_partition(p);
 }
