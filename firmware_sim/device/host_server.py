@@ -1,10 +1,10 @@
 """What the process behind libbmlib.so does: holds one Device and answers the C library (sdk/host/bmlib.c).
 
 The process itself is user_layers.bmrt.bmrt_server, which knows further requests. Requests and replies are
-fixed little-endian heads with a text and data behind them. Replies carry bm_status_t codes, and what the
-device has executed so far; the text is the message of an error. An asynchronous launch (_START) has no reply:
-its error waits for _SYNC. Requests are served in order, so the socket is the queue. The process ends when the
-socket closes.
+fixed little-endian heads with a text and data behind them. Replies carry bm_status_t codes and, but for the
+first, what the device has executed so far; the text is the message of an error. An asynchronous launch
+(_START) has no reply: its error waits for _SYNC. Requests are served in order, so the socket is the queue.
+The process ends when the socket closes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from firmware_sim.processes.process_child import die_with_parent
 
 PROTOCOL = 6  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
-_REPLY = struct.Struct("<iIQQQQ")
+_REPLY = struct.Struct("<iIQQ")
+_EXECUTED = struct.Struct("<QQ")  # behind each but the first
 _MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC, _MAP, _TABLE, _STATE = range(1, 13)
 _STATE_REPLY = struct.Struct("<5Q")  # device_state of bmlib_internal.h
 _SUCCESS, _NOT_READY, _FAILURE, _TIMEOUT, _PARAM, _NOMEM = range(6)  # bm_status_t
@@ -178,9 +179,9 @@ def _receive(sock: socket.socket, size: int) -> bytes | None:
 
 def serve(sock: socket.socket, host: Server) -> None:
     """Answer requests until the socket closes."""
-    sock.sendall(_REPLY.pack(_SUCCESS, 0, PROTOCOL, 0, 0, 0))
-    while (head := _receive(sock, _REQUEST.size)) is not None:
-        op, text_bytes, a, b, c, data_bytes = _REQUEST.unpack(head)
+    sock.sendall(_REPLY.pack(_SUCCESS, 0, PROTOCOL, 0))
+    while (request := _receive(sock, _REQUEST.size)) is not None:
+        op, text_bytes, a, b, c, data_bytes = _REQUEST.unpack(request)
         text, data = _receive(sock, text_bytes), _receive(sock, data_bytes)
         if text is None or data is None:
             return
@@ -191,8 +192,8 @@ def serve(sock: socket.socket, host: Server) -> None:
             status, message, reply = _status(error, op), str(error).encode(errors="replace"), (0, b"")
         if reply is not None:
             value, out = reply
-            done = host.executed()
-            sock.sendall(_REPLY.pack(status, len(message), value, len(out), *done) + message + out)
+            head = _REPLY.pack(status, len(message), value, len(out)) + _EXECUTED.pack(*host.executed())
+            sock.sendall(head + message + out)
 
 
 def main(make: Callable[[int, FirmwareImage | None], Server] = Host) -> None:

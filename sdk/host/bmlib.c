@@ -102,8 +102,8 @@ bm_status_t tpulayer_executed(bm_handle_t handle, uint64_t *commands, uint64_t *
     if (commands == NULL || cycles == NULL) return bmlib_refuse(__func__, "commands or cycles is NULL");
     bm_status_t status = enter(handle, NULL, __func__);
     if (status != BM_SUCCESS) return status;
-    *commands = handle->server.commands;
-    *cycles = handle->server.cycles;
+    *commands = handle->server.executed.commands;
+    *cycles = handle->server.executed.cycles;
     return leave(handle, BM_SUCCESS);
 }
 

@@ -23,8 +23,13 @@ typedef struct {
     int32_t status;
     uint32_t text_bytes;
     uint64_t value, data_bytes;
-    uint64_t commands, cycles; /* that the device has executed so far, and their modelled time */
 } reply_head;
+
+/* Behind every head but the first, which says the version and is the same in all of them: what the device has executed
+ * so far, and its modelled time. */
+typedef struct {
+    uint64_t commands, cycles;
+} reply_executed;
 
 typedef struct {
     int fd;
@@ -33,7 +38,8 @@ typedef struct {
     unsigned int started; /* requests without a reply that may lie before the next one */
     int ended;            /* the process is gone, or was stopped */
     long limit;           /* s to wait for an answer; 0: the usual ones */
-    uint64_t commands, cycles; /* of the newest reply */
+    int greeted;          /* the first reply has come */
+    reply_executed executed; /* of the newest reply */
 } connection;
 
 typedef struct {

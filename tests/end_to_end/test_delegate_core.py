@@ -36,7 +36,9 @@ from user_layers.delegates.program import CODES, Partition, pack, unpack
 from user_layers.onnx.types import held_as
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import spell
+from user_layers.toolchain.compilers import choose
 from user_layers.toolkit import Toolkit
+from user_layers.workspace import sdk_dir
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 
@@ -403,6 +405,63 @@ def test_no_firmware_is_no_device(core: Core, tmp_path: Path) -> None:
     words = [sys.executable, "-c", code, str(core_library())]
     done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=LIMIT, check=True)
     assert done.stdout.startswith(f"{NO_DEVICE} device 0 cannot be used: ") and "nothing" in done.stdout
+
+
+# ---- as on a card that maps no memory ----
+
+_NO_MAPPING = """
+#include "bmlib_runtime.h"
+bm_status_t bm_mem_mmap_device_mem(bm_handle_t handle, bm_device_mem_t *dmem, unsigned long long *vmem) {
+    (void)handle, (void)dmem, (void)vmem;
+    return BM_NOT_SUPPORTED;
+}
+"""
+_RUN = """
+import sys
+from pathlib import Path
+import numpy as np
+from tests.support.delegate_core import Core
+core = Core(Path(sys.argv[1]))
+with core.load(Path("program").read_bytes()) as net:
+    found = np.load("inputs.npz")
+    np.savez("outputs.npz", *net.run(*(found[name] for name in found.files)))
+    if core.lib.tpld_is_dynamic(net.handle):
+        net.resize((2, 3, 4, 5))
+        np.savez("outputs.npz", *net.run(*(found[name][:2, :3, :4] for name in found.files)))
+"""
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_memory_that_cannot_be_mapped_is_copied(toolkit: Toolkit, tmp_path: Path, dynamic: bool) -> None:
+    """Moved axes and converted types by way of a place of the net's layout, plain ones straight."""
+    flag = np.dtype(np.bool_)
+    kinds = {"x": (3, 4, 5, 5), "z": (3, 4, 5, 5), "p": (3, 4, 5, 5), "s": (3, 4, 5, 5)}
+    model = toy(
+        {**kinds, "less": Tensor((3, 4, 5, 5), flag)},
+        [("POOL", ["x"], "p", {"size": 1}), ("ADD", ["p", "p"], "s"), ("LESS", ["z", "z"], "less")],
+        ["x", "z"],
+        ["s", "less"],
+    )
+    inputs = [random(3, 4, 5, 5), random(3, 4, 5, 5, seed=1)]
+    if dynamic:
+        model = toy({"x": (3, 4, 5, 5), "p": (3, 4, 5, 5)}, [("POOL", ["x"], "p", {"size": 1})], ["x"], ["p"])
+        inputs = inputs[:1]
+    (tmp_path / "program").write_bytes(_compiled(model, toolkit, dynamic))
+    np.savez(tmp_path / "inputs.npz", *inputs)
+    source, hidden = tmp_path / "hidden.c", tmp_path / "libhidden.so"
+    source.write_text(_NO_MAPPING)
+    compiler = [*choose().c.argv, f"-I{sdk_dir() / 'include'}", "-shared", "-fPIC"]
+    subprocess.run([*compiler, str(source), "-o", str(hidden)], check=True, timeout=LIMIT)
+    words = [sys.executable, "-c", _RUN, str(core_library())]
+    env = {**os.environ, "LD_PRELOAD": str(hidden), "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(words, cwd=tmp_path, env=env, check=True, timeout=LIMIT)
+    made = np.load(tmp_path / "outputs.npz")
+    found = [made[name] for name in made.files]
+    if dynamic:
+        np.testing.assert_array_equal(found[0], inputs[0][:2, :3, :4])
+    else:
+        np.testing.assert_array_equal(found[0], 2 * inputs[0])
+        np.testing.assert_array_equal(found[1], np.zeros_like(inputs[0], bool))
 
 
 # ---- the compiler's process ----
