@@ -160,6 +160,12 @@ def test_inputs_nobody_reads_and_outputs_given_twice(core: Core, toolkit: Toolki
     np.testing.assert_array_equal(same, x)
 
 
+def test_results_that_no_input_changes_have_a_net_too(core: Core, toolkit: Toolkit) -> None:
+    model = toy({"x": (2,), "c": random(3), "y": (3,)}, [("RELU", ["c"], "y")], ["x"], ["y"], "constant")
+    with core.load(_compiled(model, toolkit)) as net:
+        np.testing.assert_array_equal(net.run(random(2))[0], np.maximum(random(3), 0))
+
+
 def test_several_partitions_of_one_program_and_two_of_one_name(core: Core, toolkit: Toolkit) -> None:
     made = [
         compile_partition(_unary(kind=kind), TOY, name=name, toolkit=toolkit)
@@ -291,25 +297,39 @@ def test_threads_run_partitions_on_one_device(core: Core, toolkit: Toolkit) -> N
     assert not wrong
 
 
+@pytest.mark.parametrize(
+    ("dev_id", "sent", "text"),
+    [
+        (7, signal.SIGKILL, "device 7 is gone"),
+        pytest.param(10, signal.SIGSTOP, "device 10 gave no answer for 3 s", marks=pytest.mark.slow),
+    ],
+)
 def test_a_device_that_dies_is_an_error_and_the_next_call_works(
-    toolkit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toolkit: Toolkit,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dev_id: int,
+    sent: signal.Signals,
+    text: str,
 ) -> None:
     with outside_of_workspaces(tmp_path):
         for name, value in host_programs.python_with_pid(tmp_path).items():
             monkeypatch.setenv(name, value)
         # A device of its own, so that nobody else's dies.
         core, program, x = Core(core_library()), _compiled(_unary(), toolkit), random(4, 6)
-        with core.load(program, dev_id=7) as one, core.load(program, dev_id=7) as two:
+        with core.load(program, dev_id=dev_id) as one, core.load(program, dev_id=dev_id) as two:
             one.run(x)
-            os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-            with pytest.raises(CoreError, match="device 7 is gone") as caught:
+            os.kill(int((tmp_path / "pid").read_text()), sent)
+            with monkeypatch.context() as patch, pytest.raises(CoreError, match=text) as caught:
+                if sent is signal.SIGSTOP:
+                    patch.setenv("TPULAYER_HOST_LIMIT", "3")
                 one.run(x)
             assert caught.value.status == FAILED
             for net in (one, two, one):
                 np.testing.assert_array_equal(net.run(x)[0], np.maximum(x, 0))
             found = one.counters
             assert (found.runs, found.failures, found.reopened) == (3, 1, 1)
-        assert core.lib.tpld_close_device(7) == 0
+        assert core.lib.tpld_close_device(dev_id) == 0
 
 
 @pytest.mark.slow  # builds a workspace

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from firmware_sim.errors import CompileError, UsageError
+from firmware_sim.errors import UsageError
 from user_layers.bmodel import write
 from user_layers.delegates.program import LayerTime, Partition
 from user_layers.graph import GraphBuilder
@@ -99,8 +99,6 @@ def _drop_unread(proto: Any) -> None:
     graph = proto.graph
     read = {value for node in graph.node for value in node.input} | {value.name for value in graph.output}
     kept = [value for value in graph.input if value.name in read]
-    if not kept and graph.input:
-        raise CompileError(f"{graph.name}: nothing here depends on an input")
     del graph.input[:]
     graph.input.extend(kept)
 
