@@ -216,6 +216,26 @@ def test_a_dynamic_partition_takes_other_shapes(core: Core, toolkit: Toolkit) ->
         np.testing.assert_allclose(net.run(x)[0], np.tanh(x.max((1, 2), keepdims=True)), atol=1e-5)
 
 
+def test_shapes_that_were_there_before_cost_no_run(core: Core, toolkit: Toolkit) -> None:
+    model = toy({"x": (40, 6), "y": (40, 6)}, [("TANH", ["x"], "y")], ["x"], ["y"])
+    with core.load(_compiled(model, toolkit, dynamic=True)) as net:
+
+        def cost(rows: int) -> int:
+            before = net.counters.commands
+            net.resize((rows, 6))
+            assert net.tensors("output")[0][1] == (rows, 6)
+            return net.counters.commands - before
+
+        assert cost(40) == 0
+        assert cost(3) > 0 and cost(5) > 0
+        assert cost(3) == cost(40) == cost(5) == 0
+        for rows in range(10, 30):
+            assert cost(rows) > 0
+        assert cost(29) == cost(15) == 0
+        assert cost(3) > 0
+        np.testing.assert_allclose(net.run(random(3, 6))[0], np.tanh(random(3, 6)), atol=1e-5)
+
+
 def test_a_static_partition_takes_the_compiled_shapes_alone(core: Core, toolkit: Toolkit) -> None:
     with core.load(_compiled(_unary(), toolkit)) as net:
         net.resize((4, 6))

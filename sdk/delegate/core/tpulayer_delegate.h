@@ -105,7 +105,8 @@ int tpld_output(const tpld_partition *p, int index, tpld_tensor *out);
 int tpld_execute(tpld_partition *p, const void *const *inputs, void *const *outputs);
 
 /* Shapes of all inputs from now on, in the framework's order. Of a dynamic net, up to those it was compiled for; the
- * outputs' shapes are known after it, found by running the net on zeros. Nothing changes when it fails. */
+ * outputs' shapes are known after it, found by running the net on zeros when these shapes come first (the 16 newest are
+ * remembered). Nothing changes when it fails. */
 int tpld_resize(tpld_partition *p, const int64_t *const *shapes, const int *ranks);
 
 /* Of one partition; of all devices of this process together for NULL. */
