@@ -1,8 +1,10 @@
-"""Copies between a framework's buffer and a net's: any order of axes, any type, beside numpy."""
+"""The core's C by itself: copies of any order of axes and any type, beside numpy; damaged programs."""
 
 from __future__ import annotations
 
 import ctypes
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
+from tests.unit.test_delegate_program import SAMPLE
 from user_layers.delegates.build import Library, build_libraries, delegate_dir
-from user_layers.delegates.program import CODES
+from user_layers.delegates.program import CODES, pack
 from user_layers.onnx.types import held_as
 from user_layers.toolchain.builtin import builtin_artifacts
 from user_layers.workspace import sdk_dir
@@ -91,6 +94,27 @@ def test_a_whole_number_beyond_32_bits_is_found_wherever_it_is(copies: ctypes.CD
         theirs = np.zeros((40, 3, 50), np.int64)
         theirs[39, 1, 37] = value
         assert copies.core_copy_in(ctypes.byref(one), _pointer(theirs), _pointer(ours)) == good
+
+
+@examples(300)
+@given(st.data())
+def test_a_damaged_program_with_a_right_sum_is_read_or_refused(
+    copies: ctypes.CDLL, data: st.DataObject
+) -> None:
+    """The reader in C, which no sum protects here from what lies in the program."""
+    program = bytearray(pack(SAMPLE))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(32, len(program) - 9))
+        value = data.draw(st.sampled_from([0, 1, 255, 2**31, 2**32 - 1, 2**63, 2**64 - 8]))
+        size = data.draw(st.sampled_from([1, 4, 8]))
+        program[at : at + size] = struct.pack("<Q", value)[:size]
+    struct.pack_into("<I", program, 24, zlib.crc32(program[32:]))
+    room, name = ctypes.create_string_buffer(256), data.draw(st.sampled_from([b"first", b"second"]))
+    size_of = ctypes.c_size_t(len(program))
+    status = copies.core_read_program(bytes(program), size_of, name, room)
+    assert status in (0, 1, 2)  # 1: the name is another one now
+    if status == 0:
+        copies.core_free_program(room)
 
 
 def test_orders_that_move_only_axes_of_one_element_are_plain(copies: ctypes.CDLL) -> None:
