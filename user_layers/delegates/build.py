@@ -52,6 +52,7 @@ def core_library(report: Reporter | None = None) -> Path:
         c_sources(folder),
         headers=_headers(builtin),
         defines=(f'TPULAYER_VERSION="{__version__}"',),
+        flags=("-O3",),  # for the loops of copies
         link=(f"-L{place}", "-lbmrt", "-lbmlib", "-lpthread", f"-Wl,-rpath,{place}"),
         shows=folder / "libtpulayer_delegate.map",
     )
