@@ -1,7 +1,8 @@
 """tpulayer: custom layers for the BM1684 in C; compile, emulate and check them without the chip.
 
 Graphs: `Graph` builds a net of layers, compiles and runs it; `compile_onnx` compiles an ONNX model into a
-folder; `compile_stages` puts several sets of input shapes into one net. All give a `CompiledNet`.
+folder, `compile_file` a file of another framework too; `compile_stages` puts several sets of input shapes
+into one net. All give a `CompiledNet`.
 Running: `load_bmodel` loads what was compiled and runs it with numpy arrays (`BModelRuntime`); `run_kernel`
 builds a free kernel from C files and runs it; `Device` is the emulated chip itself.
 Around them: `Workspace` is a folder with layers, `Toolkit` what graphs need of one; `firmware_image` and
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from firmware_sim.firmware.image import FirmwareImage
     from firmware_sim.wire import DType, TType
     from user_layers.api import Graph
+    from user_layers.formats import compile_file
     from user_layers.graph.graph import (
         BINARY_ADD,
         BINARY_DIV,
@@ -81,6 +83,7 @@ __all__ = [
     "TpulayerError",
     "UsageError",
     "Workspace",
+    "compile_file",
     "compile_onnx",
     "compile_stages",
     "firmware_image",
@@ -110,6 +113,7 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
         "user_layers.net.compiled": ("CompiledNet",),
         "user_layers.product": ("compile_stages",),
         "user_layers.api": ("Graph",),
+        "user_layers.formats": ("compile_file",),
         "user_layers.graph.graph": (
             "BINARY_ADD",
             "BINARY_DIV",

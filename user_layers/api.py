@@ -63,6 +63,35 @@ class Graph(GraphBuilder):
         )
         return cast("Graph", made)
 
+    @staticmethod
+    def from_file(
+        path: str | Path,
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        custom: Mapping[str, str | MapFunction] | None = None,
+        name: str | None = None,
+        toolkit: Toolkit | None = None,
+        cpu: bool = True,
+    ) -> Graph:
+        """The graph of a model's file: ONNX's, .tflite, .pt2 (an exported PyTorch program), .ms or .mindir
+        (MindSpore Lite). Arguments and errors are those of `from_onnx`; of other frameworks' models `custom`
+        names nodes as OPERATION/OP, as the ONNX model has them that means the same."""
+        from user_layers.formats import in_onnx
+        from user_layers.onnx import graph_from_onnx
+
+        proto, source = in_onnx(path)
+        made = graph_from_onnx(
+            proto,
+            shapes=shapes,
+            custom=custom,
+            name=name,
+            toolkit=toolkit,
+            cpu=cpu,
+            graph_type=Graph,
+            source=source,
+        )
+        return cast("Graph", made)
+
     def compile(
         self,
         dynamic: bool = False,

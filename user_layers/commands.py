@@ -78,7 +78,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             Command(  # the shells have a builtin of this name
                 "test", "testing", "run layers beside their numpy references", layers=True, bare="test_layers"
             ),
-            Command("compile", "models", "compile an ONNX model into a bmodel"),
+            Command("compile", "models", "compile a model into a bmodel"),
             Command(
                 "test_tpu_layer",
                 "running",

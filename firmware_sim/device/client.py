@@ -189,6 +189,7 @@ class Device:
         self._processor = processor
         self._lock = threading.RLock()
         self._cycles = 0.0
+        self._commands = 0
         self._instructions = 0
         self.heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._queue = LaunchQueue()
@@ -339,6 +340,12 @@ class Device:
     def cycles(self) -> float:
         """Modelled time, in cycles of chip.CLOCK_HZ, of everything executed since the device was opened."""
         return self._cycles
+
+    @property
+    def commands(self) -> int:
+        """Commands of both engines that were executed since the device was opened, those recorded not among
+        them."""
+        return self._commands
 
     @property
     def instructions(self) -> int:
@@ -506,6 +513,7 @@ class Device:
             finally:
                 self._to_stderr.end()
             self._cycles += float(str(answer["cycles"]))
+            self._commands += int(str(answer["commands"]))
             self._instructions += int(str(answer["instructions"]))
         end = int(str(answer["reply"]))
         if end < wire.REPLY.size:

@@ -1,9 +1,10 @@
 """What the process behind libbmlib.so does: holds one Device and answers the C library (sdk/host/bmlib.c).
 
 The process itself is user_layers.bmrt.bmrt_server, which knows further requests. Requests and replies are
-fixed little-endian heads with a text and data behind them. Replies carry bm_status_t codes; the text is the
-message of an error. An asynchronous launch (_START) has no reply: its error waits for _SYNC. Requests are
-served in order, so the socket is the queue. The process ends when the socket closes.
+fixed little-endian heads with a text and data behind them. Replies carry bm_status_t codes and, but for the
+first, what the device has executed so far; the text is the message of an error. An asynchronous launch
+(_START) has no reply: its error waits for _SYNC. Requests are served in order, so the socket is the queue.
+The process ends when the socket closes.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from firmware_sim.errors import (
 from firmware_sim.firmware.image import FirmwareImage
 from firmware_sim.processes.process_child import die_with_parent
 
-PROTOCOL = 5  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
+PROTOCOL = 6  # PROTOCOL of bmlib.c: a library installed before an update of the toolkit is told so
 _REQUEST = struct.Struct("<IIQQQQ")
 _REPLY = struct.Struct("<iIQQ")
+_EXECUTED = struct.Struct("<QQ")  # behind each but the first
 _MALLOC, _FREE, _WRITE, _READ, _COPY, _LOAD, _LAUNCH, _START, _SYNC, _MAP, _TABLE, _STATE = range(1, 13)
 _STATE_REPLY = struct.Struct("<5Q")  # device_state of bmlib_internal.h
 _SUCCESS, _NOT_READY, _FAILURE, _TIMEOUT, _PARAM, _NOMEM = range(6)  # bm_status_t
@@ -58,6 +60,9 @@ class Server(Protocol):
 
     def answer(self, op: int, text: str, a: int, b: int, c: int, data: bytes) -> tuple[int, bytes] | None:
         """(value, data) of the reply, or None when there is to be none."""
+
+    def executed(self) -> tuple[int, int]:
+        """Commands of the engines so far, and their modelled cycles; zeros where nobody asks for them."""
 
 
 class Host:
@@ -83,6 +88,10 @@ class Host:
         if self._device is None:
             self._device = Device(self.program or self.usual_firmware(), dev_id=self.dev_id)
         return self._device
+
+    def executed(self) -> tuple[int, int]:
+        """Commands of the engines so far, and their modelled cycles."""
+        return (0, 0) if self._device is None else (self._device.commands, round(self._device.cycles))
 
     def _load(self, tcm: str, ddr: str) -> None:
         from firmware_sim.arm.images import keep, named
@@ -180,8 +189,8 @@ def _receive(sock: socket.socket, size: int) -> bytes | None:
 def serve(sock: socket.socket, host: Server) -> None:
     """Answer requests until the socket closes."""
     sock.sendall(_REPLY.pack(_SUCCESS, 0, PROTOCOL, 0))
-    while (head := _receive(sock, _REQUEST.size)) is not None:
-        op, text_bytes, a, b, c, data_bytes = _REQUEST.unpack(head)
+    while (request := _receive(sock, _REQUEST.size)) is not None:
+        op, text_bytes, a, b, c, data_bytes = _REQUEST.unpack(request)
         text, data = _receive(sock, text_bytes), _receive(sock, data_bytes)
         if text is None or data is None:
             return
@@ -192,7 +201,8 @@ def serve(sock: socket.socket, host: Server) -> None:
             status, message, reply = _status(error, op), str(error).encode(errors="replace"), (0, b"")
         if reply is not None:
             value, out = reply
-            sock.sendall(_REPLY.pack(status, len(message), value, len(out)) + message + out)
+            head = _REPLY.pack(status, len(message), value, len(out)) + _EXECUTED.pack(*host.executed())
+            sock.sendall(head + message + out)
 
 
 def main(make: Callable[[int, FirmwareImage | None], Server] = Host) -> None:

@@ -150,6 +150,7 @@ class Controller:
         self._issued = 0
         self._groups = 0
         self._request = ""
+        self.executed = 0  # commands of both engines, so far
         self.firmware: Firmware | None = None
         self.recording: Recording | None = None
         self.leftovers: Leftovers | None = None
@@ -267,6 +268,7 @@ class Controller:
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
             self._processor.execute(bd, gdma, where=where)
+            self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
             raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
 
@@ -350,7 +352,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         firmware = controller.firmware
         assert firmware is not None
         link.activity = str(header["activity"])
-        before, run = controller.cycles, firmware.instructions
+        before, run, done = controller.cycles, firmware.instructions, controller.executed
         controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
         error: Exception | None = None
         try:
@@ -380,6 +382,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             "groups": sizes,
             "steps": len(steps) // RECORDED_STEP.size,
             "cycles": cycles,
+            "commands": controller.executed - done,
             "instructions": instructions,
             "warnings": warnings,
         }

@@ -3,6 +3,7 @@
  * for the other to read; their errors come with the reply to the next OP_SYNC. Messages on errors go to stderr.
  */
 #define _GNU_SOURCE
+#include "bmlib_emulated.h"
 #include "bmlib_internal.h"
 #include "bmlib_program.h"
 #include "fw_wire.h"
@@ -95,6 +96,15 @@ bm_status_t bmlib_profile(bm_handle_t handle, bm_profile_t *profile, const char 
     bm_status_t status = enter(handle, NULL, function);
     if (status != BM_SUCCESS) return status;
     *profile = handle->profile;
+    return leave(handle, BM_SUCCESS);
+}
+
+bm_status_t tpulayer_executed(bm_handle_t handle, uint64_t *commands, uint64_t *cycles) {
+    if (commands == NULL || cycles == NULL) return bmlib_refuse(__func__, "commands or cycles is NULL");
+    bm_status_t status = enter(handle, NULL, __func__);
+    if (status != BM_SUCCESS) return status;
+    *commands = handle->server.executed.commands;
+    *cycles = handle->server.executed.cycles;
     return leave(handle, BM_SUCCESS);
 }
 

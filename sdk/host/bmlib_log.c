@@ -1,10 +1,12 @@
 /* Messages: all of this library go through the program's callback, or to stderr as they are. */
 #define _GNU_SOURCE
+#include "bmlib_emulated.h"
 #include "bmlib_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef void (*log_callback)(const char *tag, int level, const char *fmt, va_list args);
 
@@ -17,9 +19,26 @@ static void to_stderr(const char *tag, int level, const char *fmt, va_list args)
 
 static log_callback callback = to_stderr;
 
+enum { LAST_BYTES = 2048 };
+static __thread char last[LAST_BYTES];
+
+const char *tpulayer_last_message(void) { return last; }
+void tpulayer_forget_message(void) { last[0] = 0; }
+
+static void keep(const char *fmt, va_list args) {
+    vsnprintf(last, sizeof last, fmt, args);
+    size_t length = strlen(last);
+    if (length > 0 && last[length - 1] == '\n') last[length - 1] = 0;
+}
+
 void bmlib_log(const char *tag, int level, const char *fmt, ...) {
     va_list args;
     if (fmt == NULL) return;
+    if (level <= BMLIB_LOG_ERROR) {
+        va_start(args, fmt);
+        keep(fmt, args);
+        va_end(args);
+    }
     va_start(args, fmt);
     callback(tag == NULL ? "bmlib" : tag, level, fmt, args);
     va_end(args);

@@ -111,6 +111,9 @@ bm_status_t connection_reply(connection *c, const question *q) {
     reply_head head;
     bm_status_t status = read_all(c, q, &head, sizeof head);
     if (status != BM_SUCCESS) return status;
+    if (c->greeted) status = read_all(c, q, &c->executed, sizeof c->executed);
+    if (status != BM_SUCCESS) return status;
+    c->greeted = 1;
     if (q->taken == NULL && head.data_bytes > q->capacity) return gone(c, q); /* what comes is not a reply */
     char *text = calloc(1, (size_t)head.text_bytes + 1);
     char *taken = q->taken == NULL ? NULL : malloc((size_t)head.data_bytes + 1);

@@ -11,7 +11,7 @@
 
 #include "bmlib_runtime.h"
 
-#define CONNECTION_PROTOCOL 5 /* PROTOCOL of host_server.py */
+#define CONNECTION_PROTOCOL 6 /* PROTOCOL of host_server.py */
 
 typedef struct {
     uint32_t op, text_bytes;
@@ -25,6 +25,12 @@ typedef struct {
     uint64_t value, data_bytes;
 } reply_head;
 
+/* Behind every head but the first, which says the version and is the same in all of them: what the device has executed
+ * so far, and its modelled time. */
+typedef struct {
+    uint64_t commands, cycles;
+} reply_executed;
+
 typedef struct {
     int fd;
     pid_t pid;
@@ -32,6 +38,8 @@ typedef struct {
     unsigned int started; /* requests without a reply that may lie before the next one */
     int ended;            /* the process is gone, or was stopped */
     long limit;           /* s to wait for an answer; 0: the usual ones */
+    int greeted;          /* the first reply has come */
+    reply_executed executed; /* of the newest reply */
 } connection;
 
 typedef struct {

@@ -67,9 +67,11 @@ def ring(graph: dict[str, dict[str, str]]) -> str:
     return ""
 
 
-def compiled(sources: list[Path], folder: Path, includes: list[Path]) -> Iterator[tuple[str, bytes]]:
+def compiled(
+    sources: list[Path], folder: Path, includes: list[Path], *options: str
+) -> Iterator[tuple[str, bytes]]:
     compiler = choose().c
-    flags = (*compiler.flags, "-O0", *(f"-I{path}" for path in includes), "-c")
+    flags = (*compiler.flags, "-O0", *(f"-I{path}" for path in includes), *options, "-c")
     subprocess.run([*compiler.argv, *flags, *map(str, sources)], cwd=folder, check=True, timeout=240)
     yield from ((path.name, path.read_bytes()) for path in sorted(folder.glob("*.o")))
 
@@ -90,6 +92,21 @@ def test_libraries_of_the_host(tmp_path: Path) -> None:
     includes = [builtin_artifacts().directory, SDK / "include", SDK / "generated", SDK / "firmware", host]
     graph = calls(compiled(sources, tmp_path, includes))
     assert len(graph) == len(sources) and "bmrt_say.o" in graph["bmrt.o"]
+    assert ring(graph) == ""
+
+
+def test_library_of_the_delegates(tmp_path: Path) -> None:
+    core = SDK / "delegate" / "core"
+    includes = [
+        builtin_artifacts().directory,
+        *(SDK / name for name in ("include", "generated", "host")),
+        core,
+    ]
+    sources = sorted(core.glob("*.c"))
+    text = tmp_path / "version.h"
+    text.write_text('#define TPULAYER_VERSION "0"\n')
+    graph = calls(compiled(sources, tmp_path, includes, "-include", str(text)))
+    assert len(graph) == len(sources) and "device.o" in graph["partition.o"]
     assert ring(graph) == ""
 
 

@@ -53,6 +53,7 @@ NAMES = [
     "TpulayerError",
     "UsageError",
     "Workspace",
+    "compile_file",
     "compile_onnx",
     "compile_stages",
     "firmware_image",

@@ -11,7 +11,9 @@ from user_layers.cli.options import TimeLimit, for_devices
 
 
 def compile(
-    model: Annotated[Path, typer.Argument(help="An ONNX file.", metavar="MODEL")],
+    model: Annotated[
+        Path, typer.Argument(help="A file: .onnx, .tflite, .pt2, .ms or .mindir.", metavar="MODEL")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
     dynamic: Annotated[bool, typer.Option("--dynamic", help="Any shapes up to the given ones.")] = False,
     shapes: Annotated[
@@ -41,10 +43,12 @@ def compile(
     ] = False,
     time_limit: TimeLimit = None,
 ) -> int:
-    """Compile an ONNX model into a bmodel, and compare it with onnxruntime on random inputs."""
+    """Compile a model into a bmodel, and compare it with onnxruntime on random inputs."""
+    from user_layers.formats import in_onnx
     from user_layers.onnx.command import CompileOptions, run
 
     for_devices(time_limit)
+    proto, source = in_onnx(model)
     options = CompileOptions(
         model,
         out,
@@ -58,5 +62,6 @@ def compile(
         stages=tuple(stages or ()),
         name=name,
         layers=layers,
+        proto=proto if source is not None else None,
     )
     return 0 if run(options, typer.echo) else 1

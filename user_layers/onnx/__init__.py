@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from user_layers.graph import GraphBuilder
     from user_layers.onnx.custom import MapFunction
+    from user_layers.onnx.load import Source
     from user_layers.onnx.model import Model
     from user_layers.toolkit import Toolkit
 
@@ -26,6 +27,7 @@ def graph_from_onnx(
     toolkit: Toolkit | None = None,
     cpu: bool = True,
     graph_type: type[GraphBuilder] | None = None,
+    source: Source | None = None,
 ) -> GraphBuilder:
     """The graph of a model file or an onnx.ModelProto; its inputs and outputs keep their names.
 
@@ -33,16 +35,17 @@ def graph_from_onnx(
     ("TPU_CROP", with their attributes as fields of the parameter struct), "FILE.py:FUNCTION", or a function
     (see `user_layers.onnx.custom`); nodes in the domain `tpulayer` are layers by themselves. cpu: what no
     layer computes runs on onnxruntime; otherwise it is an error. graph_type: the class of the graph, None:
-    GraphBuilder.
+    GraphBuilder. source: what messages call a ModelProto that stands for a file of another kind.
     Errors: ModelError for files that are not valid models, CompileError naming the nodes that cannot be had,
     UsageError, MissingError without the extra `onnx`.
     """
     from user_layers.graph import GraphBuilder
     from user_layers.onnx.build import build
     from user_layers.onnx.flexible import fixed_extents_of, restricted
-    from user_layers.onnx.load import Source, from_proto, read_proto
+    from user_layers.onnx.load import Source as SourceOf
+    from user_layers.onnx.load import from_proto, read_proto
 
-    proto, source = read_proto(model), Source.of(model)
+    proto, source = read_proto(model), source or SourceOf.of(model)
     loaded = from_proto(proto, shapes, source.place)
     kind = graph_type or GraphBuilder
     built = build(loaded, name or source.name, custom=custom, toolkit=toolkit, cpu=cpu, graph_type=kind)

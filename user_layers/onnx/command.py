@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import UsageError
 from user_layers.onnx.compile import compile_model
 from user_layers.onnx.custom import parse_map
+from user_layers.onnx.load import Source
 
 if TYPE_CHECKING:
+    import onnx
+
     from user_layers.toolkit import Toolkit
 
 
@@ -33,6 +36,7 @@ class CompileOptions:
     stages: Sequence[str] = ()
     name: str = ""
     layers: bool = False
+    proto: onnx.ModelProto | None = None  # what the file means, where it is not ONNX's
 
 
 def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
@@ -55,7 +59,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     Errors: those of `compile_onnx` but for the differences; nothing is written then.
     """
     made = compile_model(
-        options.model,
+        options.model if options.proto is None else options.proto,
         dynamic=options.dynamic,
         shapes=parse_shapes(options.shapes),
         stages=[parse_shapes([word], "--stage") for word in options.stages],
@@ -67,6 +71,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         name=options.name or None,
         layers=options.layers,
         toolkit=toolkit,
+        source=None if options.proto is None else replace(Source.of(options.model), path=None),
     )
     made.write(options.directory, say)
     return not made.different

@@ -49,6 +49,7 @@ def compile_onnx(
     layers: bool = False,
     toolkit: Toolkit | None = None,
     log: Callable[[str], None] | None = None,
+    source: Source | None = None,
 ) -> CompiledNet:
     """Compile an ONNX model into a folder: compilation.bmodel and its reference data; returns the net.
 
@@ -68,7 +69,8 @@ def compile_onnx(
     name: of the net; by default the file's, or that of the ModelProto's graph.
     layers: also write a net for each layer (of the first stage) to the folder layers/, for `tpulayer pack`.
     toolkit: where the layers come from, by default the workspace around the current folder; one given stays
-    open. log: gets each line that `tpulayer compile` prints.
+    open. log: gets each line that `tpulayer compile` prints. source: what messages call a ModelProto that
+    stands for a file of another kind.
     Errors: ModelError for what is not a valid model, CompileError naming the nodes that cannot be had,
     UsageError for shapes or names that do not fit, DeviceError when a layer's function fails, MissingError
     without the extra `onnx`.
@@ -86,6 +88,7 @@ def compile_onnx(
         name=name,
         layers=layers,
         toolkit=toolkit,
+        source=source,
     )
     if made.different:
         raise CompileError(
@@ -133,12 +136,13 @@ def compile_model(
     name: str | None,
     layers: bool,
     toolkit: Toolkit | None,
+    source: Source | None = None,
 ) -> CompiledModel:
     """Compile and compare; see `compile_onnx`, which also says what the arguments are.
 
     The net runs once for each stage: what it gives is compared, and is the reference data.
     """
-    proto, source = read_proto(model), Source.of(model)
+    proto, source = read_proto(model), source or Source.of(model)
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
     models = [from_proto(proto, given, source.place) for given in sets]
     head = [line for given in sets for line in overridden(proto, given)]

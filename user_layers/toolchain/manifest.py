@@ -26,7 +26,8 @@ _VARIABLES = ("TPULAYER_CC", "TPULAYER_CXX", "TPULAYER_CACHE", "XDG_CACHE_HOME",
 
 def toolkit_files() -> dict[str, Path]:
     """The files of the toolkit that decide what a build produces, the firmware's C and the generators, by
-    names that are the same in every checkout and install."""
+    names that are the same in every checkout and install. The libraries of sdk/delegate are built apart,
+    when they are asked for."""
     package = Path(__file__).resolve().parent.parent
     folders = {"sdk": sdk_dir(), **{name: package / name for name in ("codegen", "scan", "toolchain")}}
     found = {"__init__.py": package / "__init__.py"}
@@ -34,7 +35,7 @@ def toolkit_files() -> dict[str, Path]:
         found[f"arm/{images}"] = package.parent / "firmware_sim" / "arm" / images
     for room, folder in folders.items():
         for base, names, files in os.walk(folder):
-            names[:] = sorted(name for name in names if name != "__pycache__")
+            names[:] = sorted(name for name in names if name not in ("__pycache__", "delegate"))
             inside = os.path.relpath(base, folder)
             for name in sorted(files):
                 if not name.endswith((".pyc", ".tmp")):

@@ -84,14 +84,18 @@ class NinjaFile:
         note: str = "",
         uses: Path | None = None,
         shows: Path | None = None,
+        options: Sequence[str] = (),
     ) -> Path:
         """A shared library of objects and of everything in the archives `whole`. uses: another one that it
-        needs, at run time in the same folder. shows: the linker's script with the names that others see."""
+        needs, at run time in the same folder. shows: the linker's script with the names that others see.
+        options: further words for the linker, behind the objects."""
         tail = "" if uses is None else " " + _shell(relative(uses, self.root), "-Wl,-rpath,$ORIGIN")
         if shows is not None:
             tail += " " + _shell(f"-Wl,--version-script={shows}")
         if whole:
             tail += " " + _shell("-Wl,--whole-archive", *map(str, whole), "-Wl,--no-whole-archive")
+        if options:
+            tail += " " + _shell(*options)
         call = _shell(*compiler.argv, *compiler.link_flags, f"-Wl,-soname,{output.name}")
         command = f"{call} $in{tail} -lm -o $out"
         rule = self._rule("link", command, f"linking {output.name}{note}")

@@ -1,0 +1,129 @@
+"""The core's C by itself: copies of any order of axes and any type, beside numpy; damaged programs."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.unit.test_delegate_program import SAMPLE
+from user_layers.delegates.build import Library, build_libraries, delegate_dir
+from user_layers.delegates.program import CODES, pack
+from user_layers.onnx.types import held_as
+from user_layers.toolchain.builtin import builtin_artifacts
+from user_layers.workspace import sdk_dir
+
+
+class _Tensor(ctypes.Structure):
+    """core_tensor of sdk/delegate/core/core.h."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 128),
+        ("dtype", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("shape", ctypes.c_int64 * 8),
+        ("bytes", ctypes.c_uint64),
+        ("most", ctypes.c_int64 * 8),
+        ("order", ctypes.c_int32 * 8),
+        ("held", ctypes.c_int32),
+        ("place", ctypes.c_int32),
+    ]
+
+
+@pytest.fixture(scope="module")
+def copies() -> ctypes.CDLL:
+    """copy.c and what it needs, with all its names."""
+    sdk, folder = sdk_dir(), delegate_dir() / "core"
+    headers = (sdk / "include", sdk / "generated", sdk / "host", builtin_artifacts().directory)
+    sources = (folder / "copy.c", folder / "program.c", folder / "error.c")
+    library = Library("libcopies.so", sources, headers=headers, defines=('TPULAYER_VERSION="0"',))
+    loaded = ctypes.CDLL(str(build_libraries("copies", [library]) / "libcopies.so"))
+    loaded.core_copy_in.restype = loaded.core_is_plain.restype = ctypes.c_bool
+    return loaded
+
+
+def _tensor(shape: tuple[int, ...], order: tuple[int, ...], dtype: np.dtype[Any]) -> _Tensor:
+    held = held_as(dtype)
+    assert held is not None
+    made = _Tensor(b"t", CODES[dtype], len(shape), held=CODES[held])
+    made.shape[: len(shape)], made.order[: len(shape)] = shape, order
+    made.bytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return made
+
+
+def _pointer(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+@examples(150)
+@given(st.data())
+def test_any_order_and_type_comes_and_goes_as_in_numpy(copies: ctypes.CDLL, data: st.DataObject) -> None:
+    rank = data.draw(st.integers(0, 6))
+    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 33]), min_size=rank, max_size=rank)))
+    if np.prod(shape, dtype=np.int64) > 50_000:
+        shape = shape[:3] + (1,) * (rank - 3)
+    order = tuple(data.draw(st.permutations(range(rank))))
+    dtype = data.draw(st.sampled_from([np.dtype(name) for name in CODES]))
+    one, held = _tensor(shape, order, dtype), held_as(dtype)
+    assert held is not None
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    low = 0 if dtype.kind in "ub" else -99
+    theirs = random.integers(low, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+    ours = np.full(theirs.size + 1, 7, held)
+    assert copies.core_copy_in(ctypes.byref(one), _pointer(np.ascontiguousarray(theirs)), _pointer(ours))
+    want = theirs.transpose(order).astype(held).reshape(-1)
+    np.testing.assert_array_equal(ours[:-1], want)
+    assert ours[-1] == 7, "it wrote behind the end"
+    back = np.full(theirs.size + 1, 1, dtype)
+    copies.core_copy_out(ctypes.byref(one), _pointer(ours), _pointer(back))
+    np.testing.assert_array_equal(back[:-1].reshape(shape), theirs)
+    assert back[-1] == 1
+
+
+def test_a_whole_number_beyond_32_bits_is_found_wherever_it_is(copies: ctypes.CDLL) -> None:
+    one = _tensor((40, 3, 50), (0, 2, 1), np.dtype(np.int64))
+    ours = np.zeros(6000, np.int32)
+    for value, good in ((2**31 - 1, True), (-(2**31), True), (2**31, False), (-(2**31) - 1, False)):
+        theirs = np.zeros((40, 3, 50), np.int64)
+        theirs[39, 1, 37] = value
+        assert copies.core_copy_in(ctypes.byref(one), _pointer(theirs), _pointer(ours)) == good
+
+
+@examples(300)
+@given(st.data())
+def test_a_damaged_program_with_a_right_sum_is_read_or_refused(
+    copies: ctypes.CDLL, data: st.DataObject
+) -> None:
+    """The reader in C, which no sum protects here from what lies in the program."""
+    program = bytearray(pack(SAMPLE))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(32, len(program) - 9))
+        value = data.draw(st.sampled_from([0, 1, 255, 2**31, 2**32 - 1, 2**63, 2**64 - 8]))
+        size = data.draw(st.sampled_from([1, 4, 8]))
+        program[at : at + size] = struct.pack("<Q", value)[:size]
+    struct.pack_into("<I", program, 24, zlib.crc32(program[32:]))
+    room, name = ctypes.create_string_buffer(256), data.draw(st.sampled_from([b"first", b"second"]))
+    size_of = ctypes.c_size_t(len(program))
+    status = copies.core_read_program(bytes(program), size_of, name, room)
+    assert status in (0, 1, 2)  # 1: the name is another one now
+    if status == 0:
+        copies.core_free_program(room)
+
+
+def test_orders_that_move_only_axes_of_one_element_are_plain(copies: ctypes.CDLL) -> None:
+    f32 = np.dtype(np.float32)
+    for shape, order, plain in (
+        ((1, 7, 9, 1), (0, 3, 1, 2), True),
+        ((2, 1, 1, 5), (0, 3, 1, 2), True),
+        ((1, 7, 9, 2), (0, 3, 1, 2), False),
+        ((), (), True),
+    ):
+        assert copies.core_is_plain(ctypes.byref(_tensor(shape, order, f32))) == plain
+    assert not copies.core_is_plain(ctypes.byref(_tensor((4,), (0,), np.dtype(np.bool_))))

@@ -1,0 +1,1 @@
+"""What delegates of all frameworks share: verdicts on operations, compiled partitions and their bytes."""

@@ -1,0 +1,99 @@
+"""Which operations of a framework's model become TPU layers: asked before a model is divided."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import CompileError, ModelError, UsageError
+from user_layers.onnx.build import build
+from user_layers.onnx.load import from_proto
+from user_layers.spelling.foreign import ForeignModel, Operation, Tensor
+from user_layers.spelling.spell import Spellings, spell
+from user_layers.toolkit import Toolkit
+
+_SMALL = 64  # elements of a constant that may be a shape, axes or a bound
+Remembered = dict[Hashable, "str | None"]
+
+
+def verdicts(
+    model: ForeignModel,
+    spellings: Spellings,
+    toolkit: Toolkit,
+    remembered: Remembered | None = None,
+) -> tuple[str | None, ...]:
+    """For each operation None where it becomes TPU layers, else why it does not.
+
+    Each is spelled and built by itself, as the compiler does it. remembered: filled with the answers for
+    operations that are alike; one of these spellings and this toolkit.
+    """
+    known = {} if remembered is None else remembered
+    found = []
+    for index, operation in enumerate(model.operations):
+        key = _signature(model, operation)
+        if key not in known:
+            known[key] = _verdict(model.part((index,)), spellings, toolkit)
+        found.append(known[key])
+    return tuple(found)
+
+
+def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str | None:
+    (operation,) = alone.operations
+    # All it makes, whether or not anything reads it: the partition may need it.
+    alone = ForeignModel(
+        alone.what,
+        alone.name,
+        alone.tensors,
+        alone.inputs,
+        tuple(name for name in operation.outputs if alone.tensors[name].dtype is not None),
+        alone.operations,
+    )
+    odd = next((name for name in (*alone.inputs, *alone.outputs) if alone.tensors[name].dtype is None), None)
+    if odd is not None or not alone.outputs:
+        return f"{odd or operation.kind!r} is not an array of numbers"
+    try:
+        spelled = spell(alone, spellings, free_borders=True)
+        loaded = from_proto(spelled.proto, {}, alone.what)
+        build(loaded, "alone", toolkit=toolkit, cpu=False, allow_empty=True)
+    except (CompileError, ModelError, UsageError) as error:  # others are not about this operation
+        return _reasons(error.message)
+    return None
+
+
+def _reasons(message: str) -> str:
+    """The reasons alone, without the heading and the nodes' names that an error has."""
+    lines = [line.strip() for line in message.splitlines()]
+    if len(lines) == 1:
+        return lines[0]
+    return "; ".join(dict.fromkeys(line.partition(": ")[2] or line for line in lines[1:]))
+
+
+def _signature(model: ForeignModel, operation: Operation) -> Hashable:
+    """What the verdict on an operation depends on."""
+    return (
+        operation.kind,
+        operation.own,
+        tuple(None if name is None else _tensor(model.tensors[name]) for name in operation.inputs),
+        tuple(_tensor(model.tensors[name]) for name in operation.outputs),
+        _hashable(operation.attributes),
+    )
+
+
+def _tensor(tensor: Tensor) -> Hashable:
+    data = tensor.data
+    values: Any = None
+    if data is not None:
+        values = data.tobytes() if data.size <= _SMALL else "many"
+    return tensor.shape, str(tensor.dtype), values
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, np.ndarray):
+        return value.shape, str(value.dtype), value.tobytes()
+    if isinstance(value, (list, tuple)):
+        return tuple(_hashable(one) for one in value)
+    if hasattr(value, "items"):
+        return tuple(sorted((key, _hashable(one)) for key, one in value.items()))
+    return value if isinstance(value, Hashable) else repr(value)

@@ -1,0 +1,113 @@
+"""Files of models, whatever framework they are of: which room reads them, by their endings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from user_layers.net.compiled import CompiledNet
+    from user_layers.onnx.custom import MapFunction
+    from user_layers.onnx.load import Source
+    from user_layers.spelling.foreign import ForeignModel
+    from user_layers.toolkit import Toolkit
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file. what: the framework; reader: "MODULE:FUNCTION", which makes a ForeignModel of a path;
+    spellings: "MODULE:NAME"."""
+
+    what: str
+    reader: str
+    spellings: str
+
+
+_MINDSPORE = Format("MindSpore", "user_layers.mindir:read_model", "user_layers.mindir:MINDSPORE")
+FORMATS = {
+    ".tflite": Format("TFLite", "user_layers.tflite.read:read_tflite", "user_layers.tflite.spellings:TFLITE"),
+    ".pt2": Format("PyTorch", "user_layers.torch.program:read_pt2", "user_layers.torch.spellings:TORCH"),
+    ".ms": _MINDSPORE,
+    ".mindir": _MINDSPORE,
+}
+"""All others are ONNX's."""
+
+
+def find(place: str) -> Any:
+    """What "MODULE:NAME" names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def in_onnx(path: str | Path) -> tuple[Any, Source | None]:
+    """What compiles a file, and where it comes from: an ONNX file as it is (its path, None), and of other
+    frameworks' the onnx.ModelProto that means the same, with the same names of inputs and outputs.
+
+    Errors: MissingError without the package that reads it; UsageError for a file that cannot be read;
+    ModelError for one that is damaged; CompileError that names all operations that ONNX cannot say.
+    """
+    path = Path(path)
+    found = FORMATS.get(path.suffix.lower())
+    if found is None:
+        return path, None
+    from user_layers.onnx.load import Source
+    from user_layers.spelling.spell import spell
+
+    model: ForeignModel = find(found.reader)(path)
+    spelled = spell(model, find(found.spellings))
+    return spelled.proto, Source(str(path), path.name, path.stem, None)
+
+
+def compile_file(
+    model: str | Path,
+    directory: str | Path,
+    *,
+    dynamic: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    stages: Sequence[Mapping[str, Sequence[int]]] = (),
+    opt: int = 2,
+    custom: Mapping[str, str | MapFunction] | None = None,
+    cpu: bool = True,
+    check: bool = True,
+    report: bool = False,
+    name: str | None = None,
+    layers: bool = False,
+    toolkit: Toolkit | None = None,
+    log: Callable[[str], None] | None = None,
+) -> CompiledNet:
+    """Compile a model's file into a folder, as `compile_onnx` does; returns the net.
+
+    model: an ONNX file, .tflite (TFLite), .pt2 (an exported PyTorch program), .ms or .mindir (MindSpore
+    Lite). The others are written as ONNX models first; it is these that onnxruntime runs to compare with, and
+    whose nodes `custom` names (OPERATION/OP).
+    directory: made if it is not there; it gets compilation.bmodel and its reference data.
+    dynamic: the net takes any input shapes up to those compiled. shapes: of inputs, where they are free or to
+    be others; stages: further sets of them. opt: 0 to 2, how much is kept in local memory. cpu: what no layer
+    computes runs on onnxruntime. check: compare with onnxruntime. report, layers: also write a report, a net
+    for each layer. name: of the net, by default the file's. toolkit: where the layers come from; one given
+    stays open. log: gets each line that is told.
+    Errors: those of `compile_onnx`, and of reading the file.
+    """
+    from user_layers.onnx.compile import compile_onnx
+
+    proto, source = in_onnx(model)
+    return compile_onnx(
+        proto,
+        directory,
+        dynamic=dynamic,
+        shapes=shapes,
+        stages=stages,
+        opt=opt,
+        custom=custom,
+        cpu=cpu,
+        check=check,
+        report=report,
+        name=name,
+        layers=layers,
+        toolkit=toolkit,
+        log=log,
+        source=source,
+    )
