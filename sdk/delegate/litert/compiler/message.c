@@ -14,7 +14,8 @@ typedef struct {
 typedef struct {
     const litert_compiler *c;
     tensors known;
-    bytes texts, blob; /* the tensors' JSON, the constants */
+    bytes texts; /* the tensors' JSON */
+    bytes *data; /* of the constants */
     litert_status status;
 } writer;
 
@@ -64,11 +65,11 @@ static void add_quoted(bytes *b, const char *text) {
 /* Data of a constant or of an operation: `[place, bytes]` in the blob, which begins at multiples of 8. */
 static void add_blob(writer *w, bytes *texts, const void *data, size_t size) {
     static const char zeros[8];
-    bytes_add(&w->blob, zeros, (8 - w->blob.size % 8) % 8);
-    add_number(texts, "[", (long long)w->blob.size);
+    bytes_add(w->data, zeros, (8 - w->data->size % 8) % 8);
+    add_number(texts, "[", (long long)w->data->size);
     add_number(texts, ", ", (long long)size);
     bytes_text(texts, "]");
-    bytes_add(&w->blob, data, size);
+    bytes_add(w->data, data, size);
 }
 
 static const char *dtype_of(int element) {
@@ -204,13 +205,10 @@ static void add_kind(writer *w, bytes *texts, litert_handle op, int code) {
         if (w->c->get_custom_code(op, &name) != LITERT_OK || name == NULL) name = "";
         const uint8_t *told = NULL;
         int32_t size = 0;
-        bytes_text(texts, "\"own\": true, ");
-        if (w->c->abi.struct_size >= offsetof(litert_compiler, get_custom_options) + sizeof(void *) &&
-            w->c->get_custom_options(op, &told, &size) == LITERT_OK && told != NULL && size > 0) {
-            bytes_text(texts, "\"flexbuffer\": ");
-            add_blob(w, texts, told, (size_t)size);
-            bytes_text(texts, ", ");
-        }
+        if (w->c->get_custom_options(op, &told, &size) != LITERT_OK || told == NULL) size = 0;
+        bytes_text(texts, "\"own\": true, \"attributes\": {\"custom_options\": {\"bytes\": ");
+        add_blob(w, texts, told, size > 0 ? (size_t)size : 0);
+        bytes_text(texts, "}}, ");
     } else if ((name = operation_kind(code)) == NULL) {
         snprintf(unknown, sizeof unknown, "operation %d", code);
         name = unknown;
@@ -219,20 +217,35 @@ static void add_kind(writer *w, bytes *texts, litert_handle op, int code) {
     add_quoted(texts, name);
 }
 
+static void add_options(writer *w, bytes *texts, litert_handle op, int code) {
+    option_list list = {.texts = texts};
+    bytes_text(texts, "\"attributes\": {");
+    operation_options(w->c, op, code, add_option, &list);
+    bytes_text(texts, "}, ");
+}
+
+/* An operation is called as the first tensor that it makes. */
+static void add_name(writer *w, bytes *texts, litert_handle op) {
+    litert_handle made = NULL;
+    const char *name = NULL;
+    if (w->c->get_op_output(op, 0, &made) != LITERT_OK || w->c->get_tensor_name(made, &name) != LITERT_OK) name = NULL;
+    bytes_text(texts, ", \"name\": ");
+    add_quoted(texts, name == NULL ? "" : name);
+}
+
 static void add_operation(writer *w, bytes *texts, litert_handle op) {
     int code = -1;
-    option_list list = {.texts = texts};
     litert_status status = w->c->get_op_code(op, &code);
     if (status != LITERT_OK) w->status = status;
     bytes_text(texts, "{");
+    if (code != OPERATION_CUSTOM) add_options(w, texts, op, code);
     add_kind(w, texts, op, code);
+    add_name(w, texts, op);
     bytes_text(texts, ", \"inputs\": ");
     add_indices(w, texts, op, w->c->get_num_op_inputs, w->c->get_op_input);
     bytes_text(texts, ", \"outputs\": ");
     add_indices(w, texts, op, w->c->get_num_op_outputs, w->c->get_op_output);
-    bytes_text(texts, ", \"attributes\": {");
-    int told = operation_options(w->c, op, code, add_option, &list);
-    bytes_text(texts, told == 0 ? "}}" : "}, \"untold\": true}");
+    bytes_text(texts, "}");
 }
 
 static void add_operations(writer *w, bytes *texts, litert_handle subgraph) {
@@ -251,28 +264,22 @@ static void add_operations(writer *w, bytes *texts, litert_handle subgraph) {
     }
 }
 
-litert_status message_of(const litert_compiler *c, litert_handle subgraph, const char *name, bytes *made) {
-    writer w = {.c = c};
-    bytes texts = {0};
-    bytes_text(&texts, "{\"what\": \"TFLite\", \"name\": ");
-    add_quoted(&texts, name);
-    bytes_text(&texts, ", \"inputs\": ");
-    add_indices(&w, &texts, subgraph, c->get_num_subgraph_inputs, c->get_subgraph_input);
-    bytes_text(&texts, ", \"outputs\": ");
-    add_indices(&w, &texts, subgraph, c->get_num_subgraph_outputs, c->get_subgraph_output);
-    bytes_text(&texts, ",\n\"operations\": [");
-    add_operations(&w, &texts, subgraph);
-    bytes_text(&texts, "],\n\"tensors\": [");
-    bytes_add(&texts, w.texts.data, w.texts.size);
-    bytes_text(&texts, "]}");
-    uint64_t length = texts.size;
-    bytes_add(made, &length, sizeof length);
-    bytes_add(made, texts.data, texts.size);
-    bytes_add(made, w.blob.data, w.blob.size);
-    if (texts.no_memory || w.texts.no_memory || w.blob.no_memory || made->no_memory) w.status = LITERT_NO_MEMORY;
-    bytes_free(&texts);
+litert_status message_add_model(const litert_compiler *c, litert_handle subgraph, const char *name, bytes *json,
+                                bytes *data) {
+    writer w = {.c = c, .data = data};
+    bytes_text(json, "{\"name\": ");
+    add_quoted(json, name);
+    bytes_text(json, ", \"inputs\": ");
+    add_indices(&w, json, subgraph, c->get_num_subgraph_inputs, c->get_subgraph_input);
+    bytes_text(json, ", \"outputs\": ");
+    add_indices(&w, json, subgraph, c->get_num_subgraph_outputs, c->get_subgraph_output);
+    bytes_text(json, ",\n\"operations\": [");
+    add_operations(&w, json, subgraph);
+    bytes_text(json, "],\n\"tensors\": [");
+    bytes_add(json, w.texts.data, w.texts.size);
+    bytes_text(json, "]}");
+    if (json->no_memory || w.texts.no_memory || data->no_memory) w.status = LITERT_NO_MEMORY;
     bytes_free(&w.texts);
-    bytes_free(&w.blob);
     free(w.known.items);
     return w.status;
 }

@@ -1,4 +1,4 @@
-/* A LiteRT subgraph as the message that user_layers.tflite.message reads: a head, JSON, and the data of constants. */
+/* LiteRT's subgraphs as models of a request to the compiler (tpulayer_compiler.h): JSON, and the data of constants. */
 #ifndef TPULAYER_LITERT_MESSAGE_H_
 #define TPULAYER_LITERT_MESSAGE_H_
 
@@ -14,7 +14,8 @@ void bytes_add(bytes *b, const void *data, size_t size);
 void bytes_text(bytes *b, const char *text);
 void bytes_free(bytes *b);
 
-/* The whole message: 8 bytes with the length of the JSON, the JSON, the constants. name: of the partition. */
-litert_status message_of(const litert_compiler *c, litert_handle subgraph, const char *name, bytes *made);
+/* Add the model of a subgraph, as JSON, and the data of its constants. name: of the partition. */
+litert_status message_add_model(const litert_compiler *c, litert_handle subgraph, const char *name, bytes *json,
+                                bytes *data);
 
 #endif

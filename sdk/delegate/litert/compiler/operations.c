@@ -159,17 +159,15 @@ static litert_status read_option(void *function, option_type type, litert_handle
     return status;
 }
 
-int operation_options(const litert_compiler *c, litert_handle op, int code, option_visit visit, void *with) {
+void operation_options(const litert_compiler *c, litert_handle op, int code, option_visit visit, void *with) {
     for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
         if (options[k].code != code) continue;
         double value = 0;
         void *function = function_at(c, options[k].at);
-        /* An operation stored without options has TFLite's defaults, which the reader of the message knows. */
-        if (function == NULL) return -1;
-        if (read_option(function, options[k].type, op, &value) != LITERT_OK) continue;
+        /* What is stored without options has TFLite's defaults, which the spellings know. */
+        if (function == NULL || read_option(function, options[k].type, op, &value) != LITERT_OK) continue;
         char text[40];
         snprintf(text, sizeof text, options[k].type == F ? "%.9g" : "%.0f", value);
         visit(with, options[k].name, text);
     }
-    return 0;
 }

@@ -10,7 +10,7 @@ enum { OPERATION_CUSTOM = 32 };
 const char *operation_kind(int code);
 
 typedef void (*option_visit)(void *with, const char *name, const char *number);
-/* Visit the options that decide what an operation computes, as numbers in text. -1 where this LiteRT cannot tell one. */
-int operation_options(const litert_compiler *c, litert_handle op, int code, option_visit visit, void *with);
+/* Visit the options that decide what an operation computes, as numbers in text. */
+void operation_options(const litert_compiler *c, litert_handle op, int code, option_visit visit, void *with);
 
 #endif

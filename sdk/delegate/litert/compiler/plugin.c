@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "message.h"
-#include "process.h"
+#include "tpulayer_compiler.h"
+#include "tpulayer_delegate.h"
 
 enum { HARDWARE_NPU = 4, NAME_BYTES = 32 };
 
@@ -15,18 +16,14 @@ static const char SOC_MODEL[] = "BM1684";
 
 typedef struct {
     const litert_compiler *c;
-    process *compiler;
     size_t most; /* operations in a partition; 0: as many as there are */
 } plugin;
 
+/* One program; the partitions in it are its entries. */
 typedef struct {
-    char name[NAME_BYTES];
-    char *program;
-    size_t size;
-} module;
-
-typedef struct {
-    module *modules;
+    void *program;
+    size_t bytes;
+    char (*names)[NAME_BYTES];
     size_t num;
 } result;
 
@@ -60,7 +57,7 @@ LITERT_EXPORT litert_status LiteRtGetCompilerPluginSupportedSocModel(litert_hand
 
 LITERT_EXPORT litert_status LiteRtGetCompilerPluginSDKVersion(litert_handle handle, const char **version) {
     if (handle == NULL || version == NULL) return LITERT_BAD_ARGUMENT;
-    *version = TPULAYER_VERSION;
+    *version = tpld_version();
     return LITERT_OK;
 }
 
@@ -75,24 +72,14 @@ LITERT_EXPORT litert_status LiteRtCreateCompilerPlugin(const litert_compiler *c,
         return LITERT_WRONG_VERSION;
     }
     plugin *p = calloc(1, sizeof *p);
-    process *compiler = process_new();
-    if (p == NULL || compiler == NULL) {
-        free(p);
-        process_end(compiler);
-        return LITERT_NO_MEMORY;
-    }
+    if (p == NULL) return LITERT_NO_MEMORY;
     const char *most = getenv("TPULAYER_LITERT_OPERATIONS");
-    *p = (plugin){.c = c, .compiler = compiler, .most = most == NULL ? 0 : strtoul(most, NULL, 10)};
+    *p = (plugin){.c = c, .most = most == NULL ? 0 : strtoul(most, NULL, 10)};
     *made = p;
     return LITERT_OK;
 }
 
-LITERT_EXPORT void LiteRtDestroyCompilerPlugin(litert_handle handle) {
-    plugin *p = handle;
-    if (p == NULL) return;
-    process_end(p->compiler);
-    free(p);
-}
+LITERT_EXPORT void LiteRtDestroyCompilerPlugin(litert_handle handle) { free(handle); }
 
 LITERT_EXPORT litert_status LiteRtCompilerPluginRegisterAllTransformations(litert_handle handle, void **list,
                                                                            size_t *num) {
@@ -115,14 +102,34 @@ LITERT_EXPORT litert_status LiteRtCompilerPluginCheckCompilerCompatibility(liter
     return LITERT_UNSUPPORTED;
 }
 
-/* Push the operations that are chosen; each run of `most` of them becomes a partition of its own. */
-static litert_status push(const plugin *p, litert_handle subgraph, litert_handle list, const char *chosen, size_t num) {
+static litert_status ask(const char *what, const bytes *json, const bytes *data, void **reply, size_t *size) {
+    int status = tpld_ask_compiler(json->data, data->data, data->size, reply, size);
+    if (status == TPLD_OK) return LITERT_OK;
+    fprintf(stderr, "tpulayer: LiteRT: %s: %s\n", what, tpld_last_error());
+    return LITERT_COMPILATION;
+}
+
+static void begin_request(bytes *json, const char *what) {
+    bytes_text(json, "{\"ask\": \"");
+    bytes_text(json, what);
+    bytes_text(json, "\", \"what\": \"TFLite\", \"models\": [");
+}
+
+static void end_request(bytes *json) { bytes_add(json, "]}", 3); /* with the zero that ends the text */ }
+
+/* Push the operations of which the verdict is empty; each run of `most` of them becomes a partition of its own. */
+static litert_status push(const plugin *p, litert_handle subgraph, litert_handle list, const char *verdicts,
+                          size_t size) {
     size_t count = 0, found = 0;
+    const char *end = verdicts + size;
     litert_status status = p->c->get_num_subgraph_ops(subgraph, &count);
-    if (status == LITERT_OK && count != num) status = LITERT_FAILURE;
     for (size_t i = 0; i < count && status == LITERT_OK; i++) {
+        const char *text = verdicts;
+        const char *zero = memchr(text, 0, (size_t)(end - text));
         litert_handle op = NULL;
-        if (chosen[i] != 1) continue;
+        if (zero == NULL) return LITERT_FAILURE; /* an answer about another subgraph */
+        verdicts = zero + 1;
+        if (*text != 0) continue;
         status = p->c->get_subgraph_op(subgraph, i, &op);
         if (status == LITERT_OK) status = p->c->push_op(list, op, p->most == 0 ? 0 : found / p->most);
         found++;
@@ -135,52 +142,57 @@ LITERT_EXPORT litert_status LiteRtCompilerPluginPartition(litert_handle handle, 
     const plugin *p = handle;
     (void)soc_model;
     if (p == NULL || subgraph == NULL || list == NULL) return LITERT_BAD_ARGUMENT;
-    bytes message = {0};
-    char *chosen = NULL;
-    size_t num = 0;
-    litert_status status = message_of(p->c, subgraph, "partition", &message);
-    if (status == LITERT_OK) status = process_select(p->compiler, &message, &chosen, &num);
-    if (status == LITERT_OK) status = push(p, subgraph, list, chosen, num);
-    bytes_free(&message);
-    free(chosen);
+    bytes json = {0}, data = {0};
+    void *verdicts = NULL;
+    size_t size = 0;
+    begin_request(&json, "verdicts");
+    litert_status status = message_add_model(p->c, subgraph, "model", &json, &data);
+    end_request(&json);
+    if (status == LITERT_OK) status = json.no_memory ? LITERT_NO_MEMORY : ask("partition", &json, &data, &verdicts, &size);
+    if (status == LITERT_OK) status = push(p, subgraph, list, verdicts, size);
+    bytes_free(&json);
+    bytes_free(&data);
+    free(verdicts);
     return status;
 }
 
 LITERT_EXPORT void LiteRtDestroyCompiledResult(litert_handle handle) {
     result *r = handle;
     if (r == NULL) return;
-    for (size_t i = 0; i < r->num; i++) free(r->modules[i].program);
-    free(r->modules);
+    free(r->program);
+    free(r->names);
     free(r);
 }
 
-static litert_status compile_one(const plugin *p, litert_handle model, size_t index, module *made) {
-    litert_handle subgraph = NULL;
-    bytes message = {0};
-    snprintf(made->name, sizeof made->name, "partition_%zu", index);
-    litert_status status = p->c->get_model_subgraph(model, index, &subgraph);
-    if (status == LITERT_OK) status = message_of(p->c, subgraph, made->name, &message);
-    if (status == LITERT_OK) status = process_compile(p->compiler, &message, &made->program, &made->size);
-    bytes_free(&message);
+static litert_status add_models(const plugin *p, litert_handle model, const result *r, bytes *json, bytes *data) {
+    litert_status status = LITERT_OK;
+    for (size_t i = 0; i < r->num && status == LITERT_OK; i++) {
+        litert_handle subgraph = NULL;
+        snprintf(r->names[i], NAME_BYTES, "partition_%zu", i);
+        if (i > 0) bytes_text(json, ", ");
+        status = p->c->get_model_subgraph(model, i, &subgraph);
+        if (status == LITERT_OK) status = message_add_model(p->c, subgraph, r->names[i], json, data);
+    }
     return status;
 }
 
 LITERT_EXPORT litert_status LiteRtCompilerPluginCompile(litert_handle handle, const char *soc_model,
                                                         litert_handle model, litert_handle *made) {
     const plugin *p = handle;
-    size_t num = 0;
     (void)soc_model;
     if (p == NULL || model == NULL || made == NULL) return LITERT_BAD_ARGUMENT;
-    litert_status status = p->c->get_num_model_subgraphs(model, &num);
-    if (status != LITERT_OK) return status;
     result *r = calloc(1, sizeof *r);
     if (r == NULL) return LITERT_NO_MEMORY;
-    r->modules = calloc(num + 1, sizeof *r->modules);
-    if (r->modules == NULL) status = LITERT_NO_MEMORY;
-    for (size_t i = 0; i < num && status == LITERT_OK; i++) {
-        r->num = i + 1;
-        status = compile_one(p, model, i, &r->modules[i]);
-    }
+    litert_status status = p->c->get_num_model_subgraphs(model, &r->num);
+    if (status == LITERT_OK && (r->names = calloc(r->num + 1, NAME_BYTES)) == NULL) status = LITERT_NO_MEMORY;
+    bytes json = {0}, data = {0};
+    begin_request(&json, "compile");
+    if (status == LITERT_OK) status = add_models(p, model, r, &json, &data);
+    end_request(&json);
+    if (status == LITERT_OK)
+        status = json.no_memory ? LITERT_NO_MEMORY : ask("compile", &json, &data, &r->program, &r->bytes);
+    bytes_free(&json);
+    bytes_free(&data);
     if (status != LITERT_OK) {
         LiteRtDestroyCompiledResult(r);
         return status;
@@ -191,7 +203,7 @@ LITERT_EXPORT litert_status LiteRtCompilerPluginCompile(litert_handle handle, co
 
 LITERT_EXPORT litert_status LiteRtCompiledResultNumByteCodeModules(litert_handle handle, size_t *num) {
     if (handle == NULL || num == NULL) return LITERT_BAD_ARGUMENT;
-    *num = ((const result *)handle)->num;
+    *num = 1;
     return LITERT_OK;
 }
 
@@ -199,14 +211,16 @@ LITERT_EXPORT litert_status LiteRtGetCompiledResultByteCode(litert_handle handle
                                                             size_t *size) {
     const result *r = handle;
     if (r == NULL || data == NULL || size == NULL) return LITERT_BAD_ARGUMENT;
-    if (index >= r->num) return LITERT_INDEX;
-    *data = r->modules[index].program;
-    *size = r->modules[index].size;
+    if (index > 0) return LITERT_INDEX;
+    *data = r->program;
+    *size = r->bytes;
     return LITERT_OK;
 }
 
 LITERT_EXPORT litert_status LiteRtGetNumCompiledResultCalls(litert_handle handle, size_t *num) {
-    return LiteRtCompiledResultNumByteCodeModules(handle, num); /* each module has one entry */
+    if (handle == NULL || num == NULL) return LITERT_BAD_ARGUMENT;
+    *num = ((const result *)handle)->num;
+    return LITERT_OK;
 }
 
 LITERT_EXPORT litert_status LiteRtGetCompiledResultCallInfo(litert_handle handle, size_t index, const void **info,
@@ -214,8 +228,8 @@ LITERT_EXPORT litert_status LiteRtGetCompiledResultCallInfo(litert_handle handle
     const result *r = handle;
     if (r == NULL || info == NULL || size == NULL || bytecode == NULL) return LITERT_BAD_ARGUMENT;
     if (index >= r->num) return LITERT_INDEX;
-    *info = r->modules[index].name;
-    *size = strlen(r->modules[index].name);
-    *bytecode = index;
+    *info = r->names[index];
+    *size = strlen(r->names[index]);
+    *bytecode = 0;
     return LITERT_OK;
 }
