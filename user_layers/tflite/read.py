@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import MissingError, ModelError
-from user_layers.files import check_input
+from firmware_sim.errors import MissingError, ModelError, UsageError
+from user_layers.files import read_input
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 
 WHAT = "TFLite"  # what messages call these models
@@ -46,11 +46,10 @@ def read_tflite(model: str | Path | bytes, *, name: str = "") -> ForeignModel:
     """
     if isinstance(model, (str, Path)):
         path = Path(model)
-        check_input(path)
         try:
-            data, place, name = path.read_bytes(), str(path), name or path.stem
+            data, place, name = read_input(path), str(path), name or path.stem
         except OSError as error:
-            raise ModelError(f"{path} cannot be read: {error.strerror or error}") from None
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     else:
         data, place = model, "the model"
     if data[4:8] != _IDENTIFIER:

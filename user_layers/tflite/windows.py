@@ -196,16 +196,12 @@ def _blocks(to: Speller, op: Operation) -> None:
 
 @TFLITE.of("LOCAL_RESPONSE_NORMALIZATION")
 def _lrn(to: Speller, op: Operation) -> None:
-    told = {"radius": 5, "bias": 1.0, "alpha": 1.0, "beta": 0.5, **op.attributes}
+    told = op.attributes
+    if "radius" not in told:  # LiteRT's compiler plugins cannot ask for them
+        raise Unspelled("its radius, bias, alpha and beta are not told")
     size = 2 * int(told["radius"]) + 1
-    found = to.one(
-        "LRN",
-        to.first(given(op, 0)),
-        size=size,
-        alpha=float(told["alpha"]) * size,
-        beta=float(told["beta"]),
-        bias=float(told["bias"]),
-    )
+    alpha, beta, bias = (float(told[name]) for name in ("alpha", "beta", "bias"))
+    found = to.one("LRN", to.first(given(op, 0)), size=size, alpha=alpha * size, beta=beta, bias=bias)
     to.put(op.outputs[0], found, first=True)
 
 
