@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tests.support.tflite_models import Net
+from user_layers.spelling.foreign import Array
 
 Case = Callable[[np.random.Generator], Net]
 CASES: dict[str, Case] = {}
 
 
+def _made(make: Callable[[np.random.Generator, str], Net], kind: str, rng: np.random.Generator) -> Net:
+    return make(rng, kind)
+
+
 def _case(*kinds: str) -> Callable[[Callable[[np.random.Generator, str], Net]], None]:
     def register(make: Callable[[np.random.Generator, str], Net]) -> None:
         for kind in kinds:
-            CASES[kind] = lambda rng, kind=kind: make(rng, kind)
+            CASES[kind] = partial(_made, make, kind)
 
     return register
 
@@ -24,7 +31,7 @@ def _shape(rng: np.random.Generator, low: int = 1, high: int = 4) -> list[int]:
     return [int(n) for n in rng.integers(1, 6, rng.integers(low, high + 1))]
 
 
-def _floats(rng: np.random.Generator, *shape: int) -> np.ndarray:
+def _floats(rng: np.random.Generator, *shape: int) -> Array:
     return rng.uniform(-2, 2, shape).astype(np.float32)
 
 
@@ -43,7 +50,7 @@ def _activation(rng: np.random.Generator) -> int:
     return int(rng.choice([0, 0, 1, 2, 3]))
 
 
-def _windows(rng: np.random.Generator) -> dict[str, int]:
+def _windows(rng: np.random.Generator) -> dict[str, Any]:
     return {
         "stride_h": int(rng.integers(1, 4)),
         "stride_w": int(rng.integers(1, 4)),
@@ -53,8 +60,8 @@ def _windows(rng: np.random.Generator) -> dict[str, int]:
 
 
 @_case(
-    *"ABS CEIL COS ELU EXP FLOOR HARD_SWISH LOGISTIC NEG RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 ROUND SIGN SIN "
-    "SQUARE TANH ZEROS_LIKE".split()
+    *("ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOGISTIC", "NEG", "RELU", "RELU6"),
+    *("RELU_N1_TO_1", "RELU_0_TO_1", "ROUND", "SIGN", "SIN", "SQUARE", "TANH", "ZEROS_LIKE"),
 )
 def _unary(rng: np.random.Generator, kind: str) -> Net:
     net = Net()
@@ -65,12 +72,12 @@ def _unary(rng: np.random.Generator, kind: str) -> Net:
 def _positive(rng: np.random.Generator, kind: str) -> Net:
     net = Net()
     x = net.op("SQUARE", [net.input(_shape(rng))], ())
-    return _done(net, net.op(kind, [net.op("ADD", [x, net.const(np.float32([0.5]))], ())], ()))
+    return _done(net, net.op(kind, [net.op("ADD", [x, net.const(np.array([0.5], np.float32))], ())], ()))
 
 
 @_case("LEAKY_RELU", "GELU", "SOFTMAX", "LOG_SOFTMAX", "L2_NORMALIZATION")
 def _attributed(rng: np.random.Generator, kind: str) -> Net:
-    told = {
+    told: Any = {
         "LEAKY_RELU": {"alpha": 0.3},
         "GELU": {"approximate": bool(rng.integers(2))},
         "SOFTMAX": {"beta": float(rng.choice([1.0, 0.5]))},
@@ -89,19 +96,23 @@ def _prelu(rng: np.random.Generator, kind: str) -> Net:
     return _done(net, net.op(kind, [net.input(shape), slope], ()))
 
 
-@_case("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "DIV", "FLOOR_MOD", "FLOOR_DIV", "POW")
+@_case(
+    "ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "DIV", "FLOOR_MOD", "FLOOR_DIV", "POW"
+)
 def _binary(rng: np.random.Generator, kind: str) -> Net:
     net = Net()
     shape = _shape(rng)
     x = net.input(shape)
     if kind == "POW":
-        x = net.op("ADD", [net.op("SQUARE", [x], ()), net.const(np.float32([0.5]))], ())
+        x = net.op("ADD", [net.op("SQUARE", [x], ()), net.const(np.array([0.5], np.float32))], ())
     second = _less(rng, shape)
     y = net.const(_floats(rng, *second)) if rng.random() < 0.6 else net.input(second)
     if kind in ("DIV", "FLOOR_MOD", "FLOOR_DIV"):
-        y = net.op("ADD", [net.op("SQUARE", [y], ()), net.const(np.float32([0.3]))], ())
+        y = net.op("ADD", [net.op("SQUARE", [y], ()), net.const(np.array([0.3], np.float32))], ())
     values = [x, y] if rng.random() < 0.5 or kind in ("DIV", "FLOOR_MOD", "FLOOR_DIV", "POW") else [y, x]
-    told = {"fused_activation_function": _activation(rng)} if kind in ("ADD", "SUB", "MUL", "DIV") else {}
+    told: Any = (
+        {"fused_activation_function": _activation(rng)} if kind in ("ADD", "SUB", "MUL", "DIV") else {}
+    )
     return _done(net, net.op(kind, values, (), **told))
 
 
@@ -119,12 +130,14 @@ def _logical(rng: np.random.Generator, kind: str) -> Net:
     net = Net()
     shape = _shape(rng, 2)
     a, b = (
-        net.op("GREATER", [net.input(shape), net.const(np.float32([limit]))], (), dtype="bool")
+        net.op("GREATER", [net.input(shape), net.const(np.array([limit], np.float32))], (), dtype="bool")
         for limit in (0, 1)
     )
     if kind.startswith("SELECT"):
         if kind == "SELECT" and rng.random() < 0.5:
-            a = net.op("GREATER", [net.input(shape[:1]), net.const(np.float32([0]))], (), dtype="bool")
+            a = net.op(
+                "GREATER", [net.input(shape[:1]), net.const(np.array([0], np.float32))], (), dtype="bool"
+            )
         return _done(net, net.op(kind, [a, net.input(shape), net.input(shape)], ()))
     if kind.startswith("REDUCE"):
         axes = net.const([int(rng.integers(len(shape)))], "int32")
@@ -141,7 +154,7 @@ def _add_n(rng: np.random.Generator, kind: str) -> Net:
 @_case("CONV_2D", "DEPTHWISE_CONV_2D")
 def _conv(rng: np.random.Generator, kind: str) -> Net:
     net = Net()
-    told = _windows(rng)
+    told: Any = _windows(rng)
     size = [int(n) for n in rng.integers(1, 4, 2)]
     told |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
     if rng.random() < 0.4:
@@ -174,7 +187,9 @@ def _transpose_conv(rng: np.random.Generator, kind: str) -> Net:
     stride = [int(n) for n in rng.integers(1, 4, 2)]
     size = [int(n) for n in rng.integers(1, 5, 2)]
     same = int(rng.integers(0, 2)) == 0
-    n, h, w, c, filters = (int(i) for i in (*rng.integers(1, 3, 1), *rng.integers(2, 6, 2), *rng.integers(1, 5, 2)))
+    n, h, w, c, filters = (
+        int(i) for i in (*rng.integers(1, 3, 1), *rng.integers(2, 6, 2), *rng.integers(1, 5, 2))
+    )
     out = [e * s if same else (e - 1) * s + k for e, s, k in zip((h, w), stride, size, strict=True)]
     if not same:
         out = [o + max(s - k, 0) for o, s, k in zip(out, stride, size, strict=True)]
@@ -185,7 +200,7 @@ def _transpose_conv(rng: np.random.Generator, kind: str) -> Net:
     ]
     if rng.random() < 0.5:
         values.append(net.const(_floats(rng, filters)))
-    told = {"stride_h": stride[0], "stride_w": stride[1], "padding": 0 if same else 1}
+    told: Any = {"stride_h": stride[0], "stride_w": stride[1], "padding": 0 if same else 1}
     return _done(net, net.op(kind, values, (), **told))
 
 
@@ -195,7 +210,7 @@ def _conv_3d(rng: np.random.Generator, kind: str) -> Net:
     c, filters = (int(n) for n in rng.integers(1, 4, 2))
     x = net.input((1, *(int(n) for n in rng.integers(4, 7, 3)), c))
     weights = net.const(_floats(rng, *(int(n) for n in rng.integers(1, 4, 3)), c, filters))
-    told = {f"stride_{axis}": int(rng.integers(1, 3)) for axis in "dhw"}
+    told: Any = {f"stride_{axis}": int(rng.integers(1, 3)) for axis in "dhw"}
     told |= {f"dilation_{axis}_factor": 1 for axis in "dhw"} | {"padding": int(rng.integers(0, 2))}
     return _done(net, net.op(kind, [x, weights, net.const(_floats(rng, filters))], (), **told))
 
@@ -203,8 +218,13 @@ def _conv_3d(rng: np.random.Generator, kind: str) -> Net:
 @_case("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D")
 def _pool(rng: np.random.Generator, kind: str) -> Net:
     net = Net()
-    told = _windows(rng) | {"filter_height": int(rng.integers(1, 5)), "filter_width": int(rng.integers(1, 5))}
-    x = net.input((int(rng.integers(1, 3)), *(int(i) for i in rng.integers(4, 9, 2)), int(rng.integers(1, 5))))
+    told: Any = _windows(rng) | {
+        "filter_height": int(rng.integers(1, 5)),
+        "filter_width": int(rng.integers(1, 5)),
+    }
+    x = net.input(
+        (int(rng.integers(1, 3)), *(int(i) for i in rng.integers(4, 9, 2)), int(rng.integers(1, 5)))
+    )
     return _done(net, net.op(kind, [x], (), **told))
 
 
@@ -241,7 +261,7 @@ def _batches(rng: np.random.Generator, kind: str) -> Net:
 @_case("LOCAL_RESPONSE_NORMALIZATION")
 def _lrn(rng: np.random.Generator, kind: str) -> Net:
     net = Net()
-    told = {"radius": int(rng.integers(1, 4)), "bias": 1.5, "alpha": 0.4, "beta": 0.75}
+    told: Any = {"radius": int(rng.integers(1, 4)), "bias": 1.5, "alpha": 0.4, "beta": 0.75}
     return _done(net, net.op(kind, [net.input((2, 3, 4, int(rng.integers(1, 9))))], (), **told))
 
 
@@ -255,7 +275,7 @@ def _fully_connected(rng: np.random.Generator, kind: str) -> Net:
         values.append(net.const(_floats(rng, outputs)))
     else:
         values.append(-1)
-    told = {"fused_activation_function": _activation(rng), "keep_num_dims": bool(rng.integers(2))}
+    told: Any = {"fused_activation_function": _activation(rng), "keep_num_dims": bool(rng.integers(2))}
     return _done(net, net.op(kind, values, (), **told))
 
 
@@ -287,7 +307,7 @@ def _pooled(net: Net, rng: np.random.Generator, shape: list[int]) -> int:
     x = net.input(shape)
     if len(shape) != 4 or rng.random() < 0.4:
         return x
-    told = {"filter_height": 1, "filter_width": 1, "stride_h": 1, "stride_w": 1, "padding": 1}
+    told: Any = {"filter_height": 1, "filter_width": 1, "stride_h": 1, "stride_w": 1, "padding": 1}
     return net.op("MAX_POOL_2D", [x], (), **told)
 
 
@@ -312,7 +332,7 @@ def _topk(rng: np.random.Generator, kind: str) -> Net:
 def _cumsum(rng: np.random.Generator, kind: str) -> Net:
     net, shape = Net(), _shape(rng)
     axis = net.const(int(rng.integers(-len(shape), len(shape))), "int32")
-    told = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2))}
+    told: Any = {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2))}
     return _done(net, net.op(kind, [_pooled(net, rng, shape), axis], (), **told))
 
 
@@ -372,7 +392,10 @@ def _edges(rng: np.random.Generator, kind: str) -> Net:
     x = _pooled(net, rng, shape)
     if kind == "SLICE":
         begin = [int(rng.integers(n)) for n in shape]
-        size = [int(rng.integers(1, n - b + 1)) if rng.random() < 0.8 else -1 for n, b in zip(shape, begin, strict=True)]
+        size = [
+            int(rng.integers(1, n - b + 1)) if rng.random() < 0.8 else -1
+            for n, b in zip(shape, begin, strict=True)
+        ]
         return _done(net, net.op(kind, [x, net.const(begin, "int32"), net.const(size, "int32")], ()))
     if kind == "TILE":
         return _done(net, net.op(kind, [x, net.const(rng.integers(1, 3, len(shape)), "int32")], ()))
@@ -383,7 +406,9 @@ def _edges(rng: np.random.Generator, kind: str) -> Net:
         pads = [[int(rng.integers(n + mode)), int(rng.integers(n + mode))] for n in shape]
         return _done(net, net.op(kind, [x, net.const(pads, "int32")], (), mode=mode))
     values = [x, net.const(rng.integers(0, 3, (len(shape), 2)), "int32")]
-    return _done(net, net.op(kind, values + ([net.const(np.float32([1.5]))] if kind == "PADV2" else []), ()))
+    return _done(
+        net, net.op(kind, values + ([net.const(np.array([1.5], np.float32))] if kind == "PADV2" else []), ())
+    )
 
 
 @_case("STRIDED_SLICE")
@@ -391,7 +416,7 @@ def _strided_slice(rng: np.random.Generator, kind: str) -> Net:
     net, shape = Net(), [int(n) for n in rng.integers(2, 6, rng.integers(1, 5))]
     rank = len(shape)
     begin, end, step = [], [], []
-    masks = {f"{what}_mask": 0 for what in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    masks: Any = {f"{what}_mask": 0 for what in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     for i, n in enumerate(shape):
         if rng.random() < 0.25:
             masks["shrink_axis_mask"] |= 1 << i
@@ -414,10 +439,10 @@ def _strided_slice(rng: np.random.Generator, kind: str) -> Net:
             if rng.random() < 0.2:
                 masks[what] |= 1 << i
     if rank > 1 and rng.random() < 0.3:
-        masks = {key: 0 for key in masks} | {"ellipsis_mask": 1}
+        masks = dict.fromkeys(masks, 0) | {"ellipsis_mask": 1}
         begin, end, step = [0, 0], [0, 1], [1, 1]
     elif rng.random() < 0.2 and rank < 4:
-        masks = {key: 0 for key in masks} | {"new_axis_mask": 1}
+        masks = dict.fromkeys(masks, 0) | {"new_axis_mask": 1}
         begin, end, step = [0, 0], [0, 1], [1, 1]
     values = [_pooled(net, rng, shape), *(net.const(v, "int32") for v in (begin, end, step))]
     return _done(net, net.op(kind, values, (), **masks))
@@ -431,8 +456,8 @@ def _gathers(rng: np.random.Generator, kind: str) -> Net:
         indices = net.const(rng.integers(0, shape[axis], _shape(rng, 1, 2)), "int32")
         return _done(net, net.op(kind, [_pooled(net, rng, shape), indices], (), axis=axis, batch_dims=0))
     if kind == "GATHER_ND":
-        indices = np.stack([rng.integers(0, n, 3) for n in shape[: rng.integers(1, len(shape) + 1)]], -1)
-        return _done(net, net.op(kind, [net.input(shape), net.const(indices, "int32")], ()))
+        places = np.stack([rng.integers(0, n, 3) for n in shape[: rng.integers(1, len(shape) + 1)]], -1)
+        return _done(net, net.op(kind, [net.input(shape), net.const(places, "int32")], ()))
     if kind == "EMBEDDING_LOOKUP":
         shape = _shape(rng, 2, 4)
         indices = net.const(rng.integers(0, shape[0], 4), "int32")
@@ -456,4 +481,5 @@ def _others(rng: np.random.Generator, kind: str) -> Net:
     if kind == "RANGE":
         values = [net.const(n, "int32") for n in (2, 9, 3)]
         return _done(net, y, net.op(kind, values, (), dtype="int32"))
-    return _done(net, y, net.op(kind, [x], (), dtype="int32", **({"out_type": 2} if kind == "SHAPE" else {})))
+    told: Any = {"out_type": 2} if kind == "SHAPE" else {}
+    return _done(net, y, net.op(kind, [x], (), dtype="int32", **told))

@@ -41,7 +41,7 @@ def _two_parts() -> bytes:
     rng = np.random.default_rng(0)
     weights = net.const(rng.standard_normal((4, 3, 3, 3)).astype(np.float32))
     bias = net.const(rng.standard_normal(4).astype(np.float32))
-    told = {"stride_h": 2, "stride_w": 2, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 0}
+    told: Any = {"stride_h": 2, "stride_w": 2, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 0}
     y = net.op("CONV_2D", [x, weights, bias], (1, 4, 5, 4), **told, fused_activation_function=3)
     y = net.op("SIN", [net.op("ADD", [y, y], (1, 4, 5, 4), fused_activation_function=0)], (1, 4, 5, 4))
     mean = net.op("MEAN", [y, net.const([1, 2], "int32")], (1, 4), keep_dims=False)
@@ -54,7 +54,7 @@ def _run(path: Path, inputs: dict[str, Array], *, tpu: bool = True) -> tuple[dic
     with LiteRtModel(path, tpu=tpu) as model:
         made = model.run(inputs)
     after = counters()
-    for name, _ in Counters._fields_:
+    for name, *_ in Counters._fields_:
         setattr(after, name, getattr(after, name) - getattr(before, name))
     return made, after
 
@@ -138,7 +138,7 @@ def test_commands(tmp_path: Path) -> None:
     say: Callable[[str], None] = said.append
     assert litert_command.paths(say) == 0
     assert Path(said[0]) == litert_libraries() and all(Path(line).exists() for line in said)
-    np.savez(tmp_path / "in.npz", **_image((1, 8, 9, 3)))
+    np.savez(tmp_path / "in.npz", image=_image((1, 8, 9, 3))["image"])
     assert litert_command.compile(path, tmp_path / "out.tflite", True, say) == 0
     for model in (path, tmp_path / "out.tflite"):
         assert litert_command.run(model, tmp_path / "in.npz", tmp_path / "out.npz", say) == 0

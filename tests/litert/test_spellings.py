@@ -1,4 +1,4 @@
-"""Every TFLite operation as ONNX says it, against LiteRT's own CPU kernels, on random shapes and attributes."""
+"""Every TFLite operation as ONNX says it, against LiteRT's own kernels, with random shapes and attributes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ litert: Any = pytest.importorskip(
 TRIED = int(os.environ.get("TPULAYER_LITERT_EXAMPLES", "20"))
 
 
-def run_litert(data: bytes, feeds: list[Array] | None = None, seed: int = 0) -> tuple[Any, list[Array], list[Array]]:
+def run_litert(
+    data: bytes, feeds: list[Array] | None = None, seed: int = 0
+) -> tuple[Any, list[Array], list[Array]]:
     """The interpreter, its inputs (random ones where none are given) and its outputs."""
     plain = litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     runner = litert.Interpreter(model_content=data, experimental_op_resolver_type=plain)
@@ -64,7 +66,9 @@ def test_an_operation_means_what_litert_computes(kind: str, free: bool) -> None:
         for border, array, expected in zip(spelled.outputs, got, want, strict=True):
             back = array.transpose(np.argsort(border.order))
             assert back.shape == expected.shape and back.dtype == expected.dtype, (seed, net)
-            np.testing.assert_allclose(back, expected, rtol=1e-4, atol=2e-5, err_msg=f"seed {seed}: {net.ops}")
+            np.testing.assert_allclose(
+                back, expected, rtol=1e-4, atol=2e-5, err_msg=f"seed {seed}: {net.ops}"
+            )
     assert tried >= TRIED // 2
 
 

@@ -138,12 +138,14 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
             buffers.append(tensor.data)
         scales = None
         if tensor.scale:
-            scales = _table(b, "QuantizationParameters", Scale=_numbers(b, np.float32([tensor.scale])))
+            scales = _table(
+                b, "QuantizationParameters", Scale=_numbers(b, np.array([tensor.scale], np.float32))
+            )
         tensors.append(
             _table(
                 b,
                 "Tensor",
-                Shape=_numbers(b, np.int32(tensor.shape)),
+                Shape=_numbers(b, np.array(tensor.shape, np.int32)),
                 Type=_TYPES[tensor.dtype],
                 Buffer=buffer,
                 Name=b.CreateString(tensor.name),
@@ -167,8 +169,8 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
                 b,
                 "Operator",
                 OpcodeIndex=codes.index((op.kind, op.custom)),
-                Inputs=_numbers(b, np.int32(op.inputs)),
-                Outputs=_numbers(b, np.int32(op.outputs)),
+                Inputs=_numbers(b, np.array(op.inputs, np.int32)),
+                Outputs=_numbers(b, np.array(op.outputs, np.int32)),
                 **told,
             )
         )
@@ -176,8 +178,8 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
         b,
         "SubGraph",
         Tensors=_offsets(b, tensors),
-        Inputs=_numbers(b, np.int32(net.inputs)),
-        Outputs=_numbers(b, np.int32(net.outputs)),
+        Inputs=_numbers(b, np.array(net.inputs, np.int32)),
+        Outputs=_numbers(b, np.array(net.outputs, np.int32)),
         Operators=_offsets(b, ops),
         Name=b.CreateString(net.name),
     )
@@ -196,14 +198,20 @@ def _code(b: Any, kind: str, custom: bool) -> int:
     )
 
 
-_VERSIONS = {"BROADCAST_TO": 2, "FULLY_CONNECTED": 5, "TRANSPOSE_CONV": 3, "RESIZE_BILINEAR": 3, "RESIZE_NEAREST_NEIGHBOR": 3}
+_VERSIONS = {
+    "BROADCAST_TO": 2,
+    "FULLY_CONNECTED": 5,
+    "TRANSPOSE_CONV": 3,
+    "RESIZE_BILINEAR": 3,
+    "RESIZE_NEAREST_NEIGHBOR": 3,
+}
 
 
 def _field(b: Any, value: Any) -> Any:
     if isinstance(value, str):
         return b.CreateString(value)
     if isinstance(value, (list, tuple)):
-        return _numbers(b, np.int32(value))
+        return _numbers(b, np.array(value, np.int32))
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -30,12 +31,14 @@ class _Builder:
     def bias(self, filters: int) -> int:
         return self.net.const(self.rng.normal(0, 0.05, filters).astype(np.float32))
 
-    def conv(self, x: int, filters: int, size: int, stride: int = 1, act: int = 0, depthwise: bool = False) -> int:
+    def conv(
+        self, x: int, filters: int, size: int, stride: int = 1, act: int = 0, depthwise: bool = False
+    ) -> int:
         n, h, w, c = self.shape(x)
         fan = size * size * (1 if depthwise else c)
         weights = self.weights(*((1, size, size, c) if depthwise else (filters, size, size, c)), fan=fan)
         out = (n, -(-h // stride), -(-w // stride), filters)
-        told = {"stride_h": stride, "stride_w": stride, "padding": 0, "fused_activation_function": act}
+        told: Any = {"stride_h": stride, "stride_w": stride, "padding": 0, "fused_activation_function": act}
         told |= {"dilation_h_factor": 1, "dilation_w_factor": 1}
         if depthwise:
             told["depth_multiplier"] = 1
@@ -59,7 +62,9 @@ class _Builder:
         return data, self.macs
 
 
-def mobilenet_v2(size: int = 224, width: float = 1.0, classes: int = 1000, seed: int = 0) -> tuple[bytes, dict[int, int]]:
+def mobilenet_v2(
+    size: int = 224, width: float = 1.0, classes: int = 1000, seed: int = 0
+) -> tuple[bytes, dict[int, int]]:
     """Inverted residuals as in MobileNetV2; the file, and MACs by index of the operation."""
 
     def wide(channels: float) -> int:
@@ -68,7 +73,8 @@ def mobilenet_v2(size: int = 224, width: float = 1.0, classes: int = 1000, seed:
     b = _Builder(size, seed)
     x = b.conv(b.image, wide(32), 3, 2, _RELU6)
     for factor, channels, count, stride in (
-        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
+        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+        (6, 160, 3, 2), (6, 320, 1, 1),
     ):  # fmt: skip
         for i in range(count):
             step = stride if i == 0 else 1
@@ -83,12 +89,14 @@ def mobilenet_v2(size: int = 224, width: float = 1.0, classes: int = 1000, seed:
     return b.done()
 
 
-def resnet(size: int = 224, width: int = 64, classes: int = 1000, seed: int = 0) -> tuple[bytes, dict[int, int]]:
+def resnet(
+    size: int = 224, width: int = 64, classes: int = 1000, seed: int = 0
+) -> tuple[bytes, dict[int, int]]:
     """Basic blocks as in ResNet-18."""
     b = _Builder(size, seed)
     x = b.conv(b.image, width, 7, 2, _RELU)
     n, h, w, c = b.shape(x)
-    told = {"filter_height": 3, "filter_width": 3, "stride_h": 2, "stride_w": 2, "padding": 0}
+    told: Any = {"filter_height": 3, "filter_width": 3, "stride_h": 2, "stride_w": 2, "padding": 0}
     x = b.net.op("MAX_POOL_2D", [x], (n, -(-h // 2), -(-w // 2), c), **told, fused_activation_function=0)
     for stage in range(4):
         for i in range(2):
@@ -102,4 +110,7 @@ def resnet(size: int = 224, width: int = 64, classes: int = 1000, seed: int = 0)
     return b.done()
 
 
-NETS: dict[str, Callable[..., tuple[bytes, dict[int, int]]]] = {"mobilenet_v2": mobilenet_v2, "resnet": resnet}
+NETS: dict[str, Callable[..., tuple[bytes, dict[int, int]]]] = {
+    "mobilenet_v2": mobilenet_v2,
+    "resnet": resnet,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def _pair() -> Net:
     net = Net()
     x = net.input((1, 4, 4, 2), name="serving_x:0")
     weights, bias = net.const(_random(3, 1, 1, 2)), net.const(_random(3))
-    told = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 1}
+    told: Any = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 1}
     y = net.op("CONV_2D", [x, weights, bias], (1, 4, 4, 3), **told, fused_activation_function=1)
     net.outputs = [net.op("MEAN", [y, net.const([1, 2], "int32")], (1, 3), keep_dims=False)]
     return net
@@ -53,9 +54,9 @@ def test_a_model_is_read_with_the_names_of_its_signature(tmp_path: Path) -> None
     weights = model.tensors["t1"]
     assert weights.shape == (3, 1, 1, 2) and weights.dtype == np.float32
     np.testing.assert_array_equal(weights.data, _random(3, 1, 1, 2))
-    x = _random(1, 4, 4, 2)
-    want = np.maximum(x @ _random(3, 1, 1, 2)[:, 0, 0].T + _random(3), 0).mean((1, 2))
-    np.testing.assert_allclose(_run(model, x)[0], want, rtol=1e-5)
+    given = _random(1, 4, 4, 2)
+    want = np.maximum(given @ _random(3, 1, 1, 2)[:, 0, 0].T + _random(3), 0).mean((1, 2))
+    np.testing.assert_allclose(_run(model, given)[0], want, rtol=1e-5)
 
 
 def test_without_a_signature_tensors_keep_their_names_and_twins_are_told_apart() -> None:
@@ -83,13 +84,13 @@ def test_a_composite_is_what_it_is_made_of() -> None:
     outer.outputs = [outer.op("NEG", [made], (2, 3))]
     model = read_tflite(to_bytes(outer, inner))
     assert [operation.kind for operation in model.operations] == ["MUL", "RELU", "NEG"]
-    x = _random(2, 3)
-    np.testing.assert_array_equal(_run(model, x)[0], -np.maximum(x * _random(3), 0))
+    given = _random(2, 3)
+    np.testing.assert_array_equal(_run(model, given)[0], -np.maximum(given * _random(3), 0))
 
 
 def test_a_composite_in_itself_is_refused() -> None:
     inner = Net("inner")
-    told = {"name": "endless", "decomposition_subgraph_index": 1}
+    told: Any = {"name": "endless", "decomposition_subgraph_index": 1}
     inner.outputs = [inner.op("STABLEHLO_COMPOSITE", [inner.input((2,))], (2,), **told)]
     outer = Net()
     outer.outputs = [outer.op("STABLEHLO_COMPOSITE", [outer.input((2,))], (2,), **told)]
@@ -139,26 +140,26 @@ def test_a_transpose_to_channels_last_costs_nothing() -> None:
     net = Net()
     x = net.input((1, 2, 4, 4), name="x")
     last = net.op("TRANSPOSE", [x, net.const([0, 2, 3, 1], "int32")], (1, 4, 4, 2))
-    told = {"filter_height": 2, "filter_width": 2, "stride_h": 2, "stride_w": 2, "padding": 1}
+    told: Any = {"filter_height": 2, "filter_width": 2, "stride_h": 2, "stride_w": 2, "padding": 1}
     pooled = net.op("MAX_POOL_2D", [last], (1, 2, 2, 2), **told)
     net.outputs = [net.op("TRANSPOSE", [pooled, net.const([0, 3, 1, 2], "int32")], (1, 2, 2, 2))]
     model = read_tflite(to_bytes(net))
     assert [node.op_type for node in spell(model, TFLITE).proto.graph.node] == ["MaxPool"]
-    x = _random(1, 2, 4, 4)
-    np.testing.assert_array_equal(_run(model, x)[0], x.reshape(1, 2, 2, 2, 2, 2).max((3, 5)))
+    given = _random(1, 2, 4, 4)
+    np.testing.assert_array_equal(_run(model, given)[0], given.reshape(1, 2, 2, 2, 2, 2).max((3, 5)))
 
 
 @pytest.mark.parametrize(
     ("kind", "told", "why"),
     [
         ("RESIZE_BILINEAR", {"align_corners": True, "half_pixel_centers": True}, "has both align_corners"),
-        ("AVERAGE_POOL_2D", {"filter_height": 9, "filter_width": 1, "stride_h": 1, "stride_w": 1, "padding": 1}, "larger"),
+        ("AVERAGE_POOL_2D", {"filter_height": 9, "stride_h": 1, "stride_w": 1, "padding": 1}, "larger"),
         ("RFFT2D", {}, "there is no such operation here"),
         ("LOCAL_RESPONSE_NORMALIZATION", {}, "its radius"),
         ("RELU6", {"unknown": None}, ""),
     ],
 )  # fmt: skip
-def test_what_cannot_be_said_is_named(kind: str, told: dict[str, object], why: str) -> None:
+def test_what_cannot_be_said_is_named(kind: str, told: dict[str, Any], why: str) -> None:
     net = Net()
     x = net.input((1, 4, 4, 2), name="x")
     values = [x, net.const([8, 8], "int32")] if kind.startswith("RESIZE") else [x]

@@ -35,13 +35,15 @@ PLUGIN = "libLiteRtCompilerPlugin_TpuLayer.so"
 DISPATCH = "libLiteRtDispatch_TpuLayer.so"
 MANUFACTURER, SOC_MODEL = "TpuLayer", "BM1684"  # of the plugin, plugin.c
 LIMIT = 1800  # s for compiling a model ahead
-_SELECTED = re.compile(r"Partitioned subgraph<\d+>, selected (\d+) ops, from a total of (\d+) ops\. resulted in (\d+)")
+_SELECTED = re.compile(
+    r"Partitioned subgraph<\d+>, selected (\d+) ops, from a total of (\d+) ops\. resulted in (\d+)"
+)
 _TOLD = re.compile(r"^(tpulayer: .*|  hint: .*|ERROR: .*)$", re.MULTILINE)
 Array = npt.NDArray[Any]
 
 
 def litert_libraries(report: Reporter | None = None) -> Path:
-    """The folder with the compiler plugin and the dispatch library, built if they are not there. BuildError."""
+    """The folder with compiler plugin and dispatch library, built if they are not there. BuildError."""
     folder = delegate_dir() / "litert"
     libraries = [
         Library(name, c_sources(folder / part), headers=(folder / "include",))
@@ -59,7 +61,8 @@ class Ahead:
     partitions: int
 
     def __str__(self) -> str:
-        return f"{self.selected} of {count(self.operations, 'operation')} in {count(self.partitions, 'partition')}"
+        whole, parts = count(self.operations, "operation"), count(self.partitions, "partition")
+        return f"{self.selected} of {whole} in {parts}"
 
 
 def compile_ahead(model: Path, out: Path) -> Ahead:
@@ -107,7 +110,9 @@ def left_on_cpu(model: Path, toolkit: Toolkit) -> list[str]:
     read = read_tflite(model)
     whys = verdicts(read, TFLITE, toolkit)
     return [
-        f"{title(read, operation)}: {why}" for operation, why in zip(read.operations, whys, strict=True) if why
+        f"{title(read, operation)}: {why}"
+        for operation, why in zip(read.operations, whys, strict=True)
+        if why
     ]
 
 
@@ -180,7 +185,7 @@ class LiteRtModel:
         self.close()
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs by name. Errors: UsageError for inputs that do not fit, DeviceError when LiteRT fails."""
+        """The outputs by name. Errors: UsageError for inputs that do not fit, DeviceError if LiteRT fails."""
         if set(inputs) != set(self.inputs):
             raise UsageError(f"the inputs are {', '.join(inputs)}; the model has {', '.join(self.inputs)}")
         for name, (shape, _) in self.inputs.items():
@@ -218,7 +223,9 @@ def _check(path: Path) -> None:
 
 
 def _described(details: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], Any]]:
-    return {name: (tuple(int(n) for n in one["shape"]), _dtype(one["dtype"])) for name, one in details.items()}
+    return {
+        name: (tuple(int(n) for n in one["shape"]), _dtype(one["dtype"])) for name, one in details.items()
+    }
 
 
 def _dtype(given: Any) -> Any:

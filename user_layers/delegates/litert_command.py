@@ -6,6 +6,7 @@ import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,8 @@ def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
         say(f"{name} {array.dtype} {list(array.shape)}: {array.min():.6g} to {array.max():.6g}")
     if output is not None:
         data = io.BytesIO()
-        np.savez(data, **made)
+        arrays: dict[str, Any] = made  # numpy has a parameter of its own of another type
+        np.savez(data, **arrays)
         write_atomic(output, data.getvalue())
     ran = after.runs - before.runs
     if loaded.said:

@@ -240,7 +240,8 @@ def _shape(to: Speller, op: Operation) -> None:
 @TFLITE.of("RANGE")
 def _range(to: Speller, op: Operation) -> None:
     parts = [to.known(optional(op, i), what).reshape(()) for i, what in enumerate(("start", "limit", "step"))]
-    to.put(op.outputs[0], to.const(np.arange(*parts), to.dtype(op.outputs[0])))
+    start, limit, step = (part.item() for part in parts)
+    to.put(op.outputs[0], to.const(np.arange(start, limit, step), to.dtype(op.outputs[0])))
 
 
 @TFLITE.of("ONE_HOT")
@@ -252,7 +253,12 @@ def _one_hot(to: Speller, op: Operation) -> None:
     shape = list(to.shape(name))
     indices = reshaped(to, to.own(name), [*shape[:axis], 1, *shape[axis:]])
     places = np.arange(depth, dtype=to.dtype(name)).reshape(-1, *[1] * (to.rank(out) - 1 - axis))
-    to.put(out, to.one("Where", to.one("Equal", indices, to.const(places)), to.own(given(op, 2)), to.own(given(op, 3))))
+    to.put(
+        out,
+        to.one(
+            "Where", to.one("Equal", indices, to.const(places)), to.own(given(op, 2)), to.own(given(op, 3))
+        ),
+    )
 
 
 @TFLITE.of("SPACE_TO_BATCH_ND")

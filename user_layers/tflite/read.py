@@ -57,7 +57,15 @@ def read_tflite(model: str | Path | bytes, *, name: str = "") -> ForeignModel:
     schema = _schema()
     try:
         return _Reader(schema, data, place).model(name or "net")
-    except (struct.error, ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError) as error:
+    except (
+        struct.error,
+        ValueError,
+        TypeError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         raise ModelError(f"{place} is a damaged TFLite model: {type(error).__name__}: {error}") from None
 
 
@@ -193,7 +201,8 @@ class _Reader:
             return memoryview(self.data)[offset : offset + size]
         if buffer.DataLength() == 0:
             return None
-        return memoryview(np.ascontiguousarray(buffer.DataAsNumpy())).cast("B")
+        stored: bytes = buffer.DataAsNumpy().tobytes()
+        return stored
 
     def _operation(self, raw: Any, index: int, names: list[str], prefix: str) -> Operation:
         code = self.root.OperatorCodes(raw.OpcodeIndex())
@@ -238,7 +247,9 @@ class _Reader:
                 found[_snake(method)] = tuple(getattr(options, method)(i) for i in range(count))
             else:
                 value = getattr(options, method)()
-                found[_snake(method)] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                found[_snake(method)] = (
+                    value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                )
         return found
 
     def _composite(self, operation: Operation, depth: int) -> tuple[list[Operation], dict[str, Tensor]]:

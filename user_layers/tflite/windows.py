@@ -13,7 +13,9 @@ from user_layers.tflite.table import TFLITE, activated, given, optional
 _SAME, _VALID = 0, 1
 
 
-def _pads(extents: Sequence[int], results: Sequence[int], strides: Sequence[int], spans: Sequence[int]) -> list[int]:
+def _pads(
+    extents: Sequence[int], results: Sequence[int], strides: Sequence[int], spans: Sequence[int]
+) -> list[int]:
     """ONNX's pads of windows that are `spans` large: as many as the results need, the odd one behind."""
     before, after = [], []
     for extent, result, stride, span in zip(extents, results, strides, spans, strict=True):
@@ -23,7 +25,9 @@ def _pads(extents: Sequence[int], results: Sequence[int], strides: Sequence[int]
     return before + after
 
 
-def _windows(op: Operation, extents: Sequence[int], strides: Sequence[int], spans: Sequence[int]) -> list[int]:
+def _windows(
+    op: Operation, extents: Sequence[int], strides: Sequence[int], spans: Sequence[int]
+) -> list[int]:
     """ONNX's pads for the operation's `padding`. Raises Unspelled for a window larger than its input."""
     padding = op.attributes.get("padding", _SAME)
     if padding == _SAME:
