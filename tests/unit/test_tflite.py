@@ -16,6 +16,7 @@ from user_layers.spelling.spell import spell
 from user_layers.tflite.read import custom_options, read_tflite
 from user_layers.tflite.spellings import TFLITE, from_message
 
+_ONES = {"stride_h": 1, "stride_w": 1, "padding": 1}
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 
 
@@ -153,7 +154,7 @@ def test_a_transpose_to_channels_last_costs_nothing() -> None:
     ("kind", "told", "why"),
     [
         ("RESIZE_BILINEAR", {"align_corners": True, "half_pixel_centers": True}, "has both align_corners"),
-        ("AVERAGE_POOL_2D", {"filter_height": 9, "stride_h": 1, "stride_w": 1, "padding": 1}, "larger"),
+        ("AVERAGE_POOL_2D", {**dict.fromkeys(("filter_height", "filter_width"), 9), **_ONES}, "larger"),
         ("RFFT2D", {}, "there is no such operation here"),
         ("LOCAL_RESPONSE_NORMALIZATION", {}, "its radius"),
         ("RELU6", {"unknown": None}, ""),

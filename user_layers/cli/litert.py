@@ -40,7 +40,7 @@ def litert(
     ] = None,
     time_limit: TimeLimit = None,
 ) -> int:
-    """Compile a .tflite file for LiteRT with the TPU, run one, compiled or not, or say where the libraries are."""
+    """Compile a .tflite file for LiteRT with the TPU, run one, or say where the libraries are."""
     from firmware_sim.errors import UsageError
     from user_layers.delegates import litert_command
 

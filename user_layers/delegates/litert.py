@@ -196,10 +196,11 @@ class LiteRtModel:
         with _quiet() as said:
             try:
                 for buffer, (name, (_, dtype)) in zip(self._fed, self.inputs.items(), strict=True):
-                    buffer.write(np.ascontiguousarray(inputs[name], dtype))
+                    given = np.ascontiguousarray(inputs[name], dtype)
+                    buffer.write(given.reshape(-1).view(np.int8))  # it knows few types, but bytes
                 self._model.run_by_index(0, self._fed, self._made)
                 return {
-                    name: np.array(buffer.read(math.prod(shape), dtype)).reshape(shape)
+                    name: buffer.read(math.prod(shape) * dtype.itemsize, np.int8).view(dtype).reshape(shape)
                     for buffer, (name, (shape, dtype)) in zip(self._made, self.outputs.items(), strict=True)
                 }
             except Exception as error:

@@ -202,8 +202,8 @@ LITERT_EXPORT litert_status LiteRtCompilerPluginCompile(litert_handle handle, co
 }
 
 LITERT_EXPORT litert_status LiteRtCompiledResultNumByteCodeModules(litert_handle handle, size_t *num) {
-    if (handle == NULL || num == NULL) return LITERT_BAD_ARGUMENT;
-    *num = 1;
+    if (num == NULL) return LITERT_BAD_ARGUMENT;
+    *num = handle == NULL ? 0 : 1; /* LiteRT asks without a result where nothing was selected */
     return LITERT_OK;
 }
 
@@ -218,8 +218,8 @@ LITERT_EXPORT litert_status LiteRtGetCompiledResultByteCode(litert_handle handle
 }
 
 LITERT_EXPORT litert_status LiteRtGetNumCompiledResultCalls(litert_handle handle, size_t *num) {
-    if (handle == NULL || num == NULL) return LITERT_BAD_ARGUMENT;
-    *num = ((const result *)handle)->num;
+    if (num == NULL) return LITERT_BAD_ARGUMENT;
+    *num = handle == NULL ? 0 : ((const result *)handle)->num;
     return LITERT_OK;
 }
 
