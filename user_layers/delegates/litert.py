@@ -223,14 +223,10 @@ def _check(path: Path) -> None:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _described(details: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], Any]]:
+def _described(details: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
     return {
-        name: (tuple(int(n) for n in one["shape"]), _dtype(one["dtype"])) for name, one in details.items()
+        name: (tuple(int(n) for n in one["shape"]), np.dtype(one["dtype"])) for name, one in details.items()
     }
-
-
-def _dtype(given: Any) -> Any:
-    return np.dtype(given).type
 
 
 def _wheel() -> Path:

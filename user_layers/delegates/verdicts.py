@@ -55,11 +55,17 @@ def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str
         return f"{odd or operation.kind!r} is not an array of numbers"
     try:
         spelled = spell(alone, spellings, free_borders=True)
+        if not {value.name for value in spelled.proto.graph.input} & _read(spelled.proto.graph):
+            return "its result is a constant"
         loaded = from_proto(spelled.proto, {}, alone.what)
         build(loaded, "alone", toolkit=toolkit, cpu=False, allow_empty=True)
     except (CompileError, ModelError, UsageError) as error:  # others are not about this operation
         return _reasons(error.message)
     return None
+
+
+def _read(graph: Any) -> set[str]:
+    return {value for node in graph.node for value in node.input} | {value.name for value in graph.output}
 
 
 def _reasons(message: str) -> str:

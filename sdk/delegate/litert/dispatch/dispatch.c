@@ -17,7 +17,7 @@ typedef struct {
     tpld_partition *partition;
     int input_num, output_num;
     litert_handle *inputs, *outputs; /* LiteRT's buffers */
-    void **memory;                   /* of the buffers, while they are locked */
+    void **memory;                   /* of the buffers, inputs first */
     tpld_counters_info before;       /* when metrics were started */
 } invocation;
 
@@ -195,50 +195,40 @@ static litert_status detach_output(litert_handle handle, int index, uint64_t buf
     return attach_output(handle, index, 0);
 }
 
-/* Lock one buffer; it must have room for the tensor. */
-static litert_status lock(const invocation *i, litert_handle buffer, const tpld_tensor *tensor, int mode, void **memory) {
+/* The memory of one buffer, which must have room for the tensor. It is not locked: LiteRT holds the lock of a buffer that
+ * its own kernels use in the same run. */
+static litert_status find_memory(const invocation *i, litert_handle buffer, const tpld_tensor *tensor, void **memory) {
     size_t size;
     if (buffer == NULL) return refused("a buffer is not attached");
-    litert_status status = i->runtime->get_packed_size(buffer, &size);
-    if (status == LITERT_OK && size < tensor->bytes) {
-        fprintf(stderr, "tpulayer: LiteRT: %s has %llu bytes, the buffer %zu\n", tensor->name,
-                (unsigned long long)tensor->bytes, size);
-        return LITERT_BAD_ARGUMENT;
-    }
-    if (status == LITERT_OK) status = i->runtime->lock(buffer, memory, mode);
-    if (status != LITERT_OK) refused("a buffer cannot be locked");
-    return status;
+    if (i->runtime->get_packed_size(buffer, &size) != LITERT_OK || i->runtime->get_host_memory(buffer, memory) != LITERT_OK)
+        return refused("a buffer is not in the host's memory");
+    if (size >= tensor->bytes) return LITERT_OK;
+    fprintf(stderr, "tpulayer: LiteRT: %s has %llu bytes, the buffer %zu\n", tensor->name,
+            (unsigned long long)tensor->bytes, size);
+    return LITERT_BAD_ARGUMENT;
 }
 
-static litert_status lock_all(const invocation *i, int *locked) {
+static litert_status find_all(const invocation *i) {
     tpld_tensor tensor;
-    for (int k = 0; k < i->input_num + i->output_num; k++) {
-        int is_input = k < i->input_num, at = is_input ? k : k - i->input_num;
-        int known = is_input ? tpld_input(i->partition, at, &tensor) : tpld_output(i->partition, at, &tensor);
-        if (known != TPLD_OK) return failed("a tensor", known);
-        litert_handle buffer = is_input ? i->inputs[at] : i->outputs[at];
-        litert_status status =
-            lock(i, buffer, &tensor, is_input ? LITERT_LOCK_READ : LITERT_LOCK_WRITE, &i->memory[k]);
-        if (status != LITERT_OK) return status;
-        *locked = k + 1;
+    litert_status status = LITERT_OK;
+    for (int k = 0; k < i->input_num && status == LITERT_OK; k++) {
+        int known = tpld_input(i->partition, k, &tensor);
+        status = known == TPLD_OK ? find_memory(i, i->inputs[k], &tensor, &i->memory[k]) : failed("an input", known);
     }
-    return LITERT_OK;
+    for (int k = 0; k < i->output_num && status == LITERT_OK; k++) {
+        int known = tpld_output(i->partition, k, &tensor);
+        void **memory = &i->memory[i->input_num + k];
+        status = known == TPLD_OK ? find_memory(i, i->outputs[k], &tensor, memory) : failed("an output", known);
+    }
+    return status;
 }
 
 static litert_status invoke(litert_handle handle) {
     invocation *i = handle;
-    int locked = 0;
-    litert_status status = lock_all(i, &locked);
-    if (status == LITERT_OK) {
-        int ran = tpld_execute(i->partition, (const void *const *)i->memory, i->memory + i->input_num);
-        if (ran != TPLD_OK) status = failed(tpld_name(i->partition), ran);
-    }
-    while (locked-- > 0) {
-        litert_handle buffer = locked < i->input_num ? i->inputs[locked] : i->outputs[locked - i->input_num];
-        litert_status unlocked = i->runtime->unlock(buffer);
-        if (status == LITERT_OK) status = unlocked;
-    }
-    return status;
+    litert_status status = find_all(i);
+    if (status != LITERT_OK) return status;
+    int ran = tpld_execute(i->partition, (const void *const *)i->memory, i->memory + i->input_num);
+    return ran == TPLD_OK ? LITERT_OK : failed(tpld_name(i->partition), ran);
 }
 
 static litert_status start_metrics(litert_handle handle, int detail) {

@@ -4,7 +4,7 @@
 
 #include "litert_abi.h"
 
-enum { LITERT_HOST_MEMORY = 1, LITERT_LOCK_READ = 0, LITERT_LOCK_WRITE = 1, LITERT_DISPATCH_BASIC = 1 };
+enum { LITERT_HOST_MEMORY = 1, LITERT_DISPATCH_BASIC = 1 };
 
 typedef struct {
     litert_abi abi;
@@ -12,12 +12,12 @@ typedef struct {
                                          const uint32_t *strides, litert_handle *requirements);
     void *contexts_and_buffers[24];
     litert_status (*get_packed_size)(litert_handle buffer, size_t *size);
-    litert_status (*get_offset)(litert_handle buffer, size_t *offset);
-    litert_status (*lock)(litert_handle buffer, void **memory, int mode);
-    litert_status (*unlock)(litert_handle buffer);
+    void *offset_and_locks[3];
+    litert_status (*get_host_memory)(litert_handle buffer, void **memory);
 } litert_runtime;
 
 _Static_assert(offsetof(litert_runtime, get_packed_size) == 208, "LiteRT's table of functions");
+_Static_assert(offsetof(litert_runtime, get_host_memory) == 240, "LiteRT's table of functions");
 
 typedef struct {
     int fd;
