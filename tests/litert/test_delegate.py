@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import CompileError, UsageError
+from tests.paths import ROOT
 from tests.support.tflite_models import Net, to_bytes
 from tests.support.tflite_nets import NETS
 from user_layers.delegates import litert_command
@@ -186,3 +190,33 @@ def test_nothing_is_left_behind_by_loading_and_closing(tmp_path: Path) -> None:
     for _ in range(20):
         _run(out, _image((1, 8, 9, 3)))
     assert len(list(Path("/proc/self/fd").iterdir())) <= files
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: Path, ahead: bool) -> None:
+    """TPU_CROP with its parameters by name, between two of LiteRT's own operations."""
+    net = Net()
+    x = net.input((2, 5, 6, 3))
+    middle = net.op("NEG", [x], (2, 5, 6, 3))
+    made = net.op("TPU_CROP", [middle], (2, 3, 5, 3), custom=True, before=[0, 1, 1, 0], after=[0, 1, 0, 0])
+    net.outputs = [net.op("SIN", [net.op("RELU", [made], (2, 3, 5, 3))], (2, 3, 5, 3))]
+    path = tmp_path / "crop.tflite"
+    path.write_bytes(to_bytes(net, signature={"image": x, "cropped": net.outputs[0]}))
+    image = _image((2, 5, 6, 3))["image"]
+    np.savez(tmp_path / "in.npz", image=image)
+    commands = [["run", str(path), "--input", "in.npz", "--output", "out.npz"]]
+    if ahead:
+        commands.insert(0, ["compile", str(path), "-o", "compiled.tflite"])
+        commands[1][1] = "compiled.tflite"
+    for words in commands:
+        done = subprocess.run(
+            [sys.executable, "-c", "from user_layers.cli.main import main; main()", "litert", *words],
+            env={**os.environ, "TPULAYER_WORKSPACE": str(demo_workspace), "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    with np.load(tmp_path / "out.npz") as found:
+        want = np.sin(np.maximum(-image[:, 1:4, 1:], 0))
+        np.testing.assert_allclose(found["cropped"], want, rtol=1e-5, atol=1e-6)

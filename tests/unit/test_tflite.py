@@ -13,6 +13,7 @@ from tests.support.tflite_models import Net, tflite, to_bytes
 from user_layers.onnx.model import CUSTOM_DOMAIN
 from user_layers.spelling.foreign import Array, ForeignModel
 from user_layers.spelling.spell import spell
+from user_layers.tflite.page import page_path, with_operations
 from user_layers.tflite.read import custom_options, read_tflite
 from user_layers.tflite.spellings import TFLITE, from_message
 
@@ -202,3 +203,8 @@ def test_damage_is_a_model_error() -> None:
 
 def test_the_schema_has_every_operation_that_is_spelled() -> None:
     assert set(TFLITE) <= set(vars(tflite.BuiltinOperator))
+
+
+def test_the_page_names_every_operation() -> None:
+    text = page_path().read_text()
+    assert with_operations(text) == text
