@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from firmware_sim.errors import CompileError, UsageError
+from firmware_sim.errors import CompileError, DeviceError, UsageError
 from tests.paths import ROOT
 from tests.support.tflite_models import Net, to_bytes
 from tests.support.tflite_nets import NETS
@@ -220,3 +222,66 @@ def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: P
     with np.load(tmp_path / "out.npz") as found:
         want = np.sin(np.maximum(-image[:, 1:4, 1:], 0))
         np.testing.assert_allclose(found["cropped"], want, rtol=1e-5, atol=1e-6)
+
+
+def _device_processes() -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            continue
+        if parent == os.getpid() and b"user_layers.bmrt.bmrt_server" in words:
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_device_that_dies_fails_one_run(tmp_path: Path) -> None:
+    path, out = tmp_path / "model.tflite", tmp_path / "out.tflite"
+    path.write_bytes(_two_parts())
+    compile_ahead(path, out)
+    inputs = _image((1, 8, 9, 3))
+    with LiteRtModel(out) as model:
+        want = model.run(inputs)
+        (process,) = _device_processes()
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(DeviceError, match=r"tpulayer: LiteRT: partition_\d: "):
+            model.run(inputs)
+        np.testing.assert_array_equal(model.run(inputs)["mean"], want["mean"])
+
+
+def test_two_models_of_several_signatures_run_in_turn(tmp_path: Path) -> None:
+    """Each subgraph that a signature names is divided by itself."""
+    nets = []
+    for kind, extent in (("RELU", 4), ("NEG", 7)):
+        net = Net()
+        net.outputs = [net.op(kind, [net.input((2, extent))], (2, extent))]
+        nets.append(net)
+    path = tmp_path / "model.tflite"
+    data = to_bytes(*nets, signature={"x": nets[0].inputs[0], "y": nets[0].outputs[0]})
+    path.write_bytes(data)
+    made = compile_ahead(path, tmp_path / "out.tflite")
+    assert (made.selected, made.operations, made.partitions) == (2, 2, 2)
+    given = np.array([[-1, 2, -3, 4]] * 2, np.float32)
+    with LiteRtModel(path) as loaded, LiteRtModel(tmp_path / "out.tflite") as ahead:
+        for model in (loaded, ahead, loaded):
+            np.testing.assert_array_equal(model.run({"x": given})["y"], np.maximum(given, 0))
+
+
+def test_threads_run_models_side_by_side(tmp_path: Path) -> None:
+    path, out = tmp_path / "model.tflite", tmp_path / "out.tflite"
+    path.write_bytes(_two_parts())
+    compile_ahead(path, out)
+    want, _ = _run(path, _image((1, 8, 9, 3)), tpu=False)
+    models = [LiteRtModel(out) for _ in range(3)]
+
+    def work(model: LiteRtModel) -> None:
+        for _ in range(5):
+            got = model.run(_image((1, 8, 9, 3)))
+            np.testing.assert_allclose(got["mean"], want["mean"], rtol=0, atol=1e-4)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, models))
+    for model in models:
+        model.close()

@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -238,20 +239,48 @@ def _wheel() -> Path:
     return Path(next(iter(ai_edge_litert.__path__)))
 
 
+class _Stderr:
+    """Keeps what C libraries write to stderr while anybody looks; threads may look at the same time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lookers = 0
+        self._kept = self._old = -1
+
+    def look(self) -> int:
+        """Begin; the place behind what has been written so far."""
+        with self._lock:
+            if not self._lookers:
+                sys.stderr.flush()
+                with tempfile.TemporaryFile() as file:
+                    self._kept = os.dup(file.fileno())
+                self._old = os.dup(2)
+                os.dup2(self._kept, 2)
+            self._lookers += 1
+            return os.fstat(self._kept).st_size
+
+    def since(self, place: int) -> str:
+        """What was written behind a place."""
+        return os.pread(self._kept, 1 << 20, place).decode(errors="replace")
+
+    def end(self) -> None:
+        """Stop; the last one gives stderr back."""
+        with self._lock:
+            self._lookers -= 1
+            if not self._lookers:
+                os.dup2(self._old, 2)
+                os.close(self._old)
+                os.close(self._kept)
+
+
+_STDERR = _Stderr()
+
+
 @contextmanager
-def _quiet() -> Iterator[Any]:
-    """Keep what C libraries write to stderr, LiteRT's log among it; the value gives what is about errors."""
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as kept:
-        old = os.dup(2)
-        os.dup2(kept.fileno(), 2)
-
-        def said() -> str:
-            text = os.pread(kept.fileno(), 1 << 20, 0).decode(errors="replace")
-            return "\n".join(dict.fromkeys(_TOLD.findall(text)))
-
-        try:
-            yield said
-        finally:
-            os.dup2(old, 2)
-            os.close(old)
+def _quiet() -> Iterator[Callable[[], str]]:
+    """Keep LiteRT's log off stderr; the value gives the lines of it that are about errors."""
+    place = _STDERR.look()
+    try:
+        yield lambda: "\n".join(dict.fromkeys(_TOLD.findall(_STDERR.since(place))))
+    finally:
+        _STDERR.end()
