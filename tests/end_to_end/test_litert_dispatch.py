@@ -1,4 +1,4 @@
-"""LiteRT's dispatch library as a runtime calls it, one that is made here: what it refuses, and its metrics."""
+"""LiteRT's dispatch library called as a runtime does, by one made here: what it refuses, and its metrics."""
 
 from __future__ import annotations
 

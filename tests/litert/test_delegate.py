@@ -285,3 +285,22 @@ def test_threads_run_models_side_by_side(tmp_path: Path) -> None:
         list(pool.map(work, models))
     for model in models:
         model.close()
+
+
+def test_weights_in_half_precision_are_the_nets_constants(tmp_path: Path) -> None:
+    """As converters store them: float16, and an operation for each that makes float32 of it."""
+    net, rng = Net(), np.random.default_rng(0)
+    x = net.input((1, 5, 6, 3))
+    weights = net.const(rng.standard_normal((4, 3, 3, 3)).astype(np.float16))
+    bias = net.const(rng.standard_normal(4).astype(np.float16))
+    whole = [net.op("DEQUANTIZE", [half], net.tensors[half].shape) for half in (weights, bias)]
+    told: Any = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 0}
+    net.outputs = [net.op("CONV_2D", [x, *whole], (1, 5, 6, 4), **told, fused_activation_function=0)]
+    path = tmp_path / "half.tflite"
+    path.write_bytes(to_bytes(net, signature={"image": x, "y": net.outputs[0]}))
+    made = compile_ahead(path, tmp_path / "out.tflite")
+    assert (made.selected, made.operations, made.partitions) == (3, 3, 1)
+    want, _ = _run(path, _image((1, 5, 6, 3)), tpu=False)
+    got, did = _run(tmp_path / "out.tflite", _image((1, 5, 6, 3)))
+    assert did.runs == 1
+    np.testing.assert_allclose(got["y"], want["y"], rtol=0, atol=1e-4 * np.abs(want["y"]).max())
