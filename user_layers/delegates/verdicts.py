@@ -30,7 +30,7 @@ def verdicts(
 
     Each is spelled and built by itself, as the compiler does it, together with the operations that make
     constants for it alone (weights that are stored in fewer bits); these become layers if it does.
-    remembered: filled with the answers for operations that are alike; one of these spellings and this toolkit.
+    remembered: filled with the answers for operations that are alike, by these spellings and this toolkit.
     """
     known = {} if remembered is None else remembered
     readers = Counter(name for operation in model.operations for name in operation.inputs if name is not None)

@@ -8,7 +8,7 @@ import numpy as np
 
 from user_layers.spelling.foreign import Operation
 from user_layers.spelling.speller import Speller, Unspelled
-from user_layers.tflite.table import TFLITE, activated, clipped, given, value
+from user_layers.tflite.table import TFLITE, activated, clipped, given, reshaped, value
 
 _UNARY = {
     "ABS": "Abs",
@@ -145,9 +145,13 @@ def _select(to: Speller, op: Operation) -> None:
     condition, out = given(op, 0), op.outputs[0]
     if op.kind == "SELECT" and to.rank(condition) == 1 < to.rank(out):  # it chooses whole rows
         rows = (to.shape(condition)[0], *(1,) * (to.rank(out) - 1))
-        values = [to.one("Reshape", to.own(condition), to.const(rows, np.int64))]
+        values = [reshaped(to, to.own(condition), rows)]
         values += [to.own(given(op, 1)), to.own(given(op, 2))]
         to.put(out, to.one("Where", *values))
         return
-    values, first = to.alike([given(op, i) for i in range(3)], out)
+    operands = [given(op, i) for i in range(3)]
+    if max(map(to.rank, operands)) > to.rank(out):  # of one element, of which LiteRT makes a scalar
+        to.put(out, reshaped(to, to.one("Where", *map(to.own, operands)), to.shape(out)))
+        return
+    values, first = to.alike(operands, out)
     to.put(out, to.one("Where", *values), first=first)
