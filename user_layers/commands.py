@@ -92,6 +92,17 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
         ),
     ),
     (
+        "Frameworks",
+        (
+            Command(
+                "litert",
+                "litert",
+                "compile and run .tflite models with LiteRT",
+                values=(("compile", "run", "paths"),),
+            ),
+        ),
+    ),
+    (
         "A card",
         (
             Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -14,6 +15,7 @@ from user_layers.spelling.foreign import ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import Spellings, spell
 from user_layers.toolkit import Toolkit
 
+_CONSTANT = "its result is a constant"
 _SMALL = 64  # elements of a constant that may be a shape, axes or a bound
 Remembered = dict[Hashable, "str | None"]
 
@@ -26,21 +28,34 @@ def verdicts(
 ) -> tuple[str | None, ...]:
     """For each operation None where it becomes TPU layers, else why it does not.
 
-    Each is spelled and built by itself, as the compiler does it. remembered: filled with the answers for
-    operations that are alike; one of these spellings and this toolkit.
+    Each is spelled and built by itself, as the compiler does it, together with the operations that make
+    constants for it alone (weights that are stored in fewer bits); these become layers if it does.
+    remembered: filled with the answers for operations that are alike, by these spellings and this toolkit.
     """
     known = {} if remembered is None else remembered
-    found = []
+    readers = Counter(name for operation in model.operations for name in operation.inputs if name is not None)
+    makers: dict[str, tuple[int, ...]] = {}  # of a constant that one operation reads
+    found: list[str | None] = []
     for index, operation in enumerate(model.operations):
-        key = _signature(model, operation)
+        behind = {i for name in operation.inputs if name in makers for i in makers[name]}
+        chosen = (*sorted(behind), index)
+        key = tuple(_signature(model, model.operations[i]) for i in chosen)
         if key not in known:
-            known[key] = _verdict(model.part((index,)), spellings, toolkit)
+            known[key] = _verdict(model.part(chosen), spellings, toolkit)
         found.append(known[key])
+        if known[key] == _CONSTANT and len(operation.outputs) == 1:
+            (made,) = operation.outputs
+            if readers[made] == 1 and made not in model.outputs:
+                makers[made] = chosen
+    reader = {name: i for i, operation in enumerate(model.operations) for name in operation.inputs if name}
+    for chosen in reversed(makers.values()):
+        if found[reader[model.operations[chosen[-1]].outputs[0]]] is None:
+            found[chosen[-1]] = None
     return tuple(found)
 
 
 def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str | None:
-    (operation,) = alone.operations
+    operation = alone.operations[-1]
     # All it makes, whether or not anything reads it: the partition may need it.
     alone = ForeignModel(
         alone.what,
@@ -55,11 +70,17 @@ def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str
         return f"{odd or operation.kind!r} is not an array of numbers"
     try:
         spelled = spell(alone, spellings, free_borders=True)
+        if not {value.name for value in spelled.proto.graph.input} & _read(spelled.proto.graph):
+            return _CONSTANT
         loaded = from_proto(spelled.proto, {}, alone.what)
         build(loaded, "alone", toolkit=toolkit, cpu=False, allow_empty=True)
     except (CompileError, ModelError, UsageError) as error:  # others are not about this operation
         return _reasons(error.message)
     return None
+
+
+def _read(graph: Any) -> set[str]:
+    return {value for node in graph.node for value in node.input} | {value.name for value in graph.output}
 
 
 def _reasons(message: str) -> str:

@@ -1,0 +1,210 @@
+"""TFLite files: what is read, composites and own layers, damage; spelled models run by onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from firmware_sim.errors import CompileError, ModelError, UsageError
+from tests.support.tflite_models import Net, tflite, to_bytes
+from user_layers.onnx.model import CUSTOM_DOMAIN
+from user_layers.spelling.foreign import Array, ForeignModel
+from user_layers.spelling.spell import spell
+from user_layers.tflite.page import page_path, with_operations
+from user_layers.tflite.read import custom_options, read_tflite
+from user_layers.tflite.spellings import TFLITE, from_message
+
+_ONES = {"stride_h": 1, "stride_w": 1, "padding": 1}
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+
+
+def _random(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def _pair() -> Net:
+    """A convolution, and the mean of what it makes."""
+    net = Net()
+    x = net.input((1, 4, 4, 2), name="serving_x:0")
+    weights, bias = net.const(_random(3, 1, 1, 2)), net.const(_random(3))
+    told: Any = {"stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 1}
+    y = net.op("CONV_2D", [x, weights, bias], (1, 4, 4, 3), **told, fused_activation_function=1)
+    net.outputs = [net.op("MEAN", [y, net.const([1, 2], "int32")], (1, 3), keep_dims=False)]
+    return net
+
+
+def _run(model: ForeignModel, *inputs: Array) -> list[Array]:
+    """The outputs of a spelled model whose borders are the framework's."""
+    session = onnxruntime.InferenceSession(spell(model, TFLITE).proto.SerializeToString())
+    found: list[Array] = session.run(None, dict(zip(model.inputs, inputs, strict=True)))
+    return found
+
+
+def test_a_model_is_read_with_the_names_of_its_signature(tmp_path: Path) -> None:
+    net = _pair()
+    path = tmp_path / "pair.tflite"
+    path.write_bytes(to_bytes(net, signature={"image": net.inputs[0], "mean": net.outputs[0]}))
+    model = read_tflite(path)
+    assert (model.what, model.name, model.inputs, model.outputs) == ("TFLite", "pair", ("image",), ("mean",))
+    conv, mean = model.operations
+    assert (conv.kind, conv.inputs, conv.name) == ("CONV_2D", ("image", "t1", "t2"), "t3")
+    assert conv.attributes["fused_activation_function"] == 1 and conv.attributes["stride_w"] == 1
+    assert mean.outputs == ("mean",)
+    weights = model.tensors["t1"]
+    assert weights.shape == (3, 1, 1, 2) and weights.dtype == np.float32
+    np.testing.assert_array_equal(weights.data, _random(3, 1, 1, 2))
+    given = _random(1, 4, 4, 2)
+    want = np.maximum(given @ _random(3, 1, 1, 2)[:, 0, 0].T + _random(3), 0).mean((1, 2))
+    np.testing.assert_allclose(_run(model, given)[0], want, rtol=1e-5)
+
+
+def test_without_a_signature_tensors_keep_their_names_and_twins_are_told_apart() -> None:
+    net = Net()
+    x = net.input((2,), name="x")
+    y = net.input((2,), name="x")
+    net.outputs = [net.op("SUB", [x, y], (2,))]
+    model = read_tflite(to_bytes(net))
+    assert (model.inputs, model.outputs, model.name) == (("x", "x#1"), ("t2",), "net")
+
+
+def test_a_composite_is_what_it_is_made_of() -> None:
+    inner = Net("inner")
+    a, b = inner.input((2, 3)), inner.input((3,))
+    inner.outputs = [inner.op("RELU", [inner.op("MUL", [a, b], (2, 3))], (2, 3))]
+    outer = Net()
+    x = outer.input((2, 3), name="x")
+    made = outer.op(
+        "STABLEHLO_COMPOSITE",
+        [x, outer.const(_random(3))],
+        (2, 3),
+        name="odml.something",
+        decomposition_subgraph_index=1,
+    )
+    outer.outputs = [outer.op("NEG", [made], (2, 3))]
+    model = read_tflite(to_bytes(outer, inner))
+    assert [operation.kind for operation in model.operations] == ["MUL", "RELU", "NEG"]
+    given = _random(2, 3)
+    np.testing.assert_array_equal(_run(model, given)[0], -np.maximum(given * _random(3), 0))
+
+
+def test_a_composite_in_itself_is_refused() -> None:
+    inner = Net("inner")
+    told: Any = {"name": "endless", "decomposition_subgraph_index": 1}
+    inner.outputs = [inner.op("STABLEHLO_COMPOSITE", [inner.input((2,))], (2,), **told)]
+    outer = Net()
+    outer.outputs = [outer.op("STABLEHLO_COMPOSITE", [outer.input((2,))], (2,), **told)]
+    with pytest.raises(ModelError, match="has no decomposition of its own"):
+        read_tflite(to_bytes(outer, inner))
+
+
+def test_a_custom_operation_is_a_layer_with_its_parameters_by_name() -> None:
+    net = Net()
+    x = net.input((1, 2, 3, 4), name="x")
+    net.outputs = [net.op("TPU_CROP", [x], (1, 1, 3, 4), custom=True, before=[0, 1, 0, 0], factor=2.5)]
+    model = read_tflite(to_bytes(net))
+    (crop,) = model.operations
+    assert (crop.kind, crop.own) == ("TPU_CROP", True)
+    assert crop.attributes == {"before": (0, 1, 0, 0), "factor": 2.5}
+    (node,) = spell(model, TFLITE).proto.graph.node
+    assert (node.op_type, node.domain, list(node.input)) == ("TPU_CROP", CUSTOM_DOMAIN, ["x"])
+
+
+def test_parameters_in_a_message_are_decoded() -> None:
+    from dataclasses import replace
+
+    from flatbuffers import flexbuffers
+
+    net = Net()
+    net.outputs = [net.op("TPU_X", [net.input((2,))], (2,), custom=True, scale=3)]
+    model = read_tflite(to_bytes(net))
+    (operation,) = model.operations
+    sent = replace(operation, attributes={"custom_options": bytes(flexbuffers.Dumps({"scale": 3}))})
+    assert from_message(replace(model, operations=(sent,))) == model
+    assert custom_options(b"") == {}
+    with pytest.raises(ValueError, match="not a map"):
+        custom_options(bytes(flexbuffers.Dumps([1, 2])))
+
+
+def test_quantized_tensors_are_no_numbers() -> None:
+    net = Net()
+    x = net.input((2,), "int8", name="x")
+    net.tensors[x].scale = 0.5
+    net.outputs = [net.op("RELU", [x], (2,), dtype="int8")]
+    model = read_tflite(to_bytes(net))
+    assert model.tensors["x"].dtype is None
+
+
+def test_a_transpose_to_channels_last_costs_nothing() -> None:
+    """As in models that were converted from a framework with channels first."""
+    net = Net()
+    x = net.input((1, 2, 4, 4), name="x")
+    last = net.op("TRANSPOSE", [x, net.const([0, 2, 3, 1], "int32")], (1, 4, 4, 2))
+    told: Any = {"filter_height": 2, "filter_width": 2, "stride_h": 2, "stride_w": 2, "padding": 1}
+    pooled = net.op("MAX_POOL_2D", [last], (1, 2, 2, 2), **told)
+    net.outputs = [net.op("TRANSPOSE", [pooled, net.const([0, 3, 1, 2], "int32")], (1, 2, 2, 2))]
+    model = read_tflite(to_bytes(net))
+    assert [node.op_type for node in spell(model, TFLITE).proto.graph.node] == ["MaxPool"]
+    given = _random(1, 2, 4, 4)
+    np.testing.assert_array_equal(_run(model, given)[0], given.reshape(1, 2, 2, 2, 2, 2).max((3, 5)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told", "why"),
+    [
+        ("RESIZE_BILINEAR", {"align_corners": True, "half_pixel_centers": True}, "has both align_corners"),
+        ("AVERAGE_POOL_2D", {**dict.fromkeys(("filter_height", "filter_width"), 9), **_ONES}, "larger"),
+        ("RFFT2D", {}, "there is no such operation here"),
+        ("LOCAL_RESPONSE_NORMALIZATION", {}, "its radius"),
+        ("RELU6", {"unknown": None}, ""),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_said_is_named(kind: str, told: dict[str, Any], why: str) -> None:
+    net = Net()
+    x = net.input((1, 4, 4, 2), name="x")
+    values = [x, net.const([8, 8], "int32")] if kind.startswith("RESIZE") else [x]
+    net.outputs = [net.op(kind, values, (1, 4, 4, 2), **({} if None in told.values() else told))]
+    model = read_tflite(to_bytes(net))
+    if not why:
+        assert len(spell(model, TFLITE).proto.graph.node) == 1
+        return
+    with pytest.raises(CompileError, match=f"TFLite {kind} t.: .*{why}"):
+        spell(model, TFLITE)
+
+
+def test_a_file_that_is_none_and_one_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_tflite(tmp_path / "nothing.tflite")
+    (tmp_path / "text.tflite").write_text("not a model at all")
+    with pytest.raises(ModelError, match="does not say TFL3"):
+        read_tflite(tmp_path / "text.tflite")
+
+
+def test_damage_is_a_model_error() -> None:
+    data = to_bytes(_pair())
+    rng = np.random.default_rng(0)
+    read = 0
+    for size in range(8, len(data), 7):
+        with pytest.raises(ModelError):
+            read_tflite(data[:size])
+    for _ in range(300):
+        broken = bytearray(data)
+        for place in rng.integers(8, len(data), rng.integers(1, 4)):
+            broken[place] = rng.integers(256)
+        try:
+            spell(read_tflite(bytes(broken)), TFLITE)
+            read += 1
+        except (ModelError, CompileError):
+            pass
+    assert read < 300  # of those that still are models some are read
+
+
+def test_the_schema_has_every_operation_that_is_spelled() -> None:
+    assert set(TFLITE) <= set(vars(tflite.BuiltinOperator))
+
+
+def test_the_page_names_every_operation() -> None:
+    text = page_path().read_text()
+    assert with_operations(text) == text

@@ -1,0 +1,96 @@
+"""What `tpulayer litert` does."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import ModelError
+from user_layers.delegates.litert import (
+    DISPATCH,
+    PLUGIN,
+    Array,
+    LiteRtModel,
+    compile_ahead,
+    counters,
+    left_on_cpu,
+    litert_libraries,
+)
+from user_layers.files import check_input, write_atomic
+from user_layers.toolkit import Toolkit
+
+Say = Callable[[str], None]
+
+
+def paths(say: Say) -> int:
+    """Print the folder of the libraries, then each."""
+    folder = litert_libraries()
+    for line in (folder, folder / PLUGIN, folder / DISPATCH):
+        say(str(line))
+    return 0
+
+
+def compile(model: Path, out: Path, report: bool, say: Say) -> int:
+    """Compile a model ahead. Errors: as of `compile_ahead`, and of `read_tflite` for a report."""
+    made = compile_ahead(model, out)
+    say(f"{model} -> {out}: {made} for the TPU")
+    if report:
+        with Toolkit() as toolkit:
+            for line in left_on_cpu(model, toolkit):
+                say(line)
+    return 0
+
+
+def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
+    """Run a model once; exit code 1 where nothing of it ran on the TPU.
+
+    Errors: UsageError for inputs that do not fit, ModelError for a file that is no .npz, and as LiteRtModel.
+    """
+    with LiteRtModel(model) as loaded:
+        inputs = _random(loaded) if given is None else _read(given)
+        before = counters()
+        made = loaded.run(inputs)
+        after = counters()
+    for name, array in made.items():
+        say(f"{name} {array.dtype} {list(array.shape)}: {array.min():.6g} to {array.max():.6g}")
+    if output is not None:
+        data = io.BytesIO()
+        arrays: dict[str, Any] = made  # numpy has a parameter of its own of another type
+        np.savez(data, **arrays)
+        write_atomic(output, data.getvalue())
+    ran = after.runs - before.runs
+    if loaded.said:
+        say(loaded.said)
+    if not ran:
+        say("nothing of this model ran on the TPU")
+        return 1
+    say(
+        f"TPU: {ran} partitions, {after.commands - before.commands} commands, modelled time "
+        f"{(after.ns - before.ns) / 1e6:.3f} ms, {after.bytes_in - before.bytes_in} bytes in, "
+        f"{after.bytes_out - before.bytes_out} bytes out"
+    )
+    return 0
+
+
+def _random(model: LiteRtModel) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    return {
+        name: rng.uniform(-1, 1, shape).astype(dtype)
+        if np.issubdtype(dtype, np.floating)
+        else rng.integers(0, 2, shape).astype(dtype)
+        for name, (shape, dtype) in model.inputs.items()
+    }
+
+
+def _read(path: Path) -> dict[str, Array]:
+    check_input(path)
+    try:
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path} is not an .npz file of arrays: {error}") from None

@@ -1,0 +1,1 @@
+"""TFLite models: read into a ForeignModel, and their operations in ONNX's words."""

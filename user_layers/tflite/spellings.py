@@ -1,0 +1,24 @@
+"""All TFLite operations that ONNX can say: `TFLITE`, filled by the modules imported here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from user_layers.spelling.foreign import ForeignModel, Operation
+from user_layers.tflite import arithmetic, matrix, movement, windows
+from user_layers.tflite.read import custom_options
+from user_layers.tflite.table import TFLITE
+
+__all__ = ["TFLITE", "arithmetic", "from_message", "matrix", "movement", "windows"]
+
+
+def from_message(model: ForeignModel) -> ForeignModel:
+    """A model as LiteRT's compiler plugin sends it: parameters of CUSTOM operations are FlexBuffers there.
+    Raises ValueError for parameters that are none."""
+    return replace(model, operations=tuple(_decoded(operation) for operation in model.operations))
+
+
+def _decoded(operation: Operation) -> Operation:
+    if not operation.own:
+        return operation
+    return replace(operation, attributes=custom_options(operation.attributes["custom_options"]))
