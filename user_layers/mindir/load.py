@@ -1,0 +1,24 @@
+"""Reading a model file of MindSpore Lite, whichever of its two formats it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firmware_sim.errors import ModelError, UsageError
+from user_layers.files import read_input
+from user_layers.mindir.mindir import read_mindir
+from user_layers.mindir.ms import IDENTIFIER, read_ms
+from user_layers.spelling.foreign import ForeignModel
+
+
+def read_model(path: Path) -> ForeignModel:
+    """The model of a `.ms` or `.mindir` file. Errors: UsageError for a file that cannot be read, ModelError
+    for one that is damaged or another kind."""
+    try:
+        data = read_input(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    try:
+        return read_ms(data) if data[4:8] == IDENTIFIER else read_mindir(data)
+    except ModelError as error:
+        raise ModelError(f"{path} is not a model of MindSpore Lite: {error.message}") from None
