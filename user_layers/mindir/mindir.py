@@ -13,7 +13,7 @@ import numpy as np
 
 from firmware_sim.errors import ModelError
 from user_layers.mindir.primitives import Field, primitives
-from user_layers.mindir.types import WHAT, constant, make_operation
+from user_layers.mindir.types import WHAT, constant
 from user_layers.mindir.wire import Message
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 
@@ -161,7 +161,7 @@ class _Reader:
         known = {field.name: attributes.get(field.name, _usual(field)) for field in fields}
         if kind == "Custom":
             known = attributes
-        self.operations.append(make_operation(kind, name, tuple(read), tuple(outputs), known))
+        self.operations.append(Operation(kind, name, tuple(read), tuple(outputs), known))
 
 
 def _usual(field: Field) -> Any:

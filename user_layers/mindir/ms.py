@@ -7,7 +7,7 @@ from typing import Any
 from firmware_sim.errors import ModelError
 from user_layers.mindir.flat import Table
 from user_layers.mindir.primitives import attributes_of, primitives
-from user_layers.mindir.types import TYPE_IDS, WHAT, constant, make_operation
+from user_layers.mindir.types import TYPE_IDS, WHAT, constant
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 
 IDENTIFIER = b"MSL2"
@@ -50,7 +50,7 @@ def _operation(node: Table, named: Any) -> Operation:
     value = primitive.table(1)
     attributes = attributes_of(value, row) if value else {}
     inputs, outputs = named(node.array(3, "<u4")), named(node.array(4, "<u4"))
-    return make_operation(row.name, name, inputs, outputs, attributes)
+    return Operation(row.name, name, inputs, outputs, attributes)
 
 
 def _tensors(graph: Table) -> tuple[dict[str, Tensor], list[str]]:

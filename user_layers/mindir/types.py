@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import ModelError
-from user_layers.spelling.foreign import Array, Operation
+from user_layers.spelling.foreign import Array
 
 # TypeId of the runtime, which .ms files hold too.
 TYPE_IDS: dict[int, np.dtype[Any]] = {
@@ -29,33 +28,6 @@ TYPE_IDS: dict[int, np.dtype[Any]] = {
     44: np.dtype(np.float64),
 }
 WHAT = "MindSpore"
-
-
-def make_operation(
-    kind: str, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Any]
-) -> Operation:
-    """An operation as both readers give it: a Custom primitive is the layer that its `type` names, with its
-    attributes by their names."""
-    if kind != "Custom":
-        return Operation(kind, name, inputs, outputs, attributes)
-    rest = {key: _parsed(value) for key, value in attributes.items() if key != "type"}
-    return Operation(str(attributes.get("type", "")), name, inputs, outputs, rest, own=True)
-
-
-def _parsed(value: Any) -> Any:
-    """An attribute of a Custom primitive, which is a text: a number, numbers with spaces or commas between
-    them, or the text itself."""
-    if not isinstance(value, bytes):
-        return value
-    text = value.decode(errors="replace").rstrip("\0")
-    words = text.replace(",", " ").split()
-    for kind in (int, float):
-        try:
-            numbers = tuple(kind(word) for word in words)
-        except ValueError:
-            continue
-        return numbers[0] if len(numbers) == 1 else numbers if numbers else text
-    return text
 
 
 def constant(raw: bytes, kind: np.dtype[Any], shape: tuple[int, ...], name: str) -> Array:
