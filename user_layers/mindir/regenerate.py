@@ -40,14 +40,19 @@ def header() -> str:
             lines += [f"    {_field(field)}," for field in row.fields]
             lines.append("};")
         rows.append(f'    {{"{row.name}", {name}, {len(row.fields)}}},')
-    lines += ["", "// A primitive stands at its tag - 1.", "static const PrimitiveRow kPrimitives[] = {", *rows]
+    lines += [
+        "",
+        "// A primitive stands at its tag - 1.",
+        "static const PrimitiveRow kPrimitives[] = {",
+        *rows,
+    ]
     lines += ["};", f"static const int kPrimitiveNum = {len(rows)};", "}  // namespace tpulayer"]
     return "\n".join(lines) + "\n"
 
 
 def _field(field: Field) -> str:
     usual = field.default if isinstance(field.default, (int, float)) else 0
-    return f'{{"{field.name}", \'{_KINDS.get(field.kind, field.kind)}\', {float(usual)!r}}}'
+    return f"{{\"{field.name}\", '{_KINDS.get(field.kind, field.kind)}', {float(usual)!r}}}"
 
 
 def path() -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from firmware_sim.errors import BuildError, MissingError
 from user_layers import __version__
 from user_layers.delegates.build import core_library, delegate_dir
-from user_layers.mindspore.wheel import CONVERTER, CORE, RUNTIME, Runtime
+from user_layers.mindspore.wheel import CONVERTER, CORE, RUNTIME, VERSION, Runtime
 from user_layers.toolchain import entries
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, choose
@@ -39,7 +38,7 @@ class Programs:
         return {
             **os.environ,
             "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
-            "GLOG_v": os.environ.get("GLOG_v", "3"),
+            "GLOG_v": os.environ.get("GLOG_v", "3"),  # noqa: SIM112
         }
 
 
@@ -67,13 +66,13 @@ def build_programs(runtime: Runtime, report: Reporter | None = None) -> Programs
     return Programs(runtime, folder / LIBRARY, *(folder / name for name in _PROGRAMS))
 
 
-def _build(
-    folder: Path, final: Path, source: Path, core: Path, compiler: Compiler, runtime: Runtime
-) -> None:
+def _build(folder: Path, final: Path, source: Path, core: Path, compiler: Compiler, runtime: Runtime) -> None:
     libraries = runtime.libraries
     common = ["-std=c++17", "-O2", "-fPIC", _OLD_ABI, "-Wall", "-Wextra", "-Wno-unused-parameter"]
     common += ["-isystem", str(runtime.folder), "-I", str(source), "-I", str(core.parent)]
-    common += ["-I", str(delegate_dir() / "core"), f'-DTPULAYER_PYTHON="{sys.executable}"']
+    common += ["-I", str(delegate_dir() / "core")]
+    if runtime.identity == VERSION:
+        common.append("-DTPULAYER_WHEEL_2_0_0")
     # The framework's libraries name others that only some devices have.
     link = ["-L", str(libraries), "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{libraries}"]
     apart = [source / f"{name}.cc" for name in _PROGRAMS]
@@ -81,7 +80,9 @@ def _build(
     cores = ["-L", str(core.parent), "-ltpulayer_delegate", f"-Wl,-rpath,{core.parent}"]
     runtimes = [f"-l:{RUNTIME}", f"-l:{CORE}"]
     hidden = ["-shared", "-fvisibility=hidden", "-Wl,-z,defs"]
-    _call(compiler, [*common, *hidden, *sources, "-o", str(folder / LIBRARY), *link, *cores, *runtimes, "-ldl"])
+    _call(
+        compiler, [*common, *hidden, *sources, "-o", str(folder / LIBRARY), *link, *cores, *runtimes, "-ldl"]
+    )
     # The delegate's library before the framework's: its DelegateInit must be found first.
     ours = ["-L", str(folder), f"-l:{LIBRARY}", f"-Wl,-rpath,{final}"]
     _call(compiler, [*common, str(apart[0]), "-o", str(folder / "run"), *ours, *link, *cores, *runtimes])
@@ -92,7 +93,7 @@ def _build(
 def _call(compiler: Compiler, words: list[str]) -> None:
     try:
         done = subprocess.run(
-            [*compiler.command, *words], capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False
+            [*compiler.argv, *words], capture_output=True, text=True, timeout=_BUILD_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(f"the C++ compiler cannot be run: {error}") from None
@@ -101,7 +102,7 @@ def _call(compiler: Compiler, words: list[str]) -> None:
 
 
 def _digest(source: Path, core: Path, compiler: Compiler, runtime: Runtime) -> str:
-    said = f"{__version__}\n{compiler}\n{core}\n{runtime.identity}\n{sys.executable}\n"
+    said = f"{__version__}\n{compiler.identity}\n{core}\n{runtime.identity}\n"
     digest = sha256(said.encode())
     for path in sorted(source.rglob("*")):
         if path.is_file():

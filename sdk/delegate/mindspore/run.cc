@@ -68,7 +68,9 @@ std::string run(const Job &job) {
   }
   mindspore::Model model;
   const auto type = job.kind == "ms" ? mindspore::kMindIR_Lite : mindspore::kMindIR;
-  if (model.Build(job.model, type, context) != mindspore::kSuccess) {
+  const auto built = model.Build(job.model, type, context);
+  tpulayer::Attach(context, nullptr);
+  if (built != mindspore::kSuccess) {
     return "the model cannot be built" + (delegate ? tpulayer::LastError(": ") : "");
   }
   if (!job.shapes.empty()) {

@@ -64,9 +64,9 @@ class TPULAYER_API TpuLayerDelegate : public mindspore::Delegate {
   std::shared_ptr<Parts> parts_;
 };
 
-// Make the next Model::Build of this thread with this context use the delegate: by Context::SetDelegate, and where the
-// build does not keep it (the wheel of 2.0.0 logs "Unsupported Feature."), by DelegateInit of the session (attach.cc).
-// A null delegate changes nothing.
+// Make a model that is built with this context use the delegate: Context::SetDelegate. The wheel of 2.0.0 has that
+// switched off ("Unsupported Feature."); with it every model uses the delegate that this thread builds from here on,
+// until the next Attach. A null delegate changes nothing there, and ends that.
 TPULAYER_API void Attach(const std::shared_ptr<mindspore::Context> &context,
                          const std::shared_ptr<TpuLayerDelegate> &delegate);
 
