@@ -92,6 +92,17 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
         ),
     ),
     (
+        "Frameworks",
+        (
+            Command(
+                "mindspore",
+                "mindspore",
+                "run models with MindSpore Lite and the TPU",
+                values=(("setup", "run"),),
+            ),
+        ),
+    ),
+    (
         "A card",
         (
             Command(

@@ -1,4 +1,4 @@
-"""Converting and running models with MindSpore Lite, with or without the delegate, in a process beside this one."""
+"""Converting and running models with MindSpore Lite, with or without the delegate, in a child process."""
 
 from __future__ import annotations
 

@@ -86,11 +86,14 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
   verdicts_.clear();
   for (auto it = given->BeginKernelIterator(); it != given->EndKernelIterator(); ++it) {
     auto *kernel = *it;
-    const int tag = kernel->type();
+    // Kernel::type() is a byte; operations that only the runtime knows have larger tags, cut to those of others, and
+    // no primitive of that tag.
+    const void *primitive = given->GetPrimitive(kernel);
+    const bool real = PrimitiveTag(primitive) == static_cast<int>(kernel->type());
     Operation operation;
-    operation.kind = PrimitiveName(tag);
+    operation.kind = real ? PrimitiveName(PrimitiveTag(primitive)) : "of the runtime's own";
     operation.name = kernel->name();
-    operation.attributes = Attributes(tag, given->GetPrimitive(kernel));
+    operation.attributes = real ? Attributes(primitive) : "{}";
     operation.inputs = kernel->inputs();
     operation.outputs = kernel->outputs();
     verdicts_.push_back({operation.name, operation.kind, "", -1});
@@ -111,14 +114,16 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
     while (to < verdicts_.size() && verdicts_[to].why.empty()) ++to;
     const bool full = config_.most > 0 && parts_->partitions >= static_cast<size_t>(config_.most);
     if (to - from < static_cast<size_t>(std::max(config_.least, 1)) || full) {
-      for (size_t i = from; i < to; ++i) verdicts_[i].why = full ? "there are enough partitions" : "its run is too short";
+      const char *why_not = full ? "there are enough partitions" : "its run is too short";
+      for (size_t i = from; i < to; ++i) verdicts_[i].why = why_not;
       const size_t next = std::max(to, from + 1);
       it += static_cast<std::ptrdiff_t>(next - from);
       from = next;
       continue;
     }
     const int number = static_cast<int>(parts_->partitions);
-    auto graph = std::make_unique<TpuLayerGraph>("tpulayer_" + std::to_string(number), model.Part(from, to), config_);
+    const std::string name = "tpulayer_" + std::to_string(number);
+    auto graph = std::make_unique<TpuLayerGraph>(name, model.Part(from, to), config_);
     if (!graph->Compile()) {  // the framework's kernels do it, and the reason is told
       for (size_t i = from; i < to; ++i) verdicts_[i].why = LastError();
       it += static_cast<std::ptrdiff_t>(to - from);

@@ -117,12 +117,18 @@ std::string Member(const Field &field, const uint8_t *slot) {
 }
 }  // namespace
 
+int PrimitiveTag(const void *primitive) {
+  const uint8_t *tag = primitive ? Slot(static_cast<const uint8_t *>(primitive), 0) : nullptr;
+  return tag ? *tag : 0;
+}
+
 std::string PrimitiveName(int tag) { return tag >= 1 && tag <= kPrimitiveNum ? kPrimitives[tag - 1].name : ""; }
 
-std::string Attributes(int tag, const void *primitive) {
+std::string Attributes(const void *primitive) {
+  const int tag = PrimitiveTag(primitive);
   if (tag < 1 || tag > kPrimitiveNum) return "{}";
   const PrimitiveRow &row = kPrimitives[tag - 1];
-  const uint8_t *value = primitive ? Slot(static_cast<const uint8_t *>(primitive), 1) : nullptr;
+  const uint8_t *value = Slot(static_cast<const uint8_t *>(primitive), 1);
   const uint8_t *table = value ? Follow(value) : nullptr;
   std::string out;
   for (int i = 0; i < row.count; ++i) {

@@ -4,8 +4,10 @@
 #include <string>
 
 namespace tpulayer {
+// The tag that a primitive holds, 0 for nullptr.
+int PrimitiveTag(const void *primitive);
 // The name of a tag, "" for an unknown one.
 std::string PrimitiveName(int tag);
-// A JSON object with the attributes of a primitive; all of them have their defaults for nullptr.
-std::string Attributes(int tag, const void *primitive);
+// A JSON object with the attributes of a primitive.
+std::string Attributes(const void *primitive);
 }  // namespace tpulayer
