@@ -40,7 +40,7 @@ def mindspore(
     ] = False,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="run: how often, for its time.")] = 1,
 ) -> int:
-    """MindSpore Lite with the TPU: fetch and build what is needed, or run a model with and without the TPU."""
+    """MindSpore Lite with the TPU: fetch and build what it needs, or run a model with and without the TPU."""
     from firmware_sim.errors import UsageError
     from user_layers.mindspore import command
 

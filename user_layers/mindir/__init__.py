@@ -9,8 +9,10 @@ from user_layers.mindir import (
     spell_movement,
     spell_window,
 )  # registers
+from user_layers.mindir.infer import with_shapes
 from user_layers.mindir.load import read_model
 from user_layers.mindir.words import MINDSPORE
+from user_layers.spelling.foreign import ForeignModel
 
 __all__ = [
     "MINDSPORE",
@@ -21,3 +23,11 @@ __all__ = [
     "spell_movement",
     "spell_window",
 ]
+
+
+def from_message(model: ForeignModel) -> ForeignModel:
+    """A model as a delegate tells it, with the shapes that it left open (-1). Errors: as of `with_shapes`."""
+    extents = (
+        n for operation in model.operations for name in operation.outputs for n in model.tensors[name].shape
+    )
+    return with_shapes(model, MINDSPORE) if min(extents, default=0) < 0 else model

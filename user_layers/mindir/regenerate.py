@@ -18,7 +18,7 @@ def header() -> str:
         "#pragma once",
         "",
         "namespace tpulayer {",
-        "// kind: b, i, q, f, ? as struct has them; s text, L longs, I ints, F floats, P pairs, A attributes.",
+        "// kind: b, i, q, f, ? as in struct; s text, L longs, I ints, F floats, P pairs, A attributes.",
         "struct Field {",
         "  const char *name;",
         "  char kind;",

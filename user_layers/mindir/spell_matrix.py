@@ -57,8 +57,6 @@ def full_connection(to: Speller, op: Operation) -> None:
     bias = given(op, 2)
     if bias is not None:
         made = to.one("Add", made, to.own(bias))
-    if len(to.shape(op.outputs[0])) != 2:
-        made = to.one("Reshape", made, to.const(to.shape(op.outputs[0]), np.int64))
     to.put(op.outputs[0], activated(to, op, made))
 
 
@@ -156,7 +154,11 @@ def top_k(to: Speller, op: Operation) -> None:
         "axis": axis_of(to, name, int(op.attributes["axis"] or -1), False),
         "sorted": int(bool(op.attributes["sorted"])),
     }
-    count = to.one("Reshape", int64(to, needed(op, 1)), to.const([1], np.int64))
+    told = to.constant(needed(op, 1))
+    if told is None:
+        count = to.one("Reshape", int64(to, needed(op, 1)), to.const([1], np.int64))
+    else:
+        count = to.const(told.reshape(1), np.int64)
     values, places = to.node("TopK", [to.own(name), count], attributes, outputs=2)
     to.put(op.outputs[0], values)
     if len(op.outputs) > 1:

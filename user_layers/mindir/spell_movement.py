@@ -98,10 +98,23 @@ def split(to: Speller, op: Operation) -> None:
     name = needed(op, 0)
     x, first = as_it_is(to, name, name)
     axis = int(op.attributes["axis"])
-    sizes = to.const([to.shape(out)[axis] for out in op.outputs], np.int64)
+    sizes = to.const(_parts(to, op, axis), np.int64)
     made = to.node("Split", [x, sizes], {"axis": axis_of(to, name, axis, first)}, outputs=len(op.outputs))
     for out, value in zip(op.outputs, made, strict=True):
         to.put(out, value, first=first)
+
+
+def _parts(to: Speller, op: Operation, axis: int) -> list[int]:
+    """The sizes of the parts: as the attribute says, where -1 is what is left, or all alike."""
+    whole, count = to.shape(needed(op, 0))[axis], len(op.outputs)
+    sizes = [*numbers(op.attributes.get("size_splits") or ())]
+    if not sizes:
+        sizes = [whole // count] * count
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = whole - sum(sizes) - 1
+    if len(sizes) != count or sum(sizes) != whole:
+        raise Unspelled(f"its parts {sizes} are not {count} of {whole}")
+    return sizes
 
 
 @MINDSPORE.of("Unstack")
@@ -200,9 +213,10 @@ def tile(to: Speller, op: Operation) -> None:
 
 @MINDSPORE.of("BroadcastTo")
 def broadcast(to: Speller, op: Operation) -> None:
-    """x, shape."""
-    shape = to.const(to.shape(op.outputs[0]), np.int64)
-    to.put(op.outputs[0], to.one("Expand", to.own(needed(op, 0)), shape))
+    """x, shape, which may be an attribute."""
+    shape = given(op, 1)
+    wanted = int64(to, shape) if shape else to.const(numbers(op.attributes["shape"]), np.int64)
+    to.put(op.outputs[0], to.one("Expand", to.own(needed(op, 0)), wanted))
 
 
 @MINDSPORE.of("Shape", "Size")
@@ -222,7 +236,7 @@ def fill(to: Speller, op: Operation) -> None:
 def constant_like(to: Speller, op: Operation) -> None:
     """x, of which only the shape counts."""
     value = int(op.kind == "OnesLike")
-    array = np.full(to.shape(op.outputs[0]), value, to.dtype(op.outputs[0]))
+    array = np.full(to.shape(needed(op, 0)), value, to.dtype(op.outputs[0]))
     to.put(op.outputs[0], to.one("Identity", to.const(array)))
 
 

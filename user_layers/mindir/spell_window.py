@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.mindir.words import MINDSPORE, activated, given, needed, numbers, spatial, window
+from user_layers.mindir.words import MINDSPORE, NHWC, activated, given, needed, numbers, spatial, window
 from user_layers.spelling.foreign import Operation
 from user_layers.spelling.speller import Speller, Unspelled
 
@@ -51,13 +51,6 @@ def deconv(to: Speller, op: Operation) -> None:
             spare = [d * (k - 1) + 1 - s for d, k, s in zip(dilations, kernel, strides, strict=True)]
             lows = [max(n, 0) // 2 for n in spare]
             highs = [max(n, 0) - low for n, low in zip(spare, lows, strict=True)]
-    wanted, had = spatial(to, op, op.outputs[0]), spatial(to, op, needed(op, 0))
-    extra = [
-        wanted[i] - ((had[i] - 1) * strides[i] + dilations[i] * (kernel[i] - 1) + 1 - lows[i] - highs[i])
-        for i in range(2)
-    ]
-    if min(extra) < 0:
-        raise Unspelled("its output is smaller than its window says")
     bias = given(op, 2)
     operands = [x, weights, *([to.own(bias)] if bias else [])]
     made = to.one(
@@ -67,7 +60,7 @@ def deconv(to: Speller, op: Operation) -> None:
         strides=strides,
         dilations=dilations,
         pads=[*lows, *highs],
-        output_padding=extra,
+        output_padding=[*numbers(op.attributes.get("output_paddings") or (0, 0))],
         group=int(op.attributes.get("group") or 1),
     )
     to.put(op.outputs[0], activated(to, op, made), first=last)
@@ -93,7 +86,7 @@ def pool(to: Speller, op: Operation) -> None:
 def resize(to: Speller, op: Operation) -> None:
     """x, and height and width or factors of both unless the attributes have them."""
     x, last = window(to, op, needed(op, 0))
-    height, width = spatial(to, op, op.outputs[0])
+    height, width = _new_size(to, op)
     shape = to.shape(needed(op, 0))
     channels = shape[3] if last else shape[1]
     mode = _MODES.get(int(op.attributes.get("method", -1)))
@@ -143,6 +136,22 @@ def lrn(to: Speller, op: Operation) -> None:
         bias=float(op.attributes["bias"]),
     )
     to.put(op.outputs[0], made, first=last)
+
+
+def _new_size(to: Speller, op: Operation) -> tuple[int, int]:
+    """Height and width of what Resize makes."""
+    array = to.constant(given(op, 1))
+    if given(op, 1) is None or (array is not None and not array.size):
+        return int(op.attributes["new_height"]), int(op.attributes["new_width"])
+    array = to.known(given(op, 1), "size").reshape(-1)
+    if array.size == 4:
+        array = array[1:3] if op.attributes.get("format", NHWC) == NHWC else array[2:]
+    if array.size != 2:
+        raise Unspelled(f"its size has {array.size} numbers")
+    if array.dtype.kind != "f":
+        return int(array[0]), int(array[1])
+    height, width = spatial(to, op, needed(op, 0))
+    return int(height * float(array[0])), int(width * float(array[1]))
 
 
 def _pair(op: Operation, name: str) -> list[int]:

@@ -1,1 +1,1 @@
-"""MindSpore Lite itself: its wheel, the programs and the delegate that are built against it, running models."""
+"""MindSpore Lite itself: its wheel, the delegate and the programs built against it, running models."""

@@ -39,7 +39,7 @@ class RunOptions:
 
 
 def setup(say: Say) -> int:
-    """Fetch the runtime and build what stands around it; print where it is. Errors: MissingError, BuildError."""
+    """Fetch the runtime, build what stands around it, print where. Errors: MissingError, BuildError."""
     programs = build_programs(find_runtime())
     say(f"MindSpore Lite: {programs.runtime.folder}")
     say(f"delegate: {programs.library}")
@@ -75,7 +75,7 @@ def run(options: RunOptions, say: Say) -> int:
         raise DeviceError(f"{options.model}: {plain if isinstance(plain, str) else ours}")
     if options.output is not None:
         data = io.BytesIO()
-        np.savez(data, **dict(ours.outputs))
+        np.savez(data, **dict(ours.outputs))  # type: ignore[arg-type]
         write_atomic(options.output, data.getvalue())
     return _tell(plain, ours, options.report, say)
 

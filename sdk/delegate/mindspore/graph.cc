@@ -26,14 +26,11 @@ TpuLayerGraph::TpuLayerGraph(const std::string &name, const Model &part, const C
 TpuLayerGraph::~TpuLayerGraph() { tpld_destroy(partition_); }
 
 bool TpuLayerGraph::Compile() {
-  std::map<std::string, Shape> sizes;
   std::vector<Shape> shapes;
-  for (const auto &tensor : inputs_) {
-    shapes.push_back(tensor.Shape());
-    if (!shapes_.empty()) sizes[tensor.Name()] = tensor.Shape();
-  }
+  for (const auto &tensor : inputs_) shapes.push_back(tensor.Shape());
+  const std::string model = message_.Json(name(), shapes_.empty() ? std::vector<Shape>() : shapes);
   std::string wrong;
-  if (!Ask(Request(config_, "compile", message_.Json(name(), sizes)), message_.data(), &program_, &wrong)) {
+  if (!Ask(Request(config_, "compile", model), message_.data(), &program_, &wrong)) {
     Fail(name() + " cannot be compiled: " + wrong);
     return false;
   }

@@ -114,20 +114,19 @@ Message Model::Told() const {
                            outputs + ",\"attributes\":" + operation.attributes + "}";
   }
   message.inputs_ = list(inputs_);
+  for (const auto &tensor : inputs_) message.input_places_.push_back(message.Place(tensor));
   message.outputs_ = list(outputs_);
   return message;
 }
 
-std::string Message::Json(const std::string &name, const std::map<std::string, Shape> &sizes) const {
+std::string Message::Json(const std::string &name, const std::vector<Shape> &shapes) const {
+  std::map<size_t, const Shape *> given;
+  for (size_t i = 0; i < shapes.size(); ++i) given[input_places_[i]] = &shapes[i];
   std::string tensors;
-  for (const auto &entry : tensors_) {
-    Shape shape = entry.shape;
-    const auto found = sizes.find(entry.name);
-    if (found != sizes.end()) {
-      shape = found->second;
-    } else if (!sizes.empty() && entry.held == "null") {
-      shape.assign(shape.size(), -1);
-    }
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Entry &entry = tensors_[i];
+    Shape shape = given.count(i) ? *given[i] : entry.shape;
+    if (!shapes.empty() && !given.count(i) && entry.held == "null") shape.assign(shape.size(), -1);
     tensors += std::string(tensors.empty() ? "" : ",") + "{\"name\":" + Quoted(entry.name) + ",\"shape\":" +
                Shaped(shape) + ",\"dtype\":" + entry.type + ",\"data\":" + entry.held + "}";
   }

@@ -20,9 +20,9 @@ struct Operation {
 // A model as JSON and the data of its constants; see user_layers/delegates/serve.py.
 class Message {
  public:
-  // A MODEL of a request; sizes: of inputs, by name, where they are others than when the message was made. The shapes
-  // of what is computed are then left open: -1.
-  std::string Json(const std::string &name, const std::map<std::string, Shape> &sizes = {}) const;
+  // A MODEL of a request; shapes: of all inputs, where they are others than when the message was made (the framework may
+  // have given them other names since). The shapes of what is computed are then left open: -1.
+  std::string Json(const std::string &name, const std::vector<Shape> &shapes = {}) const;
   const std::string &data() const { return data_; }
 
  private:
@@ -35,6 +35,7 @@ class Message {
 
   std::vector<Entry> tensors_;
   std::map<std::string, size_t> places_;
+  std::vector<size_t> input_places_;
   std::string operations_, inputs_, outputs_, data_;
 };
 
