@@ -11,7 +11,6 @@ from user_layers.mindir.types import TYPE_IDS, WHAT, constant
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 
 IDENTIFIER = b"MSL2"
-_CONSTANT = 2  # nodeType of a tensor with data
 
 
 def read_ms(data: bytes) -> ForeignModel:

@@ -11,7 +11,7 @@ from pathlib import Path
 from firmware_sim.errors import BuildError, MissingError
 from user_layers import __version__
 from user_layers.delegates.build import core_library, delegate_dir
-from user_layers.mindspore.wheel import CONVERTER, CORE, RUNTIME, VERSION, Runtime
+from user_layers.mindspore.wheel import CONVERTER, CORE, REGISTRY, RUNTIME, VERSION, Runtime
 from user_layers.toolchain import entries
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, choose
@@ -78,7 +78,7 @@ def _build(folder: Path, final: Path, source: Path, core: Path, compiler: Compil
     apart = [source / f"{name}.cc" for name in _PROGRAMS]
     sources = [str(path) for path in sorted(source.glob("*.cc")) if path not in apart]
     cores = ["-L", str(core.parent), "-ltpulayer_delegate", f"-Wl,-rpath,{core.parent}"]
-    runtimes = [f"-l:{RUNTIME}", f"-l:{CORE}"]
+    runtimes = [f"-l:{RUNTIME}", f"-l:{REGISTRY}", f"-l:{CORE}"]
     hidden = ["-shared", "-fvisibility=hidden", "-Wl,-z,defs"]
     _call(
         compiler, [*common, *hidden, *sources, "-o", str(folder / LIBRARY), *link, *cores, *runtimes, "-ldl"]

@@ -24,12 +24,14 @@ _CONVERT_SECONDS = 600.0
 class Job:
     """One model to run. model: a .ms or .mindir file; inputs: by name; resize: shapes of inputs other than
     the model's. delegate: None for the framework's own kernels alone, else its configuration ("" for the
-    usual one, "device=0,opt=2"). repeat: how often, each time measured."""
+    usual one, "device=0,opt=2"). layers: types of its Custom primitives. repeat: how often, each time
+    measured."""
 
     model: Path
     inputs: Mapping[str, Array]
     resize: Mapping[str, Sequence[int]] = field(default_factory=dict)
     delegate: str | None = None
+    layers: Sequence[str] = ()
     threads: int = 1
     repeat: int = 1
 
@@ -114,6 +116,7 @@ def _words(job: Job, number: int, folder: Path) -> list[str]:
     words = [f"model\t{job.model.absolute()}\t{kind}", f"threads\t{job.threads}", f"repeat\t{job.repeat}"]
     if job.delegate is not None:
         words.append(f"delegate\t{job.delegate or 'device=0'}")
+    words += [f"layer\t{layer}" for layer in job.layers]
     words += [f"resize\t{name}\t{'x'.join(map(str, shape))}" for name, shape in job.resize.items()]
     for place, (name, array) in enumerate(job.inputs.items()):
         path = folder / f"{number}.{place}.in"

@@ -31,12 +31,13 @@ _TOP = "mindspore_lite/"
 RUNTIME = "libmindspore-extendrt_python.so"
 CORE = "libmindspore_core.so"
 CONVERTER = "libmindspore_converter.so"
+REGISTRY = "libmslite_converter_plugin.so"
 # What runtime and converter load; the wheel has 250 MB more for other devices.
 LIBRARIES = (
     RUNTIME,
     CORE,
     CONVERTER,
-    "libmslite_converter_plugin.so",
+    REGISTRY,
     "libmindspore_glog.so.0",
     "libmsplugin-ge-litert_python.so",
     "libruntime_convert_plugin_python.so",

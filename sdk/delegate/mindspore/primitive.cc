@@ -122,6 +122,13 @@ int PrimitiveTag(const void *primitive) {
   return tag ? *tag : 0;
 }
 
+int PrimitiveTagOf(const std::string &name) {
+  for (int i = 0; i < kPrimitiveNum; ++i) {
+    if (name == kPrimitives[i].name) return i + 1;
+  }
+  return 0;
+}
+
 std::string PrimitiveName(int tag) { return tag >= 1 && tag <= kPrimitiveNum ? kPrimitives[tag - 1].name : ""; }
 
 std::string Attributes(const void *primitive) {

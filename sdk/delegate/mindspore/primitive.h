@@ -8,6 +8,8 @@ namespace tpulayer {
 int PrimitiveTag(const void *primitive);
 // The name of a tag, "" for an unknown one.
 std::string PrimitiveName(int tag);
+// The tag of a name, 0 for an unknown one.
+int PrimitiveTagOf(const std::string &name);
 // A JSON object with the attributes of a primitive.
 std::string Attributes(const void *primitive);
 }  // namespace tpulayer

@@ -5,6 +5,7 @@
 //   input NAME FILE              raw bytes of an input
 //   repeat N                     runs that are timed (1)
 //   delegate SPEC                the TPU runs what it can; SPEC: see tpulayer_mindspore.h
+//   layer NAME                   Custom primitives of this type are layers of the user's
 //   go PREFIX                    do it; output number I is written to PREFIX.I
 // Answers on stdout: `input NAME TYPE SHAPE`, `output NAME TYPE SHAPE`, `time NANOSECONDS` for each run,
 // `note ...` of the delegate, then `end`; or `error TEXT` in place of what could not be done.
@@ -32,6 +33,7 @@ struct Job {
   int threads = 1, repeat = 1;
   std::map<std::string, Shape> shapes;
   std::map<std::string, std::string> inputs;
+  std::vector<std::string> layers;
 };
 
 std::vector<std::string> split(const std::string &line, char mark) {
@@ -57,6 +59,9 @@ std::string run(const Job &job) {
   context->SetThreadNum(job.threads);
   auto device = std::make_shared<mindspore::CPUDeviceInfo>();
   device->SetEnableFP16(false);
+  for (const auto &layer : job.layers) {
+    if (!tpulayer::RegisterLayer(layer)) return "the runtime does not take the layer " + layer;
+  }
   context->MutableDeviceInfo().push_back(device);
   std::shared_ptr<tpulayer::TpuLayerDelegate> delegate;
   if (!job.delegate.empty()) {
@@ -71,7 +76,14 @@ std::string run(const Job &job) {
   const auto built = model.Build(job.model, type, context);
   tpulayer::Attach(context, nullptr);
   if (built != mindspore::kSuccess) {
-    return "the model cannot be built" + (delegate ? tpulayer::LastError(": ") : "");
+    std::string why = "the model cannot be built";
+    if (delegate) {
+      why += tpulayer::LastError(": ");
+      for (const auto &verdict : delegate->Verdicts()) {
+        if (verdict.kind == "Custom" && !verdict.why.empty()) why += "; " + verdict.name + ": " + verdict.why;
+      }
+    }
+    return why;
   }
   if (!job.shapes.empty()) {
     auto inputs = model.GetInputs();
@@ -137,6 +149,8 @@ int main(int count, char **words) {
       job.threads = std::stoi(w[1]);
     } else if (w[0] == "repeat") {
       job.repeat = std::stoi(w[1]);
+    } else if (w[0] == "layer") {
+      job.layers.push_back(w[1]);
     } else if (w[0] == "delegate") {
       job.delegate = w[1];
     } else if (w[0] == "resize" && w.size() == 3) {

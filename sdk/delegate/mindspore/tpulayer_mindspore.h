@@ -70,6 +70,10 @@ class TPULAYER_API TpuLayerDelegate : public mindspore::Delegate {
 TPULAYER_API void Attach(const std::shared_ptr<mindspore::Context> &context,
                          const std::shared_ptr<TpuLayerDelegate> &delegate);
 
+// Make the runtime know Custom primitives of this type, which is the name of a layer such as TPU_DOUBLE: before a model
+// with one is built. The layer runs on the TPU alone.
+TPULAYER_API bool RegisterLayer(const std::string &layer);
+
 // The last error of this thread behind `before`, "" when there was none.
 TPULAYER_API std::string LastError(const std::string &before = "");
 }  // namespace tpulayer
