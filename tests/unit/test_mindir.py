@@ -182,7 +182,7 @@ CASES: dict[str, tuple[str, list[Array], dict[str, Any], list[Array]]] = {
     "tile": ("TileFusion", [_i(3)], {"dims": (2,)}, [np.tile(X, (1, 1, 3, 1))]),
     "pad": ("PadFusion", [], {"paddings": PADS}, [np.pad(X, PADS)]),
     "reverse": ("ReverseV2", [], {"axis": (1,)}, [X[:, ::-1]]),
-    "prelu of one": ("PReLUFusion", [np.float32([0.5])], {}, [X]),
+    "prelu of one": ("PReLUFusion", [np.float32(0.5).reshape(1)], {}, [X]),
     "difference": ("SquaredDifference", [C], {}, [(X - C) ** 2]),
     "maximum": ("Eltwise", [X[::-1]], {"mode": 2}, [np.maximum(X, X[::-1])]),
     "tanh": ("Activation", [], {"activation_type": 16, "min_val": 0.5, "max_val": 1.0}, [X.clip(0.5, 1)]),

@@ -1,4 +1,4 @@
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -144,8 +144,9 @@ std::string TpuLayerDelegate::Notes() const {
   for (const auto &verdict : verdicts_) {
     std::string why = verdict.why;
     for (char &c : why) c = c == '\n' || c == '\t' ? ' ' : c;
-    out += "note\t" + std::string(verdict.partition < 0 ? "kept" : "taken") + "\t" + verdict.kind + "\t" + verdict.name +
-           "\t" + (verdict.partition < 0 ? why : std::to_string(verdict.partition)) + "\n";
+    const bool kept = verdict.partition < 0;
+    out += std::string("note\t") + (kept ? "kept" : "taken") + "\t" + verdict.kind + "\t" + verdict.name + "\t" +
+           (kept ? why : std::to_string(verdict.partition)) + "\n";
   }
   tpld_counters_info now{};
   if (tpld_counters(nullptr, &now) == TPLD_OK) {

@@ -21,8 +21,8 @@ namespace kernel {
 class KernelInterface {
  public:
   virtual ~KernelInterface() = default;
-  virtual Status Infer(std::vector<MSTensor> *inputs, std::vector<MSTensor> *outputs, const schema::Primitive *primitive);
-  virtual Status Infer(std::vector<MSTensor> *inputs, std::vector<MSTensor> *outputs, const schema::Primitive *primitive,
+  virtual Status Infer(std::vector<MSTensor> *inputs, std::vector<MSTensor> *outputs, const schema::Primitive *what);
+  virtual Status Infer(std::vector<MSTensor> *inputs, std::vector<MSTensor> *outputs, const schema::Primitive *what,
                        const Kernel *kernel);
 };
 Status KernelInterface::Infer(std::vector<MSTensor> *, std::vector<MSTensor> *, const schema::Primitive *) {

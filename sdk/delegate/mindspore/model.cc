@@ -107,8 +107,10 @@ Message Model::Told() const {
     for (const auto &tensor : tensors) out += (out.empty() ? "" : ",") + std::to_string(message.Place(tensor));
     return "[" + out + "]";
   };
-  for (const auto &operation : operations_) {
-    const std::string inputs = list(operation.inputs), outputs = list(operation.outputs);
+  for (size_t i = 0; i < operations_.size(); ++i) {
+    const Operation &operation = operations_[i];
+    const bool told = Obstacle(i).empty();  // else its place alone is: the compiler wants shapes and types
+    const std::string inputs = told ? list(operation.inputs) : "[]", outputs = told ? list(operation.outputs) : "[]";
     message.operations_ += std::string(message.operations_.empty() ? "" : ",") + "{\"kind\":" + Quoted(operation.kind) +
                            ",\"name\":" + Quoted(operation.name) + ",\"inputs\":" + inputs + ",\"outputs\":" +
                            outputs + ",\"attributes\":" + operation.attributes + "}";

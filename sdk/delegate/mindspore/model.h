@@ -20,8 +20,8 @@ struct Operation {
 // A model as JSON and the data of its constants; see user_layers/delegates/serve.py.
 class Message {
  public:
-  // A MODEL of a request; shapes: of all inputs, where they are others than when the message was made (the framework may
-  // have given them other names since). The shapes of what is computed are then left open: -1.
+  // A MODEL of a request; shapes: of all inputs, where they are others than when the message was made (they may have
+  // got other names since). The shapes of what is computed are then left open: -1.
   std::string Json(const std::string &name, const std::vector<Shape> &shapes = {}) const;
   const std::string &data() const { return data_; }
 
