@@ -1,14 +1,25 @@
-"""Writes the table of primitives for C++: `python -m user_layers.mindir.regenerate`, in a checkout."""
+"""Writes the table of primitives for C++, and in docs/mindspore.md those that have a spelling:
+`python -m user_layers.mindir.regenerate`, in a checkout."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from user_layers.codegen.page_table import with_table
 from user_layers.files import write_if_changed
+from user_layers.mindir import MINDSPORE
 from user_layers.mindir.primitives import Field, primitives
 from user_layers.workspace import sdk_dir
 
 _KINDS = {"text": "s", "longs": "L", "ints": "I", "floats": "F", "pairs": "P", "attributes": "A"}
+_ROOMS = {
+    "spell_elementwise": "element by element",
+    "spell_matrix": "matrices, reductions, norms",
+    "spell_movement": "movement",
+    "spell_window": "windows",
+    "spell_custom": "layers of the user's",
+}
+_COLUMNS = 2  # of the table in the page
 
 
 def header() -> str:
@@ -55,14 +66,27 @@ def _field(field: Field) -> str:
     return f"{{\"{field.name}\", '{_KINDS.get(field.kind, field.kind)}', {float(usual)!r}}}"
 
 
-def path() -> Path:
-    """Where primitives.h is."""
-    return sdk_dir() / "delegate" / "mindspore" / "generated" / "primitives.h"
+def page(text: str) -> str:
+    """The text of docs/mindspore.md with its table as it is now."""
+    rows = []
+    for module in _ROOMS:
+        names = sorted(name for name, said in MINDSPORE.items() if said.__module__.endswith(module))
+        rows.append(f"| {_ROOMS[module]} | {', '.join(f'`{name}`' for name in names)} |\n")
+    return with_table(text, _COLUMNS, "".join(rows))
+
+
+def files() -> dict[Path, str]:
+    """What is written: files and their texts."""
+    sdk = sdk_dir()
+    document = sdk.parent / "docs" / "mindspore.md"
+    place = sdk / "delegate" / "mindspore" / "generated" / "primitives.h"
+    return {place: header(), document: page(document.read_text())}
 
 
 def main() -> None:
-    """Write the file if it would change."""
-    write_if_changed(path(), header())
+    """Write the files that would change."""
+    for path, text in files().items():
+        write_if_changed(path, text)
 
 
 if __name__ == "__main__":
