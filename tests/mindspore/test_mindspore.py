@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper, save, shape_inference
 
-from firmware_sim.errors import MissingError, ModelError
+from firmware_sim.errors import MissingError
 from tests.paths import ROOT
 from tests.support.onnx_random import random_model
-from user_layers.mindir import MINDSPORE, read_model
+from user_layers.mindir import read_model
 from user_layers.mindir.ms import read_ms
 from user_layers.mindir.write import write_ms
 from user_layers.mindspore.command import custom_layers, difference, random_array
@@ -22,7 +22,6 @@ from user_layers.mindspore.programs import Programs
 from user_layers.mindspore.run import Job, Ran, convert, run_jobs
 from user_layers.mindspore.wheel import unpack
 from user_layers.spelling.foreign import Array
-from user_layers.spelling.spell import spell
 
 MODELS = ROOT / "tests" / "sources" / "mindspore"
 FILES = sorted(path.name for path in MODELS.iterdir() if path.suffix in (".ms", ".mindir"))
@@ -61,7 +60,7 @@ def test_a_model_runs_on_the_device_and_gives_what_the_frameworks_kernels_give(
 
 
 @pytest.mark.parametrize("config", ["", "dynamic=1"])
-@pytest.mark.parametrize("shape", [(1, 4, 4, 3), (2, 16, 8, 3)])
+@pytest.mark.parametrize("shape", [(1, 4, 4, 3), (3, 8, 4, 3), (1, 12, 8, 3)])
 def test_new_shapes_are_compiled_anew_or_taken_by_a_dynamic_net(
     programs: Programs, shape: tuple[int, ...], config: str
 ) -> None:
@@ -131,7 +130,7 @@ def test_damaged_models_and_wrong_inputs_are_errors_of_their_job_alone(
 
 
 def test_models_nobody_chose(programs: Programs, tmp_path: Path) -> None:
-    """Random ONNX nets through the converter: spelled, and on the device, as on the framework's kernels."""
+    """Random ONNX nets through the converter: with the delegate as on the framework's kernels."""
     sources = {}
     for seed in range(24):
         proto, _ = random_model(seed)
@@ -142,11 +141,6 @@ def test_models_nobody_chose(programs: Programs, tmp_path: Path) -> None:
     assert len(made) >= 8, "the converter takes fewer of them than it did"
     tried = 0
     for path in made:
-        try:
-            spell(read_model(path), MINDSPORE)
-        except Exception as error:
-            assert isinstance(error, ModelError) or "computed" in str(error), f"{path.name}: {error}"
-            continue
         job = Job(path, _inputs(path), delegate="")
         plain, ours = run_jobs(programs, [replace(job, delegate=None), job])
         if isinstance(plain, str):  # the framework itself cannot

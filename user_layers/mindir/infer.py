@@ -18,7 +18,7 @@ from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import Spellings, spell, title
 
 _SMALL = 4096  # elements of what is computed here: shapes, and what is made of them
-_STAND_IN = 2  # the extent of what is not known yet; spellings only count the axes
+_STAND_IN = -1  # the extent of what is not known yet; spellings only count the axes
 
 
 def with_shapes(model: ForeignModel, spellings: Spellings) -> ForeignModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,14 @@ _ALL = (1 << 31) - 1
 
 @MINDSPORE.of("Reshape")
 def reshape(to: Speller, op: Operation) -> None:
-    """x, shape."""
-    shape = needed(op, 1)
-    to.put(op.outputs[0], to.one("Reshape", to.own(needed(op, 0)), int64(to, shape)))
+    """x, shape. One that is computed is the result's, where that is known, as it is before a delegate runs."""
+    shape, known = needed(op, 1), to.shape(op.outputs[0])
+    told = min(known, default=-1) >= 0 and math.prod(known) == math.prod(to.shape(needed(op, 0)))
+    if to.constant(shape) is None and told:
+        wanted = to.const(known, np.int64)
+    else:
+        wanted = int64(to, shape)
+    to.put(op.outputs[0], to.one("Reshape", to.own(needed(op, 0)), wanted))
 
 
 @MINDSPORE.of("Flatten")

@@ -121,12 +121,17 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
       from = next;
       continue;
     }
+    // What the compiler can do of each operation it may not be able to do of all together: then of the first half.
     const int number = static_cast<int>(parts_->partitions);
     const std::string name = "tpulayer_" + std::to_string(number);
     auto graph = std::make_unique<TpuLayerGraph>(name, model.Part(from, to), config_);
-    if (!graph->Compile()) {  // the framework's kernels do it, and the reason is told
-      for (size_t i = from; i < to; ++i) verdicts_[i].why = LastError();
-      it += static_cast<std::ptrdiff_t>(to - from);
+    while (!graph->Compile() && to - from > 1) {
+      to = from + (to - from) / 2;
+      graph = std::make_unique<TpuLayerGraph>(name, model.Part(from, to), config_);
+    }
+    if (!graph->compiled()) {  // the framework's kernel does it, and the reason is told
+      verdicts_[from].why = LastError();
+      ++it;
     } else {
       for (size_t i = from; i < to; ++i) verdicts_[i].partition = number;
       parts_->delegated += to - from;

@@ -17,7 +17,7 @@ bool Known(const std::vector<Tensor> &tensors) {
 }  // namespace
 
 TpuLayerGraph::TpuLayerGraph(const std::string &name, const Model &part, const Config &config)
-    : config_(config), message_(part.Told()), operation_num_(part.operations().size()) {
+    : config_(config), message_(part.Told()) {
   set_name(name);
   set_inputs(part.inputs());
   set_outputs(part.outputs());

@@ -21,8 +21,7 @@ class TpuLayerGraph : public mindspore::kernel::Kernel {
   int Execute() override;  // from the framework's buffers into its buffers
   int ReSize() override;   // for new shapes of the inputs: by the dynamic net, or by compiling anew; sets the outputs'
 
-  const tpld_partition *partition() const { return partition_; }
-  size_t operations() const { return operation_num_; }
+  bool compiled() const { return !program_.empty() || partition_ != nullptr; }
 
  private:
   bool Load();
@@ -34,6 +33,5 @@ class TpuLayerGraph : public mindspore::kernel::Kernel {
   std::string program_;
   std::vector<Shape> shapes_;  // of the inputs that the loaded program is for
   tpld_partition *partition_ = nullptr;
-  size_t operation_num_ = 0;
 };
 }  // namespace tpulayer
