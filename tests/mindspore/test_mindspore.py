@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
-from onnx import helper, numpy_helper, save, shape_inference
+from onnx import helper, load, numpy_helper, save, shape_inference
 
 from firmware_sim.errors import MissingError
 from tests.paths import ROOT
@@ -40,9 +41,7 @@ def _inputs(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> 
 
 def _both(programs: Programs, path: Path, **options: object) -> tuple[Ran, Ran]:
     """What the framework's kernels give, and the delegate."""
-    shapes = options.get("resize")
-    assert shapes is None or isinstance(shapes, dict)
-    job = Job(path, _inputs(path, shapes), **{"delegate": "", **options})  # type: ignore[arg-type]
+    job = Job(path, _inputs(path), **{"delegate": "", **options})  # type: ignore[arg-type]
     plain, ours = run_jobs(programs, [replace(job, delegate=None), job])
     assert isinstance(plain, Ran) and isinstance(ours, Ran), (plain, ours)
     return plain, ours
@@ -60,13 +59,23 @@ def test_a_model_runs_on_the_device_and_gives_what_the_frameworks_kernels_give(
 
 
 @pytest.mark.parametrize("config", ["", "dynamic=1"])
-@pytest.mark.parametrize("shape", [(1, 4, 4, 3), (3, 8, 4, 3), (1, 12, 8, 3)])
+@pytest.mark.parametrize("shape", [(1, 4, 4, 3), (3, 8, 4, 3), (1, 16, 12, 3)])
 def test_new_shapes_are_compiled_anew_or_taken_by_a_dynamic_net(
     programs: Programs, shape: tuple[int, ...], config: str
 ) -> None:
-    plain, ours = _both(programs, MODELS / "cnn.ms", resize={"x": shape}, delegate=config)
-    assert difference(plain.outputs, ours.outputs) < _AIM
-    assert ours.counters["runs"] >= 1 and not ours.kept
+    """Against onnxruntime: the framework's own kernel of Resize is wrong after new shapes."""
+    path = MODELS / "cnn.ms"
+    feeds = _inputs(path, {"x": shape})
+    (ours,) = run_jobs(programs, [Job(path, feeds, {"x": shape}, config)])
+    assert isinstance(ours, Ran) and ours.counters["runs"] >= 1 and not ours.kept
+    proto = load(str(path.with_suffix(".onnx")))
+    turned = np.ascontiguousarray(feeds["x"].transpose(0, 3, 1, 2))
+    for dim, extent in zip(proto.graph.input[0].type.tensor_type.shape.dim, turned.shape, strict=True):
+        dim.dim_value = extent
+    del proto.graph.value_info[:]
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": turned})
+    assert difference({"y": want}, ours.outputs) < _AIM
 
 
 def test_a_delegate_takes_no_more_than_it_is_told(programs: Programs) -> None:

@@ -26,13 +26,11 @@ _ALL = (1 << 31) - 1
 
 @MINDSPORE.of("Reshape")
 def reshape(to: Speller, op: Operation) -> None:
-    """x, shape. One that is computed is the result's, where that is known, as it is before a delegate runs."""
+    """x, shape. One that is computed is the result's, where that is known: a delegate is told."""
     shape, known = needed(op, 1), to.shape(op.outputs[0])
     told = min(known, default=-1) >= 0 and math.prod(known) == math.prod(to.shape(needed(op, 0)))
-    if to.constant(shape) is None and told:
-        wanted = to.const(known, np.int64)
-    else:
-        wanted = int64(to, shape)
+    is_told = to.constant(shape) is None and told
+    wanted = to.const(known, np.int64) if is_told else int64(to, shape)
     to.put(op.outputs[0], to.one("Reshape", to.own(needed(op, 0)), wanted))
 
 
