@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,6 +140,37 @@ def test_damaged_models_and_wrong_inputs_are_errors_of_their_job_alone(
     assert cut == "the model cannot be built"
     assert wrong == "input x has 768 bytes, 384 are given"
     assert isinstance(good, Ran) and good.counters["runs"] == 1
+
+
+def test_a_device_that_dies_is_an_error_of_that_call_and_the_next_model_runs(programs: Programs) -> None:
+    path = MODELS / "attention.ms"
+    feeds = _inputs(path)
+    long = Job(path, feeds, delegate="", repeat=1_000_000)
+    with ThreadPoolExecutor() as pool:
+        both = pool.submit(run_jobs, programs, [long, Job(path, feeds, delegate="")])
+        end = time.monotonic() + 120
+        while not (servers := _servers(programs)) and not both.done() and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(10)  # the model is being built, or it runs
+        for server in servers:
+            os.kill(server, signal.SIGKILL)
+        died, after = both.result(timeout=300)
+    assert isinstance(died, str) and died.startswith("the model cannot be ") and "device 0 is gone" in died
+    assert isinstance(after, Ran) and after.counters["runs"] == after.partitions == 1
+
+
+def _servers(programs: Programs) -> list[int]:
+    """The processes that hold the devices of the programs that run."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes()
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            continue
+        found[int(folder.name)] = (words, parent)
+    ours = {number for number, (words, _) in found.items() if words.startswith(bytes(programs.run) + b"\0")}
+    return [number for number, (words, parent) in found.items() if parent in ours and b"bmrt_server" in words]
 
 
 def test_models_nobody_chose(programs: Programs, tmp_path: Path) -> None:
