@@ -6,11 +6,15 @@
 // Where the members are is known for that wheel alone: TPULAYER_WHEEL_2_0_0 says that this is built for it.
 #include "tpulayer_mindspore.h"
 
+#include "text.h"
+
 #ifndef TPULAYER_WHEEL_2_0_0
 
 namespace tpulayer {
 void Attach(const std::shared_ptr<mindspore::Context> &context, const std::shared_ptr<TpuLayerDelegate> &delegate) {
-  if (context && delegate) context->SetDelegate(delegate);
+  if (!context || !delegate) return;
+  ForgetError();
+  context->SetDelegate(delegate);
 }
 }  // namespace tpulayer
 
@@ -19,8 +23,6 @@ void Attach(const std::shared_ptr<mindspore::Context> &context, const std::share
 #include <dlfcn.h>
 
 #include <cstring>
-
-#include "text.h"
 
 namespace tpulayer {
 namespace {
@@ -51,6 +53,7 @@ int Init(char *session, void *caller) {
 
 void Attach(const std::shared_ptr<mindspore::Context> &context, const std::shared_ptr<TpuLayerDelegate> &delegate) {
   attached = context ? delegate : nullptr;
+  if (attached) ForgetError();
 }
 }  // namespace tpulayer
 

@@ -2,12 +2,14 @@
 
 #include <cmath>
 #include <cstdio>
+#include <mutex>
 
 #include "tpulayer_mindspore.h"
 
 namespace tpulayer {
 namespace {
-thread_local std::string last_error;
+std::mutex error_mutex;  // the framework runs kernels on threads of its own
+std::string last_error;
 }
 
 std::string Quoted(const std::string &text) {
@@ -42,9 +44,20 @@ std::string Shaped(const std::vector<int64_t> &shape) {
 }
 
 void Fail(const std::string &text) {
-  last_error = text;
+  {
+    std::lock_guard<std::mutex> lock(error_mutex);
+    last_error = text;
+  }
   fprintf(stderr, "[tpulayer] %s\n", text.c_str());
 }
 
-std::string LastError(const std::string &before) { return last_error.empty() ? "" : before + last_error; }
+void ForgetError() {
+  std::lock_guard<std::mutex> lock(error_mutex);
+  last_error.clear();
+}
+
+std::string LastError(const std::string &before) {
+  std::lock_guard<std::mutex> lock(error_mutex);
+  return last_error.empty() ? "" : before + last_error;
+}
 }  // namespace tpulayer

@@ -12,4 +12,5 @@ std::string Shaped(const std::vector<int64_t> &shape);
 
 // Remember what went wrong, and log it.
 void Fail(const std::string &text);
+void ForgetError();
 }  // namespace tpulayer

@@ -74,6 +74,6 @@ TPULAYER_API void Attach(const std::shared_ptr<mindspore::Context> &context,
 // with one is built. The layer runs on the TPU alone.
 TPULAYER_API bool RegisterLayer(const std::string &layer);
 
-// The last error of this thread behind `before`, "" when there was none.
+// What went wrong last, behind `before`; "" when nothing did since Attach was called with a delegate.
 TPULAYER_API std::string LastError(const std::string &before = "");
 }  // namespace tpulayer
