@@ -100,6 +100,12 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
                 "compile and run .tflite models with LiteRT",
                 values=(("compile", "run", "paths"),),
             ),
+            Command(
+                "mindspore",
+                "mindspore",
+                "run models with MindSpore Lite and the TPU",
+                values=(("setup", "run"),),
+            ),
         ),
     ),
     (

@@ -1,0 +1,72 @@
+// A model, or a run of its operations, as the compiler gets it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "include/api/delegate.h"
+#include "tpulayer_mindspore.h"
+
+namespace tpulayer {
+using Tensor = mindspore::MSTensor;
+using Shape = std::vector<int64_t>;
+
+struct Operation {
+  std::string kind, name, attributes;  // attributes: a JSON object
+  std::vector<Tensor> inputs, outputs;
+};
+
+// A model as JSON and the data of its constants; see user_layers/delegates/serve.py.
+class Message {
+ public:
+  // A MODEL of a request; shapes: of all inputs, where they are others than when the message was made (they may have
+  // got other names since). The shapes of what is computed are then left open: -1.
+  std::string Json(const std::string &name, const std::vector<Shape> &shapes = {}) const;
+  const std::string &data() const { return data_; }
+
+ private:
+  friend class Model;
+  struct Entry {
+    std::string name, type, held;  // type: JSON; held: [offset, bytes] or null
+    Shape shape;
+  };
+  size_t Place(const Tensor &tensor);
+
+  std::vector<Entry> tensors_;
+  std::map<std::string, size_t> places_;
+  std::vector<size_t> input_places_;
+  std::string operations_, inputs_, outputs_, data_;
+};
+
+// Tensors are told apart by their names, as the framework does.
+class Model {
+ public:
+  explicit Model(std::vector<Operation> operations, std::vector<Tensor> results);
+
+  const std::vector<Operation> &operations() const { return operations_; }
+  // The operations [from, to) as a model of their own: what they read from outside, and what others need.
+  Model Part(size_t from, size_t to) const;
+  const std::vector<Tensor> &inputs() const { return inputs_; }
+  const std::vector<Tensor> &outputs() const { return outputs_; }
+
+  Message Told() const;
+  // Why an operation cannot even be asked about: a shape or a type that is not known yet; "" for nothing.
+  std::string Obstacle(size_t index) const;
+
+ private:
+  int Readers(const std::string &name) const;
+
+  std::vector<Operation> operations_;
+  std::vector<Tensor> inputs_, outputs_, results_;
+  std::map<std::string, int> readers_;  // how many operations of the whole model read a tensor
+};
+
+bool IsConstant(const Tensor &tensor);
+// numpy's name of a type, "" for one that it has not.
+const char *TypeName(const Tensor &tensor);
+// A request about some models, or about none.
+std::string Request(const Config &config, const std::string &ask, const std::string &models);
+// Ask the compiler; false: *wrong.
+bool Ask(const std::string &request, const std::string &data, std::string *reply, std::string *wrong);
+}  // namespace tpulayer

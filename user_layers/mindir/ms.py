@@ -1,0 +1,76 @@
+"""Reading `.ms` files, the flatbuffers of MindSpore Lite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from firmware_sim.errors import ModelError
+from user_layers.mindir.flat import Table
+from user_layers.mindir.primitives import attributes_of, primitives
+from user_layers.mindir.types import TYPE_IDS, WHAT, constant
+from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
+
+IDENTIFIER = b"MSL2"
+
+
+def read_ms(data: bytes) -> ForeignModel:
+    """The model of a file's bytes. Errors: ModelError without the file's name."""
+    if data[4:8] != IDENTIFIER:
+        raise ModelError(f"it is not a .ms model: {IDENTIFIER.decode()} does not stand at byte 4")
+    graph = Table.root(data)
+    tensors, names = _tensors(graph)
+
+    def named(indices: Array) -> tuple[str, ...]:
+        wrong = [int(i) for i in indices if i >= len(names)]
+        if wrong:
+            raise ModelError(f"there is no tensor {wrong[0]}; it has {len(names)}")
+        return tuple(names[i] for i in indices)
+
+    nodes = graph.tables(6)
+    if len(graph.tables(8)) > 1:
+        raise ModelError("it has control flow (several subgraphs), which is not read")
+    return ForeignModel(
+        WHAT,
+        graph.text(0) or "net",
+        tensors,
+        named(graph.array(3, "<u4")),
+        named(graph.array(4, "<u4")),
+        tuple(_operation(node, named) for node in nodes),
+    )
+
+
+def _operation(node: Table, named: Any) -> Operation:
+    name = node.text(0)
+    primitive = node.table(2)
+    tag = primitive.scalar(0, "B") if primitive else 0
+    if primitive is None or not 1 <= tag <= len(primitives()):
+        raise ModelError(f"node {name} has the unknown primitive {tag}")
+    row = primitives()[tag - 1]
+    value = primitive.table(1)
+    attributes = attributes_of(value, row) if value else {}
+    inputs, outputs = named(node.array(3, "<u4")), named(node.array(4, "<u4"))
+    return Operation(row.name, name, inputs, outputs, attributes)
+
+
+def _tensors(graph: Table) -> tuple[dict[str, Tensor], list[str]]:
+    """The tensors by names of their own, and those names by index."""
+    found: dict[str, Tensor] = {}
+    names = []
+    for index, table in enumerate(graph.tables(7)):
+        name = table.text(9) or f"tensor{index}"
+        if name in found:
+            name = f"{name}#{index}"
+        names.append(name)
+        found[name] = _tensor(table, name)
+    return found, names
+
+
+def _tensor(table: Table, name: str) -> Tensor:
+    kind = TYPE_IDS.get(table.scalar(1, "i"))
+    shape = tuple(int(n) for n in table.array(2, "<i4"))
+    raw = table.array(6, "u1")
+    if not raw.size:
+        return Tensor(shape, kind)
+    if kind is None or table.scalar(11, "i"):
+        return Tensor(shape, None)  # compressed or quantized with a table
+    return Tensor(shape, kind, constant(raw.tobytes(), kind, shape, name))

@@ -1,0 +1,184 @@
+"""What `tpulayer mindspore` does."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import DeviceError, ModelError, UsageError
+from user_layers.files import check_input, write_atomic
+from user_layers.mindir import read_model
+from user_layers.mindspore.programs import build_programs
+from user_layers.mindspore.run import Job, Ran, converted, run_jobs
+from user_layers.mindspore.wheel import find_runtime
+from user_layers.onnx.command import parse_shapes
+from user_layers.spelling.foreign import Array, ForeignModel
+
+Say = Callable[[str], None]
+_AIM = 1e-4  # of the largest value
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `mindspore run`. resize: "x=2x3x8x8" texts; delegate: see TpuLayerDelegate's header."""
+
+    model: Path
+    given: Path | None = None
+    output: Path | None = None
+    resize: Sequence[str] = ()
+    delegate: str = ""
+    report: bool = False
+    repeat: int = 1
+
+
+def setup(say: Say) -> int:
+    """Fetch the runtime, build what stands around it, print where. Errors: MissingError, BuildError."""
+    programs = build_programs(find_runtime())
+    say(f"MindSpore Lite: {programs.runtime.folder}")
+    say(f"delegate: {programs.library}")
+    say(f"programs: {programs.run}, {programs.convert}")
+    return 0
+
+
+def run(options: RunOptions, say: Say) -> int:
+    """Run a model with the framework's kernels and with the delegate, compare; exit code 1 where they differ
+    or nothing ran on the TPU.
+
+    An .onnx file is converted first. Its inputs are given in ONNX's order of axes, and the converter's model
+    takes those with four axes with channels last: they are turned here.
+    Errors: UsageError for inputs that do not fit, ModelError for files that are none, DeviceError where the
+    framework fails.
+    """
+    shapes = parse_shapes(options.resize, "--resize")
+    given = None if options.given is None else _read(options.given)
+    programs = build_programs(find_runtime())
+    turn = options.model.suffix == ".onnx"
+    with tempfile.TemporaryDirectory() as scratch:
+        model = converted(programs, options.model, Path(scratch))
+        known = read_model(model)
+        if turn:
+            shapes = {name: _last(shape) for name, shape in shapes.items()}
+            given = given and {name: _turned(array) for name, array in given.items()}
+        inputs = _inputs(known, given, shapes, options.model)
+        layers = custom_layers(known)
+        job = Job(model, inputs, shapes, options.delegate, layers, repeat=options.repeat)
+        # A model with layers of the user's runs nowhere else.
+        found = run_jobs(programs, [job] if layers else [job, replace(job, delegate=None)])
+    for one in found:
+        if isinstance(one, str):
+            raise DeviceError(f"{options.model}: {one}")
+    ours, *plain = [one for one in found if isinstance(one, Ran)]
+    if options.output is not None:
+        data = io.BytesIO()
+        np.savez(data, **dict(ours.outputs))  # type: ignore[arg-type]
+        write_atomic(options.output, data.getvalue())
+    return _tell(plain[0] if plain else None, ours, options.report, say)
+
+
+def difference(want: Mapping[str, Array], got: Mapping[str, Array]) -> float:
+    """The largest difference of any output, as a part of that output's largest value."""
+    return max(_relative(want[name], got[name]) for name in want)
+
+
+def _tell(plain: Ran | None, ours: Ran, report: bool, say: Say) -> int:
+    for name, array in ours.outputs.items():
+        told = f"{name} {array.dtype} {list(array.shape)}"
+        if plain is None:
+            say(f"{told}: not compared, MindSpore Lite has no kernel for the model's own layers")
+        else:
+            away = _relative(plain.outputs[name], array)
+            say(f"{told}: within {away:.1e} of the largest value of MindSpore Lite's kernels")
+    done, all_of_them = len(ours.taken), len(ours.taken) + len(ours.kept)
+    say(f"TPU: {done} of {all_of_them} operations in {ours.partitions} partitions")
+    if report:
+        for kind, name, why in ours.kept:
+            say(f"stays: {kind} {name}: {why}")
+    count = ours.counters
+    if not count.get("runs"):
+        say("nothing of this model ran on the TPU")
+        return 1
+    modelled = count["ns"] / len(ours.seconds) / 1e6
+    say(
+        f"{count['runs']} runs, {count['commands']} commands, {count['bytes_in']} bytes in, "
+        f"{count['bytes_out']} bytes out; modelled time {modelled:.3f} ms a call"
+    )
+    wall = f"this machine: {min(ours.seconds) * 1e3:.2f} ms a call"
+    if plain is None:
+        say(wall)
+        return 0
+    say(f"{wall}, with the framework's kernels on one thread {min(plain.seconds) * 1e3:.2f} ms")
+    return 0 if difference(plain.outputs, ours.outputs) <= _AIM else 1
+
+
+def custom_layers(model: ForeignModel) -> list[str]:
+    """The layers of the user's that a model's Custom primitives name."""
+    types = (op.attributes.get("type") for op in model.operations if op.kind == "Custom")
+    return sorted({name for name in types if isinstance(name, str) and name})
+
+
+def _relative(want: Array, got: Array) -> float:
+    if want.shape != got.shape:
+        return float("inf")
+    if not want.size:
+        return 0.0
+    away = np.abs(want.astype(np.float64) - got.astype(np.float64)).max()
+    return float(away / max(float(np.abs(want.astype(np.float64)).max()), 1e-30)) if away else 0.0
+
+
+def _inputs(
+    model: ForeignModel, given: Mapping[str, Array] | None, shapes: Mapping[str, Sequence[int]], path: Path
+) -> dict[str, Array]:
+    """An array for each input: those given, checked, or random ones."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for name in model.inputs:
+        tensor = model.tensors[name]
+        shape = tuple(shapes.get(name, tensor.shape))
+        if tensor.dtype is None:
+            raise ModelError(f"{path}: its input {name} is not an array of numbers")
+        if given is None:
+            found[name] = random_array(rng, shape, tensor.dtype)
+            continue
+        if name not in given:
+            raise UsageError(
+                f"there is no array {name!r} in the inputs", hint=f"{path} takes {', '.join(model.inputs)}"
+            )
+        if given[name].shape != shape:
+            raise UsageError(f"the input {name!r} has the shape {list(given[name].shape)}, not {list(shape)}")
+        found[name] = given[name].astype(tensor.dtype)
+    unknown = set(shapes) - set(model.inputs)
+    if unknown:
+        raise UsageError(f"--resize: {path} has no input {min(unknown)!r}")
+    return found
+
+
+def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Seeded values that an input of this type may have."""
+    if dtype.kind == "f":
+        return rng.uniform(-1, 1, tuple(shape)).astype(dtype)
+    return rng.integers(0, 2, tuple(shape)).astype(dtype)
+
+
+def _last(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape with its second axis last, if it has four."""
+    return (shape[0], shape[2], shape[3], shape[1]) if len(shape) == 4 else tuple(shape)
+
+
+def _turned(array: Array) -> Array:
+    return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if array.ndim == 4 else array
+
+
+def _read(path: Path) -> dict[str, Array]:
+    check_input(path)
+    try:
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path} is not an .npz file of arrays: {error}") from None
