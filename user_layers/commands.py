@@ -92,6 +92,17 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
         ),
     ),
     (
+        "Frameworks",
+        (
+            Command(
+                "executorch",
+                "executorch",
+                "compile PyTorch modules for ExecuTorch, and run them",
+                values=(("compile", "run"),),
+            ),
+        ),
+    ),
+    (
         "A card",
         (
             Command(
