@@ -14,7 +14,8 @@ import numpy.typing as npt
 from firmware_sim.errors import ModelError, TpulayerError, UsageError
 from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.executorch.runtime import BACKEND_ID, counters, runtime, wheel
-from user_layers.files import check_input, write_atomic
+from user_layers.files import write_atomic
+from user_layers.torch.program import check_readable
 
 Array = npt.NDArray[Any]
 Say = Callable[[str], None]
@@ -51,8 +52,8 @@ def compile_program(options: CompileOptions, say: Say) -> None:
 
     from user_layers.executorch.partitioner import TpuLayerPartitioner
 
-    module, inputs, shapes = _example(options.function)
-    custom = dict(_pair(word) for word in options.custom)
+    module, inputs, shapes = example(options.function)
+    custom = dict(pair(word) for word in options.custom)
     partitioner = TpuLayerPartitioner(
         operators=options.operators or None,
         custom=custom,
@@ -93,7 +94,7 @@ def run_program(path: Path, given: Path | None, out: Path | None, say: Say) -> N
     import torch
     from executorch.runtime import Verification
 
-    check_input(path)
+    check_readable(path)
     arrays = list(load_npz(given, lambda _: None).values()) if given is not None else None
     try:
         method: Any = runtime().load_program(path, verification=Verification.InternalConsistency)
@@ -137,13 +138,14 @@ def count_partitions(edge: Any) -> str:
     return f"{number} partition{'s' if number != 1 else ''}"
 
 
-def _example(text: str) -> tuple[Any, tuple[Any, ...], Any]:
-    """What FILE.py:FUNCTION gives: a module, example inputs, and the dynamic shapes if it names some."""
+def example(text: str) -> tuple[Any, tuple[Any, ...], Any]:
+    """What FILE.py:FUNCTION gives: a module, example inputs, and the dynamic shapes if it names some.
+    Errors: UsageError for a file or function that is not there, fails, or gives something else."""
     file, colon, name = text.rpartition(":")
     if not colon:
         raise UsageError(f"{text}: expected FILE.py:FUNCTION")
     path = Path(file)
-    check_input(path)
+    check_readable(path)
     spec = spec_from_file_location(f"tpulayer_example_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
@@ -165,7 +167,8 @@ def _example(text: str) -> tuple[Any, tuple[Any, ...], Any]:
     return found[0], tuple(found[1]), found[2] if len(found) == 3 else None
 
 
-def _pair(word: str) -> tuple[str, str]:
+def pair(word: str) -> tuple[str, str]:
+    """An operator and the layer that stands for it, of a text mylib::scale=TPU_SCALE. Errors: UsageError."""
     name, sign, layer = word.partition("=")
     if not sign or not name or not layer:
         raise UsageError(f"--map {word}: expected NAMESPACE::OPERATOR=TPU_LAYER")

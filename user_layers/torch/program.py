@@ -35,10 +35,18 @@ class Free(int):
     """An extent that may be smaller when the program runs; the number is its upper bound."""
 
 
+def check_readable(path: Path) -> None:
+    """Refuse what is no file to read. UsageError."""
+    try:
+        check_input(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
 def load_program(path: Path) -> torch.export.ExportedProgram:
     """What torch.export.save wrote. Errors: MissingError without torch, UsageError for a file that cannot be
     read, ModelError for one that is no exported program."""
-    check_input(path)
+    check_readable(path)
     try:
         import torch
     except ImportError:
