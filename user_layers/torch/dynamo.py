@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import CompileError, ModelError, UsageError
 from user_layers.onnx.backend import prepare, unheld
 from user_layers.spelling.spell import spell
 from user_layers.torch.program import decomposed, read_program
@@ -16,7 +16,8 @@ from user_layers.torch.spellings import TORCH
 def tpulayer(module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """A function that does what the captured graph does, on the emulated device; onnxruntime runs what no
     layer computes. Parameters are taken as they are now. What cannot be compiled at all (free extents,
-    operations without an ONNX spelling) runs in PyTorch as if it had not been asked for, with a warning."""
+    operations without an ONNX spelling) runs in PyTorch as if it had not been asked for, with a warning.
+    Errors: MissingError and DeviceError, which are not about the graph."""
     import torch
 
     stored = {
@@ -35,7 +36,7 @@ def tpulayer(module: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         if (value := unheld(proto)) is not None:
             return _in_pytorch(module, f"{value.name} is {value.what}, which no tensor of the device holds")
         prepared = prepare(proto)
-    except TpulayerError as error:
+    except (CompileError, ModelError, UsageError) as error:
         return _in_pytorch(module, error.message)
     names = [value.name for value in proto.graph.input]
 
