@@ -99,6 +99,12 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], Callable[..., An
         {"output_size": (3, 7)},
         lambda x: np.stack([x[:, :, i * 5 // 3 : -(-(i + 1) * 5 // 3)].mean(2) for i in range(3)], 2),
     ),
+    "indices for neighbouring dimensions": (
+        "index.Tensor",
+        [_random(2, 5, 4, 3), None, np.asarray([[0], [4]]), np.asarray([1, 3, 3])],
+        {},
+        lambda x, _, i, j: x[:, i, j],
+    ),
     "rolled": (
         "roll.default",
         [X],

@@ -165,7 +165,7 @@ def _gather(c: Call) -> str:
 def _index(c: Call) -> str:
     given = [i for i in range(1, len(c.op.inputs)) if c.has(i)]
     if len(given) != 1:
-        if given and given == list(range(1, 1 + len(given))):
+        if given and given == list(range(given[0], given[0] + len(given))):
             return _index_many(c, given)
         raise Unspelled(f"it has indices for {len(given)} dimensions")
     if c.dtype(given[0]) == np.bool_:
@@ -174,12 +174,21 @@ def _index(c: Call) -> str:
 
 
 def _index_many(c: Call, given: Sequence[int]) -> str:
-    """Indices for the first dimensions, as one tensor."""
+    """Indices for neighbouring dimensions, as one tensor: these are moved to the front, their results back."""
     if any(c.dtype(i) == np.bool_ for i in given):
         raise Unspelled("its index is a mask: how much it takes is known only when it runs")
     wide = np.broadcast_shapes(*(c.shape(i) for i in given))
     parts = [c.one("Unsqueeze", c.one("Expand", c.x(i), c.ints(wide)), c.ints([len(wide)])) for i in given]
-    return c.one("GatherND", c.x(), c.one("Concat", *parts, axis=len(wide)))
+    lead, rank = given[0] - 1, c.rank()
+    taken = list(range(lead, lead + len(given)))
+    order = [*taken, *(axis for axis in range(rank) if axis not in taken)]
+    value = c.one("Transpose", c.x(), perm=order) if lead else c.x()
+    made = c.one("GatherND", value, c.one("Concat", *parts, axis=len(wide)))
+    if not lead:
+        return made
+    count = len(wide) + rank - len(given)
+    back = [*range(len(wide), len(wide) + lead), *range(len(wide)), *range(len(wide) + lead, count)]
+    return c.one("Transpose", made, perm=back)
 
 
 # ---- padding ----
