@@ -174,7 +174,7 @@ def _index(c: Call) -> str:
 
 
 def _index_many(c: Call, given: Sequence[int]) -> str:
-    """Indices for neighbouring dimensions, as one tensor: these are moved to the front, their results back."""
+    """Indices for neighbouring dimensions, as one tensor: these go to the front, what is taken goes back."""
     if any(c.dtype(i) == np.bool_ for i in given):
         raise Unspelled("its index is a mask: how much it takes is known only when it runs")
     wide = np.broadcast_shapes(*(c.shape(i) for i in given))
