@@ -106,6 +106,12 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
                 "run models with MindSpore Lite and the TPU",
                 values=(("setup", "run"),),
             ),
+            Command(
+                "executorch",
+                "executorch",
+                "compile PyTorch modules for ExecuTorch, and run them",
+                values=(("compile", "run"),),
+            ),
         ),
     ),
     (

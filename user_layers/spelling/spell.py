@@ -109,7 +109,10 @@ def _assembled(model: ForeignModel, speller: Speller) -> Spelled:
     names = {edge_value(name, first): name for name, first in speller.inputs.items()}
     outputs = []
     for name in dict.fromkeys(model.outputs):
-        value, first = speller.output(name)
+        try:
+            value, first = speller.output(name)
+        except Unspelled as error:
+            raise CompileError(f"{model.what} {model.name}: {error}") from None
         if names.get(value, name) != name or value in speller.constants:  # a value has one name
             value = speller.one("Identity", value)
         names[value] = name

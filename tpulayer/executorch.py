@@ -1,0 +1,19 @@
+"""ExecuTorch with the BM1684: `TpuLayerPartitioner` for lowering, `load_backend` for running.
+
+`load_backend()` registers the runtime backend into this process; `runtime()` is ExecuTorch's Runtime with it,
+`counters()` what the devices did. Needs the package executorch: `pip install "tpulayer[executorch]"`.
+"""
+
+from user_layers.executorch.backend import TpuLayerBackend
+from user_layers.executorch.partitioner import TpuLayerPartitioner
+from user_layers.executorch.runtime import backend_library, counters, load_backend, runner, runtime
+
+__all__ = [
+    "TpuLayerBackend",
+    "TpuLayerPartitioner",
+    "backend_library",
+    "counters",
+    "load_backend",
+    "runner",
+    "runtime",
+]

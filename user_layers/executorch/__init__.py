@@ -1,0 +1,1 @@
+"""ExecuTorch: programs whose partitions run on a BM1684, compiled and run."""

@@ -1,0 +1,188 @@
+"""`tpulayer executorch`: a Python module into a .pte file, and .pte files run with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.errors import ModelError, TpulayerError, UsageError
+from user_layers.bmrt.reference_data import load_npz, save_npz
+from user_layers.executorch.runtime import BACKEND_ID, counters, runtime, wheel
+from user_layers.files import write_atomic
+from user_layers.torch.program import check_readable
+
+Array = npt.NDArray[Any]
+Say = Callable[[str], None]
+_DTYPES = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 7: "float64", 11: "bool"}
+"""Of ExecuTorch's codes of types; 6 is float32."""
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """The options of the command. function: "FILE.py:FUNCTION", which gives a module and its example inputs;
+    operators: the only ones that go to the device, all where it is empty; custom: "mylib::scale=TPU_SCALE";
+    xnnpack: what stays goes to XNNPACK where that takes it; report: a file with why nodes stay."""
+
+    function: str
+    out: Path
+    operators: Sequence[str] = ()
+    custom: Sequence[str] = ()
+    opt: int = 2
+    dynamic: bool = False
+    device: int = 0
+    xnnpack: bool = False
+    report: Path | None = None
+
+
+def compile_program(options: CompileOptions, say: Say) -> None:
+    """Export, divide, compile and write the .pte file.
+
+    Errors: UsageError for a function that does not give what is wanted, MissingError without ExecuTorch,
+    CompileError. Nothing is written then.
+    """
+    wheel()
+    import torch
+    from executorch.exir import to_edge_transform_and_lower
+
+    from user_layers.executorch.partitioner import TpuLayerPartitioner
+
+    module, inputs, shapes = example(options.function)
+    custom = dict(pair(word) for word in options.custom)
+    partitioner = TpuLayerPartitioner(
+        operators=options.operators or None,
+        custom=custom,
+        opt=options.opt,
+        dynamic=True if options.dynamic else None,
+        device=options.device,
+        report=options.report,
+    )
+    partitioners: list[Any] = [partitioner]
+    if options.xnnpack:
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+        partitioners.append(XnnpackPartitioner())
+    try:
+        program = torch.export.export(module.eval(), inputs, dynamic_shapes=shapes)
+    except Exception as error:  # torch raises several kinds for what it cannot export
+        raise UsageError(f"{options.function}: torch.export refuses the module: {_first(error)}") from None
+    edge = to_edge_transform_and_lower(program, partitioner=partitioners)
+    made = edge.to_executorch()
+    write_atomic(options.out, bytes(made.buffer))
+    going, total = partitioner.counted
+    say(
+        f"{options.function} -> {options.out}: {going} of {total} operations on the BM1684 in "
+        f"{count_partitions(edge)}"
+    )
+    if options.report is not None:
+        say(f"report: {options.report}")
+
+
+def run_program(path: Path, given: Path | None, out: Path | None, say: Say) -> None:
+    """Run the method `forward` of a .pte file; what came out and what the device did.
+
+    given: an .npz file with the inputs, by name in the order that they have there; random numbers where it is
+    None. out: gets the outputs as output_0, output_1, ... Errors: UsageError for inputs that do not fit,
+    ModelError for a file that is no program or that fails, MissingError without ExecuTorch.
+    """
+    wheel()
+    import torch
+    from executorch.runtime import Verification
+
+    check_readable(path)
+    arrays = list(load_npz(given, lambda _: None).values()) if given is not None else None
+    try:
+        method: Any = runtime().load_program(path, verification=Verification.InternalConsistency)
+        method = method.load_method("forward")
+    except TpulayerError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{path} cannot be loaded by ExecuTorch: {_first(error)}") from None
+    metas = [method.metadata.input_tensor_meta(i) for i in range(method.metadata.num_inputs())]
+    if arrays is None:
+        arrays = [_random(meta) for meta in metas]
+    if len(arrays) != len(metas):
+        raise UsageError(f"{given} has {len(arrays)} arrays, the program {len(metas)} inputs")
+    try:
+        results = method.execute([torch.from_numpy(np.ascontiguousarray(array)) for array in arrays])
+    except Exception as error:
+        raise ModelError(f"{path} failed when it ran: {_first(error)}") from None
+    outputs = {f"output_{i}": np.asarray(result.detach().numpy()) for i, result in enumerate(results)}
+    for name, array in outputs.items():
+        say(f"{name} {array.dtype} {list(array.shape)}")
+    if out is not None:
+        save_npz(out, outputs)
+    found = counters()
+    say(
+        f"{BACKEND_ID}: {found['runs']} partitions run, {found['commands']} commands, modelled time "
+        f"{found['ns'] / 1e6:.3f} ms, {found['bytes_in']} bytes in, {found['bytes_out']} out"
+    )
+
+
+def count_partitions(edge: Any) -> str:
+    """How many partitions of an edge program manager are ours."""
+    from executorch.exir.lowered_backend_module import get_lowered_backend_modules
+
+    from user_layers.executorch.partitioner import modules_of
+
+    number = sum(
+        lowered.backend_id == BACKEND_ID
+        for module in modules_of(edge.exported_program().graph_module)
+        for lowered in get_lowered_backend_modules(module)
+    )
+    return f"{number} partition{'s' if number != 1 else ''}"
+
+
+def example(text: str) -> tuple[Any, tuple[Any, ...], Any]:
+    """What FILE.py:FUNCTION gives: a module, example inputs, and the dynamic shapes if it names some.
+    Errors: UsageError for a file or function that is not there, fails, or gives something else."""
+    file, colon, name = text.rpartition(":")
+    if not colon:
+        raise UsageError(f"{text}: expected FILE.py:FUNCTION")
+    path = Path(file)
+    check_readable(path)
+    spec = spec_from_file_location(f"tpulayer_example_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        function = getattr(module, name, None)
+        found = function() if callable(function) else None
+    except Exception as error:
+        raise UsageError(f"{text} failed: {type(error).__name__}: {_first(error)}") from error
+    if function is None:
+        raise UsageError(f"{path} has no function {name!r}")
+    if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[1], (tuple, list)):
+        raise UsageError(
+            f"{text} must return a module and a tuple of example inputs",
+            hint="return MyModule(), (torch.randn(1, 3, 224, 224),); a third value would be the "
+            "dynamic_shapes of torch.export",
+        )
+    return found[0], tuple(found[1]), found[2] if len(found) == 3 else None
+
+
+def pair(word: str) -> tuple[str, str]:
+    """An operator and the layer that stands for it, of a text mylib::scale=TPU_SCALE. Errors: UsageError."""
+    name, sign, layer = word.partition("=")
+    if not sign or not name or not layer:
+        raise UsageError(f"--map {word}: expected NAMESPACE::OPERATOR=TPU_LAYER")
+    return name, layer
+
+
+def _random(meta: Any) -> Array:
+    """Random numbers for an input of a floating type, zeros for others (which may be indices)."""
+    dtype = np.dtype(_DTYPES.get(int(meta.dtype()), "float32"))
+    shape = tuple(meta.sizes())
+    if dtype.kind != "f":
+        return np.zeros(shape, dtype)
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def _first(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -1,0 +1,1 @@
+"""Exported PyTorch programs: read, and written in ONNX's words."""

@@ -1,0 +1,260 @@
+"""How ATen's operators that move elements are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from user_layers.spelling.speller import Unspelled
+from user_layers.torch.call import Call, aten
+from user_layers.torch.program import Free
+
+_END = np.iinfo(np.int64).max
+
+
+def _target(shape: Sequence[int]) -> list[int]:
+    """Extents as Reshape takes them: one that is free follows from the others, if it is the only one."""
+    free = [isinstance(extent, Free) for extent in shape]
+    return [-1 if flag and sum(free) == 1 else int(n) for n, flag in zip(shape, free, strict=True)]
+
+
+@aten("view", "view_copy", "reshape", "_unsafe_view", "_reshape_alias", "flatten.using_ints", "unflatten.int")
+@aten("squeeze", "squeeze.dim", "squeeze.dims", "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
+@aten("unsqueeze", "unsqueeze_copy", "view_as", "reshape_as", "_reshape_copy", "ravel")
+def _reshape(c: Call) -> str:
+    if 0 in c.shape():
+        raise Unspelled("it has no elements")
+    return c.reshaped(c.x(), _target(c.out_shape))
+
+
+@aten("permute", "permute_copy")
+def _permute(c: Call) -> str:
+    rank = c.rank()
+    return c.one("Transpose", c.x(), perm=[int(axis) % rank for axis in c.get("dims")])
+
+
+@aten("transpose.int", "transpose_copy.int", "t", "t_copy", "swapaxes", "numpy_T")
+def _transpose(c: Call) -> str:
+    rank = c.rank()
+    order = list(range(rank))
+    if c.get("dim0") is None and c.get("axis0") is None:
+        return c.one("Transpose", c.x(), perm=order[::-1])
+    left, right = (int(c.get(f"dim{i}", c.get(f"axis{i}"))) % rank for i in (0, 1))
+    order[left], order[right] = right, left
+    return c.one("Transpose", c.x(), perm=order)
+
+
+@aten("expand", "expand_copy", "expand_as", "broadcast_to")
+def _expand(c: Call) -> str:
+    return c.one("Expand", c.x(), c.ints(c.out_shape))
+
+
+@aten("repeat", "tile")
+def _repeat(c: Call) -> str:
+    times = [int(n) for n in c.get("repeats", c.get("dims"))]
+    rank = c.rank()
+    times = [1] * (rank - len(times)) + times
+    value = c.x()
+    if len(times) > rank:
+        value = c.reshaped(value, [*[1] * (len(times) - rank), *c.shape()])
+    return c.one("Tile", value, c.ints(times))
+
+
+@aten("cat", "concat", "concatenate")
+def _cat(c: Call) -> str:
+    kept = [i for i in range(len(c.op.inputs)) if c.shape(i) != (0,)]
+    axis = int(c.get("dim", 0)) % len(c.out_shape)
+    return c.one("Concat", *(c.x(i, c.out_dtype) for i in kept), axis=axis)
+
+
+@aten("stack")
+def _stack(c: Call) -> str:
+    axis = int(c.get("dim", 0)) % len(c.out_shape)
+    values = [c.one("Unsqueeze", c.x(i, c.out_dtype), c.ints([axis])) for i in range(len(c.op.inputs))]
+    return c.one("Concat", *values, axis=axis)
+
+
+@aten(
+    "split.Tensor", "split_copy.Tensor", "split_with_sizes", "split_with_sizes_copy", "chunk", "unsafe_chunk"
+)
+@aten("tensor_split.sections", "tensor_split.indices", "unsafe_split.Tensor")
+def _split(c: Call) -> list[str | None]:
+    axis = c.axis(default=0)
+    sizes = [c.to.shape(name)[axis] for name in c.op.outputs]
+    if len(sizes) == 1:
+        return [c.one("Identity", c.x())]
+    return list(c.to.node("Split", [c.x(), c.ints(sizes)], {"axis": axis}, outputs=len(sizes)))
+
+
+@aten("unbind.int", "unbind_copy.int")
+def _unbind(c: Call) -> list[str | None]:
+    axis = c.axis(default=0)
+    return [_taken(c, axis, index) for index in range(len(c.op.outputs))]
+
+
+@aten("slice.Tensor", "slice_copy.Tensor")
+def _slice(c: Call) -> str:
+    axis, step = c.axis(default=0), int(c.get("step", 1))
+    start, end = int(c.get("start", 0)), int(c.get("end", _END))
+    if isinstance(c.get("end"), Free) and end >= c.shape()[axis]:
+        end = _END
+    return _sliced(c, start, end, axis, step)
+
+
+def _sliced(c: Call, start: int, end: int, axis: int, step: int = 1) -> str:
+    return c.one("Slice", c.x(), c.ints([start]), c.ints([end]), c.ints([axis]), c.ints([step]))
+
+
+@aten("narrow", "narrow_copy")
+def _narrow(c: Call) -> str:
+    start = int(c.get("start"))
+    return _sliced(c, start, start + int(c.get("length")), c.axis())
+
+
+@aten("select.int", "select_copy.int")
+def _select(c: Call) -> str:
+    axis = c.axis()
+    return _taken(c, axis, int(c.get("index")) % c.shape()[axis])
+
+
+def _taken(c: Call, axis: int, index: int) -> str:
+    return c.one("Squeeze", _sliced(c, index, index + 1, axis), c.ints([axis]))
+
+
+@aten("flip")
+def _flip(c: Call) -> str:
+    axes = c.axes("dims")
+    begin, end, step = [-1] * len(axes), [-_END] * len(axes), [-1] * len(axes)
+    return c.one("Slice", c.x(), c.ints(begin), c.ints(end), c.ints(axes), c.ints(step))
+
+
+@aten("roll")
+def _roll(c: Call) -> str:
+    shifts = [int(n) for n in c.get("shifts")]
+    dims = list(c.get("dims", ()))
+    value = c.x() if dims else c.reshaped(c.x(), [-1])
+    shape = c.shape() if dims else (int(np.prod(c.shape())),)
+    for shift, dim in zip(shifts, dims or [0], strict=True):
+        axis = int(dim) % len(shape)
+        cut = -shift % shape[axis]
+        if cut:
+            parts = {"axis": axis}
+            left, right = c.to.node("Split", [value, c.ints([cut, shape[axis] - cut])], parts, outputs=2)
+            value = c.one("Concat", right, left, axis=axis)
+    return value if dims else c.reshaped(value, c.shape())
+
+
+@aten("index_select")
+def _index_select(c: Call) -> str:
+    return c.one("Gather", c.x(), c.x(1), axis=c.axis())
+
+
+@aten("embedding")
+def _embedding(c: Call) -> str:
+    return c.one("Gather", c.x(), c.x(1), axis=0)
+
+
+@aten("gather")
+def _gather(c: Call) -> str:
+    return c.one("GatherElements", c.x(), c.x(1), axis=c.axis())
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def _index(c: Call) -> str:
+    given = [i for i in range(1, len(c.op.inputs)) if c.has(i)]
+    if len(given) != 1:
+        if given and given == list(range(given[0], given[0] + len(given))):
+            return _index_many(c, given)
+        raise Unspelled(f"it has indices for {len(given)} dimensions")
+    if c.dtype(given[0]) == np.bool_:
+        raise Unspelled("its index is a mask: how much it takes is known only when it runs")
+    return c.one("Gather", c.x(), c.x(given[0]), axis=given[0] - 1)
+
+
+def _index_many(c: Call, given: Sequence[int]) -> str:
+    """Indices for neighbouring dimensions, as one tensor: these go to the front, what is taken goes back."""
+    if any(c.dtype(i) == np.bool_ for i in given):
+        raise Unspelled("its index is a mask: how much it takes is known only when it runs")
+    wide = np.broadcast_shapes(*(c.shape(i) for i in given))
+    parts = [c.one("Unsqueeze", c.one("Expand", c.x(i), c.ints(wide)), c.ints([len(wide)])) for i in given]
+    lead, rank = given[0] - 1, c.rank()
+    taken = list(range(lead, lead + len(given)))
+    order = [*taken, *(axis for axis in range(rank) if axis not in taken)]
+    value = c.one("Transpose", c.x(), perm=order) if lead else c.x()
+    made = c.one("GatherND", value, c.one("Concat", *parts, axis=len(wide)))
+    if not lead:
+        return made
+    count = len(wide) + rank - len(given)
+    back = [*range(len(wide), len(wide) + lead), *range(len(wide)), *range(len(wide) + lead, count)]
+    return c.one("Transpose", made, perm=back)
+
+
+# ---- padding ----
+
+
+@aten("constant_pad_nd")
+def _constant_pad(c: Call) -> str:
+    return _padded(c, "constant", c.const(c.get("value", 0), c.out_dtype))
+
+
+@aten("pad")
+def _pad(c: Call) -> str:
+    mode = c.get("mode", "constant")
+    if mode == "circular":
+        return _padded(c, "wrap")
+    if mode == "constant":
+        return _padded(c, mode, c.const(c.get("value", 0), c.out_dtype))
+    return _padded(c, "edge" if mode == "replicate" else mode)
+
+
+@aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
+def _reflection_pad(c: Call) -> str:
+    return _padded(c, "reflect", name="padding")
+
+
+@aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
+def _replication_pad(c: Call) -> str:
+    return _padded(c, "edge", name="padding")
+
+
+def _padded(c: Call, mode: str, *value: str, name: str = "pad") -> str:
+    given = [int(n) for n in c.get(name)]  # pairs, from the last axis to the front
+    rank = c.rank()
+    begin, end = [0] * rank, [0] * rank
+    for i in range(len(given) // 2):
+        begin[rank - 1 - i], end[rank - 1 - i] = given[2 * i], given[2 * i + 1]
+    return c.one("Pad", c.x(), c.ints([*begin, *end]), *value, mode=mode)
+
+
+# ---- channels ----
+
+
+@aten("pixel_shuffle")
+def _pixel_shuffle(c: Call) -> str:
+    return c.one("DepthToSpace", c.x(), blocksize=int(c.get("upscale_factor")), mode="CRD")
+
+
+@aten("pixel_unshuffle")
+def _pixel_unshuffle(c: Call) -> str:
+    *batch, channels, height, width = c.shape()
+    r, lead = int(c.get("downscale_factor")), len(batch)
+    parts = c.reshaped(c.x(), [*batch, channels, height // r, r, width // r, r])
+    order = [*range(lead + 1), lead + 2, lead + 4, lead + 1, lead + 3]
+    return c.reshaped(c.one("Transpose", parts, perm=order), c.out_shape)
+
+
+@aten("channel_shuffle", "native_channel_shuffle")
+def _channel_shuffle(c: Call) -> str:
+    shape, groups = c.shape(), int(c.get("groups"))
+    parts = c.reshaped(c.x(), [shape[0], groups, shape[1] // groups, int(np.prod(shape[2:]))])
+    return c.reshaped(c.one("Transpose", parts, perm=[0, 2, 1, 3]), shape)
+
+
+@aten("triu", "tril")
+def _triangle(c: Call) -> str:
+    kept: Any = (np.triu if "triu" in c.op.kind else np.tril)(
+        np.ones(c.shape()[-2:], bool), int(c.get("diagonal", 0))
+    )
+    return c.one("Where", c.const(kept, np.bool_), c.x(), c.const(0, c.out_dtype))
