@@ -27,8 +27,9 @@ os.environ["PATH"] = os.pathsep.join(
     part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != ROOT / "tool"
 )
 
-_FOLDERS = ("unit", "firmware", "end_to_end", "oracle", "litert", "mindspore", "executorch")  # each is a marker
-_ASKED_FOR = ("oracle", "slow", "litert", "mindspore", "executorch")  # run only when -m names them
+_FRAMEWORKS = ("litert", "executorch", "mindspore")
+_FOLDERS = ("unit", "firmware", "end_to_end", "oracle", *_FRAMEWORKS)  # each is a marker
+_ASKED_FOR = ("oracle", "slow", *_FRAMEWORKS)  # run only when -m names them
 
 
 def pytest_configure(config: pytest.Config) -> None:
