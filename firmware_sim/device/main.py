@@ -340,10 +340,19 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
                 path, memory, controller, activity, link.frames_address, link.newest_address
             )
             link.notes[2] = native.base
-            controller.firmware, controller.leftovers = native, Leftovers()
+            controller.firmware = native
         controllers[:] = [controller]
-        link.meanwhile = processor
+        link.meanwhile = ready
         return {}, b""
+
+    def ready() -> None:
+        """Before the first request: what making the processor changes in this process no kernel did."""
+        [controller] = controllers
+        try:
+            processor()
+        finally:
+            if isinstance(controller.firmware, NativeFirmware):
+                controller.leftovers = Leftovers()
 
     def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
         if header["op"] == "boot":

@@ -46,7 +46,7 @@ def build(folder: Path, source: Path, *words: str, compiler: str | None = None) 
     files = host_files(None)
     command = [*COMPILERS[compiler or next(iter(COMPILERS))], "-Wall", "-Werror", "-o", program, source]
     command += [f"-I{PROGRAMS}", *files.compile_flags, *words, *files.link_flags]
-    subprocess.run([*map(str, command)], check=True, timeout=120)
+    subprocess.run([*map(str, command)], check=True, timeout=600)  # zig makes its C++ library first
     return program
 
 

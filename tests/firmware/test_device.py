@@ -554,6 +554,7 @@ def test_where_the_time_limit_comes_from(open_device: Open, monkeypatch: pytest.
         monkeypatch.setenv("TPULAYER_TIME_LIMIT", text)
         with pytest.raises(UsageError, match=f"TPULAYER_TIME_LIMIT {text}: give a number of seconds"):
             open_device(time_limit=None)
+    monkeypatch.delenv("TPULAYER_TIME_LIMIT")
     for wrong in (-1, float("nan")):
         with pytest.raises(UsageError, match=r"time_limit -?\w+: give a number of seconds, 0 for no limit"):
             open_device(time_limit=wrong)

@@ -164,7 +164,7 @@ def _addresses() -> Iterator[Call]:
                 unit = unit_of(name, key)
                 yield from _limits(name, {key: (SYSTEM_END - unit, SYSTEM_END)}, "has more than 40 bits")
             elif operand or (key.endswith("_addr")):
-                end, says = LOCAL_END, "over the 32 MiB|NPU 63 and the destination on NPU 64"
+                end, says = LOCAL_END, "over the 32 MiB|NPU 63 and the output on NPU 64"
                 if (idx := _index_of(key, usual)) is not None:
                     end = LOCAL_BYTES if key.startswith("mask") else LOCAL_END - idx * LOCAL_BYTES
                     says = f"0x{end:x} of NPU {idx}|is not a multiple"
