@@ -12,11 +12,15 @@ void fw_bd_check_stride(const dim4 *stride, const char *which) {
         fw_warn("%s stride [%d, %d, %d, %d] leads backwards", which, stride->n, stride->c, stride->h, stride->w);
 }
 
+void fw_bd_check_address(local_addr_t addr, const char *which) {
+    if (addr >= CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
+        fw_refuse("%s address 0x%x is over the 32 MiB of local memory", which, (unsigned)addr);
+    if (addr % 4 != 0) fw_refuse("%s address 0x%x is not a multiple of 4", which, (unsigned)addr);
+}
+
 void fw_bd_check_tensor(operand t, operand dst, const char *which) {
     if (t.constant) return;
-    if (t.value >= CHIP_NPU_NUM * CHIP_LOCAL_BYTES)
-        fw_refuse("%s address 0x%x is over the 32 MiB of local memory", which, (unsigned)t.value);
-    if (t.value % 4 != 0) fw_refuse("%s address 0x%x is not a multiple of 4", which, (unsigned)t.value);
+    fw_bd_check_address(t.value, which);
     int npu = okk_start_npu_index(t.value), dst_npu = okk_start_npu_index(dst.value);
     if (npu != dst_npu)
         fw_warn("%s starts on NPU %d and the destination on NPU %d; they should start on the same", which, npu,

@@ -66,7 +66,9 @@ static inline arithmetic with_eu(arithmetic op, int eu) {
     return op;
 }
 
-/* Refuses operands outside local memory or off a word, warns of those that start on another NPU than dst. */
+/* Refuses what lies outside local memory or off a word. */
+void fw_bd_check_address(local_addr_t addr, const char *which);
+/* The same of an operand, and warns of one that starts on another NPU than dst. */
 void fw_bd_check_tensor(operand t, operand dst, const char *which);
 /* Refuses negative strides of n and c, warns of those of h and w; NULL has none. */
 void fw_bd_check_stride(const dim4 *stride, const char *which);

@@ -16,11 +16,10 @@ void fw_nn_check_same_npu(local_addr_t addr, local_addr_t output, const char *wh
 }
 
 void fw_nn_need_same_npu(local_addr_t addr, local_addr_t output, const char *which) {
-    (void)fw_nn_local(addr, which);
+    fw_bd_check_address(addr, which);
     int npu = okk_start_npu_index(addr), output_npu = okk_start_npu_index(output);
     if (npu != output_npu)
         fw_refuse("%s starts on NPU %d and the output on NPU %d; they must start on the same", which, npu, output_npu);
-    fw_nn_check_same_npu(addr, output, which);
 }
 
 /* Depthwise convolutions and pools do not count inserted zeros in the result's size. */

@@ -39,7 +39,8 @@ void fw_nn_bias(uint32_t *d, bool used, local_addr_t bias);
 /* Refuses an address that is not a multiple of `unit` bytes. */
 void fw_nn_check_multiple(local_addr_t addr, unsigned unit, const char *which);
 /* Refuses a tensor of words that does not start on the NPU where the output does. */
-/* Refuses what is outside local memory or off a word; warns of, or refuses, what starts on another NPU. */
+/* Both refuse what lies outside local memory or off a word; what starts on another NPU than the output is a warning of
+ * the first, and refused by the second. */
 void fw_nn_check_same_npu(local_addr_t addr, local_addr_t output, const char *which);
 void fw_nn_need_same_npu(local_addr_t addr, local_addr_t output, const char *which);
 
