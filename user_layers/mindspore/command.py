@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +44,8 @@ def setup(say: Say) -> int:
     programs = build_programs(find_runtime())
     say(f"MindSpore Lite: {programs.runtime.folder}")
     say(f"delegate: {programs.library}")
-    say(f"programs: {programs.run}, {programs.convert}")
+    say(f"programs: {', '.join(str(path) for path in (programs.run, programs.convert) if path)}")
+    say(f"to build one: {shlex.join(programs.command('SOURCE.cc', 'PROGRAM'))}")
     return 0
 
 

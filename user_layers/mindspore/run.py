@@ -75,7 +75,12 @@ def run_jobs(programs: Programs, jobs: Sequence[Job]) -> list[Ran | str]:
 
 def convert(programs: Programs, models: Mapping[Path, Path]) -> list[bool]:
     """Convert .onnx or .tflite files (keys) into .ms or .mindir files (values) with the wheel's converter;
-    whether each was. Errors: UsageError for other endings."""
+    whether each was. Errors: UsageError for other endings; MissingError for a runtime without a converter."""
+    if programs.convert is None:
+        raise MissingError(
+            f"the MindSpore Lite in {programs.runtime.folder} has no converter",
+            hint="give a .ms or .mindir file, or let the wheel's runtime convert",
+        )
     words = [str(programs.convert)]
     with tempfile.TemporaryDirectory() as scratch:
         made = []
