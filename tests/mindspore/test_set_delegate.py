@@ -1,4 +1,4 @@
-"""Context::SetDelegate, which the wheel refuses: with a runtime that honours it (mindspore_programs/runtime.cc)."""
+"""Context::SetDelegate, which the wheel refuses, with a runtime that honours it (mindspore_programs)."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ def test_what_is_no_release_is_refused(honours: Programs, tmp_path: Path) -> Non
             find_runtime()
         (tmp_path / "include").symlink_to(honours.runtime.folder / "include")
         (tmp_path / "lib").mkdir()
-        with pytest.raises(MissingError, match="neither libmindspore-lite.so nor"):
+        with pytest.raises(MissingError, match=r"neither libmindspore-lite\.so nor"):
             find_runtime()

@@ -20,6 +20,7 @@ from user_layers.mindir import regenerate as table
 from user_layers.mindir.mindir import read_mindir
 from user_layers.mindir.ms import read_ms
 from user_layers.mindir.primitives import primitives
+from user_layers.mindir.write import write_ms
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import spell
 
@@ -240,3 +241,42 @@ def test_what_onnx_cannot_say_is_told() -> None:
     ):
         with pytest.raises(CompileError, match=why):
             spell(_model(kind, [], [X.shape], attributes), MINDSPORE)
+
+
+def test_a_quantized_model_is_refused_with_the_reason(tmp_path: Path) -> None:
+    model = read_ms((MODELS / "cnn.ms").read_bytes())
+    first = Operation("QuantDTypeCast", "to_8_bits", model.inputs, model.operations[0].outputs, {})
+    path = tmp_path / "few.ms"
+    path.write_bytes(write_ms(replace(model, operations=(first, *model.operations))))
+    with pytest.raises(ModelError, match=r"few\.ms is quantized: to_8_bits makes numbers of 8 bits"):
+        read_model(path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "told", "last"),
+    [
+        ((2, 5, 6, 4), None, True),
+        ((2, 4, 6, 5), None, False),
+        ((2, 4, 6, 4), None, False),
+        ((2, 4, 6, 4), 0, False),
+        ((2, 4, 6, 4), 1, True),
+        ((2, 4, 9), 1, False),
+    ],
+)
+def test_the_channels_of_an_instance_norm_are_where_its_scale_or_the_delegate_says(
+    shape: tuple[int, ...], told: int | None, last: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, shape).astype(np.float32)
+    scale, bias = (rng.uniform(0.5, 2, 4).astype(np.float32) for _ in range(2))
+    tensors = {name: Tensor(shape, F32) for name in "xy"}
+    tensors |= {"s": Tensor((4,), F32, scale), "b": Tensor((4,), F32, bias)}
+    attributes = {"epsilon": 0.0} if told is None else {"epsilon": 0.0, "format": told}
+    norm = Operation("InstanceNorm", "norm", ("x", "s", "b"), ("y",), attributes)
+    model = ForeignModel("MindSpore", "net", tensors, ("x",), ("y",), (norm,))
+    axes = tuple(range(1, len(shape) - 1)) if last else tuple(range(2, len(shape)))
+    flat = (4,) if last else (4, *(1,) * (len(shape) - 2))
+    want = (x - x.mean(axes, keepdims=True)) / x.std(axes, keepdims=True)
+    want = want * scale.reshape(flat) + bias.reshape(flat)
+    got = _run(spell(model, MINDSPORE).proto, {"x": x})["y"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

@@ -98,6 +98,12 @@ def convert(programs: Programs, models: Mapping[Path, Path]) -> list[bool]:
             if good:
                 path.chmod(0o644)  # the converter leaves files that only their owner reads
                 replace_copy(path, target)
+    if len(models) > 1:  # its state after some models is not good for others: those are converted alone
+        again = [
+            (source, target) for good, (source, target) in zip(done, models.items(), strict=True) if not good
+        ]
+        mended = {source for source, target in again if convert(programs, {source: target})[0]}
+        done = [good or source in mended for good, source in zip(done, models, strict=True)]
     return done
 
 

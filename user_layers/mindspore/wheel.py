@@ -52,8 +52,8 @@ LIBRARIES = (
 
 @dataclass(frozen=True)
 class Runtime:
-    """A MindSpore Lite. folder: has include/ and lib/; identity: tells it from others; names: of libraries that
-    programs are linked with."""
+    """A MindSpore Lite. folder: has include/ and lib/; identity: tells it from others; names: of libraries to
+    link with."""
 
     folder: Path
     identity: str
