@@ -20,7 +20,11 @@ from user_layers.toolchain.report import Reporter
 LIBRARY = "libtpulayer_mindspore.so"
 _OLD_ABI = "-D_GLIBCXX_USE_CXX11_ABI=0"  # that of the wheel's C++ library
 _BUILD_SECONDS = 600.0
-_PROGRAMS = ("run", "convert")
+_PROGRAMS = {  # and their sources; what is of none of them alone is the library's
+    "run": ("run.cc",),
+    "convert": ("convert.cc", "converter_layers.cc", "layer.cc", "primitive.cc", "text.cc"),
+}
+_ALONE = ("run.cc", "convert.cc", "converter_layers.cc")
 
 
 @dataclass(frozen=True)
@@ -98,15 +102,15 @@ def _build(folder: Path, final: Path, source: Path, core: Path, compiler: Compil
     before = [*before, "-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter", "-I", str(source)]
     if runtime.identity == VERSION:
         before.append("-DTPULAYER_WHEEL_2_0_0")
-    apart = {name: source / f"{name}.cc" for name in _PROGRAMS}
-    sources = [str(path) for path in sorted(source.glob("*.cc")) if path not in apart.values()]
+    apart = {name: [str(source / file) for file in files] for name, files in _PROGRAMS.items()}
+    sources = [str(path) for path in sorted(source.glob("*.cc")) if path.name not in _ALONE]
     before_library = [*before, "-shared", "-fvisibility=hidden", "-Wl,-z,defs"]
     cores = [*_from(core.parent), "-ltpulayer_delegate", *_framework(runtime), "-ldl"]
     _call(compiler, [*before_library, *sources, "-o", str(folder / LIBRARY), *cores])
-    run = [*before, str(apart["run"]), "-o", str(folder / "run"), "-L", str(folder), *behind]
+    run = [*before, *apart["run"], "-o", str(folder / "run"), "-L", str(folder), *behind]
     _call(compiler, run)
     if runtime.converts:
-        convert = [*before, str(apart["convert"]), "-o", str(folder / "convert")]
+        convert = [*before, *apart["convert"], "-o", str(folder / "convert")]
         _call(compiler, [*convert, *_framework(runtime, CONVERTER)])
 
 
