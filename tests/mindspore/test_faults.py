@@ -184,6 +184,13 @@ def test_threads_run_models_at_once(sessions: Sessions) -> None:
     sessions.do(f"cycles 3 2 {cnn} ms device=0")
 
 
+def test_a_call_takes_little_more_than_bmrt_does(sessions: Sessions) -> None:
+    """The least of many: other processes run too. Copies of inputs and outputs count as well."""
+    sessions.do(f"build a {MODELS / 'attention.ms'} ms device=0", "predict a 5")
+    least, _ = (int(word) for word in sessions.do("overhead a 200")[0].split())
+    assert least < 200_000, f"{least} ns"
+
+
 @pytest.mark.parametrize(("config", "times"), [("dynamic=1", 6), ("device=0", 1)])
 def test_shapes_go_up_and_down_many_times(
     sessions: Sessions, programs: Programs, config: str, times: int, tmp_path: Path

@@ -3,6 +3,7 @@
 //   build NAME PATH KIND CONFIG         KIND: ms or mindir; CONFIG: of the delegate, - for the framework's kernels
 //   resize NAME SHAPE ...               of all inputs in their order, such as 1x3x8x8
 //   predict NAME TIMES                  ok NANOSECONDS of the fastest
+//   overhead NAME TIMES                 ok LEAST MEDIAN nanoseconds of a call above those that libbmrt takes
 //   compare NAME OTHER                  ok LARGEST DIFFERENCE over LARGEST VALUE of the outputs
 //   first NAME                          ok the first element of the first output, which is of floats
 //   destroy NAME
@@ -94,6 +95,24 @@ std::string predict(Session *s, int times) {
     best = best < 0 ? ns : std::min(best, ns);
   }
   return "ok " + std::to_string(best);
+}
+
+std::string overhead(Session *s, int times) {
+  auto inputs = s->model.GetInputs();
+  std::vector<long long> found;
+  for (int i = 0; i < times; ++i) {
+    tpld_counters_info before{}, after{};
+    tpld_counters(nullptr, &before);
+    const auto start = std::chrono::steady_clock::now();
+    if (s->model.Predict(inputs, &s->outputs) != mindspore::kSuccess) return failed("not run");
+    const auto taken = std::chrono::steady_clock::now() - start;
+    tpld_counters(nullptr, &after);
+    const auto inside = (after.wall_ns - before.wall_ns) - (after.copy_wall_ns - before.copy_wall_ns);
+    found.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count() -
+                    static_cast<long long>(inside));
+  }
+  std::sort(found.begin(), found.end());
+  return "ok " + std::to_string(found[0]) + " " + std::to_string(found[found.size() / 2]);
 }
 
 std::string resize(Session *s, const Words &shapes) {
@@ -192,6 +211,7 @@ std::string answer(Sessions *all, const Words &w) {
   }
   if (w[0] == "resize") return resize(session(1), Words(w.begin() + 2, w.end()));
   if (w[0] == "predict") return predict(session(1), std::stoi(w.at(2)));
+  if (w[0] == "overhead") return overhead(session(1), std::stoi(w.at(2)));
   if (w[0] == "compare") return compare(session(1), session(2));
   if (w[0] == "first") {
     return "ok " + std::to_string(*static_cast<const float *>(session(1)->outputs.at(0).Data().get()));
