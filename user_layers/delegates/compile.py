@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from firmware_sim.errors import UsageError
 from user_layers.bmodel import write
 from user_layers.delegates.program import LayerTime, Partition
 from user_layers.graph import GraphBuilder
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.flexible import fixed_extents_of, restricted
 from user_layers.onnx.load import from_proto
@@ -44,7 +43,7 @@ def compile_partition(
     """
     made = build_partition(model, spellings, name=name, toolkit=toolkit, shapes=shapes)
     spelled, loaded, built = made.spelled, made.loaded, made.built
-    with _called(made.place):
+    with called(made.place):
         net = compile_net(built.graph, dynamic, opt=opt, report=not dynamic)
         if dynamic:
 
@@ -92,19 +91,9 @@ def build_partition(
     _drop_unread(spelled.proto)
     place = f"{model.what} {model.name or name}"
     loaded = from_proto(spelled.proto, _permuted(spelled, shapes or {}), place)
-    with _called(place):
+    with called(place):
         built = build(loaded, name, toolkit=toolkit, cpu=False, allow_empty=True)
     return BuiltPartition(spelled, loaded, built, place)
-
-
-@contextmanager
-def _called(place: str) -> Iterator[None]:
-    """What messages call the place where a layer was added."""
-    caller = CALLER.set(place)
-    try:
-        yield
-    finally:
-        CALLER.reset(caller)
 
 
 def _borders(borders: Mapping[str, Border], names: Iterable[str]) -> tuple[Border, ...]:
