@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import CompileError, UsageError
 from user_layers.bmodel import write
 from user_layers.delegates.program import LayerTime, Partition
 from user_layers.graph import GraphBuilder
@@ -36,8 +36,8 @@ def compile_partition(
     """Compile all operations of a model into one net called `name`, all of it on the TPU.
 
     opt, dynamic: as of `Graph.compile`; a dynamic net takes inputs up to the model's shapes, and the cycles
-    of its layers are not known (0). shapes: of inputs, in the framework's order, where they are to be others
-    than the model says: for models whose operations do not say how large their results are.
+    of its layers are those for these shapes. shapes: of inputs, in the framework's order, where they are to
+    be others than the model says: for models whose operations do not say how large their results are.
     Errors: CompileError that names the operations without a layer; UsageError for shapes that do not fit;
     DeviceError when a layer's function fails.
     """
@@ -51,6 +51,9 @@ def compile_partition(
                 return from_proto(spelled.proto, shapes, made.place)
 
             net = restricted(net, fixed_extents_of(built, loaded, read, None, False))
+            reports = _measured_fixed(built.graph)
+        else:
+            reports = net.report
     inputs = {tensor.name: i for i, tensor in enumerate(net.stages[0].inputs)}
     given = [value.name for value in loaded.outputs if value.name not in built.empty]
     outputs = {value: i for i, value in enumerate(given)}
@@ -62,7 +65,7 @@ def compile_partition(
         _borders(borders, model.outputs),
         tuple(inputs.get(one, -1) for one in model.inputs),
         tuple(outputs.get(one, -1) for one in model.outputs),
-        _layers(spelled, built.graph, net.report[0] if net.report else None),
+        _layers(spelled, built.graph, reports[0] if reports else None),
         dynamic,
     )
 
@@ -124,6 +127,15 @@ def _drop_unread(proto: Any) -> None:
     kept = [value for value in graph.input if value.name in read]
     del graph.input[:]
     graph.input.extend(kept)
+
+
+def _measured_fixed(graph: GraphBuilder) -> tuple[StageReport, ...]:
+    """What the layers of a dynamic net take for the largest shapes: as those of a net for these, in which
+    nothing stays in local memory between layers either. () where a layer has no such net."""
+    try:
+        return compile_net(graph, opt=0, report=True).report
+    except CompileError:
+        return ()
 
 
 def _layers(spelled: Spelled, graph: GraphBuilder, report: StageReport | None) -> tuple[LayerTime, ...]:
