@@ -135,3 +135,19 @@ def test_layers_that_share_their_operations_are_no_way_to_take_all_memory(copies
     assert (status, why) == (2, "damaged partitions: layers share what they have")
     with pytest.raises(ModelError, match="layers share what they have"):
         unpack(bytes(program))
+
+
+def test_how_many_partitions_there_are_and_names_of_the_longest(copies: ctypes.CDLL) -> None:
+    program, number = pack(SAMPLE), ctypes.c_int(-1)
+    assert copies.tpld_program_num(program, ctypes.c_size_t(len(program)), ctypes.byref(number)) == 0
+    assert number.value == len(SAMPLE)
+    assert copies.tpld_program_num(program, ctypes.c_size_t(9), ctypes.byref(number)) == 2
+    assert number.value == len(SAMPLE)
+    for length, good in ((4096, True), (4097, False)):
+        named = pack([replace(SAMPLE[0], name="n" * length)])
+        assert (read_program(copies, named, None)[0] == 0) == good
+        if good:
+            assert unpack(named)[0].name == "n" * length
+        else:
+            with pytest.raises(ModelError, match="a name of 4097 bytes"):
+                unpack(named)

@@ -226,6 +226,7 @@ def test_what_makes_a_constant_stays_with_its_reader(toolkit: Toolkit) -> None:
         ["x0"],
         ["x4"],
     )
+    assert cut_run(model, range(8), lambda chosen: None, most=1).pieces == tuple((i, i + 4) for i in range(4))
     found = plan(model, TOY, toolkit, most=4)
     assert found.pieces == ((0, 1, 4, 5), (2, 3, 6, 7)) and found.reasons == (None,) * 8
 
