@@ -224,6 +224,8 @@ def _unpacked(reader: _Reader, at: int) -> Partition:
     )
     if max(ins, outs) > _MOST_TENSORS or layer_num > _MOST_LAYERS:
         raise ModelError(f"damaged partitions: {ins} inputs, {outs} outputs, {layer_num} layers")
+    reader.piece(tensors_at, _TENSOR.size * (ins + outs))
+    reader.piece(layers_at, _LAYER.size * layer_num)
     tensors = [_unpacked_tensor(reader, tensors_at, i) for i in range(ins + outs)]
     borders, places = [border for border, _ in tensors], [place for _, place in tensors]
     return Partition(
