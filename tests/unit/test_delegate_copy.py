@@ -56,7 +56,7 @@ def _pointer(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-@examples(150)
+@examples(80)
 @given(st.data())
 def test_any_order_and_type_comes_and_goes_as_in_numpy(copies: ctypes.CDLL, data: st.DataObject) -> None:
     rank = data.draw(st.integers(0, 6))
@@ -90,7 +90,7 @@ def test_a_whole_number_beyond_32_bits_is_found_wherever_it_is(copies: ctypes.CD
         assert copies.core_copy_in(ctypes.byref(one), _pointer(theirs), _pointer(ours)) == good
 
 
-@examples(300)
+@examples(120)
 @given(st.data())
 def test_a_damaged_program_with_a_right_sum_is_read_or_refused(
     copies: ctypes.CDLL, data: st.DataObject
