@@ -102,7 +102,7 @@ def difference(want: Mapping[str, Array], got: Mapping[str, Array]) -> float:
 def _result(plain: Ran | None, ours: Ran, work: Mapping[str, int]) -> dict[str, Any]:
     """What came of a run. plain: without the delegate, None where the framework cannot; work: the
     multiplications of each operation."""
-    outputs = [
+    outputs: list[dict[str, Any]] = [
         {
             "name": name,
             "dtype": str(array.dtype),

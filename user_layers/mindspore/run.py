@@ -83,7 +83,9 @@ def convert(programs: Programs, models: Mapping[Path, Path]) -> list[bool]:
             hint="give a .ms or .mindir file, or let the wheel's runtime convert",
         )
     with tempfile.TemporaryDirectory() as scratch:
-        words, made, layers = [str(programs.convert), ""], [], []
+        words = [str(programs.convert), ""]
+        made: list[Path] = []
+        layers: list[str] = []
         for number, (source, target) in enumerate(models.items()):
             kind, to = source.suffix[1:], target.suffix[1:]
             if kind not in ("onnx", "tflite") or to not in ("ms", "mindir"):
