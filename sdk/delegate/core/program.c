@@ -146,8 +146,8 @@ static int read_tensor(source s, const void *at, uint32_t index, core_tensor *t)
     uint64_t elements = 1;
     for (uint32_t i = 0; i < r.rank; i++) {
         if (r.shape[i] < 0 || r.shape[i] > INT_MAX) return damaged("a tensor has no possible shape");
+        if (r.shape[i] > 0 && elements > most_elements / (uint64_t)r.shape[i]) return damaged("a tensor is too large");
         elements *= (uint64_t)r.shape[i];
-        if (elements > most_elements) return damaged("a tensor is too large");
         t->order[i] = r.order[i];
         t->most[i] = r.shape[i];
     }
@@ -155,13 +155,18 @@ static int read_tensor(source s, const void *at, uint32_t index, core_tensor *t)
     return TPLD_OK;
 }
 
-static int read_layer(source s, const void *at, uint32_t index, tpld_layer_info *layer) {
+/* left: bytes that the names and operations of the layers may still have; each has its own. */
+static int read_layer(source s, const void *at, uint32_t index, uint64_t *left, tpld_layer_info *layer) {
     layer_record r;
     memcpy(&r, (const uint8_t *)at + index * sizeof r, sizeof r);
     const void *operations = piece(s, r.operations_at, r.operation_num, sizeof(uint32_t));
-    uint32_t *copied = operations == NULL ? NULL : malloc(r.operation_num * sizeof *copied + 1);
+    if (operations == NULL) return TPLD_BAD_PROGRAM;
+    uint64_t own = (uint64_t)r.operation_num * sizeof(uint32_t) + r.name_bytes;
+    if (own > *left) return damaged("layers share their operations");
+    *left -= own;
+    uint32_t *copied = malloc(r.operation_num * sizeof *copied + 1);
     layer->operations = copied;
-    if (copied == NULL) return TPLD_BAD_PROGRAM;
+    if (copied == NULL) return core_fail(TPLD_FAILED, "out of memory for the layers of a partition");
     memcpy(copied, operations, r.operation_num * sizeof *copied);
     layer->operation_num = r.operation_num;
     layer->cycles = r.cycles;
@@ -192,7 +197,9 @@ static int read_partition(source s, partition_record r, core_program *out) {
     out->layer_num = r.layer_num;
     int status = TPLD_OK;
     for (uint32_t i = 0; i < tensor_num && status == TPLD_OK; i++) status = read_tensor(s, tensors, i, &out->tensors[i]);
-    for (uint32_t i = 0; i < r.layer_num && status == TPLD_OK; i++) status = read_layer(s, layers, i, &out->layers[i]);
+    uint64_t left = s.bytes;
+    for (uint32_t i = 0; i < r.layer_num && status == TPLD_OK; i++)
+        status = read_layer(s, layers, i, &left, &out->layers[i]);
     return status;
 }
 
@@ -230,26 +237,4 @@ int core_read_program(const void *program, size_t bytes, const char *name, core_
         return status;
     }
     return core_fail(TPLD_BAD_ARGUMENT, "the program has no partition '%s'", name);
-}
-
-int tpld_program_num(const void *program, size_t bytes, int *num) {
-    if (num == NULL) return core_fail(TPLD_BAD_ARGUMENT, "num is NULL");
-    head h;
-    int status = check(program, bytes, &h);
-    if (status == TPLD_OK) *num = (int)h.partition_num;
-    return status;
-}
-
-int tpld_program_name(const void *program, size_t bytes, int index, char **name) {
-    if (name == NULL) return core_fail(TPLD_BAD_ARGUMENT, "name is NULL");
-    head h;
-    int status = check(program, bytes, &h);
-    if (status != TPLD_OK) return status;
-    if (index < 0 || (uint32_t)index >= h.partition_num)
-        return core_fail(TPLD_BAD_ARGUMENT, "there is no partition %d; the program has %u, counted from 0", index,
-                         h.partition_num);
-    source s = {program, bytes};
-    partition_record r = record(s, (uint32_t)index);
-    *name = text(s, r.name_at, r.name_bytes);
-    return *name == NULL ? TPLD_BAD_PROGRAM : TPLD_OK;
 }

@@ -66,7 +66,7 @@ typedef struct {
  * library below counts none (a card's), and has_commands then too. */
 typedef struct {
     uint64_t runs;         /* that succeeded */
-    uint64_t failures;     /* that did not */
+    uint64_t failures;     /* that were begun and failed */
     uint64_t bytes_in;     /* from the framework's buffers */
     uint64_t bytes_out;    /* into them */
     uint64_t commands;     /* executed by the device's engines */
@@ -84,10 +84,6 @@ typedef struct tpld_partition tpld_partition;
 int tpld_open_device(int dev_id);
 /* Gives the device back; TPLD_BAD_ARGUMENT while partitions are loaded on it. Not needed before a process ends. */
 int tpld_close_device(int dev_id);
-
-/* How many partitions a program has, and the name of one (to be freed with free()). */
-int tpld_program_num(const void *program, size_t bytes, int *num);
-int tpld_program_name(const void *program, size_t bytes, int index, char **name);
 
 /* Load a partition onto a device; name: NULL for the only one. The program may be freed when this returns. */
 int tpld_load(int dev_id, const void *program, size_t bytes, const char *name, tpld_partition **out);
