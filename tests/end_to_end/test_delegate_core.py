@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -440,6 +441,35 @@ def test_a_copy_of_the_process_opens_a_device_of_its_own(core: Core, toolkit: To
         process.join(LIMIT)
         assert process.exitcode == 0 and queue.get()
         np.testing.assert_array_equal(net.run(x)[0], want)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of newer Pythons: that is the point
+def test_a_copy_made_while_another_thread_runs_a_partition_is_not_stuck(
+    toolkit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with outside_of_workspaces(tmp_path):
+        for name, value in host_programs.python_with_pid(tmp_path).items():
+            monkeypatch.setenv(name, value)
+        core, program, x = Core(core_library()), _compiled(_unary(), toolkit), random(4, 6)
+        with core.load(program, dev_id=11) as net:
+            want = net.run(x)[0]
+            device = int((tmp_path / "pid").read_text())
+            os.kill(device, signal.SIGSTOP)  # so that the call lasts
+            thread = threading.Thread(target=net.run, args=(x,))
+            thread.start()
+            try:
+                time.sleep(0.3)
+                context = multiprocessing.get_context("fork")
+                queue = context.SimpleQueue()
+                copy = context.Process(target=lambda: queue.put(bool(np.array_equal(net.run(x)[0], want))))
+                copy.start()
+                copy.join(60)
+                copy.kill()
+            finally:
+                os.kill(device, signal.SIGCONT)
+                thread.join(LIMIT)
+            assert copy.exitcode == 0 and queue.get()
+        assert core.lib.tpld_close_device(11) == 0
 
 
 def test_no_firmware_is_no_device(core: Core, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ OFTEN = 10  # cases between two looks at a device
 
 CASES = {"images": 15, "networks": 20, "link": 20, "descriptors": 800}
 CASES |= {"bmodel": 40, "streams": 100, "vectors": 100, "onnx": 10, "messages": 40, "programs": 100}
+CASES |= {"partitions": 300, "foreign": 200}
 
 
 @pytest.mark.parametrize("what", CASES)

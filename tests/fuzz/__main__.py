@@ -19,6 +19,8 @@ GUIDED = {
     "onnx": "onnx_models",
     "messages": "messages",
     "programs": "programs",
+    "partitions": "partitions",
+    "foreign": "foreign",
 }
 """Targets that coverage guides, and their modules."""
 

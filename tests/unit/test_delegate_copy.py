@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmware_sim.errors import ModelError
+from tests.support.core_copies import core_copies, read_program
 from tests.support.examples import examples
 from tests.unit.test_delegate_program import SAMPLE
-from user_layers.delegates.build import Library, build_libraries, delegate_dir
-from user_layers.delegates.program import CODES, pack
+from user_layers.delegates.program import CODES, LayerTime, pack, unpack
 from user_layers.onnx.types import held_as
-from user_layers.toolchain.builtin import builtin_artifacts
-from user_layers.workspace import sdk_dir
 
 
 class _Tensor(ctypes.Structure):
@@ -40,13 +40,7 @@ class _Tensor(ctypes.Structure):
 @pytest.fixture(scope="module")
 def copies() -> ctypes.CDLL:
     """copy.c and what it needs, with all its names."""
-    sdk, folder = sdk_dir(), delegate_dir() / "core"
-    headers = (sdk / "include", sdk / "generated", sdk / "host", builtin_artifacts().directory)
-    sources = (folder / "copy.c", folder / "program.c", folder / "error.c")
-    library = Library("libcopies.so", sources, headers=headers, defines=('TPULAYER_VERSION="0"',))
-    loaded = ctypes.CDLL(str(build_libraries("copies", [library]) / "libcopies.so"))
-    loaded.core_copy_in.restype = loaded.core_is_plain.restype = ctypes.c_bool
-    return loaded
+    return core_copies()
 
 
 def _tensor(shape: tuple[int, ...], order: tuple[int, ...], dtype: np.dtype[Any]) -> _Tensor:
@@ -62,7 +56,7 @@ def _pointer(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-@examples(150)
+@examples(80)
 @given(st.data())
 def test_any_order_and_type_comes_and_goes_as_in_numpy(copies: ctypes.CDLL, data: st.DataObject) -> None:
     rank = data.draw(st.integers(0, 6))
@@ -96,7 +90,7 @@ def test_a_whole_number_beyond_32_bits_is_found_wherever_it_is(copies: ctypes.CD
         assert copies.core_copy_in(ctypes.byref(one), _pointer(theirs), _pointer(ours)) == good
 
 
-@examples(300)
+@examples(120)
 @given(st.data())
 def test_a_damaged_program_with_a_right_sum_is_read_or_refused(
     copies: ctypes.CDLL, data: st.DataObject
@@ -109,12 +103,8 @@ def test_a_damaged_program_with_a_right_sum_is_read_or_refused(
         size = data.draw(st.sampled_from([1, 4, 8]))
         program[at : at + size] = struct.pack("<Q", value)[:size]
     struct.pack_into("<I", program, 24, zlib.crc32(program[32:]))
-    room, name = ctypes.create_string_buffer(256), data.draw(st.sampled_from([b"first", b"second"]))
-    size_of = ctypes.c_size_t(len(program))
-    status = copies.core_read_program(bytes(program), size_of, name, room)
+    status, _ = read_program(copies, bytes(program), data.draw(st.sampled_from(["first", "second"])))
     assert status in (0, 1, 2)  # 1: the name is another one now
-    if status == 0:
-        copies.core_free_program(room)
 
 
 def test_orders_that_move_only_axes_of_one_element_are_plain(copies: ctypes.CDLL) -> None:
@@ -127,3 +117,37 @@ def test_orders_that_move_only_axes_of_one_element_are_plain(copies: ctypes.CDLL
     ):
         assert copies.core_is_plain(ctypes.byref(_tensor(shape, order, f32))) == plain
     assert not copies.core_is_plain(ctypes.byref(_tensor((4,), (0,), np.dtype(np.bool_))))
+
+
+def test_layers_that_share_their_operations_are_no_way_to_take_all_memory(copies: ctypes.CDLL) -> None:
+    """Each of many records pointing to one long piece: what is copied would be far more than the program."""
+    count = 2000
+    layers = tuple(LayerTime(f"l{i}", (), 1) for i in range(count - 1))
+    partition = replace(SAMPLE[0], layers=(LayerTime("long", tuple(range(count)), 1), *layers))
+    program = bytearray(pack([partition]))
+    (layers_at,) = struct.unpack_from("<Q", program, 32 + 24 + 16)
+    long = program[layers_at : layers_at + 32]
+    assert unpack(bytes(program)) == (partition,)
+    for i in range(count):
+        program[layers_at + 32 * i : layers_at + 32 * (i + 1)] = long
+    struct.pack_into("<I", program, 24, zlib.crc32(program[32:]))
+    status, why = read_program(copies, bytes(program), None)
+    assert (status, why) == (2, "damaged partitions: layers share what they have")
+    with pytest.raises(ModelError, match="layers share what they have"):
+        unpack(bytes(program))
+
+
+def test_how_many_partitions_there_are_and_names_of_the_longest(copies: ctypes.CDLL) -> None:
+    program, number = pack(SAMPLE), ctypes.c_int(-1)
+    assert copies.tpld_program_num(program, ctypes.c_size_t(len(program)), ctypes.byref(number)) == 0
+    assert number.value == len(SAMPLE)
+    assert copies.tpld_program_num(program, ctypes.c_size_t(9), ctypes.byref(number)) == 2
+    assert number.value == len(SAMPLE)
+    for length, good in ((4096, True), (4097, False)):
+        named = pack([replace(SAMPLE[0], name="n" * length)])
+        assert (read_program(copies, named, None)[0] == 0) == good
+        if good:
+            assert unpack(named)[0].name == "n" * length
+        else:
+            with pytest.raises(ModelError, match="a name of 4097 bytes"):
+                unpack(named)

@@ -14,11 +14,12 @@ are counted from the beginning; records begin at multiples of 8). The twin is sd
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -34,6 +35,7 @@ MOST_PARTITIONS = 4096
 _MOST_NAME = 4096
 _MOST_TENSORS = 4096
 _MOST_LAYERS = 1 << 20
+_MOST_EXTENT = (1 << 31) - 1
 _HEAD = struct.Struct("<8sIIQII")
 _PARTITION = struct.Struct("<6I5Q")
 _TENSOR = struct.Struct(f"<QIiiIiI{MAX_SHAPE_DIMS}q{MAX_SHAPE_DIMS}i")
@@ -197,6 +199,7 @@ class _Reader:
 
     def __init__(self, program: bytes) -> None:
         self.program = program
+        self.room = len(program)  # bytes that layers may still have: each has its own
 
     def piece(self, at: int, size: int) -> bytes:
         if at + size > len(self.program):
@@ -221,6 +224,8 @@ def _unpacked(reader: _Reader, at: int) -> Partition:
     )
     if max(ins, outs) > _MOST_TENSORS or layer_num > _MOST_LAYERS:
         raise ModelError(f"damaged partitions: {ins} inputs, {outs} outputs, {layer_num} layers")
+    reader.piece(tensors_at, _TENSOR.size * (ins + outs))
+    reader.piece(layers_at, _LAYER.size * layer_num)
     tensors = [_unpacked_tensor(reader, tensors_at, i) for i in range(ins + outs)]
     borders, places = [border for border, _ in tensors], [place for _, place in tensors]
     return Partition(
@@ -244,12 +249,15 @@ def _unpacked_tensor(reader: _Reader, at: int, index: int) -> tuple[Border, int]
     kind = held_as(DTYPES[dtype])
     if kind is None or held != CODES[kind] or min(shape, default=0) < 0 or sorted(order) != [*range(rank)]:
         raise ModelError(f"damaged partitions: {name!r} {list(shape)} with its axes as {list(order)}")
-    if math.prod(shape) > 1 << 40:
+    if max((*shape, 0)) > _MOST_EXTENT or max(accumulate(shape, mul), default=0) > 1 << 40:
         raise ModelError(f"damaged partitions: {name!r} has the shape {list(shape)}")
     return Border(name, shape, DTYPES[dtype], order), place
 
 
 def _unpacked_layer(reader: _Reader, at: int, index: int) -> LayerTime:
     name_at, cycles, operations_at, name_bytes, count = reader.fields(_LAYER, at, index)
+    reader.room -= 4 * count + name_bytes
+    if reader.room < 0:
+        raise ModelError("damaged partitions: layers share what they have")
     operations = struct.unpack(f"<{count}I", reader.piece(operations_at, 4 * count))
     return LayerTime(reader.text(name_at, name_bytes), operations, cycles)

@@ -44,9 +44,14 @@ static int start(void) {
                      core_heard(status == BM_SUCCESS ? "it is of another version" : "its process ended"));
 }
 
+static void unlock_copy(void) { pthread_mutex_init(&lock, NULL); }
+static void once(void) { (void)pthread_atfork(NULL, NULL, unlock_copy); }
+
 int tpld_ask_compiler(const char *json, const void *data, size_t bytes, void **reply, size_t *reply_bytes) {
     if (json == NULL || reply == NULL || reply_bytes == NULL || (data == NULL && bytes > 0))
         return core_fail(TPLD_BAD_ARGUMENT, "json, data, reply or reply_bytes is NULL");
+    static pthread_once_t is_done = PTHREAD_ONCE_INIT;
+    pthread_once(&is_done, once);
     pthread_mutex_lock(&lock);
     core_hush(true);
     int status = start();

@@ -20,9 +20,20 @@ struct core_device {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static core_device *table[DEVICES];
 
+/* A copy of the process has one thread: nobody holds the locks in it that others held when it was made. */
+static void unlock_copies(void) {
+    pthread_mutex_init(&table_lock, NULL);
+    for (int i = 0; i < DEVICES; i++)
+        if (table[i] != NULL) pthread_mutex_init(&table[i]->lock, NULL);
+}
+
+static void once(void) { (void)pthread_atfork(NULL, NULL, unlock_copies); }
+
 bool core_is_ours(const core_device *d) { return d->process == getpid(); }
 
 static core_device *known(int dev_id) {
+    static pthread_once_t is_done = PTHREAD_ONCE_INIT;
+    pthread_once(&is_done, once);
     pthread_mutex_lock(&table_lock);
     core_device *d = table[dev_id];
     if (d == NULL && (d = calloc(1, sizeof *d)) != NULL) {

@@ -155,18 +155,18 @@ static int read_tensor(source s, const void *at, uint32_t index, core_tensor *t)
     return TPLD_OK;
 }
 
-/* left: bytes that the names and operations of the layers may still have; each has its own. */
-static int read_layer(source s, const void *at, uint32_t index, uint64_t *left, tpld_layer_info *layer) {
+static int read_layer(source s, const void *at, uint32_t index, uint64_t *room, tpld_layer_info *layer) {
     layer_record r;
     memcpy(&r, (const uint8_t *)at + index * sizeof r, sizeof r);
     const void *operations = piece(s, r.operations_at, r.operation_num, sizeof(uint32_t));
     if (operations == NULL) return TPLD_BAD_PROGRAM;
+    /* Each has its own, so that all copies together are no larger than the program. */
     uint64_t own = (uint64_t)r.operation_num * sizeof(uint32_t) + r.name_bytes;
-    if (own > *left) return damaged("layers share their operations");
-    *left -= own;
+    if (own > *room) return damaged("layers share what they have");
+    *room -= own;
     uint32_t *copied = malloc(r.operation_num * sizeof *copied + 1);
     layer->operations = copied;
-    if (copied == NULL) return core_fail(TPLD_FAILED, "out of memory for the layers of a partition");
+    if (copied == NULL) return core_fail(TPLD_FAILED, "out of memory for a layer");
     memcpy(copied, operations, r.operation_num * sizeof *copied);
     layer->operation_num = r.operation_num;
     layer->cycles = r.cycles;
@@ -196,10 +196,10 @@ static int read_partition(source s, partition_record r, core_program *out) {
     out->output_num = r.output_num;
     out->layer_num = r.layer_num;
     int status = TPLD_OK;
+    uint64_t room = s.bytes;
     for (uint32_t i = 0; i < tensor_num && status == TPLD_OK; i++) status = read_tensor(s, tensors, i, &out->tensors[i]);
-    uint64_t left = s.bytes;
     for (uint32_t i = 0; i < r.layer_num && status == TPLD_OK; i++)
-        status = read_layer(s, layers, i, &left, &out->layers[i]);
+        status = read_layer(s, layers, i, &room, &out->layers[i]);
     return status;
 }
 
