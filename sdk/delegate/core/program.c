@@ -238,3 +238,25 @@ int core_read_program(const void *program, size_t bytes, const char *name, core_
     }
     return core_fail(TPLD_BAD_ARGUMENT, "the program has no partition '%s'", name);
 }
+
+int tpld_program_num(const void *program, size_t bytes, int *num) {
+    if (num == NULL) return core_fail(TPLD_BAD_ARGUMENT, "num is NULL");
+    head h;
+    int status = check(program, bytes, &h);
+    if (status == TPLD_OK) *num = (int)h.partition_num;
+    return status;
+}
+
+int tpld_program_name(const void *program, size_t bytes, int index, char **name) {
+    if (name == NULL) return core_fail(TPLD_BAD_ARGUMENT, "name is NULL");
+    head h;
+    int status = check(program, bytes, &h);
+    if (status != TPLD_OK) return status;
+    if (index < 0 || (uint32_t)index >= h.partition_num)
+        return core_fail(TPLD_BAD_ARGUMENT, "there is no partition %d; the program has %u, counted from 0", index,
+                         h.partition_num);
+    source s = {program, bytes};
+    partition_record r = record(s, (uint32_t)index);
+    *name = text(s, r.name_at, r.name_bytes);
+    return *name == NULL ? TPLD_BAD_PROGRAM : TPLD_OK;
+}

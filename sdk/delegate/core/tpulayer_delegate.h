@@ -85,6 +85,10 @@ int tpld_open_device(int dev_id);
 /* Gives the device back; TPLD_BAD_ARGUMENT while partitions are loaded on it. Not needed before a process ends. */
 int tpld_close_device(int dev_id);
 
+/* How many partitions a program has, and the name of one (to be freed with free()). */
+int tpld_program_num(const void *program, size_t bytes, int *num);
+int tpld_program_name(const void *program, size_t bytes, int index, char **name);
+
 /* Load a partition onto a device; name: NULL for the only one. The program may be freed when this returns. */
 int tpld_load(int dev_id, const void *program, size_t bytes, const char *name, tpld_partition **out);
 /* NULL is allowed. No other call may use the partition any more. */
