@@ -221,6 +221,8 @@ _VERSIONS = {
 def _field(b: Any, value: Any) -> Any:
     if isinstance(value, str):
         return b.CreateString(value)
+    if isinstance(value, bytes):
+        return _numbers(b, np.frombuffer(value, np.uint8))
     if isinstance(value, (list, tuple)):
         return _numbers(b, np.array(value, np.int32))
     return value

@@ -65,9 +65,12 @@ def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str
         tuple(name for name in operation.outputs if alone.tensors[name].dtype is not None),
         alone.operations,
     )
-    odd = next((name for name in (*alone.inputs, *alone.outputs) if alone.tensors[name].dtype is None), None)
-    if odd is not None or not alone.outputs:
-        return f"{odd or operation.kind!r} is not an array of numbers"
+    needed = (*alone.inputs, *(alone.outputs or operation.outputs))
+    odd = next((name for name in needed if alone.tensors[name].dtype is None), None)
+    if odd is not None:
+        return f"{odd!r} {alone.tensors[odd].odd}"
+    if not needed:
+        return "it reads and makes nothing"
     try:
         spelled = spell(alone, spellings, free_borders=True)
         if not {value.name for value in spelled.proto.graph.input} & _read(spelled.proto.graph):

@@ -26,7 +26,9 @@ typedef struct {
     litert_status (*get_ranked_tensor_type)(litert_handle tensor, litert_ranked *type);
     void *unranked_tensor_type;
     litert_status (*get_quantization_type_id)(litert_handle tensor, int *type);
-    void *quantizations_and_uses[5];
+    litert_status (*get_per_tensor)(litert_handle tensor, litert_per_tensor *quantization);
+    litert_status (*get_per_channel)(litert_handle tensor, litert_per_channel *quantization);
+    void *uses[3];
     litert_status (*get_tensor_weights)(litert_handle tensor, litert_handle *weights);
     litert_status (*get_weights_buffer_id)(litert_handle weights, int32_t *id);
     litert_status (*get_weights_bytes)(litert_handle weights, const void **data, size_t *size);
