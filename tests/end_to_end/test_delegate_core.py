@@ -528,11 +528,11 @@ def test_the_compiler_answers_refuses_and_comes_again(
     core.lib.tpld_stop_compiler()
     for _ in range(2):
         with pytest.raises(CoreError, match="no operations of 'Toy' are known") as caught:
-            _ask(core, {"ask": "verdicts", "what": "Toy", "models": []})
+            _ask(core, {"ask": "divide", "what": "Toy", "models": []})
         assert caught.value.status == BAD_PROGRAM
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
     with pytest.raises(CoreError, match="the compiler is gone") as caught:
-        _ask(core, {"ask": "verdicts", "what": "Toy", "models": []})
+        _ask(core, {"ask": "divide", "what": "Toy", "models": []})
     assert caught.value.status == FAILED
     with pytest.raises(CoreError, match="the request is damaged"):
         _ask(core, [])

@@ -181,10 +181,13 @@ def _ask(server: Server, request: Any, data: bytes = b"") -> bytes:
     return reply[1]
 
 
-def test_a_request_gets_what_python_would(server: Server, toolkit: Toolkit) -> None:
+def test_a_request_gets_what_python_would(
+    server: Server, toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # a bmodel tells when it was made
     one, data = message(small_net())
-    told = _ask(server, {"ask": "verdicts", "what": "Toy", "models": [one]}, data)
-    assert told == b"\0" * 6
+    told = _ask(server, {"ask": "divide", "what": "Toy", "models": [one]}, data)
+    assert told == b"0\0" * 6
     program = _ask(server, {"ask": "compile", "what": "Toy", "models": [one], "opt": 1}, data)
     assert unpack(program) == (compile_partition(small_net(), TOY, name="toy", toolkit=toolkit, opt=1),)
     other = {**one, "name": "second", "shapes": {"image": [1, 9, 11, 3]}}
@@ -192,12 +195,17 @@ def test_a_request_gets_what_python_would(server: Server, toolkit: Toolkit) -> N
     assert [partition.name for partition in unpack(both)] == ["toy", "second"]
 
 
-def test_verdicts_come_for_all_models_one_after_the_other(server: Server) -> None:
+def test_models_are_divided_one_after_the_other(server: Server) -> None:
     (one, data), (two, _) = message(small_net()), message(_mixed())
-    told = _ask(server, {"ask": "verdicts", "what": "Toy", "models": [one, two]}, data)
+    told = _ask(server, {"ask": "divide", "what": "Toy", "models": [one, two]}, data)
     found = told.decode().split("\0")
-    assert found[:7] == [""] * 7 and found[-1] == ""
-    assert found[7:9] == ["there is no layer for this operation", "there is no such operation here"]
+    assert found[:7] == ["0"] * 7 and found[-1] == ""
+    assert found[7:9] == ["-there is no layer for this operation", "-there is no such operation here"]
+    assert found[9].startswith("-") and "float64" in found[9] and len(found) == 11
+    told = _ask(
+        server, {"ask": "divide", "what": "Toy", "models": [one], "most": 2, "consecutive": True}, data
+    )
+    assert told.decode().split("\0") == ["0", "0", "1", "1", "2", "2", ""]
 
 
 def test_attributes_and_tensors_of_all_kinds_come_through() -> None:
@@ -246,10 +254,10 @@ def test_attributes_and_tensors_of_all_kinds_come_through() -> None:
     [
         ("text", "damaged"),
         ({}, "'what'"),
-        ({"ask": "verdicts", "what": "None", "models": []}, "no operations of 'None' are known"),
-        ({"ask": "dance", "what": "Toy", "models": []}, "verdicts or compile"),
-        ({"ask": "verdicts", "what": "Toy", "models": [{"name": "n"}]}, "'tensors'"),
-        ({"ask": "verdicts", "what": "Toy", "models": [{"tensors": [{"name": "x"}]}]}, "'shape'"),
+        ({"ask": "divide", "what": "None", "models": []}, "no operations of 'None' are known"),
+        ({"ask": "dance", "what": "Toy", "models": []}, "divide or compile"),
+        ({"ask": "divide", "what": "Toy", "models": [{"name": "n"}]}, "'tensors'"),
+        ({"ask": "divide", "what": "Toy", "models": [{"tensors": [{"name": "x"}]}]}, "'shape'"),
     ],
 )
 def test_what_is_no_request_is_an_error(server: Server, request_: Any, text: str) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from firmware_sim.errors import UsageError
@@ -12,7 +13,7 @@ from user_layers.bmodel import write
 from user_layers.delegates.program import LayerTime, Partition
 from user_layers.graph import GraphBuilder
 from user_layers.net.nodes import CALLER
-from user_layers.onnx.build import build
+from user_layers.onnx.build import Built, build
 from user_layers.onnx.flexible import fixed_extents_of, restricted
 from user_layers.onnx.load import from_proto
 from user_layers.onnx.model import Model
@@ -41,22 +42,16 @@ def compile_partition(
     Errors: CompileError that names the operations without a layer; UsageError for shapes that do not fit;
     DeviceError when a layer's function fails.
     """
-    spelled = spell(model, spellings, free_borders=True)
-    _drop_unread(spelled.proto)
-    place = f"{model.what} {model.name or name}"
-    loaded = from_proto(spelled.proto, _permuted(spelled, shapes or {}), place)
-    caller = CALLER.set(place)  # what messages call the place where a layer was added
-    try:
-        built = build(loaded, name, toolkit=toolkit, cpu=False, allow_empty=True)
+    made = build_partition(model, spellings, name=name, toolkit=toolkit, shapes=shapes)
+    spelled, loaded, built = made.spelled, made.loaded, made.built
+    with _called(made.place):
         net = compile_net(built.graph, dynamic, opt=opt, report=not dynamic)
         if dynamic:
 
             def read(shapes: Mapping[str, Sequence[int]]) -> Model:
-                return from_proto(spelled.proto, shapes, place)
+                return from_proto(spelled.proto, shapes, made.place)
 
             net = restricted(net, fixed_extents_of(built, loaded, read, None, False))
-    finally:
-        CALLER.reset(caller)
     inputs = {tensor.name: i for i, tensor in enumerate(net.stages[0].inputs)}
     given = [value.name for value in loaded.outputs if value.name not in built.empty]
     outputs = {value: i for i, value in enumerate(given)}
@@ -71,6 +66,45 @@ def compile_partition(
         _layers(spelled, built.graph, net.report[0] if net.report else None),
         dynamic,
     )
+
+
+@dataclass(frozen=True)
+class BuiltPartition:
+    """The layers of a partition, before they are compiled. place: what messages call it."""
+
+    spelled: Spelled
+    loaded: Model
+    built: Built
+    place: str
+
+
+def build_partition(
+    model: ForeignModel,
+    spellings: Spellings,
+    *,
+    name: str,
+    toolkit: Toolkit,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> BuiltPartition:
+    """The first half of `compile_partition`, which finds nearly all that cannot be compiled. Errors: as
+    there."""
+    spelled = spell(model, spellings, free_borders=True)
+    _drop_unread(spelled.proto)
+    place = f"{model.what} {model.name or name}"
+    loaded = from_proto(spelled.proto, _permuted(spelled, shapes or {}), place)
+    with _called(place):
+        built = build(loaded, name, toolkit=toolkit, cpu=False, allow_empty=True)
+    return BuiltPartition(spelled, loaded, built, place)
+
+
+@contextmanager
+def _called(place: str) -> Iterator[None]:
+    """What messages call the place where a layer was added."""
+    caller = CALLER.set(place)
+    try:
+        yield
+    finally:
+        CALLER.reset(caller)
 
 
 def _borders(borders: Mapping[str, Border], names: Iterable[str]) -> tuple[Border, ...]:

@@ -25,7 +25,7 @@ from firmware_sim.errors import CompileError, DeviceError, MissingError, UsageEr
 from firmware_sim.shown import count
 from user_layers.delegates.build import Library, core_library, delegate_dir, framework_libraries
 from user_layers.delegates.litert_shapes import reshaped
-from user_layers.delegates.verdicts import verdicts
+from user_layers.delegates.plan import plan
 from user_layers.files import check_input, write_atomic
 from user_layers.spelling.spell import title
 from user_layers.tflite.read import read_tflite
@@ -131,7 +131,7 @@ def _settings(opt: int | None, operations: int | None) -> dict[str, str]:
 def left_on_cpu(model: Path, toolkit: Toolkit) -> list[str]:
     """A line for each operation that no TPU layer does, with the reason. Errors: as of `read_tflite`."""
     read = read_tflite(model)
-    whys = verdicts(read, TFLITE, toolkit)
+    whys = plan(read, TFLITE, toolkit).reasons
     return [
         f"{title(read, operation)}: {why}"
         for operation, why in zip(read.operations, whys, strict=True)

@@ -1,22 +1,24 @@
-"""The process behind compilers in C (sdk/delegate/core/compiler.c): verdicts on models, partitions of them.
+"""The process behind compilers in C (sdk/delegate/core/compiler.c): it divides models and compiles parts.
 
 A request is JSON and data, into which it points with [offset, bytes]:
 
-    {"ask": "verdicts" or "compile", "what": "TFLite", "models": [MODEL, ...],
-     "opt": 2, "dynamic": false, "workspace": "/home/me/layers"}
+    {"ask": "divide" or "compile", "what": "TFLite", "models": [MODEL, ...],
+     "opt": 2, "dynamic": false, "workspace": "/home/me/layers", "consecutive": false, "most": 0}
     MODEL      {"name": "part_0", "tensors": [TENSOR, ...], "inputs": [INDEX, ...], "outputs": [INDEX, ...],
                 "operations": [OPERATION, ...], "shapes": {"x": [1, 8, 8, 3]}}
     TENSOR     {"name": "x", "shape": [1, 4, 4, 3], "dtype": "float32", "data": [OFFSET, BYTES] or null}
     OPERATION  {"kind": "CONV_2D", "name": "conv_1", "inputs": [INDEX or -1, ...], "outputs": [INDEX, ...],
                 "attributes": {"stride_h": 2}, "own": false}
 
-The last three members of a request and "shapes" (of inputs, other than the tensors say) may be left out.
+The last five members of a request and "shapes" (of inputs, other than the tensors say) may be left out;
+"consecutive" and "most" are those of `plan`.
 dtype null: no array of numbers or bools. An attribute is a number, a text, a list of these, {"bytes":
 [OFFSET, BYTES]}, or {"shape": [2], "dtype": "int32", "data": [OFFSET, BYTES]}.
 
-The reply to `verdicts` has a text for each operation of each model, each ended by a zero byte: why no TPU
-layer does it, empty where one does. That to `compile` is a program (program.py) with a partition of each
-model's name. What is wrong is an error with one text, and the process goes on.
+The reply to `divide` has a text for each operation of each model, each ended by a zero byte: the number of
+its piece in that model (0, 1, ...), or a minus and why it stays with the framework. The operations of a piece
+compile as one model. The reply to `compile` is a program (program.py) with a partition of each model's name.
+What is wrong is an error with one text, and the process goes on.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ import numpy as np
 from firmware_sim.device.host_server import main as serve
 from firmware_sim.errors import DeviceError, ModelError, TpulayerError, UsageError
 from user_layers.delegates.compile import compile_partition
+from user_layers.delegates.plan import Plan, plan
 from user_layers.delegates.program import pack
-from user_layers.delegates.verdicts import Remembered, verdicts
+from user_layers.delegates.verdicts import Remembered
 from user_layers.formats import FORMATS, find
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import Spellings
@@ -85,12 +88,25 @@ class Server:
         models = [from_message(read_model(what, one, data)) for one in request["models"]]
         workspace = str(request.get("workspace") or "")
         toolkit = self._toolkit(workspace)
-        if ask == "verdicts":
+        opt, dynamic = int(request.get("opt", 2)), bool(request.get("dynamic", False))
+        if ask == "divide":
             known = self._remembered.setdefault((what, workspace), {})
-            found = [why or "" for model in models for why in verdicts(model, spellings, toolkit, known)]
-            return b"".join(why.replace("\0", " ").encode(errors="replace") + b"\0" for why in found)
+            plans = [
+                plan(
+                    model,
+                    spellings,
+                    toolkit,
+                    remembered=known,
+                    dynamic=dynamic,
+                    opt=opt,
+                    consecutive=bool(request.get("consecutive", False)),
+                    most=int(request.get("most", 0)),
+                )
+                for model in models
+            ]
+            return b"".join(map(_told, plans))
         if ask != "compile":
-            raise UsageError(f"unknown request {ask!r}: it is verdicts or compile")
+            raise UsageError(f"unknown request {ask!r}: it is divide or compile")
         return pack(
             [
                 compile_partition(
@@ -98,8 +114,8 @@ class Server:
                     spellings,
                     name=model.name,
                     toolkit=toolkit,
-                    opt=int(request.get("opt", 2)),
-                    dynamic=bool(request.get("dynamic", False)),
+                    opt=opt,
+                    dynamic=dynamic,
                     shapes=one.get("shapes"),
                 )
                 for model, one in zip(models, request["models"], strict=True)
@@ -117,6 +133,14 @@ class Server:
         if workspace not in self._toolkits:
             self._toolkits[workspace] = Toolkit(workspace or None)
         return self._toolkits[workspace]
+
+
+def _told(made: Plan) -> bytes:
+    texts = [f"-{why}" for why in made.reasons]
+    for number, piece in enumerate(made.pieces):
+        for index in piece:
+            texts[index] = str(number)
+    return b"".join(text.replace("\0", " ").encode(errors="replace") + b"\0" for text in texts)
 
 
 def read_model(what: str, message: dict[str, Any], data: bytes) -> ForeignModel:

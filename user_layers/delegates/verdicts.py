@@ -78,7 +78,7 @@ def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str
         loaded = from_proto(spelled.proto, {}, alone.what)
         build(loaded, "alone", toolkit=toolkit, cpu=False, allow_empty=True)
     except (CompileError, ModelError, UsageError) as error:  # others are not about this operation
-        return _reasons(error.message)
+        return reasons(error.message)
     return None
 
 
@@ -86,8 +86,8 @@ def _read(graph: Any) -> set[str]:
     return {value for node in graph.node for value in node.input} | {value.name for value in graph.output}
 
 
-def _reasons(message: str) -> str:
-    """The reasons alone, without the heading and the nodes' names that an error has."""
+def reasons(message: str) -> str:
+    """Why operations have no layers, from the message of an error: without its heading and their names."""
     lines = [line.strip() for line in message.splitlines()]
     if len(lines) == 1:
         return lines[0]

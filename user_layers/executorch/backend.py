@@ -13,7 +13,7 @@ from user_layers.delegates.program import LayerTime, pack
 from user_layers.executorch.options import Options
 from user_layers.executorch.toolkits import toolkit_of
 from user_layers.spelling.foreign import ForeignModel
-from user_layers.torch.program import Free, read_program
+from user_layers.torch.program import read_program
 from user_layers.torch.spellings import TORCH
 
 
@@ -29,24 +29,19 @@ class TpuLayerBackend(BackendDetails):  # type: ignore[misc]
         """
         options = Options.of(compile_specs)
         model = read_program(edge_program, name="partition", custom=options.custom)
-        dynamic = _is_free(model) if options.dynamic is None else options.dynamic
         partition = compile_partition(
             model,
             TORCH,
             name="partition",
             toolkit=toolkit_of(options.workspace),
             opt=options.opt,
-            dynamic=dynamic,
+            dynamic=options.is_dynamic(model),
         )
         partition = replace(partition, layers=_told_apart(partition.layers))
         return PreprocessResult(
             processed_bytes=pack([partition]),
             debug_handle_map=_handles(edge_program, model, partition.layers),
         )
-
-
-def _is_free(model: ForeignModel) -> bool:
-    return any(isinstance(extent, Free) for name in model.inputs for extent in model.tensors[name].shape)
 
 
 def _told_apart(layers: tuple[LayerTime, ...]) -> tuple[LayerTime, ...]:

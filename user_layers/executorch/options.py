@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from firmware_sim.errors import UsageError
+from user_layers.spelling.foreign import ForeignModel
+from user_layers.torch.program import Free
 
 _KEY = "tpulayer"
 _DEVICE_KEY = "device"  # read by the runtime backend
@@ -30,6 +32,12 @@ class Options:
             raise UsageError(f"opt={self.opt!r} is none of 0, 1 and 2")
         if not isinstance(self.device, int) or self.device < 0:
             raise UsageError(f"device={self.device!r} is no number of a device")
+
+    def is_dynamic(self, model: ForeignModel) -> bool:
+        """Whether the net of a partition takes smaller shapes."""
+        if self.dynamic is not None:
+            return self.dynamic
+        return any(isinstance(extent, Free) for name in model.inputs for extent in model.tensors[name].shape)
 
     def specs(self) -> list[Any]:
         """As a list of CompileSpec."""

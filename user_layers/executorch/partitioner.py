@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -15,10 +15,12 @@ from executorch.exir.backend.utils import tag_constant_data
 from executorch.exir.graph_module import get_control_flow_submodules
 from torch.fx.passes.operator_support import OperatorSupportBase
 
+from user_layers.delegates.divide import divide
 from user_layers.delegates.verdicts import verdicts
 from user_layers.executorch.backend import TpuLayerBackend
 from user_layers.executorch.options import Options
 from user_layers.executorch.toolkits import remembered_of, toolkit_of
+from user_layers.spelling.foreign import ForeignModel
 from user_layers.torch.call import full_name
 from user_layers.torch.program import constants_of, kind_of, read_graph
 from user_layers.torch.spellings import TORCH
@@ -89,12 +91,15 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
         support = _Supported(self.supported(exported_program))
         tags = {}
         for place, module in enumerate(modules_of(exported_program.graph_module)):
-            for part in generate_partitions_from_list_of_nodes(module, op_support=support):
-                if all(_is_constant(node, exported_program) for node in part.nodes):
-                    continue
-                tag = f"tpulayer_{place}_{part.id}"
+            runs = [
+                part.nodes
+                for part in generate_partitions_from_list_of_nodes(module, op_support=support)
+                if not all(_is_constant(node, exported_program) for node in part.nodes)
+            ]
+            for number, nodes in enumerate(self._pieces(module, runs, exported_program)):
+                tag = f"tpulayer_{place}_{number}"
                 tags[tag] = self.delegation_spec
-                for node in part.nodes:
+                for node in nodes:
                     node.meta["delegation_tag"] = tag
         tag_constant_data(exported_program)
         if self.report_file is not None:
@@ -128,9 +133,33 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
             lines.append(f"{verdict.node.name} {verdict.kind}: {verdict.reason}{place}")
         return "\n".join(lines) + "\n"
 
-    def _judged(self, module: Any, constants: Mapping[str, Any], program: Any) -> Iterator[Verdict]:
-        toolkit = toolkit_of(self.options.workspace)
-        model = read_graph(
+    def _pieces(self, module: Any, runs: list[Collection[Any]], program: Any) -> Iterator[list[Any]]:
+        """The nodes of the pieces of runs that compile; `verdicts` learns of the nodes that are in none."""
+        model = self._model(module, constants_of(program) if module is program.graph_module else {}, program)
+        index = {operation.name: i for i, operation in enumerate(model.operations)}
+        for nodes in runs:
+            run = [index[node.name] for node in nodes if node.name in index]
+            (found,) = divide(
+                model,
+                [run],
+                TORCH,
+                toolkit_of(self.options.workspace),
+                dynamic=self.options.is_dynamic(model.part(tuple(sorted(run)))),
+                opt=self.options.opt,
+            )
+            left = {model.operations[i].name: why for i, why in found.left.items()}
+            self.verdicts = [
+                replace(one, reason=left[one.node.name])
+                if one.node in nodes and one.node.name in left
+                else one
+                for one in self.verdicts
+            ]
+            for piece in found.pieces:
+                names = {model.operations[i].name for i in piece}
+                yield [node for node in nodes if _maker(node).name in names]
+
+    def _model(self, module: Any, constants: Mapping[str, Any], program: Any) -> ForeignModel:
+        return read_graph(
             module.graph,
             constants,
             program.range_constraints,
@@ -138,6 +167,10 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
             custom=self.options.custom,
             whole=False,
         )
+
+    def _judged(self, module: Any, constants: Mapping[str, Any], program: Any) -> Iterator[Verdict]:
+        toolkit = toolkit_of(self.options.workspace)
+        model = self._model(module, constants, program)
         nodes = {node.name: node for node in module.graph.nodes}
         found = verdicts(model, TORCH, toolkit, remembered_of(toolkit))
         for operation, reason in zip(model.operations, found, strict=True):
@@ -154,9 +187,12 @@ class _Supported(OperatorSupportBase):  # type: ignore[misc]
         self.nodes = nodes
 
     def is_node_supported(self, submodules: Any, node: Any) -> bool:
-        if kind_of(node.target) == "getitem" and node.op == "call_function":
-            return node.args[0] in self.nodes
-        return node in self.nodes
+        return _maker(node) in self.nodes
+
+
+def _maker(node: Any) -> Any:
+    """The node of the operation: what a getitem takes one of several results of, or the node itself."""
+    return node.args[0] if kind_of(node.target) == "getitem" and node.op == "call_function" else node
 
 
 def modules_of(module: Any) -> Iterator[Any]:

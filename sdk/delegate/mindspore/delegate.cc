@@ -56,7 +56,7 @@ mindspore::Status TpuLayerDelegate::Init() {
     return mindspore::kLiteNotSupport;
   }
   std::string reply, wrong;
-  if (!Ask(Request(config_, "verdicts", ""), "", &reply, &wrong)) {
+  if (!Ask(Request(config_, "divide", ""), "", &reply, &wrong)) {
     Fail("the framework's kernels do everything: " + wrong);
     return mindspore::kLiteNotSupport;
   }
@@ -64,20 +64,20 @@ mindspore::Status TpuLayerDelegate::Init() {
   return mindspore::kSuccess;
 }
 
-bool TpuLayerDelegate::Asked(const Model &model, std::vector<std::string> *why) const {
+bool TpuLayerDelegate::Asked(const Model &model, std::vector<std::string> *told) const {
   const Message message = model.Told();
   std::string reply, wrong;
-  if (!Ask(Request(config_, "verdicts", message.Json("model")), message.data(), &reply, &wrong)) {
+  if (!Ask(Request(config_, "divide", message.Json("model")), message.data(), &reply, &wrong)) {
     Fail("the compiler does not say what the TPU can do: " + wrong);
     return false;
   }
   for (size_t start = 0; start < reply.size();) {
     const size_t end = std::min(reply.find('\0', start), reply.size());
-    why->push_back(reply.substr(start, end - start));
+    told->push_back(reply.substr(start, end - start));
     start = end + 1;
   }
-  if (why->size() == model.operations().size()) return true;
-  Fail("the compiler answered for " + std::to_string(why->size()) + " operations");
+  if (told->size() == model.operations().size()) return true;
+  Fail("the compiler answered for " + std::to_string(told->size()) + " operations");
   return false;
 }
 
@@ -100,47 +100,44 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
     operations.push_back(std::move(operation));
   }
   const Model model(std::move(operations), given->outputs());
-  std::vector<std::string> why;
-  if (!Asked(model, &why)) return mindspore::kLiteError;
-  for (size_t i = 0; i < why.size(); ++i) {
+  std::vector<std::string> told;  // of each operation: the number of its piece, or a minus and why it is in none
+  if (!Asked(model, &told)) return mindspore::kLiteError;
+  for (size_t i = 0; i < told.size(); ++i) {
     const std::string obstacle = model.Obstacle(i);
-    verdicts_[i].why = obstacle.empty() ? why[i] : obstacle;
+    if (!obstacle.empty()) told[i] = "-" + obstacle;
+    if (told[i][0] == '-') verdicts_[i].why = told[i].substr(1);
   }
   parts_->operations = verdicts_.size();
   parts_->delegated = parts_->partitions = 0;
   auto it = given->BeginKernelIterator();
-  for (size_t from = 0; from < verdicts_.size();) {
-    size_t to = from;
-    while (to < verdicts_.size() && verdicts_[to].why.empty()) ++to;
-    const bool full = config_.most > 0 && parts_->partitions >= static_cast<size_t>(config_.most);
-    if (to - from < static_cast<size_t>(std::max(config_.least, 1)) || full) {
-      const char *why_not = full ? "there are enough partitions" : "its run is too short";
-      for (size_t i = from; i < to; ++i) verdicts_[i].why = why_not;
-      const size_t next = std::max(to, from + 1);
-      it += static_cast<std::ptrdiff_t>(next - from);
-      from = next;
-      continue;
+  for (size_t from = 0, to = 0; from < told.size(); from = to) {
+    to = from + 1;
+    if (told[from][0] != '-') {
+      while (to < told.size() && told[to] == told[from]) ++to;
     }
-    // What the compiler can do of each operation it may not be able to do of all together: then of the first half.
+    const auto length = static_cast<std::ptrdiff_t>(to - from);
+    const std::string why = told[from][0] == '-' ? verdicts_[from].why : Unwanted(to - from);
     const int number = static_cast<int>(parts_->partitions);
-    const std::string name = "tpulayer_" + std::to_string(number);
-    auto graph = std::make_unique<TpuLayerGraph>(name, model.Part(from, to), config_);
-    while (!graph->Compile() && to - from > 1) {
-      to = from + (to - from) / 2;
-      graph = std::make_unique<TpuLayerGraph>(name, model.Part(from, to), config_);
+    std::unique_ptr<TpuLayerGraph> graph;
+    if (why.empty()) {
+      graph = std::make_unique<TpuLayerGraph>("tpulayer_" + std::to_string(number), model.Part(from, to), config_);
     }
-    if (!graph->compiled()) {  // the framework's kernel does it, and the reason is told
-      verdicts_[from].why = LastError();
-      ++it;
-    } else {
+    if (graph != nullptr && graph->Compile()) {
       for (size_t i = from; i < to; ++i) verdicts_[i].partition = number;
       parts_->delegated += to - from;
       ++parts_->partitions;
-      it = given->Replace(it, it + static_cast<std::ptrdiff_t>(to - from), graph.release());
+      it = given->Replace(it, it + length, graph.release());
+    } else {  // the framework's kernels do it, and the reason is told
+      for (size_t i = from; i < to; ++i) verdicts_[i].why = graph == nullptr ? why : LastError();
+      it += length;
     }
-    from = to;
   }
   return mindspore::kSuccess;
+}
+
+std::string TpuLayerDelegate::Unwanted(size_t operations) const {
+  if (config_.most > 0 && parts_->partitions >= static_cast<size_t>(config_.most)) return "there are enough partitions";
+  return operations < static_cast<size_t>(config_.least) ? "its run is too short" : "";
 }
 
 std::string TpuLayerDelegate::Notes() const {

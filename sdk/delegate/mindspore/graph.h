@@ -21,8 +21,6 @@ class TpuLayerGraph : public mindspore::kernel::Kernel {
   int Execute() override;  // from the framework's buffers into its buffers
   int ReSize() override;   // for new shapes of the inputs: by the dynamic net, or by compiling anew; sets the outputs'
 
-  bool compiled() const { return !program_.empty() || partition_ != nullptr; }
-
  private:
   bool Load();
   bool Reshaped();

@@ -41,7 +41,7 @@ const char *TypeName(const Tensor &tensor) {
 }
 
 Model::Model(std::vector<Operation> operations, std::vector<Tensor> results)
-    : operations_(std::move(operations)), results_(std::move(results)) {
+    : operations_(std::move(operations)), outputs_(results), results_(std::move(results)) {
   for (const auto &operation : operations_) {
     for (const auto &tensor : operation.inputs) ++readers_[tensor.Name()];
   }
@@ -138,8 +138,8 @@ std::string Message::Json(const std::string &name, const std::vector<Shape> &sha
 
 std::string Request(const Config &config, const std::string &ask, const std::string &models) {
   return "{\"ask\":" + Quoted(ask) + ",\"what\":\"MindSpore\",\"opt\":" + std::to_string(config.opt) +
-         ",\"dynamic\":" + (config.dynamic ? "true" : "false") + ",\"workspace\":" + Quoted(config.workspace) +
-         ",\"models\":[" + models + "]}";
+         ",\"consecutive\":true,\"dynamic\":" + (config.dynamic ? "true" : "false") +
+         ",\"workspace\":" + Quoted(config.workspace) + ",\"models\":[" + models + "]}";
 }
 
 bool Ask(const std::string &request, const std::string &data, std::string *reply, std::string *wrong) {

@@ -56,7 +56,8 @@ class TPULAYER_API TpuLayerDelegate : public mindspore::Delegate {
   std::string Notes() const;
 
  private:
-  bool Asked(const Model &model, std::vector<std::string> *why) const;
+  bool Asked(const Model &model, std::vector<std::string> *told) const;
+  std::string Unwanted(size_t operations) const;  // why so many are not to be one more partition; "" for nothing
 
   struct Parts;
   Config config_;

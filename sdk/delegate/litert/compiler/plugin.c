@@ -120,7 +120,13 @@ static void begin_request(bytes *json, const char *what, const settings *told) {
     bytes_text(json, text);
 }
 
-static void end_request(bytes *json) { bytes_add(json, "]}", 3); /* with the zero that ends the text */ }
+/* With the zero that ends the text; most: operations in a partition, 0 for any number. */
+static void end_request(bytes *json, size_t most) {
+    char number[48];
+    snprintf(number, sizeof number, "], \"most\": %zu}", most);
+    bytes_text(json, number);
+    bytes_add(json, "", 1);
+}
 
 /* Whether the subgraph has a part that the model's author gave to the TPU: LiteRT has it compiled as it is. */
 static int has_call(const plugin *p, litert_handle subgraph) {
@@ -137,25 +143,22 @@ static int has_call(const plugin *p, litert_handle subgraph) {
     return 0;
 }
 
-/* Push the operations of which the verdict is empty; each run of so many becomes a partition of its own. */
-static litert_status push(plugin *p, litert_handle subgraph, litert_handle list, const char *verdicts,
-                          size_t size) {
-    size_t count = 0, found = 0;
-    const char *end = verdicts + size;
+/* Push the operations that the reply puts into pieces; each piece becomes a partition of its own. */
+static litert_status push(plugin *p, litert_handle subgraph, litert_handle list, const char *reply, size_t size) {
+    size_t count = 0;
+    const char *end = reply + size;
     litert_status status = p->c->get_num_subgraph_ops(subgraph, &count);
     for (size_t i = 0; i < count && status == LITERT_OK; i++) {
-        const char *text = verdicts;
+        const char *text = reply;
         const char *zero = memchr(text, 0, (size_t)(end - text));
         litert_handle op = NULL;
         if (zero == NULL) return LITERT_FAILURE; /* an answer about another subgraph */
-        verdicts = zero + 1;
-        if (*text != 0) continue;
+        reply = zero + 1;
+        if (*text == '-') continue; /* and why not */
         status = p->c->get_subgraph_op(subgraph, i, &op);
-        size_t most = p->told.operations;
-        if (status == LITERT_OK) status = p->c->push_op(list, op, most == 0 ? 0 : found / most);
-        found++;
+        if (status == LITERT_OK) status = p->c->push_op(list, op, strtoul(text, NULL, 10));
+        p->selected++;
     }
-    p->selected += found;
     return status;
 }
 
@@ -169,16 +172,16 @@ LITERT_EXPORT litert_status LiteRtCompilerPluginPartition(litert_handle handle, 
     if (has_call(p, subgraph)) p->calls = 1;
     if (p->calls) return LITERT_OK;
     bytes json = {0}, data = {0};
-    void *verdicts = NULL;
+    void *reply = NULL;
     size_t size = 0;
-    begin_request(&json, "verdicts", &p->told);
+    begin_request(&json, "divide", &p->told);
     litert_status status = message_add_model(p->c, subgraph, "model", &json, &data);
-    end_request(&json);
-    if (status == LITERT_OK) status = json.no_memory ? LITERT_NO_MEMORY : ask("partition", &json, &data, &verdicts, &size);
-    if (status == LITERT_OK) status = push(p, subgraph, list, verdicts, size);
+    end_request(&json, p->told.operations);
+    if (status == LITERT_OK) status = json.no_memory ? LITERT_NO_MEMORY : ask("partition", &json, &data, &reply, &size);
+    if (status == LITERT_OK) status = push(p, subgraph, list, reply, size);
     bytes_free(&json);
     bytes_free(&data);
-    free(verdicts);
+    free(reply);
     return status;
 }
 
@@ -219,7 +222,7 @@ LITERT_EXPORT litert_status LiteRtCompilerPluginCompile(litert_handle handle, co
     bytes json = {0}, data = {0};
     begin_request(&json, "compile", &p->told);
     if (status == LITERT_OK) status = add_models(p, model, r, &json, &data);
-    end_request(&json);
+    end_request(&json, 0);
     if (status == LITERT_OK)
         status = json.no_memory ? LITERT_NO_MEMORY : ask("compile", &json, &data, &r->program, &r->bytes);
     bytes_free(&json);
