@@ -74,7 +74,11 @@ class CModel:
             self.call("LiteRtCreateOpaqueOptions", b"tpulayer", data, self._free, ctypes.byref(opaque))
             self.call("LiteRtAddOpaqueOptions", self.options, opaque)
         self.call(
-            "LiteRtCreateCompiledModel", self.environment, self.model, self.options, ctypes.byref(self.compiled)
+            "LiteRtCreateCompiledModel",
+            self.environment,
+            self.model,
+            self.options,
+            ctypes.byref(self.compiled),
         )
 
     def call(self, name: str, *words: Any) -> None:
@@ -91,7 +95,14 @@ class CModel:
         ctypes.memmove(memory, x.ctypes.data, x.nbytes)
         self.call("LiteRtUnlockTensorBuffer", given)
         inputs, outputs, later = (Handle * 1)(given.value), (Handle * 1)(made.value), ctypes.c_bool()
-        words: list[Any] = [self.compiled, ctypes.c_size_t(0), ctypes.c_size_t(1), inputs, ctypes.c_size_t(1), outputs]
+        words: list[Any] = [
+            self.compiled,
+            ctypes.c_size_t(0),
+            ctypes.c_size_t(1),
+            inputs,
+            ctypes.c_size_t(1),
+            outputs,
+        ]
         if background:
             self.call("LiteRtRunCompiledModelAsync", *words, ctypes.byref(later))
         else:
@@ -109,7 +120,12 @@ class CModel:
         kind = Ranked(_FLOAT32, len(shape), (ctypes.c_int32 * 8)(*shape))
         size = ctypes.c_size_t(int(np.prod(shape)) * 4)
         self.call(
-            "LiteRtCreateManagedTensorBuffer", self.environment, _HOST, ctypes.byref(kind), size, ctypes.byref(made)
+            "LiteRtCreateManagedTensorBuffer",
+            self.environment,
+            _HOST,
+            ctypes.byref(kind),
+            size,
+            ctypes.byref(made),
         )
         return made
 

@@ -78,7 +78,9 @@ class Layers(Builder):
         shape = (n, -(-h // step), -(-w // stride), c)
         return self.net.op(kind, [x], shape, **told, padding=0, fused_activation_function=0)
 
-    def wide(self, x: int, filters: int, span: int, stride: int = 1, act: int = _RELU, dilation: int = 1) -> int:
+    def wide(
+        self, x: int, filters: int, span: int, stride: int = 1, act: int = _RELU, dilation: int = 1
+    ) -> int:
         """A convolution along the width: [1, 1, length, channels]."""
         n, _, w, c = self.shape(x)
         told: Any = {"stride_h": 1, "stride_w": stride, "padding": 0, "fused_activation_function": act}
@@ -90,7 +92,9 @@ class Layers(Builder):
         n, h, w, c = self.shape(x)
         shape = (n, 2 * h, 2 * w, filters)
         values = [self.net.const(shape, "int32"), self.weights(filters, size, size, c, fan=c), x]
-        return self.net.op("TRANSPOSE_CONV", [*values, self.bias(filters)], shape, stride_h=2, stride_w=2, padding=0)
+        return self.net.op(
+            "TRANSPOSE_CONV", [*values, self.bias(filters)], shape, stride_h=2, stride_w=2, padding=0
+        )
 
     def resize(self, x: int, h: int, w: int, kind: str = "RESIZE_BILINEAR", **told: bool) -> int:
         n, _, _, c = self.shape(x)
@@ -152,7 +156,9 @@ def _keywords() -> bytes:
     x = b.reshape(b.given("wave", 1, 2000), 1, 1, 2000, 1)
     x = b.wide(x, 16, 32, 8)
     for filters in (24, 32):
-        x = b.both("ADD", b.both("MUL", b.wide(x, filters, 5, act=_NONE), b.value(filters)), b.value(filters), _RELU)
+        x = b.both(
+            "ADD", b.both("MUL", b.wide(x, filters, 5, act=_NONE), b.value(filters)), b.value(filters), _RELU
+        )
         x = b.pool(x, 3, 2, high=1)
     x = b.both("ADD", x, b.wide(b.wide(x, 32, 3, dilation=2), 32, 3, act=_NONE), _RELU)
     return b.file(words=b.each("SOFTMAX", b.dense(b.mean(x, 1, 2, keep=False), 12), beta=1.0))
@@ -160,7 +166,7 @@ def _keywords() -> bytes:
 
 @_net
 def _unet() -> bytes:
-    """Down with pools, up once with a transposed convolution and once with a resize, both beside what was there."""
+    """Down with pools, up with a transposed convolution and with a resize, each beside what was there."""
     b = Layers()
     first = b.conv(b.given("image", 1, 32, 24, 3), 8, 3, act=_RELU)
     second = b.conv(b.pool(first, 2, 2), 16, 3, act=_RELU)
@@ -189,7 +195,11 @@ def _transformer() -> bytes:
         "STRIDED_SLICE",
         [x, *(b.net.const(part, "int32") for part in ([0, 0, 0], [0, 1, 0], [1, 1, 1]))],
         (1, 32),
-        **{"begin_mask": 5, "end_mask": 5, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 2},
+        begin_mask=5,
+        end_mask=5,
+        ellipsis_mask=0,
+        new_axis_mask=0,
+        shrink_axis_mask=2,
     )
     return b.file(words=x, scores=b.each("TANH", b.dense(first, 3)))
 
@@ -330,7 +340,7 @@ def _recurrent() -> bytes:
 
 @_net
 def _deeplab() -> bytes:
-    """Dilated convolutions written with blocks in the batch, pools of the whole picture, resized corner to corner."""
+    """Dilated convolutions with blocks in the batch, pools of the whole picture, resized corner to corner."""
     b = Layers()
     x = b.conv(b.conv(b.given("image", 1, 33, 33, 3), 8, 3, 2, _RELU), 16, 3, 2, _RELU)  # 9x9
     pads = [[2, 3], [2, 3]]
@@ -354,11 +364,17 @@ def _vocoder() -> bytes:
     """Sound out of features: mirrored edges, dilations, leaky slopes, longer by transposed convolutions."""
     b = Layers()
     x = b.reshape(b.given("features", 1, 24, 20), 1, 1, 24, 20)
-    x = b.net.op("MIRROR_PAD", [x, b.net.const([[0, 0], [0, 0], [3, 3], [0, 0]], "int32")], (1, 1, 30, 20), mode=0)
+    x = b.net.op(
+        "MIRROR_PAD", [x, b.net.const([[0, 0], [0, 0], [3, 3], [0, 0]], "int32")], (1, 1, 30, 20), mode=0
+    )
     x = b.wide(x, 16, 7, act=_NONE)
     for dilation in (1, 3):
         n, h, w, c = b.shape(x)
-        values = [b.net.const((n, h, 2 * w, c), "int32"), b.weights(c, 1, 4, c, fan=4 * c), b.each("LEAKY_RELU", x, alpha=0.1)]
+        values = [
+            b.net.const((n, h, 2 * w, c), "int32"),
+            b.weights(c, 1, 4, c, fan=4 * c),
+            b.each("LEAKY_RELU", x, alpha=0.1),
+        ]
         x = b.net.op("TRANSPOSE_CONV", values, (n, h, 2 * w, c), stride_h=1, stride_w=2, padding=0)
         x = b.both("ADD", x, b.wide(b.each("LEAKY_RELU", x, alpha=0.1), c, 3, act=_NONE, dilation=dilation))
     x = b.wide(b.each("LEAKY_RELU", x, alpha=0.01), 1, 7, act=_NONE)
@@ -391,5 +407,7 @@ def _vision_transformer() -> bytes:
         x = b.both("ADD", x, b.attend(b.normal(x), 2))
         x = b.both("ADD", x, b.dense(b.each("GELU", b.dense(b.normal(x), 64), approximate=False), 32))
     start, size = (b.net.const(part, "int32") for part in ([0, 0, 0], [1, 1, 32]))
-    first = b.net.op("SQUEEZE", [b.net.op("SLICE", [b.normal(x), start, size], (1, 1, 32))], (1, 32), squeeze_dims=[1])
+    first = b.net.op(
+        "SQUEEZE", [b.net.op("SLICE", [b.normal(x), start, size], (1, 1, 32))], (1, 32), squeeze_dims=[1]
+    )
     return b.file(scores=b.each("LOG_SOFTMAX", b.dense(first, 10)))

@@ -32,7 +32,8 @@ def litert(
         bool, typer.Option("--report", help="compile: also say which operations stay on the CPU, and why.")
     ] = False,
     opt: Annotated[
-        int | None, typer.Option("--opt", min=0, max=2, help="compile: level of optimization (2).", show_default=False)
+        int | None,
+        typer.Option("--opt", min=0, max=2, help="compile: level of optimization (2).", show_default=False),
     ] = None,
     operations: Annotated[
         int | None,

@@ -267,7 +267,7 @@ def _wheel() -> Path:
         version = VERSIONS[0]
     if version.split(".")[:2] not in [known.split(".") for known in VERSIONS]:
         raise MissingError(
-            f"LiteRT {version} is installed; its compiler plugins are other ones than in {' and '.join(VERSIONS)}",
+            f"LiteRT {version} is installed; its interface is not that of {' and '.join(VERSIONS)}",
             hint=hint,
         )
     return Path(next(iter(ai_edge_litert.__path__)))

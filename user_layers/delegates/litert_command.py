@@ -81,8 +81,9 @@ def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
     if not ran:
         say("nothing of this model ran on the TPU")
         return 1
+    beside = "" if whole else " beside the CPU"
     say(
-        f"TPU: {count(ran, 'partition')}{'' if whole else ' beside the CPU'}, {after.commands - before.commands} commands, modelled time "
+        f"TPU: {count(ran, 'partition')}{beside}, {after.commands - before.commands} commands, modelled time "
         f"{(after.ns - before.ns) / 1e6:.3f} ms, {after.bytes_in - before.bytes_in} bytes in, "
         f"{after.bytes_out - before.bytes_out} bytes out"
     )

@@ -15,7 +15,7 @@ def reshaped(path: Path, shapes: Mapping[str, Sequence[int]]) -> bytes:
 
     LiteRT gives a device the shapes of the file, with 1 for those that may change, and does not tell it about
     other ones later. shapes: by the input's name, as in the model's signature or as of the tensor.
-    Errors: UsageError for a file that cannot be read, a name or shape that does not fit; ModelError for a file
+    Errors: UsageError for a file that cannot be read, a name or shape that does not fit; ModelError for one
     that LiteRT does not take.
     """
     from ai_edge_litert import schema_py_generated as schema

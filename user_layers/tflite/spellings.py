@@ -16,7 +16,9 @@ __all__ = ["TFLITE", "arithmetic", "from_message", "matrix", "movement", "window
 def from_message(model: ForeignModel) -> ForeignModel:
     """A model as LiteRT's compiler plugin sends it: parameters of CUSTOM operations are FlexBuffers there.
     Raises ValueError for parameters that are none."""
-    return with_stored(replace(model, operations=tuple(_decoded(operation) for operation in model.operations)))
+    return with_stored(
+        replace(model, operations=tuple(_decoded(operation) for operation in model.operations))
+    )
 
 
 def _decoded(operation: Operation) -> Operation:

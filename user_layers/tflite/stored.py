@@ -1,4 +1,4 @@
-"""Weights that a model stores in fewer bits with scales, and a DEQUANTIZE for each that makes numbers of them."""
+"""Weights stored in fewer bits with scales, and a DEQUANTIZE for each that makes numbers of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
+from user_layers.spelling.foreign import Array, ForeignModel, Tensor
 
 
 def with_stored(model: ForeignModel) -> ForeignModel:
@@ -34,7 +34,7 @@ def with_stored(model: ForeignModel) -> ForeignModel:
 
 
 def stored(elements: Array, scales: Array, zero_points: Array, axis: int) -> dict[str, Any]:
-    """The attributes of a DEQUANTIZE of a constant. scales, zero_points: one, or for each place on the axis."""
+    """Attributes of a DEQUANTIZE of a constant. scales, zero_points: one, or for each place on the axis."""
     return {"stored": elements, "scales": scales, "zero_points": zero_points, "axis": axis}
 
 
@@ -51,6 +51,8 @@ def _fitting(shape: tuple[int, ...], told: Mapping[str, Any]) -> tuple[Array, Ar
     if scales.size == zeros.size == 1:
         return scales, zeros
     if not 0 <= axis < len(shape) or scales.size != shape[axis] or zeros.size not in (1, shape[axis]):
-        raise ValueError(f"{scales.size} scales and {zeros.size} zero points for axis {axis} of {list(shape)}")
+        raise ValueError(
+            f"{scales.size} scales and {zeros.size} zero points for axis {axis} of {list(shape)}"
+        )
     rest = (1,) * (len(shape) - 1 - axis)
     return scales.reshape(-1, *rest), zeros.reshape(-1, *rest)
