@@ -411,3 +411,55 @@ def _vision_transformer() -> bytes:
         "SQUEEZE", [b.net.op("SLICE", [b.normal(x), start, size], (1, 1, 32))], (1, 32), squeeze_dims=[1]
     )
     return b.file(scores=b.each("LOG_SOFTMAX", b.dense(first, 10)))
+
+
+def transformer_layer(*, grouped: bool, root: bool, gated: bool) -> bytes:
+    """One layer as in language models. grouped: two queries share keys and values; root: RMS norms in place
+    of layer norms; gated: SwiGLU in place of GELU."""
+    b, heads, each, length = Layers(), 4, 8, 10
+    x = b.given("x", 1, length, heads * each)
+
+    def norm(value: int) -> int:
+        if not root:
+            return b.normal(value)
+        spread = b.both("ADD", b.mean(b.each("SQUARE", value), 2), b.number(1e-6))
+        return b.both("MUL", b.both("MUL", value, b.each("RSQRT", spread)), b.value(heads * each))
+
+    def apart(value: int, count: int) -> int:
+        return b.transpose(b.reshape(b.dense(value, count * each), 1, length, count, each), 0, 2, 1, 3)
+
+    def turned(value: int) -> int:
+        """Rotated by their places in the text."""
+        low, high = b.split(value, 2, 3)
+        other = b.concat([b.each("NEG", high), low])
+        angles = np.outer(np.arange(length), 0.1 ** np.arange(each // 2)).astype(np.float32)
+        cosine, sine = (b.net.const(np.tile(f(angles), 2)[None, None]) for f in (np.cos, np.sin))
+        return b.both("ADD", b.both("MUL", value, cosine), b.both("MUL", other, sine))
+
+    inner = norm(x)
+    kept = heads // 2 if grouped else heads
+    q, k, v = turned(apart(inner, heads)), turned(apart(inner, kept)), apart(inner, kept)
+    if grouped:  # each key and value for two queries
+        shape = (1, kept, 2, length, each)
+        twice = b.net.const(shape, "int32")
+        k, v = (
+            b.reshape(
+                b.net.op("BROADCAST_TO", [b.reshape(t, 1, kept, 1, length, each), twice], shape),
+                *(1, heads, length, each),
+            )
+            for t in (k, v)
+        )
+    scores = b.both("MUL", b.matmul(q, k, adjoint=True), b.number(1 / math.sqrt(each)))
+    later = np.triu(np.full((length, length), -1e4, np.float32), 1)[None, None]
+    scores = b.each("SOFTMAX", b.both("ADD", scores, b.net.const(later)), beta=1.0)
+    found = b.reshape(b.transpose(b.matmul(scores, v), 0, 2, 1, 3), 1, length, heads * each)
+    x = b.both("ADD", x, b.dense(found, heads * each))
+    inner = norm(x)
+    if gated:
+        wide = b.both("MUL", b.swish(b.dense(inner, 48)), b.dense(inner, 48))
+    else:
+        wide = b.each("GELU", b.dense(inner, 48), approximate=True)
+    return b.file(y=b.both("ADD", x, b.dense(wide, heads * each)))
+
+
+ZOO["language"] = lambda: transformer_layer(grouped=True, root=True, gated=True)

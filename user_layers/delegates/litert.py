@@ -182,14 +182,14 @@ class LiteRtModel:
                 self._model = CompiledModel.from_file(
                     str(path), hardware_accel=where, environment=self._environment
                 )
+                self.whole = bool(self._model.is_fully_accelerated())
+                name = next(iter(self._model.get_signature_list()))
+                self.inputs = _described(self._model.get_input_tensor_details(name))
+                self.outputs = _described(self._model.get_output_tensor_details(name))
+                self._fed = self._model.create_input_buffers(0)
+                self._made = self._model.create_output_buffers(0)
             except Exception as error:
                 raise CompileError(f"{path}: LiteRT does not load it: {error}\n{said()}".rstrip()) from None
-            name = next(iter(self._model.get_signature_list()))
-            self.whole = bool(self._model.is_fully_accelerated())
-            self.inputs = _described(self._model.get_input_tensor_details(name))
-            self.outputs = _described(self._model.get_output_tensor_details(name))
-            self._fed = self._model.create_input_buffers(0)
-            self._made = self._model.create_output_buffers(0)
             self.said = said()
 
     def close(self) -> None:
