@@ -98,7 +98,8 @@ def _one(path: Path) -> str:
     ]
     modelled = (after.ns - before.ns) / 1e6
     return (
-        f"{_shares(path)}, {after.runs - before.runs} partitions, difference {max(differences, default=0.0):.1e}, "
+        f"{_shares(path)}, {after.runs - before.runs} partitions, "
+        f"difference {max(differences, default=0.0):.1e}, "
         f"CPU {cpu * 1e3:.2f} ms, emulated {emulated * 1e3:.2f} ms ({emulated / cpu:.1f} times), "
         f"modelled {modelled:.3f} ms"
     )
