@@ -15,5 +15,8 @@ bm_status_t tpulayer_executed(bm_handle_t handle, uint64_t *commands, uint64_t *
  * tpulayer_forget_message. Longer ones are cut. */
 const char *tpulayer_last_message(void);
 void tpulayer_forget_message(void);
+/* 1: errors in this thread do not go to stderr (a program's callback gets them) until 0, for the caller tells them
+ * itself; tpulayer_last_message then has all of them, with "; " in between. */
+void tpulayer_hush(int on);
 
 #endif

@@ -4,6 +4,7 @@
 #include "bmlib_internal.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,11 @@
 typedef void (*log_callback)(const char *tag, int level, const char *fmt, va_list args);
 
 static int log_level = BMLIB_LOG_INFO;
+static __thread bool hushed; /* somebody else tells the errors of this thread */
 
 static void to_stderr(const char *tag, int level, const char *fmt, va_list args) {
     (void)tag;
+    if (hushed && level <= BMLIB_LOG_ERROR) return;
     if (level <= log_level) vfprintf(stderr, fmt, args); /* in one piece, also among several threads */
 }
 
@@ -24,9 +27,16 @@ static __thread char last[LAST_BYTES];
 
 const char *tpulayer_last_message(void) { return last; }
 void tpulayer_forget_message(void) { last[0] = 0; }
+void tpulayer_hush(int on) { hushed = on != 0; }
 
+/* Who tells them tells all, so a second one is put behind the first then. */
 static void keep(const char *fmt, va_list args) {
-    vsnprintf(last, sizeof last, fmt, args);
+    size_t before = hushed ? strlen(last) : 0;
+    if (before > 0 && before + 3 < sizeof last) {
+        memcpy(last + before, "; ", 3);
+        before += 2;
+    }
+    vsnprintf(last + before, sizeof last - before, fmt, args);
     size_t length = strlen(last);
     if (length > 0 && last[length - 1] == '\n') last[length - 1] = 0;
 }

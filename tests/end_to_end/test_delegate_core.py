@@ -192,6 +192,9 @@ def test_a_dynamic_partition_takes_other_shapes(core: Core, toolkit: Toolkit) ->
     )
     with core.load(_compiled(model, toolkit, dynamic=True)) as net:
         assert core.lib.tpld_is_dynamic(net.handle)
+        net.run(random(4, 8, 8, 3))
+        told = sum(cycles for _, cycles, _ in net.layers())
+        assert 0.7 * net.counters.cycles < told < 1.3 * net.counters.cycles, "of the largest shapes"
         for shape, out in (
             ((4, 8, 8, 3), (4, 4, 4, 3)),
             ((2, 6, 8, 3), (2, 3, 4, 3)),
@@ -328,6 +331,7 @@ def test_a_device_that_dies_is_an_error_and_the_next_call_works(
     toolkit: Toolkit,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
     dev_id: int,
     sent: signal.Signals,
     text: str,
@@ -350,6 +354,9 @@ def test_a_device_that_dies_is_an_error_and_the_next_call_works(
             found = one.counters
             assert (found.runs, found.failures, found.reopened) == (3, 1, 1)
         assert core.lib.tpld_close_device(dev_id) == 0
+        assert capfd.readouterr().err == "", "the text is the caller's to tell"
+        core.lib.bm_dev_request(ctypes.byref(ctypes.c_void_p()), 99)
+        assert "bmlib: " in capfd.readouterr().err, "who calls libbmlib itself is told as ever"
 
 
 @pytest.mark.slow  # builds a workspace

@@ -16,9 +16,9 @@ import pytest
 
 from firmware_sim.errors import CompileError, DeviceError, UsageError
 from tests.litert.running import image, run
-from tests.paths import ROOT
 from tests.support.tflite_models import Net, to_bytes
 from tests.support.tflite_nets import NETS
+from tests.support.workspaces import environment
 from user_layers.delegates import litert_command
 from user_layers.delegates.litert import (
     LiteRtModel,
@@ -197,7 +197,7 @@ def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: P
     for words in commands:
         done = subprocess.run(
             [sys.executable, "-c", "from user_layers.cli.main import main; main()", "litert", *words],
-            env={**os.environ, "TPULAYER_WORKSPACE": str(demo_workspace), "PYTHONPATH": str(ROOT)},
+            env=environment(TPULAYER_WORKSPACE=str(demo_workspace)),
             capture_output=True,
             text=True,
             timeout=600,

@@ -13,9 +13,8 @@ import pytest
 
 from firmware_sim.errors import CompileError, DeviceError, MissingError
 from tests.litert.running import assert_close, image, run
-from tests.paths import ROOT
 from tests.support.tflite_zoo import Layers
-from tests.support.workspaces import built_workspace
+from tests.support.workspaces import built_workspace, environment
 from user_layers.delegates.litert import LiteRtModel, compile_ahead, counters
 
 pytest.importorskip("ai_edge_litert", reason="needs LiteRT: pip install 'ai-edge-litert==2.3.*'")
@@ -93,7 +92,7 @@ def test_no_compiler_leaves_the_cpu_and_is_told(ahead: Path, tmp_path: Path) -> 
             "import sys; from user_layers.cli.main import main; sys.argv[0] = 'tpulayer'; main()",
             *("litert", "run", str(path), "--output", "out.npz"),
         ],
-        env={**os.environ, "TPULAYER_PYTHON": "/nowhere/python", "PYTHONPATH": str(ROOT)},
+        env=environment(TPULAYER_PYTHON="/nowhere/python"),
         capture_output=True,
         text=True,
         timeout=300,
@@ -162,7 +161,7 @@ def test_a_users_kernel_that_crashes_is_told_and_the_next_model_works(
         paths[-1].write_bytes(b.file(y=b.each("RELU", x)))
     done = subprocess.run(
         [sys.executable, "-c", _BOMB, *map(str, paths)],
-        env={**os.environ, "TPULAYER_WORKSPACE": str(ws.root), "PYTHONPATH": str(ROOT)},
+        env=environment(TPULAYER_WORKSPACE=str(ws.root)),
         capture_output=True,
         text=True,
         timeout=600,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from flatbuffers import flexbuffers
 from firmware_sim.errors import UsageError
 from tests.litert.running import assert_close, image, random_inputs, run, since
 from tests.support.tflite_zoo import ZOO, Layers
+from tests.support.workspaces import environment
 from user_layers.delegates import litert_command
 from user_layers.delegates.litert import LiteRtModel, compile_ahead, counters, left_on_cpu, litert_libraries
 from user_layers.toolkit import Toolkit
@@ -217,7 +217,7 @@ def test_litert_s_own_benchmark_runs_with_the_tpu(tmp_path: Path) -> None:
                 f"--result_json={out}",
             ),
         ],
-        env={**os.environ, "TPULAYER_PYTHON": sys.executable},
+        env=environment(TPULAYER_PYTHON=sys.executable),
         capture_output=True,
         text=True,
         timeout=300,

@@ -17,6 +17,7 @@ from user_layers.toolchain.builtin import Builtin, builtin_artifacts
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose
 from user_layers.toolchain.config import c_sources
+from user_layers.toolchain.homes import host_libraries
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
@@ -46,7 +47,7 @@ def core_library(report: Reporter | None = None) -> Path:
     """libtpulayer_delegate.so, which loads and runs partitions. BuildError with the compiler's text."""
     builtin = builtin_artifacts(report=report)
     folder = delegate_dir() / "core"
-    place = builtin.directory
+    place = host_libraries(builtin)  # whose libbmlib.so knows which toolkit to start
     library = Library(
         CORE,
         c_sources(folder),

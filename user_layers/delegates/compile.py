@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import CompileError, UsageError
 from user_layers.bmodel import write
 from user_layers.delegates.program import LayerTime, Partition
 from user_layers.graph import GraphBuilder
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.flexible import fixed_extents_of, restricted
 from user_layers.onnx.load import from_proto
@@ -37,14 +36,14 @@ def compile_partition(
     """Compile all operations of a model into one net called `name`, all of it on the TPU.
 
     opt, dynamic: as of `Graph.compile`; a dynamic net takes inputs up to the model's shapes, and the cycles
-    of its layers are not known (0). shapes: of inputs, in the framework's order, where they are to be others
-    than the model says: for models whose operations do not say how large their results are.
+    of its layers are those for these shapes. shapes: of inputs, in the framework's order, where they are to
+    be others than the model says: for models whose operations do not say how large their results are.
     Errors: CompileError that names the operations without a layer; UsageError for shapes that do not fit;
     DeviceError when a layer's function fails.
     """
     made = build_partition(model, spellings, name=name, toolkit=toolkit, shapes=shapes)
     spelled, loaded, built = made.spelled, made.loaded, made.built
-    with _called(made.place):
+    with called(made.place):
         net = compile_net(built.graph, dynamic, opt=opt, report=not dynamic)
         if dynamic:
 
@@ -52,6 +51,9 @@ def compile_partition(
                 return from_proto(spelled.proto, shapes, made.place)
 
             net = restricted(net, fixed_extents_of(built, loaded, read, None, False))
+            reports = _measured_fixed(built.graph)
+        else:
+            reports = net.report
     inputs = {tensor.name: i for i, tensor in enumerate(net.stages[0].inputs)}
     given = [value.name for value in loaded.outputs if value.name not in built.empty]
     outputs = {value: i for i, value in enumerate(given)}
@@ -63,7 +65,7 @@ def compile_partition(
         _borders(borders, model.outputs),
         tuple(inputs.get(one, -1) for one in model.inputs),
         tuple(outputs.get(one, -1) for one in model.outputs),
-        _layers(spelled, built.graph, net.report[0] if net.report else None),
+        _layers(spelled, built.graph, reports[0] if reports else None),
         dynamic,
     )
 
@@ -92,19 +94,9 @@ def build_partition(
     _drop_unread(spelled.proto)
     place = f"{model.what} {model.name or name}"
     loaded = from_proto(spelled.proto, _permuted(spelled, shapes or {}), place)
-    with _called(place):
+    with called(place):
         built = build(loaded, name, toolkit=toolkit, cpu=False, allow_empty=True)
     return BuiltPartition(spelled, loaded, built, place)
-
-
-@contextmanager
-def _called(place: str) -> Iterator[None]:
-    """What messages call the place where a layer was added."""
-    caller = CALLER.set(place)
-    try:
-        yield
-    finally:
-        CALLER.reset(caller)
 
 
 def _borders(borders: Mapping[str, Border], names: Iterable[str]) -> tuple[Border, ...]:
@@ -135,6 +127,15 @@ def _drop_unread(proto: Any) -> None:
     kept = [value for value in graph.input if value.name in read]
     del graph.input[:]
     graph.input.extend(kept)
+
+
+def _measured_fixed(graph: GraphBuilder) -> tuple[StageReport, ...]:
+    """What the layers of a dynamic net take for the largest shapes: as those of a net for these, in which
+    nothing stays in local memory between layers either. () where a layer has no such net."""
+    try:
+        return compile_net(graph, opt=0, report=True).report
+    except CompileError:
+        return ()
 
 
 def _layers(spelled: Spelled, graph: GraphBuilder, report: StageReport | None) -> tuple[LayerTime, ...]:

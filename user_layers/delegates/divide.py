@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from firmware_sim.chip import MAX_TENSORS
-from firmware_sim.errors import CompileError, DeviceError, ModelError, UsageError
 from user_layers.delegates.compile import build_partition, compile_partition
+from user_layers.delegates.together import REFUSED
 from user_layers.delegates.verdicts import reasons
 from user_layers.spelling.foreign import ForeignModel
 from user_layers.spelling.spell import Spellings
@@ -64,7 +64,7 @@ def divide(
                 compile_partition(part, spellings, name="try", toolkit=toolkit, opt=opt, dynamic=dynamic)
             else:
                 build_partition(part, spellings, name="try", toolkit=toolkit)
-        except (CompileError, ModelError, UsageError, DeviceError) as error:
+        except REFUSED as error:
             return reasons(error.message)
         return None
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import CompileError, ModelError, UsageError
+from user_layers.delegates.together import REFUSED, build_together
+from user_layers.net.nodes import called
 from user_layers.onnx.build import build
 from user_layers.onnx.load import from_proto
 from user_layers.spelling.foreign import ForeignModel, Operation, Tensor
@@ -35,18 +36,24 @@ def verdicts(
     known = {} if remembered is None else remembered
     readers = Counter(name for operation in model.operations for name in operation.inputs if name is not None)
     makers: dict[str, tuple[int, ...]] = {}  # of a constant that one operation reads
-    found: list[str | None] = []
+    keys: list[Hashable] = []
+    waiting: dict[Hashable, Any] = {}  # spelled, not built
     for index, operation in enumerate(model.operations):
         behind = {i for name in operation.inputs if name in makers for i in makers[name]}
         chosen = (*sorted(behind), index)
         key = tuple(_signature(model, model.operations[i]) for i in chosen)
-        if key not in known:
-            known[key] = _verdict(model.part(chosen), spellings, toolkit)
-        found.append(known[key])
-        if known[key] == _CONSTANT and len(operation.outputs) == 1:
+        keys.append(key)
+        if key not in known and key not in waiting:
+            try:
+                waiting[key] = _spelled(model.part(chosen), spellings)
+            except _Not as why:
+                known[key] = str(why)
+        if known.get(key) == _CONSTANT and len(operation.outputs) == 1:
             (made,) = operation.outputs
             if readers[made] == 1 and made not in model.outputs:
                 makers[made] = chosen
+    known.update(_built(model.what, waiting, toolkit))
+    found = [known[key] for key in keys]
     reader = {name: i for i, operation in enumerate(model.operations) for name in operation.inputs if name}
     for chosen in reversed(makers.values()):
         if found[reader[model.operations[chosen[-1]].outputs[0]]] is None:
@@ -54,7 +61,12 @@ def verdicts(
     return tuple(found)
 
 
-def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str | None:
+class _Not(Exception):
+    """Why an operation becomes no layers, found while it was spelled."""
+
+
+def _spelled(alone: ForeignModel, spellings: Spellings) -> Any:
+    """The ONNX model of the last operation. Raises _Not."""
     operation = alone.operations[-1]
     # All it makes, whether or not anything reads it: the partition may need it.
     alone = ForeignModel(
@@ -68,18 +80,36 @@ def _verdict(alone: ForeignModel, spellings: Spellings, toolkit: Toolkit) -> str
     needed = (*alone.inputs, *(alone.outputs or operation.outputs))
     odd = next((name for name in needed if alone.tensors[name].dtype is None), None)
     if odd is not None:
-        return f"{odd!r} {alone.tensors[odd].odd}"
+        raise _Not(f"{odd!r} {alone.tensors[odd].odd}")
     if not needed:
-        return "it reads and makes nothing"
+        raise _Not("it reads and makes nothing")
     try:
-        spelled = spell(alone, spellings, free_borders=True)
-        if not {value.name for value in spelled.proto.graph.input} & _read(spelled.proto.graph):
-            return _CONSTANT
-        loaded = from_proto(spelled.proto, {}, alone.what)
-        build(loaded, "alone", toolkit=toolkit, cpu=False, allow_empty=True)
-    except (CompileError, ModelError, UsageError) as error:  # others are not about this operation
-        return reasons(error.message)
-    return None
+        proto = spell(alone, spellings, free_borders=True).proto
+    except REFUSED as error:
+        raise _Not(reasons(error.message)) from None
+    if not {value.name for value in proto.graph.input} & _read(proto.graph):
+        raise _Not(_CONSTANT)
+    return proto
+
+
+def _built(what: str, protos: Mapping[Hashable, Any], toolkit: Toolkit) -> dict[Hashable, str | None]:
+    """For each ONNX model of one operation None where there are layers for it, else why not."""
+
+    def layers(proto: Any) -> None:
+        with called(what):
+            build(from_proto(proto, {}, what), "alone", toolkit=toolkit, cpu=False, allow_empty=True)
+
+    keys = list(protos)
+    good = build_together([protos[key] for key in keys], layers)
+    found: dict[Hashable, str | None] = {keys[i]: None for i in good}
+    for key in keys:
+        if key not in found:
+            try:
+                layers(protos[key])
+                found[key] = None
+            except REFUSED as error:
+                found[key] = reasons(error.message)
+    return found
 
 
 def _read(graph: Any) -> set[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,16 @@ class LayerNode:
 
 CALLER: ContextVar[str | None] = ContextVar("CALLER", default=None)
 """What `caller` says where the code that calls is not Python."""
+
+
+@contextmanager
+def called(place: str) -> Iterator[None]:
+    """Say this in the block."""
+    before = CALLER.set(place)
+    try:
+        yield
+    finally:
+        CALLER.reset(before)
 
 
 def caller() -> str:

@@ -16,6 +16,14 @@ from user_layers.onnx.model import Model
 from user_layers.onnx.partition import Reason
 
 
+class NoLayers(CompileError):
+    """Nodes have no layers, though all are to have some. outputs: those of the model that depend on them."""
+
+    def __init__(self, message: str, outputs: frozenset[str]) -> None:
+        super().__init__(message)
+        self.outputs = outputs
+
+
 @dataclass(frozen=True)
 class Survey:
     """What trying every node gave. lowering: the model as it was tried last, with the layers' graph, which is
@@ -36,8 +44,8 @@ def survey_layers(
     """Try a layer for each node of the fused model. Where nodes have none and ONNX defines them by others,
     the model is taken from before fusing, with these written out, folded and fused again.
 
-    graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a
-    CompileError that names each.
+    graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a NoLayers
+    that names each.
     """
     expansion = Expansion(model)
     lowering = Lowering(fuse_affine(model), graph(), custom)
@@ -49,5 +57,15 @@ def survey_layers(
     if refused and not cpu:
         nodes = lowering.model.nodes
         lines = [f"{nodes[i].title}: {reason.text}" for i, reason in refused.items() if not reason.follows]
-        raise CompileError("no layer does this:\n  " + "\n  ".join(lines))
+        text = "no layer does this:\n  " + "\n  ".join(lines)
+        raise NoLayers(text, _behind(lowering.model, refused))
     return Survey(lowering, refused)
+
+
+def _behind(model: Model, refused: Mapping[int, Reason]) -> frozenset[str]:
+    """The outputs of a model that depend on some of its nodes."""
+    lost: set[str] = set()
+    for i, node in enumerate(model.nodes):
+        if i in refused or not lost.isdisjoint(node.reads):
+            lost.update(node.makes)
+    return frozenset(lost & set(model.results))

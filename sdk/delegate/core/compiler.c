@@ -48,6 +48,7 @@ int tpld_ask_compiler(const char *json, const void *data, size_t bytes, void **r
     if (json == NULL || reply == NULL || reply_bytes == NULL || (data == NULL && bytes > 0))
         return core_fail(TPLD_BAD_ARGUMENT, "json, data, reply or reply_bytes is NULL");
     pthread_mutex_lock(&lock);
+    core_hush(true);
     int status = start();
     if (status == TPLD_OK) {
         char *made = NULL;
@@ -64,6 +65,7 @@ int tpld_ask_compiler(const char *json, const void *data, size_t bytes, void **r
             status = core_fail(server.ended ? TPLD_FAILED : TPLD_BAD_PROGRAM, "%s", core_heard("the compiler failed"));
         if (server.ended) stop();
     }
+    core_hush(false);
     pthread_mutex_unlock(&lock);
     return status;
 }

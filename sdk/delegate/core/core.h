@@ -16,6 +16,8 @@ __attribute__((format(printf, 2, 3))) int core_fail(int status, const char *form
 /* What libbmlib and libbmrt said since core_listen in this thread, or `otherwise`. */
 const char *core_heard(const char *otherwise);
 void core_listen(void);
+/* Their errors in this thread are told by core_heard, and so not printed until false. On while a device is locked. */
+void core_hush(bool on);
 
 /* ---- programs (program.c, the twin of user_layers/delegates/program.py) ---- */
 

@@ -65,10 +65,20 @@ static int open_locked(core_device *d) {
     return TPLD_OK;
 }
 
-int core_reenter(core_device *d) {
+void core_lock(core_device *d) {
     pthread_mutex_lock(&d->lock);
+    core_hush(true);
+}
+
+void core_leave(core_device *d) {
+    core_hush(false);
+    pthread_mutex_unlock(&d->lock);
+}
+
+int core_reenter(core_device *d) {
+    core_lock(d);
     int status = open_locked(d);
-    if (status != TPLD_OK) pthread_mutex_unlock(&d->lock);
+    if (status != TPLD_OK) core_leave(d);
     return status;
 }
 
@@ -79,8 +89,6 @@ int core_enter(int dev_id, core_device **out) {
     return *out != NULL ? core_reenter(*out) : core_fail(TPLD_FAILED, "out of memory");
 }
 
-void core_lock(core_device *d) { pthread_mutex_lock(&d->lock); }
-void core_leave(core_device *d) { pthread_mutex_unlock(&d->lock); }
 bm_handle_t core_handle(const core_device *d) { return d->handle; }
 tpld_counters_info *core_counted(core_device *d) { return &d->counted; }
 
@@ -108,7 +116,7 @@ void core_count_all(tpld_counters_info *sum) {
         core_device *d = table[i];
         pthread_mutex_unlock(&table_lock);
         if (d == NULL) continue;
-        pthread_mutex_lock(&d->lock);
+        core_lock(d);
         const tpld_counters_info *one = &d->counted;
         sum->runs += one->runs;
         sum->failures += one->failures;
@@ -121,7 +129,7 @@ void core_count_all(tpld_counters_info *sum) {
         sum->copy_wall_ns += one->copy_wall_ns;
         sum->has_commands |= one->has_commands;
         sum->reopened += one->reopened;
-        pthread_mutex_unlock(&d->lock);
+        core_leave(d);
     }
 }
 
@@ -136,12 +144,12 @@ int tpld_close_device(int dev_id) {
     if (dev_id < 0 || dev_id >= DEVICES) return core_fail(TPLD_NO_DEVICE, "there is no device %d", dev_id);
     core_device *d = known(dev_id);
     if (d == NULL) return core_fail(TPLD_FAILED, "out of memory");
-    pthread_mutex_lock(&d->lock);
+    core_lock(d);
     int status = TPLD_OK;
     if (d->first != NULL) status = core_fail(TPLD_BAD_ARGUMENT, "partitions are loaded on device %d", dev_id);
     else if (d->handle != NULL && core_is_ours(d)) bm_dev_free(d->handle);
     if (status == TPLD_OK) d->handle = NULL;
     if (status == TPLD_OK) d->opened = false;
-    pthread_mutex_unlock(&d->lock);
+    core_leave(d);
     return status;
 }

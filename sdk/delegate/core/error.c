@@ -9,6 +9,7 @@
 
 #pragma weak tpulayer_last_message
 #pragma weak tpulayer_forget_message
+#pragma weak tpulayer_hush
 
 enum { TEXT_BYTES = 4096 };
 static __thread char last[TEXT_BYTES];
@@ -25,6 +26,10 @@ int core_fail(int status, const char *format, ...) {
 
 void core_listen(void) {
     if (tpulayer_forget_message != NULL) tpulayer_forget_message();
+}
+
+void core_hush(bool on) {
+    if (tpulayer_hush != NULL) tpulayer_hush(on);
 }
 
 const char *core_heard(const char *otherwise) {

@@ -53,7 +53,8 @@ typedef struct {
 } tpld_tensor;
 
 /* One layer of a net by the chip's model. operations: indices in the model that was compiled; both it and the name's
- * memory belong to the partition. cycles: of CLOCK_HZ (550 MHz), the share of the net's modelled time. */
+ * memory belong to the partition. cycles: of CLOCK_HZ (550 MHz), the share of the net's modelled time; of a dynamic net
+ * that for the largest shapes. */
 typedef struct {
     const char *name;
     uint64_t cycles;
