@@ -59,8 +59,8 @@ class CModel:
 
         os.environ.setdefault("TPULAYER_PYTHON", sys.executable)  # of the compiler's process
         self._c = ctypes.CDLL(str(Path(next(iter(ai_edge_litert.__path__)), "libLiteRt.so")))
-        self._kept = [str(litert_libraries()).encode(), told.encode()]
-        folder = ctypes.cast(self._kept[0], Handle).value or 0
+        self._kept = [ctypes.create_string_buffer(text.encode()) for text in (str(litert_libraries()), told)]
+        folder = ctypes.addressof(self._kept[0])
         options = (Option * 2)(*(Option(tag, Any_(_TEXT, folder)) for tag in (0, 1)))
         self.environment, self.model, self.compiled, self.options = (Handle() for _ in range(4))
         self.call("LiteRtCreateEnvironment", 2, options, ctypes.byref(self.environment))
@@ -70,7 +70,7 @@ class CModel:
         if told:
             opaque = Handle()
             self._free = ctypes.CFUNCTYPE(None, Handle)(lambda data: None)
-            data = ctypes.cast(self._kept[1], Handle)
+            data = Handle(ctypes.addressof(self._kept[1]))
             self.call("LiteRtCreateOpaqueOptions", b"tpulayer", data, self._free, ctypes.byref(opaque))
             self.call("LiteRtAddOpaqueOptions", self.options, opaque)
         self.call(

@@ -57,6 +57,6 @@ def test_options_measurements_and_two_runtimes_in_one_process(
         assert why in capfd.readouterr().err
     monkeypatch.setenv("TPULAYER_LITERT_OPT", "0")
     made = CModel(model)
-    told = made.metrics(image((1, 16, 16, 3))["image"], (1, 8))["tpulayer_modelled_ns"]
-    assert abs(told - plain["tpulayer_modelled_ns"]) <= 2  # of two partitions, rounded
+    found_ns = made.metrics(image((1, 16, 16, 3))["image"], (1, 8))["tpulayer_modelled_ns"]
+    assert abs(found_ns - plain["tpulayer_modelled_ns"]) <= 2  # of two partitions, rounded
     made.close()

@@ -96,7 +96,7 @@ class Layers(Builder):
             "TRANSPOSE_CONV", [*values, self.bias(filters)], shape, stride_h=2, stride_w=2, padding=0
         )
 
-    def resize(self, x: int, h: int, w: int, kind: str = "RESIZE_BILINEAR", **told: bool) -> int:
+    def resize(self, x: int, h: int, w: int, kind: str = "RESIZE_BILINEAR", **told: Any) -> int:
         n, _, _, c = self.shape(x)
         return self.net.op(kind, [x, self.net.const([h, w], "int32")], (n, h, w, c), **told)
 

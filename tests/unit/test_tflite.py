@@ -153,7 +153,7 @@ def test_stored_weights_are_numbers_for_their_dequantize_alone(
     want = (elements - np.array(zeros, np.float32)) * np.array(scales, np.float32)
     (got,) = _run(model, _random(2, 3))
     np.testing.assert_allclose(got, _random(2, 3) @ want.T, rtol=1e-5)
-    sent = stored_by_plugin(elements, np.float32(scales), np.int64(zeros), axis)
+    sent = stored_by_plugin(elements, np.array(scales, np.float32), np.array(zeros), axis)
     dequantize = replace(model.operations[0], inputs=(), attributes=sent)
     message = replace(model, operations=(dequantize, model.operations[1]))
     np.testing.assert_array_equal(_run(from_message(message), _random(2, 3))[0], got)
