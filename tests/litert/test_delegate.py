@@ -134,7 +134,7 @@ def test_commands(tmp_path: Path) -> None:
         assert litert_command.run(model, tmp_path / "in.npz", tmp_path / "out.npz", say) == 0
         with np.load(tmp_path / "out.npz") as made:
             assert made["mean"].shape == (1, 4)
-    assert any(line.startswith("TPU: 2 partitions beside the CPU, ") for line in said)
+    assert any(line.startswith("TPU: 2 partitions, ") for line in said)
 
 
 def test_what_is_wrong_is_told_and_nothing_is_written(tmp_path: Path) -> None:

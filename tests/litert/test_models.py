@@ -38,16 +38,16 @@ def _file(folder: Path, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("kind", ZOO)
-def test_a_model_of_some_kind_runs_on_the_tpu(kind: str, tmp_path: Path) -> None:
+def test_a_model_of_some_kind_runs_on_the_tpu(kind: str, tmp_path: Path, toolkit: Toolkit) -> None:
     path = _file(tmp_path, ZOO[kind]())
     with LiteRtModel(path, tpu=False) as model:
         inputs = random_inputs(model)
         want = model.run(inputs)
     before = counters()
     with LiteRtModel(path) as model:
-        assert model.whole == (kind not in PARTLY)
         assert_close(model.run(inputs), want)
     assert since(before).runs == 1  # in one partition
+    assert len(left_on_cpu(path, toolkit)) == (kind in PARTLY)
 
 
 def test_many_inputs_and_outputs_are_several_partitions(tmp_path: Path) -> None:
@@ -107,11 +107,10 @@ def test_weights_in_whole_numbers_are_the_nets_constants(tmp_path: Path, most: i
     assert did.runs == made.partitions
 
 
-def test_what_is_quantized_stays_on_the_cpu_and_is_told(tmp_path: Path) -> None:
+def test_what_is_quantized_stays_on_the_cpu_and_is_told(tmp_path: Path, toolkit: Toolkit) -> None:
     b = _weighted(ones=True)
     path = _file(tmp_path, b.file(y=b.net.outputs[0]))
-    with Toolkit() as toolkit:
-        conv, dense = left_on_cpu(path, toolkit)
+    conv, dense = left_on_cpu(path, toolkit)
     assert conv.startswith("TFLite CONV_2D t3: 't1' is quantized;")
     assert dense.startswith("TFLite FULLY_CONNECTED t8: 't6' is quantized;")
     want, _ = run(path, image((1, 9, 8, 3)), tpu=False)

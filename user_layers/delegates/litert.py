@@ -161,8 +161,7 @@ def counters() -> Counters:
 class LiteRtModel:
     """A .tflite file in LiteRT's CompiledModel on NPU | CPU, compiled when it is loaded or ahead of that.
 
-    inputs, outputs: for the names of the first signature shape and type. whole: LiteRT's CPU kernels do
-    nothing of it. said: what went wrong without being
+    inputs, outputs: for the names of the first signature shape and type. said: what went wrong without being
     an error, for LiteRT then takes the CPU.
     Errors: UsageError for a file that cannot be read, MissingError without LiteRT, CompileError.
     """
@@ -182,7 +181,6 @@ class LiteRtModel:
                 self._model = CompiledModel.from_file(
                     str(path), hardware_accel=where, environment=self._environment
                 )
-                self.whole = bool(self._model.is_fully_accelerated())
                 name = next(iter(self._model.get_signature_list()))
                 self.inputs = _described(self._model.get_input_tensor_details(name))
                 self.outputs = _described(self._model.get_output_tensor_details(name))

@@ -67,7 +67,6 @@ def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
         before = counters()
         made = loaded.run(inputs)
         after = counters()
-        whole = loaded.whole
     for name, array in made.items():
         say(f"{name} {array.dtype} {list(array.shape)}: {array.min():.6g} to {array.max():.6g}")
     if output is not None:
@@ -81,9 +80,8 @@ def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
     if not ran:
         say("nothing of this model ran on the TPU")
         return 1
-    beside = "" if whole else " beside the CPU"
     say(
-        f"TPU: {count(ran, 'partition')}{beside}, {after.commands - before.commands} commands, modelled time "
+        f"TPU: {count(ran, 'partition')}, {after.commands - before.commands} commands, modelled time "
         f"{(after.ns - before.ns) / 1e6:.3f} ms, {after.bytes_in - before.bytes_in} bytes in, "
         f"{after.bytes_out - before.bytes_out} bytes out"
     )
