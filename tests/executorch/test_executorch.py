@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,36 +234,6 @@ def test_the_inspector_sees_every_layer_under_its_operators(tmp_path: Path) -> N
     ]
     assert all(event.perf_data.raw[0] > 0 for event in ours)
     assert any("self.conv(x)" in trace for trace in ours[0].stack_traces.values())
-
-
-def test_damaged_partitions_and_other_shapes_are_errors_and_the_next_call_works(tmp_path: Path) -> None:
-    edge = _lowered(Net(), (X,))
-    data = bytes(edge.to_executorch().buffer)
-    (tmp_path / "good.pte").write_bytes(data)
-    place = data.index(b"TPLDPRG") + 100
-    (tmp_path / "bad.pte").write_bytes(data[:place] + bytes([data[place] ^ 255]) + data[place + 1 :])
-    with pytest.raises(RuntimeError):
-        runtime().load_program(tmp_path / "bad.pte").load_method("forward")
-    method: Any = runtime().load_program(tmp_path / "good.pte").load_method("forward")
-    with pytest.raises(RuntimeError):
-        method.execute([torch.randn(2, 3, 9, 12)])
-    _same(method.execute([X])[0], Net().eval()(X).detach())
-
-
-def test_many_programs_leave_nothing_behind(tmp_path: Path) -> None:
-    path = tmp_path / "relu.pte"
-    path.write_bytes(bytes(_lowered(nn.ReLU(), (X,)).to_executorch().buffer))
-
-    def cycle(times: int) -> int:
-        for _ in range(times):
-            method: Any = runtime().load_program(path).load_method("forward")
-            method.execute([X])
-            del method
-        gc.collect()
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-    first = cycle(100)
-    assert cycle(400) - first < 20_000  # KiB
 
 
 def test_a_program_without_python(tmp_path: Path) -> None:
