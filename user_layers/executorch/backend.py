@@ -62,9 +62,9 @@ def _with_lines(error: CompileError, graph: Any) -> CompileError:
 
 
 def line_of(node: Any) -> str:
-    """The line of Python that a node comes from: the innermost that is not PyTorch's own, if there is one, as
-    a traceback shows it; "" where none is known."""
-    own = str(Path(torch.__file__).parent)
+    """The line of Python that a node comes from: the innermost that is not PyTorch's own or of code that it
+    made, if there is one, as a traceback shows it; "" where none is known."""
+    own = (str(Path(torch.__file__).parent), "<")
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     frames = [frame for frame in frames if not frame[1].startswith(own)] or frames
     return " ".join(part.strip() for part in frames[-1][::2]).strip() if frames else ""

@@ -38,6 +38,8 @@ _WHOLE = {
 }
 """Operators that lose something when they are written out in core ones: the others know them better so."""
 
+_CONTROL = ("cond", "map_impl", "scan", "while_loop")
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -186,7 +188,9 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
         found = verdicts(model, TORCH, toolkit, remembered_of(toolkit))
         for operation, reason in zip(model.operations, found, strict=True):
             node = nodes[operation.name]
-            if self.operators is not None and not _names(operation.kind) & self.operators:
+            if operation.kind in _CONTROL:
+                reason = "ExecuTorch does it; what is inside it is judged by itself"
+            elif self.operators is not None and not _names(operation.kind) & self.operators:
                 reason = "it is not among the operators that were asked for"
             yield Verdict(node, operation.kind, reason)
         for _, inner, _ in get_control_flow_submodules(module):
