@@ -76,6 +76,7 @@ bool TpuLayerGraph::Reshaped() {
 
 int TpuLayerGraph::ReSize() {
   if (!Known(inputs_)) return kError;
+  std::string before;  // why the dynamic net does not take them
   if (!Reshaped()) return partition_ == nullptr || SetOutputs() ? kOk : kError;
   if (partition_ != nullptr && tpld_is_dynamic(partition_) == 1) {
     std::vector<const int64_t *> shapes;
@@ -89,8 +90,11 @@ int TpuLayerGraph::ReSize() {
       for (const auto &tensor : inputs_) shapes_.push_back(tensor.Shape());
       return SetOutputs() ? kOk : kError;
     }  // larger than it was compiled for, or its first extent or size may not change: compiled anew
+    before = tpld_last_error();
   }
-  return Compile() && Load() && SetOutputs() ? kOk : kError;
+  if (Compile() && Load() && SetOutputs()) return kOk;
+  if (!before.empty()) Fail(LastError() + "; before that: " + before);
+  return kError;
 }
 
 int TpuLayerGraph::Execute() {

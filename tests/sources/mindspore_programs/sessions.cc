@@ -63,7 +63,13 @@ std::string build(Session *s, const std::string &path, const std::string &kind, 
   const auto type = kind == "ms" ? mindspore::kMindIR_Lite : mindspore::kMindIR;
   const auto built = s->model.Build(path, type, context);
   tpulayer::Attach(context, nullptr);
-  if (built != mindspore::kSuccess) return failed("not built");
+  if (built != mindspore::kSuccess) {
+    std::string why = failed("not built");
+    for (const auto &verdict : s->delegate ? s->delegate->Verdicts() : std::vector<tpulayer::Verdict>()) {
+      if (!verdict.why.empty()) why += "; " + verdict.name + ": " + verdict.why;
+    }
+    return why;
+  }
   size_t taken = 0;
   if (s->delegate) {
     for (const auto &verdict : s->delegate->Verdicts()) taken += verdict.partition >= 0;
