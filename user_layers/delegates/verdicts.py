@@ -80,6 +80,9 @@ def _spelled(alone: ForeignModel, spellings: Spellings) -> Any:
     odd = next((name for name in (*alone.inputs, *alone.outputs) if alone.tensors[name].dtype is None), None)
     if odd is not None or not alone.outputs:
         raise _Not(f"{odd or operation.kind!r} is not an array of numbers")
+    for name in (*alone.inputs, *alone.outputs):
+        if min(alone.tensors[name].shape, default=0) < 0:
+            raise _Not(f"the shape of {name} is not known before the model runs")
     try:
         proto = spell(alone, spellings, free_borders=True).proto
     except REFUSED as error:

@@ -14,8 +14,8 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Tensor:
-    """shape: extents in the framework's own order. dtype: None for what is not an array of numbers or bools.
-    data: its elements, for a constant."""
+    """shape: extents in the framework's own order, below 0 those known only when the model runs. dtype: None
+    for what is not an array of numbers or bools. data: its elements, for a constant."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | None
