@@ -83,6 +83,9 @@ def _spelled(alone: ForeignModel, spellings: Spellings) -> Any:
         raise _Not(f"{odd!r} {alone.tensors[odd].odd}")
     if not needed:
         raise _Not("it reads and makes nothing")
+    for name in needed:
+        if min(alone.tensors[name].shape, default=0) < 0:
+            raise _Not(f"the shape of {name} is not known before the model runs")
     try:
         proto = spell(alone, spellings, free_borders=True).proto
     except REFUSED as error:
