@@ -150,7 +150,9 @@ def test_one_partitioner_for_two_backends(tmp_path: Path) -> None:
             return torch.sigmoid(torch.relu(x) + x) + x
 
     edge = _lowered(Sums(), (X,), Both())
-    found = [lowered.backend_id for lowered in get_lowered_backend_modules(edge.exported_program().graph_module)]
+    found = [
+        lowered.backend_id for lowered in get_lowered_backend_modules(edge.exported_program().graph_module)
+    ]
     assert sorted(found) == ["TpuLayerBackend"] * 2 + ["XnnpackBackend"] * 2
     before = counters()["runs"]
     _same(_method(edge, tmp_path).execute([X])[0], Sums()(X))
