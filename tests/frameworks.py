@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
         # Behind nothing but the checkout: what both have is of the same version, or not in the lock.
         paths = [str(ROOT), environment.get("PYTHONPATH", ""), str(found)]
         environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-    command = [sys.executable, "-m", "pytest", "-m", name, f"tests/{name}", *more]
+    command = [sys.executable, "-m", "pytest", "-m", f"{name} and not slow", f"tests/{name}", *more]
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 

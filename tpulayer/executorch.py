@@ -4,9 +4,12 @@
 `counters()` what the devices did. Needs the package executorch: `pip install "tpulayer[executorch]"`.
 """
 
-from user_layers.executorch.backend import TpuLayerBackend
-from user_layers.executorch.partitioner import TpuLayerPartitioner
-from user_layers.executorch.runtime import backend_library, counters, load_backend, runner, runtime
+from user_layers.executorch.runtime import backend_library, counters, load_backend, runner, runtime, wheel
+
+wheel()  # says what is missing, before an import fails
+
+from user_layers.executorch.backend import TpuLayerBackend  # noqa: E402
+from user_layers.executorch.partitioner import TpuLayerPartitioner  # noqa: E402
 
 __all__ = [
     "TpuLayerBackend",

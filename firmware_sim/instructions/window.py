@@ -119,7 +119,7 @@ class Planes:
         self._phase = rows.phase * columns.phase
         self.count = (rows.result - 1) * self.pitch + columns.result
         y, x = np.arange(rows.kernel) * rows.dilation, np.arange(columns.kernel) * columns.dilation
-        self._row_phases, self._column_phases = np.unique(y % rows.stride), np.unique(x % columns.stride)
+        self._row_phases, self._column_phases = _distinct(y % rows.stride), _distinct(x % columns.stride)
         self.plane = len(self._row_phases) * len(self._column_phases) * self._phase
         self.offsets: Indices = (self._row_at(y)[:, None] + self._column_at(x)[None, :]).reshape(-1)
 
@@ -171,3 +171,8 @@ class Planes:
     def room(self) -> int:
         """Elements to allocate for the computed numbers of one plane, see crop."""
         return self.rows.result * self.pitch
+
+
+def _distinct(values: Indices) -> Indices:
+    """Sorted, each once. numpy.unique may import a module, in whose code nothing is to be flushed."""
+    return np.array(sorted(set(values.tolist())), np.intp)

@@ -31,6 +31,7 @@ def _import() -> None:
         warnings.simplefilter("ignore")
         try:
             import executorch.devtools
-            import executorch.exir  # noqa: F401
+            import executorch.exir
+            import executorch.extension.pybindings.portable_lib  # noqa: F401
         except ImportError:
             pass

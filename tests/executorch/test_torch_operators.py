@@ -209,6 +209,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "channel_shuffle": (nn.ChannelShuffle(3), X4),
     "tril": (lambda x: (x.tril(), x.triu(1)), X2),
     "constants": (lambda x: x + torch.arange(6) + torch.ones(6) + torch.full((6,), 2.0), X2),
+    "as_strided": (lambda x: x.as_strided((2, 6, 1, 1), (6, 1, 6, 6)), (_random(2, 6, 1, 1),)),
     "dropout": (nn.Dropout().eval(), X2),
     "lstm": (nn.LSTM(4, 3), (_random(3, 2, 4),)),
 }

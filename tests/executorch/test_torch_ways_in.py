@@ -63,6 +63,14 @@ def test_what_cannot_be_compiled_runs_in_pytorch_with_a_warning() -> None:
     torch.testing.assert_close(got, determinant(x))
 
 
+def test_free_extents_are_left_to_pytorch_with_a_warning() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: torch.relu(x) * x.shape[0], backend="tpulayer", dynamic=True)
+    with pytest.warns(UserWarning, match=r"extents that are free: torch.compile\(..., dynamic=False\)"):
+        got = compiled(X)
+    torch.testing.assert_close(got, torch.relu(X) * 2)
+
+
 def test_a_pt2_file_becomes_a_net(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.export.save(torch.export.export(Net().eval(), (X,)), tmp_path / "net.pt2")
     assert run(["compile", str(tmp_path / "net.pt2"), "-o", str(tmp_path / "net")]) == 0

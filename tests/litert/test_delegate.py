@@ -15,19 +15,17 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import CompileError, DeviceError, UsageError
+from tests.litert.running import image, run
 from tests.support.tflite_models import Net, to_bytes
 from tests.support.tflite_nets import NETS
 from tests.support.workspaces import environment
 from user_layers.delegates import litert_command
 from user_layers.delegates.litert import (
-    Counters,
     LiteRtModel,
     compile_ahead,
-    counters,
     left_on_cpu,
     litert_libraries,
 )
-from user_layers.spelling.foreign import Array
 from user_layers.toolkit import Toolkit
 
 pytest.importorskip("ai_edge_litert", reason="needs LiteRT: pip install 'ai-edge-litert==2.3.*'")
@@ -55,32 +53,18 @@ def _two_parts() -> bytes:
     return to_bytes(net, signature={"image": x, "mean": mean})
 
 
-def _run(path: Path, inputs: dict[str, Array], *, tpu: bool = True) -> tuple[dict[str, Array], Counters]:
-    before = counters()
-    with LiteRtModel(path, tpu=tpu) as model:
-        made = model.run(inputs)
-    after = counters()
-    for name, *_ in Counters._fields_:
-        setattr(after, name, getattr(after, name) - getattr(before, name))
-    return made, after
-
-
-def _image(size: tuple[int, ...]) -> dict[str, Array]:
-    return {"image": np.random.default_rng(1).uniform(-1, 1, size).astype(np.float32)}
-
-
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_model_is_divided_between_tpu_and_cpu(tmp_path: Path, ahead: bool) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(_two_parts())
-    inputs = _image((1, 8, 9, 3))
-    want, idle = _run(path, inputs, tpu=False)
+    inputs = image((1, 8, 9, 3))
+    want, idle = run(path, inputs, tpu=False)
     assert idle.runs == 0
     if ahead:
         made = compile_ahead(path, tmp_path / "compiled.tflite")
         assert (made.selected, made.operations, made.partitions) == (3, 4, 2)
         path = tmp_path / "compiled.tflite"
-    got, did = _run(path, inputs)
+    got, did = run(path, inputs)
     assert (did.runs, did.failures) == (2, 0)
     assert did.commands > 0 and did.ns > 0
     assert (did.bytes_in, did.bytes_out) == (4 * (8 * 9 * 3 + 80), 4 * (80 + 4))
@@ -94,9 +78,9 @@ def test_real_nets_run_whole_on_the_tpu(tmp_path: Path, name: str, size: int, wi
     path.write_bytes(data)
     made = compile_ahead(path, out)
     assert made.selected == made.operations and made.partitions == 1
-    inputs = _image((1, size, size, 3))
-    want, _ = _run(path, inputs, tpu=False)
-    got, did = _run(out, inputs)
+    inputs = image((1, size, size, 3))
+    want, _ = run(path, inputs, tpu=False)
+    got, did = run(out, inputs)
     assert did.runs == 1
     difference = np.abs(got["scores"] - want["scores"]).max()
     assert difference <= 1e-4 * np.abs(want["scores"]).max()
@@ -108,10 +92,10 @@ def test_partitions_may_be_kept_small(tmp_path: Path, monkeypatch: pytest.Monkey
     path.write_bytes(NETS["resnet"](48, 8, 100)[0])
     made = compile_ahead(path, tmp_path / "compiled.tflite")
     assert made.partitions >= -(-made.operations // 10)
-    inputs = _image((1, 48, 48, 3))
-    got, did = _run(tmp_path / "compiled.tflite", inputs)
+    inputs = image((1, 48, 48, 3))
+    got, did = run(tmp_path / "compiled.tflite", inputs)
     assert did.runs == made.partitions
-    want, _ = _run(path, inputs, tpu=False)
+    want, _ = run(path, inputs, tpu=False)
     np.testing.assert_allclose(got["scores"], want["scores"], rtol=0, atol=1e-4 * want["scores"].max())
 
 
@@ -128,7 +112,7 @@ def test_the_python_interface_compiles_ahead_for_our_target(tmp_path: Path) -> N
     ((_, model),) = result.models_with_backend
     (stats,) = model.partition_stats.subgraph_stats
     assert (stats.num_ops_offloaded, stats.num_total_ops, stats.num_partitions_offloaded) == (3, 4, 2)
-    assert _run(Path(model.path), _image((1, 8, 9, 3)))[1].runs == 2
+    assert run(Path(model.path), image((1, 8, 9, 3)))[1].runs == 2
 
 
 def test_the_report_says_why_an_operation_stays(tmp_path: Path) -> None:
@@ -144,7 +128,7 @@ def test_commands(tmp_path: Path) -> None:
     say: Callable[[str], None] = said.append
     assert litert_command.paths(say) == 0
     assert Path(said[0]) == litert_libraries() and all(Path(line).exists() for line in said)
-    np.savez(tmp_path / "in.npz", image=_image((1, 8, 9, 3))["image"])
+    np.savez(tmp_path / "in.npz", image=image((1, 8, 9, 3))["image"])
     assert litert_command.compile(path, tmp_path / "out.tflite", True, say) == 0
     for model in (path, tmp_path / "out.tflite"):
         assert litert_command.run(model, tmp_path / "in.npz", tmp_path / "out.npz", say) == 0
@@ -165,7 +149,7 @@ def test_what_is_wrong_is_told_and_nothing_is_written(tmp_path: Path) -> None:
     path.write_bytes(_two_parts())
     with LiteRtModel(path) as model:
         with pytest.raises(UsageError, match=r"the model takes \[1, 8, 9, 3\]"):
-            model.run(_image((1, 8, 9, 4)))
+            model.run(image((1, 8, 9, 4)))
         with pytest.raises(UsageError, match="the model has image"):
             model.run({})
     assert not out.exists()
@@ -187,10 +171,10 @@ def test_nothing_is_left_behind_by_loading_and_closing(tmp_path: Path) -> None:
     path, out = tmp_path / "model.tflite", tmp_path / "out.tflite"
     path.write_bytes(_two_parts())
     compile_ahead(path, out)
-    _run(out, _image((1, 8, 9, 3)))
+    run(out, image((1, 8, 9, 3)))
     files = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
-        _run(out, _image((1, 8, 9, 3)))
+        run(out, image((1, 8, 9, 3)))
     assert len(list(Path("/proc/self/fd").iterdir())) <= files
 
 
@@ -204,8 +188,8 @@ def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: P
     net.outputs = [net.op("SIN", [net.op("RELU", [made], (2, 3, 5, 3))], (2, 3, 5, 3))]
     path = tmp_path / "crop.tflite"
     path.write_bytes(to_bytes(net, signature={"image": x, "cropped": net.outputs[0]}))
-    image = _image((2, 5, 6, 3))["image"]
-    np.savez(tmp_path / "in.npz", image=image)
+    picture = image((2, 5, 6, 3))["image"]
+    np.savez(tmp_path / "in.npz", image=picture)
     commands = [["run", str(path), "--input", "in.npz", "--output", "out.npz"]]
     if ahead:
         commands.insert(0, ["compile", str(path), "-o", "compiled.tflite"])
@@ -220,7 +204,7 @@ def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: P
         )
         assert done.returncode == 0, done.stdout + done.stderr
     with np.load(tmp_path / "out.npz") as found:
-        want = np.sin(np.maximum(-image[:, 1:4, 1:], 0))
+        want = np.sin(np.maximum(-picture[:, 1:4, 1:], 0))
         np.testing.assert_allclose(found["cropped"], want, rtol=1e-5, atol=1e-6)
 
 
@@ -237,11 +221,11 @@ def _device_processes() -> list[int]:
     return found
 
 
-def test_a_device_that_dies_fails_one_run(tmp_path: Path) -> None:
+def test_a_device_that_dies_fails_onerun(tmp_path: Path) -> None:
     path, out = tmp_path / "model.tflite", tmp_path / "out.tflite"
     path.write_bytes(_two_parts())
     compile_ahead(path, out)
-    inputs = _image((1, 8, 9, 3))
+    inputs = image((1, 8, 9, 3))
     with LiteRtModel(out) as model:
         want = model.run(inputs)
         (process,) = _device_processes()
@@ -273,12 +257,12 @@ def test_threads_run_models_side_by_side(tmp_path: Path) -> None:
     path, out = tmp_path / "model.tflite", tmp_path / "out.tflite"
     path.write_bytes(_two_parts())
     compile_ahead(path, out)
-    want, _ = _run(path, _image((1, 8, 9, 3)), tpu=False)
+    want, _ = run(path, image((1, 8, 9, 3)), tpu=False)
     models = [LiteRtModel(out) for _ in range(3)]
 
     def work(model: LiteRtModel) -> None:
         for _ in range(5):
-            got = model.run(_image((1, 8, 9, 3)))
+            got = model.run(image((1, 8, 9, 3)))
             np.testing.assert_allclose(got["mean"], want["mean"], rtol=0, atol=1e-4)
 
     with ThreadPoolExecutor(3) as pool:
@@ -300,7 +284,7 @@ def test_weights_in_half_precision_are_the_nets_constants(tmp_path: Path) -> Non
     path.write_bytes(to_bytes(net, signature={"image": x, "y": net.outputs[0]}))
     made = compile_ahead(path, tmp_path / "out.tflite")
     assert (made.selected, made.operations, made.partitions) == (3, 3, 1)
-    want, _ = _run(path, _image((1, 5, 6, 3)), tpu=False)
-    got, did = _run(tmp_path / "out.tflite", _image((1, 5, 6, 3)))
+    want, _ = run(path, image((1, 5, 6, 3)), tpu=False)
+    got, did = run(tmp_path / "out.tflite", image((1, 5, 6, 3)))
     assert did.runs == 1
     np.testing.assert_allclose(got["y"], want["y"], rtol=0, atol=1e-4 * np.abs(want["y"]).max())

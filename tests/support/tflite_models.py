@@ -38,6 +38,10 @@ class _Tensor:
     dtype: str
     data: bytes | None = None
     scale: float = 0.0
+    scales: tuple[float, ...] = ()  # one for each part along `axis`
+    zeros: tuple[int, ...] = ()
+    axis: int = 0
+    free: tuple[int, ...] = ()  # axes of which the extent may change
 
 
 @dataclass
@@ -137,10 +141,16 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
             buffer = len(buffers)
             buffers.append(tensor.data)
         scales = None
-        if tensor.scale:
+        many = tensor.scales or ((tensor.scale,) if tensor.scale else ())
+        if many:
             scales = _table(
-                b, "QuantizationParameters", Scale=_numbers(b, np.array([tensor.scale], np.float32))
+                b,
+                "QuantizationParameters",
+                Scale=_numbers(b, np.array(many, np.float32)),
+                ZeroPoint=_numbers(b, np.array(tensor.zeros or [0] * len(many), np.int64)),
+                QuantizedDimension=tensor.axis,
             )
+        free = [-1 if i in tensor.free else n for i, n in enumerate(tensor.shape)]
         tensors.append(
             _table(
                 b,
@@ -150,6 +160,7 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
                 Buffer=buffer,
                 Name=b.CreateString(tensor.name),
                 Quantization=scales,
+                ShapeSignature=_numbers(b, np.array(free, np.int32)) if tensor.free else None,
             )
         )
     ops = []
@@ -210,6 +221,8 @@ _VERSIONS = {
 def _field(b: Any, value: Any) -> Any:
     if isinstance(value, str):
         return b.CreateString(value)
+    if isinstance(value, bytes):
+        return _numbers(b, np.frombuffer(value, np.uint8))
     if isinstance(value, (list, tuple)):
         return _numbers(b, np.array(value, np.int32))
     return value

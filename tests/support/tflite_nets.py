@@ -13,7 +13,7 @@ from tests.support.tflite_models import Net, to_bytes
 _RELU, _RELU6 = 1, 3
 
 
-class _Builder:
+class Builder:
     """Adds layers and follows their shapes."""
 
     def __init__(self, size: int, seed: int) -> None:
@@ -70,7 +70,7 @@ def mobilenet_v2(
     def wide(channels: float) -> int:
         return max(8, int(channels * width + 4) // 8 * 8)
 
-    b = _Builder(size, seed)
+    b = Builder(size, seed)
     x = b.conv(b.image, wide(32), 3, 2, _RELU6)
     for factor, channels, count, stride in (
         (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
@@ -93,7 +93,7 @@ def resnet(
     size: int = 224, width: int = 64, classes: int = 1000, seed: int = 0
 ) -> tuple[bytes, dict[int, int]]:
     """Basic blocks as in ResNet-18."""
-    b = _Builder(size, seed)
+    b = Builder(size, seed)
     x = b.conv(b.image, width, 7, 2, _RELU)
     n, h, w, c = b.shape(x)
     told: Any = {"filter_height": 3, "filter_width": 3, "stride_h": 2, "stride_w": 2, "padding": 0}

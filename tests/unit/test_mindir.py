@@ -20,6 +20,8 @@ from user_layers.mindir import regenerate as table
 from user_layers.mindir.mindir import read_mindir
 from user_layers.mindir.ms import read_ms
 from user_layers.mindir.primitives import primitives
+from user_layers.mindir.write import write_ms
+from user_layers.mindspore.layers import with_layers
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import spell
 
@@ -240,3 +242,88 @@ def test_what_onnx_cannot_say_is_told() -> None:
     ):
         with pytest.raises(CompileError, match=why):
             spell(_model(kind, [], [X.shape], attributes), MINDSPORE)
+
+
+def test_a_quantized_model_is_refused_with_the_reason(tmp_path: Path) -> None:
+    model = read_ms((MODELS / "cnn.ms").read_bytes())
+    first = Operation("QuantDTypeCast", "to_8_bits", model.inputs, model.operations[0].outputs, {})
+    path = tmp_path / "few.ms"
+    path.write_bytes(write_ms(replace(model, operations=(first, *model.operations))))
+    with pytest.raises(ModelError, match=r"few\.ms is quantized: to_8_bits makes numbers of 8 bits"):
+        read_model(path)
+
+
+@pytest.mark.parametrize(
+    ("shape", "told", "last"),
+    [
+        ((2, 5, 6, 4), None, True),
+        ((2, 4, 6, 5), None, False),
+        ((2, 4, 6, 4), None, False),
+        ((2, 4, 6, 4), 0, False),
+        ((2, 4, 6, 4), 1, True),
+        ((2, 4, 9), 1, False),
+    ],
+)
+def test_the_channels_of_an_instance_norm_are_where_its_scale_or_the_delegate_says(
+    shape: tuple[int, ...], told: int | None, last: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, shape).astype(np.float32)
+    scale, bias = (rng.uniform(0.5, 2, 4).astype(np.float32) for _ in range(2))
+    tensors = {name: Tensor(shape, F32) for name in "xy"}
+    tensors |= {"s": Tensor((4,), F32, scale), "b": Tensor((4,), F32, bias)}
+    attributes = {"epsilon": 0.0} if told is None else {"epsilon": 0.0, "format": told}
+    norm = Operation("InstanceNorm", "norm", ("x", "s", "b"), ("y",), attributes)
+    model = ForeignModel("MindSpore", "net", tensors, ("x",), ("y",), (norm,))
+    axes = tuple(range(1, len(shape) - 1)) if last else tuple(range(2, len(shape)))
+    flat = (4,) if last else (4, *(1,) * (len(shape) - 2))
+    want = (x - x.mean(axes, keepdims=True)) / x.std(axes, keepdims=True)
+    want = want * scale.reshape(flat) + bias.reshape(flat)
+    got = _run(spell(model, MINDSPORE).proto, {"x": x})["y"]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_custom_primitive_of_a_mindir_file_has_its_parameters_alone() -> None:
+    """As the converter wrote it: beside them it has attributes of its own."""
+    model = read_mindir((ROOT / "tests" / "sources" / "mindspore_programs" / "custom.mindir").read_bytes())
+    (custom,) = [operation for operation in model.operations if operation.kind == "Custom"]
+    assert custom.attributes == {"type": "TPU_DOUBLE", "tpulayer_shapes": b"1x4x5x6"}
+
+
+def test_the_converter_is_told_what_operations_of_the_users_are(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    make, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        make("TPU_ONE", ["x"], ["a", "b"], domain="tpulayer", axis=1, sizes=[2.5, 1.0], word="w"),
+        make("Relu", ["a"], ["c"]),
+        make("TPU_TWO", ["c"], ["y"], domain="tpulayer"),
+    ]
+    ends = [value(name, 1, shape) for name, shape in (("x", [4]), ("y", [2, 2]), ("a", [3]), ("b", []))]
+    graph = onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:2], value_info=ends[2:3])
+    opsets = [onnx.helper.make_opsetid(domain, 1) for domain in ("tpulayer", "")]
+    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets), str(source))
+    lines = with_layers(source, target, 5)
+    found = {tuple(line.split("\t")) for line in lines}
+    one, two = "TpulayerOperation5", "TpulayerOperation9"  # numbers that only tell them apart
+    assert found == {
+        (one, "type", "TPU_ONE"),
+        (one, "axis", "1"),
+        (one, "sizes", "2.5 1.0"),
+        (one, "word", "w"),
+        (two, "type", "TPU_TWO"),
+        (two, "tpulayer_shapes", "2x2"),  # of the first the file does not say all
+    }
+    changed = onnx.load(str(target))
+    assert [(node.op_type, node.domain) for node in changed.graph.node] == [
+        (one, ""),
+        ("Relu", ""),
+        (two, ""),
+    ]
+    assert [item.domain for item in changed.opset_import] == [""]
+    assert with_layers(target, tmp_path / "none.onnx") == [] and not (tmp_path / "none.onnx").exists()
+    nodes[0].attribute.append(onnx.helper.make_attribute("odd", "two\nlines"))
+    bad = onnx.helper.make_graph(nodes, "net", ends[:1], ends[1:2])
+    onnx.save(onnx.helper.make_model(bad, opset_imports=opsets), str(source))
+    with pytest.raises(UsageError, match="its attribute 'odd' has a line break or a tab"):
+        with_layers(source, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from user_layers.spelling.spell import spell
 from user_layers.tflite.page import page_path, with_operations
 from user_layers.tflite.read import custom_options, read_tflite
 from user_layers.tflite.spellings import TFLITE, from_message
+from user_layers.tflite.stored import stored as stored_by_plugin
 
 _ONES = {"stride_h": 1, "stride_w": 1, "padding": 1}
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -113,8 +115,6 @@ def test_a_custom_operation_is_a_layer_with_its_parameters_by_name() -> None:
 
 
 def test_parameters_in_a_message_are_decoded() -> None:
-    from dataclasses import replace
-
     from flatbuffers import flexbuffers
 
     net = Net()
@@ -135,6 +135,37 @@ def test_quantized_tensors_are_no_numbers() -> None:
     net.outputs = [net.op("RELU", [x], (2,), dtype="int8")]
     model = read_tflite(to_bytes(net))
     assert model.tensors["x"].dtype is None
+
+
+@pytest.mark.parametrize(("scales", "zeros", "axis"), [((0.5,), (3,), 0), ((0.5, 2.0, 0.25), (0, 1, 2), 1)])
+def test_stored_weights_are_numbers_for_their_dequantize_alone(
+    scales: tuple[float, ...], zeros: tuple[int, ...], axis: int
+) -> None:
+    net, elements = Net(), np.arange(-6, 6, dtype=np.int8).reshape(4, 3)
+    x = net.input((2, 3))
+    stored = net.const(elements)
+    told = net.tensors[stored]
+    told.scales, told.zeros, told.axis = scales, zeros, axis
+    weights = net.op("DEQUANTIZE", [stored], (4, 3))
+    net.outputs = [net.op("FULLY_CONNECTED", [x, weights], (2, 4), fused_activation_function=0)]
+    model = read_tflite(to_bytes(net))
+    assert model.tensors["t1"].dtype is None and model.tensors["t1"].odd.startswith("is quantized")
+    want = (elements - np.array(zeros, np.float32)) * np.array(scales, np.float32)
+    (got,) = _run(model, _random(2, 3))
+    np.testing.assert_allclose(got, _random(2, 3) @ want.T, rtol=1e-5)
+    sent = stored_by_plugin(elements, np.array(scales, np.float32), np.array(zeros), axis)
+    dequantize = replace(model.operations[0], inputs=(), attributes=sent)
+    message = replace(model, operations=(dequantize, model.operations[1]))
+    np.testing.assert_array_equal(_run(from_message(message), _random(2, 3))[0], got)
+
+
+def test_scales_that_do_not_fit_are_damage() -> None:
+    net = Net()
+    stored = net.const(np.zeros((4, 3), np.int8))
+    net.tensors[stored].scales = (0.5, 0.5, 0.5)
+    net.outputs = [net.op("DEQUANTIZE", [stored], (4, 3))]
+    with pytest.raises(ModelError, match=r"3 scales and 3 zero points for axis 0 of \[4, 3\]"):
+        read_tflite(to_bytes(net))
 
 
 def test_a_transpose_to_channels_last_costs_nothing() -> None:

@@ -31,6 +31,18 @@ def litert(
     report: Annotated[
         bool, typer.Option("--report", help="compile: also say which operations stay on the CPU, and why.")
     ] = False,
+    opt: Annotated[
+        int | None,
+        typer.Option("--opt", min=0, max=2, help="compile: level of optimization (2).", show_default=False),
+    ] = None,
+    operations: Annotated[
+        int | None,
+        typer.Option("--operations", min=0, help="compile: the most in a partition.", show_default=False),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shapes", help="compile: INPUT=4x224x224x3, where it is not what the file says."),
+    ] = None,
     given: Annotated[
         Path | None,
         typer.Option("--input", help="run: an .npz file with the inputs by name; else random ones."),
@@ -54,5 +66,7 @@ def litert(
     if action is Action.COMPILE:
         if out is None:
             raise UsageError("litert compile needs the file to write", hint="-o OUT.tflite")
-        return litert_command.compile(model, out, report, typer.echo)
+        return litert_command.compile(
+            model, out, report, typer.echo, opt=opt, operations=operations, shapes=shapes or ()
+        )
     return litert_command.run(model, given, output, typer.echo)

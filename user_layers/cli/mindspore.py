@@ -38,6 +38,7 @@ def mindspore(
     report: Annotated[
         bool, typer.Option("--report", help="run: also say which operations the framework keeps, and why.")
     ] = False,
+    json: Annotated[bool, typer.Option("--json", help="run: print one JSON object.")] = False,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="run: how often, for its time.")] = 1,
 ) -> int:
     """MindSpore Lite with the TPU: fetch and build what it needs, or run a model with and without the TPU."""
@@ -51,6 +52,6 @@ def mindspore(
     if model is None:
         raise UsageError("mindspore run needs a model", hint="see tpulayer mindspore --help")
     options = command.RunOptions(
-        model, given, output, tuple(resize or ()), config, report=report, repeat=repeat
+        model, given, output, tuple(resize or ()), config, report=report, json=json, repeat=repeat
     )
     return command.run(options, typer.echo)

@@ -123,7 +123,8 @@ def _digest(libraries: Sequence[Library], toolchain: Toolchain, identity: str) -
     digest.update(Path(__file__).read_bytes())
     for library in libraries:
         digest.update(repr(replace(library, sources=())).encode())
-        folders = {path.parent for path in library.sources}
+        ours = (path for path in library.headers if path.is_relative_to(delegate_dir()))
+        folders = {path.parent for path in library.sources} | set(ours)
         own = {path for folder in folders for path in folder.glob("*.h")}
         shown = {library.shows} if library.shows is not None else set()
         for path in sorted({*library.sources, *own, *shown}):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import math
 import os
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy.typing as npt
 from firmware_sim.errors import CompileError, DeviceError, MissingError, UsageError
 from firmware_sim.shown import count
 from user_layers.delegates.build import Library, core_library, delegate_dir, framework_libraries
+from user_layers.delegates.litert_shapes import reshaped
 from user_layers.delegates.plan import plan
 from user_layers.files import check_input, write_atomic
 from user_layers.spelling.spell import title
@@ -35,6 +37,7 @@ from user_layers.toolkit import Toolkit
 PLUGIN = "libLiteRtCompilerPlugin_TpuLayer.so"
 DISPATCH = "libLiteRtDispatch_TpuLayer.so"
 MANUFACTURER, SOC_MODEL = "TpuLayer", "BM1684"  # of the plugin, plugin.c
+VERSIONS = ("2.2", "2.3")  # of LiteRT that have the tables in sdk/delegate/litert/include
 LIMIT = 1800  # s for compiling a model ahead
 _SELECTED = re.compile(
     r"Partitioned subgraph<\d+>, selected (\d+) ops, from a total of (\d+) ops\. resulted in (\d+)"
@@ -66,25 +69,38 @@ class Ahead:
         return f"{self.selected} of {whole} in {parts}"
 
 
-def compile_ahead(model: Path, out: Path) -> Ahead:
+def compile_ahead(
+    model: Path,
+    out: Path,
+    *,
+    opt: int | None = None,
+    operations: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Ahead:
     """Write a .tflite file whose partitions for the TPU are compiled, by LiteRT's own tool.
 
-    Errors: UsageError for a file that cannot be read, MissingError without LiteRT, CompileError with what the
-    tool and the plugin said; nothing is written then.
+    opt: level of optimization, 0 to 2; operations: the most in a partition, 0 for any number; without them
+    what TPULAYER_LITERT_OPT and TPULAYER_LITERT_OPERATIONS say. shapes: of inputs by name, where they are to
+    be others than the file says.
+    Errors: UsageError for a file that cannot be read or shapes that do not fit, MissingError without LiteRT,
+    CompileError with what the tool and the plugin said; nothing is written then.
     """
     _check(model)
     tool = _wheel() / "tools" / "apply_plugin_main"
     if not tool.is_file():
         raise MissingError(f"LiteRT has no {tool.name} here", hint="its wheels for Linux on x86-64 have it")
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, "out.tflite")
+        made, given = Path(folder, "out.tflite"), model
+        if shapes:
+            given = Path(folder, "in.tflite")
+            given.write_bytes(reshaped(model, shapes))
         words = [
             str(tool),
             "--cmd=apply",
             f"--libs={litert_libraries()}",
             f"--soc_manufacturer={MANUFACTURER}",
             f"--soc_model={SOC_MODEL}",
-            f"--model={model}",
+            f"--model={given}",
             f"--o={made}",
         ]
         try:
@@ -93,7 +109,7 @@ def compile_ahead(model: Path, out: Path) -> Ahead:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 timeout=LIMIT,
-                env={**os.environ, "TPULAYER_PYTHON": sys.executable},
+                env={**os.environ, "TPULAYER_PYTHON": sys.executable, **_settings(opt, operations)},
             )
         except subprocess.TimeoutExpired:
             raise CompileError(f"{model}: LiteRT's tool took more than {LIMIT} s") from None
@@ -104,6 +120,12 @@ def compile_ahead(model: Path, out: Path) -> Ahead:
         write_atomic(out, made.read_bytes())
     found = [tuple(map(int, groups)) for groups in _SELECTED.findall(text)]
     return Ahead(*(sum(column) for column in zip(*found, strict=True))) if found else Ahead(0, 0, 0)
+
+
+def _settings(opt: int | None, operations: int | None) -> dict[str, str]:
+    """What the plugin reads (settings.c)."""
+    told = {"TPULAYER_LITERT_OPT": opt, "TPULAYER_LITERT_OPERATIONS": operations}
+    return {name: str(number) for name, number in told.items() if number is not None}
 
 
 def left_on_cpu(model: Path, toolkit: Toolkit) -> list[str]:
@@ -159,13 +181,13 @@ class LiteRtModel:
                 self._model = CompiledModel.from_file(
                     str(path), hardware_accel=where, environment=self._environment
                 )
+                name = next(iter(self._model.get_signature_list()))
+                self.inputs = _described(self._model.get_input_tensor_details(name))
+                self.outputs = _described(self._model.get_output_tensor_details(name))
+                self._fed = self._model.create_input_buffers(0)
+                self._made = self._model.create_output_buffers(0)
             except Exception as error:
                 raise CompileError(f"{path}: LiteRT does not load it: {error}\n{said()}".rstrip()) from None
-            name = next(iter(self._model.get_signature_list()))
-            self.inputs = _described(self._model.get_input_tensor_details(name))
-            self.outputs = _described(self._model.get_output_tensor_details(name))
-            self._fed = self._model.create_input_buffers(0)
-            self._made = self._model.create_output_buffers(0)
             self.said = said()
 
     def close(self) -> None:
@@ -231,11 +253,21 @@ def _described(details: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], n
 
 
 def _wheel() -> Path:
-    """The folder of LiteRT's package. MissingError."""
+    """The folder of LiteRT's package. MissingError also for a version that the libraries are not made for."""
+    hint = 'pip install "tpulayer[litert]"'
     try:
         import ai_edge_litert
     except ImportError:
-        raise MissingError("LiteRT is not installed", hint='pip install "tpulayer[litert]"') from None
+        raise MissingError("LiteRT is not installed", hint=hint) from None
+    try:
+        version = importlib.metadata.version("ai-edge-litert")
+    except importlib.metadata.PackageNotFoundError:  # built by somebody: its tables' sizes are checked in C
+        version = VERSIONS[0]
+    if version.split(".")[:2] not in [known.split(".") for known in VERSIONS]:
+        raise MissingError(
+            f"LiteRT {version} is installed; its interface is not that of {' and '.join(VERSIONS)}",
+            hint=hint,
+        )
     return Path(next(iter(ai_edge_litert.__path__)))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import ModelError
+from firmware_sim.shown import count
 from user_layers.delegates.litert import (
     DISPATCH,
     PLUGIN,
@@ -22,6 +23,7 @@ from user_layers.delegates.litert import (
     litert_libraries,
 )
 from user_layers.files import check_input, write_atomic
+from user_layers.onnx.command import parse_shapes
 from user_layers.toolkit import Toolkit
 
 Say = Callable[[str], None]
@@ -35,9 +37,18 @@ def paths(say: Say) -> int:
     return 0
 
 
-def compile(model: Path, out: Path, report: bool, say: Say) -> int:
+def compile(
+    model: Path,
+    out: Path,
+    report: bool,
+    say: Say,
+    *,
+    opt: int | None = None,
+    operations: int | None = None,
+    shapes: Sequence[str] = (),
+) -> int:
     """Compile a model ahead. Errors: as of `compile_ahead`, and of `read_tflite` for a report."""
-    made = compile_ahead(model, out)
+    made = compile_ahead(model, out, opt=opt, operations=operations, shapes=parse_shapes(shapes))
     say(f"{model} -> {out}: {made} for the TPU")
     if report:
         with Toolkit() as toolkit:
@@ -70,7 +81,7 @@ def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
         say("nothing of this model ran on the TPU")
         return 1
     say(
-        f"TPU: {ran} partitions, {after.commands - before.commands} commands, modelled time "
+        f"TPU: {count(ran, 'partition')}, {after.commands - before.commands} commands, modelled time "
         f"{(after.ns - before.ns) / 1e6:.3f} ms, {after.bytes_in - before.bytes_in} bytes in, "
         f"{after.bytes_out - before.bytes_out} bytes out"
     )

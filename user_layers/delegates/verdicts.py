@@ -77,10 +77,13 @@ def _spelled(alone: ForeignModel, spellings: Spellings) -> Any:
         tuple(name for name in operation.outputs if alone.tensors[name].dtype is not None),
         alone.operations,
     )
-    odd = next((name for name in (*alone.inputs, *alone.outputs) if alone.tensors[name].dtype is None), None)
-    if odd is not None or not alone.outputs:
-        raise _Not(f"{odd or operation.kind!r} is not an array of numbers")
-    for name in (*alone.inputs, *alone.outputs):
+    needed = (*alone.inputs, *(alone.outputs or operation.outputs))
+    odd = next((name for name in needed if alone.tensors[name].dtype is None), None)
+    if odd is not None:
+        raise _Not(f"{odd!r} {alone.tensors[odd].odd}")
+    if not needed:
+        raise _Not("it reads and makes nothing")
+    for name in needed:
         if min(alone.tensors[name].shape, default=0) < 0:
             raise _Not(f"the shape of {name} is not known before the model runs")
     try:

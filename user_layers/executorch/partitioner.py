@@ -13,11 +13,12 @@ from executorch.exir.backend.canonical_partitioners.pattern_op_partitioner impor
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch.exir.backend.utils import tag_constant_data
 from executorch.exir.graph_module import get_control_flow_submodules
+from executorch.exir.print_program import inspect_node
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from user_layers.delegates.divide import divide
 from user_layers.delegates.verdicts import verdicts
-from user_layers.executorch.backend import TpuLayerBackend
+from user_layers.executorch.backend import TpuLayerBackend, line_of
 from user_layers.executorch.options import Options
 from user_layers.executorch.toolkits import remembered_of, toolkit_of
 from user_layers.spelling.foreign import ForeignModel
@@ -37,20 +38,23 @@ _WHOLE = {
 }
 """Operators that lose something when they are written out in core ones: the others know them better so."""
 
+_CONTROL = ("cond", "map_impl", "scan", "while_loop")
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """On one node. reason: why it stays, None for one that goes to the device."""
+    """On one node. reason: why it stays, None for one that goes to the device. shown: what ExecuTorch's
+    `inspect_node` shows of one that stays, where that was asked for."""
 
     node: Any
     kind: str
     reason: str | None
+    shown: str = ""
 
     @property
     def line(self) -> str:
-        """The line of Python that the node comes from, as `inspect_node` shows it; "" where none is known."""
-        trace = (self.node.meta.get("stack_trace") or "").rstrip().splitlines()
-        return " ".join(part.strip() for part in trace[-2:])
+        """The line of Python that the node comes from; "" where none is known."""
+        return line_of(self.node)
 
 
 @final
@@ -59,7 +63,8 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
 
     Every operation that the compiler makes layers of goes there, with its constants.
     operators: the only ones that may, by their names ("aten.convolution.default", or "convolution").
-    custom, opt, dynamic, device, workspace: see `Options`. report: a file that gets a line for each node.
+    custom, opt, dynamic, device, workspace: see `Options`. report: a file that gets a line for each node;
+    inspect: with the node in its graph and where it comes from, as ExecuTorch's `inspect_node` shows it.
     Errors: UsageError for options that do not fit.
     """
 
@@ -73,11 +78,13 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
         device: int = 0,
         workspace: str | Path = "",
         report: str | Path | None = None,
+        inspect: bool = False,
     ) -> None:
         self.options = Options(opt, dynamic, device, str(workspace), dict(custom or {}))
         self.delegation_spec = DelegationSpec(TpuLayerBackend.__name__, self.options.specs())
         self.operators = None if operators is None else frozenset(operators)
         self.report_file = None if report is None else Path(report)
+        self.inspect = inspect
         self.verdicts: list[Verdict] = []
 
     def supported(self, program: Any) -> set[Any]:
@@ -102,6 +109,11 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
                 for node in nodes:
                     node.meta["delegation_tag"] = tag
         tag_constant_data(exported_program)
+        if self.inspect:
+            self.verdicts = [
+                replace(one, shown=inspect_node(one.node.graph, one.node)) if one.reason is not None else one
+                for one in self.verdicts
+            ]
         if self.report_file is not None:
             from user_layers.files import write_atomic
 
@@ -131,6 +143,7 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
         for verdict in stays:
             place = f"  ({verdict.line})" if verdict.line else ""
             lines.append(f"{verdict.node.name} {verdict.kind}: {verdict.reason}{place}")
+            lines += [f"    {line}" for line in verdict.shown.splitlines()]
         return "\n".join(lines) + "\n"
 
     def _pieces(self, module: Any, runs: list[Collection[Any]], program: Any) -> Iterator[list[Any]]:
@@ -175,7 +188,9 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
         found = verdicts(model, TORCH, toolkit, remembered_of(toolkit))
         for operation, reason in zip(model.operations, found, strict=True):
             node = nodes[operation.name]
-            if self.operators is not None and not _names(operation.kind) & self.operators:
+            if operation.kind in _CONTROL:
+                reason = "ExecuTorch does it; what is inside it is judged by itself"
+            elif self.operators is not None and not _names(operation.kind) & self.operators:
                 reason = "it is not among the operators that were asked for"
             yield Verdict(node, operation.kind, reason)
         for _, inner, _ in get_control_flow_submodules(module):

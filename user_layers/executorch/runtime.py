@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 BACKEND = "libtpulayer_executorch.so"
 BACKEND_ID = "TpuLayerBackend"
 KNOWN = "1.5"  # whose wheels have the runtime as a library
+TORCH = "2.13"  # with which these were built; their metadata does not ask for it
 
 
 def wheel() -> tuple[Path, str]:
-    """Where the package executorch is, and its version. MissingError where none is or another one."""
+    """Where the package executorch is, and its version. MissingError where it or the torch beside it is
+    missing or of a version that does not fit."""
     try:
         found = version("executorch")
     except PackageNotFoundError:
@@ -37,7 +39,16 @@ def wheel() -> tuple[Path, str]:
     if not found.startswith(f"{KNOWN}.") or not places:
         raise MissingError(
             f"executorch {found} is installed; the backend is for {KNOWN}.x",
-            hint=f'pip install "executorch>={KNOWN},<1.6"',
+            hint=f'pip install "executorch=={KNOWN}.*" "torch=={TORCH}.*"',
+        )
+    try:
+        beside = f"torch {version('torch')}"
+    except PackageNotFoundError:
+        beside = "no torch"
+    if not beside.startswith(f"torch {TORCH}."):
+        raise MissingError(
+            f"{beside} is installed; executorch {found} was built with torch {TORCH}",
+            hint=f'pip install "torch=={TORCH}.*"',
         )
     return Path(places[0]), found
 
@@ -66,9 +77,9 @@ def backend_library(report: Reporter | None = None) -> Path:
 def load_backend() -> Path:
     """Register the backend into the runtime of this process, once; where its library is. Errors: as above;
     MissingError for a library that cannot be loaded."""
+    library = backend_library()
     import executorch.runtime  # noqa: F401 (its libraries must be there first)
 
-    library = backend_library()
     try:
         ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:

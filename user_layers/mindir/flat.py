@@ -1,4 +1,8 @@
-"""Reading a flatbuffer by field ids: every offset is checked before it is followed."""
+"""Reading a flatbuffer by field ids: every offset is checked before it is followed.
+
+No package has classes for MindSpore's schema; primitives.txt has the ids. Files of TFLite, for whose hundreds
+of tables there is one, are read by that (user_layers/tflite/read.py).
+"""
 
 from __future__ import annotations
 

@@ -12,10 +12,12 @@ from user_layers.mindir.ms import IDENTIFIER, read_ms
 from user_layers.mindir.words import MINDSPORE
 from user_layers.spelling.foreign import ForeignModel
 
+_QUANTIZED = "QuantDTypeCast"  # it stands before and behind what computes with 8 bits
+
 
 def read_model(path: Path) -> ForeignModel:
     """The model of a `.ms` or `.mindir` file. Errors: UsageError for a file that cannot be read, ModelError
-    for one that is damaged or another kind."""
+    for one that is damaged, quantized, or another kind."""
     try:
         data = read_input(path)
     except OSError as error:
@@ -24,6 +26,12 @@ def read_model(path: Path) -> ForeignModel:
         model = read_ms(data) if data[4:8] == IDENTIFIER else read_mindir(data)
     except ModelError as error:
         raise ModelError(f"{path} is not a model of MindSpore Lite: {error.message}") from None
+    cast = next((operation.name for operation in model.operations if operation.kind == _QUANTIZED), None)
+    if cast is not None:
+        raise ModelError(
+            f"{path} is quantized: {cast} makes numbers of 8 bits",
+            hint="only what computes with float32 is read; convert the model without quantizing it",
+        )
     made = [model.tensors[name] for operation in model.operations for name in operation.outputs]
     if all(tensor.shape and min(tensor.shape) >= 0 for tensor in made):
         return model

@@ -160,8 +160,21 @@ class _Reader:
         fields = _FIELDS.get(kind, ())
         known = {field.name: attributes.get(field.name, _usual(field)) for field in fields}
         if kind == "Custom":
-            known = attributes
+            known = _custom(attributes)
         self.operations.append(Operation(kind, name, tuple(read), tuple(outputs), known))
+
+
+def _custom(attributes: dict[str, Any]) -> dict[str, Any]:
+    """The type and the texts of a Custom primitive: `attr` has names and bytes in turn; what stands beside it
+    is the framework's own."""
+    if "attr" not in attributes:
+        return attributes
+    pairs = attributes["attr"] or ()
+    try:
+        texts = {str(name): bytes(text) for name, text in zip(pairs[::2], pairs[1::2], strict=True)}
+    except (TypeError, ValueError):
+        raise ModelError("the attributes of a Custom primitive are not names with bytes") from None
+    return {"type": attributes.get("type", ""), **texts}
 
 
 def _usual(field: Field) -> Any:

@@ -9,6 +9,8 @@ from user_layers.mindir.words import MINDSPORE
 from user_layers.spelling.foreign import Operation
 from user_layers.spelling.speller import Speller, Unspelled
 
+SHAPES = "tpulayer_shapes"  # what the converter was told of the layer's outputs; no parameter
+
 
 @MINDSPORE.of("Custom")
 def custom(to: Speller, op: Operation) -> None:
@@ -16,7 +18,9 @@ def custom(to: Speller, op: Operation) -> None:
     kind = op.attributes.get("type")
     if not isinstance(kind, str) or not kind:
         raise Unspelled("it has no type, which names the layer")
-    attributes = {name: _parsed(value) for name, value in op.attributes.items() if name != "type"}
+    attributes = {
+        name: _parsed(value) for name, value in op.attributes.items() if name not in ("type", SHAPES)
+    }
     values = [to.own(name) for name in op.inputs if name is not None]
     layer = replace(op, kind=kind, own=True)
     for name, value in zip(op.outputs, to.own_layer(layer, values, attributes), strict=True):

@@ -8,6 +8,8 @@ import numpy as np
 
 from user_layers.mindir.words import (
     MINDSPORE,
+    NCHW,
+    NHWC,
     activated,
     as_it_is,
     axis_of,
@@ -115,10 +117,14 @@ def layer_norm(to: Speller, op: Operation) -> None:
 
 @MINDSPORE.of("InstanceNorm")
 def instance_norm(to: Speller, op: Operation) -> None:
-    """x with channels at axis 1, scale, bias."""
-    operands = [to.own(needed(op, i)) for i in range(3)]
+    """x with channels at axis 1, scale, bias. Of four axes they may be the last: a delegate says `format`."""
+    name = needed(op, 0)
+    shape, channels = to.shape(name), to.shape(needed(op, 1))
+    usual = NHWC if channels != shape[1:2] and channels == shape[3:] else NCHW
+    last = len(shape) == 4 and op.attributes.get("format", usual) == NHWC
+    operands = [to.first(name) if last else to.own(name), *(to.own(needed(op, i)) for i in (1, 2))]
     made = to.one("InstanceNormalization", *operands, epsilon=float(op.attributes["epsilon"]))
-    to.put(op.outputs[0], made)
+    to.put(op.outputs[0], made, first=last)
 
 
 @MINDSPORE.of("L2NormalizeFusion")

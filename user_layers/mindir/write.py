@@ -30,6 +30,13 @@ def write_ms(model: ForeignModel, version: str = "MindSpore Lite 2.0.0") -> byte
     return _Writer(flatbuffers.Builder(1 << 16)).model(model, version)
 
 
+def custom_text(value: Any) -> bytes:
+    """An attribute of a Custom primitive: all are texts."""
+    if isinstance(value, bytes):
+        return value
+    return (" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)).encode()
+
+
 class _Writer:
     def __init__(self, builder: Any) -> None:
         self.to = builder
@@ -107,11 +114,8 @@ class _Writer:
         return self.table(members, len(fields), slots)
 
     def attribute(self, name: str, value: Any) -> int:
-        """One of a Custom primitive: all are texts."""
-        listed = isinstance(value, (list, tuple))
-        text = " ".join(map(str, value)) if listed else value if isinstance(value, bytes) else str(value)
-        data = text if isinstance(text, bytes) else text.encode()
-        return self.table({0: self.text(name), 1: self.to.CreateByteVector(data)}, 2)
+        """One of a Custom primitive."""
+        return self.table({0: self.text(name), 1: self.to.CreateByteVector(custom_text(value))}, 2)
 
     def text(self, text: str) -> int:
         return int(self.to.CreateString(text))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import shlex
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +17,7 @@ import numpy as np
 from firmware_sim.errors import DeviceError, ModelError, UsageError
 from user_layers.files import check_input, write_atomic
 from user_layers.mindir import read_model
+from user_layers.mindir.work import macs
 from user_layers.mindspore.programs import build_programs
 from user_layers.mindspore.run import Job, Ran, converted, run_jobs
 from user_layers.mindspore.wheel import find_runtime
@@ -27,7 +30,8 @@ _AIM = 1e-4  # of the largest value
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `mindspore run`. resize: "x=2x3x8x8" texts; delegate: see TpuLayerDelegate's header."""
+    """The options of `mindspore run`. resize: "x=2x3x8x8" texts; delegate: see TpuLayerDelegate's header;
+    json: say all of it as one JSON object."""
 
     model: Path
     given: Path | None = None
@@ -35,6 +39,7 @@ class RunOptions:
     resize: Sequence[str] = ()
     delegate: str = ""
     report: bool = False
+    json: bool = False
     repeat: int = 1
 
 
@@ -43,7 +48,8 @@ def setup(say: Say) -> int:
     programs = build_programs(find_runtime())
     say(f"MindSpore Lite: {programs.runtime.folder}")
     say(f"delegate: {programs.library}")
-    say(f"programs: {programs.run}, {programs.convert}")
+    say(f"programs: {', '.join(str(path) for path in (programs.run, programs.convert) if path)}")
+    say(f"to build one: {shlex.join(programs.command('SOURCE.cc', 'PROGRAM'))}")
     return 0
 
 
@@ -79,7 +85,13 @@ def run(options: RunOptions, say: Say) -> int:
         data = io.BytesIO()
         np.savez(data, **dict(ours.outputs))  # type: ignore[arg-type]
         write_atomic(options.output, data.getvalue())
-    return _tell(plain[0] if plain else None, ours, options.report, say)
+    work = {operation.name: macs(known, operation) for operation in known.operations}
+    told = _result(plain[0] if plain else None, ours, work)
+    if options.json:
+        say(json.dumps(told))
+    else:
+        _tell(told, options.report, say)
+    return 0 if told["good"] else 1
 
 
 def difference(want: Mapping[str, Array], got: Mapping[str, Array]) -> float:
@@ -87,34 +99,60 @@ def difference(want: Mapping[str, Array], got: Mapping[str, Array]) -> float:
     return max(_relative(want[name], got[name]) for name in want)
 
 
-def _tell(plain: Ran | None, ours: Ran, report: bool, say: Say) -> int:
-    for name, array in ours.outputs.items():
-        told = f"{name} {array.dtype} {list(array.shape)}"
-        if plain is None:
-            say(f"{told}: not compared, MindSpore Lite has no kernel for the model's own layers")
+def _result(plain: Ran | None, ours: Ran, work: Mapping[str, int]) -> dict[str, Any]:
+    """What came of a run. plain: without the delegate, None where the framework cannot; work: the
+    multiplications of each operation."""
+    outputs: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "dtype": str(array.dtype),
+            "shape": list(array.shape),
+            "difference": None if plain is None else _relative(plain.outputs[name], array),
+        }
+        for name, array in ours.outputs.items()
+    ]
+    away = max((one["difference"] or 0.0 for one in outputs), default=0.0)
+    return {
+        "good": bool(ours.counters.get("runs")) and away <= _AIM,
+        "outputs": outputs,
+        "operations": len(ours.taken) + len(ours.kept),
+        "taken": len(ours.taken),
+        "macs": sum(work.values()),
+        "taken_macs": sum(work.get(name, 0) for _, name, _ in ours.taken),
+        "partitions": ours.partitions,
+        "kept": [{"kind": kind, "name": name, "why": why} for kind, name, why in ours.kept],
+        "counters": dict(ours.counters),
+        "seconds": list(ours.seconds),
+        "framework_seconds": None if plain is None else list(plain.seconds),
+    }
+
+
+def _tell(told: Mapping[str, Any], report: bool, say: Say) -> None:
+    for one in told["outputs"]:
+        name = f"{one['name']} {one['dtype']} {one['shape']}"
+        if one["difference"] is None:
+            say(f"{name}: not compared, MindSpore Lite has no kernel for the model's own layers")
         else:
-            away = _relative(plain.outputs[name], array)
-            say(f"{told}: within {away:.1e} of the largest value of MindSpore Lite's kernels")
-    done, all_of_them = len(ours.taken), len(ours.taken) + len(ours.kept)
-    say(f"TPU: {done} of {all_of_them} operations in {ours.partitions} partitions")
+            say(f"{name}: within {one['difference']:.1e} of the largest value of MindSpore Lite's kernels")
+    say(f"TPU: {told['taken']} of {told['operations']} operations in {told['partitions']} partitions")
+    if told["macs"]:
+        say(f"{told['taken_macs'] / told['macs']:.1%} of {told['macs'] / 1e6:.3g} million multiplications")
     if report:
-        for kind, name, why in ours.kept:
-            say(f"stays: {kind} {name}: {why}")
-    count = ours.counters
+        for one in told["kept"]:
+            say(f"stays: {one['kind']} {one['name']}: {one['why']}")
+    count, seconds = told["counters"], told["seconds"]
     if not count.get("runs"):
         say("nothing of this model ran on the TPU")
-        return 1
-    modelled = count["ns"] / len(ours.seconds) / 1e6
+        return
+    modelled = count["ns"] / len(seconds) / 1e6
     say(
         f"{count['runs']} runs, {count['commands']} commands, {count['bytes_in']} bytes in, "
         f"{count['bytes_out']} bytes out; modelled time {modelled:.3f} ms a call"
     )
-    wall = f"this machine: {min(ours.seconds) * 1e3:.2f} ms a call"
-    if plain is None:
-        say(wall)
-        return 0
-    say(f"{wall}, with the framework's kernels on one thread {min(plain.seconds) * 1e3:.2f} ms")
-    return 0 if difference(plain.outputs, ours.outputs) <= _AIM else 1
+    wall = f"this machine: {min(seconds) * 1e3:.2f} ms a call"
+    if told["framework_seconds"]:
+        wall += f", with the framework's kernels on one thread {min(told['framework_seconds']) * 1e3:.2f} ms"
+    say(wall)
 
 
 def custom_layers(model: ForeignModel) -> list[str]:

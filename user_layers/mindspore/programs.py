@@ -11,7 +11,7 @@ from pathlib import Path
 from firmware_sim.errors import BuildError, MissingError
 from user_layers import __version__
 from user_layers.delegates.build import core_library, delegate_dir
-from user_layers.mindspore.wheel import CONVERTER, CORE, REGISTRY, RUNTIME, VERSION, Runtime
+from user_layers.mindspore.wheel import CONVERTER, VERSION, Runtime
 from user_layers.toolchain import entries
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, choose
@@ -20,17 +20,23 @@ from user_layers.toolchain.report import Reporter
 LIBRARY = "libtpulayer_mindspore.so"
 _OLD_ABI = "-D_GLIBCXX_USE_CXX11_ABI=0"  # that of the wheel's C++ library
 _BUILD_SECONDS = 600.0
-_PROGRAMS = ("run", "convert")
+_PROGRAMS = {  # and their sources; what is of none of them alone is the library's
+    "run": ("run.cc",),
+    "convert": ("convert.cc", "converter_layers.cc", "layer.cc", "primitive.cc", "text.cc"),
+}
+_ALONE = ("run.cc", "convert.cc", "converter_layers.cc")
 
 
 @dataclass(frozen=True)
 class Programs:
-    """What was built. library: the delegate; run, convert: see the comments of their sources."""
+    """What was built. library: the delegate; core: what it stands on; run, convert: see the comments of their
+    sources, the latter where the runtime has a converter."""
 
     runtime: Runtime
     library: Path
+    core: Path
     run: Path
-    convert: Path
+    convert: Path | None
 
     def environment(self) -> dict[str, str]:
         """For processes that load the runtime."""
@@ -40,6 +46,11 @@ class Programs:
             "LD_LIBRARY_PATH": ":".join(filter(None, paths)),
             "GLOG_v": os.environ.get("GLOG_v", "3"),  # noqa: SIM112
         }
+
+    def command(self, source: str, program: str) -> list[str]:
+        """What builds a program that uses the delegate, as its words."""
+        before, behind = _program(self.runtime, self.core, self.library.parent)
+        return [*choose().cxx.argv, *before, source, "-o", program, *behind]
 
 
 def build_programs(runtime: Runtime, report: Reporter | None = None) -> Programs:
@@ -63,31 +74,44 @@ def build_programs(runtime: Runtime, report: Reporter | None = None) -> Programs
                     _build(temporary, folder, source, core, compiler, runtime)
                 entries.remove_least_used(folder.parent, folder)
     os.utime(folder)
-    return Programs(runtime, folder / LIBRARY, *(folder / name for name in _PROGRAMS))
+    convert = folder / "convert" if runtime.converts else None
+    return Programs(runtime, folder / LIBRARY, core, folder / "run", convert)
+
+
+def _program(runtime: Runtime, core: Path, folder: Path) -> tuple[list[str], list[str]]:
+    """Words before and behind the source of a program that uses the delegate's library in the folder."""
+    headers = (runtime.folder, delegate_dir() / "mindspore", delegate_dir() / "core")
+    before = ["-std=c++17", _OLD_ABI, *(word for path in headers for word in ("-isystem", str(path)))]
+    # The delegate's library before the framework's: its DelegateInit must be found first.
+    ours = [*_from(folder), f"-l:{LIBRARY}", *_from(core.parent), "-ltpulayer_delegate"]
+    return before, [*ours, *_framework(runtime)]
+
+
+def _framework(runtime: Runtime, *first: str) -> list[str]:
+    """Words for the linker. The framework's libraries name others that only some devices have."""
+    names = [f"-l:{name}" for name in (*first, *runtime.names)]
+    return [*_from(runtime.libraries), "-Wl,--allow-shlib-undefined", *names]
+
+
+def _from(folder: Path) -> list[str]:
+    return ["-L", str(folder), f"-Wl,-rpath,{folder}"]
 
 
 def _build(folder: Path, final: Path, source: Path, core: Path, compiler: Compiler, runtime: Runtime) -> None:
-    libraries = runtime.libraries
-    common = ["-std=c++17", "-O2", "-fPIC", _OLD_ABI, "-Wall", "-Wextra", "-Wno-unused-parameter"]
-    common += ["-isystem", str(runtime.folder), "-I", str(source), "-I", str(core.parent)]
-    common += ["-I", str(delegate_dir() / "core")]
+    before, behind = _program(runtime, core, final)
+    before = [*before, "-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter", "-I", str(source)]
     if runtime.identity == VERSION:
-        common.append("-DTPULAYER_WHEEL_2_0_0")
-    # The framework's libraries name others that only some devices have.
-    link = ["-L", str(libraries), "-Wl,--allow-shlib-undefined", f"-Wl,-rpath,{libraries}"]
-    apart = [source / f"{name}.cc" for name in _PROGRAMS]
-    sources = [str(path) for path in sorted(source.glob("*.cc")) if path not in apart]
-    cores = ["-L", str(core.parent), "-ltpulayer_delegate", f"-Wl,-rpath,{core.parent}"]
-    runtimes = [f"-l:{RUNTIME}", f"-l:{REGISTRY}", f"-l:{CORE}"]
-    hidden = ["-shared", "-fvisibility=hidden", "-Wl,-z,defs"]
-    _call(
-        compiler, [*common, *hidden, *sources, "-o", str(folder / LIBRARY), *link, *cores, *runtimes, "-ldl"]
-    )
-    # The delegate's library before the framework's: its DelegateInit must be found first.
-    ours = ["-L", str(folder), f"-l:{LIBRARY}", f"-Wl,-rpath,{final}"]
-    _call(compiler, [*common, str(apart[0]), "-o", str(folder / "run"), *ours, *link, *cores, *runtimes])
-    converters = [f"-l:{CONVERTER}", *runtimes]
-    _call(compiler, [*common, str(apart[1]), "-o", str(folder / "convert"), *link, *converters])
+        before.append("-DTPULAYER_WHEEL_2_0_0")
+    apart = {name: [str(source / file) for file in files] for name, files in _PROGRAMS.items()}
+    sources = [str(path) for path in sorted(source.glob("*.cc")) if path.name not in _ALONE]
+    before_library = [*before, "-shared", "-fvisibility=hidden", "-Wl,-z,defs"]
+    cores = [*_from(core.parent), "-ltpulayer_delegate", *_framework(runtime), "-ldl"]
+    _call(compiler, [*before_library, *sources, "-o", str(folder / LIBRARY), *cores])
+    run = [*before, *apart["run"], "-o", str(folder / "run"), "-L", str(folder), *behind]
+    _call(compiler, run)
+    if runtime.converts:
+        convert = [*before, *apart["convert"], "-o", str(folder / "convert")]
+        _call(compiler, [*convert, *_framework(runtime, CONVERTER)])
 
 
 def _call(compiler: Compiler, words: list[str]) -> None:

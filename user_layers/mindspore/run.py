@@ -13,6 +13,7 @@ import numpy as np
 from firmware_sim.errors import DeviceError, MissingError, ModelError, UsageError
 from user_layers.files import replace_copy
 from user_layers.mindir.types import TYPE_IDS
+from user_layers.mindspore.layers import with_layers
 from user_layers.mindspore.programs import Programs
 from user_layers.spelling.foreign import Array
 
@@ -75,10 +76,16 @@ def run_jobs(programs: Programs, jobs: Sequence[Job]) -> list[Ran | str]:
 
 def convert(programs: Programs, models: Mapping[Path, Path]) -> list[bool]:
     """Convert .onnx or .tflite files (keys) into .ms or .mindir files (values) with the wheel's converter;
-    whether each was. Errors: UsageError for other endings."""
-    words = [str(programs.convert)]
+    whether each was. Errors: UsageError for other endings; MissingError for a runtime without a converter."""
+    if programs.convert is None:
+        raise MissingError(
+            f"the MindSpore Lite in {programs.runtime.folder} has no converter",
+            hint="give a .ms or .mindir file, or let the wheel's runtime convert",
+        )
     with tempfile.TemporaryDirectory() as scratch:
-        made = []
+        words = [str(programs.convert), ""]
+        made: list[Path] = []
+        layers: list[str] = []
         for number, (source, target) in enumerate(models.items()):
             kind, to = source.suffix[1:], target.suffix[1:]
             if kind not in ("onnx", "tflite") or to not in ("ms", "mindir"):
@@ -86,13 +93,29 @@ def convert(programs: Programs, models: Mapping[Path, Path]) -> list[bool]:
                     f"{source} -> {target}: the converter makes .ms or .mindir of .onnx or .tflite"
                 )
             made.append(Path(scratch) / f"{number}.{to}")
-            words += [f"{kind}:{to}", str(source.absolute()), str(made[-1].with_suffix(""))]
+            renamed = Path(scratch) / f"{number}.onnx"
+            told = with_layers(source, renamed, len(layers)) if kind == "onnx" else []
+            layers += told
+            words += [
+                f"{kind}:{to}",
+                str(renamed if told else source.absolute()),
+                str(made[-1].with_suffix("")),
+            ]
+        if layers:
+            words[1] = str(Path(scratch) / "layers")
+            Path(words[1]).write_text("".join(f"{line}\n" for line in layers))
         said = _call(words, programs, _CONVERT_SECONDS).stderr.splitlines()
         done = [f"done {number}" in said for number in range(len(models))]
         for good, path, target in zip(done, made, models.values(), strict=True):
             if good:
                 path.chmod(0o644)  # the converter leaves files that only their owner reads
                 replace_copy(path, target)
+    if len(models) > 1:  # its state after some models is not good for others: those are converted alone
+        again = [
+            (source, target) for good, (source, target) in zip(done, models.items(), strict=True) if not good
+        ]
+        mended = {source for source, target in again if convert(programs, {source: target})[0]}
+        done = [good or source in mended for good, source in zip(done, models, strict=True)]
     return done
 
 

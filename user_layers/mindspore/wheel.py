@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ RUNTIME = "libmindspore-extendrt_python.so"
 CORE = "libmindspore_core.so"
 CONVERTER = "libmindspore_converter.so"
 REGISTRY = "libmslite_converter_plugin.so"
+RELEASE = "libmindspore-lite.so"  # the runtime in releases for programs in C++
 # What runtime and converter load; the wheel has 250 MB more for other devices.
 LIBRARIES = (
     RUNTIME,
@@ -50,10 +52,17 @@ LIBRARIES = (
 
 @dataclass(frozen=True)
 class Runtime:
-    """A MindSpore Lite. folder: has include/ and lib/; identity: tells it from others."""
+    """A MindSpore Lite. folder: has include/ and lib/; identity: tells it from others; names: of libraries to
+    link with."""
 
     folder: Path
     identity: str
+    names: Sequence[str] = (RUNTIME, REGISTRY, CORE)
+
+    @property
+    def converts(self) -> bool:
+        """Whether there is a converter beside it."""
+        return (self.libraries / CONVERTER).exists()
 
     @property
     def libraries(self) -> Path:
@@ -94,8 +103,14 @@ def _named(folder: Path) -> Runtime:
             raise MissingError(
                 f"{VARIABLE} {folder}: there is no {name}", hint="name a folder with include/ and lib/"
             )
-    stamp = max(path.stat().st_mtime_ns for path in (folder / "lib").iterdir())
-    return Runtime(folder, f"{folder} {stamp}")
+    found = {path.name: path.stat().st_mtime_ns for path in (folder / "lib").iterdir()}
+    names = tuple(name for name in (RUNTIME, RELEASE, REGISTRY, CORE) if name in found)
+    if RUNTIME not in names and RELEASE not in names:
+        raise MissingError(
+            f"{VARIABLE} {folder}: in lib/ there is neither {RELEASE} nor {RUNTIME}",
+            hint="name the folder `runtime` of a release of MindSpore Lite, or what a wheel has",
+        )
+    return Runtime(folder, f"{folder} {max(found.values())}", names)
 
 
 def _fetch(folder: Path) -> None:

@@ -15,11 +15,13 @@ Array = npt.NDArray[Any]
 @dataclass(frozen=True)
 class Tensor:
     """shape: extents in the framework's own order, below 0 those known only when the model runs. dtype: None
-    for what is not an array of numbers or bools. data: its elements, for a constant."""
+    for what is not an array of numbers or bools. data: its elements, for a constant. odd: what it is that has
+    no dtype ("is quantized"), for messages."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | None
     data: Array | None = field(default=None, compare=False, repr=False)
+    odd: str = "is not an array of numbers"
 
 
 @dataclass(frozen=True)

@@ -68,10 +68,10 @@ class Speller:
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """The type of a tensor's elements. Raises Unspelled where it has none."""
-        found = self.model.tensors[name].dtype
-        if found is None:
-            raise Unspelled(f"{name!r} is not an array of numbers")
-        return found
+        found = self.model.tensors[name]
+        if found.dtype is None:
+            raise Unspelled(f"{name!r} {found.odd}")
+        return found.dtype
 
     def constant(self, name: str | None) -> Array | None:
         """The elements of a constant; None for what is computed or left out."""

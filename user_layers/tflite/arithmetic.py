@@ -8,6 +8,7 @@ import numpy as np
 
 from user_layers.spelling.foreign import Operation
 from user_layers.spelling.speller import Speller, Unspelled
+from user_layers.tflite.stored import dequantized
 from user_layers.tflite.table import TFLITE, activated, clipped, given, reshaped, value
 
 _UNARY = {
@@ -90,6 +91,10 @@ def _gelu(to: Speller, op: Operation) -> None:
 def _cast(to: Speller, op: Operation) -> None:
     import onnx
 
+    if "scales" in op.attributes:
+        elements = to.known(given(op, 0), "stored elements")
+        to.put(op.outputs[0], to.const(dequantized(elements, op.attributes), to.dtype(op.outputs[0])))
+        return
     kind = onnx.helper.np_dtype_to_tensor_dtype(to.dtype(op.outputs[0]))
     to.dtype(given(op, 0))
     _pointwise(to, op, lambda x: to.one("Cast", x, to=int(kind)))

@@ -15,6 +15,7 @@ import numpy as np
 from firmware_sim.errors import MissingError, ModelError, UsageError
 from user_layers.files import read_input
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
+from user_layers.tflite.stored import stored, with_stored
 
 WHAT = "TFLite"  # what messages call these models
 _IDENTIFIER = b"TFL3"
@@ -32,6 +33,7 @@ _DTYPES = {
     "UINT64": np.uint64,
     "BOOL": np.bool_,
 }
+_ODD = "is quantized; the TPU's layers here compute with floats"
 _DEPTH = 16  # composites inside composites
 _OPERATIONS = 100_000  # of a model whose composites are written out
 
@@ -56,7 +58,7 @@ def read_tflite(model: str | Path | bytes, *, name: str = "") -> ForeignModel:
         raise ModelError(f"{place} is not a TFLite model: it does not say TFL3 in bytes 4 to 7")
     schema = _schema()
     try:
-        return _Reader(schema, data, place).model(name or "net")
+        return with_stored(_Reader(schema, data, place).model(name or "net"))
     except (
         struct.error,
         ValueError,
@@ -158,7 +160,7 @@ class _Reader:
         outputs = tuple(names[graph.Outputs(i)] for i in range(self._length(graph.OutputsLength())))
         operations: list[Operation] = []
         for i in range(self._length(graph.OperatorsLength())):
-            operation = self._operation(graph.Operators(i), i, names, prefix)
+            operation = self._operation(graph, i, names, prefix)
             if operation.kind == "STABLEHLO_COMPOSITE":
                 inner, values = self._composite(operation, depth)
                 tensors.update(values)
@@ -184,10 +186,23 @@ class _Reader:
         quantized = scales is not None and scales.ScaleLength() > 0
         kind = None if quantized else _DTYPES.get(self.types.get(raw.Type(), ""))
         if kind is None:
-            return Tensor(shape, None)
+            return Tensor(shape, None, odd=_ODD) if quantized else Tensor(shape, None)
         dtype = np.dtype(kind)
         stored = self._bytes(raw.Buffer())
         return Tensor(shape, dtype, None if stored is None else _array(stored, dtype, shape))
+
+    def _stored(self, raw: Any) -> dict[str, Any]:
+        """Elements and scales of a quantized constant; nothing for any other tensor."""
+        told, kind = raw.Quantization(), _DTYPES.get(self.types.get(raw.Type(), ""))
+        if told is None or kind is None or self._length(told.ScaleLength()) < 1:
+            return {}
+        data = self._bytes(raw.Buffer())
+        if data is None or told.DetailsType():  # scales of another kind
+            return {}
+        shape = tuple(int(raw.Shape(i)) for i in range(self._length(raw.ShapeLength())))
+        zeros = told.ZeroPointAsNumpy() if self._length(told.ZeroPointLength()) else np.zeros(1, np.int64)
+        elements = _array(data, np.dtype(kind), shape)
+        return stored(elements, told.ScaleAsNumpy(), zeros, told.QuantizedDimension())
 
     def _bytes(self, index: int) -> bytes | memoryview | None:
         """What a buffer holds; None for one without data."""
@@ -204,7 +219,8 @@ class _Reader:
         stored: bytes = buffer.DataAsNumpy().tobytes()
         return stored
 
-    def _operation(self, raw: Any, index: int, names: list[str], prefix: str) -> Operation:
+    def _operation(self, graph: Any, index: int, names: list[str], prefix: str) -> Operation:
+        raw = graph.Operators(index)
         code = self.root.OperatorCodes(raw.OpcodeIndex())
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         kind = self.kinds.get(number, f"operation {number}")
@@ -217,6 +233,8 @@ class _Reader:
         else:
             attributes = self._attributes(raw)
         places = [raw.Inputs(i) for i in range(self._length(raw.InputsLength()))]
+        if kind == "DEQUANTIZE" and places and 0 <= places[0] < graph.TensorsLength():
+            attributes |= self._stored(graph.Tensors(places[0]))
         made = [raw.Outputs(i) for i in range(self._length(raw.OutputsLength()))]
         if min([*made, 0]) < 0 or min([*places, -1]) < -1:
             raise ValueError(f"operation {index} names a tensor that does not exist")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from user_layers.spelling.foreign import ForeignModel, Operation
 from user_layers.tflite import arithmetic, matrix, movement, windows
 from user_layers.tflite.read import custom_options
+from user_layers.tflite.stored import with_stored
 from user_layers.tflite.table import TFLITE
 
 __all__ = ["TFLITE", "arithmetic", "from_message", "matrix", "movement", "windows"]
@@ -15,7 +16,9 @@ __all__ = ["TFLITE", "arithmetic", "from_message", "matrix", "movement", "window
 def from_message(model: ForeignModel) -> ForeignModel:
     """A model as LiteRT's compiler plugin sends it: parameters of CUSTOM operations are FlexBuffers there.
     Raises ValueError for parameters that are none."""
-    return replace(model, operations=tuple(_decoded(operation) for operation in model.operations))
+    return with_stored(
+        replace(model, operations=tuple(_decoded(operation) for operation in model.operations))
+    )
 
 
 def _decoded(operation: Operation) -> Operation:

@@ -29,6 +29,18 @@ def _reshape(c: Call) -> str:
     return c.reshaped(c.x(), _target(c.out_shape))
 
 
+@aten("as_strided", "as_strided_copy")
+def _as_strided(c: Call) -> str:
+    """As means over whole planes have it: (n, c, 1, 1), which every order of axes in memory has alike."""
+    shape, steps = c.out_shape, c.get("stride")
+    wanted = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+    plain = all(n == 1 or s == w for n, s, w in zip(shape, steps, wanted, strict=True))
+    whole = np.prod(c.shape()) == np.prod(shape) and not c.get("storage_offset")
+    if not (plain and whole) or set(c.shape()[2:]) - {1}:
+        raise Unspelled("it looks at memory in another order than its tensor has")
+    return c.reshaped(c.x(), _target(shape))
+
+
 @aten("permute", "permute_copy")
 def _permute(c: Call) -> str:
     rank = c.rank()

@@ -56,12 +56,16 @@ typedef struct {
 
 typedef bool (*copier)(block);
 
+/* A type that may lie at any address, in memory of any type: nobody promises how a framework's buffer is aligned. */
+#define ANY(NAME) NAME __attribute__((aligned(1), may_alias))
 #define COPIER(NAME, FROM, TO, CONVERTED, FITS)                       \
+    typedef FROM ANY(NAME##_from);                                    \
+    typedef TO ANY(NAME##_to);                                        \
     static bool NAME(block k) {                                       \
         bool good = true;                                             \
         for (int64_t a = 0; a < k.count_a; a++) {                     \
-            const FROM *from = (const FROM *)k.from + a * k.from_a;   \
-            TO *to = (TO *)k.to + a * k.to_a;                         \
+            const NAME##_from *from = (const NAME##_from *)k.from + a * k.from_a; \
+            NAME##_to *to = (NAME##_to *)k.to + a * k.to_a;           \
             for (int64_t b = 0; b < k.count_b; b++) {                 \
                 FROM value = from[b * k.from_b];                      \
                 good &= (FITS);                                       \

@@ -60,6 +60,7 @@ static int open_locked(core_device *d) {
     if (d->handle != NULL && !core_is_ours(d)) {
         unload_all(d, true);
         d->handle = NULL;
+        d->opened = false;
     }
     if (d->handle != NULL) return TPLD_OK;
     core_listen();
@@ -135,7 +136,6 @@ void core_count_all(tpld_counters_info *sum) {
         sum->bytes_out += one->bytes_out;
         sum->commands += one->commands;
         sum->cycles += one->cycles;
-        sum->ns += one->ns;
         sum->wall_ns += one->wall_ns;
         sum->copy_wall_ns += one->copy_wall_ns;
         sum->has_commands |= one->has_commands;

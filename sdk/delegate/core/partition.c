@@ -107,8 +107,10 @@ static int make_room(tpld_partition *p, room *r, const core_tensor *t, bm_device
 static int load_net(tpld_partition *p) {
     core_listen();
     p->runtime = bmrt_create(core_handle(p->device));
+    if (p->runtime == NULL)
+        return core_fail(TPLD_FAILED, "device %s", core_heard("cannot be used by libbmrt, which does not say why"));
     const bm_net_info_t *info = NULL;
-    if (p->runtime == NULL || !bmrt_load_bmodel_data(p->runtime, p->program.bmodel, p->program.bmodel_bytes) ||
+    if (!bmrt_load_bmodel_data(p->runtime, p->program.bmodel, p->program.bmodel_bytes) ||
         (info = bmrt_get_network_info(p->runtime, p->program.name)) == NULL)
         return core_fail(TPLD_BAD_PROGRAM, "partition '%s' cannot be loaded: %s", p->program.name,
                          core_heard("libbmrt does not say why"));
@@ -254,7 +256,9 @@ static int launch(tpld_partition *p, const int64_t *const *shapes, bm_shape_t *m
     uint64_t commands, cycles, commands_after, cycles_after;
     executed(p, &commands, &cycles);
     core_listen();
-    if (!bmrt_launch_tensor_ex(p->runtime, p->program.name, inputs, input_num, outputs, output_num, true, false))
+    /* The vendor's library only starts the net. */
+    if (!bmrt_launch_tensor_ex(p->runtime, p->program.name, inputs, input_num, outputs, output_num, true, false) ||
+        bm_thread_sync(core_handle(p->device)) != BM_SUCCESS)
         return core_fail(TPLD_FAILED, "partition '%s' failed: %s", p->program.name,
                          core_heard("libbmrt does not say why"));
     executed(p, &commands_after, &cycles_after);
@@ -363,11 +367,14 @@ static int check_shapes(const tpld_partition *p, const int64_t *const *shapes, c
 }
 
 static int zero_inputs(tpld_partition *p) {
+    bm_handle_t handle = core_handle(p->device);
+    char zero = 0;
     for (uint32_t i = 0; i < p->program.input_num; i++) {
         room *r = &p->rooms[i];
         if (input(p, i)->place < 0) continue;
         if (r->at != NULL) memset(r->at, 0, r->bytes);
-        else if (bm_memset_device(core_handle(p->device), 0, r->memory) != BM_SUCCESS)
+        if ((r->at != NULL ? bm_mem_flush_device_mem(handle, &r->memory)
+                           : bm_memset_device_ext(handle, &zero, 1, r->memory)) != BM_SUCCESS)
             return core_fail(TPLD_FAILED, "an input cannot be cleared: %s", core_heard("the device refuses"));
     }
     return TPLD_OK;

@@ -146,8 +146,8 @@ static int read_tensor(source s, const void *at, uint32_t index, core_tensor *t)
     uint64_t elements = 1;
     for (uint32_t i = 0; i < r.rank; i++) {
         if (r.shape[i] < 0 || r.shape[i] > INT_MAX) return damaged("a tensor has no possible shape");
+        if (r.shape[i] > 0 && elements > most_elements / (uint64_t)r.shape[i]) return damaged("a tensor is too large");
         elements *= (uint64_t)r.shape[i];
-        if (elements > most_elements) return damaged("a tensor is too large");
         t->order[i] = r.order[i];
         t->most[i] = r.shape[i];
     }

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Ask the compiler. json: the request, ended by a 0; data: what it refers to, or NULL. *reply: to be freed with free().
- * A tpld_status: TPLD_BAD_PROGRAM when the compiler refuses (tpld_last_error() has its whole text), TPLD_NO_DEVICE when it
+ * A tpld_status: TPLD_BAD_PROGRAM when the compiler refuses (tpld_last_error() says why, in at most 2,047 bytes), TPLD_NO_DEVICE when it
  * cannot be started, TPLD_FAILED when it died or gave no answer within TPULAYER_HOST_LIMIT seconds (600): the next
  * request starts another one. */
 int tpld_ask_compiler(const char *json, const void *data, size_t bytes, void **reply, size_t *reply_bytes);

@@ -66,7 +66,7 @@ typedef struct {
  * library below counts none (a card's), and has_commands then too. */
 typedef struct {
     uint64_t runs;         /* that succeeded */
-    uint64_t failures;     /* that did not */
+    uint64_t failures;     /* that were begun and failed */
     uint64_t bytes_in;     /* from the framework's buffers */
     uint64_t bytes_out;    /* into them */
     uint64_t commands;     /* executed by the device's engines */

@@ -6,9 +6,11 @@
 #include <executorch/runtime/platform/log.h>
 #include <executorch/runtime/platform/platform.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "tpulayer_delegate.h"
@@ -49,9 +51,52 @@ Error error_of(int status) {
     }
 }
 
+/* The runtime's log cuts a message after some 250 bytes: a reason is told line by line, long lines in pieces. */
 Error failed(const char *what, int status) {
-    ET_LOG(Error, "TpuLayerBackend: %s: %s", what, tpld_last_error());
+    const size_t most = 160;
+    const std::string text = tpld_last_error();
+    ET_LOG(Error, "TpuLayerBackend: %s:", what);
+    for (size_t at = 0; at < text.size();) {
+        const size_t count = std::min({text.find('\n', at) - at, text.size() - at, most});
+        ET_LOG(Error, "  %s", text.substr(at, count).c_str());
+        at += count;
+        at += at < text.size() && text[at] == '\n';
+    }
     return error_of(status);
+}
+
+/* The layer whose code crashed, by the reason of what failed just now; -1 for none. A name that several layers have is
+ * followed by # and a number here, which the device does not know. */
+int crashed_layer(const tpld_partition *net) {
+    const std::string text = tpld_last_error();
+    if (text.find(" crashed") == std::string::npos)
+        return -1;
+    for (int i = 0; i < tpld_layer_num(net); ++i) {
+        tpld_layer_info layer;
+        if (tpld_layer(net, i, &layer) != TPLD_OK)
+            break;
+        std::string name = layer.name;
+        const size_t mark = name.rfind('#');
+        if (mark != std::string::npos && name.find_first_not_of("0123456789", mark + 1) == std::string::npos)
+            name.resize(mark);
+        if (text.find("layer " + name + " (") != std::string::npos)
+            return i;
+    }
+    return -1;
+}
+
+/* A partition failed when it ran. devtools.Inspector sees the layer that crashed, with the reason as its metadata. */
+Error failed_running(EventTracer *tracer, const tpld_partition *net, const char *what, int status) {
+    const int index = crashed_layer(net);
+    tpld_layer_info layer;
+    if (index >= 0 && tracer != nullptr && tpld_layer(net, index, &layer) == TPLD_OK) {
+        const char *text = tpld_last_error();
+        const et_timestamp_t now = executorch::runtime::pal_current_ticks();
+        executorch::runtime::event_tracer_log_profiling_delegate(
+            tracer, layer.name, executorch::runtime::kUnsetDelegateDebugIntId, now, now, text, std::strlen(text));
+    }
+    const Error error = failed(what, status);
+    return index >= 0 ? Error::Internal : error; /* also where it ran to find the shapes of outputs */
 }
 
 /* The type of the runtime's elements that is this tpld_dtype; Undefined for none. */
@@ -115,7 +160,7 @@ Error check(const Tensor &tensor, const tpld_tensor &known) {
 }
 
 /* Make the net take inputs of these shapes. */
-Error resize_net(Partition &part, const std::vector<const Tensor *> &given) {
+Error resize_net(EventTracer *tracer, Partition &part, const std::vector<const Tensor *> &given) {
     std::vector<std::vector<int64_t>> shapes;
     std::vector<const int64_t *> places;
     std::vector<int> ranks;
@@ -126,7 +171,7 @@ Error resize_net(Partition &part, const std::vector<const Tensor *> &given) {
     for (const std::vector<int64_t> &shape : shapes)
         places.push_back(shape.data());
     const int status = tpld_resize(part.net, places.data(), ranks.data());
-    return status == TPLD_OK ? read_tensors(part) : failed("shapes of inputs", status);
+    return status == TPLD_OK ? read_tensors(part) : failed_running(tracer, part.net, "shapes of inputs", status);
 }
 
 Error resize_output(Tensor &tensor, const tpld_tensor &known) {
@@ -212,7 +257,7 @@ class TpuLayerBackend final : public executorch::runtime::BackendInterface {
             return Error::InvalidArgument;
         }
         if (!fits) {
-            const Error error = resize_net(part, given);
+            const Error error = resize_net(context.event_tracer(), part, given);
             if (error != Error::Ok)
                 return error;
         }
@@ -226,7 +271,7 @@ class TpuLayerBackend final : public executorch::runtime::BackendInterface {
         }
         const int status = tpld_execute(part.net, part.inputs.data(), part.outputs.data());
         if (status != TPLD_OK)
-            return failed("a partition failed", status);
+            return failed_running(context.event_tracer(), part.net, "a partition failed", status);
         tell_times(context.event_tracer(), part);
         return Error::Ok;
     }

@@ -95,6 +95,11 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
     operation.name = kernel->name();
     operation.attributes = real ? Attributes(primitive) : "{}";
     operation.inputs = kernel->inputs();
+    if (operation.kind == "InstanceNorm" && !operation.inputs.empty()) {
+      // The runtime takes transposes around it away; which axis the channels are is then in the tensor's format alone.
+      const auto format = std::to_string(static_cast<int>(operation.inputs[0].format()));
+      operation.attributes.replace(operation.attributes.size() - 1, 1, ",\"format\":" + format + "}");
+    }
     operation.outputs = kernel->outputs();
     verdicts_.push_back({operation.name, operation.kind, "", -1});
     operations.push_back(std::move(operation));

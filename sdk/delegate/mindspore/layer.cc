@@ -2,13 +2,16 @@
 // primitive that it knows neither of: both are registered for layers of the user's. The kernel only stands there until
 // the delegate takes it.
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "converter_layers.h"
 #include "include/api/kernel.h"
 #include "include/api/status.h"
 #include "primitive.h"
@@ -56,15 +59,37 @@ namespace tpulayer {
 namespace {
 using mindspore::MSTensor;
 
-// Shapes as the model's file says; where it says none, those of the first input.
+// What the converter was told: "1x8;4" in the attribute kShapes.
+std::vector<std::vector<int64_t>> ToldShapes(const mindspore::schema::Primitive *primitive) {
+  const std::string all = Attributes(primitive), key = std::string("\"") + kShapes + "\":\"";
+  const size_t start = all.find(key);
+  std::vector<std::vector<int64_t>> shapes;
+  if (start == std::string::npos) return shapes;
+  const size_t from = start + key.size();
+  std::istringstream words(all.substr(from, all.find('"', from) - from));
+  for (std::string word; std::getline(words, word, ';');) {
+    shapes.emplace_back();
+    std::istringstream extents(word);
+    for (std::string extent; std::getline(extents, extent, 'x');) shapes.back().push_back(atoll(extent.c_str()));
+  }
+  return shapes;
+}
+
+// Shapes as the model's file says; where it says none, those that the converter was told or those of the first input.
 class LayerShapes : public mindspore::kernel::KernelInterface {
  public:
   mindspore::Status Infer(std::vector<MSTensor> *inputs, std::vector<MSTensor> *outputs,
-                          const mindspore::schema::Primitive *) override {
-    for (auto &output : *outputs) {
+                          const mindspore::schema::Primitive *primitive) override {
+    const auto told = ToldShapes(primitive);
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      auto &output = (*outputs)[i];
       const auto &shape = output.Shape();
       const bool known = !shape.empty() && std::none_of(shape.begin(), shape.end(), [](int64_t n) { return n < 0; });
-      if (!known && !inputs->empty()) output.SetShape((*inputs)[0].Shape());
+      if (!known && i < told.size()) {
+        output.SetShape(told[i]);
+      } else if (!known && !inputs->empty()) {
+        output.SetShape((*inputs)[0].Shape());
+      }
       if (output.DataType() == mindspore::DataType::kTypeUnknown && !inputs->empty()) {
         output.SetDataType((*inputs)[0].DataType());
       }

@@ -86,7 +86,7 @@ std::string Model::Obstacle(size_t index) const {
 
 size_t Message::Place(const Tensor &tensor) {
   const std::string name = tensor.Name();
-  const auto known = places_.emplace(name, tensors_.size());
+  const auto known = places_.emplace(Key(name, tensor.Data().get()), tensors_.size());
   if (known.second) {
     std::string held = "null";
     if (IsConstant(tensor)) {

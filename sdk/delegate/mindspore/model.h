@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "include/api/delegate.h"
@@ -34,12 +35,13 @@ class Message {
   size_t Place(const Tensor &tensor);
 
   std::vector<Entry> tensors_;
-  std::map<std::string, size_t> places_;
+  using Key = std::pair<std::string, const void *>;  // constants of one name may be several
+  std::map<Key, size_t> places_;
   std::vector<size_t> input_places_;
   std::string operations_, inputs_, outputs_, data_;
 };
 
-// Tensors are told apart by their names, as the framework does.
+// What is computed is told apart by its name, as the framework does.
 class Model {
  public:
   explicit Model(std::vector<Operation> operations, std::vector<Tensor> results);

@@ -169,6 +169,53 @@ static long long index_of(writer *w, litert_handle tensor) {
     return (long long)w->known.num - 1;
 }
 
+static void add_array(writer *w, bytes *texts, const char *name, const char *dtype, size_t num, const void *data,
+                      size_t size) {
+    add_quoted(texts, name);
+    add_number(texts, ": {\"shape\": [", (long long)num);
+    bytes_text(texts, "], \"dtype\": ");
+    add_quoted(texts, dtype);
+    bytes_text(texts, ", \"data\": ");
+    add_blob(w, texts, data, size);
+    bytes_text(texts, "}, ");
+}
+
+/* A DEQUANTIZE of a constant: its elements with their scales as attributes, in the place of an input, because the
+ * tensor itself is no array of plain numbers. Without any of these 0, and nothing is added. */
+static int add_stored(writer *w, bytes *texts, litert_handle op) {
+    litert_handle tensor = NULL, weights = NULL;
+    litert_ranked type = {0};
+    litert_per_tensor one = {0};
+    litert_per_channel many = {.num = 1, .scales = &one.scale, .zero_points = &one.zero_point};
+    int kind = 1, quantized = 0;
+    const void *data = NULL;
+    size_t size = 0;
+    if (w->c->get_op_input(op, 0, &tensor) != LITERT_OK || tensor == NULL) return 0;
+    if (w->c->get_tensor_type_id(tensor, &kind) != LITERT_OK || kind != 0) return 0;
+    if (w->c->get_ranked_tensor_type(tensor, &type) != LITERT_OK || type.layout.rank > LITERT_MAX_RANK) return 0;
+    if (w->c->get_quantization_type_id(tensor, &quantized) != LITERT_OK) return 0;
+    if (quantized == LITERT_PER_TENSOR ? w->c->get_per_tensor(tensor, &one) != LITERT_OK
+                                       : quantized != LITERT_PER_CHANNEL ||
+                                             w->c->get_per_channel(tensor, &many) != LITERT_OK)
+        return 0;
+    if (w->c->get_tensor_weights(tensor, &weights) != LITERT_OK || weights == NULL) return 0;
+    if (w->c->get_weights_bytes(weights, &data, &size) != LITERT_OK || size == 0) return 0;
+    const char *dtype = dtype_of(type.element_type);
+    if (dtype == NULL || many.scales == NULL || many.zero_points == NULL) return 0;
+    bytes_text(texts, "\"attributes\": {");
+    add_array(w, texts, "scales", "float32", many.num, many.scales, many.num * sizeof *many.scales);
+    add_array(w, texts, "zero_points", "int64", many.num, many.zero_points, many.num * sizeof *many.zero_points);
+    add_number(texts, "\"axis\": ", many.axis);
+    bytes_text(texts, ", \"stored\": {\"shape\": [");
+    for (unsigned i = 0; i < type.layout.rank; i++) add_number(texts, i == 0 ? "" : ", ", type.layout.dims[i]);
+    bytes_text(texts, "], \"dtype\": ");
+    add_quoted(texts, dtype);
+    bytes_text(texts, ", \"data\": ");
+    add_blob(w, texts, data, size);
+    bytes_text(texts, "}}, ");
+    return 1;
+}
+
 typedef litert_status (*get_num)(litert_handle of, size_t *num);
 typedef litert_status (*get_tensor)(litert_handle of, size_t index, litert_handle *tensor);
 
@@ -238,11 +285,16 @@ static void add_operation(writer *w, bytes *texts, litert_handle op) {
     litert_status status = w->c->get_op_code(op, &code);
     if (status != LITERT_OK) w->status = status;
     bytes_text(texts, "{");
-    if (code != OPERATION_CUSTOM) add_options(w, texts, op, code);
+    int stored = code == OPERATION_DEQUANTIZE && add_stored(w, texts, op);
+    if (code != OPERATION_CUSTOM && !stored) add_options(w, texts, op, code);
     add_kind(w, texts, op, code);
     add_name(w, texts, op);
     bytes_text(texts, ", \"inputs\": ");
-    add_indices(w, texts, op, w->c->get_num_op_inputs, w->c->get_op_input);
+    if (stored) {
+        bytes_text(texts, "[]");
+    } else {
+        add_indices(w, texts, op, w->c->get_num_op_inputs, w->c->get_op_input);
+    }
     bytes_text(texts, ", \"outputs\": ");
     add_indices(w, texts, op, w->c->get_num_op_outputs, w->c->get_op_output);
     bytes_text(texts, "}");

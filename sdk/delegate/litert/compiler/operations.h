@@ -4,7 +4,7 @@
 
 #include "litert_compiler.h"
 
-enum { OPERATION_CUSTOM = 32 };
+enum { OPERATION_DEQUANTIZE = 6, OPERATION_CUSTOM = 32, OPERATION_COMPOSITE = 206 };
 
 /* TFLite's name of an operation; NULL for a code that it had not when this was written. */
 const char *operation_kind(int code);

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "message.h"
+#include "operations.h"
+#include "settings.h"
 #include "tpulayer_compiler.h"
 #include "tpulayer_delegate.h"
 
@@ -16,7 +18,9 @@ static const char SOC_MODEL[] = "BM1684";
 
 typedef struct {
     const litert_compiler *c;
-    size_t most; /* operations in a partition; 0: as many as there are */
+    settings told;
+    int calls;       /* there is a part that the model's author gave to the TPU (odml.npu_call) */
+    size_t selected; /* operations */
 } plugin;
 
 /* One program; the partitions in it are its entries. */
@@ -64,17 +68,18 @@ LITERT_EXPORT litert_status LiteRtGetCompilerPluginSDKVersion(litert_handle hand
 LITERT_EXPORT litert_status LiteRtCreateCompilerPlugin(const litert_compiler *c, litert_handle *made,
                                                        litert_handle environment, litert_handle options) {
     (void)environment;
-    (void)options;
     if (c == NULL || made == NULL) return LITERT_BAD_ARGUMENT;
     if (c->abi.struct_size < sizeof *c) {
         fprintf(stderr, "tpulayer: LiteRT: its table has %u bytes, %zu are needed: use ai-edge-litert 2.2 or newer\n",
                 c->abi.struct_size, sizeof *c);
         return LITERT_WRONG_VERSION;
     }
+    settings told;
+    litert_status status = settings_read(c, options, &told);
+    if (status != LITERT_OK) return status;
     plugin *p = calloc(1, sizeof *p);
     if (p == NULL) return LITERT_NO_MEMORY;
-    const char *most = getenv("TPULAYER_LITERT_OPERATIONS");
-    *p = (plugin){.c = c, .most = most == NULL ? 0 : strtoul(most, NULL, 10)};
+    *p = (plugin){.c = c, .told = told};
     *made = p;
     return LITERT_OK;
 }
@@ -109,10 +114,10 @@ static litert_status ask(const char *what, const bytes *json, const bytes *data,
     return LITERT_COMPILATION;
 }
 
-static void begin_request(bytes *json, const char *what) {
-    bytes_text(json, "{\"ask\": \"");
-    bytes_text(json, what);
-    bytes_text(json, "\", \"what\": \"TFLite\", \"models\": [");
+static void begin_request(bytes *json, const char *what, const settings *told) {
+    char text[96];
+    snprintf(text, sizeof text, "{\"ask\": \"%s\", \"opt\": %u, \"what\": \"TFLite\", \"models\": [", what, told->opt);
+    bytes_text(json, text);
 }
 
 /* With the zero that ends the text; most: operations in a partition, 0 for any number. */
@@ -123,8 +128,23 @@ static void end_request(bytes *json, size_t most) {
     bytes_add(json, "", 1);
 }
 
+/* Whether the subgraph has a part that the model's author gave to the TPU: LiteRT has it compiled as it is. */
+static int has_call(const plugin *p, litert_handle subgraph) {
+    size_t count = 0;
+    if (p->c->get_num_subgraph_ops(subgraph, &count) != LITERT_OK) return 0;
+    for (size_t i = 0; i < count; i++) {
+        litert_handle op = NULL;
+        const char *name = NULL;
+        int code = -1;
+        if (p->c->get_subgraph_op(subgraph, i, &op) != LITERT_OK || p->c->get_op_code(op, &code) != LITERT_OK) continue;
+        if (code != OPERATION_COMPOSITE || p->c->get_composite_name(op, &name) != LITERT_OK || name == NULL) continue;
+        if (strcmp(name, "odml.npu_call") == 0) return 1;
+    }
+    return 0;
+}
+
 /* Push the operations that the reply puts into pieces; each piece becomes a partition of its own. */
-static litert_status push(const plugin *p, litert_handle subgraph, litert_handle list, const char *reply, size_t size) {
+static litert_status push(plugin *p, litert_handle subgraph, litert_handle list, const char *reply, size_t size) {
     size_t count = 0;
     const char *end = reply + size;
     litert_status status = p->c->get_num_subgraph_ops(subgraph, &count);
@@ -137,21 +157,26 @@ static litert_status push(const plugin *p, litert_handle subgraph, litert_handle
         if (*text == '-') continue; /* and why not */
         status = p->c->get_subgraph_op(subgraph, i, &op);
         if (status == LITERT_OK) status = p->c->push_op(list, op, strtoul(text, NULL, 10));
+        p->selected++;
     }
     return status;
 }
 
 LITERT_EXPORT litert_status LiteRtCompilerPluginPartition(litert_handle handle, const char *soc_model,
                                                           litert_handle subgraph, litert_handle list) {
-    const plugin *p = handle;
+    plugin *p = handle;
     (void)soc_model;
     if (p == NULL || subgraph == NULL || list == NULL) return LITERT_BAD_ARGUMENT;
+    /* LiteRT 2.3 counts these parts first when it has partitions compiled and last when it calls them: others beside
+     * them would be taken for them. */
+    if (has_call(p, subgraph)) p->calls = 1;
+    if (p->calls) return LITERT_OK;
     bytes json = {0}, data = {0};
     void *reply = NULL;
     size_t size = 0;
-    begin_request(&json, "divide");
+    begin_request(&json, "divide", &p->told);
     litert_status status = message_add_model(p->c, subgraph, "model", &json, &data);
-    end_request(&json, p->most);
+    end_request(&json, p->told.operations);
     if (status == LITERT_OK) status = json.no_memory ? LITERT_NO_MEMORY : ask("partition", &json, &data, &reply, &size);
     if (status == LITERT_OK) status = push(p, subgraph, list, reply, size);
     bytes_free(&json);
@@ -185,12 +210,17 @@ LITERT_EXPORT litert_status LiteRtCompilerPluginCompile(litert_handle handle, co
     const plugin *p = handle;
     (void)soc_model;
     if (p == NULL || model == NULL || made == NULL) return LITERT_BAD_ARGUMENT;
+    if (p->calls && p->selected > 0) {
+        fprintf(stderr, "tpulayer: LiteRT: odml.npu_call is in a later subgraph than other operations for the TPU, and "
+                        "LiteRT would mix them up\n");
+        return LITERT_UNSUPPORTED;
+    }
     result *r = calloc(1, sizeof *r);
     if (r == NULL) return LITERT_NO_MEMORY;
     litert_status status = p->c->get_num_model_subgraphs(model, &r->num);
     if (status == LITERT_OK && (r->names = calloc(r->num + 1, NAME_BYTES)) == NULL) status = LITERT_NO_MEMORY;
     bytes json = {0}, data = {0};
-    begin_request(&json, "compile");
+    begin_request(&json, "compile", &p->told);
     if (status == LITERT_OK) status = add_models(p, model, r, &json, &data);
     end_request(&json, 0);
     if (status == LITERT_OK)

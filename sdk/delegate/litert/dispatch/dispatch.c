@@ -195,14 +195,14 @@ static litert_status detach_output(litert_handle handle, int index, uint64_t buf
     return attach_output(handle, index, 0);
 }
 
-/* The memory of one buffer, which must have room for the tensor. It is not locked: LiteRT holds the lock of a buffer that
+/* The memory of one buffer, which must be as large as the tensor. It is not locked: LiteRT holds the lock of a buffer that
  * its own kernels use in the same run. */
 static litert_status find_memory(const invocation *i, litert_handle buffer, const tpld_tensor *tensor, void **memory) {
     size_t size;
     if (buffer == NULL) return refused("a buffer is not attached");
     if (i->runtime->get_packed_size(buffer, &size) != LITERT_OK || i->runtime->get_host_memory(buffer, memory) != LITERT_OK)
         return refused("a buffer is not in the host's memory");
-    if (size >= tensor->bytes) return LITERT_OK;
+    if (size == tensor->bytes) return LITERT_OK;
     fprintf(stderr, "tpulayer: LiteRT: %s has %llu bytes, the buffer %zu\n", tensor->name,
             (unsigned long long)tensor->bytes, size);
     return LITERT_BAD_ARGUMENT;

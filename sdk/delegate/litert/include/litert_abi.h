@@ -46,6 +46,20 @@ typedef struct {
     litert_layout layout;
 } litert_ranked;
 
+enum { LITERT_PER_TENSOR = 1, LITERT_PER_CHANNEL = 2 };
+
+typedef struct {
+    float scale;
+    int64_t zero_point;
+} litert_per_tensor;
+
+typedef struct {
+    int32_t axis;
+    uint64_t num;
+    const float *scales;
+    const int64_t *zero_points;
+} litert_per_channel;
+
 enum { LITERT_ANY_INT = 2, LITERT_ANY_STRING = 8 };
 
 typedef struct {
