@@ -179,6 +179,11 @@ def _inputs(
     for name in model.inputs:
         tensor = model.tensors[name]
         shape = tuple(shapes.get(name, tensor.shape))
+        if len(shape) != len(tensor.shape) or min(shape, default=1) < 1:
+            raise UsageError(
+                f"--resize: the input {name!r} of {path} has {len(tensor.shape)} dimensions, such as "
+                f"{list(tensor.shape)}; given is {list(shape)}"
+            )
         if tensor.dtype is None:
             raise ModelError(f"{path}: its input {name} is not an array of numbers")
         if given is None:
@@ -218,5 +223,5 @@ def _read(path: Path) -> dict[str, Array]:
     try:
         with np.load(path) as arrays:
             return dict(arrays)
-    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path} is not an .npz file of arrays: {error}") from None
+    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        raise ModelError(f"{path} is not an .npz file of arrays, as numpy.savez writes it") from None

@@ -124,6 +124,8 @@ def converted(programs: Programs, model: Path, folder: Path) -> Path:
     Errors: UsageError for another ending, ModelError where it cannot be converted."""
     if model.suffix in (".ms", ".mindir"):
         return model
+    if model.suffix not in (".onnx", ".tflite"):
+        raise UsageError(f"{model}: expected a .ms, .mindir, .onnx or .tflite file")
     target = folder / f"{model.stem}.ms"
     if not convert(programs, {model: target})[0]:
         raise ModelError(
