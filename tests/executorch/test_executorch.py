@@ -46,7 +46,8 @@ Module: Any = nn.Module
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The device of this process has the layers of this repository."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TPULAYER_WORKSPACE", str(built_workspace(tmp_path_factory).root))
+        root = built_workspace(tmp_path_factory, folder="delegate_layers").root  # as other files: one firmware
+        patch.setenv("TPULAYER_WORKSPACE", str(root))
         yield
 
 
