@@ -205,12 +205,12 @@ def test_shapes_go_up_and_down_many_times(
         _same(sessions, "plain", "ours")
 
 
-@pytest.mark.parametrize("times", [40, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [12, pytest.param(1000, marks=pytest.mark.slow)])
 def test_models_come_and_go_without_a_leak(sessions: Sessions, times: int) -> None:
     path = MODELS / "attention.ms"
-    sessions.do(f"cycles 1 20 {path} ms device=0")
+    sessions.do(f"cycles 1 6 {path} ms device=0")
     before = [int(word) for word in sessions.do("usage")[0].split()]
     sessions.do(f"cycles 1 {times} {path} ms device=0")
     after = [int(word) for word in sessions.do("usage")[0].split()]
     assert after[1] == before[1]
-    assert after[0] - before[0] < 2048 + 4 * times, "memory grows"
+    assert after[0] - before[0] < 1024 + times, "memory grows"  # KB
