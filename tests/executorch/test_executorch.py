@@ -46,7 +46,10 @@ Module: Any = nn.Module
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The device of this process has the layers of this repository."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TPULAYER_WORKSPACE", str(built_workspace(tmp_path_factory).root))
+        root = built_workspace(
+            tmp_path_factory, folder="delegate_layers"
+        ).root  # as other files: one firmware
+        patch.setenv("TPULAYER_WORKSPACE", str(root))
         yield
 
 
@@ -150,7 +153,9 @@ def test_one_partitioner_for_two_backends(tmp_path: Path) -> None:
             return torch.sigmoid(torch.relu(x) + x) + x
 
     edge = _lowered(Sums(), (X,), Both())
-    found = [lowered.backend_id for lowered in get_lowered_backend_modules(edge.exported_program().graph_module)]
+    found = [
+        lowered.backend_id for lowered in get_lowered_backend_modules(edge.exported_program().graph_module)
+    ]
     assert sorted(found) == ["TpuLayerBackend"] * 2 + ["XnnpackBackend"] * 2
     before = counters()["runs"]
     _same(_method(edge, tmp_path).execute([X])[0], Sums()(X))
@@ -172,6 +177,16 @@ def test_more_inputs_and_outputs_than_a_net_has(tmp_path: Path) -> None:
     assert partitioner.counted[0] == partitioner.counted[1]
     for mine, theirs in zip(_method(edge, tmp_path).execute(list(given)), Many()(*given), strict=True):
         _same(mine, theirs)
+
+
+def test_more_inputs_inside_than_a_net_has(tmp_path: Path) -> None:
+    class Wide(Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            return torch.cat([torch.relu(x * (number + 1)) for number in range(20)], 1)
+
+    edge = _lowered(Wide(), (X,))
+    assert count_partitions(edge) == "1 partition"
+    _same(_method(edge, tmp_path).execute([X])[0], Wide()(X))
 
 
 def test_free_extents_are_those_of_the_call(tmp_path: Path) -> None:

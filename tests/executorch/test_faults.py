@@ -24,6 +24,7 @@ from executorch.extension.pybindings.portable_lib import (  # noqa: E402
 from firmware_sim.errors import CompileError, MissingError  # noqa: E402
 from tests.support.workspaces import built_workspace  # noqa: E402
 from tpulayer.executorch import TpuLayerPartitioner, counters, runtime  # noqa: E402
+from user_layers.delegates import program  # noqa: E402
 from user_layers.executorch import backend  # noqa: E402
 from user_layers.executorch import runtime as finding  # noqa: E402
 
@@ -44,8 +45,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def _edge(module: Any, inputs: Any, partitioner: Any = None, **given: Any) -> Any:
-    program = torch.export.export(module.eval(), inputs, dynamic_shapes=given.pop("shapes", None))
-    return to_edge_transform_and_lower(program, partitioner=[partitioner or TpuLayerPartitioner()], **given)
+    exported = torch.export.export(module.eval(), inputs, dynamic_shapes=given.pop("shapes", None))
+    return to_edge_transform_and_lower(exported, partitioner=[partitioner or TpuLayerPartitioner()], **given)
 
 
 def _file(edge: Any, folder: Path, name: str = "net.pte") -> Path:
@@ -92,9 +93,9 @@ def test_a_kernel_that_crashes_is_an_error_of_that_call(
     partitioner = TpuLayerPartitioner(device=CRASHING, workspace=workspace)
     shapes = ({0: torch.export.Dim("batch", max=4)},)
     edge = _edge(Bomb(), (torch.randn(4, 8),), partitioner, shapes=shapes, generate_etrecord=True)
-    program = edge.to_executorch()
-    (tmp_path / "net.pte").write_bytes(bytes(program.buffer))
-    program.get_etrecord().save(str(tmp_path / "record"))
+    made = edge.to_executorch()
+    (tmp_path / "net.pte").write_bytes(bytes(made.buffer))
+    made.get_etrecord().save(str(tmp_path / "record"))
     loaded = runtime().load_program(tmp_path / "net.pte", enable_etdump=True, debug_buffer_size=1 << 20)
     method: Any = loaded.load_method("forward")
     x = torch.randn(4, 8)
@@ -126,7 +127,7 @@ def test_partitions_that_are_cut_off(kept: float, tmp_path: Path, monkeypatch: p
         data = whole(partitions)
         return data[: int(kept * len(data)) if 0 < kept < 1 else int(kept)]
 
-    whole = backend.pack
+    whole = program.pack
     monkeypatch.setattr(backend, "pack", cut)
     with pytest.raises(RuntimeError, match=INCOMPATIBLE):
         _method(_file(_edge(nn.ReLU(), (X,)), tmp_path))
@@ -166,7 +167,9 @@ def test_versions_that_do_not_fit_are_told(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(finding, "version", version)
     assert finding.wheel()[1] == "1.5.1"
     have["torch"] = "2.12.1"
-    with pytest.raises(MissingError, match=r"torch 2.12.1 is installed; executorch 1.5.1 was built with torch 2"):
+    with pytest.raises(
+        MissingError, match=r"torch 2.12.1 is installed; executorch 1.5.1 was built with torch 2"
+    ):
         finding.wheel()
     del have["torch"]
     with pytest.raises(MissingError, match="no torch is installed"):
@@ -183,7 +186,7 @@ def test_two_runtimes_and_several_threads_in_one_process(tmp_path: Path) -> None
     import tpulayer.torch
 
     assert tpulayer.torch.__all__ == ["tpulayer"]
-    # Nothing of it stays: ExecuTorch's own kernels share a pool of threads, which is for one caller at a time.
+    # Nothing of it stays: ExecuTorch's own kernels share a pool of threads, which is for one caller.
     net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU()).eval()
     path = _file(_edge(net, (X,)), tmp_path)
     data = path.read_bytes()  # which is not copied

@@ -148,7 +148,7 @@ class Audio(Module):  # type: ignore[misc]
         return F.adaptive_avg_pool1d(x, 1).squeeze(-1), x.cumsum(-1), x.std(-1)
 
 
-CASES = {
+CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "unet": (UNet, (_random(1, 3, 16, 16),)),
     "decoder": (Decoder, (_random(1, 12, 32),)),
     "diffusion": (Diffusion, (_random(1, 16, 8, 8), _random(1, 8))),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firmware_sim.errors import CompileError, DeviceError, UsageError
+from firmware_sim.errors import CompileError, UsageError
 from tests.litert.running import image, run
 from tests.support.tflite_models import Net, to_bytes
 from tests.support.tflite_nets import NETS
@@ -167,17 +165,6 @@ def test_a_damaged_partition_is_an_error_of_loading(tmp_path: Path) -> None:
         LiteRtModel(out)
 
 
-def test_nothing_is_left_behind_by_loading_and_closing(tmp_path: Path) -> None:
-    path, out = tmp_path / "model.tflite", tmp_path / "out.tflite"
-    path.write_bytes(_two_parts())
-    compile_ahead(path, out)
-    run(out, image((1, 8, 9, 3)))
-    files = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(20):
-        run(out, image((1, 8, 9, 3)))
-    assert len(list(Path("/proc/self/fd").iterdir())) <= files
-
-
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: Path, ahead: bool) -> None:
     """TPU_CROP with its parameters by name, between two of LiteRT's own operations."""
@@ -206,33 +193,6 @@ def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: P
     with np.load(tmp_path / "out.npz") as found:
         want = np.sin(np.maximum(-picture[:, 1:4, 1:], 0))
         np.testing.assert_allclose(found["cropped"], want, rtol=1e-5, atol=1e-6)
-
-
-def _device_processes() -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:  # it has ended
-            continue
-        if parent == os.getpid() and b"user_layers.bmrt.bmrt_server" in words:
-            found.append(int(folder.name))
-    return found
-
-
-def test_a_device_that_dies_fails_onerun(tmp_path: Path) -> None:
-    path, out = tmp_path / "model.tflite", tmp_path / "out.tflite"
-    path.write_bytes(_two_parts())
-    compile_ahead(path, out)
-    inputs = image((1, 8, 9, 3))
-    with LiteRtModel(out) as model:
-        want = model.run(inputs)
-        (process,) = _device_processes()
-        os.kill(process, signal.SIGKILL)
-        with pytest.raises(DeviceError, match=r"tpulayer: LiteRT: partition_\d: "):
-            model.run(inputs)
-        np.testing.assert_array_equal(model.run(inputs)["mean"], want["mean"])
 
 
 def test_two_models_of_several_signatures_run_in_turn(tmp_path: Path) -> None:

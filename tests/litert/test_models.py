@@ -23,6 +23,7 @@ pytest.importorskip("ai_edge_litert", reason="needs LiteRT: pip install 'ai-edge
 pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 # Of these one operation each has no layer: a table looked up with computed numbers, LiteRT's choice of boxes.
 PARTLY = {"detector", "ranker", "transformer"}
+ALIKE = {"autoencoder", "convnext", "efficientnet", "shuffle"}  # others have most of what these have
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +38,9 @@ def _file(folder: Path, data: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ZOO)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in ALIKE else kind for kind in ZOO]
+)
 def test_a_model_of_some_kind_runs_on_the_tpu(kind: str, tmp_path: Path, toolkit: Toolkit) -> None:
     path = _file(tmp_path, ZOO[kind]())
     with LiteRtModel(path, tpu=False) as model:

@@ -51,6 +51,16 @@ def test_verdicts_tell_what_the_compiler_would(toolkit: Toolkit) -> None:
     assert verdicts(small_net(), TOY, toolkit) == (None,) * 6
 
 
+def test_a_shape_that_depends_on_the_data_is_told(toolkit: Toolkit) -> None:
+    model = toy(
+        {"x": (6,), "found": Tensor((-1,), F32), "y": Tensor((-1,), F32)},
+        [("RELU", ["x"], "found"), ("TANH", ["found"], "y")],
+        ["x"],
+        ["y"],
+    )
+    assert verdicts(model, TOY, toolkit) == ("the shape of found is not known before the model runs",) * 2
+
+
 def test_what_is_selected_compiles_and_the_rest_does_not(toolkit: Toolkit) -> None:
     model = _mixed()
     partition = compile_partition(model.part((0,)), TOY, name="part", toolkit=toolkit)

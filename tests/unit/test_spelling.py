@@ -148,6 +148,21 @@ def test_inputs_that_are_outputs_unused_or_used_in_both_orders_keep_their_names(
         np.testing.assert_array_equal(got[name], want)
 
 
+def test_a_value_that_is_two_outputs_or_an_input_and_an_output_has_both_names() -> None:
+    same = Spellings(TOY)
+    same.of("SAME")(lambda to, op: to.put(op.outputs[0], to.own(op.inputs[0] or "")))
+    model = _model(
+        dict.fromkeys(["x", "a", "b", "c"], (2, 3)),
+        [("ADD", ["x", "x"], "a"), ("SAME", ["a"], "b"), ("SAME", ["x"], "c")],
+        ["x"],
+        ["a", "b", "c"],
+    )
+    x = _random(2, 3)
+    got = _run(spell(model, same), {"x": x})
+    for name, want in {"a": 2 * x, "b": 2 * x, "c": x}.items():
+        np.testing.assert_array_equal(got[name], want)
+
+
 def test_every_operation_that_cannot_be_said_is_named() -> None:
     model = _model(
         {"x": (2,), "a": (2,), "y": (2,)}, [("NEW", ["x"], "a"), ("NEWER", ["a"], "y")], ["x"], ["y"]

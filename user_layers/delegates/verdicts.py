@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from firmware_sim.chip import MAX_TENSORS
 from user_layers.delegates.together import REFUSED, build_together
 from user_layers.net.nodes import called
 from user_layers.onnx.build import build
@@ -83,6 +84,9 @@ def _spelled(alone: ForeignModel, spellings: Spellings) -> Any:
         raise _Not(f"{odd!r} {alone.tensors[odd].odd}")
     if not needed:
         raise _Not("it reads and makes nothing")
+    for name in needed:
+        if min(alone.tensors[name].shape, default=0) < 0:
+            raise _Not(f"the shape of {name} is not known before the model runs")
     try:
         proto = spell(alone, spellings, free_borders=True).proto
     except REFUSED as error:
@@ -99,9 +103,11 @@ def _built(what: str, protos: Mapping[Hashable, Any], toolkit: Toolkit) -> dict[
         with called(what):
             build(from_proto(proto, {}, what), "alone", toolkit=toolkit, cpu=False, allow_empty=True)
 
-    keys = list(protos)
+    keys = [key for key in protos if not _is_wide(protos[key])]
     good = build_together([protos[key] for key in keys], layers)
-    found: dict[Hashable, str | None] = {keys[i]: None for i in good}
+    # One with more tensors than a net has can be inside of a piece: `divide` tries that.
+    found: dict[Hashable, str | None] = dict.fromkeys(protos.keys() - set(keys))
+    found.update({keys[i]: None for i in good})
     for key in keys:
         if key not in found:
             try:
@@ -110,6 +116,10 @@ def _built(what: str, protos: Mapping[Hashable, Any], toolkit: Toolkit) -> dict[
             except REFUSED as error:
                 found[key] = reasons(error.message)
     return found
+
+
+def _is_wide(proto: Any) -> bool:
+    return max(len(proto.graph.input), len(proto.graph.output)) > MAX_TENSORS
 
 
 def _read(graph: Any) -> set[str]:

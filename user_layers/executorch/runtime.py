@@ -81,9 +81,12 @@ def load_backend() -> Path:
     import executorch.runtime  # noqa: F401 (its libraries must be there first)
 
     try:
-        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+        loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise MissingError(f"{library} cannot be loaded: {error}") from None
+    refused = loaded.tpulayer_executorch_registered()
+    if refused:
+        raise MissingError(f"ExecuTorch's runtime does not take another backend: its error {refused:#x}")
     return library
 
 

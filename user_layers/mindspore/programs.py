@@ -11,7 +11,7 @@ from pathlib import Path
 from firmware_sim.errors import BuildError, MissingError
 from user_layers import __version__
 from user_layers.delegates.build import core_library, delegate_dir
-from user_layers.mindspore.wheel import CONVERTER, VERSION, Runtime
+from user_layers.mindspore.wheel import CONVERTER, SESSIONS, VERSION, Runtime
 from user_layers.toolchain import entries
 from user_layers.toolchain.cache import cache_root, locked
 from user_layers.toolchain.compilers import Compiler, choose
@@ -101,7 +101,7 @@ def _build(folder: Path, final: Path, source: Path, core: Path, compiler: Compil
     before, behind = _program(runtime, core, final)
     before = [*before, "-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter", "-I", str(source)]
     if runtime.identity == VERSION:
-        before.append("-DTPULAYER_WHEEL_2_0_0")
+        before.append(f"-DTPULAYER_WHEEL_2_0_0={(runtime.libraries / SESSIONS).stat().st_size}")
     apart = {name: [str(source / file) for file in files] for name, files in _PROGRAMS.items()}
     sources = [str(path) for path in sorted(source.glob("*.cc")) if path.name not in _ALONE]
     before_library = [*before, "-shared", "-fvisibility=hidden", "-Wl,-z,defs"]

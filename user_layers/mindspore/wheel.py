@@ -32,6 +32,7 @@ _TOP = "mindspore_lite/"
 RUNTIME = "libmindspore-extendrt_python.so"
 CORE = "libmindspore_core.so"
 CONVERTER = "libmindspore_converter.so"
+SESSIONS = "libmsplugin-ge-litert_python.so"  # loaded by the runtime for .ms and .mindir
 REGISTRY = "libmslite_converter_plugin.so"
 RELEASE = "libmindspore-lite.so"  # the runtime in releases for programs in C++
 # What runtime and converter load; the wheel has 250 MB more for other devices.
@@ -41,7 +42,7 @@ LIBRARIES = (
     CONVERTER,
     REGISTRY,
     "libmindspore_glog.so.0",
-    "libmsplugin-ge-litert_python.so",
+    SESSIONS,
     "libruntime_convert_plugin_python.so",
     "libdnnl.so.2",
     "libopencv_core.so.4.5",

@@ -14,8 +14,9 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Tensor:
-    """shape: extents in the framework's own order. dtype: None for what is not an array of numbers or bools.
-    data: its elements, for a constant. odd: what it is that has no dtype ("is quantized"), for messages."""
+    """shape: extents in the framework's own order, below 0 those known only when the model runs. dtype: None
+    for what is not an array of numbers or bools. data: its elements, for a constant. odd: what it is that has
+    no dtype ("is quantized"), for messages."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | None

@@ -263,8 +263,7 @@ class _Reader:
         except CompileError:
             if self.whole:
                 raise
-            self.tensors[name] = Tensor((), None)
-            return
+            shape = (-1,) * len(value.shape)  # known when it runs
         self.tensors[name] = Tensor(shape, _dtype(value.dtype))
 
     def _arguments(self, node: Any) -> tuple[list[str | None], dict[str, Any]]:

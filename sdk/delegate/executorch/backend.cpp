@@ -187,17 +187,20 @@ void tell_times(EventTracer *tracer, const Partition &part) {
         return;
     const uint64_t clock_hz = 550000000;
     const int count = tpld_layer_num(part.net);
-    et_timestamp_t now = executorch::runtime::pal_current_ticks();
     const auto ratio = executorch::runtime::pal_ticks_to_ns_multiplier();
-    for (int i = 0; i < count; ++i) {
-        tpld_layer_info layer;
-        if (tpld_layer(part.net, i, &layer) != TPLD_OK)
+    std::vector<tpld_layer_info> layers(static_cast<size_t>(count));
+    std::vector<et_timestamp_t> took(layers.size());
+    et_timestamp_t now = executorch::runtime::pal_current_ticks();
+    for (size_t i = 0; i < layers.size(); ++i) {
+        if (tpld_layer(part.net, static_cast<int>(i), &layers[i]) != TPLD_OK)
             return;
-        const uint64_t ns = layer.cycles * 1000000000u / clock_hz;
-        const et_timestamp_t end = now + ns * ratio.denominator / ratio.numerator;
+        took[i] = layers[i].cycles * 1000000000u / clock_hz * ratio.denominator / ratio.numerator;
+        now -= took[i];
+    }
+    for (size_t i = 0; i < layers.size(); ++i) {
         executorch::runtime::event_tracer_log_profiling_delegate(
-            tracer, layer.name, executorch::runtime::kUnsetDelegateDebugIntId, now, end);
-        now = end;
+            tracer, layers[i].name, executorch::runtime::kUnsetDelegateDebugIntId, now, now + took[i]);
+        now += took[i];
     }
 }
 
@@ -238,8 +241,11 @@ class TpuLayerBackend final : public executorch::runtime::BackendInterface {
             if (!value->isTensor())
                 continue;
             const size_t index = given.size() + made.size();
-            if (index >= part.tensors.size())
-                break;
+            if (index >= part.tensors.size()) {
+                ET_LOG(Error, "TpuLayerBackend: more tensors are given than the %zu of the partition",
+                       part.tensors.size());
+                return Error::InvalidArgument;
+            }
             Tensor &tensor = value->toTensor();
             const Error error = check(tensor, part.tensors[index]);
             if (error != Error::Ok)
@@ -289,3 +295,8 @@ TpuLayerBackend backend;
 const Error registered = executorch::runtime::register_backend({"TpuLayerBackend", &backend});
 
 } // namespace
+
+/* 0 where the runtime has taken the backend: it has room for few. */
+extern "C" __attribute__((visibility("default"))) int tpulayer_executorch_registered() {
+    return static_cast<int>(registered);
+}

@@ -3,7 +3,8 @@
 // Context::SetDelegate is the public way. The wheel of 2.0.0 has it switched off, though its sessions still honour a
 // delegate: LiteSession::DelegateInit starts the one in the session's InnerContext. That function is called through the
 // dynamic linker, so one of the same name that is found before it can put the delegate there and go on to the real one.
-// Where the members are is known for that wheel alone: TPULAYER_WHEEL_2_0_0 says that this is built for it.
+// Where the members are is known for that wheel alone: TPULAYER_WHEEL_2_0_0 says that this is built for it, and how many
+// bytes the library has whose sessions they are; with another one nothing is touched.
 #include "tpulayer_mindspore.h"
 
 #include "text.h"
@@ -21,6 +22,7 @@ void Attach(const std::shared_ptr<mindspore::Context> &context, const std::share
 #else
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -40,8 +42,17 @@ int Init(char *session, void *caller) {
     return -1;
   }
   const auto real = reinterpret_cast<int (*)(char *)>(dlsym(library, kInit));
+  struct stat file;
+  const bool known = stat(info.dli_fname, &file) == 0 && file.st_size == TPULAYER_WHEEL_2_0_0;
   dlclose(library);
-  if (attached) {
+  if (real == nullptr) {
+    Fail(std::string(info.dli_fname) + " has no DelegateInit");
+    return -1;
+  }
+  if (attached && !known) {
+    Fail(std::string("the framework's kernels do everything: ") + info.dli_fname +
+         " is not the library of MindSpore Lite that this delegate was built for");
+  } else if (attached) {
     char *context;
     memcpy(&context, session + kContextInSession, sizeof context);
     auto *place = reinterpret_cast<std::shared_ptr<mindspore::Delegate> *>(context + kDelegateInContext);

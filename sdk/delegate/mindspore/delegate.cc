@@ -101,14 +101,21 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
       operation.attributes.replace(operation.attributes.size() - 1, 1, ",\"format\":" + format + "}");
     }
     operation.outputs = kernel->outputs();
-    verdicts_.push_back({operation.name, operation.kind, "", -1});
+    // Whole numbers with a scale: what layers would make of them are other values.
+    const bool quantized = static_cast<int>(kernel->quant_type()) != 0;
+    verdicts_.push_back({operation.name, operation.kind, quantized ? "it is quantized" : "", -1});
     operations.push_back(std::move(operation));
   }
   const Model model(std::move(operations), given->outputs());
   std::vector<std::string> told;  // of each operation: the number of its piece, or a minus and why it is in none
-  if (!Asked(model, &told)) return mindspore::kLiteError;
+  if (!Asked(model, &told)) {  // the framework's kernels do everything, as where Init finds no compiler
+    for (auto &verdict : verdicts_) verdict.why = LastError();
+    parts_->operations = verdicts_.size();
+    parts_->delegated = parts_->partitions = 0;
+    return mindspore::kSuccess;
+  }
   for (size_t i = 0; i < told.size(); ++i) {
-    const std::string obstacle = model.Obstacle(i);
+    const std::string obstacle = verdicts_[i].why.empty() ? model.Obstacle(i) : verdicts_[i].why;
     if (!obstacle.empty()) told[i] = "-" + obstacle;
     if (told[i][0] == '-') verdicts_[i].why = told[i].substr(1);
   }

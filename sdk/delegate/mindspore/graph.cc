@@ -28,13 +28,13 @@ TpuLayerGraph::~TpuLayerGraph() { tpld_destroy(partition_); }
 bool TpuLayerGraph::Compile() {
   std::vector<Shape> shapes;
   for (const auto &tensor : inputs_) shapes.push_back(tensor.Shape());
-  const std::string model = message_.Json(name(), shapes_.empty() ? std::vector<Shape>() : shapes);
+  const std::string model = message_.Json(name(), compiled_.empty() && shapes_.empty() ? std::vector<Shape>() : shapes);
   std::string wrong;
   if (!Ask(Request(config_, "compile", model), message_.data(), &program_, &wrong)) {
     Fail(name() + " cannot be compiled: " + wrong);
     return false;
   }
-  shapes_ = std::move(shapes);
+  compiled_ = std::move(shapes);
   return true;
 }
 
@@ -42,10 +42,11 @@ bool TpuLayerGraph::Load() {
   tpld_partition *loaded = nullptr;
   if (tpld_load(config_.device, program_.data(), program_.size(), nullptr, &loaded) != TPLD_OK) {
     Fail(name() + " cannot be loaded: " + tpld_last_error());
-    return false;
+    return false;  // what was loaded before stays, for the shapes that it is for
   }
   tpld_destroy(partition_);
   partition_ = loaded;
+  shapes_ = std::move(compiled_);
   std::string().swap(program_);
   return true;
 }
@@ -68,8 +69,9 @@ bool TpuLayerGraph::SetOutputs() {
 }
 
 bool TpuLayerGraph::Reshaped() {
+  const auto &known = partition_ == nullptr ? compiled_ : shapes_;
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (i >= shapes_.size() || shapes_[i] != inputs_[i].Shape()) return true;
+    if (i >= known.size() || known[i] != inputs_[i].Shape()) return true;
   }
   return false;
 }

@@ -28,8 +28,9 @@ class TpuLayerGraph : public mindspore::kernel::Kernel {
 
   Config config_;
   Message message_;  // the model, for compiling it for other shapes
-  std::string program_;
-  std::vector<Shape> shapes_;  // of the inputs that the loaded program is for
+  std::string program_;         // compiled and not yet loaded
+  std::vector<Shape> compiled_;  // the shapes of the inputs that it is for
+  std::vector<Shape> shapes_;    // those that the partition is for
   tpld_partition *partition_ = nullptr;
 };
 }  // namespace tpulayer

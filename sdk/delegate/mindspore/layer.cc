@@ -123,7 +123,7 @@ bool RegisterLayer(const std::string &layer) {
   static std::mutex mutex;
   static std::set<std::string> known;
   std::lock_guard<std::mutex> lock(mutex);
-  if (!known.insert(layer).second) return true;
+  if (known.count(layer) > 0) return true;
   const mindspore::registry::Text provider = {'t', 'p', 'u'}, cpu = {'C', 'P', 'U'};
   const mindspore::registry::Text type(layer.begin(), layer.end());
   const auto shapes = [] { return std::make_shared<LayerShapes>(); };
@@ -136,6 +136,7 @@ bool RegisterLayer(const std::string &layer) {
     const auto status = mindspore::registry::RegisterKernel::RegCustomKernel(cpu, provider, data, type, kernel);
     good = good && !(status != mindspore::kSuccess);
   }
+  if (good) known.insert(layer);
   return good;
 }
 }  // namespace tpulayer

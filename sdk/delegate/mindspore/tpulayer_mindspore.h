@@ -9,7 +9,6 @@
 //   model.Build("model.ms", mindspore::kMindIR_Lite, context);
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>

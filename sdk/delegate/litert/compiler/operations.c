@@ -1,6 +1,7 @@
 /* What LiteRT's operations are called, and how their options are read: TFLite's codes, and places in LiteRT's table. */
 #include "operations.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -168,6 +169,8 @@ void operation_options(const litert_compiler *c, litert_handle op, int code, opt
         if (function == NULL || read_option(function, options[k].type, op, &value) != LITERT_OK) continue;
         char text[40];
         snprintf(text, sizeof text, options[k].type == F ? "%.9g" : "%.0f", value);
+        if (isnan(value)) strcpy(text, "NaN"); /* as Python reads them */
+        if (isinf(value)) strcpy(text, value > 0 ? "Infinity" : "-Infinity");
         visit(with, options[k].name, text);
     }
 }

@@ -16,7 +16,6 @@ enum {
     LITERT_NO_MEMORY = 2,
     LITERT_FAILURE = 3,
     LITERT_UNSUPPORTED = 5,
-    LITERT_NOT_FOUND = 6,
     LITERT_WRONG_VERSION = 8,
     LITERT_COMPILATION = 504,
     LITERT_INDEX = 1000
@@ -60,7 +59,7 @@ typedef struct {
     const int64_t *zero_points;
 } litert_per_channel;
 
-enum { LITERT_ANY_INT = 2, LITERT_ANY_STRING = 8 };
+enum { LITERT_ANY_INT = 2 };
 
 typedef struct {
     int type;
