@@ -101,7 +101,9 @@ def _build(folder: Path, final: Path, source: Path, core: Path, compiler: Compil
     before, behind = _program(runtime, core, final)
     before = [*before, "-O2", "-fPIC", "-Wall", "-Wextra", "-Wno-unused-parameter", "-I", str(source)]
     if runtime.identity == VERSION:
-        before.append(f"-DTPULAYER_WHEEL_2_0_0={(runtime.libraries / SESSIONS).stat().st_size}")
+        # Both have the code of sessions; which one runs is up to the linker.
+        sizes = [(runtime.libraries / name).stat().st_size for name in (SESSIONS, CONVERTER)]
+        before += [f"-DTPULAYER_WHEEL_2_0_0={sizes[0]}", f"-DTPULAYER_WHEEL_CONVERTER={sizes[1]}"]
     apart = {name: [str(source / file) for file in files] for name, files in _PROGRAMS.items()}
     sources = [str(path) for path in sorted(source.glob("*.cc")) if path.name not in _ALONE]
     before_library = [*before, "-shared", "-fvisibility=hidden", "-Wl,-z,defs"]

@@ -43,7 +43,8 @@ int Init(char *session, void *caller) {
   }
   const auto real = reinterpret_cast<int (*)(char *)>(dlsym(library, kInit));
   struct stat file;
-  const bool known = stat(info.dli_fname, &file) == 0 && file.st_size == TPULAYER_WHEEL_2_0_0;
+  const bool known = stat(info.dli_fname, &file) == 0 &&
+                     (file.st_size == TPULAYER_WHEEL_2_0_0 || file.st_size == TPULAYER_WHEEL_CONVERTER);
   dlclose(library);
   if (real == nullptr) {
     Fail(std::string(info.dli_fname) + " has no DelegateInit");
