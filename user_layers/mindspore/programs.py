@@ -129,7 +129,7 @@ def _call(compiler: Compiler, words: list[str]) -> None:
 
 def _digest(source: Path, core: Path, compiler: Compiler, runtime: Runtime) -> str:
     said = f"{__version__}\n{compiler.identity}\n{core}\n{runtime.identity}\n"
-    digest = sha256(said.encode())
+    digest = sha256(said.encode() + Path(__file__).read_bytes())  # and how they are built
     for path in sorted(source.rglob("*")):
         if path.is_file():
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
