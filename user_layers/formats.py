@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firmware_sim.errors import TpulayerError
+
 if TYPE_CHECKING:
     from user_layers.net.compiled import CompiledNet
     from user_layers.onnx.custom import MapFunction
@@ -94,20 +96,25 @@ def compile_file(
     from user_layers.onnx.compile import compile_onnx
 
     proto, source = in_onnx(model)
-    return compile_onnx(
-        proto,
-        directory,
-        dynamic=dynamic,
-        shapes=shapes,
-        stages=stages,
-        opt=opt,
-        custom=custom,
-        cpu=cpu,
-        check=check,
-        report=report,
-        name=name,
-        layers=layers,
-        toolkit=toolkit,
-        log=log,
-        source=source,
-    )
+    try:
+        return compile_onnx(
+            proto,
+            directory,
+            dynamic=dynamic,
+            shapes=shapes,
+            stages=stages,
+            opt=opt,
+            custom=custom,
+            cpu=cpu,
+            check=check,
+            report=report,
+            name=name,
+            layers=layers,
+            toolkit=toolkit,
+            log=log,
+            source=source,
+        )
+    except TpulayerError as error:
+        if source is not None and (shapes or stages) and not error.hint:
+            error.hint = f"{source.place} may hold the shapes it was exported with: export it for the others"
+        raise

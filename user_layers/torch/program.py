@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +66,9 @@ def read_pt2(path: Path) -> ForeignModel:
     `load_program` and `read_program`."""
     from user_layers.torch.spellings import TORCH
 
-    return read_program(decomposed(load_program(path), tuple(TORCH)), name=path.stem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # what PyTorch tells itself
+        return read_program(decomposed(load_program(path), tuple(TORCH)), name=path.stem)
 
 
 def decomposed(program: torch.export.ExportedProgram, kept: Sequence[str]) -> torch.export.ExportedProgram:
