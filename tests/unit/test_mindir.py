@@ -21,6 +21,7 @@ from user_layers.mindir.mindir import read_mindir
 from user_layers.mindir.ms import read_ms
 from user_layers.mindir.primitives import primitives
 from user_layers.mindir.write import write_ms
+from user_layers.mindspore.command import difference
 from user_layers.mindspore.layers import with_layers
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import spell
@@ -115,6 +116,18 @@ def test_the_tables_for_c_and_in_the_page_are_up_to_date() -> None:
         assert path.read_text() == text, "run python -m user_layers.mindir.regenerate"
     by_name = {row.name: row.tag for row in primitives()}
     assert (by_name["Activation"], by_name["AddFusion"], by_name["MulFusion"]) == (2, 5, 99)
+
+
+def test_a_difference_is_of_numbers_and_of_what_is_none() -> None:
+    want = np.array([1, -2, np.inf, np.nan], np.float32)
+    assert difference({"y": want}, {"y": want.copy()}) == 0
+    assert difference({"y": want}, {"y": want + np.float32([1, 0, 0, 0])}) == 0.5
+    for place in range(4):
+        other = want.copy()
+        other[place] = np.nan if place < 3 else 0
+        assert difference({"x": want, "y": want}, {"x": want, "y": other}) == np.inf
+    assert difference({"y": want[:0]}, {"y": want[:0]}) == 0
+    assert difference({"y": want}, {"y": want[:1]}) == np.inf
 
 
 def test_every_spelling_is_of_a_primitive() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 from firmware_sim.errors import CompileError, ModelError, UsageError
 from tests.support.tflite_models import Net, tflite, to_bytes
+from user_layers.bmrt.reference_data import load_npz
+from user_layers.delegates import litert_command
 from user_layers.onnx.model import CUSTOM_DOMAIN
 from user_layers.spelling.foreign import Array, ForeignModel
 from user_layers.spelling.spell import spell
@@ -230,6 +233,51 @@ def test_damage_is_a_model_error() -> None:
         except (ModelError, CompileError):
             pass
     assert read < 300  # of those that still are models some are read
+
+
+class _Loaded:
+    """What the command `litert run` asks of a loaded model."""
+
+    said = ""
+
+    def __init__(self, path: Path) -> None:
+        assert path == Path("model.tflite")
+
+    def __enter__(self) -> _Loaded:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        return {"file": inputs["x"], "none": np.zeros((0, 3), np.int32), "is": inputs["x"] > 0}
+
+
+def test_a_run_keeps_outputs_of_any_name_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = SimpleNamespace(runs=0, commands=0, ns=0, bytes_in=0, bytes_out=0)
+    monkeypatch.setattr(litert_command, "LiteRtModel", _Loaded)
+    monkeypatch.setattr(litert_command, "counters", lambda: done)
+    np.savez(tmp_path / "in.npz", x=np.array([-1, 2], np.float32))
+    said: list[str] = []
+    out = tmp_path / "out.npz"
+    assert litert_command.run(Path("model.tflite"), tmp_path / "in.npz", out, said.append) == 1
+    assert said[:3] == ["file float32 [2]: -1 to 2", "none int32 [0, 3]: no elements", "is bool [2]: 0 to 1"]
+    made = load_npz(out, len)
+    assert list(made) == ["file", "none", "is"] and made["none"].shape == (0, 3)
+    (tmp_path / "in.npz").write_bytes(b"none of it")
+    for given, why in (("in.npz", "is not a .npz file"), ("nothing.npz", "cannot read")):
+        with pytest.raises(UsageError, match=why):
+            litert_command.run(Path("model.tflite"), tmp_path / given, None, pytest.fail)
+
+
+def test_a_model_that_is_compiled_but_not_read_here_has_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.tflite").write_bytes(b"only LiteRT knows")
+    monkeypatch.setattr(litert_command, "compile_ahead", lambda *_, **__: "1 partition")
+    said: list[str] = []
+    assert litert_command.compile(tmp_path / "model.tflite", tmp_path / "out", True, said.append) == 0
+    assert len(said) == 2 and said[1].startswith("no report: ") and "does not say TFL3" in said[1]
 
 
 def test_the_schema_has_every_operation_that_is_spelled() -> None:
