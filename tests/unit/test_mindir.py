@@ -121,7 +121,7 @@ def test_the_tables_for_c_and_in_the_page_are_up_to_date() -> None:
 def test_a_difference_is_of_numbers_and_of_what_is_none() -> None:
     want = np.array([1, -2, np.inf, np.nan], np.float32)
     assert difference({"y": want}, {"y": want.copy()}) == 0
-    assert difference({"y": want}, {"y": want + np.float32([1, 0, 0, 0])}) == 0.5
+    assert difference({"y": want}, {"y": want + np.array([1, 0, 0, 0], np.float32)}) == 0.5
     for place in range(4):
         other = want.copy()
         other[place] = np.nan if place < 3 else 0
