@@ -46,7 +46,8 @@ def test_a_run_is_told_as_text_and_as_one_object(programs: Programs, tmp_path: P
         ({"model": Path("text.onnx")}, ModelError, "converter does not take text.onnx"),
         ({"resize": ("x=1x2",)}, UsageError, "has 3 dimensions, such as [1, 5, 8]; given is [1, 2]"),
         ({"resize": ("z=1x2",)}, UsageError, "has no input 'z'"),
-        ({"given": Path("text.onnx")}, ModelError, "is not an .npz file of arrays"),
+        ({"given": Path("text.onnx")}, UsageError, "is not a .npz file with an array per input"),
+        ({"given": Path("none.npz")}, UsageError, "cannot read none.npz"),
         ({"given": Path("other.npz")}, UsageError, "there is no array 'x' in the inputs"),
     ],
 )

@@ -42,6 +42,7 @@ class _Tensor:
     zeros: tuple[int, ...] = ()
     axis: int = 0
     free: tuple[int, ...] = ()  # axes of which the extent may change
+    sparse: bool = False
 
 
 @dataclass
@@ -51,6 +52,7 @@ class _Op:
     outputs: list[int]
     options: dict[str, Any]
     custom: bool
+    raw: bytes | None = None  # instead of the options of a custom one
 
 
 @dataclass
@@ -150,6 +152,9 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
                 ZeroPoint=_numbers(b, np.array(tensor.zeros or [0] * len(many), np.int64)),
                 QuantizedDimension=tensor.axis,
             )
+        sparsity = None
+        if tensor.sparse:
+            sparsity = _table(b, "SparsityParameters", TraversalOrder=_numbers(b, np.array([0], np.int32)))
         free = [-1 if i in tensor.free else n for i, n in enumerate(tensor.shape)]
         tensors.append(
             _table(
@@ -160,6 +165,7 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
                 Buffer=buffer,
                 Name=b.CreateString(tensor.name),
                 Quantization=scales,
+                Sparsity=sparsity,
                 ShapeSignature=_numbers(b, np.array(free, np.int32)) if tensor.free else None,
             )
         )
@@ -167,7 +173,8 @@ def _graph(b: Any, net: Net, codes: list[tuple[str, bool]], buffers: list[bytes]
     for op in net.ops:
         told: dict[str, Any] = {}
         if op.custom:
-            told["CustomOptions"] = _numbers(b, np.frombuffer(flexbuffers.Dumps(op.options), np.uint8))
+            data = op.raw if op.raw is not None else flexbuffers.Dumps(op.options)
+            told["CustomOptions"] = _numbers(b, np.frombuffer(data, np.uint8))
         elif op.options:
             name = _OPTIONS.get(op.kind, _camel(op.kind.replace("_ND", "_Nd").lower()) + "Options")
             table = _table(b, name, **{_camel(k): _field(b, v) for k, v in op.options.items()})

@@ -21,6 +21,7 @@ from user_layers.mindir.mindir import read_mindir
 from user_layers.mindir.ms import read_ms
 from user_layers.mindir.primitives import primitives
 from user_layers.mindir.write import write_ms
+from user_layers.mindspore.command import difference
 from user_layers.mindspore.layers import with_layers
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import spell
@@ -117,6 +118,18 @@ def test_the_tables_for_c_and_in_the_page_are_up_to_date() -> None:
     assert (by_name["Activation"], by_name["AddFusion"], by_name["MulFusion"]) == (2, 5, 99)
 
 
+def test_a_difference_is_of_numbers_and_of_what_is_none() -> None:
+    want = np.array([1, -2, np.inf, np.nan], np.float32)
+    assert difference({"y": want}, {"y": want.copy()}) == 0
+    assert difference({"y": want}, {"y": want + np.array([1, 0, 0, 0], np.float32)}) == 0.5
+    for place in range(4):
+        other = want.copy()
+        other[place] = np.nan if place < 3 else 0
+        assert difference({"x": want, "y": want}, {"x": want, "y": other}) == np.inf
+    assert difference({"y": want[:0]}, {"y": want[:0]}) == 0
+    assert difference({"y": want}, {"y": want[:1]}) == np.inf
+
+
 def test_every_spelling_is_of_a_primitive() -> None:
     assert set(MINDSPORE) <= {row.name for row in primitives()}
 
@@ -140,6 +153,12 @@ def _model(kind: str, inputs: list[Array], shapes: list[tuple[int, ...]], attrib
 
 def _i(*values: int) -> Array:
     return np.array(values, np.int32)
+
+
+def _normal(*axes: int) -> Array:
+    """X normalized over axes, as LayerNormFusion with an epsilon of 0.5 does."""
+    normal: Array = (X - X.mean(axes, keepdims=True)) / np.sqrt(X.var(axes, keepdims=True) + 0.5)
+    return normal
 
 
 C = RNG.uniform(0.5, 1.5, 4).astype(np.float32)
@@ -192,6 +211,18 @@ CASES: dict[str, tuple[str, list[Array], dict[str, Any], list[Array]]] = {
     "swish": ("Activation", [], {"activation_type": 18}, [X / (1 + np.exp(-X))]),
     "clip": ("Clip", [], {"min": 0.5, "max": 1.0}, [X.clip(0.5, 1)]),
     "norm": ("L2NormalizeFusion", [], {"axis": (3,), "epsilon": 1e-6}, [X / LENGTHS]),
+    "layer norm": (
+        "LayerNormFusion",
+        [C, C + 1],
+        {"epsilon": 0.5, "begin_norm_axis": 3, "begin_params_axis": 3},
+        [_normal(3) * C + C + 1],
+    ),
+    "layer norm with a scale of fewer axes": (
+        "LayerNormFusion",
+        [C, C + 1],
+        {"epsilon": 0.5, "begin_norm_axis": 2, "begin_params_axis": 3},
+        [_normal(2, 3) * C + C + 1],
+    ),
     "rest": ("FloorMod", [C], {}, [X - np.floor(X / C) * C]),
     "to first": ("FormatTranspose", [], {"src_format": 1, "dst_format": 0}, [X.transpose(0, 3, 1, 2)]),
     "squeeze": ("ExpandDims", [_i(2)], {}, [X[:, :, None]]),
@@ -242,6 +273,44 @@ def test_what_onnx_cannot_say_is_told() -> None:
     ):
         with pytest.raises(CompileError, match=why):
             spell(_model(kind, [], [X.shape], attributes), MINDSPORE)
+
+
+def test_a_layer_norm_whose_scale_has_more_axes_than_it_normalizes_is_refused() -> None:
+    """MindSpore Lite's own kernel does not take such a scale as its documentation says."""
+    scale = np.ones((6, 4), np.float32)
+    attributes = {"epsilon": 0.5, "begin_norm_axis": 3, "begin_params_axis": 2}
+    with pytest.raises(CompileError, match="a scale from axis 2, and normalizes from axis 3"):
+        spell(_model("LayerNormFusion", [scale], [X.shape], attributes), MINDSPORE)
+    attributes["begin_params_axis"] = 1
+    with pytest.raises(CompileError, match="LayerNormFusion one: its parameters do not fit: "):
+        spell(
+            _model("LayerNormFusion", [scale[:5]], [X.shape], attributes | {"begin_norm_axis": 1}), MINDSPORE
+        )
+
+
+def _field(number: int, *parts: bytes) -> bytes:
+    """A message or text of a protobuf message."""
+    data, size = b"".join(parts), b""
+    left = len(data)
+    while left > 127:
+        size += bytes([left & 127 | 128])
+        left >>= 7
+    return bytes([number << 3 | 2]) + size + bytes([left]) + data
+
+
+@pytest.mark.parametrize("inner", [(b"x",), ()])
+def test_tuples_that_hold_a_tuple_many_times_are_refused(inner: tuple[bytes, ...]) -> None:
+    nodes = []
+    for level in range(8):
+        parts = inner if level == 0 else (b"%d" % (level - 1),) * 60
+        names = [_field(1, part) for part in parts]
+        nodes.append(_field(1, *names, _field(2, b"%d" % level), _field(4, b"MakeTuple")))
+    told = _field(5, _field(1, b"x"), _field(2, b"\x08\x02", _field(7, b"x")))
+    graph = _field(7, *nodes, _field(2, b"net"), told, _field(6, _field(1, b"7")))
+    with pytest.raises(ModelError, match="its operations read more than"):
+        read_mindir(_field(1, b"0.1.0") + graph)
+    small = _field(7, *nodes[:2], _field(2, b"net"), told, _field(6, _field(1, b"1")))
+    assert read_mindir(_field(1, b"0.1.0") + small).outputs == tuple(["x"] * 60 * len(inner))
 
 
 def test_a_quantized_model_is_refused_with_the_reason(tmp_path: Path) -> None:

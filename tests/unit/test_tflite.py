@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 from firmware_sim.errors import CompileError, ModelError, UsageError
 from tests.support.tflite_models import Net, tflite, to_bytes
+from user_layers.bmrt.reference_data import load_npz
+from user_layers.delegates import litert_command
 from user_layers.onnx.model import CUSTOM_DOMAIN
 from user_layers.spelling.foreign import Array, ForeignModel
 from user_layers.spelling.spell import spell
@@ -128,6 +131,37 @@ def test_parameters_in_a_message_are_decoded() -> None:
         custom_options(bytes(flexbuffers.Dumps([1, 2])))
 
 
+def test_parameters_in_a_format_of_their_own_only_keep_that_operation_from_being_a_layer() -> None:
+    net = Net()
+    x = net.op("NEG", [net.input((2,))], (2,))
+    net.outputs = [net.op("TheirOp", [x], (2,), custom=True)]
+    net.ops[-1].raw = raw = b"\1\0\0\0\xff\0\0\0"
+    model = read_tflite(to_bytes(net))
+    negative, theirs = model.operations
+    assert (theirs.own, theirs.attributes) == (True, {"custom_options": raw})
+    assert _run(model.part((0,)), np.ones(2, np.float32))[0].tolist() == [-1, -1]
+    assert from_message(replace(model, operations=(negative, replace(theirs, odd="")))) == model
+    with pytest.raises(CompileError, match="TFLite TheirOp t2: its parameters are not "):
+        spell(model, TFLITE)
+
+
+def test_sparse_tensors_are_no_numbers() -> None:
+    """Their buffers hold fewer elements than their shapes say, or other ones."""
+    net = Net()
+    for elements in (np.zeros((2, 3), np.float32), np.zeros((2, 3), np.int8)):
+        weights = net.const(elements)
+        net.tensors[weights].sparse, net.tensors[weights].data = True, elements.tobytes()[:2]
+        net.outputs.append(net.op("DENSIFY", [weights], (2, 3), dtype=str(elements.dtype)))
+    net.tensors[weights].scale = 0.5
+    model = read_tflite(to_bytes(net))
+    assert [model.tensors[op.inputs[0] or ""].odd for op in model.operations] == [
+        "is stored sparsely, which is not read"
+    ] * 2
+    net.outputs = [net.op("DEQUANTIZE", [weights], (2, 3))]
+    with pytest.raises(CompileError, match="DEQUANTIZE t4: 't2' is stored sparsely"):
+        spell(read_tflite(to_bytes(net)), TFLITE)
+
+
 def test_quantized_tensors_are_no_numbers() -> None:
     net = Net()
     x = net.input((2,), "int8", name="x")
@@ -135,6 +169,9 @@ def test_quantized_tensors_are_no_numbers() -> None:
     net.outputs = [net.op("RELU", [x], (2,), dtype="int8")]
     model = read_tflite(to_bytes(net))
     assert model.tensors["x"].dtype is None
+    net.outputs = [net.op("SQUEEZE", [x], (2,))]
+    with pytest.raises(CompileError, match="TFLite net: 'x' is quantized; "):
+        spell(read_tflite(to_bytes(net)), TFLITE)
 
 
 @pytest.mark.parametrize(("scales", "zeros", "axis"), [((0.5,), (3,), 0), ((0.5, 2.0, 0.25), (0, 1, 2), 1)])
@@ -205,6 +242,79 @@ def test_what_cannot_be_said_is_named(kind: str, told: dict[str, Any], why: str)
         spell(model, TFLITE)
 
 
+@pytest.mark.parametrize(
+    ("kind", "shapes", "constants", "told"),
+    [
+        ("FULLY_CONNECTED", [(2, 6)], [np.zeros((4, 2, 3), np.float32)], {}),
+        ("ARG_MAX", [()], [np.zeros(1, np.int32)], {}),
+        ("SLICE", [(2, 6)], [np.zeros(1, np.int32), np.ones(1, np.int32)], {}),
+        ("GATHER", [()], [np.zeros(1, np.int32)], {"axis": 0}),
+        ("PACK", [()], [], {"axis": 0}),
+    ],
+)
+def test_parameters_that_do_not_fit_are_of_their_operation_alone(
+    kind: str, shapes: list[tuple[int, ...]], constants: list[Array], told: dict[str, Any]
+) -> None:
+    net = Net()
+    values = [net.input(shape) for shape in shapes] + [net.const(array) for array in constants]
+    out = () if kind == "PACK" else (2, 6)
+    bad = net.op(kind, values, out, **told)
+    net.outputs = [bad, net.op("RFFT2D", [values[0]], (2, 6))]
+    with pytest.raises(CompileError) as caught:
+        spell(read_tflite(to_bytes(net)), TFLITE)
+    _, first, second = caught.value.message.splitlines()
+    assert f"TFLite {kind} t" in first and ": its parameters do not fit: " in first
+    assert "there is no such operation here" in second
+
+
+def _as_litert(kind: str, *values: Array, **told: Any) -> Array:
+    """What one operation of a first operand and constants makes; the shape is found as it runs."""
+    net = Net()
+    x = net.input(values[0].shape)
+    shape = told.pop("shape", values[0].shape)
+    net.outputs = [net.op(kind, [x, *map(net.const, values[1:])], shape, **told)]
+    (found,) = _run(read_tflite(to_bytes(net)), values[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "stride", "mask", "want"),
+    [
+        (1, 2, 1, {}, [1, 2]),
+        (-3, 2, 1, {}, [3, 4]),
+        (-3, 3, 1, {}, [3, 4, 5]),
+        (-1, 1, 1, {}, [5]),
+        (-9, 3, 1, {}, [0, 1, 2]),
+        (2, 3, 2, {}, [2, 4]),
+        (-2, -2, -1, {}, [4, 3]),
+        (0, -1, -1, {}, [0]),
+        (2, 2, 1, {"begin_mask": 1}, [0, 1]),
+        (3, -3, -1, {"begin_mask": 1}, [5, 4, 3]),
+        (2, 2, 1, {"end_mask": 1}, [2, 3]),
+    ],
+)
+def test_ends_that_count_from_the_begin(
+    low: int, high: int, stride: int, mask: dict[str, int], want: list[int]
+) -> None:
+    """The values are what LiteRT's kernel makes."""
+    told = [np.array([n], np.int32) for n in (low, high, stride)]
+    found = _as_litert(
+        "STRIDED_SLICE", np.arange(6, dtype=np.float32), *told, shape=(len(want),), offset=True, **mask
+    )
+    assert found.tolist() == want
+
+
+def test_rests_and_rounded_quotients_are_those_of_litert() -> None:
+    """The values are what LiteRT's kernels make, not those of x - floor(x / y) * y in single precision."""
+    x = np.array([1, -1, 1, -1, 5.5, -7.3, 8, 1e8, 3, -1e-10, 0.3, np.inf, -5], np.float32)
+    y = np.array([0.1, 0.1, -0.1, -0.1, 2, 3, 3, 3, np.inf, 3, 0.1, 2, np.inf], np.float32)
+    rests = [0.099999987, 1.4901161e-08, -1.4901161e-08, -0.099999987, 1.5, 1.6999998, 2, 1, 3, 3]
+    rests += [7.4505806e-09, np.nan, np.inf]
+    np.testing.assert_array_equal(_as_litert("FLOOR_MOD", x, y), np.array(rests, np.float32))
+    quotients = [9, -10, -10, 9, 2, -3, 2, 33333332, 0, -1, 3, np.inf, 0]
+    np.testing.assert_allclose(_as_litert("FLOOR_DIV", x, y), quotients, rtol=1e-7)
+
+
 def test_a_file_that_is_none_and_one_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         read_tflite(tmp_path / "nothing.tflite")
@@ -230,6 +340,51 @@ def test_damage_is_a_model_error() -> None:
         except (ModelError, CompileError):
             pass
     assert read < 300  # of those that still are models some are read
+
+
+class _Loaded:
+    """What the command `litert run` asks of a loaded model."""
+
+    said = ""
+
+    def __init__(self, path: Path) -> None:
+        assert path == Path("model.tflite")
+
+    def __enter__(self) -> _Loaded:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        return {"file": inputs["x"], "none": np.zeros((0, 3), np.int32), "is": inputs["x"] > 0}
+
+
+def test_a_run_keeps_outputs_of_any_name_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = SimpleNamespace(runs=0, commands=0, ns=0, bytes_in=0, bytes_out=0)
+    monkeypatch.setattr(litert_command, "LiteRtModel", _Loaded)
+    monkeypatch.setattr(litert_command, "counters", lambda: done)
+    np.savez(tmp_path / "in.npz", x=np.array([-1, 2], np.float32))
+    said: list[str] = []
+    out = tmp_path / "out.npz"
+    assert litert_command.run(Path("model.tflite"), tmp_path / "in.npz", out, said.append) == 1
+    assert said[:3] == ["file float32 [2]: -1 to 2", "none int32 [0, 3]: no elements", "is bool [2]: 0 to 1"]
+    made = load_npz(out, len)
+    assert list(made) == ["file", "none", "is"] and made["none"].shape == (0, 3)
+    (tmp_path / "in.npz").write_bytes(b"none of it")
+    for given, why in (("in.npz", "is not a .npz file"), ("nothing.npz", "cannot read")):
+        with pytest.raises(UsageError, match=why):
+            litert_command.run(Path("model.tflite"), tmp_path / given, None, pytest.fail)
+
+
+def test_a_model_that_is_compiled_but_not_read_here_has_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.tflite").write_bytes(b"only LiteRT knows")
+    monkeypatch.setattr(litert_command, "compile_ahead", lambda *_, **__: "1 partition")
+    said: list[str] = []
+    assert litert_command.compile(tmp_path / "model.tflite", tmp_path / "out", True, said.append) == 0
+    assert len(said) == 2 and said[1].startswith("no report: ") and "does not say TFL3" in said[1]
 
 
 def test_the_schema_has_every_operation_that_is_spelled() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import ModelError
+from firmware_sim.errors import TpulayerError
 from firmware_sim.shown import count
+from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.delegates.litert import (
     DISPATCH,
     PLUGIN,
@@ -22,7 +20,6 @@ from user_layers.delegates.litert import (
     left_on_cpu,
     litert_libraries,
 )
-from user_layers.files import check_input, write_atomic
 from user_layers.onnx.command import parse_shapes
 from user_layers.toolkit import Toolkit
 
@@ -47,33 +44,35 @@ def compile(
     operations: int | None = None,
     shapes: Sequence[str] = (),
 ) -> int:
-    """Compile a model ahead. Errors: as of `compile_ahead`, and of `read_tflite` for a report."""
+    """Compile a model ahead. A report says why it could not be made. Errors: as of `compile_ahead`."""
     made = compile_ahead(model, out, opt=opt, operations=operations, shapes=parse_shapes(shapes))
     say(f"{model} -> {out}: {made} for the TPU")
     if report:
-        with Toolkit() as toolkit:
-            for line in left_on_cpu(model, toolkit):
-                say(line)
+        try:
+            with Toolkit() as toolkit:
+                lines = left_on_cpu(model, toolkit)
+        except TpulayerError as error:  # LiteRT reads models that `read_tflite` does not
+            lines = [f"no report: {error.message}"]
+        for line in lines:
+            say(line)
     return 0
 
 
 def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
     """Run a model once; exit code 1 where nothing of it ran on the TPU.
 
-    Errors: UsageError for inputs that do not fit, ModelError for a file that is no .npz, and as LiteRtModel.
+    Errors: UsageError for inputs that do not fit or a file that is no .npz, and as LiteRtModel.
     """
     with LiteRtModel(model) as loaded:
-        inputs = _random(loaded) if given is None else _read(given)
+        inputs = _random(loaded) if given is None else load_npz(given, lambda _: None)
         before = counters()
         made = loaded.run(inputs)
         after = counters()
-    for name, array in made.items():
-        say(f"{name} {array.dtype} {list(array.shape)}: {array.min():.6g} to {array.max():.6g}")
     if output is not None:
-        data = io.BytesIO()
-        arrays: dict[str, Any] = made  # numpy has a parameter of its own of another type
-        np.savez(data, **arrays)
-        write_atomic(output, data.getvalue())
+        save_npz(output, made)
+    for name, array in made.items():
+        values = f"{float(array.min()):.6g} to {float(array.max()):.6g}" if array.size else "no elements"
+        say(f"{name} {array.dtype} {list(array.shape)}: {values}")
     ran = after.runs - before.runs
     if loaded.said:
         say(loaded.said)
@@ -96,12 +95,3 @@ def _random(model: LiteRtModel) -> dict[str, Array]:
         else rng.integers(0, 2, shape).astype(dtype)
         for name, (shape, dtype) in model.inputs.items()
     }
-
-
-def _read(path: Path) -> dict[str, Array]:
-    check_input(path)
-    try:
-        with np.load(path) as arrays:
-            return dict(arrays)
-    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path} is not an .npz file of arrays: {error}") from None

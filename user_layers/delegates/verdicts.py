@@ -139,6 +139,7 @@ def _signature(model: ForeignModel, operation: Operation) -> Hashable:
     return (
         operation.kind,
         operation.own,
+        operation.odd,
         tuple(None if name is None else _tensor(model.tensors[name]) for name in operation.inputs),
         tuple(_tensor(model.tensors[name]) for name in operation.outputs),
         _hashable(operation.attributes),

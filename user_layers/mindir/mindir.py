@@ -36,6 +36,7 @@ _REFERENCE = "REF::"
 _FLOAT, _STRING, _BOOL, _DOUBLE, _TUPLE, _LIST = 1, 8, 9, 11, 20, 21
 _NUMBERS = range(2, 8)
 _NESTED = 8  # how deep tuples may hold tuples
+_PARTS = 1 << 20  # values that all operations read, those in tuples counted each time
 _FIELDS = {row.name: row.fields for row in primitives()}
 
 
@@ -59,6 +60,7 @@ class _Reader:
         self.scalars: dict[str, Any] = {}  # values that nodes of the kind Constant hold
         self.names: dict[str, str] = {}  # what inputs and outputs are called
         self.operations: list[Operation] = []
+        self.read = 0
 
     def model(self) -> ForeignModel:
         inputs = [self.edge(info) for info in self.graph.messages(5)]
@@ -88,6 +90,9 @@ class _Reader:
 
     def parts(self, value: str, depth: int = 0) -> list[str]:
         """The tensors of a value."""
+        self.read += 1
+        if self.read > _PARTS:  # tuples that hold the same tuple many times, and so on
+            raise ModelError(f"its operations read more than {_PARTS} values")
         if value not in self.tuples or depth > _NESTED:
             return [value]
         return [part for inner in self.tuples[value] for part in self.parts(inner, depth + 1)]

@@ -94,6 +94,7 @@ def whole(to: Speller, op: Operation) -> None:
     if op.kind == "Mod":
         made = to.one("Mod", x, y, fmod=1)
     else:
+        # Both as MindSpore Lite's kernels compute them: FloorMod there is no exact rest.
         made = to.one("Floor", to.one("Div", x, y))
         if op.kind == "FloorMod":
             made = to.one("Sub", x, to.one("Mul", made, y))

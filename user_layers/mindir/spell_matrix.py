@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -101,17 +102,26 @@ def layer_norm(to: Speller, op: Operation) -> None:
     name = needed(op, 0)
     axis = axis_of(to, name, int(op.attributes["begin_norm_axis"]), False)
     shape = to.shape(name)[axis:]
-    operands = []
+    operands, behind = [], []
     for index in (1, 2):
         array = to.constant(given(op, index))
-        if array is not None:
+        if array is not None and array.size != math.prod(shape):
+            begin = axis_of(to, name, int(op.attributes["begin_params_axis"]), False)
+            if begin < axis:
+                raise Unspelled(f"it has a scale from axis {begin}, and normalizes from axis {axis}")
+            behind.append(to.const(array.reshape(to.shape(name)[begin:])))
+        elif array is not None:
             operands.append(to.const(array.reshape(shape)))
         elif given(op, index) is not None:
             operands.append(to.own(needed(op, index)))
+    if behind and operands:
+        raise Unspelled("its scale and its bias are of different shapes")
     if not operands:
         operands = [to.const(np.ones(shape, np.float32))]
     epsilon = float(op.attributes["epsilon"])
     made = to.node("LayerNormalization", [to.own(name), *operands], {"axis": axis, "epsilon": epsilon})[0]
+    for kind, operand in zip(("Mul", "Add"), behind, strict=False):
+        made = to.one(kind, made, operand)
     to.put(op.outputs[0], made)
 
 

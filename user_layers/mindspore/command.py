@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.errors import DeviceError, ModelError, UsageError
-from user_layers.files import check_input, write_atomic
+from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.mindir import read_model
 from user_layers.mindir.work import macs
 from user_layers.mindspore.programs import build_programs
@@ -59,11 +57,11 @@ def run(options: RunOptions, say: Say) -> int:
 
     An .onnx file is converted first. Its inputs are given in ONNX's order of axes, and the converter's model
     takes those with four axes with channels last: they are turned here.
-    Errors: UsageError for inputs that do not fit, ModelError for files that are none, DeviceError where the
-    framework fails.
+    Errors: UsageError for inputs that do not fit or a file that is no .npz, ModelError for models that are
+    none, DeviceError where the framework fails.
     """
     shapes = parse_shapes(options.resize, "--resize")
-    given = None if options.given is None else _read(options.given)
+    given = None if options.given is None else load_npz(options.given, lambda _: None)
     programs = build_programs(find_runtime())
     turn = options.model.suffix == ".onnx"
     with tempfile.TemporaryDirectory() as scratch:
@@ -82,9 +80,7 @@ def run(options: RunOptions, say: Say) -> int:
             raise DeviceError(f"{options.model}: {one}")
     ours, *plain = [one for one in found if isinstance(one, Ran)]
     if options.output is not None:
-        data = io.BytesIO()
-        np.savez(data, **dict(ours.outputs))  # type: ignore[arg-type]
-        write_atomic(options.output, data.getvalue())
+        save_npz(options.output, ours.outputs)
     work = {operation.name: macs(known, operation) for operation in known.operations}
     told = _result(plain[0] if plain else None, ours, work)
     if options.json:
@@ -95,7 +91,8 @@ def run(options: RunOptions, say: Say) -> int:
 
 
 def difference(want: Mapping[str, Array], got: Mapping[str, Array]) -> float:
-    """The largest difference of any output, as a part of that output's largest value."""
+    """The largest difference of any output, as a part of that output's largest value; infinite where a
+    NaN or an infinity is on one side alone."""
     return max(_relative(want[name], got[name]) for name in want)
 
 
@@ -164,10 +161,13 @@ def custom_layers(model: ForeignModel) -> list[str]:
 def _relative(want: Array, got: Array) -> float:
     if want.shape != got.shape:
         return float("inf")
-    if not want.size:
+    wanted, found = want.astype(np.float64), got.astype(np.float64)
+    other = ~((wanted == found) | (np.isnan(wanted) & np.isnan(found)))
+    if not other.any():
         return 0.0
-    away = np.abs(want.astype(np.float64) - got.astype(np.float64)).max()
-    return float(away / max(float(np.abs(want.astype(np.float64)).max()), 1e-30)) if away else 0.0
+    away = float(np.abs(wanted[other] - found[other]).max())  # NaN for one on one side
+    largest = float(np.abs(wanted).max(where=np.isfinite(wanted), initial=1e-30))
+    return away / largest if np.isfinite(away) else float("inf")
 
 
 def _inputs(
@@ -216,12 +216,3 @@ def _last(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _turned(array: Array) -> Array:
     return np.ascontiguousarray(array.transpose(0, 2, 3, 1)) if array.ndim == 4 else array
-
-
-def _read(path: Path) -> dict[str, Array]:
-    check_input(path)
-    try:
-        with np.load(path) as arrays:
-            return dict(arrays)
-    except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
-        raise ModelError(f"{path} is not an .npz file of arrays, as numpy.savez writes it") from None

@@ -28,7 +28,8 @@ class Tensor:
 class Operation:
     """kind: as the framework calls it (CONV_2D, aten.convolution.default, Conv2DFusion). inputs, outputs:
     names of tensors, None for one left out. attributes: numbers, texts, tuples of them, arrays, by the
-    framework's names. own: an operation of the user's; `kind` is the layer."""
+    framework's names. own: an operation of the user's; `kind` is the layer. odd: what is wrong with its
+    attributes, for messages; it can be no layer then."""
 
     kind: str
     name: str
@@ -36,6 +37,7 @@ class Operation:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     own: bool = False
+    odd: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from user_layers.spelling.speller import OPSET, Speller, Unspelled, edge_value, 
 
 IR_VERSION = 10
 Spelling = Callable[[Speller, Operation], None]
+# What spellings raise for shapes and attributes that no framework would run: they do not check all of them.
+_MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 class Spellings(dict[str, Spelling]):
@@ -75,6 +77,9 @@ def spell(model: ForeignModel, spellings: Spellings, *, free_borders: bool = Fal
             spell_operation(speller, operation, spellings)
         except Unspelled as error:
             refused.append(f"{title(model, operation)}: {error}")
+        except _MISFITS as error:
+            told = f"{type(error).__name__}: {error}"
+            refused.append(f"{title(model, operation)}: its parameters do not fit: {told}")
     if refused:
         raise CompileError("not every operation is known:\n  " + "\n  ".join(refused))
     return _assembled(model, speller)
@@ -82,6 +87,8 @@ def spell(model: ForeignModel, spellings: Spellings, *, free_borders: bool = Fal
 
 def spell_operation(speller: Speller, operation: Operation, spellings: Spellings) -> None:
     """Add the nodes of one operation. Raises Unspelled."""
+    if operation.odd:
+        raise Unspelled(operation.odd)
     if operation.own:
         values = [speller.own(name) for name in operation.inputs if name is not None]
         made = speller.own_layer(operation, values, operation.attributes)
@@ -137,7 +144,8 @@ def _assembled(model: ForeignModel, speller: Speller) -> Spelled:
 
 def _border(model: ForeignModel, name: str, first: bool) -> Border:
     tensor = model.tensors[name]
-    assert tensor.dtype is not None
+    if tensor.dtype is None:
+        raise CompileError(f"{model.what} {model.name}: {name!r} {tensor.odd}")
     rank = len(tensor.shape)
     return Border(name, tensor.shape, tensor.dtype, to_first(rank) if first else tuple(range(rank)))
 

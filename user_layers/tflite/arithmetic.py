@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -133,10 +134,21 @@ def _floored(to: Speller, op: Operation) -> None:
     if to.dtype(out).kind != "f":
         raise Unspelled("it divides whole numbers")
     (x, y), first = to.alike([given(op, 0), given(op, 1)], out)
-    found = to.one("Floor", to.one("Div", x, y))
-    if op.kind == "FLOOR_MOD":
-        found = to.one("Sub", x, to.one("Mul", found, y))
+    found = _rest(to, x, y, to.dtype(out))
+    if op.kind == "FLOOR_DIV":
+        # LiteRT divides in double precision: a quotient that float32 rounds up to a whole number is less.
+        whole = to.one("Round", to.one("Div", to.one("Sub", x, found), y))
+        rough = to.one("Floor", to.one("Div", x, y))
+        found = to.one("Where", to.one("IsNaN", whole), rough, whole)  # of infinities
     to.put(out, found, first=first)
+
+
+def _rest(to: Speller, x: str, y: str, dtype: np.dtype[Any]) -> str:
+    """The rest of x by y with y's sign, exact as LiteRT's: x - floor(x / y) * y is not."""
+    found = to.one("Mod", x, y, fmod=1)
+    signs = to.one("Mul", to.one("Sign", found), to.one("Sign", y))
+    other = to.one("Less", signs, to.const(0, dtype))
+    return to.one("Where", other, to.one("Add", found, y), found)
 
 
 @TFLITE.of("ADD_N")

@@ -116,14 +116,12 @@ def _strided_slice(to: Speller, op: Operation) -> None:
             place = low % to.shape(name)[len(index)]
             index.append(slice(place, place + 1))
         else:
-            # An end that lies before a begin counted from the end is a length for some models' `offset`.
-            if op.attributes.get("offset"):
-                high = low + high
-            index.append(
-                slice(
-                    None if masks["begin"] >> i & 1 else low, None if masks["end"] >> i & 1 else high, stride
-                )
-            )
+            start = None if masks["begin"] >> i & 1 else low
+            stop = None if masks["end"] >> i & 1 else high
+            if op.attributes.get("offset"):  # `end` counts from where it begins, and has no mask
+                stop = slice(start, None, stride).indices(to.shape(name)[len(index)])[0] + high
+                stop = None if stop < 0 and stride < 0 else max(stop, 0)
+            index.append(slice(start, stop, stride))
     index += [slice(None)] * (to.rank(name) - len(index))
     x = value(to, name)
     ranges = [part.indices(extent) for part, extent in zip(index, to.shape(name), strict=True)]

@@ -34,6 +34,7 @@ _DTYPES = {
     "BOOL": np.bool_,
 }
 _ODD = "is quantized; the TPU's layers here compute with floats"
+_SPARSE = "is stored sparsely, which is not read"
 _DEPTH = 16  # composites inside composites
 _OPERATIONS = 100_000  # of a model whose composites are written out
 
@@ -81,6 +82,17 @@ def _schema() -> ModuleType:
         ) from None
     module: ModuleType = tflite
     return module
+
+
+def with_options(operation: Operation, data: bytes) -> Operation:
+    """A CUSTOM operation with its parameters, which a layer of the user's needs by name.
+
+    Those of other makers may have a format of their own: they stay bytes, in the attribute `custom_options`.
+    """
+    try:
+        return replace(operation, attributes=custom_options(data))
+    except ValueError as error:
+        return replace(operation, attributes={"custom_options": data}, odd=str(error))
 
 
 def custom_options(data: bytes) -> dict[str, Any]:
@@ -182,6 +194,8 @@ class _Reader:
         shape = tuple(int(raw.Shape(i)) for i in range(self._length(raw.ShapeLength())))
         if min(shape, default=0) < 0:
             raise ValueError(f"a tensor of the shape {list(shape)}")
+        if raw.Sparsity() is not None:
+            return Tensor(shape, None, odd=_SPARSE)
         scales = raw.Quantization()
         quantized = scales is not None and scales.ScaleLength() > 0
         kind = None if quantized else _DTYPES.get(self.types.get(raw.Type(), ""))
@@ -194,7 +208,7 @@ class _Reader:
     def _stored(self, raw: Any) -> dict[str, Any]:
         """Elements and scales of a quantized constant; nothing for any other tensor."""
         told, kind = raw.Quantization(), _DTYPES.get(self.types.get(raw.Type(), ""))
-        if told is None or kind is None or self._length(told.ScaleLength()) < 1:
+        if told is None or kind is None or raw.Sparsity() is not None or self._length(told.ScaleLength()) < 1:
             return {}
         data = self._bytes(raw.Buffer())
         if data is None or told.DetailsType():  # scales of another kind
@@ -229,16 +243,15 @@ class _Reader:
             kind = (code.CustomCode() or b"").decode("utf-8", "replace")
             size = self._length(raw.CustomOptionsLength() // 4) and raw.CustomOptionsLength()
             stored = raw.CustomOptionsAsNumpy().tobytes() if raw.CustomOptionsLength() else b""
-            attributes = custom_options(stored[:size] if size else stored)
-        else:
-            attributes = self._attributes(raw)
+            options = stored[:size] if size else stored
+        attributes = {} if own else self._attributes(raw)
         places = [raw.Inputs(i) for i in range(self._length(raw.InputsLength()))]
         if kind == "DEQUANTIZE" and places and 0 <= places[0] < graph.TensorsLength():
             attributes |= self._stored(graph.Tensors(places[0]))
         made = [raw.Outputs(i) for i in range(self._length(raw.OutputsLength()))]
         if min([*made, 0]) < 0 or min([*places, -1]) < -1:
             raise ValueError(f"operation {index} names a tensor that does not exist")
-        return Operation(
+        operation = Operation(
             kind,
             names[made[0]] if made else f"{prefix}{kind}#{index}",
             tuple(None if i < 0 else names[i] for i in places),
@@ -246,6 +259,7 @@ class _Reader:
             attributes,
             own,
         )
+        return with_options(operation, options) if own else operation
 
     def _attributes(self, raw: Any) -> dict[str, Any]:
         """All fields of an operation's options, with the names that the schema has."""

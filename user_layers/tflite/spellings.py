@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from user_layers.spelling.foreign import ForeignModel, Operation
 from user_layers.tflite import arithmetic, matrix, movement, windows
-from user_layers.tflite.read import custom_options
+from user_layers.tflite.read import with_options
 from user_layers.tflite.stored import with_stored
 from user_layers.tflite.table import TFLITE
 
@@ -14,8 +14,8 @@ __all__ = ["TFLITE", "arithmetic", "from_message", "matrix", "movement", "window
 
 
 def from_message(model: ForeignModel) -> ForeignModel:
-    """A model as LiteRT's compiler plugin sends it: parameters of CUSTOM operations are FlexBuffers there.
-    Raises ValueError for parameters that are none."""
+    """A model as LiteRT's compiler plugin sends it: parameters of CUSTOM operations are bytes there.
+    Raises ValueError for scales that do not fit."""
     return with_stored(
         replace(model, operations=tuple(_decoded(operation) for operation in model.operations))
     )
@@ -24,4 +24,4 @@ def from_message(model: ForeignModel) -> ForeignModel:
 def _decoded(operation: Operation) -> Operation:
     if not operation.own:
         return operation
-    return replace(operation, attributes=custom_options(operation.attributes["custom_options"]))
+    return with_options(operation, operation.attributes["custom_options"])
