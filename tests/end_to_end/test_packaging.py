@@ -191,7 +191,12 @@ def _locked(name: str) -> dict[str, list[str]]:
     return found
 
 
-_PINNED = ("executorch", "torch")  # by their extra: a lock of them would bring gigabytes for other hardware
+_LOCKS = {  # others are in requirements.lock, which everybody installs
+    "atheris": "requirements-fuzz.lock",
+    "ai-edge-litert": "requirements-litert.lock",
+    "executorch": "requirements-executorch.lock",
+    "torch": "requirements-executorch.lock",
+}
 
 
 def test_the_lock_has_what_the_package_asks_for(wheel: Path) -> None:
@@ -201,10 +206,7 @@ def test_the_lock_has_what_the_package_asks_for(wheel: Path) -> None:
     assert {"numpy", "pytest", "matplotlib"} <= {requirement.name for requirement in wanted}  # extras too
     for requirement in wanted:
         name = requirement.name.lower().replace("_", "-")
-        if name in _PINNED:
-            assert str(requirement.specifier).startswith("==")
-            continue
-        file = "requirements-fuzz.lock" if name == "atheris" else "requirements.lock"
+        file = _LOCKS.get(name, "requirements.lock")
         locked = _locked(file)
         assert name in locked, f"{name} is not in {file}: refresh it as its first lines say"
         found = [version in requirement.specifier for version in locked[name]]

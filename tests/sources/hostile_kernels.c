@@ -25,7 +25,7 @@ KERNEL(issues) {
 }
 KERNEL(polls) {
     for (;;) {
-        okk_initialize();
+        okk_initialize(); /* polls */
         okk_bdc_add_C(0, 0, 1.f, &small, NULL, NULL); /* polls */
         okk_poll(); /* polls */
     }
