@@ -1,4 +1,4 @@
-"""These tests import LiteRT, which is not installed everywhere: their files are read only when -m names them."""
+"""These tests import LiteRT, which not everybody has: their files are read only when -m names them."""
 
 from __future__ import annotations
 
