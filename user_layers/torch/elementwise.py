@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from user_layers.spelling.speller import Unspelled
-from user_layers.torch.call import Call, aten
+from user_layers.torch.call import Call, aten, fixed
 
 _F32 = np.dtype(np.float32)
 _BOOL = np.dtype(np.bool_)
@@ -418,7 +418,7 @@ def _copy(c: Call) -> str:
 
 @aten("copy")
 def _copy_from(c: Call) -> str:
-    return c.one("Expand", c.x(1, c.out_dtype), c.ints(c.out_shape))
+    return c.expanded(c.x(1, c.out_dtype), c.shape(1), c.out_shape)
 
 
 @aten("native_dropout")
@@ -433,17 +433,17 @@ def _native_dropout(c: Call) -> list[str | None]:
 
 @aten("full", "full_like", "scalar_tensor", "new_full")
 def _full(c: Call) -> str:
-    return c.const(np.full(c.out_shape, c.get("fill_value", c.get("s"))), c.out_dtype)
+    return c.const(np.full(fixed(c.out_shape), c.get("fill_value", c.get("s"))), c.out_dtype)
 
 
 @aten(
     "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty.memory_format", "empty_like"
 )
 def _zeros(c: Call) -> str:
-    return c.const(np.full(c.out_shape, 1 if "ones" in c.op.kind else 0), c.out_dtype)
+    return c.const(np.full(fixed(c.out_shape), 1 if "ones" in c.op.kind else 0), c.out_dtype)
 
 
 @aten("arange.start_step", "arange.start", "arange")
 def _arange(c: Call) -> str:
     first, step = c.get("start", 0), c.get("step", 1)
-    return c.const(first + step * np.arange(c.out_shape[0]), c.out_dtype)
+    return c.const(first + step * np.arange(*fixed(c.out_shape)), c.out_dtype)

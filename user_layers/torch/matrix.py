@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from user_layers.spelling.speller import Unspelled
-from user_layers.torch.call import Call, aten
+from user_layers.torch.call import Call, aten, fixed
 
 _REDUCTIONS = {
     "mean": "ReduceMean",
@@ -68,11 +68,11 @@ def _attention(c: Call) -> list[str | None]:
         raise Unspelled("its heads share keys and values (enable_gqa)")
     query, key = c.shape(), c.shape(1)
     rank = len(query)
-    scale = float(c.get("scale", 1 / math.sqrt(query[-1])))
+    scale = float(c.get("scale", 1 / math.sqrt(fixed(query[-1:])[0])))
     turned = c.one("Transpose", c.x(1), perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = c.one("MatMul", c.one("Mul", c.x(), c.const(scale)), turned)
     if c.get("is_causal"):
-        shape = (query[-2], key[-2])
+        shape = fixed((query[-2], key[-2]))
         scores = c.one("Add", scores, c.const(np.where(np.tril(np.ones(shape, bool)), 0, _NEVER)))
     if c.has(3):
         if c.dtype(3) == np.bool_:
@@ -140,7 +140,7 @@ def _any(c: Call) -> str:
 @aten("var.correction", "var.dim", "std.correction", "std.dim", "var_mean.correction")
 def _variance(c: Call) -> list[str | None]:
     axes, keep = c.axes(), int(bool(c.get("keepdim")))
-    count = int(np.prod([c.shape()[axis] for axis in axes]))
+    count = int(np.prod(fixed([c.shape()[axis] for axis in axes])))
     less = float(c.get("correction", 1 if c.get("unbiased", True) else 0))
     if count <= less:
         raise Unspelled("it divides by zero")
