@@ -111,8 +111,8 @@ class Call:
         return self.to.one(op, *inputs, **attributes)
 
     def const(self, value: Any, dtype: Any = None) -> str:
-        """The value of a new constant; float32 where no type is said."""
-        return self.to.const(value, np.float32 if dtype is None else dtype)
+        """The value of a new constant; of the first result's type, where no other is said."""
+        return self.to.const(value, self.out_dtype if dtype is None else dtype)
 
     def ints(self, values: Sequence[int] | int) -> str:
         """The value of a new constant of int64. Raises Unspelled for a free extent among them."""

@@ -188,9 +188,22 @@ class _Reader:
                 self.alias[node] = node.name
             elif node.op == "output":
                 outputs += self._outputs(node, name)
-        return ForeignModel(
-            WHAT, name, self.tensors, tuple(inputs), tuple(dict.fromkeys(outputs)), tuple(self.operations)
-        )
+        outputs = [*self._once(outputs)] if self.whole else [*dict.fromkeys(outputs)]
+        return ForeignModel(WHAT, name, self.tensors, tuple(inputs), tuple(outputs), tuple(self.operations))
+
+    def _once(self, outputs: Sequence[str]) -> Iterator[str]:
+        """The outputs, with copies of those that are given more than once."""
+        given: set[str] = set()
+        for name in outputs:
+            again, count = name, 0
+            while again in given or (count and again in self.tensors):
+                count += 1
+                again = f"{name}_{count}"
+            if count:
+                self.tensors[again] = replace(self.tensors[name], data=None)
+                self.operations.append(Operation("aten.alias.default", again, (name,), (again,)))
+            given.add(again)
+            yield again
 
     def _placeholders(self) -> Iterator[str]:
         """Tell the tensors that the program starts with; the names of those that are given."""

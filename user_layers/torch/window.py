@@ -11,8 +11,6 @@ from user_layers.spelling.speller import Unspelled
 from user_layers.torch.call import Call, aten, fixed
 from user_layers.torch.program import is_free
 
-_F32 = np.dtype(np.float32)
-
 
 def _each(values: Any, count: int) -> list[int]:
     """One number for each dimension: what is given once holds for all."""
@@ -254,18 +252,6 @@ def _normalized(c: Call, groups: int, epsilon: float) -> str:
     return made
 
 
-@aten("local_response_norm")
-def _lrn(c: Call) -> str:
-    return c.one(
-        "LRN",
-        c.x(),
-        size=int(c.get("size")),
-        alpha=float(c.get("alpha", 1e-4)),
-        beta=float(c.get("beta", 0.75)),
-        bias=float(c.get("k", 1)),
-    )
-
-
 # ---- resizes ----
 
 
@@ -300,7 +286,7 @@ def _resized(c: Call, **attributes: Any) -> str:
     if given is not None:
         scales = [1.0, 1.0, *(float(scale) for scale in given)]
         if [int(np.floor(n * s)) for n, s in zip(c.shape(), scales, strict=True)] == list(c.out_shape):
-            return c.one("Resize", c.x(), "", c.const(scales), **attributes)
+            return c.one("Resize", c.x(), "", c.const(scales, np.float32), **attributes)
     if not is_free(c.shape()):
         return c.one("Resize", c.x(), "", "", c.ints(c.out_shape), **attributes)
     fixed(c.shape()[2:])
