@@ -46,6 +46,7 @@ GOOD: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "flatten": (lambda x: x.flatten(1), (0,)),
     "reshape of two": (lambda x: x.reshape(x.shape[0], 2, 2, x.shape[2], 8), (0, 2)),
     "one more axis": (lambda x: x[:, None].expand(-1, 3, -1, -1, -1), (0, 2)),
+    "axes of one element": (lambda x: x[:, None].unsqueeze(-2).squeeze(1).squeeze(), (0, 2)),
     "repeat": (lambda x: x.repeat(2, 1, 1, 1, 3), (0, 2)),
     "select from the end": (lambda x: x[:, :, -1], (2,)),
     "select before the end": (lambda x: x[:, :, -2], (2,)),

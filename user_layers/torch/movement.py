@@ -15,12 +15,31 @@ _END = np.iinfo(np.int64).max
 
 
 @aten("view", "view_copy", "reshape", "_unsafe_view", "_reshape_alias", "flatten.using_ints", "unflatten.int")
-@aten("squeeze", "squeeze.dim", "squeeze.dims", "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
-@aten("unsqueeze", "unsqueeze_copy", "view_as", "reshape_as", "_reshape_copy", "ravel")
+@aten("view_as", "reshape_as", "_reshape_copy", "ravel")
 def _reshape(c: Call) -> str:
+    return _shaped(c)
+
+
+def _shaped(c: Call) -> str:
     if 0 in c.shape():
         raise Unspelled("it has no elements")
     return c.reshaped(c.x(), c.out_shape, c.shape())
+
+
+@aten("unsqueeze", "unsqueeze_copy")
+def _unsqueeze(c: Call) -> str:
+    if not is_free(c.shape()):
+        return _shaped(c)
+    return c.one("Unsqueeze", c.x(), c.ints([c.axis(rank=c.rank() + 1)]))
+
+
+@aten("squeeze", "squeeze.dim", "squeeze.dims", "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
+def _squeeze(c: Call) -> str:
+    shape = c.shape()
+    if not is_free(shape):
+        return _shaped(c)
+    ones = [axis for axis in c.axes() if is_same(shape[axis], 1)]
+    return c.one("Squeeze", c.x(), c.ints(ones)) if ones else c.one("Identity", c.x())
 
 
 @aten("as_strided", "as_strided_copy")
