@@ -198,6 +198,31 @@ def test_free_extents_are_those_of_the_call(tmp_path: Path) -> None:
         _same(method.execute([x])[0], Net().eval()(x).detach())
 
 
+class Shaped(Module):  # type: ignore[misc]
+    """What could take the number of an extent, and what is counted from an end."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+
+    def forward(self, x: Any) -> Any:
+        wide = x[:, None].expand(-1, 3, -1, -1, -1) * 1.5
+        normal = nn.functional.group_norm(x, 2)
+        free, count = self.axis, x.shape[self.axis]
+        return x[:, :, -1], wide, normal, x.sum(free) / count, x.var(free), x.clamp(max=count / 8)
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_extents_are_never_those_of_the_bound(axis: int, tmp_path: Path) -> None:
+    shape = [8, 4, 8, 6]
+    dims = {axis: torch.export.Dim("n", min=2, max=8)}
+    method = _method(_lowered(Shaped(axis), (torch.randn(shape),), shapes=(dims,)), tmp_path)
+    for count in (8, 4, 3):
+        x = torch.randn(*shape[:axis], count, *shape[axis + 1 :])
+        for mine, theirs in zip(method.execute([x]), Shaped(axis)(x), strict=True):
+            _same(mine, theirs)
+
+
 class Branches(Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()

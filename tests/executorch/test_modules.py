@@ -148,6 +148,15 @@ class Audio(Module):  # type: ignore[misc]
         return F.adaptive_avg_pool1d(x, 1).squeeze(-1), x.cumsum(-1), x.std(-1)
 
 
+class Blind(Module):  # type: ignore[misc]
+    """Attention of which some rows see nothing, by both kinds of masks."""
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        scores = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+        attend = F.scaled_dot_product_attention
+        return attend(x, x, x, mask), attend(x, x, x, scores)
+
+
 CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "unet": (UNet, (_random(1, 3, 16, 16),)),
     "decoder": (Decoder, (_random(1, 12, 32),)),
@@ -155,6 +164,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "super_resolution": (SuperResolution, (_random(1, 3, 8, 8),)),
     "windows": (Windows, (_random(1, 4, 8, 8),)),
     "masked_encoder": (MaskedEncoder, (_random(2, 6, 16), torch.arange(12).reshape(2, 6) < 10)),
+    "blind": (Blind, (_random(1, 2, 6, 4), torch.ones(6, 6).tril(-1) > 0)),
     "audio": (Audio, (_random(1, 1, 400),)),
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 torch: Any = pytest.importorskip("torch", reason="needs torch: pip install torch==2.13.0")
 
+from firmware_sim.errors import CompileError  # noqa: E402
 from user_layers.spelling.spell import spell  # noqa: E402
 from user_layers.torch.program import decomposed, read_program  # noqa: E402
 from user_layers.torch.spellings import TORCH  # noqa: E402
@@ -41,6 +42,11 @@ PAIR = (_random(2, 3, 4), _random(3, 1, seed=1))
 WHOLE = (torch.arange(12).reshape(3, 4) - 5,)
 SIGNS = (_random(3, 4) > 0, _random(3, 4, seed=2) > 0)
 POSITIVE = (_random(3, 5).abs() + 0.1,)
+
+LARGE = (torch.tensor([33554431, -33554431, (1 << 40) + 1, 7, 0]),)
+EXACT = (torch.tensor([1.0, -1.0, 0.3, 0.0, 7.7, -12345.678, 1e6]),)
+QKV = (_random(1, 2, 5, 4), _random(1, 2, 7, 4), _random(1, 2, 7, 4, seed=3))
+MASK = (torch.arange(35).reshape(5, 7) % 3 > 0) & (torch.arange(5) != 2)[:, None]  # one row has nothing
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     **{
@@ -212,6 +218,34 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "as_strided": (lambda x: x.as_strided((2, 6, 1, 1), (6, 1, 6, 6)), (_random(2, 6, 1, 1),)),
     "dropout": (nn.Dropout().eval(), X2),
     "lstm": (nn.LSTM(4, 3), (_random(3, 2, 4),)),
+    "divided_large": (lambda x: (x // 2, x % 1000, torch.div(x, 7, rounding_mode="trunc")), LARGE),
+    "divided_negative": (lambda x: (x // -3, x % -3, torch.fmod(x, -3)), WHOLE),
+    "remainder_exact": (lambda x: (x % 0.1, x // 0.1, torch.fmod(x, 0.1)), EXACT),
+    "remainder_negative": (lambda x: (x % -0.1, x // -0.1, torch.fmod(x, -0.1)), EXACT),
+    "remainder_tensor": (
+        lambda x, y: (x % y, torch.div(x, y, rounding_mode="floor"), torch.fmod(x, y)),
+        (EXACT[0], torch.tensor([0.1, 0.2, -0.3, 0.0, -0.0, 0.7, 1e30])),
+    ),
+    "softplus_threshold": (lambda x: F.softplus(x, beta=2.0, threshold=1.0), X2),
+    "linear_vector": (lambda x, w, b: F.linear(x, w, b), (X3[0], _random(8), _random(1)[0])),
+    "attention_mask": (F.scaled_dot_product_attention, (*QKV, MASK)),
+    "attention_scores_mask": (
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, torch.where(m, 0.0, -torch.inf)),
+        (*QKV, MASK),
+    ),
+    "attention_known_mask": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, MASK),
+        QKV,
+    ),
+    "safe_softmax": (
+        lambda x, m: torch.ops.aten._safe_softmax(x.masked_fill(~m, -torch.inf), -1),
+        (_random(5, 7), MASK),
+    ),
+    "twice": (lambda x: (x.exp(), x.sin(), x, x), X2),
+    "twice_the_same": (lambda x: (lambda y: (y, y, x + 1, y))(x.exp()), X2),
+    "cumsum_whole_as_fraction": (lambda x: x.cumsum(1, dtype=torch.float32), WHOLE),
+    "cumsum_long": (lambda x: x.cumsum(0), (torch.ones(2049),)),
+    "any_of_bytes": (lambda x: (x.any(1), x.all(1)), (torch.tensor([[0, 3], [2, 1]], dtype=torch.uint8),)),
 }
 CASES["multihead"] = (
     (lambda m: _Of(lambda x: m(x, x, x)[0]))(nn.MultiheadAttention(8, 2, batch_first=True).eval()),
@@ -253,3 +287,54 @@ def test_onnxruntime_gives_what_torch_gives(name: str, dialect: Callable[[Any], 
     for mine, theirs in zip(got, want, strict=True):
         assert mine.shape == tuple(theirs.shape) and mine.dtype == theirs.numpy().dtype
         np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+HALVES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "relu6": (F.relu6, X3),
+    "var": (lambda x: (x.var(1), x.std(2)), X3),
+    "softplus": (lambda x: F.softplus(x, beta=2.0, threshold=3.0), X3),
+    "attention": (lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), X3),
+    "attention_mask": (F.scaled_dot_product_attention, (*QKV, MASK)),
+    "rms_norm": (nn.RMSNorm(8), X3),
+    "baddbmm": (lambda x: torch.baddbmm(x[:, :, :6], x, x.mT, alpha=2, beta=0.5), X3),
+    "cumsum": (lambda x: x.cumsum(1), X3),
+    "batch_norm": (nn.BatchNorm2d(6, affine=False).eval(), X4),
+    "group_norm": (nn.GroupNorm(3, 6), X4),
+    "avg_pool_divisor": (nn.AvgPool2d(2, divisor_override=3), X4),
+    "adaptive_avg_pool_unequal": (nn.AdaptiveAvgPool2d((3, 7)), X4),
+    "bilinear": (nn.Upsample(scale_factor=2, mode="bilinear"), X4),
+    "remainder": (lambda x: (x % 0.5, x // 0.5), X3),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_modules_in_half_precision(name: str) -> None:
+    import onnxruntime
+
+    function, inputs = HALVES[name]
+    module = (function if isinstance(function, nn.Module) else _Of(function)).half()
+    inputs = tuple(x.half() if x.is_floating_point() else x for x in inputs)
+    with torch.no_grad():
+        want = module(*inputs)
+    spelled = spell(read_program(_core(torch.export.export(module, inputs))), TORCH)
+    session = onnxruntime.InferenceSession(spelled.proto.SerializeToString())
+    got = session.run(None, {b.name: t.numpy() for b, t in zip(spelled.inputs, inputs, strict=True)})
+    for mine, theirs in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
+        assert mine.shape == tuple(theirs.shape) and mine.dtype == np.float16
+        np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: x // x, "others that are computed"),
+        (lambda x: x % 0, "by 0 or -1"),
+        (lambda x: x // -1, "by 0 or -1"),
+    ],
+)
+def test_whole_numbers_are_divided_only_where_no_process_ends(
+    function: Callable[..., Any], reason: str
+) -> None:
+    program = _core(torch.export.export(_Of(function), (torch.arange(1, 5),)))
+    with pytest.raises(CompileError, match=reason):
+        spell(read_program(program), TORCH)

@@ -40,15 +40,20 @@ def _run(
 
 X, Y = _random(2, 3, 4), _random(3, 1)
 WHOLE = np.arange(-6, 6).reshape(3, 4)
+NARROW = np.arange(-7, 7, dtype=np.int8)
+BYTES = np.arange(250, dtype=np.uint8)
 CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], Callable[..., Any]]] = {
     "alpha": ("add.Tensor", [X, Y], {"alpha": 3}, lambda x, y: x + 3 * y),
     "a number from a tensor": ("rsub.Scalar", [X], {"other": 2, "alpha": 1}, lambda x: 2 - x),
     "whole numbers divided": (
-        "div.Tensor_mode",
-        [WHOLE, np.asarray(4)],
-        {"rounding_mode": "trunc"},
-        lambda x, y: np.trunc(x / y).astype(np.int64),
+        "div.Scalar_mode",
+        [WHOLE],
+        {"rounding_mode": "trunc", "other": 4},
+        lambda x: np.trunc(x / 4).astype(np.int64),
     ),
+    "narrow whole numbers divided": ("floor_divide.default", [NARROW], {"other": 3}, lambda x: x // 3),
+    "what remains of narrow whole numbers": ("remainder.Scalar", [NARROW], {"other": -3}, lambda x: x % -3),
+    "what remains of bytes": ("fmod.Scalar", [BYTES], {"other": 7}, lambda x: x % 7),
     "a tensor of whole numbers and a fraction": (
         "gt.Scalar",
         [WHOLE],

@@ -10,6 +10,7 @@ import numpy as np
 from user_layers.spelling.foreign import Array, Operation
 from user_layers.spelling.spell import Spellings
 from user_layers.spelling.speller import Speller, Unspelled
+from user_layers.torch.program import Free, is_free
 
 TORCH = Spellings()
 _LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2}  # of kinds of types: a higher one holds the lower ones
@@ -58,7 +59,7 @@ class Call:
         return self.to.known(self.op.inputs[index] if index < len(self.op.inputs) else None, what)
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
-        """The extents of a tensor."""
+        """The extents of a tensor; those that are free have the class Free."""
         return self.to.shape(self.name(index))
 
     def rank(self, index: int = 0) -> int:
@@ -70,8 +71,11 @@ class Call:
         return self.to.dtype(self.name(index))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """An argument that is no tensor; the default where it is None or not there."""
+        """An argument that is no tensor; the default where it is None or not there. Raises Unspelled for one
+        that depends on a free extent: its number would be the upper bound's."""
         found = self.op.attributes.get(name)
+        if is_free(found):
+            raise Unspelled(f"its argument {name} depends on an extent that is free")
         return default if found is None else found
 
     def axis(self, name: str = "dim", default: int | None = None, rank: int | None = None) -> int:
@@ -107,16 +111,40 @@ class Call:
         return self.to.one(op, *inputs, **attributes)
 
     def const(self, value: Any, dtype: Any = None) -> str:
-        """The value of a new constant; float32 where no type is said."""
-        return self.to.const(value, np.float32 if dtype is None else dtype)
+        """The value of a new constant; of the first result's type, where no other is said."""
+        return self.to.const(value, self.out_dtype if dtype is None else dtype)
 
     def ints(self, values: Sequence[int] | int) -> str:
-        """The value of a new constant of int64."""
-        return self.to.const(values, np.int64)
+        """The value of a new constant of int64. Raises Unspelled for a free extent among them."""
+        return self.to.const(fixed([values])[0] if isinstance(values, int) else fixed(values), np.int64)
 
-    def reshaped(self, value: str, shape: Sequence[int]) -> str:
-        """The same elements in other extents; one of them may be -1."""
-        return self.one("Reshape", value, self.ints(list(shape)))
+    def reshaped(self, value: str, shape: Sequence[int], before: Sequence[int] = ()) -> str:
+        """The same elements in other extents; one of them may be -1.
+
+        before: the extents of the value. A free extent that stands where it stood stays as it is, and one
+        follows from the others. Raises Unspelled where there are more.
+        """
+        target = list(shape)
+        moved = [i for i, extent in enumerate(target) if isinstance(extent, Free)]
+        if len(moved) != 1 or -1 in target:
+            for i in list(moved):
+                if i < len(before) and is_same(before[i], target[i]):
+                    target[i] = 0
+                    moved.remove(i)
+        if len(moved) == 1 and -1 not in target:
+            target[moved[0]] = -1
+        return self.one("Reshape", value, self.ints(target))
+
+    def expanded(self, value: str, before: Sequence[int], shape: Sequence[int]) -> str:
+        """A value of the extents `before` repeated along its axes of one element, to those of `shape`."""
+        if not is_free((*before, *shape)):
+            return self.one("Expand", value, self.ints(shape))
+        added = len(shape) - len(before)
+        if added:
+            value = self.one("Unsqueeze", value, self.ints(list(range(added))))
+        pairs = zip([1] * added + list(before), shape, strict=True)
+        times = [1 if is_same(have, want) else fixed([have, want])[1] for have, want in pairs]
+        return self.one("Tile", value, self.ints(times)) if set(times) != {1} else value
 
     def pair(self, dtype: np.dtype[Any] | None = None, other: str = "other") -> tuple[str, str]:
         """Two operands, the second a tensor or a number, in one type: the result's if none is asked for."""
@@ -139,6 +167,20 @@ class Call:
         if weak != also_weak:
             return second if weak else first
         return np.promote_types(first, second)
+
+
+def fixed(extents: Sequence[int]) -> list[int]:
+    """The extents as numbers that a constant may hold. Raises Unspelled for one that is free."""
+    if is_free(tuple(extents)):
+        raise Unspelled("it needs the number of an extent that is free")
+    return [int(extent) for extent in extents]
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two extents are equal whenever the program runs."""
+    if isinstance(left, Free) and isinstance(right, Free):
+        return left.expression == right.expression
+    return not is_free((left, right)) and bool(left == right)
 
 
 Function = Callable[[Call], str | Sequence[str | None]]

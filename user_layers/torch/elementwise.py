@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from user_layers.spelling.foreign import Array
 from user_layers.spelling.speller import Unspelled
-from user_layers.torch.call import Call, aten
+from user_layers.torch.call import Call, aten, fixed
 
 _F32 = np.dtype(np.float32)
 _BOOL = np.dtype(np.bool_)
@@ -127,21 +128,20 @@ def _prelu(c: Call) -> str:
 
 @aten("softplus")
 def _softplus(c: Call) -> str:
-    beta = float(c.get("beta", 1))
-    if beta == 1:
-        return c.one("Softplus", c.x())
-    inner = c.one("Softplus", c.one("Mul", c.x(), c.const(beta)))
-    return c.one("Mul", inner, c.const(1 / beta))
+    beta, threshold = float(c.get("beta", 1)), float(c.get("threshold", 20))
+    value = c.x()
+    inner = value if beta == 1 else c.one("Mul", value, c.const(beta))
+    made = c.one("Softplus", inner)
+    if beta != 1:
+        made = c.one("Mul", made, c.const(1 / beta))
+    if threshold >= 15:  # from there on both are the same number
+        return made
+    return c.one("Where", c.one("Greater", inner, c.const(threshold)), value, made)
 
 
 @aten("log_sigmoid", "log_sigmoid_forward")
 def _log_sigmoid(c: Call) -> list[str | None]:
     return [c.one("Neg", c.one("Softplus", c.one("Neg", c.x())))]
-
-
-@aten("softsign")
-def _softsign(c: Call) -> str:
-    return c.one("Softsign", c.x())
 
 
 @aten("threshold")
@@ -249,28 +249,68 @@ def _div(c: Call) -> str:
 @aten("div.Tensor_mode", "div.Scalar_mode", "floor_divide")
 def _rounded_div(c: Call) -> str:
     mode = c.get("rounding_mode", "floor" if "floor_divide" in c.op.kind else None)
-    return _back(c, _quotient(c, mode))
+    if c.out_dtype.kind != "f":
+        left, right = _whole_pair(c)
+        if mode == "floor":
+            left = c.one("Sub", left, c.one("Mod", left, right))
+        return _as_result(c, c.one("Div", left, right))
+    left, right = c.pair()
+    if mode == "floor":
+        return _floored(c, left, right)
+    found = c.one("Div", left, right)
+    return found if mode is None else _truncated(c, found)
 
 
-def _quotient(c: Call, mode: str | None) -> str:
-    """The first operand by the second, rounded, in a floating type."""
-    kind = c.out_dtype if c.out_dtype.kind == "f" else _F32
-    found = c.one("Div", *c.pair(kind))
-    if mode is None:
+def _floored(c: Call, left: str, right: str) -> str:
+    """What remains is exact, so that the quotient without it is a whole number but for its last bits: a
+    rounded quotient alone may be the next one (1 // 0.1 is 9)."""
+    rest = c.one("Mod", left, right, fmod=1)
+    found = c.one("Round", c.one("Div", c.one("Sub", left, rest), right))
+    found = c.one("Where", _against(c, rest, right), c.one("Sub", found, c.const(1, c.out_dtype)), found)
+    divisor = _divisor(c)
+    if divisor is not None and divisor.all():
         return found
-    return c.one("Floor", found) if mode == "floor" else _truncated(c, found)
+    nothing = c.one("Equal", right, c.const(0, c.out_dtype))
+    return c.one("Where", nothing, c.one("Div", left, right), found)
 
 
-def _back(c: Call, value: str) -> str:
-    return value if c.out_dtype.kind == "f" else c.cast(value, c.out_dtype)
+def _against(c: Call, rest: str, right: str) -> str:
+    """Where what remains is not 0, and its sign is not the divisor's."""
+    zero = c.const(0, c.out_dtype)
+    other = c.one("Xor", c.one("Less", rest, zero), c.one("Less", right, zero))
+    return c.one("And", other, c.one("Not", c.one("Equal", rest, zero)))
+
+
+def _divisor(c: Call) -> Array | None:
+    """The second operand where it is known."""
+    return c.to.constant(c.name(1)) if c.has(1) else np.asarray(c.get("other"))
+
+
+def _whole_pair(c: Call) -> tuple[str, str]:
+    """Two operands that are whole numbers, in a type in which ONNX divides. Raises Unspelled for divisors
+    that may end a process: 0, and -1 of the smallest number."""
+    divisor = _divisor(c)
+    if divisor is None:
+        raise Unspelled("it divides whole numbers by others that are computed")
+    if np.isin(divisor, (0, -1)).any():
+        raise Unspelled("it divides whole numbers by 0 or -1")
+    return c.pair(c.out_dtype if c.out_dtype.itemsize >= 4 else np.dtype(np.int32))
+
+
+def _as_result(c: Call, value: str) -> str:
+    return value if c.out_dtype.itemsize >= 4 else c.cast(value, c.out_dtype)
 
 
 @aten("remainder.Tensor", "remainder.Scalar", "fmod.Tensor", "fmod.Scalar")
 def _remainder(c: Call) -> str:
-    mode = "floor" if "remainder" in c.op.kind else "trunc"
-    kind = c.out_dtype if c.out_dtype.kind == "f" else _F32
-    left, right = c.pair(kind)
-    return _back(c, c.one("Sub", left, c.one("Mul", _quotient(c, mode), right)))
+    floored = "remainder" in c.op.kind
+    if c.out_dtype.kind != "f":
+        return _as_result(c, c.one("Mod", *_whole_pair(c), fmod=int(not floored)))
+    left, right = c.pair()
+    rest = c.one("Mod", left, right, fmod=1)
+    if not floored:
+        return rest
+    return c.one("Where", _against(c, rest, right), c.one("Add", rest, right), rest)
 
 
 @aten("maximum", "max.other")
@@ -418,7 +458,7 @@ def _copy(c: Call) -> str:
 
 @aten("copy")
 def _copy_from(c: Call) -> str:
-    return c.one("Expand", c.x(1, c.out_dtype), c.ints(c.out_shape))
+    return c.expanded(c.x(1, c.out_dtype), c.shape(1), c.out_shape)
 
 
 @aten("native_dropout")
@@ -433,17 +473,17 @@ def _native_dropout(c: Call) -> list[str | None]:
 
 @aten("full", "full_like", "scalar_tensor", "new_full")
 def _full(c: Call) -> str:
-    return c.const(np.full(c.out_shape, c.get("fill_value", c.get("s"))), c.out_dtype)
+    return c.const(np.full(fixed(c.out_shape), c.get("fill_value", c.get("s"))), c.out_dtype)
 
 
 @aten(
     "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty.memory_format", "empty_like"
 )
 def _zeros(c: Call) -> str:
-    return c.const(np.full(c.out_shape, 1 if "ones" in c.op.kind else 0), c.out_dtype)
+    return c.const(np.full(fixed(c.out_shape), 1 if "ones" in c.op.kind else 0), c.out_dtype)
 
 
 @aten("arange.start_step", "arange.start", "arange")
 def _arange(c: Call) -> str:
     first, step = c.get("start", 0), c.get("step", 1)
-    return c.const(first + step * np.arange(c.out_shape[0]), c.out_dtype)
+    return c.const(first + step * np.arange(*fixed(c.out_shape)), c.out_dtype)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from user_layers.spelling.speller import Unspelled
-from user_layers.torch.call import Call, aten
+from user_layers.torch.call import Call, aten, fixed
+from user_layers.torch.program import is_free
 
 _REDUCTIONS = {
     "mean": "ReduceMean",
@@ -24,14 +25,17 @@ _REDUCTIONS = {
     "logsumexp": "ReduceLogSumExp",
 }
 
+_LONGEST = 2048  # elements that are summed up by a matrix of 16 MB
+
 # ---- products ----
 
 
 @aten("linear")
 def _linear(c: Call) -> str:
-    if c.rank(1) != 2:
-        return c.one("MatMul", c.x(), c.x(1))
     bias = [c.x(2)] if c.has(2) else []
+    if c.rank(1) != 2:
+        made = c.one("MatMul", c.x(), c.x(1))
+        return c.one("Add", made, bias[0]) if bias else made
     if c.rank() == 2:
         return c.one("Gemm", c.x(), c.x(1), *bias, transB=1)
     known = c.to.constant(c.op.inputs[1])
@@ -68,25 +72,48 @@ def _attention(c: Call) -> list[str | None]:
         raise Unspelled("its heads share keys and values (enable_gqa)")
     query, key = c.shape(), c.shape(1)
     rank = len(query)
-    scale = float(c.get("scale", 1 / math.sqrt(query[-1])))
+    scale = float(c.get("scale", 1 / math.sqrt(fixed(query[-1:])[0])))
     turned = c.one("Transpose", c.x(1), perm=[*range(rank - 2), rank - 1, rank - 2])
     scores = c.one("MatMul", c.one("Mul", c.x(), c.const(scale)), turned)
     if c.get("is_causal"):
-        shape = (query[-2], key[-2])
-        scores = c.one("Add", scores, c.const(np.where(np.tril(np.ones(shape, bool)), 0, _NEVER)))
-    if c.has(3):
-        if c.dtype(3) == np.bool_:
-            scores = c.one("Where", c.x(3), scores, c.const(_NEVER))
-        else:
-            scores = c.one("Add", scores, c.x(3))
-    made = c.one("MatMul", c.one("Softmax", scores, axis=rank - 1), c.x(2))
-    return [made, *[None] * (len(c.op.outputs) - 1)]
+        shape = fixed((query[-2], key[-2]))
+        scores = c.one("Add", scores, c.const(np.where(np.tril(np.ones(shape, bool)), 0, -np.inf)))
+    if not c.has(3):
+        weights = c.one("Softmax", scores, axis=rank - 1)
+    elif _leaves_something(c):
+        weights = c.one("Softmax", _masked(c, scores), axis=rank - 1)
+    else:
+        weights = _safe(c, _masked(c, scores), rank - 1)
+    return [c.one("MatMul", weights, c.x(2)), *[None] * (len(c.op.outputs) - 1)]
 
 
-_NEVER = -1e30  # a score that softmax makes 0; minus infinity would make a row without others not a number
+def _masked(c: Call, scores: str) -> str:
+    if c.dtype(3) == np.bool_:
+        return c.one("Where", c.x(3), scores, c.const(-np.inf))
+    return c.one("Add", scores, c.x(3, c.out_dtype))
 
 
-@aten("_softmax", "softmax.int", "_safe_softmax", "_log_softmax", "log_softmax.int")
+def _leaves_something(c: Call) -> bool:
+    """Whether the mask of an attention is known, and has something in each row."""
+    mask = c.to.constant(c.name(3))
+    if mask is None:
+        return False
+    return bool((mask if mask.dtype == np.bool_ else mask > -np.inf).any(-1).all())
+
+
+def _safe(c: Call, scores: str, axis: int) -> str:
+    """Softmax with zeros where all scores are minus infinity."""
+    lowest = c.const(np.finfo(c.out_dtype).min)
+    there = c.one("GreaterOrEqual", c.one("ReduceMax", scores, c.ints([axis]), keepdims=1), lowest)
+    return c.one("Where", there, c.one("Softmax", scores, axis=axis), c.const(0))
+
+
+@aten("_safe_softmax")
+def _safe_softmax(c: Call) -> str:
+    return _safe(c, c.x(0, c.out_dtype), c.axis())
+
+
+@aten("_softmax", "softmax.int", "_log_softmax", "log_softmax.int")
 def _softmax(c: Call) -> str:
     op = "LogSoftmax" if "log" in c.op.kind else "Softmax"
     if not c.rank():
@@ -134,13 +161,13 @@ def _any(c: Call) -> str:
     op = "ReduceMax" if "any" in c.op.kind else "ReduceMin"
     held = c.cast(c.x(0, np.dtype(np.bool_)), np.dtype(np.float32))
     found = c.one(op, held, c.ints(c.axes()), keepdims=int(bool(c.get("keepdim"))))
-    return c.cast(found, np.dtype(np.bool_))
+    return c.cast(found, c.out_dtype)
 
 
 @aten("var.correction", "var.dim", "std.correction", "std.dim", "var_mean.correction")
 def _variance(c: Call) -> list[str | None]:
     axes, keep = c.axes(), int(bool(c.get("keepdim")))
-    count = int(np.prod([c.shape()[axis] for axis in axes]))
+    count = int(np.prod(fixed([c.shape()[axis] for axis in axes])))
     less = float(c.get("correction", 1 if c.get("unbiased", True) else 0))
     if count <= less:
         raise Unspelled("it divides by zero")
@@ -182,13 +209,14 @@ def _topk(c: Call) -> list[str | None]:
 
 @aten("cumsum")
 def _cumsum(c: Call) -> str:
-    """A product with a triangular matrix, along the last axis."""
-    axis, rank = c.axis(), c.rank()
-    if c.out_dtype.kind != "f" or not rank:
-        return c.one("CumSum", c.x(0, c.out_dtype), c.ints(axis))
-    matrix = c.const(np.triu(np.ones((c.shape()[axis],) * 2)))
+    """A product with a triangular matrix, along the last axis, where that is not too large."""
+    axis, rank, value = c.axis(), c.rank(), c.x(0, c.out_dtype)
+    extent = c.shape()[axis] if rank else 1
+    if c.out_dtype.kind != "f" or not rank or extent > _LONGEST or is_free(extent):
+        return c.one("CumSum", value, c.ints(axis))
+    matrix = c.const(np.triu(np.ones((extent, extent), np.float32)))
     if axis == rank - 1:
-        return c.one("MatMul", c.x(), matrix)
+        return c.one("MatMul", value, matrix)
     order = [a for a in range(rank) if a != axis] + [axis]
-    made = c.one("MatMul", c.one("Transpose", c.x(), perm=order), matrix)
+    made = c.one("MatMul", c.one("Transpose", value, perm=order), matrix)
     return c.one("Transpose", made, perm=[order.index(a) for a in range(rank)])

@@ -8,25 +8,38 @@ from typing import Any
 import numpy as np
 
 from user_layers.spelling.speller import Unspelled
-from user_layers.torch.call import Call, aten
-from user_layers.torch.program import Free
+from user_layers.torch.call import Call, aten, fixed, is_same
+from user_layers.torch.program import is_free
 
 _END = np.iinfo(np.int64).max
 
 
-def _target(shape: Sequence[int]) -> list[int]:
-    """Extents as Reshape takes them: one that is free follows from the others, if it is the only one."""
-    free = [isinstance(extent, Free) for extent in shape]
-    return [-1 if flag and sum(free) == 1 else int(n) for n, flag in zip(shape, free, strict=True)]
-
-
 @aten("view", "view_copy", "reshape", "_unsafe_view", "_reshape_alias", "flatten.using_ints", "unflatten.int")
-@aten("squeeze", "squeeze.dim", "squeeze.dims", "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
-@aten("unsqueeze", "unsqueeze_copy", "view_as", "reshape_as", "_reshape_copy", "ravel")
+@aten("view_as", "reshape_as", "_reshape_copy", "ravel")
 def _reshape(c: Call) -> str:
+    return _shaped(c)
+
+
+def _shaped(c: Call) -> str:
     if 0 in c.shape():
         raise Unspelled("it has no elements")
-    return c.reshaped(c.x(), _target(c.out_shape))
+    return c.reshaped(c.x(), c.out_shape, c.shape())
+
+
+@aten("unsqueeze", "unsqueeze_copy")
+def _unsqueeze(c: Call) -> str:
+    if not is_free(c.shape()):
+        return _shaped(c)
+    return c.one("Unsqueeze", c.x(), c.ints([c.axis(rank=c.rank() + 1)]))
+
+
+@aten("squeeze", "squeeze.dim", "squeeze.dims", "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims")
+def _squeeze(c: Call) -> str:
+    shape = c.shape()
+    if not is_free(shape):
+        return _shaped(c)
+    ones = [axis for axis in c.axes() if is_same(shape[axis], 1)]
+    return c.one("Squeeze", c.x(), c.ints(ones)) if ones else c.one("Identity", c.x())
 
 
 @aten("as_strided", "as_strided_copy")
@@ -38,7 +51,7 @@ def _as_strided(c: Call) -> str:
     whole = np.prod(c.shape()) == np.prod(shape) and not c.get("storage_offset")
     if not (plain and whole) or set(c.shape()[2:]) - {1}:
         raise Unspelled("it looks at memory in another order than its tensor has")
-    return c.reshaped(c.x(), _target(shape))
+    return c.reshaped(c.x(), shape, c.shape())
 
 
 @aten("permute", "permute_copy")
@@ -60,7 +73,7 @@ def _transpose(c: Call) -> str:
 
 @aten("expand", "expand_copy", "expand_as", "broadcast_to")
 def _expand(c: Call) -> str:
-    return c.one("Expand", c.x(), c.ints(c.out_shape))
+    return c.expanded(c.x(), c.shape(), c.out_shape)
 
 
 @aten("repeat", "tile")
@@ -70,7 +83,7 @@ def _repeat(c: Call) -> str:
     times = [1] * (rank - len(times)) + times
     value = c.x()
     if len(times) > rank:
-        value = c.reshaped(value, [*[1] * (len(times) - rank), *c.shape()])
+        value = c.one("Unsqueeze", value, c.ints(list(range(len(times) - rank))))
     return c.one("Tile", value, c.ints(times))
 
 
@@ -109,10 +122,9 @@ def _unbind(c: Call) -> list[str | None]:
 @aten("slice.Tensor", "slice_copy.Tensor")
 def _slice(c: Call) -> str:
     axis, step = c.axis(default=0), int(c.get("step", 1))
-    start, end = int(c.get("start", 0)), int(c.get("end", _END))
-    if isinstance(c.get("end"), Free) and end >= c.shape()[axis]:
-        end = _END
-    return _sliced(c, start, end, axis, step)
+    given = c.op.attributes.get("end")
+    whole = is_free(given) and is_same(given, c.shape()[axis])
+    return _sliced(c, int(c.get("start", 0)), _END if whole else int(c.get("end", _END)), axis, step)
 
 
 def _sliced(c: Call, start: int, end: int, axis: int, step: int = 1) -> str:
@@ -127,12 +139,14 @@ def _narrow(c: Call) -> str:
 
 @aten("select.int", "select_copy.int")
 def _select(c: Call) -> str:
-    axis = c.axis()
-    return _taken(c, axis, int(c.get("index")) % c.shape()[axis])
+    axis, index = c.axis(), int(c.get("index"))
+    extent = c.shape()[axis]
+    return _taken(c, axis, index if is_free(extent) else index % extent)  # counted from a free end
 
 
 def _taken(c: Call, axis: int, index: int) -> str:
-    return c.one("Squeeze", _sliced(c, index, index + 1, axis), c.ints([axis]))
+    end = _END if index == -1 else index + 1
+    return c.one("Squeeze", _sliced(c, index, end, axis), c.ints([axis]))
 
 
 @aten("flip")
@@ -147,13 +161,14 @@ def _roll(c: Call) -> str:
     shifts = [int(n) for n in c.get("shifts")]
     dims = list(c.get("dims", ()))
     value = c.x() if dims else c.reshaped(c.x(), [-1])
-    shape = c.shape() if dims else (int(np.prod(c.shape())),)
+    shape = c.shape() if dims else (int(np.prod(fixed(c.shape()))),)
     for shift, dim in zip(shifts, dims or [0], strict=True):
         axis = int(dim) % len(shape)
-        cut = -shift % shape[axis]
+        (extent,) = fixed([shape[axis]])
+        cut = -shift % extent
         if cut:
             parts = {"axis": axis}
-            left, right = c.to.node("Split", [value, c.ints([cut, shape[axis] - cut])], parts, outputs=2)
+            left, right = c.to.node("Split", [value, c.ints([cut, extent - cut])], parts, outputs=2)
             value = c.one("Concat", right, left, axis=axis)
     return value if dims else c.reshaped(value, c.shape())
 
@@ -189,7 +204,7 @@ def _index_many(c: Call, given: Sequence[int]) -> str:
     """Indices for neighbouring dimensions, as one tensor: these go to the front, what is taken goes back."""
     if any(c.dtype(i) == np.bool_ for i in given):
         raise Unspelled("its index is a mask: how much it takes is known only when it runs")
-    wide = np.broadcast_shapes(*(c.shape(i) for i in given))
+    wide = np.broadcast_shapes(*(tuple(fixed(c.shape(i))) for i in given))
     parts = [c.one("Unsqueeze", c.one("Expand", c.x(i), c.ints(wide)), c.ints([len(wide)])) for i in given]
     lead, rank = given[0] - 1, c.rank()
     taken = list(range(lead, lead + len(given)))
@@ -250,23 +265,26 @@ def _pixel_shuffle(c: Call) -> str:
 
 @aten("pixel_unshuffle")
 def _pixel_unshuffle(c: Call) -> str:
-    *batch, channels, height, width = c.shape()
-    r, lead = int(c.get("downscale_factor")), len(batch)
-    parts = c.reshaped(c.x(), [*batch, channels, height // r, r, width // r, r])
-    order = [*range(lead + 1), lead + 2, lead + 4, lead + 1, lead + 3]
-    return c.reshaped(c.one("Transpose", parts, perm=order), c.out_shape)
+    shape = c.shape()
+    *lead, channels = shape[:-2]
+    height, width = fixed(shape[-2:])
+    r, rank = int(c.get("downscale_factor")), len(lead)
+    inner = [*lead, channels, height // r, r, width // r, r]
+    order = [*range(rank + 1), rank + 2, rank + 4, rank + 1, rank + 3]
+    turned = c.one("Transpose", c.reshaped(c.x(), inner, shape), perm=order)
+    return c.reshaped(turned, c.out_shape, [inner[axis] for axis in order])
 
 
 @aten("channel_shuffle", "native_channel_shuffle")
 def _channel_shuffle(c: Call) -> str:
     shape, groups = c.shape(), int(c.get("groups"))
-    parts = c.reshaped(c.x(), [shape[0], groups, shape[1] // groups, int(np.prod(shape[2:]))])
-    return c.reshaped(c.one("Transpose", parts, perm=[0, 2, 1, 3]), shape)
+    parts = c.reshaped(c.x(), [shape[0], groups, fixed(shape[1:2])[0] // groups, -1], shape)
+    return c.reshaped(c.one("Transpose", parts, perm=[0, 2, 1, 3]), shape, shape[:1])
 
 
 @aten("triu", "tril")
 def _triangle(c: Call) -> str:
     kept: Any = (np.triu if "triu" in c.op.kind else np.tril)(
-        np.ones(c.shape()[-2:], bool), int(c.get("diagonal", 0))
+        np.ones(fixed(c.shape()[-2:]), bool), int(c.get("diagonal", 0))
     )
     return c.one("Where", c.const(kept, np.bool_), c.x(), c.const(0, c.out_dtype))

@@ -33,7 +33,15 @@ _DTYPES = {
 
 
 class Free(int):
-    """An extent that may be smaller when the program runs; the number is its upper bound."""
+    """An extent that may be smaller when the program runs; the number is its upper bound. expression: what it
+    is computed of; free extents of the same expression are always equal."""
+
+    expression = ""
+
+
+def is_free(value: Any) -> bool:
+    """Whether an argument is known only when the program runs; a tuple, whether something in it is."""
+    return any(map(is_free, value)) if isinstance(value, (list, tuple)) else isinstance(value, Free)
 
 
 def check_readable(path: Path) -> None:
@@ -180,9 +188,22 @@ class _Reader:
                 self.alias[node] = node.name
             elif node.op == "output":
                 outputs += self._outputs(node, name)
-        return ForeignModel(
-            WHAT, name, self.tensors, tuple(inputs), tuple(dict.fromkeys(outputs)), tuple(self.operations)
-        )
+        outputs = [*self._once(outputs)] if self.whole else [*dict.fromkeys(outputs)]
+        return ForeignModel(WHAT, name, self.tensors, tuple(inputs), tuple(outputs), tuple(self.operations))
+
+    def _once(self, outputs: Sequence[str]) -> Iterator[str]:
+        """The outputs, with copies of those that are given more than once."""
+        given: set[str] = set()
+        for name in outputs:
+            again, count = name, 0
+            while again in given or (count and again in self.tensors):
+                count += 1
+                again = f"{name}_{count}"
+            if count:
+                self.tensors[again] = replace(self.tensors[name], data=None)
+                self.operations.append(Operation("aten.alias.default", again, (name,), (again,)))
+            given.add(again)
+            yield again
 
     def _placeholders(self) -> Iterator[str]:
         """Tell the tensors that the program starts with; the names of those that are given."""
@@ -232,6 +253,13 @@ class _Reader:
                 raise
             inputs, attributes = [None], {}
         layer = layer_of(node.target, self.custom)
+        if layer is not None and (free := [name for name, value in attributes.items() if is_free(value)]):
+            if self.whole:
+                raise CompileError(
+                    f"{WHAT} {node.name}: its argument {free[0]} depends on an extent that is free",
+                    hint="layers get their parameters when a net is compiled: export with fixed shapes",
+                )
+            layer = None  # it stays
         self.operations.append(
             Operation(
                 layer or kind_of(node.target),
@@ -301,6 +329,9 @@ class _Reader:
         if not isinstance(plain, (bool, int, float)):
             raise CompileError(f"{WHAT} {node.name}: its argument {argument} is {value}, not a tensor")
         name = f"{node.name}.{argument}"
+        if is_free(plain):  # an extent as an operand
+            self.tensors[name] = Tensor((), None, odd="is an extent that is free")
+            return name
         kept = np.float32 if isinstance(plain, float) else np.bool_ if isinstance(plain, bool) else np.int64
         self.tensors[name] = Tensor((), np.dtype(kept), np.asarray(plain, kept))
         return name
@@ -333,7 +364,9 @@ class _Reader:
                     hint='export with dynamic_shapes that say it: torch.export.Dim("batch", max=8)',
                 )
             bounds[symbol] = int(upper)
-        return Free(int(expression.subs(bounds)))
+        found = Free(int(expression.subs(bounds)))
+        found.expression = str(expression)
+        return found
 
 
 def _flat(values: Any) -> Iterator[Any]:

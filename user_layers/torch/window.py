@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from user_layers.spelling.speller import Unspelled
-from user_layers.torch.call import Call, aten
-
-_F32 = np.dtype(np.float32)
+from user_layers.torch.call import Call, aten, fixed
+from user_layers.torch.program import is_free
 
 
 def _each(values: Any, count: int) -> list[int]:
@@ -130,7 +129,7 @@ def _avg_pool(c: Call) -> str:
 @aten("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def _adaptive_avg_pool(c: Call) -> str:
     dims = int(c.op.kind.rpartition("pool")[2][0])
-    have, want = c.shape()[-dims:], c.out_shape[-dims:]
+    have, want = _extents(c, dims)
     if all(h % w == 0 for h, w in zip(have, want, strict=True)):
         return _adaptive(c, "AveragePool", "GlobalAveragePool", dims)
     value = c.x()
@@ -156,15 +155,22 @@ def _adaptive_avg_pool(c: Call) -> str:
 @aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_max_pool(c: Call) -> list[str | None]:
     dims = int(c.op.kind.rpartition("pool")[2][0])
-    have, want = c.shape()[-dims:], c.out_shape[-dims:]
+    have, want = _extents(c, dims)
     if any(h % w for h, w in zip(have, want, strict=True)):
         raise Unspelled(f"its windows have different sizes: {list(have)} to {list(want)}")
     return [_adaptive(c, "MaxPool", "GlobalMaxPool", dims), None]
 
 
+def _extents(c: Call, dims: int) -> tuple[list[int], list[int]]:
+    """Of an adaptive pool's input and result. Raises Unspelled where windows would depend on free ones."""
+    want = fixed(c.out_shape[-dims:])
+    have = c.shape()[-dims:]
+    return list(have) if set(want) == {1} else fixed(have), want
+
+
 def _adaptive(c: Call, windows: str, whole: str, dims: int) -> str:
     value, added = _batched(c, dims)
-    have, want = c.shape()[-dims:], c.out_shape[-dims:]
+    have, want = _extents(c, dims)
     if all(extent == 1 for extent in want):
         return _unbatched(c, c.one(whole, value), added)
     kernel = [h // w for h, w in zip(have, want, strict=True)]
@@ -178,9 +184,9 @@ def _adaptive(c: Call, windows: str, whole: str, dims: int) -> str:
 def _batch_norm(c: Call) -> list[str | None]:
     if c.get("training"):
         raise Unspelled("it takes mean and variance of its input: export the module in eval()")
-    count = c.shape()[1]
-    weight = c.x(1) if c.has(1) else c.const(np.ones(count))
-    bias = c.x(2) if c.has(2) else c.const(np.zeros(count))
+    count = c.shape()[1:2]
+    weight = c.x(1) if c.has(1) else c.const(np.ones(fixed(count)))
+    bias = c.x(2) if c.has(2) else c.const(np.zeros(fixed(count)))
     made = c.one("BatchNormalization", c.x(), weight, bias, c.x(3), c.x(4), epsilon=float(c.get("eps", 1e-5)))
     return [made, None, None]
 
@@ -228,32 +234,22 @@ def _instance_norm(c: Call) -> list[str | None]:
 
 
 def _normalized(c: Call, groups: int, epsilon: float) -> str:
-    shape, channels = c.shape(), c.shape()[1]
+    shape = c.shape()
+    (channels,) = fixed(shape[1:2])
     scale, bias = c.const(np.ones(groups)), c.const(np.zeros(groups))
     value = c.x()
     if groups == channels and len(shape) > 2:
         made = c.one("InstanceNormalization", value, scale, bias, epsilon=epsilon)
     else:
-        flat = c.reshaped(value, [shape[0], groups, -1])
-        made = c.reshaped(c.one("InstanceNormalization", flat, scale, bias, epsilon=epsilon), shape)
+        flat = c.reshaped(value, [shape[0], groups, -1], shape)
+        made = c.one("InstanceNormalization", flat, scale, bias, epsilon=epsilon)
+        made = c.reshaped(made, shape, shape[:1])
     wide = [channels, *[1] * (len(shape) - 2)]
     if c.has(1):
         made = c.one("Mul", made, c.reshaped(c.x(1), wide))
     if c.has(2):
         made = c.one("Add", made, c.reshaped(c.x(2), wide))
     return made
-
-
-@aten("local_response_norm")
-def _lrn(c: Call) -> str:
-    return c.one(
-        "LRN",
-        c.x(),
-        size=int(c.get("size")),
-        alpha=float(c.get("alpha", 1e-4)),
-        beta=float(c.get("beta", 0.75)),
-        bias=float(c.get("k", 1)),
-    )
 
 
 # ---- resizes ----
@@ -290,5 +286,9 @@ def _resized(c: Call, **attributes: Any) -> str:
     if given is not None:
         scales = [1.0, 1.0, *(float(scale) for scale in given)]
         if [int(np.floor(n * s)) for n, s in zip(c.shape(), scales, strict=True)] == list(c.out_shape):
-            return c.one("Resize", c.x(), "", c.const(scales), **attributes)
-    return c.one("Resize", c.x(), "", "", c.ints(c.out_shape), **attributes)
+            return c.one("Resize", c.x(), "", c.const(scales, np.float32), **attributes)
+    if not is_free(c.shape()):
+        return c.one("Resize", c.x(), "", "", c.ints(c.out_shape), **attributes)
+    fixed(c.shape()[2:])
+    axes = list(range(2, c.rank()))
+    return c.one("Resize", c.x(), "", "", c.ints(c.out_shape[2:]), axes=axes, **attributes)
