@@ -304,9 +304,7 @@ def value_of(info: Any, where: str) -> Value:
             ) from None
     if not tensor.HasField("shape"):
         return Value(info.name, None, dtype)
-    shape = tuple(
-        int(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-    )
+    shape = tuple(int(d.dim_value) if _known(d) else d.dim_param or "?" for d in tensor.shape.dim)
     return Value(info.name, shape, dtype)
 
 
