@@ -139,7 +139,7 @@ def test_mistakes_are_told(ort: Any, toolkit: Toolkit) -> None:
 
 
 def test_unknown_providers_are_left_out_with_a_warning(ort: Any, toolkit: Toolkit) -> None:
-    names = ["CUDAExecutionProvider", ("TensorrtExecutionProvider", {}), "CPUExecutionProvider"]
+    names: list[Any] = ["CUDAExecutionProvider", ("TensorrtExecutionProvider", {}), "CPUExecutionProvider"]
     with pytest.warns(UserWarning, match="no provider 'CUDAExecutionProvider', 'Tensorrt"):
         session = ort.InferenceSession(_model(2, "Sin"), providers=names, toolkit=toolkit)
     with session, pytest.raises(CompileError, match="Sin last"):
