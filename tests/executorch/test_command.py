@@ -75,7 +75,7 @@ def test_inputs_that_do_not_fit_are_told(tmp_path: Path) -> None:
 def test_bfloat16_is_float32_in_files(tmp_path: Path) -> None:
     path = _program(tmp_path, torch.ones(3, dtype=torch.bfloat16), torch.ones(()))
     run_program(path, None, None, print)
-    np.savez(tmp_path / "in.npz", np.float32([1, 2.5, -3]), np.float32(7))
+    np.savez(tmp_path / "in.npz", np.array([1, 2.5, -3], np.float32), np.float32(7))
     run_program(path, tmp_path / "in.npz", tmp_path / "out.npz", print)
     with np.load(tmp_path / "out.npz") as out:
         assert out["output_0"].dtype == np.float32 and out["output_0"].tolist() == [2, 5, -6]
