@@ -16,7 +16,7 @@ from firmware_sim.shown import listed
 from user_layers.bmodel import write
 from user_layers.formats import in_onnx
 from user_layers.onnx import graph_from_onnx
-from user_layers.onnx.load import read_proto, value_of
+from user_layers.onnx.load import edge_of, read_proto
 from user_layers.onnx.model import Array, Value
 from user_layers.onnx.types import from_net, to_net
 from user_layers.product import compile_net
@@ -84,10 +84,10 @@ class InferenceSession:
         self._proto, self._source = _read(path_or_bytes)
         graph = self._proto.graph
         constants = {tensor.name for tensor in graph.initializer}
-        edges = [value_of(info, "the model") for info in graph.input]
+        edges = [edge_of(info, "the model") for info in graph.input]
         self._inputs = [value for value in edges if value.name not in constants]
         self._overridable = [value for value in edges if value.name in constants]
-        self._outputs = [value_of(info, "the model") for info in graph.output]
+        self._outputs = [edge_of(info, "the model") for info in graph.output]
         self._shapes, self._dynamic, self._opt, self._custom = dict(shapes or {}), dynamic, opt, custom
         self._own = toolkit is None
         self._toolkit = toolkit or Toolkit()

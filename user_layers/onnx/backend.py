@@ -25,7 +25,7 @@ from onnx.backend.base import Backend, BackendRep
 from firmware_sim.errors import DeviceError, UsageError
 from user_layers.net.compiled import CompiledNet
 from user_layers.onnx.build import Built, build
-from user_layers.onnx.load import from_proto, value_of
+from user_layers.onnx.load import edge_of, from_proto, value_of
 from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.types import from_net, held_as, to_net
 from user_layers.product import compile_net
@@ -59,7 +59,7 @@ class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has n
         self._runtime: BModelRuntime | None = None  # with the net, once it has run
         self._forget: weakref.finalize[..., PreparedModel] | None = None
         constants = {t.name for t in proto.graph.initializer}
-        self._inputs = [value_of(v, "model") for v in proto.graph.input if v.name not in constants]
+        self._inputs = [edge_of(v, "model") for v in proto.graph.input if v.name not in constants]
         if all(value.fixed is not None for value in self._inputs):
             self._compile({})
 

@@ -304,8 +304,18 @@ def value_of(info: Any, where: str) -> Value:
             ) from None
     if not tensor.HasField("shape"):
         return Value(info.name, None, dtype)
-    shape = tuple(int(d.dim_value) if _known(d) else d.dim_param or "?" for d in tensor.shape.dim)
+    shape = tuple(
+        int(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+    )
     return Value(info.name, shape, dtype)
+
+
+def edge_of(info: Any, where: str) -> Value:
+    """The same for an input or output of a graph as it was written, where -1 is a free dimension."""
+    value = value_of(info, where)
+    if value.shape is None:
+        return value
+    return replace(value, shape=tuple("?" if isinstance(n, int) and n < 0 else n for n in value.shape))
 
 
 def _known(dim: Any) -> bool:
