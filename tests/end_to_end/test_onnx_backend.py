@@ -20,7 +20,10 @@ from onnx.backend.test.runner import Runner
 from firmware_sim.errors import UsageError
 from tests.onnx_backend import FAMILIES, attempt, cases, known_failures, onnxruntime_fails
 from tests.support.onnx_models import make_model
+from user_layers.net.compiled import CompiledNet
 from user_layers.onnx import backend
+from user_layers.runtime import BModelRuntime
+from user_layers.runtime.references import load_net
 from user_layers.toolkit import Toolkit
 
 PINNED = "1.31.1"  # of onnxruntime: what tests/onnx_backend_onnxruntime.txt was made with
@@ -67,6 +70,29 @@ def test_a_list_a_mapping_and_one_array_are_inputs(toolkit: Toolkit) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             prepared.run(wrong)
+
+
+def test_a_net_is_loaded_once_and_goes_with_its_model(
+    toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    def load(net: CompiledNet, toolkit: Toolkit) -> BModelRuntime:
+        loaded.append(load_net(net, toolkit))
+        return loaded[-1]
+
+    monkeypatch.setattr(backend, "load_net", load)
+    proto = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": ("n", 3)}, ["y"])
+    prepared = backend.prepare(proto, toolkit=toolkit)
+    for n in (2, 2, 5, 5):
+        prepared.run([np.ones((n, 3), np.float32)])
+    assert [len(runtime.networks) for runtime in loaded] == [0, 1]
+    prepared.close()
+    prepared.run([np.ones((5, 3), np.float32)])
+    assert [len(runtime.networks) for runtime in loaded] == [0, 0, 1]
+    del prepared
+    backend.run_model(proto, [np.ones((1, 3), np.float32)], toolkit=toolkit)
+    assert [len(runtime.networks) for runtime in loaded] == [0, 0, 0, 0]
 
 
 def test_free_dimensions_are_those_of_the_inputs(toolkit: Toolkit) -> None:

@@ -126,9 +126,101 @@ def test_mistakes_are_told(ort: Any, toolkit: Toolkit) -> None:
         ):
             with pytest.raises(UsageError, match=text):
                 session.run(names, feed)
+        assert session.run(["y"], {"x": [[1, 2, 3, 4]]})[0].shape == (1, 3)
+        for wrong, text in (([[1j] * 4], "given is complex"), ([[1.0], [2, 3]], "of different lengths")):
+            with pytest.raises(UsageError, match=text):
+                session.run(None, {"x": wrong})
     with pytest.raises(UsageError, match="no provider 'CUDAExecutionProvider'"):
         ort.InferenceSession(_model(), providers=["CUDAExecutionProvider"], toolkit=toolkit)
     with pytest.raises(ModelError, match="not an ONNX model"):
         ort.InferenceSession(b"what is this", toolkit=toolkit)
     with pytest.raises(UsageError, match="free dimensions"):
         ort.InferenceSession(_model(), dynamic=True, toolkit=toolkit)
+
+
+def test_unknown_providers_are_left_out_with_a_warning(ort: Any, toolkit: Toolkit) -> None:
+    names: list[Any] = ["CUDAExecutionProvider", ("TensorrtExecutionProvider", {}), "CPUExecutionProvider"]
+    with pytest.warns(UserWarning, match="no provider 'CUDAExecutionProvider', 'Tensorrt"):
+        session = ort.InferenceSession(_model(2, "Sin"), providers=names, toolkit=toolkit)
+    with session, pytest.raises(CompileError, match="Sin last"):
+        assert session.get_provider_options() == {name: {} for name in session.get_providers()}
+        session.set_providers([PROVIDER])
+        session.run(None, {"x": random(2, 4)})
+
+
+def test_dimensions_without_a_name_are_free(ort: Any, toolkit: Toolkit) -> None:
+    model = _model()
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    x, want = random(2, 4), None
+    for change in (dims[0].Clear, lambda: setattr(dims[0], "dim_value", -1), None):
+        if change is None:
+            model.graph.input[0].type.tensor_type.ClearField("shape")
+        else:
+            change()
+        with ort.InferenceSession(model, toolkit=toolkit) as session:
+            assert session.get_inputs()[0].shape == ([] if change is None else [None, 4])
+            got = session.run(["y"], {"x": x})[0]
+            want = got if want is None else want
+            np.testing.assert_array_equal(got, want)
+
+
+def test_constants_that_are_inputs_may_be_given(ort: Any, toolkit: Toolkit) -> None:
+    model, x = _model(2), random(2, 4)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("b", 1, [3]))
+    theirs = onnxruntime.InferenceSession(model.SerializeToString())
+    with ort.InferenceSession(model, toolkit=toolkit) as session:
+        assert [one.name for one in session.get_inputs()] == ["x"]
+        (b,) = session.get_overridable_initializers()
+        assert (b.name, b.shape) == ("b", [3])
+        for feed in ({"x": x}, {"x": x, "b": random(3, seed=9)}, {"x": x, "b": random(3, seed=8)}, {"x": x}):
+            got, want = (one.run(["y"], feed)[0] for one in (session, theirs))
+            np.testing.assert_allclose(got, want, atol=1e-5)
+        with pytest.raises(UsageError, match="'b' has the shape"):
+            session.run(None, {"x": x, "b": random(4)})
+
+
+def test_the_names_around_a_session_are_there(ort: Any, toolkit: Toolkit) -> None:
+    """As a program uses them that is written for onnxruntime; what it sees is the same."""
+
+    def program(module: Any, **more: Any) -> list[Any]:
+        module.set_default_logger_severity(3)
+        options, run_options = module.SessionOptions(), module.RunOptions()
+        for name in ("intra_op_num_threads", "inter_op_num_threads", "log_severity_level"):
+            setattr(options, name, getattr(options, name) + 3)
+        seen = [name for name in vars(ort.SessionOptions()) if name[0] != "_"]
+        values = [getattr(options, name) for name in seen]
+        found: list[Any] = [v if isinstance(v, (bool, int, str)) else int(v) for v in values]
+        options.execution_mode = module.ExecutionMode.ORT_SEQUENTIAL
+        options.graph_optimization_level = module.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
+        found.append(options.get_session_config_entry("session.set_denormal_as_zero"))
+        run_options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        session = module.InferenceSession(_bytes(), options, providers=["CPUExecutionProvider"], **more)
+        found.append(session.get_session_options().intra_op_num_threads)
+        told = session.get_modelmeta()
+        found += [told.producer_name, told.graph_name, told.version, told.custom_metadata_map]
+        x = module.OrtValue.ortvalue_from_numpy(random(2, 4))
+        found += [x.shape(), x.data_type(), x.element_type(), x.is_tensor(), x.device_name(), x.has_value()]
+        found += [y.shape() for y in session.run_with_ort_values(["y"], {"x": x}, run_options)]
+        into = module.OrtValue.ortvalue_from_shape_and_type([2, 4], np.bool_)
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", random(2, 4))
+        binding.bind_ortvalue_output("negative", into)
+        binding.bind_output("y")
+        session.run_with_iobinding(binding)
+        found += [y.data_type() for y in binding.get_outputs()]
+        made = (into.numpy(), *binding.copy_outputs_to_cpu())
+        found += [y.astype(np.float64).round(2).tolist() for y in made]
+        return found
+
+    def _bytes() -> bytes:
+        model = _model(2)
+        model.producer_name, model.model_version = "tests", 7
+        onnx.helper.set_model_props(model, {"key": "value"})
+        return bytes(model.SerializeToString())
+
+    assert program(ort, toolkit=toolkit) == program(onnxruntime)
+    assert set(ort.__all__) <= set(dir(onnxruntime))
+    assert ort.get_all_providers() == ort.get_available_providers()
+    with pytest.raises(UsageError, match="given is float32"):
+        ort.OrtValue.ortvalue_from_numpy(np.zeros(3, np.int64)).update_inplace(random(3))

@@ -15,6 +15,8 @@ import tpulayer.torch  # noqa: E402, F401 (makes the backend known)
 from firmware_sim.errors import CompileError, ModelError, UsageError  # noqa: E402
 from tests.support.workspaces import outside_of_workspaces  # noqa: E402
 from user_layers.cli.main import run  # noqa: E402
+from user_layers.onnx.backend import prepare  # noqa: E402
+from user_layers.torch import dynamo  # noqa: E402
 from user_layers.torch.program import read_program, read_pt2  # noqa: E402
 
 nn = torch.nn
@@ -50,6 +52,76 @@ def test_torch_compile_runs_a_module_as_a_net() -> None:
         for x in (X, X * 2):
             for mine, theirs in zip(compiled(x), net(x), strict=True):
                 torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+class Block(Module):  # type: ignore[misc]
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.linear = nn.Linear(4, 3)
+        self.norm = nn.BatchNorm1d(3)
+        self.register_buffer("shift", torch.randn(3))
+
+    def forward(self, x: Any) -> Any:
+        return self.norm(self.linear(x)) + self.shift
+
+
+def test_each_module_of_a_class_has_its_own_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def kept(proto: Any) -> Any:
+        made.append(prepare(proto))
+        return made[-1]
+
+    monkeypatch.setattr(dynamo, "prepare", kept)
+    torch._dynamo.reset()
+    x = torch.randn(2, 4)
+    blocks = [Block(seed).eval() for seed in range(3)]
+    compiled = [torch.compile(block, backend="tpulayer", dynamic=False) for block in blocks]
+
+    def check() -> None:
+        for block, net in zip(blocks, compiled, strict=True):
+            torch.testing.assert_close(net(x), block(x), rtol=1e-4, atol=1e-5)
+
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("error", message="tpulayer leaves")
+        check()
+        check()
+        assert len(made) == 3, "compiled once for each"
+        assert not made[0].built.on_cpu, "the buffers of its norm are constants"
+        blocks[0].linear.weight.mul_(2)
+        blocks[1].linear.weight.data.mul_(3)
+        blocks[2].shift.mul_(2)
+        check()
+        for seed in range(dynamo._MOST_NETS + 1):
+            blocks[0].load_state_dict(Block(seed + 10).state_dict())
+            check()
+
+
+def test_gradients_are_left_to_pytorch() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(Block(0).eval(), backend="tpulayer", dynamic=False)
+    with pytest.warns(UserWarning, match=r"no gradients: call it under torch.no_grad\(\)"):
+        compiled(torch.ones(2, 4)).sum().backward()
+    assert compiled.linear.weight.grad is not None
+
+
+def test_numbers_that_no_net_holds_are_left_to_pytorch() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x + x, backend="tpulayer", dynamic=False)
+    assert compiled(torch.tensor([3, 4])).tolist() == [6, 8]
+    with pytest.warns(UserWarning, match="tpulayer leaves a graph to PyTorch: .* values beyond 32 bits"):
+        assert compiled(torch.tensor([1 << 40, 4])).tolist() == [1 << 41, 8]
+
+
+def test_what_cannot_be_exported_is_left_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise ValueError("no export today\nand more")
+
+    monkeypatch.setattr(torch.export, "export", refuse)
+    torch._dynamo.reset()
+    with pytest.warns(UserWarning, match="to PyTorch: torch.export refuses it: no export today$"):
+        assert torch.compile(torch.relu, backend="tpulayer", dynamic=False)(X).equal(torch.relu(X))
 
 
 def test_what_cannot_be_compiled_runs_in_pytorch_with_a_warning() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from user_layers.delegates.litert import Counters, LiteRtModel, counters
+from user_layers.delegates.counters import Counters
+from user_layers.delegates.litert import LiteRtModel, counters
 from user_layers.spelling.foreign import Array
 
 

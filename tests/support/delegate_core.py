@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from user_layers.delegates.counters import Counters
 from user_layers.delegates.program import DTYPES
 from user_layers.spelling.foreign import Array
 
@@ -31,22 +32,6 @@ class _Layer(ctypes.Structure):
         ("cycles", ctypes.c_uint64),
         ("operations", ctypes.POINTER(ctypes.c_uint32)),
         ("operation_num", ctypes.c_uint32),
-    ]
-
-
-class Counters(ctypes.Structure):
-    """tpld_counters_info."""
-
-    _fields_ = [
-        *(
-            (name, ctypes.c_uint64)
-            for name in (
-                *("runs", "failures", "bytes_in", "bytes_out", "commands", "cycles", "ns"),
-                *("wall_ns", "copy_wall_ns"),
-            )
-        ),
-        ("has_commands", ctypes.c_uint32),
-        ("reopened", ctypes.c_uint32),
     ]
 
 

@@ -183,5 +183,5 @@ def save_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+                np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
     write_atomic(path, buffer.getvalue())

@@ -28,8 +28,10 @@ CORE = "libtpulayer_delegate.so"
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library to build. headers: folders that are searched, of which nothing is said in warnings;
-    shows: the linker's script with the names that others see; link: further words for the linker.
+    """A shared library to build; a program where it `uses` libraries, found at run time where they are.
+
+    headers: folders that are searched, of which nothing is said in warnings; shows: the linker's script with
+    the names that others see; link: further words for the linker.
     needs_gnu: it shares C++ objects with a framework, whose C++ library is GNU's."""
 
     name: str
@@ -40,6 +42,7 @@ class Library:
     flags: Sequence[str] = ()
     link: Sequence[str] = ()
     shows: Path | None = None
+    uses: Sequence[Path] = ()
     needs_gnu: bool = False
 
 
@@ -155,6 +158,9 @@ def _add(ninja: NinjaFile, library: Library, toolchain: Toolchain, folder: Path)
     objects = ninja.objects(
         Objects(compiler, library.sources, own, library.name.removesuffix(".so"), library.defines)
     )
+    if library.uses:
+        search = ":".join(sorted({str(path.parent) for path in library.uses}))
+        return ninja.executable(compiler, folder / library.name, objects, library.uses, search, library.link)
     return ninja.shared(
         compiler, folder / library.name, objects, shows=library.shows, options=tuple(library.link)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import math
 import os
@@ -24,6 +23,7 @@ import numpy.typing as npt
 from firmware_sim.errors import CompileError, DeviceError, MissingError, UsageError
 from firmware_sim.shown import count
 from user_layers.delegates.build import Library, core_library, delegate_dir, framework_libraries
+from user_layers.delegates.counters import Counters, read_counters
 from user_layers.delegates.litert_shapes import reshaped
 from user_layers.delegates.plan import plan
 from user_layers.files import check_input, write_atomic
@@ -139,23 +139,9 @@ def left_on_cpu(model: Path, toolkit: Toolkit) -> list[str]:
     ]
 
 
-class Counters(ctypes.Structure):
-    """tpld_counters_info of tpulayer_delegate.h."""
-
-    _fields_ = [
-        *((name, ctypes.c_uint64) for name in ("runs", "failures", "bytes_in", "bytes_out", "commands")),
-        *((name, ctypes.c_uint64) for name in ("cycles", "ns", "wall_ns", "copy_wall_ns")),
-        ("has_commands", ctypes.c_uint32),
-        ("reopened", ctypes.c_uint32),
-    ]
-
-
 def counters() -> Counters:
     """What the devices of this process have done for all its partitions."""
-    found = Counters()
-    core = ctypes.CDLL(str(core_library()))
-    core.tpld_counters(None, ctypes.byref(found))
-    return found
+    return read_counters(core_library())
 
 
 class LiteRtModel:

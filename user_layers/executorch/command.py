@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import ModelError, TpulayerError, UsageError
+from firmware_sim.shown import listed
 from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.executorch.runtime import BACKEND_ID, counters, runtime, wheel
 from user_layers.files import write_atomic
@@ -19,8 +20,9 @@ from user_layers.torch.program import check_readable
 
 Array = npt.NDArray[Any]
 Say = Callable[[str], None]
-_DTYPES = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16", 7: "float64", 11: "bool"}
-"""Of ExecuTorch's codes of types; 6 is float32."""
+_WHOLE = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 11: "bool"}
+_DTYPES = _WHOLE | {5: "float16", 6: "float32", 7: "float64", 15: "bfloat16"}
+"""Of ExecuTorch's codes of types."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,6 @@ def compile_program(options: CompileOptions, say: Say) -> None:
         opt=options.opt,
         dynamic=True if options.dynamic else None,
         device=options.device,
-        report=options.report,
     )
     partitioners: list[Any] = [partitioner]
     if options.xnnpack:
@@ -80,6 +81,7 @@ def compile_program(options: CompileOptions, say: Say) -> None:
         f"{count_partitions(edge)}"
     )
     if options.report is not None:
+        write_atomic(options.report, partitioner.report())
         say(f"report: {options.report}")
 
 
@@ -87,11 +89,11 @@ def run_program(path: Path, given: Path | None, out: Path | None, say: Say) -> N
     """Run the method `forward` of a .pte file; what came out and what the device did.
 
     given: an .npz file with the inputs, by name in the order that they have there; random numbers where it is
-    None. out: gets the outputs as output_0, output_1, ... Errors: UsageError for inputs that do not fit,
+    None. out: gets the outputs as output_0, output_1, ... numpy has no bfloat16: such inputs and outputs are
+    float32 there. Errors: UsageError for inputs that do not fit,
     ModelError for a file that is no program or that fails, MissingError without ExecuTorch.
     """
     wheel()
-    import torch
     from executorch.runtime import Verification
 
     check_readable(path)
@@ -103,16 +105,15 @@ def run_program(path: Path, given: Path | None, out: Path | None, say: Say) -> N
         raise
     except Exception as error:
         raise ModelError(f"{path} cannot be loaded by ExecuTorch: {_first(error)}") from None
-    metas = [method.metadata.input_tensor_meta(i) for i in range(method.metadata.num_inputs())]
-    if arrays is None:
-        arrays = [_random(meta) for meta in metas]
-    if len(arrays) != len(metas):
-        raise UsageError(f"{given} has {len(arrays)} arrays, the program {len(metas)} inputs")
+    inputs = _tensors(path, method, given, arrays)
     try:
-        results = method.execute([torch.from_numpy(np.ascontiguousarray(array)) for array in arrays])
+        results = method.execute(inputs)
     except Exception as error:
+        if "set_inputs" in str(error):  # smaller extents, where its shapes are not dynamic
+            shapes = listed(str(list(tensor.shape)) for tensor in inputs)
+            raise UsageError(f"{path} does not run on the shapes {shapes}: {_first(error)}") from None
         raise ModelError(f"{path} failed when it ran: {_first(error)}") from None
-    outputs = {f"output_{i}": np.asarray(result.detach().numpy()) for i, result in enumerate(results)}
+    outputs = {f"output_{i}": _array(made) for i, made in enumerate(results) if made is not None}
     for name, array in outputs.items():
         say(f"{name} {array.dtype} {list(array.shape)}")
     if out is not None:
@@ -175,13 +176,62 @@ def pair(word: str) -> tuple[str, str]:
     return name, layer
 
 
-def _random(meta: Any) -> Array:
+def _tensors(path: Path, method: Any, given: Path | None, arrays: Sequence[Array] | None) -> list[Any]:
+    """The inputs of a program as tensors. arrays: from the file `given`, None for random numbers. UsageError
+    for those that do not fit."""
+    import torch
+
+    total = method.metadata.num_inputs()
+    if arrays is not None and len(arrays) != total:
+        raise UsageError(f"{given} has {len(arrays)} arrays, the program {total} inputs")
+    inputs = []
+    for index in range(total):
+        try:
+            meta = method.metadata.input_tensor_meta(index)
+        except Exception:  # ExecuTorch's own: it has only tensors' descriptions
+            raise UsageError(
+                f"{path}: input {index} is not a tensor, which this command cannot give"
+            ) from None
+        code, most = int(meta.dtype()), list(meta.sizes())
+        if code not in _DTYPES:
+            raise UsageError(f"{path}: input {index} has ExecuTorch's type {code}, which numpy does not have")
+        kind = _DTYPES[code]
+        wanted = getattr(torch, kind)
+        if arrays is None:
+            inputs.append(_random(most, wanted, index))
+            continue
+        array: Array = np.require(arrays[index], arrays[index].dtype.newbyteorder("="), "C")
+        if array.dtype.name != ("float32" if kind == "bfloat16" else kind):
+            raise UsageError(
+                f"{given}: array {index} is {array.dtype}; the program's input {index} is {kind}"
+            )
+        if array.ndim != len(most) or any(n > bound for n, bound in zip(array.shape, most, strict=True)):
+            raise UsageError(
+                f"{given}: array {index} has the shape {list(array.shape)}; the program's input {index} has "
+                f"{most}, or at most so much of each where its shapes are dynamic"
+            )
+        inputs.append(torch.from_numpy(array).to(wanted))
+    return inputs
+
+
+def _random(shape: Sequence[int], dtype: Any, seed: int) -> Any:
     """Random numbers for an input of a floating type, zeros for others (which may be indices)."""
-    dtype = np.dtype(_DTYPES.get(int(meta.dtype()), "float32"))
-    shape = tuple(meta.sizes())
-    if dtype.kind != "f":
-        return np.zeros(shape, dtype)
-    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    import torch
+
+    if not dtype.is_floating_point:
+        return torch.zeros(shape, dtype=dtype)
+    numbers = np.random.default_rng(seed).standard_normal(shape)
+    return torch.from_numpy(np.asarray(numbers)).to(dtype)
+
+
+def _array(result: Any) -> Array:
+    """An output: a tensor, or a number."""
+    import torch
+
+    if not isinstance(result, torch.Tensor):
+        return np.asarray(result)
+    result = result.detach()
+    return np.asarray((result.float() if result.dtype == torch.bfloat16 else result).numpy())
 
 
 def _first(error: BaseException) -> str:

@@ -63,8 +63,9 @@ class TpuLayerPartitioner(Partitioner):  # type: ignore[misc]
 
     Every operation that the compiler makes layers of goes there, with its constants.
     operators: the only ones that may, by their names ("aten.convolution.default", or "convolution").
-    custom, opt, dynamic, device, workspace: see `Options`. report: a file that gets a line for each node;
-    inspect: with the node in its graph and where it comes from, as ExecuTorch's `inspect_node` shows it.
+    custom, opt, dynamic, device, workspace: see `Options`. report: a file that gets a line for each node
+    that stays; inspect: with the node in its graph and where it comes from, as ExecuTorch's `inspect_node`
+    shows it.
     Errors: UsageError for options that do not fit.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -11,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import MissingError
-from user_layers.delegates.build import Library, delegate_dir, framework_libraries
-from user_layers.toolchain.cache import cache_root
-from user_layers.toolchain.compilers import choose
+from user_layers.delegates.build import Library, build_libraries, delegate_dir, framework_libraries
+from user_layers.delegates.counters import read_counters
 from user_layers.toolchain.report import Reporter
 
 if TYPE_CHECKING:
     from executorch.runtime import Runtime
 
 BACKEND = "libtpulayer_executorch.so"
+RUNNER = "tpulayer_et_run"
 BACKEND_ID = "TpuLayerBackend"
 KNOWN = "1.5"  # whose wheels have the runtime as a library
 TORCH = "2.13"  # with which these were built; their metadata does not ask for it
@@ -59,12 +58,11 @@ def backend_library(report: Reporter | None = None) -> Path:
     Errors: MissingError without ExecuTorch or g++, BuildError with the compiler's text.
     """
     place, found = wheel()
-    include = place / "include"
     library = Library(
         BACKEND,
         [delegate_dir() / "executorch" / "backend.cpp"],
         cxx=True,
-        headers=[include, include / "executorch" / "runtime" / "core" / "portable_type" / "c10"],
+        headers=_headers(place),
         defines=["C10_USING_CUSTOM_GENERATED_MACROS", "ET_EVENT_TRACER_ENABLED"],
         flags=["-std=c++17"],
         link=[f"-L{place / 'lib'}", "-lexecutorch", f"-Wl,-rpath,{place / 'lib'}"],
@@ -98,51 +96,30 @@ def runtime() -> Runtime:
     return Runtime.get()
 
 
-class Counters(ctypes.Structure):
-    """What the devices of this process did; see tpulayer_delegate.h."""
-
-    _fields_ = (
-        *((name, ctypes.c_uint64) for name in ("runs", "failures", "bytes_in", "bytes_out", "commands")),
-        *((name, ctypes.c_uint64) for name in ("cycles", "ns", "wall_ns", "copy_wall_ns")),
-        *((name, ctypes.c_uint32) for name in ("has_commands", "reopened")),
-    )
-
-
 def counters() -> dict[str, int]:
     """What the devices of this process did so far: runs, commands, modelled time, bytes moved."""
-    core = ctypes.CDLL(str(load_backend()))
-    found = Counters()
-    core.tpld_counters.argtypes = [ctypes.c_void_p, ctypes.POINTER(Counters)]
-    if core.tpld_counters(None, ctypes.byref(found)) != 0:
-        raise AssertionError("the core refused to tell its counters")
-    return {name: int(getattr(found, name)) for name, *_ in Counters._fields_}
+    return read_counters(load_backend()).named()
 
 
 def runner(report: Reporter | None = None) -> Path:
-    """A program that runs .pte files without Python: tpulayer_et_run FILE.pte BACKEND.so INPUT.bin... OUTPUT.
-    Errors: as of `backend_library`; MissingError with what the compiler said."""
+    """A program that runs .pte files without Python: tpulayer_et_run FILE.pte BACKEND.so INPUT.bin... OUTPUT;
+    built the first time. Errors: as of `backend_library`."""
     place, found = wheel()
+    names = ("executorch", "executorch_kernels_optimized", "executorch_threadpool")
+    program = Library(
+        RUNNER,
+        [delegate_dir() / "executorch" / "runner.cpp"],
+        cxx=True,
+        headers=_headers(place),
+        defines=["C10_USING_CUSTOM_GENERATED_MACROS"],
+        flags=["-std=c++17"],
+        link=["-Wl,--no-as-needed", "-ldl"],
+        uses=[place / "lib" / f"lib{name}.so" for name in names],
+        needs_gnu=True,
+    )
+    return build_libraries("executorch_runner", [program], identity=found, report=report) / RUNNER
+
+
+def _headers(place: Path) -> list[Path]:
     include = place / "include"
-    target = cache_root() / "delegates" / f"tpulayer_et_run-{found}"
-    source = delegate_dir() / "executorch" / "runner.cpp"
-    if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
-        return target
-    compiler = choose().cxx
-    target.parent.mkdir(parents=True, exist_ok=True)
-    words = [
-        *compiler.argv,
-        "-std=c++17",
-        "-O2",
-        "-DC10_USING_CUSTOM_GENERATED_MACROS",
-        *("-isystem", str(include)),
-        *("-isystem", str(include / "executorch" / "runtime" / "core" / "portable_type" / "c10")),
-        str(source),
-        *("-o", str(target)),
-        f"-L{place / 'lib'}",
-        *("-lexecutorch", "-lexecutorch_kernels_optimized", "-lexecutorch_threadpool", "-ldl"),
-        f"-Wl,-rpath,{place / 'lib'}",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise MissingError(f"{source} cannot be built:\n{done.stderr[-2000:]}")
-    return target
+    return [include, include / "executorch" / "runtime" / "core" / "portable_type" / "c10"]

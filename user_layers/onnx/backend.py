@@ -12,7 +12,9 @@ shapes of the inputs that they get.
 from __future__ import annotations
 
 import atexit
+import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -20,21 +22,29 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep
 
-from firmware_sim.errors import UsageError
+from firmware_sim.errors import DeviceError, UsageError
 from user_layers.net.compiled import CompiledNet
 from user_layers.onnx.build import Built, build
-from user_layers.onnx.load import from_proto, value_of
+from user_layers.onnx.load import edge_of, from_proto, value_of
 from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.types import from_net, held_as, to_net
 from user_layers.product import compile_net
-from user_layers.runtime.references import run_net
+from user_layers.runtime.bmruntime import BModelRuntime
+from user_layers.runtime.references import load_net
 from user_layers.toolkit import Toolkit
 
 __all__ = ["PreparedModel", "TpulayerBackend", "prepare", "run_model", "run_node", "supports_device"]
 
+_LEFT: list[BModelRuntime] = []
+"""Those of models that are no more, unloaded before the next one is loaded: the garbage collector may run in
+the middle of a device's call, in which no other can be made."""
+
 
 class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has no types
-    """A compiled model. `built` is its graph and what of it runs on the CPU (None until shapes are known)."""
+    """A compiled model. `built` is its graph and what of it runs on the CPU (None until shapes are known).
+
+    Its net stays on the device from the first run to the last, or to `close`.
+    """
 
     def __init__(
         self, proto: Any, toolkit: Toolkit, *, dynamic: bool = False, opt: int = 2, cpu: bool = True
@@ -46,8 +56,10 @@ class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has n
         self._shapes: dict[str, tuple[int, ...]] = {}
         self.built: Built | None = None
         self._net: CompiledNet | None = None
+        self._runtime: BModelRuntime | None = None  # with the net, once it has run
+        self._forget: weakref.finalize[..., PreparedModel] | None = None
         constants = {t.name for t in proto.graph.initializer}
-        self._inputs = [value_of(v, "model") for v in proto.graph.input if v.name not in constants]
+        self._inputs = [edge_of(v, "model") for v in proto.graph.input if v.name not in constants]
         if all(value.fixed is not None for value in self._inputs):
             self._compile({})
 
@@ -65,14 +77,38 @@ class PreparedModel(BackendRep):  # type: ignore[misc]  # the onnx package has n
         assert self.built is not None and self._model is not None
         values = {value.name: value for value in self._model.inputs}
         fed = {name: to_net(arrays[name], values[name]) for name in self.built.graph.inputs}
-        got = iter(run_net(self._net, self.built.graph.toolkit, fed) if self._net is not None else [])
+        got = iter(self._launch(self._net, fed) if self._net is not None else [])
         return tuple(
             self.built.empty[value.name] if value.name in self.built.empty else from_net(next(got), value)
             for value in self._model.outputs
         )
 
+    def close(self) -> None:
+        """Give its device memory back; another run takes it again."""
+        runtime, self._runtime = self._runtime, None
+        if self._forget is not None:
+            self._forget.detach()
+        if runtime is not None:
+            with suppress(DeviceError):  # a device that has ended holds nothing
+                runtime.close()
+
+    def _launch(self, net: CompiledNet, fed: Mapping[str, Array]) -> list[Array]:
+        if self._runtime is None:
+            while _LEFT:
+                with suppress(DeviceError):
+                    _LEFT.pop().close()
+            self._runtime = load_net(net, self._toolkit)
+            self._forget = weakref.finalize(self, _LEFT.append, self._runtime)
+            self._forget.atexit = False
+        try:
+            return self._runtime.launch(net.name, fed)
+        except DeviceError:
+            self.close()  # so that the next run begins anew
+            raise
+
     def _compile(self, shapes: Mapping[str, Sequence[int]]) -> None:
         free = {value.name: shapes[value.name] for value in self._inputs if value.fixed is None and shapes}
+        self.close()
         model = from_proto(self._proto, free)
         built = build(model, "net", toolkit=self._toolkit, cpu=self._cpu, allow_empty=True)
         nodes = built.graph.nodes
@@ -122,7 +158,11 @@ class TpulayerBackend(Backend):  # type: ignore[misc]  # the onnx package has no
     @classmethod
     def run_model(cls, model: Any, inputs: Any, device: str = "CPU", **options: Any) -> tuple[Array, ...]:
         """Compile a model and run it once; outputs in the model's order. Errors: those of prepare and run."""
-        return cls.prepare(model, device, **options).run(inputs)
+        prepared = cls.prepare(model, device, **options)
+        try:
+            return prepared.run(inputs)
+        finally:
+            prepared.close()
 
     @classmethod
     def run_node(

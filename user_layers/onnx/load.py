@@ -310,6 +310,14 @@ def value_of(info: Any, where: str) -> Value:
     return Value(info.name, shape, dtype)
 
 
+def edge_of(info: Any, where: str) -> Value:
+    """The same for an input or output of a graph as it was written, where -1 is a free dimension."""
+    value = value_of(info, where)
+    if value.shape is None:
+        return value
+    return replace(value, shape=tuple("?" if isinstance(n, int) and n < 0 else n for n in value.shape))
+
+
 def _known(dim: Any) -> bool:
     """Whether a dimension of an input has an extent; some tools write -1 for one that is free."""
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,17 +31,16 @@ def run_net(
 
     Errors: UsageError where this machine has not the memory; those of the runtime.
     """
-    with _loaded(net, toolkit) as runtime:
+    with load_net(net, toolkit) as runtime:
         return _launch(runtime, net, inputs, stage)
 
 
-@contextmanager
-def _loaded(net: CompiledNet, toolkit: Toolkit) -> Iterator[BModelRuntime]:
-    """The net on the emulator."""
+def load_net(net: CompiledNet, toolkit: Toolkit) -> BModelRuntime:
+    """The net on the emulator, until the result is closed. Errors: as of `run_net`."""
     _check_memory(net)
-    with BModelRuntime(toolkit.device) as runtime:
-        runtime.load(write(net))
-        yield runtime
+    runtime = BModelRuntime(toolkit.device)
+    runtime.load(write(net))  # leaves nothing behind where it fails
+    return runtime
 
 
 def _launch(
@@ -85,7 +84,7 @@ def make_references(
         raise UsageError(f"net {net.name!r} has {len(net.stages)} stages; reference arrays are for one")
     rng = np.random.default_rng(SEED)
     with ExitStack() as stack:
-        load = cache(lambda: stack.enter_context(_loaded(net, toolkit)))  # once, and only if it must run
+        load = cache(lambda: stack.enter_context(load_net(net, toolkit)))  # once, and only if it must run
         made = [_stage(net, i, load, inputs or {}, outputs or {}, rng) for i in range(len(net.stages))]
     return References(b"".join(r.inputs for r in made), b"".join(r.outputs for r in made))
 
