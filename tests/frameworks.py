@@ -3,13 +3,15 @@
     python -m tests.frameworks litert|executorch|mindspore [OPTIONS OF PYTEST]
 
 LiteRT and ExecuTorch are installed into the cache the first time (60 MB; 1.1 GB with PyTorch's build for the
-CPU), apart from the environment that this runs in: the exact versions of requirements-NAME.lock. MindSpore
-Lite is fetched by its tests. Where packages cannot be had this says why, and ends with 0: nothing to test.
+CPU, where the registry has one), apart from the environment that this runs in: the exact versions of
+requirements-NAME.lock. MindSpore Lite is fetched by its tests. Where packages cannot be had this says why, and
+ends with 0: nothing to test.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -41,15 +43,31 @@ def _install(lock: Path, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < _FREE:
         raise RuntimeError(f"{folder.parent} has {free / 1e9:.1f} GB free, {_FREE / 1e9:.0f} are wanted")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:"]
-    command += ["--disable-pip-version-check", "--target", str(folder), "-r", str(lock)]
+    for line in lock.read_text().splitlines():
+        if line.startswith("torch==") and _needs_cuda(line):
+            raise RuntimeError(f"the registry has {line} only as a build for CUDA, of several gigabytes")
     print(f"installing {lock.name} into {folder.parent} (once)", file=sys.stderr, flush=True)
+    _pip("--only-binary=:all:", "--target", str(folder), "-r", str(lock))
+
+
+def _needs_cuda(requirement: str) -> bool:
+    """Whether pip would take a file that asks for CUDA's packages; asked without fetching it."""
+    told = json.loads(_pip("--dry-run", "--ignore-installed", "--report", "-", requirement))
+    asks = [text for one in told["install"] for text in one["metadata"].get("requires_dist", [])]
+    return any(text.startswith(("nvidia-", "cuda-")) for text in asks)
+
+
+def _pip(*words: str) -> str:
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--disable-pip-version-check"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False)
+        done = subprocess.run(
+            [*command, *words], capture_output=True, text=True, timeout=_INSTALL_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"pip took longer than {_INSTALL_SECONDS:g} s") from None
     if done.returncode:
         raise RuntimeError(f"pip: {(done.stderr.strip() or 'no word').splitlines()[-1]}")
+    return done.stdout
 
 
 def main(arguments: list[str]) -> int:

@@ -151,7 +151,8 @@ def _tensor(tensor: Tensor) -> Hashable:
     values: Any = None
     if data is not None:
         values = data.tobytes() if data.size <= _SMALL else "many"
-    return tensor.shape, str(tensor.dtype), values
+    kinds = tuple(map(type, tensor.shape))  # a free extent equals the number that is its bound
+    return tensor.shape, kinds, str(tensor.dtype), values
 
 
 def _hashable(value: Any) -> Hashable:
