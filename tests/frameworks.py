@@ -4,8 +4,8 @@
 
 LiteRT and ExecuTorch are installed into the cache the first time (60 MB; 1.1 GB with PyTorch's build for the
 CPU, where the registry has one), apart from the environment that this runs in: the exact versions of
-requirements-NAME.lock. MindSpore Lite is fetched by its tests. Where packages cannot be had this says why, and
-ends with 0: nothing to test.
+requirements-NAME.lock. MindSpore Lite is fetched by its tests. Where packages cannot be had this says why,
+and ends with 0: nothing to test.
 """
 
 from __future__ import annotations
