@@ -18,6 +18,7 @@ from user_layers.delegates.compile import compile_partition
 from user_layers.delegates.program import pack
 from user_layers.toolchain.builtin import builtin_artifacts
 from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.homes import host_libraries
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import sdk_dir
 
@@ -27,11 +28,11 @@ SHAPES = ((1, 8, 8, 3), (1, 112, 112, 3), (1, 224, 224, 3), (1, 56, 56, 64))
 
 def program(folder: Path) -> Path:
     """The C program, built."""
-    built, core, made = builtin_artifacts(), core_library(), folder / "delegate_calls"
+    libraries, core, made = host_libraries(builtin_artifacts()), core_library(), folder / "delegate_calls"
     source = Path(__file__).with_name("delegate_calls.c")
     words: list[str | Path] = [*choose().c.argv, "-O2", source, f"-I{sdk_dir() / 'include'}"]
-    words += [f"-I{delegate_dir() / 'core'}", core.parent / CORE, built.bmrt, built.bmlib]
-    words += [f"-Wl,-rpath,{core.parent}", f"-Wl,-rpath,{built.directory}", "-o", made]
+    words += [f"-I{delegate_dir() / 'core'}", core.parent / CORE, f"-L{libraries}", "-lbmrt", "-lbmlib"]
+    words += [f"-Wl,-rpath,{core.parent}", f"-Wl,-rpath,{libraries}", "-o", made]
     subprocess.run([*map(str, words)], check=True)
     return made
 
