@@ -1,0 +1,1 @@
+"""Models of Caffe, `.prototxt` with `.caffemodel`: read, and their layers in ONNX's words."""

@@ -1,0 +1,46 @@
+"""The table of Caffe's layers that ONNX can say, and what their spellings share.
+
+An operation here is a layer as `read` makes it. `kind` is its type. Inputs are its bottoms, then its weights
+(Caffe's blobs), which are constants called LAYER/blob0, LAYER/blob1; results of layers that work in place have
+names of their own. Attributes are the fields of the layer's own parameters (`convolution_param`), the schema's
+defaults filled in where it has one: repeated fields as tuples, enums by their names, messages as mappings;
+what is neither set nor has a default is not there. `blobs` says how many of the inputs are weights.
+"""
+
+from __future__ import annotations
+
+from user_layers.spelling.foreign import Array, Operation
+from user_layers.spelling.spell import Spellings
+from user_layers.spelling.speller import Speller, Unspelled
+
+CAFFE = Spellings()
+
+
+def bottoms(op: Operation) -> tuple[str, ...]:
+    """The inputs that are no weights."""
+    names = [name for name in op.inputs if name is not None]
+    return tuple(names[: len(names) - int(op.attributes.get("blobs", 0))])
+
+
+def bottom(op: Operation, index: int = 0) -> str:
+    """An input that is no weight. Raises Unspelled where it is missing."""
+    names = bottoms(op)
+    if index >= len(names):
+        raise Unspelled(f"it has {len(names)} bottoms; number {index} is missing")
+    return names[index]
+
+
+def weights(to: Speller, op: Operation, index: int) -> Array:
+    """The elements of one of its weights. Raises Unspelled where it is missing."""
+    names = [name for name in op.inputs if name is not None][len(bottoms(op)) :]
+    if index >= len(names):
+        raise Unspelled(f"it has {len(names)} blobs of weights; number {index} is missing")
+    return to.known(names[index], f"blob {index}")
+
+
+def axis_of(to: Speller, name: str, axis: int) -> int:
+    """An axis, which may count from the end, from the first one on. Raises Unspelled where there is none."""
+    rank = to.rank(name)
+    if not -rank <= axis < rank:
+        raise Unspelled(f"there is no axis {axis} among {rank}")
+    return axis % rank
