@@ -32,7 +32,7 @@ _MESSAGE, _ENUM = 11, 14
 
 @cache
 def message(name: str) -> Any:
-    """The class of a message by its name in caffe.proto. Errors: MissingError without the package protobuf."""
+    """The class of a message by its name in caffe.proto. Errors: MissingError without protobuf."""
     try:
         from google.protobuf import message_factory
     except ImportError:
