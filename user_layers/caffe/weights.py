@@ -14,7 +14,7 @@ from user_layers.files import read_input, write_atomic
 from user_layers.spelling.foreign import Array
 
 _HDF5 = b"\x89HDF"
-_RAW = {  # NVIDIA's branch: raw_data_type
+_RAW: dict[int, np.dtype[Any]] = {  # NVIDIA's branch: raw_data_type
     0: np.dtype("<f8"),
     1: np.dtype("<f4"),
     2: np.dtype("<f2"),
