@@ -15,7 +15,7 @@ A program may use the decorator too, for the models that it reads itself.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
@@ -131,12 +131,23 @@ def caffe_layer(type: str) -> Callable[[F], F]:
     return register
 
 
-def own_layers(toolkit: Toolkit, taken: Container[str] = ()) -> Mapping[str, OwnLayer]:
+def check_type(type: str, place: str) -> None:
+    """Refuse a type that Caffe itself has. UsageError."""
+    from user_layers.caffe.spellings import known_types  # all spellings
+
+    if type in (*known_types(), "Input"):
+        raise UsageError(
+            f"{place}: Caffe itself has layers of type {type!r}",
+            hint=f"give yours a type of its own, for example TPU{type}",
+        )
+
+
+def own_layers(toolkit: Toolkit) -> Mapping[str, OwnLayer]:
     """The own layers by type: of the folder caffe/ of the toolkit's workspace, of libraries in C++ beside its
     plugins, and of this program. Files that have not changed are read once.
 
-    taken: the types that Caffe itself has, which nobody may replace. Errors: UsageError for such a type, and
-    for one with two functions; SourceError with file and line for a file that cannot be read.
+    Errors: UsageError for a type that Caffe itself has, which nobody may replace, and for one with two
+    functions; SourceError with file and line for a file that cannot be read.
     """
     workspace = toolkit.workspace
     libraries = ImpLibraries.of(toolkit)
@@ -148,11 +159,7 @@ def own_layers(toolkit: Toolkit, taken: Container[str] = ()) -> Mapping[str, Own
     ):
         if layer.type in found:
             raise _two(found[layer.type], layer.place)
-        if layer.type in taken:
-            raise UsageError(
-                f"{layer.place}: Caffe itself has layers of type {layer.type!r}",
-                hint=f"give yours a type of its own, for example TPU{layer.type}",
-            )
+        check_type(layer.type, layer.place)
         found[layer.type] = layer
     return found
 
