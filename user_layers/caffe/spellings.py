@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from user_layers.caffe import spell_detection, spell_elementwise, spell_matrix, spell_movement, spell_window
+from user_layers.caffe import (
+    spell_detection,
+    spell_elementwise,
+    spell_matrix,
+    spell_movement,
+    spell_window,
+)
 from user_layers.caffe.words import CAFFE
 from user_layers.spelling.foreign import Operation
 from user_layers.spelling.speller import Speller, Unspelled
 
 __all__ = ["CAFFE", "REFUSED", "known_types"]
 
-MODULES = (
-    spell_detection,
-    spell_elementwise,
-    spell_matrix,
-    spell_movement,
-    spell_window,
-)  # importing them fills the table
+# Importing them fills the table.
+MODULES = (spell_detection, spell_elementwise, spell_matrix, spell_movement, spell_window)
 
 _OWN = "write it as a layer of your own"
 REFUSED = {
