@@ -157,7 +157,7 @@ def _scale(draw: Draw, kind: str) -> Case:
     if bias:
         told["bias_term"] = True
     bottoms, blobs = [_random(draw, *shape)], [_random(draw, *covered)]
-    if draw(st.booleans()):
+    if count and draw(st.booleans()):
         bottoms += blobs
         blobs = []
     elif count != 1:

@@ -505,7 +505,8 @@ def padding(told: Mapping[str, Any], x: Sequence[Array], blobs: Sequence[Array],
     n, c, h, w = x[0].shape
     top, left = told.get("pad_t", 0), told.get("pad_l", 0)
     made = np.full(
-        (n, c, h + top + told.get("pad_b", 0), w + left + told.get("pad_r", 0)), float(told.get("pad_value", 0))
+        (n, c, h + top + told.get("pad_b", 0), w + left + told.get("pad_r", 0)),
+        float(told.get("pad_value", 0)),
     )
     made[:, :, top : top + h, left : left + w] = x[0]
     return [made]

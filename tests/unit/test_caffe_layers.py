@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from tests.support.caffe_cases import CASES, Case, cases
+from tests.support.caffe_nets import write_case
 from tests.support.caffe_reference import REFERENCE
 from tests.support.examples import examples
+from user_layers.caffe.read import read_caffe
 from user_layers.caffe.spellings import CAFFE, REFUSED, known_types
-from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
-from user_layers.spelling.infer import with_shapes
+from user_layers.spelling.foreign import Array, ForeignModel
 from user_layers.spelling.spell import spell
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-F32 = np.dtype(np.float32)
 _OF_SSD = {"DetectionOutput", "PriorBox"}  # tests/unit/test_caffe_detection.py
-
-
-def model_of(case: Case) -> ForeignModel:
-    """A net of one layer."""
-    bottoms = [f"bottom{i}" for i in range(len(case.bottoms))]
-    blobs = [f"layer/blob{i}" for i in range(len(case.blobs))]
-    tops = tuple(f"top{i}" for i in range(case.tops))
-    tensors = {name: Tensor(a.shape, F32) for name, a in zip(bottoms, case.bottoms, strict=True)}
-    tensors |= {name: Tensor(a.shape, F32, a) for name, a in zip(blobs, case.blobs, strict=True)}
-    tensors |= {name: Tensor((-1,), F32) for name in tops}
-    told = {**case.told, "blobs": len(blobs)}
-    layer = Operation(case.kind, "layer", (*bottoms, *blobs), tops, told)
-    return with_shapes(ForeignModel("Caffe", "net", tensors, tuple(bottoms), tops, (layer,)), CAFFE)
 
 
 def run(model: ForeignModel, bottoms: Mapping[str, Array]) -> list[Array]:
@@ -44,17 +32,22 @@ def run(model: ForeignModel, bottoms: Mapping[str, Array]) -> list[Array]:
     return found
 
 
+def bottoms_of(case: Case) -> dict[str, Array]:
+    return {f"bottom{i}": array for i, array in enumerate(case.bottoms)} or {"other": np.ones(1, np.float32)}
+
+
 @pytest.mark.parametrize("kind", sorted(CASES))
-def test_a_layer_is_what_caffe_defines(kind: str) -> None:
+def test_a_layer_is_what_caffe_defines(kind: str, tmp_path: Path) -> None:
     @examples(25)
     @given(cases(kind))
     def holds(case: Case) -> None:
-        model = model_of(case)
-        got = run(model, dict(zip(model.inputs, case.bottoms, strict=True)))
+        model = read_caffe(write_case(case, tmp_path), own={})
+        got = dict(zip(model.outputs, run(model, bottoms_of(case)), strict=True))
         want = REFERENCE[kind](case.told, case.bottoms, case.blobs, case.tops)
-        assert len(got) == len(want) == case.tops
-        for name, ours, theirs in zip(model.outputs, got, want, strict=True):
-            assert ours.dtype == np.float32 and ours.shape == theirs.shape == model.tensors[name].shape
+        assert sorted(got) == [f"top{i}" for i in range(case.tops)] and len(want) == case.tops
+        for i, theirs in enumerate(want):
+            ours = got[f"top{i}"]
+            assert ours.dtype == np.float32 and ours.shape == theirs.shape == model.tensors[f"top{i}"].shape
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
     holds()
