@@ -24,7 +24,7 @@ _SAME = 1e-6  # aspect ratios nearer than this are one
 
 @CAFFE.of("PriorBox")
 def prior_box(to: Speller, op: Operation) -> None:
-    """A constant [1, 2, H * W * boxes * 4]: the boxes around each cell of the first bottom, their variances."""
+    """A constant [1, 2, H * W * boxes * 4]: the boxes around each cell of the first bottom; variances."""
     height, width = _plane(to, bottom(op))
     image = _pair(op, "img_size", "img_h", "img_w") or _plane(to, bottom(op, 1))
     step = _pair(op, "step", "step_h", "step_w")
