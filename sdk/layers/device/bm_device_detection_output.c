@@ -1,13 +1,13 @@
-/* TPU_DETECTION_OUTPUT: boxes from an SSD's predictions, as DetectionOutput of Caffe's ssd branch has them. The engines
- * decode all boxes and tell which priors have a score above the threshold; the controller goes through those only:
- * the best top_k of each class (equal scores in order of priors), greedy suppression of what overlaps a better box
- * of its class, the best keep_top_k of an image. Rows are image, class, score, xmin, ymin, xmax, ymax, by image, class and
- * falling score. Without any detection there is one row for each image: its number, then -1 six times. Scores that
- * are denormal count as 0, NaN is above no threshold. A quick test on the controller spares it the overlap of boxes
- * that do not meet; it computes with floats only for those that do.
+/* TPU_DETECTION_OUTPUT: boxes from an SSD's predictions, as DetectionOutput of Caffe's ssd branch has them. The
+ * engines decode all boxes (loc has them for each class where the classes share none) and tell which priors have a
+ * score above the threshold; the controller goes through those only: the best top_k of each class (equal scores in
+ * order of priors), greedy suppression of what overlaps a better box of its class, the best keep_top_k of an image.
+ * Rows are image, class, score, xmin, ymin, xmax, ymax, by image, class and falling score. Without any detection there
+ * is one row for each image: its number, then -1 six times. Scores that are denormal count as 0, NaN is above no
+ * threshold. A quick test on the controller spares it the overlap of boxes that do not meet; it computes with floats
+ * only for those that do.
  *
- * Inputs: loc `[N, priors * 4]` (times classes where they share no location), scores `[N, priors * classes]`, priors
- * `[1, 2, priors * 4]`
+ * Inputs: loc `[N, priors * 4]`, scores `[N, priors * classes]`, priors `[1, 2, priors * 4]`
  * Makes: an SSD's detections `[1, 1, rows, 7]`; how many is known when it has run
  */
 #include <limits.h>
