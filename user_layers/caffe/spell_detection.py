@@ -24,7 +24,7 @@ _SAME = 1e-6  # aspect ratios nearer than this are one
 
 @CAFFE.of("PriorBox")
 def prior_box(to: Speller, op: Operation) -> None:
-    """A constant [1, 2, H * W * boxes * 4]: the boxes around each cell of the first bottom; variances."""
+    """A constant [1, 2, H * W * boxes * 4]: the boxes around each cell of the first bottom, variances."""
     height, width = _plane(to, bottom(op))
     image = _pair(op, "img_size", "img_h", "img_w") or _plane(to, bottom(op, 1))
     step = _pair(op, "step", "step_h", "step_w")
@@ -196,7 +196,10 @@ def detection_output(to: Speller, op: Operation) -> None:
     if len(names) != 3:
         raise Unspelled(f"it has {len(names)} bottoms; locations, confidences and priors are needed")
     layer = Operation(DETECTION_OUTPUT, op.name, names, op.outputs)
-    (made,) = to.own_layer(layer, [to.own(name) for name in names], vars(Detection.of(op.attributes)))
+    detection = Detection.of(op.attributes)
+    (made,) = to.own_layer(layer, [to.own(name) for name in names], vars(detection))
+    images, priors = to.shape(names[0])[0], to.shape(names[2])[-1] // 4
+    to.declare(made, (1, 1, detection.most(images, priors), 7))
     to.put(op.outputs[0], made)
 
 
