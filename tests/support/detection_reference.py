@@ -66,7 +66,7 @@ def detections(loc: Array, conf: Array, prior: Array, p: dict[str, Any], *, marg
     return np.asarray(rows, np.float32)[None, None]
 
 
-def decoded(loc: Array, prior: Array, variances: Array, p: dict[str, Any]) -> Array:
+def decoded(loc: Array, prior: Array, variances: Array, p: dict[str, Any]) -> Any:
     """Boxes [priors, 4] from the predictions of one class [priors, 4]."""
     if not p["variance_encoded_in_target"]:
         loc = variances * loc
