@@ -82,7 +82,7 @@ def small_ssd(
     last: bool = True,
     seed: int = 0,
 ) -> tuple[Path, Path]:
-    """Writes ssd.prototxt and ssd.caffemodel. last: with DetectionOutput, otherwise its three bottoms are outputs."""
+    """Writes ssd.prototxt and ssd.caffemodel. last: DetectionOutput; otherwise its bottoms are outputs."""
     net = SsdNet(seed)
     net.text.append(
         f'name: "small_ssd"\nlayer {{ name: "data" type: "Input" top: "data" '
@@ -96,7 +96,7 @@ def small_ssd(
         "Normalize",
         "conv3_norm",
         ["conv3"],
-        'norm_param { across_spatial: false scale_filler { type: "constant" value: 20 } channel_shared: false }',
+        "norm_param { across_spatial: false channel_shared: false scale_filler { value: 20 } }",
     )
     net.layer("Pooling", "pool3", ["conv3"], "pooling_param { pool: MAX kernel_size: 2 stride: 2 }")
     net.relu(net.conv("conv4", "pool3", (32, 48)))

@@ -26,10 +26,10 @@ import numpy as np
 if int(cv2.__version__.split(".")[0]) > 4:
     sys.exit(f"OpenCV {cv2.__version__} reads no files of Caffe's; a version below 5 does")
 if len(sys.argv) > 1:
-    prototxt, weights, given, made, *names = sys.argv[1:]
+    prototxt, weights, given, made, inputs, *names = sys.argv[1:]
     cv2.setNumThreads(1)
     net = cv2.dnn.readNetFromCaffe(prototxt, weights)
-    for name, array in np.load(given).items():
+    for name, array in zip(inputs.split(","), np.load(given).values(), strict=True):
         net.setInput(array, name)
     np.savez(made, *net.forward(names))
 """
@@ -52,8 +52,8 @@ def opencv_outputs(
     """The blobs of these names, for inputs by name. folder: for what the two processes tell each other."""
     python = _python()
     given, made = folder / "opencv_inputs.npz", folder / "opencv_outputs.npz"
-    np.savez(given, **inputs)
-    words = [str(prototxt), str(weights), str(given), str(made), *names]
+    np.savez(given, *inputs.values())
+    words = [str(prototxt), str(weights), str(given), str(made), ",".join(inputs), *names]
     subprocess.run([python, "-c", _SCRIPT, *words], check=True, timeout=300)
     with np.load(made) as arrays:
         return [arrays[name] for name in arrays.files]
