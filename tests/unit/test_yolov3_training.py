@@ -106,7 +106,7 @@ def test_average_precision(yolo: SimpleNamespace) -> None:
     )
     perfect = p.Detections(truth.boxes, truth.classes, np.array([0.9, 0.8, 0.7], np.float32))
     assert p.average_precisions([perfect], [truth], 1) == [1.0]
-    # hits at ranks 1 and 4 of three objects: precisions 1 and 1/2, recall 2/3; a second box of one object is wrong
+    # hits at ranks 1 and 4 of three objects: precisions 1 and 1/2; a second box of one object is wrong
     boxes = np.array([[0, 0, 10, 10], [0, 1, 10, 10], [80, 80, 90, 90], [21, 20, 31, 30]], np.float32)
     found = p.Detections(boxes, np.zeros(4, int), np.array([0.9, 0.8, 0.7, 0.6], np.float32))
     assert p.average_precisions([found], [truth], 1) == pytest.approx([(1 + 1 / 2) / 3])
