@@ -219,6 +219,11 @@ class Workspace:
         return self.root / "include"
 
     @property
+    def caffe_dir(self) -> Path:
+        """What becomes of Caffe layers that Caffe does not have, in Python."""
+        return self.root / "caffe"
+
+    @property
     def test_dir(self) -> Path:
         """Programs in C++ that use the host's libraries, one in each file."""
         return self.root / "test"

@@ -1,13 +1,17 @@
 """The table of Caffe's layers that ONNX can say, and what their spellings share.
 
 An operation here is a layer as `read` makes it. `kind` is its type. Inputs are its bottoms, then its weights
-(Caffe's blobs), which are constants called LAYER/blob0, LAYER/blob1; results of layers that work in place have
-names of their own. Attributes are the fields of the layer's own parameters (`convolution_param`), the schema's
-defaults filled in where it has one: repeated fields as tuples, enums by their names, messages as mappings;
-what is neither set nor has a default is not there. `blobs` says how many of the inputs are weights.
+(Caffe's blobs), which are constants called LAYER/blob0, LAYER/blob1; results of layers that work in place
+have names of their own. Attributes are the fields of the layer's own parameters (`convolution_param`), the
+schema's defaults filled in where it has one: repeated fields as tuples, enums by their names, messages as
+mappings; what is neither set nor has a default is not there. `blobs` says how many of the inputs are weights.
 """
 
 from __future__ import annotations
+
+import math
+
+import numpy as np
 
 from user_layers.spelling.foreign import Array, Operation
 from user_layers.spelling.spell import Spellings
@@ -44,3 +48,28 @@ def axis_of(to: Speller, name: str, axis: int) -> int:
     if not -rank <= axis < rank:
         raise Unspelled(f"there is no axis {axis} among {rank}")
     return axis % rank
+
+
+def filled(to: Speller, name: str) -> tuple[int, ...]:
+    """The extents of a tensor. Raises Unspelled where one is known only when the net runs."""
+    shape = to.shape(name)
+    if any(extent < 0 for extent in shape):
+        raise Unspelled(f"{name!r} has an extent that is known only when the net runs")
+    return shape
+
+
+def blob(to: Speller, op: Operation, index: int, shape: tuple[int, ...]) -> str:
+    """The value of one of its weights with that shape (old files have four extents for all of them), which
+    may be large: it is not looked at. Raises Unspelled where it is missing or has other elements."""
+    names = [name for name in op.inputs if name is not None][len(bottoms(op)) :]
+    if index >= len(names):
+        raise Unspelled(f"it has {len(names)} blobs of weights; number {index} is missing")
+    found = to.shape(names[index])
+    if found == shape:
+        return to.own(names[index])
+    if math.prod(found) != math.prod(shape):
+        raise Unspelled(f"its blob {index} has the shape {found}, not {shape}")
+    data = to.constant(names[index])
+    if data is not None:
+        return to.const(data.reshape(shape))
+    return to.one("Reshape", to.own(names[index]), to.const(shape, np.int64))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,8 @@ class Tensor:
 class Operation:
     """kind: as the framework calls it (CONV_2D, aten.convolution.default, Conv2DFusion). inputs, outputs:
     names of tensors, None for one left out. attributes: numbers, texts, tuples of them, arrays, by the
-    framework's names. own: an operation of the user's; `kind` is the layer. odd: what is wrong with its
+    framework's names. own: an operation of the user's; `kind` is the layer, or `call` adds the layers (a
+    function of a graph and a MappedNode of user_layers/onnx/custom.py). odd: what is wrong with its
     attributes, for messages; it can be no layer then."""
 
     kind: str
@@ -37,13 +38,14 @@ class Operation:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     own: bool = False
+    call: Callable[[Any, Any], None] | None = field(default=None, compare=False)
     odd: str = ""
 
 
 @dataclass(frozen=True)
 class ForeignModel:
     """Operations in an order in which they can run. tensors: all that these, inputs and outputs name.
-    what: the framework's name for messages ("TFLite")."""
+    what: the framework's name for messages ("TFLite"). notes: what its user should know of the reading."""
 
     what: str
     name: str
@@ -51,6 +53,7 @@ class ForeignModel:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     operations: tuple[Operation, ...]
+    notes: tuple[str, ...] = ()
 
     def part(self, indices: tuple[int, ...], name: str = "") -> ForeignModel:
         """Some of the operations as a model of their own. Its inputs are the computed tensors that they read

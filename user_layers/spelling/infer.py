@@ -15,9 +15,8 @@ import numpy as np
 
 from firmware_sim.errors import CompileError, ModelError
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
-from user_layers.spelling.spell import Spellings, spell, title
+from user_layers.spelling.spell import SMALL, Spellings, spell, title
 
-_SMALL = 4096  # elements of what is computed here: shapes, and what is made of them
 _STAND_IN = -1  # the extent of what is not known yet; spellings only count the axes
 
 
@@ -26,8 +25,7 @@ def with_shapes(model: ForeignModel, spellings: Spellings) -> ForeignModel:
     whose result's shape is not known, CompileError where one cannot be spelled."""
     tensors = dict(model.tensors)
     for operation in model.operations:
-        for name, tensor in _made(model, operation, tensors, spellings).items():
-            tensors[name] = tensor
+        tensors.update(inferred(model.what, operation, tensors, spellings))
     computed = {name for operation in model.operations for name in operation.outputs}
     shapes = {
         name: replace(tensor, data=None if name in computed else model.tensors[name].data)
@@ -46,28 +44,29 @@ def _without_computed(model: ForeignModel) -> ForeignModel:
     return replace(model, operations=left)
 
 
-def _made(
-    model: ForeignModel, operation: Operation, tensors: Mapping[str, Tensor], spellings: Spellings
+def inferred(
+    what: str, operation: Operation, tensors: Mapping[str, Tensor], spellings: Spellings
 ) -> dict[str, Tensor]:
+    """What one operation makes, with shapes, and with elements where they can be computed now. what: the
+    framework's name. tensors: those that it reads as they are, and those that it makes with their types.
+    Errors: as of `with_shapes`."""
     read = {name: tensors[name] for name in operation.inputs if name is not None}
     rank = max((len(tensor.shape) for tensor in read.values()), default=0)
     made = {name: replace(tensors[name], shape=(_STAND_IN,) * rank) for name in operation.outputs}
     alone = ForeignModel(
-        model.what,
+        what,
         "alone",
         {**read, **made},
         tuple(name for name, tensor in read.items() if tensor.data is None),
         tuple(name for name, tensor in made.items() if tensor.dtype is not None),
         (operation,),
     )
-    proto = spell(alone, spellings).proto
-    for value in proto.graph.output:
-        value.type.tensor_type.ClearField("shape")
+    proto = spell(alone, spellings, light=True).proto
     values = _computed(proto, alone, operation)
     found = _inferred(proto) if values is None else {name: a.shape for name, a in values.items()}
     for name in alone.outputs:
         if name not in found:
-            raise ModelError(f"the shape of {name} is not known, which {title(model, operation)} makes")
+            raise ModelError(f"the shape of {name} is not known, which {title(alone, operation)} makes")
     data = values or {}
     return {name: replace(made[name], shape=found[name], data=data.get(name)) for name in alone.outputs}
 
@@ -77,7 +76,7 @@ def _computed(proto: Any, alone: ForeignModel, operation: Operation) -> dict[str
     sizes = [int(np.prod(alone.tensors[name].shape, dtype=np.int64)) for name in alone.inputs]
     if (alone.inputs and operation.kind not in ("Shape", "Size")) or max(sizes, default=0) > 1 << 24:
         return None
-    if any(tensor.data is not None and tensor.data.size > _SMALL for tensor in alone.tensors.values()):
+    if any(tensor.data is not None and tensor.data.size > SMALL for tensor in alone.tensors.values()):
         return None
     from onnx.reference import ReferenceEvaluator
 

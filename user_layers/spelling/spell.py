@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import CompileError, MissingError
+from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.model import CUSTOM_DOMAIN
-from user_layers.spelling.foreign import ForeignModel, Operation
+from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.speller import OPSET, Speller, Unspelled, edge_value, to_first
 
 IR_VERSION = 10
+SMALL = 4096  # elements of a constant that inference of shapes may read
 Spelling = Callable[[Speller, Operation], None]
 # What spellings raise for shapes and attributes that no framework would run: they do not check all of them.
 _MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
@@ -55,18 +57,24 @@ class Spelled:
     """A model in ONNX's words. proto: the onnx.ModelProto, with the framework's names of inputs and outputs.
 
     sources: for the name of each node the index of the operation that it comes from, -1 for the edge.
+    calls: what adds the layers of nodes that are the user's own, by the node's name.
     """
 
     proto: Any
     inputs: tuple[Border, ...]
     outputs: tuple[Border, ...]
     sources: Mapping[str, int]
+    calls: Mapping[str, MapFunction] = field(default_factory=dict)
 
 
-def spell(model: ForeignModel, spellings: Spellings, *, free_borders: bool = False) -> Spelled:
+def spell(
+    model: ForeignModel, spellings: Spellings, *, free_borders: bool = False, light: bool = False
+) -> Spelled:
     """Write a model in ONNX's words.
 
     free_borders: inputs and outputs may have their axes in another order than the framework's; see Border.
+    light: for inferring shapes: large constants become inputs, whose elements nobody copies, and outputs
+    have none.
     Errors: CompileError that names each operation that cannot be said; MissingError without the package onnx.
     """
     speller = Speller(model, free_borders=free_borders)
@@ -82,7 +90,7 @@ def spell(model: ForeignModel, spellings: Spellings, *, free_borders: bool = Fal
             refused.append(f"{title(model, operation)}: its parameters do not fit: {told}")
     if refused:
         raise CompileError("not every operation is known:\n  " + "\n  ".join(refused))
-    return _assembled(model, speller)
+    return _assembled(model, speller, SMALL if light else None)
 
 
 def spell_operation(speller: Speller, operation: Operation, spellings: Spellings) -> None:
@@ -91,9 +99,13 @@ def spell_operation(speller: Speller, operation: Operation, spellings: Spellings
         raise Unspelled(operation.odd)
     if operation.own:
         values = [speller.own(name) for name in operation.inputs if name is not None]
-        made = speller.own_layer(operation, values, operation.attributes)
+        attributes = operation.attributes if operation.call is None else {}
+        made = speller.own_layer(operation, values, attributes)
         for name, value in zip(operation.outputs, made, strict=True):
             speller.put(name, value)
+            tensor = speller.model.tensors[name]
+            if operation.call is not None and tensor.dtype is not None:
+                speller.declare(value, tensor.shape, tensor.dtype)
     elif operation.kind in spellings:
         spellings[operation.kind](speller, operation)
     else:
@@ -105,7 +117,7 @@ def title(model: ForeignModel, operation: Operation) -> str:
     return f"{model.what} {operation.kind} {operation.name}".rstrip()
 
 
-def _assembled(model: ForeignModel, speller: Speller) -> Spelled:
+def _assembled(model: ForeignModel, speller: Speller, most: int | None) -> Spelled:
     try:
         import onnx
     except ImportError:
@@ -128,18 +140,47 @@ def _assembled(model: ForeignModel, speller: Speller) -> Spelled:
     for node in speller.nodes:
         for values in (node.input, node.output):
             values[:] = [names.get(value, value) for value in values]
+    declared = {names.get(value, value): tensor for value, tensor in speller.declared.items()}
+    made = {border.name for border in outputs}
     used = {value for node in speller.nodes for value in node.input}
+    constants = {name: array for name, array in speller.constants.items() if name in used}
+    large = [name for name, array in constants.items() if most is not None and array.size > most]
     graph = onnx.helper.make_graph(
         speller.nodes,
         model.name or "net",
-        [_declared(border) for border in inputs],
-        [_declared(border) for border in outputs],
-        [onnx.numpy_helper.from_array(a, n) for n, a in speller.constants.items() if n in used],
+        [_declared(border) for border in inputs] + [_value(n, constants[n]) for n in large],
+        [_output(border, declared, most is not None) for border in outputs],
+        [onnx.numpy_helper.from_array(a, n) for n, a in constants.items() if n not in large],
+        value_info=[_value(n, t) for n, t in declared.items() if n not in made],
     )
     domains = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(CUSTOM_DOMAIN, 1)]
     proto = onnx.helper.make_model(graph, opset_imports=domains)
     proto.ir_version = IR_VERSION
-    return Spelled(proto, tuple(inputs), tuple(outputs), dict(speller.sources))
+    calls = {
+        name: call
+        for name, index in speller.sources.items()
+        if index >= 0 and (call := model.operations[index].call) is not None
+    }
+    return Spelled(proto, tuple(inputs), tuple(outputs), dict(speller.sources), calls)
+
+
+def _output(border: Border, declared: Mapping[str, Tensor], light: bool) -> Any:
+    """An output's value info; light: its shape is not told but where nothing can infer it."""
+    if light and border.name in declared:
+        return _value(border.name, declared[border.name])
+    info = _declared(border)
+    if light:
+        info.type.tensor_type.ClearField("shape")
+    return info
+
+
+def _value(name: str, like: Tensor | Array) -> Any:
+    import onnx
+
+    assert like.dtype is not None
+    return onnx.helper.make_tensor_value_info(
+        name, onnx.helper.np_dtype_to_tensor_dtype(like.dtype), like.shape
+    )
 
 
 def _border(model: ForeignModel, name: str, first: bool) -> Border:
@@ -151,9 +192,5 @@ def _border(model: ForeignModel, name: str, first: bool) -> Border:
 
 
 def _declared(border: Border) -> Any:
-    import onnx
-
-    kind = onnx.helper.np_dtype_to_tensor_dtype(border.dtype)
-    return onnx.helper.make_tensor_value_info(
-        border.name, kind, [border.shape[axis] for axis in border.order]
-    )
+    shape = tuple(border.shape[axis] for axis in border.order)
+    return _value(border.name, Tensor(shape, border.dtype))

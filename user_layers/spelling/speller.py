@@ -50,6 +50,7 @@ class Speller:
         self.nodes: list[Any] = []  # onnx.NodeProto
         self.constants: dict[str, Array] = {}
         self.sources: dict[str, int] = {}  # index of the operation that each node comes from
+        self.declared: dict[str, Tensor] = {}  # shapes and types of values that ONNX cannot infer
         self.inputs: dict[str, bool] = {}  # those that were asked for, and whether channels come first
         self._free_borders = free_borders
         self._values: dict[tuple[str, bool], str] = {}
@@ -143,6 +144,10 @@ class Speller:
         return self.node(
             operation.kind, inputs, attributes, outputs=len(operation.outputs), domain=CUSTOM_DOMAIN
         )
+
+    def declare(self, value: str, shape: Sequence[int], dtype: Any = np.float32) -> None:
+        """Tell shape and type of what a node makes that ONNX does not know."""
+        self.declared[value] = Tensor(tuple(shape), np.dtype(dtype))
 
     def put(self, name: str, value: str, *, first: bool = False) -> None:
         """Tell that `value` is the tensor `name`; first: with channels first."""
