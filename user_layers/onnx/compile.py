@@ -166,9 +166,7 @@ def compile_model(
                 notes += _fixed_lines(fixed)
             nets.append(net)
             inputs, fed, got = _run(one, built, net)
-            data.append(
-                References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
-            )
+            data.append(References.of(fed.values(), got))
             if number == 0:
                 summary = _summary(built)
                 apart = layer_nets(built.graph, fed) if layers else None
