@@ -19,6 +19,22 @@ class Detections(NamedTuple):
     scores: Floats  # [n], higher is surer
 
 
+def detections_of(rows: Floats, images: int, size: int) -> list[Detections]:
+    """What YOLOV3_DETECT_OUT found, by image, in pixels.
+
+    rows: [..., 7], each image, class, score, and in parts of the picture x and y of the middle, width and
+    height; a row with class -1 says that there is nothing.
+    """
+    rows = rows.reshape(-1, 7)
+    found = []
+    for image in range(images):
+        mine = rows[(rows[:, 0] == image) & (rows[:, 1] >= 0)]
+        middle, half = mine[:, 3:5] * np.float32(size), mine[:, 5:7] * np.float32(size / 2)
+        boxes = np.concatenate([middle - half, middle + half], axis=1)
+        found.append(Detections(boxes, mine[:, 1].astype(np.int64), mine[:, 2]))
+    return found
+
+
 class Truth(NamedTuple):
     """What is in one picture."""
 

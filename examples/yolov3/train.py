@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from in_torch import Network
 from loss import loss
-from network import BOXES, Settings, prototxt, yolov3
+from network import BOXES, Layer, Settings, prototxt, yolov3
 from scenes import CLASSES, FIRST_OF_TRAINING, LARGEST, SMALLEST, Scene, scene
 from targets import targets
 from torch import Tensor, nn
@@ -35,11 +35,11 @@ DECAY = 5e-4
 RARE = -4.6
 
 
-def settings(width: Fraction, size: int) -> Settings:
+def settings(width: Fraction, size: int, *, detect: bool = True) -> Settings:
     """The network for scenes: shapes are turned any way, so its nine anchors are squares."""
     sides = np.geomspace(SMALLEST * 0.8, LARGEST, 9) * size
     anchors = tuple(round(float(side), 1) for side in sides for _ in "wh")
-    return Settings(width=width, size=size, classes=len(CLASSES), anchors=anchors)
+    return Settings(width=width, size=size, classes=len(CLASSES), anchors=anchors, detect=detect)
 
 
 def batches(size: int, seed: int) -> Iterator[list[Scene]]:
@@ -115,18 +115,18 @@ def pictures(batch: Sequence[Scene]) -> Tensor:
     return torch.from_numpy(np.stack([scene.image for scene in batch]))
 
 
-def write(folder: Path, net: Network, half: bool) -> None:
-    """The network as Caffe's files in a folder. half: weights rounded to float16."""
+def write(folder: Path, net: Network, layers: Sequence[Layer], *, half: bool = False) -> None:
+    """Caffe's files in a folder. layers: the trained ones, maybe the detector. half: weights as float16."""
     blobs = {
         name: [array.astype(np.float16 if half else np.float32) for array in arrays]
         for name, arrays in net.blobs().items()
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / "yolov3.prototxt", prototxt(net.list))
+    write_atomic(folder / "yolov3.prototxt", prototxt(layers))
     write_caffemodel(
         folder / "yolov3.caffemodel",
         "yolov3",
-        [(layer.name, layer.type, blobs[layer.name]) for layer in net.list if layer.name in blobs],
+        [(layer.name, layer.type, blobs[layer.name]) for layer in layers if layer.name in blobs],
     )
 
 
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = settings(chosen.width, chosen.size)
     net = started(wanted, chosen.seed)
     train(net, wanted, chosen.steps, chosen.seed)
-    write(chosen.folder, net, chosen.half)
+    write(chosen.folder, net, yolov3(wanted), half=chosen.half)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""examples/yolov3 with PyTorch: the network from the list of layers, its loss, and a few steps of training."""
+"""examples/yolov3 with PyTorch: the network from its list of layers, its loss, a few steps of training."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from fractions import Fraction
@@ -64,11 +65,14 @@ def test_loss(yolo: SimpleNamespace) -> None:
     heads[1][0, 0, 4, 0, 0] = 5  # sure of something far away
     assert _loss(yolo, whole, [box], [3], anchors) > 3
     heads[1][0, 0, 4, 0, 0] = -20
-    near = heads[1][0, 1, :, 2, 2]  # the cell to the right says the same box
-    near[0], near[4] = -20, 5
-    near[2:4] = 0.2
-    shifted = [box[0] + 8, *box[1:]]
-    assert _loss(yolo, whole, [shifted], [3], anchors) < 3  # the object lies between both
+    right[0] = math.log(15)  # 31 pixels from the left, where the next cell begins at 32
+    box = [31 - side / 2, box[1], 31 + side / 2, box[3]]
+    assert _loss(yolo, whole, [box], [3], anchors) < 1e-3
+    beside = heads[1][0, 1, :, 2, 2]
+    beside[0], beside[4] = -20, 5  # sure of the same object
+    assert _loss(yolo, whole, [box], [3], anchors) < 1e-3
+    beside[2] = 2  # and of a box that is too wide
+    assert _loss(yolo, whole, [box], [3], anchors) > 3
 
 
 def test_network_is_what_its_files_say(yolo: SimpleNamespace, tmp_path: Path) -> None:
