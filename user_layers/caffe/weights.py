@@ -14,10 +14,11 @@ from user_layers.files import read_input, write_atomic
 from user_layers.spelling.foreign import Array
 
 _HDF5 = b"\x89HDF"
+_HALF = 2
 _RAW: dict[int, np.dtype[Any]] = {  # NVIDIA's branch: raw_data_type
     0: np.dtype("<f8"),
     1: np.dtype("<f4"),
-    2: np.dtype("<f2"),
+    _HALF: np.dtype("<f2"),
 }
 _LEGACY = ("num", "channels", "height", "width")
 
@@ -46,14 +47,21 @@ def read_caffemodel(path: Path) -> Mapping[str, Sequence[Array]]:
 
 
 def write_caffemodel(path: Path, name: str, layers: Iterable[tuple[str, str, Sequence[Array]]]) -> None:
-    """Write a file with weights. layers: the name, the type and the blobs of each; name: of the net."""
+    """Write a file with weights. layers: the name, the type and the blobs of each; name: of the net.
+
+    Blobs of float16 are stored as such, all others as float32.
+    """
     net = message("StoredNet")(name=name)
     for layer_name, kind, blobs in layers:
         layer = net.layer.add(name=layer_name, type=kind)
         for array in blobs:
             blob = layer.blobs.add()
             blob.shape.dim.extend(array.shape)
-            blob.data.append(np.ascontiguousarray(array, "<f4").tobytes())
+            if array.dtype == np.float16:
+                blob.raw_data_type = _HALF
+                blob.raw_data = array.astype(_RAW[_HALF]).tobytes()
+            else:
+                blob.data.append(np.ascontiguousarray(array, "<f4").tobytes())
     write_atomic(path, net.SerializeToString())
 
 

@@ -1,0 +1,149 @@
+"""Trains a narrow YOLOv3 on synthetic scenes, and writes it as Caffe's files.
+
+    python examples/yolov3/train.py DIR       writes DIR/yolov3.prototxt and DIR/yolov3.caffemodel
+
+The network is the published one at a fraction of its width, its scenes those of scenes.py. It needs torch;
+a CPU is enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import torch
+from in_torch import Network
+from loss import loss
+from network import BOXES, Layer, Settings, prototxt, yolov3
+from scenes import CLASSES, FIRST_OF_TRAINING, LARGEST, SMALLEST, Scene, scene
+from targets import targets
+from torch import Tensor, nn
+
+from user_layers.caffe.weights import write_caffemodel
+from user_layers.files import write_atomic
+
+BATCH = 16
+# Scenes are made once; turned, mirrored and with colours exchanged each is 48.
+SCENES = 768
+RATE = 5e-3  # of learning, at its highest
+DECAY = 5e-4
+# Of all boxes about one in a hundred has an object: what the heads say before they learned anything.
+RARE = -4.6
+
+
+def settings(width: Fraction, size: int, *, detect: bool = True) -> Settings:
+    """The network for scenes: shapes are turned any way, so its nine anchors are squares."""
+    sides = np.geomspace(SMALLEST * 0.8, LARGEST, 9) * size
+    anchors = tuple(round(float(side), 1) for side in sides for _ in "wh")
+    return Settings(width=width, size=size, classes=len(CLASSES), anchors=anchors, detect=detect)
+
+
+def batches(size: int, seed: int) -> Iterator[list[Scene]]:
+    """BATCH scenes, for ever. The first time each is as it was made, so training starts at once."""
+    random = np.random.default_rng(seed)
+    pool: list[Scene] = []
+    while len(pool) < SCENES:
+        first = FIRST_OF_TRAINING + seed * SCENES + len(pool)
+        pool += [scene(number, size) for number in range(first, first + BATCH)]
+        yield pool[-BATCH:]
+    while True:
+        chosen = random.choice(len(pool), BATCH, replace=False)
+        yield [_turned(pool[index], random) for index in chosen]
+
+
+def _turned(scene: Scene, random: np.random.Generator) -> Scene:
+    image, boxes = scene.image[random.permutation(3)], scene.boxes
+    size = image.shape[1]
+    if random.random() < 0.5:
+        image = image[:, :, ::-1]
+        boxes = np.stack([size - boxes[:, 2], boxes[:, 1], size - boxes[:, 0], boxes[:, 3]], 1)
+    if random.random() < 0.5:
+        image = image[:, ::-1]
+        boxes = np.stack([boxes[:, 0], size - boxes[:, 3], boxes[:, 2], size - boxes[:, 1]], 1)
+    if random.random() < 0.5:
+        image, boxes = image.transpose(0, 2, 1), boxes[:, [1, 0, 3, 2]]
+    return Scene(image, boxes, scene.classes)
+
+
+def train(net: Network, chosen: Settings, steps: int, seed: int) -> None:
+    """Trains it, and says how it goes twenty times."""
+    optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.15)
+    often = max(1, steps // 20)
+    began, recent = time.monotonic(), 0.0
+    net.train()
+    for step, batch in zip(range(1, steps + 1), batches(chosen.size, seed), strict=False):
+        heads = net(pictures(batch))
+        wanted = targets(batch, chosen.anchors, chosen.size)
+        value = loss(heads, wanted, [torch.from_numpy(scene.boxes) for scene in batch], chosen.anchors)
+        optimizer.zero_grad()
+        value.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 10.0)
+        optimizer.step()
+        schedule.step()
+        recent += value.item()
+        if step % often == 0:
+            print(
+                f"step {step} of {steps}: loss {recent / often:.2f}, {time.monotonic() - began:.0f} s",
+                flush=True,
+            )
+            recent = 0.0
+    net.eval()
+
+
+def started(chosen: Settings, seed: int) -> Network:
+    """The untrained network: variances kept through the layers, and heads that expect nothing."""
+    torch.manual_seed(seed)
+    net = Network(yolov3(chosen))
+    for part in net.parts.values():
+        if isinstance(part, nn.Conv2d) and part.bias is None:
+            nn.init.kaiming_normal_(part.weight, a=0.1)
+        elif isinstance(part, nn.Conv2d):
+            nn.init.normal_(part.weight, std=0.01)
+            nn.init.zeros_(part.bias)
+            with torch.no_grad():
+                part.bias.view(BOXES, -1)[:, 4] = RARE
+    return net
+
+
+def pictures(batch: Sequence[Scene]) -> Tensor:
+    """Their pictures as a tensor [n, 3, size, size]."""
+    return torch.from_numpy(np.stack([scene.image for scene in batch]))
+
+
+def write(folder: Path, net: Network, layers: Sequence[Layer], *, half: bool = False) -> None:
+    """Caffe's files in a folder. layers: the trained ones, maybe the detector. half: weights as float16."""
+    blobs = {
+        name: [array.astype(np.float16 if half else np.float32) for array in arrays]
+        for name, arrays in net.blobs().items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / "yolov3.prototxt", prototxt(layers))
+    write_caffemodel(
+        folder / "yolov3.caffemodel",
+        "yolov3",
+        [(layer.name, layer.type, blobs[layer.name]) for layer in layers if layer.name in blobs],
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where yolov3.prototxt and yolov3.caffemodel go")
+    parser.add_argument("--width", type=Fraction, default=Fraction(1, 16), help="part of the channels (1/16)")
+    parser.add_argument("--size", type=int, default=160, help="of the pictures, a multiple of 32 (160)")
+    parser.add_argument("--steps", type=int, default=1200, help=f"batches of {BATCH} scenes (1200)")
+    parser.add_argument("--seed", type=int, default=0, help="of the starting weights and the scenes (0)")
+    parser.add_argument("--half", action="store_true", help="store the weights as float16")
+    chosen = parser.parse_args(arguments)
+    wanted = settings(chosen.width, chosen.size)
+    net = started(wanted, chosen.seed)
+    train(net, wanted, chosen.steps, chosen.seed)
+    write(chosen.folder, net, yolov3(wanted), half=chosen.half)
+
+
+if __name__ == "__main__":
+    main()
