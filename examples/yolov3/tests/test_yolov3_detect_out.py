@@ -16,7 +16,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def decoded(inputs: list[Array], param: Param, image: int) -> tuple[Array, Array, Array]:
-    """Of all boxes of an image, heads, anchors, rows, columns: score [boxes], class [boxes], box [boxes, 4]."""
+    """Of all boxes of an image (heads, anchors, rows, columns): scores, classes, [boxes, 4]."""
     scores, labels, boxes = [], [], []
     for t, head in enumerate(inputs):
         h, w = head.shape[2:]
