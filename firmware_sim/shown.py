@@ -46,10 +46,11 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def tensor(name: str, shape: Sequence[int] | None = None, dtype: str = "") -> str:
-    """`x [1, 3, 64, 64] float32`; shape: None where nothing is known yet."""
+def tensor(name: str, shape: Sequence[int] | None = None, dtype: str = "", *, varies: bool = False) -> str:
+    """`x [1, 3, 64, 64] float32`; shape: None where nothing is known yet. varies: shape is the largest."""
     known = name if name.isprintable() else repr(name)
-    return known if shape is None else f"{known} {list(shape)} {dtype}".rstrip()
+    most = "at most " if varies else ""
+    return known if shape is None else f"{known} {most}{list(shape)} {dtype}".rstrip()
 
 
 def array(value: Any) -> str:

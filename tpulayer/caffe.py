@@ -4,7 +4,8 @@
 (`Message` is one of its messages) and adds layers of the TPU to the graph.
 """
 
+from user_layers.caffe.layer import CaffeLayer
 from user_layers.caffe.message import Message
-from user_layers.caffe.own import CaffeLayer, caffe_layer
+from user_layers.caffe.own import caffe_layer
 
 __all__ = ["CaffeLayer", "Message", "caffe_layer"]

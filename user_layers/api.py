@@ -67,6 +67,7 @@ class Graph(GraphBuilder):
     def from_file(
         path: str | Path,
         *,
+        weight: str | Path | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
         custom: Mapping[str, str | MapFunction] | None = None,
         name: str | None = None,
@@ -74,12 +75,13 @@ class Graph(GraphBuilder):
         cpu: bool = True,
     ) -> Graph:
         """The graph of a model's file: ONNX's, .tflite, .pt2 (an exported PyTorch program), .ms or .mindir
-        (MindSpore Lite). Arguments and errors are those of `from_onnx`; of other frameworks' models `custom`
-        names nodes as OPERATION/OP, as the ONNX model has them that means the same."""
+        (MindSpore Lite), .prototxt (Caffe; see `from_caffe`). Arguments and errors are those of `from_onnx`;
+        of other frameworks' models `custom` names nodes as OPERATION/OP, as the ONNX model has them that
+        means the same."""
         from user_layers.formats import in_onnx
         from user_layers.onnx import graph_from_onnx
 
-        proto, source = in_onnx(path)
+        proto, source = in_onnx(path, weight=weight, shapes=shapes, toolkit=toolkit)
         made = graph_from_onnx(
             proto,
             shapes=shapes,
@@ -91,6 +93,34 @@ class Graph(GraphBuilder):
             source=source,
         )
         return cast("Graph", made)
+
+    @staticmethod
+    def from_caffe(
+        prototxt: str | Path,
+        caffemodel: str | Path | None = None,
+        *,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        custom: Mapping[str, str | MapFunction] | None = None,
+        name: str | None = None,
+        toolkit: Toolkit | None = None,
+        cpu: bool = True,
+    ) -> Graph:
+        """The graph of a net of Caffe's, as it is deployed (phase TEST); inputs and outputs have the names of
+        its blobs.
+
+        caffemodel: the weights, by default the file of the prototxt's name with the ending .caffemodel.
+        shapes: of inputs, instead of those that the prototxt gives. custom, name, cpu: as of `from_onnx`.
+        Layers of types that Caffe does not have are those of the workspace's folder caffe/.
+        Errors: ModelError with line and column, CompileError, UsageError; MissingError without the extra
+        `caffe`.
+        """
+        if Path(prototxt).suffix.lower() != ".prototxt":
+            raise UsageError(
+                f"{prototxt} is not a .prototxt", hint="from_caffe takes the .prototxt, then the .caffemodel"
+            )
+        return Graph.from_file(
+            prototxt, weight=caffemodel, shapes=shapes, custom=custom, name=name, toolkit=toolkit, cpu=cpu
+        )
 
     def compile(
         self,

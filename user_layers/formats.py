@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import TpulayerError, UsageError
 
 if TYPE_CHECKING:
     from user_layers.net.compiled import CompiledNet
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Format:
     """A kind of file. what: the framework; reader: "MODULE:FUNCTION", which makes a ForeignModel of a path;
-    spellings: "MODULE:NAME"."""
+    spellings: "MODULE:NAME". weights: the reader also takes `weight`, a file with the weights, `shapes` of
+    the inputs and a `toolkit` with layers of the user's own."""
 
     what: str
     reader: str
     spellings: str
+    weights: bool = False
 
 
 _MINDSPORE = Format("MindSpore", "user_layers.mindir:read_model", "user_layers.mindir:MINDSPORE")
@@ -34,6 +36,9 @@ FORMATS = {
     ".pt2": Format("PyTorch", "user_layers.torch.program:read_pt2", "user_layers.torch.spellings:TORCH"),
     ".ms": _MINDSPORE,
     ".mindir": _MINDSPORE,
+    ".prototxt": Format(
+        "Caffe", "user_layers.caffe.read:read_caffe", "user_layers.caffe.spellings:CAFFE", weights=True
+    ),
 }
 """All others are ONNX's."""
 
@@ -44,29 +49,58 @@ def find(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-def in_onnx(path: str | Path) -> tuple[Any, Source | None]:
+def in_onnx(
+    path: str | Path,
+    *,
+    weight: str | Path | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    toolkit: Toolkit | None = None,
+) -> tuple[Any, Source | None]:
     """What compiles a file, and where it comes from: an ONNX file as it is (its path, None), and of other
     frameworks' the onnx.ModelProto that means the same, with the same names of inputs and outputs.
 
+    weight: the file with the weights, for a format that has them apart. shapes: of inputs, for one that needs
+    them to be read. toolkit: where layers of the user's own come from.
     Errors: MissingError without the package that reads it; UsageError for a file that cannot be read;
     ModelError for one that is damaged; CompileError that names all operations that ONNX cannot say.
     """
     path = Path(path)
     found = FORMATS.get(path.suffix.lower())
+    if weight is not None and (found is None or not found.weights):
+        raise UsageError(
+            f"{path} has its weights in it; {weight} is one file too many",
+            hint="only Caffe's .prototxt has a file with weights beside it",
+        )
     if found is None:
         return path, None
     from user_layers.onnx.load import Source
-    from user_layers.spelling.spell import spell
+    from user_layers.spelling.spell import Spelled, spell
 
-    model: ForeignModel = find(found.reader)(path)
-    spelled = spell(model, find(found.spellings))
-    return spelled.proto, Source(str(path), path.name, path.stem, None)
+    spellings = find(found.spellings)
+    if not found.weights:
+        model: ForeignModel = find(found.reader)(path)
+        spelled = spell(model, spellings)
+        return spelled.proto, Source(str(path), path.name, path.stem, None, spelled.calls, model.notes)
+
+    def read(given: Mapping[str, Sequence[int]]) -> tuple[ForeignModel, Spelled]:
+        made = find(found.reader)(path, weight, shapes=given, toolkit=toolkit)
+        return made, spell(made, spellings)
+
+    model, spelled = read(shapes or {})
+    known = {name: model.tensors[name].shape for name in model.inputs}
+
+    def reread(given: Mapping[str, Sequence[int]]) -> Any:
+        same = all(known.get(name) == tuple(shape) for name, shape in given.items())
+        return spelled.proto if same else read({**known, **given})[1].proto
+
+    return spelled.proto, Source(str(path), path.name, path.stem, None, spelled.calls, model.notes, reread)
 
 
 def compile_file(
     model: str | Path,
     directory: str | Path,
     *,
+    weight: str | Path | None = None,
     dynamic: bool = False,
     shapes: Mapping[str, Sequence[int]] | None = None,
     stages: Sequence[Mapping[str, Sequence[int]]] = (),
@@ -83,8 +117,9 @@ def compile_file(
     """Compile a model's file into a folder, as `compile_onnx` does; returns the net.
 
     model: an ONNX file, .tflite (TFLite), .pt2 (an exported PyTorch program), .ms or .mindir (MindSpore
-    Lite). The others are written as ONNX models first; it is these that onnxruntime runs to compare with, and
-    whose nodes `custom` names (OPERATION/OP).
+    Lite), .prototxt (Caffe). The others are written as ONNX models first; it is these that onnxruntime runs
+    to compare with, and whose nodes `custom` names (OPERATION/OP). weight: the .caffemodel of a .prototxt, by
+    default the one of the same name beside it.
     directory: made if it is not there; it gets compilation.bmodel and its reference data.
     dynamic: the net takes any input shapes up to those compiled. shapes: of inputs, where they are free or to
     be others; stages: further sets of them. opt: 0 to 2, how much is kept in local memory. cpu: what no layer
@@ -95,7 +130,7 @@ def compile_file(
     """
     from user_layers.onnx.compile import compile_onnx
 
-    proto, source = in_onnx(model)
+    proto, source = in_onnx(model, weight=weight, shapes=shapes, toolkit=toolkit)
     try:
         return compile_onnx(
             proto,
@@ -115,6 +150,6 @@ def compile_file(
             source=source,
         )
     except TpulayerError as error:
-        if source is not None and (shapes or stages) and not error.hint:
+        if source is not None and source.reread is None and (shapes or stages) and not error.hint:
             error.hint = f"{source.place} may hold the shapes it was exported with: export it for the others"
         raise

@@ -7,11 +7,9 @@ from one to the next. All are static and compiled at level 0, so that they need 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from user_layers.bmodel.directory import BMODEL, LAYERS, LAYERS_OF, References
 from user_layers.compiler.pipeline import compile_graph
@@ -20,6 +18,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.runtime.references import run_net
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from user_layers.net.compiled import CompiledNet
@@ -55,10 +54,7 @@ def layer_nets(
         compiled = compile_graph(whole, opt=0)
         fed = {name: known[name] for name in whole.inputs}
         made.append((compiled, fed, run_net(compiled, graph.toolkit, fed)))
-    references = [
-        References(_joined(fed[t.name] for t in nets.stages[0].inputs), _joined(got))
-        for nets, fed, got in made
-    ]
+    references = [References.of((fed[t.name] for t in nets.stages[0].inputs), got) for nets, fed, got in made]
     return [nets for nets, _, _ in made], references
 
 
@@ -70,7 +66,3 @@ def mark_layers(directory: Path) -> None:
 def layers_mark(directory: Path) -> str:
     """What `mark_layers` notes: the SHA-256 of the folder's bmodel."""
     return hashlib.sha256((directory / BMODEL).read_bytes()).hexdigest() + "\n"
-
-
-def _joined(arrays: Iterable[NDArray[np.generic]]) -> bytes:
-    return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)

@@ -13,10 +13,12 @@ from user_layers.bmodel.directory import (
     INPUT_REFERENCE,
     LAYERS,
     OUTPUT_REFERENCE,
+    OUTPUT_SHAPES,
     REPORT_JSON,
     REPORT_PICTURE,
     REPORT_TEXT,
     References,
+    shapes_text,
 )
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.files import write_together
@@ -106,9 +108,10 @@ def write_directory(
     """Write compilation.bmodel, input_ref_data.dat and output_ref_data.dat, replacing older ones; layers:
     what `layer_nets` made, into the folder layers/ in it.
 
-    Of nets that were compiled with a report also report.txt, report.json and local_memory.svg; otherwise an
-    older report is removed. Other files stay; nothing is replaced before all of it is written. Errors:
-    UsageError when the folder cannot be written.
+    Of nets with outputs whose shapes are known only when they have run also output_ref_shapes.json, the
+    shapes of the arrays; of nets that were compiled with a report also report.txt, report.json and
+    local_memory.svg; otherwise older ones are removed. Other files stay; nothing is replaced before all of it
+    is written. Errors: UsageError when the folder cannot be written.
     """
     files: dict[Path, bytes | str] = {
         directory / INPUT_REFERENCE: b"".join(r.inputs for r in references),
@@ -119,6 +122,10 @@ def write_directory(
     if reports:
         files |= {directory / name: data for name, data in report_files(reports).items()}
     stale = [] if reports else [directory / name for name in (REPORT_TEXT, REPORT_JSON, REPORT_PICTURE)]
+    if any(tensor.varies for net in nets for stage in net.stages for tensor in stage.outputs):
+        files[directory / OUTPUT_SHAPES] = shapes_text(s for r in references for s in r.output_shapes)
+    else:
+        stale.append(directory / OUTPUT_SHAPES)
     try:
         write_together(files, stale)
         if layers is not None:

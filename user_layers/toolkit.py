@@ -7,11 +7,12 @@ it is opened when first used and closed together, so that building a graph start
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from firmware_sim.errors import CompileError, MissingError, UsageError
 from firmware_sim.suggest import did_you_mean
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
     from user_layers.net.nodes import LayerNode
     from user_layers.plugin import PluginNode
     from user_layers.workspace import Workspace
+
+
+class Closable(Protocol):
+    """What a toolkit can end."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+C = TypeVar("C", bound=Closable)
 
 
 class Plugins(Protocol):
@@ -71,6 +82,7 @@ class Toolkit:
         self._params = params
         self._builtin_params = builtin_params
         self._closed = False
+        self._kept: dict[str, Closable] = {}
         self._known_to_firmware: set[OpInfo] = set()
         self.old_build = False  # whether the firmware was built with another state of the toolkit
 
@@ -85,14 +97,20 @@ class Toolkit:
     def close(self) -> None:
         """End the child processes that were started; a closed toolkit can only be closed again."""
         self._closed = True
-        device, plugins = self._device, self._plugins
-        self._device = self._plugins = None
-        try:
-            if device is not None:
-                device.close()
-        finally:
-            if plugins is not None:
-                plugins.close()
+        device, plugins, kept = self._device, self._plugins, self._kept
+        self._device, self._plugins, self._kept = None, None, {}
+        with ExitStack() as stack:
+            for other in (*kept.values(), plugins, device):
+                if other is not None:
+                    stack.callback(other.close)
+
+    def keep(self, name: str, make: Callable[[], C]) -> C:
+        """What others start for this toolkit, made when first asked for and closed with it."""
+        if name not in self._kept:
+            self._check_open()
+            self._kept[name] = make()
+        found: C = self._kept[name]  # type: ignore[assignment]  # one name, one kind
+        return found
 
     def __repr__(self) -> str:
         if "workspace" in self.__dict__:  # it has been looked for

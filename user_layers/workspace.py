@@ -131,6 +131,9 @@ def edit_config(text: str, values: Mapping[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+IMP_LIBRARY = "libimpbmnetu.so"
+
+
 @dataclass(frozen=True)
 class Workspace:
     """The paths of one workspace; nothing is read before it is asked for."""
@@ -224,6 +227,11 @@ class Workspace:
         return self.root / "caffe"
 
     @property
+    def imp_dir(self) -> Path:
+        """The same in C++: sources of `imp_library`."""
+        return self.root / "imp_bmnetu"
+
+    @property
     def test_dir(self) -> Path:
         """Programs in C++ that use the host's libraries, one in each file."""
         return self.root / "test"
@@ -290,6 +298,11 @@ class Workspace:
         if self.config.host_arch == machine_arch():
             return self.plugin
         return self.build_dir / "out" / "native" / self.plugin.name
+
+    @property
+    def imp_library(self) -> Path:
+        """The library of own Caffe layers in C++ that build_layers installs, for this machine."""
+        return self.plugin.with_name(IMP_LIBRARY)
 
     @property
     def launcher(self) -> Path:

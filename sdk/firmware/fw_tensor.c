@@ -105,16 +105,16 @@ void fw_tensor_prepare(tpu_tensor_t *outputs, uint32_t count) {
 
 void fw_tensor_complete(tpu_tensor_t *t, const char *layer, uint32_t index) {
     if (t->dims > MAX_SHAPE_DIMS)
-        fw_fail(FW_STATUS_SHAPE, "layer %s: shape function gave output %u %u dimensions; at most %d", layer,
+        fw_fail(FW_STATUS_SHAPE, "layer %s gave output %u %u dimensions; at most %d", layer,
                 (unsigned)index, t->dims, MAX_SHAPE_DIMS);
     if (fw_dtype_bytes(t->dtype) == 0)
-        fw_fail(FW_STATUS_SHAPE, "layer %s: shape function gave output %u the unknown data type %u", layer,
+        fw_fail(FW_STATUS_SHAPE, "layer %s gave output %u the unknown data type %u", layer,
                 (unsigned)index, (unsigned)t->dtype);
     int64_t count = count_elements(t->shape, t->dims);
     if (count < 0) {
         char text[128];
         fw_shape_text(text, sizeof text, t->shape, t->dims);
-        fw_fail(FW_STATUS_SHAPE, "layer %s: shape function gave output %u the shape %s; extents are at least 1", layer,
+        fw_fail(FW_STATUS_SHAPE, "layer %s gave output %u the shape %s; extents are at least 1", layer,
                 (unsigned)index, text);
     }
     pad_dims(t);

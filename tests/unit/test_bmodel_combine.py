@@ -15,7 +15,8 @@ from firmware_sim.errors import ModelError, UsageError
 from tests.support.bmodel_samples import COEFF, dynamic_net, static_net
 from tests.support.fake_device import FakeDevice
 from user_layers.bmodel import container, read, save
-from user_layers.bmodel.combine import REFERENCES, combine, combine_dirs, extract
+from user_layers.bmodel.combine import combine, combine_dirs, extract
+from user_layers.bmodel.directory import INPUT_REFERENCE, OUTPUT_REFERENCE
 from user_layers.bmodel.generated.Binary import BinaryT
 from user_layers.bmodel.generated.Cascade import CascadeT
 from user_layers.bmodel.generated.KernelModule import KernelModuleT
@@ -23,6 +24,8 @@ from user_layers.bmodel.generated.Location import LocationT
 from user_layers.bmodel.generated.Model import ModelT
 from user_layers.bmodel.tool import TpuModelOptions, run
 from user_layers.runtime import BModelRuntime
+
+REFERENCES = (INPUT_REFERENCE, OUTPUT_REFERENCE)
 
 
 @pytest.fixture
@@ -98,11 +101,11 @@ def test_context_directories(tmp_path: Path) -> None:
     ("file", "content", "message"),
     [
         (
-            REFERENCES[0],
+            INPUT_REFERENCE,
             b"1234",
             r"input_ref_data\.dat has 4 bytes; the nets of .* need 32",
         ),
-        (REFERENCES[1], None, r"cannot read .*output_ref_data\.dat: No such file"),
+        (OUTPUT_REFERENCE, None, r"cannot read .*output_ref_data\.dat: No such file"),
         ("compilation.bmodel", b"\x7fELF", "not a bmodel"),
     ],
 )

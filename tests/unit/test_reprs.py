@@ -233,7 +233,8 @@ def test_data_is_shown_by_its_size() -> None:
     assert repr(group) == "<CommandGroup: 2 BD and 1 GDMA commands>"
     steps = tuple((i, i) for i in range(1000))
     assert repr(Recorded((group,), steps)).endswith("(6, 6), (7, 7), and 992 more))")
-    assert repr(References(BIG, b"")) == "References(inputs=<1048576 bytes>, outputs=b'')"
+    text = "References(inputs=<1048576 bytes>, outputs=b'', output_shapes=())"
+    assert repr(References(BIG, b"", ())) == text
     assert repr(CpuPart(BIG, "why", False)) == (
         "CpuPart(model=<1048576 bytes>, reason='why', shape_varies=False)"
     )

@@ -8,8 +8,10 @@ is written, and written in one step.
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,15 @@ from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.wire import DType
 from user_layers.bmodel.container import Pool, Unpacked, pack, unpack
+from user_layers.bmodel.directory import (
+    BMODEL,
+    INPUT_REFERENCE,
+    OUTPUT_REFERENCE,
+    OUTPUT_SHAPES,
+    Shape,
+    read_shapes,
+    shapes_text,
+)
 from user_layers.bmodel.generated.CpuopModule import CpuopModuleT
 from user_layers.bmodel.generated.KernelModule import KernelModuleT
 from user_layers.bmodel.generated.Model import ModelT
@@ -26,8 +37,6 @@ from user_layers.bmodel.model import Net, Stage, Tensor, dtype_name
 from user_layers.bmodel.read import read
 from user_layers.files import read_input, write_atomic, write_together
 
-BMODEL = "compilation.bmodel"
-REFERENCES = ("input_ref_data.dat", "output_ref_data.dat")
 _ONE_BLOCK = 1  # bmodel_type: all nets share one block of constants
 
 
@@ -68,12 +77,17 @@ def combine_dirs(folders: Sequence[Path], target: Path) -> None:
         raise UsageError(f"{target} is a file; combined context directories make a folder")
     sources = [unpack(folder / BMODEL) for folder in folders]
     places = [place for stages in _places(sources).values() for place in stages]
-    made = {}
-    for name in REFERENCES:
-        cut = [_cut(source, source.path.parent / name) for source in sources]
-        made[target / name] = b"".join(cut[place.file][place.net][place.stage] for place in places)
+    shapes = [_output_shapes(source) for source in sources]
+    made: dict[Path, bytes | str] = {}
+    for name in (INPUT_REFERENCE, OUTPUT_REFERENCE):
+        cut = [_cut(source, name, own) for source, own in zip(sources, shapes, strict=True)]
+        made[target / name] = b"".join(cut[place.file][place.net, place.stage] for place in places)
+    gone = [target / OUTPUT_SHAPES]
+    stages = [stage for source in sources for stage in _stages(source).values()]
+    if any(stage.varies(t) for stage in stages for t in stage.outputs):
+        made[gone.pop()] = shapes_text(shapes[place.file][place.net, place.stage] for place in places)
     made[target / BMODEL] = _file(sources, [source.model.net for source in sources])
-    write_together(made)
+    write_together(made, gone)
 
 
 @dataclass(frozen=True)
@@ -197,32 +211,52 @@ def _module(sources: Sequence[Unpacked], name: str, pool: Pool) -> KernelModuleT
     return None
 
 
-def _cut(source: Unpacked, path: Path) -> list[list[bytes]]:
-    """Reference data beside a bmodel, per net and stage. ModelError when it does not fit."""
+def _stages(source: Unpacked) -> dict[tuple[int, int], Stage]:
+    """The stages by net and number, in the order of the file."""
+    return {(i, k): stage for i, net in enumerate(source.checked.nets) for k, stage in enumerate(net.stages)}
+
+
+def _output_shapes(source: Unpacked) -> dict[tuple[int, int], tuple[Shape, ...]]:
+    """Of each stage the shapes of its outputs in the reference data beside a bmodel. ModelError."""
+    stages = _stages(source)
+    compiled = {key: tuple(t.shape for t in stage.outputs) for key, stage in stages.items()}
+    if not any(stage.varies(t) for stage in stages.values() for t in stage.outputs):
+        return compiled
+    path = source.path.parent / OUTPUT_SHAPES
+    found = read_shapes(path, list(compiled.values()))
+    if found is None:
+        raise ModelError(
+            f"{path} is missing: the shapes of some outputs are known only when the net has run",
+            hint="compile again with reference data",
+        )
+    return dict(zip(compiled, found, strict=True))
+
+
+def _cut(
+    source: Unpacked, name: str, output_shapes: Mapping[tuple[int, int], Sequence[Shape]]
+) -> dict[tuple[int, int], bytes]:
+    """Reference data beside a bmodel, by net and stage. ModelError when it does not fit."""
+    path = source.path.parent / name
     try:
         data = read_input(path)
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
-    sizes = [
-        [sum(map(_plain_bytes, s.inputs if path.name == REFERENCES[0] else s.outputs)) for s in net.stages]
-        for net in source.checked.nets
-    ]
-    needed = sum(map(sum, sizes))
+    sizes = {}
+    for key, stage in _stages(source).items():
+        tensors, shapes = stage.outputs, output_shapes[key]
+        if name == INPUT_REFERENCE:
+            tensors, shapes = stage.inputs, [t.shape for t in stage.inputs]
+        sizes[key] = sum(_plain_bytes(t, shape) for t, shape in zip(tensors, shapes, strict=True))
+    needed = sum(sizes.values())
     if len(data) != needed:
         raise ModelError(
             f"{path} has {len(data)} bytes; the nets of {source.path.name} beside it need {needed}"
         )
-    at = 0
-    cut: list[list[bytes]] = []
-    for stages in sizes:
-        cut.append([])
-        for size in stages:
-            cut[-1].append(data[at : at + size])
-            at += size
-    return cut
+    ends = list(itertools.accumulate(sizes.values()))
+    return {key: data[end - size : end] for (key, size), end in zip(sizes.items(), ends, strict=True)}
 
 
-def _plain_bytes(tensor: Tensor) -> int:
+def _plain_bytes(tensor: Tensor, shape: Shape) -> int:
     if tensor.dtype not in DType.__members__.values():
         raise ModelError(f"{tensor.name} is {dtype_name(tensor.dtype)}, which a BM1684 has not")
-    return tensor.elem_num * DType(tensor.dtype).itemsize
+    return math.prod(shape) * DType(tensor.dtype).itemsize

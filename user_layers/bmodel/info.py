@@ -87,7 +87,7 @@ def text(model: BModel) -> str:
             lines += ["-" * 12, f"stage {number}:", f"subnet number: {len(stage.subnets)}"]
             largest = stage.is_dynamic and (stage.n_dynamic or stage.h_w_dynamic)
             lines += [f"input: {_tensor(t, largest)}" for t in stage.inputs]
-            lines += [f"output: {_tensor(t, False)}" for t in stage.outputs]
+            lines += [f"output: {_tensor(t, stage.varies(t))}" for t in stage.outputs]
             lines += _manifest(stage)
     m = memory_sizes(model)
     total, host = m.coeff + m.instruct + m.runtime, m.host_coeff + m.host_runtime
@@ -135,7 +135,7 @@ def _stage(stage: Stage) -> dict[str, object]:
     manifest = stage.manifest
     return {
         "inputs": [_tensor_object(t) for t in stage.inputs],
-        "outputs": [_tensor_object(t) for t in stage.outputs],
+        "outputs": [{**_tensor_object(t), "varies": stage.varies(t)} for t in stage.outputs],
         "n_dynamic": stage.n_dynamic,
         "h_w_dynamic": stage.h_w_dynamic,
         "subnets": len(stage.subnets),

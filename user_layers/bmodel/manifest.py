@@ -10,7 +10,8 @@ alone. A bmodel without a manifest was made by another compiler.
 
 Hashes are 64-bit numbers, written in hexadecimal because JSON readers round large integers. There is a
 program for each dynamic subnet, in order: its length (the stored form is padded to 32-bit words) and the part
-of the context from which the firmware allocates while it runs.
+of the context from which the firmware allocates while it runs. Where the shapes of outputs are known only
+when the net has run, the names of these outputs follow, as "varying".
 """
 
 from __future__ import annotations
@@ -40,11 +41,13 @@ class ProgramUse:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One stage's manifest: the tool that wrote it, the layers it needs, its dynamic subnets' programs."""
+    """One stage's manifest: the tool that wrote it, the layers it needs, its dynamic subnets' programs, and
+    the outputs whose stored shapes are the largest ones."""
 
     tool: str
     layers: tuple[LayerUse, ...] = ()
     programs: tuple[ProgramUse, ...] = ()
+    varying: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """The JSON as bytes. ModelError when it is longer than MAX_BYTES, which readers refuse."""
@@ -57,7 +60,7 @@ class Manifest:
             }
             for use in self.layers
         ]
-        content = {
+        content: dict[str, object] = {
             "tpulayer_manifest": VERSION,
             "tool": self.tool,
             "layers": layers,
@@ -66,6 +69,8 @@ class Manifest:
                 for p in self.programs
             ],
         }
+        if self.varying:
+            content["varying"] = list(self.varying)
         data = json.dumps(content, separators=(",", ":")).encode()
         if len(data) > MAX_BYTES:
             raise ModelError(f"the net uses {len(layers)} layers, too many for one manifest")
@@ -96,6 +101,7 @@ def decode(data: bytes, where: str) -> Manifest | None:
             tool=_text(content["tool"]),
             layers=tuple(_layer(item) for item in _list(content["layers"])),
             programs=tuple(_program(item) for item in _list(content["programs"])),
+            varying=tuple(_text(item) for item in _list(content.get("varying", []))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"damaged bmodel: {where}: manifest: {error!r}") from error

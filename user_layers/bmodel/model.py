@@ -149,6 +149,10 @@ class Stage:
         """Bytes of the context, all blocks together."""
         return sum(self.ctx_sizes)
 
+    def varies(self, output: Tensor) -> bool:
+        """Whether an output's shape is known only when the net has run; the stored one is the largest."""
+        return self.manifest is not None and output.name in self.manifest.varying
+
     @property
     def mode(self) -> str:
         """`static` or `dynamic`, and in brackets the axes that may not vary."""

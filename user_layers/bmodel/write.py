@@ -154,7 +154,8 @@ def _parameter(net: CompiledNet, stage: Stage, pool: Pool) -> NetParameterT:
         for entry in made.subNet:
             entry.nDynamic = made.nDynamic if entry.isDynamic else 0
             entry.hWDynamic = made.hWDynamic if entry.isDynamic else 0
-    made.netStat = pool.add(Manifest(tool_name(), net.layers, tuple(programs)).encode())
+    varying = tuple(t.name for t in stage.outputs if t.varies)
+    made.netStat = pool.add(Manifest(tool_name(), net.layers, tuple(programs), varying).encode())
     return made
 
 

@@ -18,10 +18,9 @@ import numpy as np
 
 from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.errors import UsageError
-from user_layers.bmodel.directory import BMODEL
+from user_layers.bmodel.directory import BMODEL, Shape
 from user_layers.bmrt.reference_data import (
     References,
-    Shape,
     load_npz,
     parse_shapes,
     random_inputs,
@@ -352,6 +351,9 @@ class _Test:
         return good
 
     def _same(self, name: str, want: Array, got: Array) -> bool:
+        if want.shape != got.shape:
+            self.wrong(f"output {name}: expected the shape {list(want.shape)}, got {list(got.shape)}")
+            return False
         found = differences(want, got, self.options.accuracy_f, self.options.accuracy_i)
         if len(found):
             for line in report(f"output {name}", want, got, found):

@@ -1,7 +1,8 @@
 """Where bmrt_test takes its inputs from, and what it compares the outputs with.
 
 The reference files of a context directory hold raw little-endian arrays, one behind the other: for
-each net, each stage, each input (input_ref_data.dat) or output (output_ref_data.dat).
+each net, each stage, each input (input_ref_data.dat) or output (output_ref_data.dat). Outputs whose shapes
+are known only when the net has run have there the shapes that output_ref_shapes.json says.
 """
 
 from __future__ import annotations
@@ -20,19 +21,27 @@ from firmware_sim.device.api import Array
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.npy import Archive
 from firmware_sim.wire import DType
-from user_layers.bmodel.directory import BMODEL, INPUT_REFERENCE, OUTPUT_REFERENCE
+from user_layers.bmodel.directory import (
+    BMODEL,
+    INPUT_REFERENCE,
+    OUTPUT_REFERENCE,
+    OUTPUT_SHAPES,
+    Shape,
+    read_shapes,
+)
 from user_layers.files import read_input, write_atomic
 from user_layers.runtime.network import NetworkInfo, TensorInfo
 
 SEED = 1684
-
-Shape = tuple[int, ...]
 
 
 class References:
     """The reference data of a context directory.
 
     With `shapes`, the inputs' shapes of the only run, the files hold just that run's data.
+
+    Without output_ref_shapes.json, which another program that makes references need not write, the outputs of
+    the only stage, or of the only run, are taken to have the shapes that come out.
     """
 
     def __init__(self, folder: Path, nets: Sequence[NetworkInfo], shapes: Sequence[Shape] | None) -> None:
@@ -40,40 +49,58 @@ class References:
         self._alone = shapes is not None
         self._input_path, self._output_path = folder / INPUT_REFERENCE, folder / OUTPUT_REFERENCE
         self._inputs, self._outputs = _bytes_of(self._input_path), _bytes_of(self._output_path)
-        if shapes is None:
-            for path, data, sizes in (
-                (self._input_path, self._inputs, self._sizes(True)),
-                (self._output_path, self._outputs, self._sizes(False)),
-            ):
-                needed = sum(map(sum, sizes))
-                if len(data) != needed:
-                    raise ModelError(
-                        f"{path} has {len(data)} bytes; the nets of {BMODEL} beside it need {needed}",
-                        hint="compile again with reference data, or run with --compare 0",
-                    )
-
-    def _sizes(self, inputs: bool) -> list[list[int]]:
-        """Bytes per net and stage, at the compiled shapes."""
-        return [
-            [
-                sum(
-                    nbytes(t, shape)
-                    for t, shape in zip(
-                        net.inputs if inputs else net.outputs,
-                        stage.input_shapes if inputs else stage.output_shapes,
-                        strict=True,
-                    )
+        self._shapes: dict[tuple[int, int], tuple[Shape, ...]] | None = None
+        if shapes is not None:
+            return
+        self._shapes = self._output_shapes(folder / OUTPUT_SHAPES)
+        for path, data, sizes in (
+            (self._input_path, self._inputs, self._sizes(True)),
+            (self._output_path, self._outputs, self._sizes(False)),
+        ):
+            needed = sum(sizes.values())
+            if len(data) != needed and (path == self._input_path or self._shapes is not None):
+                raise ModelError(
+                    f"{path} has {len(data)} bytes; the nets of {BMODEL} beside it need {needed}",
+                    hint="compile again with reference data, or run with --compare 0",
                 )
-                for stage in net.stages
-            ]
-            for net in self._nets
-        ]
+
+    def _output_shapes(self, path: Path) -> dict[tuple[int, int], tuple[Shape, ...]] | None:
+        """Of each net and stage, the shapes of its outputs in the file; None where its only run must tell."""
+        stages = {(n, k): stage for n, net in enumerate(self._nets) for k, stage in enumerate(net.stages)}
+        compiled = {key: stage.output_shapes for key, stage in stages.items()}
+        if not any(any(stage.varying) for stage in stages.values()):
+            return compiled
+        found = read_shapes(path, list(compiled.values()))
+        if found is not None:
+            return dict(zip(compiled, found, strict=True))
+        if len(stages) > 1:
+            raise ModelError(
+                f"{path} is missing: the shapes of some outputs in {self._output_path.name} beside it are "
+                "known only when their nets have run",
+                hint="compile again with reference data, or run with --compare 0",
+            )
+        return None
+
+    def _sizes(self, inputs: bool) -> dict[tuple[int, int], int]:
+        """Bytes of each net and stage in the file."""
+        shapes = {} if inputs or self._shapes is None else self._shapes
+        return {
+            (n, k): sum(
+                nbytes(t, shape)
+                for t, shape in zip(
+                    net.inputs if inputs else net.outputs,
+                    stage.input_shapes if inputs else shapes.get((n, k), stage.output_shapes),
+                    strict=True,
+                )
+            )
+            for n, net in enumerate(self._nets)
+            for k, stage in enumerate(net.stages)
+        }
 
     def _start(self, inputs: bool, net: int, stage: int) -> int:
         if self._alone:
             return 0
-        sizes = self._sizes(inputs)
-        return sum(map(sum, sizes[:net])) + sum(sizes[net][:stage])
+        return sum(size for key, size in self._sizes(inputs).items() if key < (net, stage))
 
     def inputs(self, net: int, stage: int, shapes: Sequence[Shape]) -> list[Array]:
         """The inputs of one run, in the net's order."""
@@ -89,16 +116,23 @@ class References:
         return arrays
 
     def outputs(self, net: int, stage: int, got: Sequence[Array]) -> list[Array]:
-        """What the outputs of one run should be, in the shapes they came out with."""
+        """What the outputs of one run should be. Those whose shapes the run alone tells have here the shapes
+        of the file, which may be others; the rest have those they came out with.
+        """
         info = self._nets[net]
         if self._alone:
             _exact(self._output_path, len(self._outputs), sum(a.nbytes for a in got))
+        elif self._shapes is None:
+            _exact(
+                self._output_path, len(self._outputs), sum(a.nbytes for a in got), "that gives these outputs"
+            )
         at = self._start(False, net, stage)
         arrays = []
-        for tensor, array, compiled in zip(info.outputs, got, info.stages[stage].output_shapes, strict=True):
-            arrays.append(_array(self._outputs, at, tensor, array.shape))
-            # A dynamic output may be smaller than its place in the file.
-            at += array.nbytes if self._alone else nbytes(tensor, compiled)
+        for i, (tensor, array) in enumerate(zip(info.outputs, got, strict=True)):
+            place = array.shape if self._shapes is None else self._shapes[net, stage][i]
+            varies = info.stages[stage].varying[i]
+            arrays.append(_array(self._outputs, at, tensor, place if varies else array.shape))
+            at += nbytes(tensor, place)  # a dynamic output may be smaller than its place in the file
         return arrays
 
 
@@ -117,10 +151,10 @@ def _bytes_of(path: Path) -> bytes:
         ) from error
 
 
-def _exact(path: Path, size: int, needed: int) -> None:
+def _exact(path: Path, size: int, needed: int, run: str = "with the shapes of --shapes") -> None:
     if size != needed:
         raise ModelError(
-            f"{path} has {size} bytes; a run with the shapes of --shapes needs {needed}",
+            f"{path} has {size} bytes; a run {run} needs {needed}",
             hint="give reference data for these shapes, or run with --compare 0",
         )
 

@@ -15,7 +15,7 @@ A program may use the decorator too, for the models that it reads itself.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
@@ -25,92 +25,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from firmware_sim.errors import SourceError, TpulayerError, UsageError
-from firmware_sim.shown import count as counted
-from user_layers.caffe.message import Message
+from user_layers.caffe.imp import ImpLibraries, ImpType
+from user_layers.caffe.layer import CaffeLayer
 from user_layers.graph.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, MappedNode
-from user_layers.spelling.foreign import Array, Tensor
+from user_layers.spelling.foreign import Tensor
 from user_layers.toolkit import Toolkit
-from user_layers.workspace import Workspace
-
-
-class CaffeLayer(Message):
-    """A layer of a prototxt as its function gets it. Its fields are read as those of a message; what every
-    layer of Caffe has (name, type, bottom, top, param, include, ...) is not among them.
-
-    type, name: as the prototxt has them. bottoms: names of tensors in the graph, tops: names that the
-    function must give to outputs of layers; shapes: of the bottoms, in elements. where: "FILE:LINE", for
-    messages.
-    """
-
-    def __init__(
-        self,
-        type: str,
-        name: str,
-        bottoms: Sequence[str],
-        tops: Sequence[str],
-        shapes: Sequence[Sequence[int]],
-        fields: Mapping[str, Any],
-        weights: Sequence[Array] = (),
-        where: str = "",
-    ) -> None:
-        super().__init__(f"{f'{where}: ' if where else ''}layer {name!r} ({type})", fields)
-        self.type = type
-        self.name = name
-        self.bottoms = tuple(bottoms)
-        self.tops = tuple(tops)
-        self.shapes = tuple(tuple(shape) for shape in shapes)
-        self.where = where
-        self._weights = tuple(weights)
-        self._weights_read = False
-
-    def __repr__(self) -> str:
-        return f"<CaffeLayer {self.name!r} ({self.type}): {list(self.bottoms)} -> {list(self.tops)}>"
-
-    @property
-    def weights(self) -> tuple[Array, ...]:
-        """Its blobs in the caffemodel, float32 arrays. Where there are some and nobody looks at them, that is
-        an error."""
-        self._weights_read = True
-        return self._weights
-
-    def expect(
-        self,
-        *,
-        bottoms: int | tuple[int, int] | None = None,
-        tops: int | tuple[int, int] | None = None,
-        weights: int | tuple[int, int] | None = None,
-    ) -> None:
-        """Refuse a layer with another number of these: exactly so many, or from the fewest to the most."""
-        if weights is not None:
-            self._weights_read = True
-        for one, many, found, wanted in (
-            ("bottom", "bottoms", len(self.bottoms), bottoms),
-            ("top", "tops", len(self.tops), tops),
-            ("blob of weights", "blobs of weights", len(self._weights), weights),
-        ):
-            fewest, most = (wanted, wanted) if isinstance(wanted, int) else wanted or (found, found)
-            if not fewest <= found <= most:
-                number = str(most) if fewest == most else f"{fewest} to {most}"
-                raise self.error(f"it has {found} {one if found == 1 else many}; expected {number}")
-
-    def check_read(self, by: str) -> None:
-        """Refuse fields, and weights, that nobody has read. by: who reads."""
-        super().check_read(by)
-        if self._weights and not self._weights_read:
-            raise self.error(
-                f"{by} does not read its {counted(len(self._weights), 'blob')} of weights",
-                hint="they are in layer.weights; layer.expect(weights=0) refuses layers that have some",
-            )
-
-    def placed(
-        self, bottoms: Sequence[str], tops: Sequence[str], shapes: Sequence[Sequence[int]]
-    ) -> CaffeLayer:
-        """The same layer between other tensors, of which nothing has been read yet."""
-        return CaffeLayer(
-            self.type, self.name, bottoms, tops, shapes, self._fields, self._weights, self.where
-        )
-
 
 LayerFunction = Callable[[Any, CaffeLayer], None]
 """Adds the layers of a Caffe layer to the graph that is its first argument (a GraphBuilder, or a Graph)."""
@@ -211,24 +131,44 @@ def caffe_layer(type: str) -> Callable[[F], F]:
     return register
 
 
-def own_layers(workspace: Workspace | None, taken: Container[str] = ()) -> Mapping[str, OwnLayer]:
-    """The own layers by type: of the workspace's folder caffe/, and of this program. Files that have not
-    changed are read once.
+def check_type(type: str, place: str) -> None:
+    """Refuse a type that Caffe itself has. UsageError."""
+    from user_layers.caffe.spellings import known_types  # all spellings
 
-    taken: the types that Caffe itself has, which nobody may replace. Errors: UsageError for such a type, and
-    for one with two functions; SourceError with file and line for a file that cannot be read.
+    if type in (*known_types(), "Input"):
+        raise UsageError(
+            f"{place}: Caffe itself has layers of type {type!r}",
+            hint=f"give yours a type of its own, for example TPU{type}",
+        )
+
+
+def own_layers(toolkit: Toolkit) -> Mapping[str, OwnLayer]:
+    """The own layers by type: of the folder caffe/ of the toolkit's workspace, of libraries in C++ beside its
+    plugins, and of this program. Files that have not changed are read once.
+
+    Errors: UsageError for a type that Caffe itself has, which nobody may replace, and for one with two
+    functions; SourceError with file and line for a file that cannot be read.
     """
+    workspace = toolkit.workspace
+    libraries = ImpLibraries.of(toolkit)
     found: dict[str, OwnLayer] = {}
-    for layer in [*(_of_folder(workspace.caffe_dir) if workspace else {}).values(), *_registered.values()]:
+    for layer in (
+        *(_of_folder(workspace.caffe_dir) if workspace else {}).values(),
+        *(_of_library(known) for known in libraries.types()),
+        *_registered.values(),
+    ):
         if layer.type in found:
             raise _two(found[layer.type], layer.place)
-        if layer.type in taken:
-            raise UsageError(
-                f"{layer.place}: Caffe itself has layers of type {layer.type!r}",
-                hint="give yours a type of its own, for example TPU" + layer.type,
-            )
+        check_type(layer.type, layer.place)
         found[layer.type] = layer
     return found
+
+
+def _of_library(known: ImpType) -> OwnLayer:
+    def add(graph: GraphBuilder, layer: CaffeLayer) -> None:
+        ImpLibraries.of(graph.toolkit).add(known, graph, layer)
+
+    return OwnLayer(known.type, f"{known.place} ({known.path.name})", add)
 
 
 _State = tuple[tuple[Path, int, int], ...]

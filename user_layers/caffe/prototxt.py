@@ -131,15 +131,15 @@ class _Reader:
         ]
         self.check_types([head for _, head in kept])
         schema = message("V1LayerParameter" if old else "LayerParameter").DESCRIPTOR
-        read = []
+        read = set()  # where those begin that protobuf reads
         for block, head in kept:
             if head.kind in self.known and head.kind not in self.own:
                 self.check_fields(block.value, schema, head.title)
-                read.append(block)
-        net = self.parsed([block for block in blocks if block not in read])
+                read.add(block.start)
+        net = self.parsed([block for block in blocks if block.start not in read])
         parameters = iter(net.layers if old else net.layer)
         layers = [
-            self.with_parameters(head, next(parameters)) if block in read else self.with_fields(head, block)
+            self.with_parameters(head, next(parameters)) if head.at in read else self.with_fields(head, block)
             for block, head in kept
         ]
         return Net(self.file, net.name, self.inputs(net), tuple(layers))

@@ -5,27 +5,25 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firmware_sim.errors import CompileError, ModelError, TpulayerError, UsageError
 from firmware_sim.suggest import did_you_mean
 from user_layers.caffe.blobs import fitted, learned, wanted_blobs
-from user_layers.caffe.own import CaffeLayer, OwnLayer, own_layers
+from user_layers.caffe.layer import CaffeLayer
+from user_layers.caffe.own import OwnLayer, own_layers
 from user_layers.caffe.prototxt import Layer, Net, read_net
-from user_layers.caffe.spellings import CAFFE, known_types
+from user_layers.caffe.spellings import CAFFE
 from user_layers.caffe.text import TextFile
 from user_layers.caffe.weights import read_caffemodel
 from user_layers.files import read_input
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.infer import inferred
 from user_layers.toolkit import Toolkit
-
-if TYPE_CHECKING:
-    from user_layers.workspace import Workspace
 
 WHAT = "Caffe"
 Shapes = Mapping[str, Sequence[int]] | Sequence[Sequence[int]]
@@ -46,7 +44,7 @@ def read_caffe(
 
     weight: the file with the weights; by default that of the same name with the ending .caffemodel, if it is
     there. shapes: of inputs, by name or one after the other, instead of those that the prototxt gives. own:
-    layers of the user's by type, by default those of the workspace's folder caffe/. toolkit: what these
+    layers of the user's by type, by default those that `own_layers` finds. toolkit: what these
     layers are asked for shapes with, by default that of the workspace around the current folder.
     Errors: UsageError for files that cannot be read and shapes that do not fit, ModelError for what is
     damaged or not as Caffe has it, with line and column, CompileError for layers that cannot be had,
@@ -54,28 +52,14 @@ def read_caffe(
     """
     path = Path(prototxt)
     file = TextFile(str(prototxt), _text(path))
-    if own is None:
-        own = own_layers(_workspace(toolkit), known_types())
-    net = read_net(file, {*CAFFE, "Input"}, own)
-    found = path.with_suffix(".caffemodel")
-    if weight is None and found.is_file():
-        weight = found
-    weights = _Weights(net, None if weight is None else Path(weight), own)
-    if toolkit is not None or not any(layer.kind in own for layer in net.layers):
-        return _Reader(net, weights, shapes or {}, own, toolkit).model(path.stem)
-    with Toolkit() as opened:
+    with Toolkit() if toolkit is None else nullcontext(toolkit) as opened:
+        own = own_layers(opened) if own is None else own
+        net = read_net(file, {*CAFFE, "Input"}, own)
+        found = path.with_suffix(".caffemodel")
+        if weight is None and found.is_file():
+            weight = found
+        weights = _Weights(net, None if weight is None else Path(weight), own)
         return _Reader(net, weights, shapes or {}, own, opened).model(path.stem)
-
-
-def _workspace(toolkit: Toolkit | None) -> Workspace | None:
-    from user_layers.workspace import Workspace
-
-    if toolkit is not None:
-        return toolkit.workspace
-    try:
-        return Workspace.find()
-    except UsageError:
-        return None
 
 
 def _text(path: Path) -> str:
@@ -179,7 +163,7 @@ class _Reader:
         weights: _Weights,
         shapes: Shapes,
         own: Mapping[str, OwnLayer],
-        toolkit: Toolkit | None,
+        toolkit: Toolkit,
     ) -> None:
         self.net = net
         self.weights = weights
@@ -342,7 +326,6 @@ class _Reader:
         self.operations.append(operation)
 
     def add_own(self, layer: Layer, bottoms: tuple[str, ...], tops: tuple[str, ...]) -> None:
-        assert self.toolkit is not None
         mine = self.own[layer.kind]
         shapes = [self.tensors[name].shape for name in bottoms]
         blobs = self.weights.blobs.get(layer.name, ())

@@ -39,15 +39,32 @@ def init(
 def add_layer(
     name: Annotated[str, typer.Argument(help="For example crop: the op is then TPU_CROP.")],
     has_local: Annotated[int, typer.Argument(min=0, max=1, help="1: with a local function too.")] = 0,
+    caffe: Annotated[
+        str | None,
+        typer.Option("--caffe", metavar="TYPE", help="Layers of this type in a prototxt become this one."),
+    ] = None,
+    caffe_cpp: Annotated[
+        str | None, typer.Option("--caffe-cpp", metavar="TYPE", help="The same; what reads them is in C++.")
+    ] = None,
     force: Force = False,
     dry_run: DryRun = False,
 ) -> None:
     """Make the files of a new layer, its test too. It builds, and runs as a copy, from the start."""
     from user_layers.scaffold import add_layer as make
 
+    if caffe is not None and caffe_cpp is not None:
+        raise UsageError("--caffe and --caffe-cpp: one of them", hint="a layer is read in one language")
     root = Workspace.find().root
     with alone(root):
-        made = make(root, name, bool(has_local), force=force, dry_run=dry_run)
+        made = make(
+            root,
+            name,
+            bool(has_local),
+            caffe=caffe if caffe_cpp is None else caffe_cpp,
+            cpp=caffe_cpp is not None,
+            force=force,
+            dry_run=dry_run,
+        )
     _say_made(made, root, dry_run)
 
 
@@ -126,9 +143,12 @@ def _as_object(layer: LayerInfo, root: Path) -> dict[str, object]:
 
 
 def _files(layer: LayerInfo, root: Path) -> list[str]:
-    """Its sources as the scan found them, and its test."""
+    """Its sources as the scan found them, its test, and what reads it from Caffe's files."""
+    from user_layers.scaffold.layers import caffe_paths
+
     test = Workspace(root).tests_dir / f"test_{layer.name}.py"
-    return [_relative(path, root) for path in (*layer.files, test) if path.exists()]
+    others = (test, *caffe_paths(root, layer.name))
+    return [_relative(path, root) for path in (*layer.files, *others) if path.exists()]
 
 
 def _say_made(made: Made, root: Path, dry_run: bool) -> None:

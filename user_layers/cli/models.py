@@ -12,9 +12,14 @@ from user_layers.cli.options import TimeLimit, for_devices
 
 def compile(
     model: Annotated[
-        Path, typer.Argument(help="A file: .onnx, .tflite, .pt2, .ms or .mindir.", metavar="MODEL")
+        Path,
+        typer.Argument(help="A file: .onnx, .tflite, .pt2, .ms, .mindir or .prototxt.", metavar="MODEL"),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
+    weight: Annotated[
+        Path | None,
+        typer.Option("--weight", help="FILE.caffemodel of a .prototxt, if it is not called as that."),
+    ] = None,
     dynamic: Annotated[bool, typer.Option("--dynamic", help="Any shapes up to the given ones.")] = False,
     shapes: Annotated[
         list[str] | None, typer.Option("--shapes", help="INPUT=1x3x224x224; may be given several times.")
@@ -45,10 +50,10 @@ def compile(
 ) -> int:
     """Compile a model into a bmodel, and compare it with onnxruntime on random inputs."""
     from user_layers.formats import in_onnx
-    from user_layers.onnx.command import CompileOptions, run
+    from user_layers.onnx.command import CompileOptions, parse_shapes, run
 
     for_devices(time_limit)
-    proto, source = in_onnx(model)
+    proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
     options = CompileOptions(
         model,
         out,
@@ -63,5 +68,6 @@ def compile(
         name=name,
         layers=layers,
         proto=proto if source is not None else None,
+        source=source,
     )
     return 0 if run(options, typer.echo) else 1

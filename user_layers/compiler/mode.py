@@ -19,11 +19,13 @@ class Kind(Enum):
 @dataclass(frozen=True)
 class Mode:
     """kinds: of each node. dynamic: the net's inputs may be smaller than compiled; otherwise they have
-    exactly their shapes. reasons: why nodes of a net that was to be static are dynamic, a sentence each."""
+    exactly their shapes. reasons: why nodes of a net that was to be static are dynamic, a sentence each.
+    varying: the tensors whose shapes are known only when the net has run."""
 
     dynamic: bool
     kinds: tuple[Kind, ...]
     reasons: tuple[str, ...] = ()
+    varying: frozenset[str] = frozenset()
 
 
 def choose_mode(described: DescribedNet, wants_dynamic: bool) -> Mode:
@@ -59,4 +61,4 @@ def choose_mode(described: DescribedNet, wants_dynamic: bool) -> Mode:
         if why and not wants_dynamic:
             reasons.append(f"compiled dynamically: {why}")
     dynamic = wants_dynamic or (Kind.DYNAMIC in kinds and Kind.STATIC not in kinds)
-    return Mode(dynamic, tuple(kinds), tuple(reasons))
+    return Mode(dynamic, tuple(kinds), tuple(reasons), frozenset(varying))

@@ -114,7 +114,10 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
     net, ddr = plan.described.net, plan.ddr
 
     def tensors(names: Sequence[str]) -> tuple[NetTensor, ...]:
-        return tuple(_net_tensor(net.tensors[name], ddr.address.get(name, 0)) for name in names)
+        return tuple(
+            _net_tensor(net.tensors[name], ddr.address.get(name, 0), name in plan.mode.varying)
+            for name in names
+        )
 
     layers = [attrs for attrs in plan.described.attrs if attrs.node.cpu is None]
     return Stage(
@@ -150,8 +153,8 @@ def _body(plan: Plan, index: int, recorded: Recorded | None) -> StaticBody | Dyn
     return DynamicBody(program.encode(), plan.ddr.arena.get(index, 0), planned.arena_bytes)
 
 
-def _net_tensor(info: NetTensorInfo, addr: int = 0) -> NetTensor:
-    return NetTensor(info.name, info.shape, info.dtype, addr=addr)
+def _net_tensor(info: NetTensorInfo, addr: int, varies: bool) -> NetTensor:
+    return NetTensor(info.name, info.shape, info.dtype, addr=addr, varies=varies)
 
 
 def _uses(described: DescribedNet) -> tuple[LayerUse, ...]:

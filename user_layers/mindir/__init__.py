@@ -9,10 +9,10 @@ from user_layers.mindir import (
     spell_movement,
     spell_window,
 )  # registers
-from user_layers.spelling.infer import with_shapes
 from user_layers.mindir.load import read_model
 from user_layers.mindir.words import MINDSPORE
 from user_layers.spelling.foreign import ForeignModel
+from user_layers.spelling.infer import with_shapes
 
 __all__ = [
     "MINDSPORE",

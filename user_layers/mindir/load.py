@@ -6,11 +6,11 @@ from pathlib import Path
 
 from firmware_sim.errors import CompileError, ModelError, UsageError
 from user_layers.files import read_input
-from user_layers.spelling.infer import with_shapes
 from user_layers.mindir.mindir import read_mindir
 from user_layers.mindir.ms import IDENTIFIER, read_ms
 from user_layers.mindir.words import MINDSPORE
 from user_layers.spelling.foreign import ForeignModel
+from user_layers.spelling.infer import with_shapes
 
 _QUANTIZED = "QuantDTypeCast"  # it stands before and behind what computes with 8 bits
 

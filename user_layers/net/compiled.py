@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class NetTensor:
     """An input or output of a net. Static: addr is its compile-time DDR address and shape is exact;
-    dynamic: shape is the compiled maximum and addr is 0 (the runtime allocates)."""
+    dynamic: shape is the compiled maximum and addr is 0 (the runtime allocates). varies: an output whose
+    shape is known only when the net has run, in a static net too; shape is the largest one."""
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     store_mode: StoreMode = StoreMode.N1
     addr: int = 0
+    varies: bool = False
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole tensor, continuous; in a dynamic net of the compiled maximum."""
+        """Bytes of the whole tensor, continuous; where its shape may be smaller, of the compiled maximum."""
         n = self.dtype.itemsize
         for s in self.shape:
             n *= s
@@ -37,7 +39,7 @@ class NetTensor:
     @property
     def text(self) -> str:
         """`x [1, 3, 64, 64] float32`."""
-        return shown.tensor(self.name, self.shape, self.dtype.numpy_name)
+        return shown.tensor(self.name, self.shape, self.dtype.numpy_name, varies=self.varies)
 
     def __repr__(self) -> str:
         return f"<NetTensor {self.text}{f' at {self.addr:#x}' if self.addr else ''}>"

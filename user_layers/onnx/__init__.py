@@ -43,15 +43,15 @@ def graph_from_onnx(
     from user_layers.onnx.build import build
     from user_layers.onnx.flexible import fixed_extents_of, restricted
     from user_layers.onnx.load import Source as SourceOf
-    from user_layers.onnx.load import from_proto, read_proto
+    from user_layers.onnx.load import read_proto
 
     proto, source = read_proto(model), source or SourceOf.of(model)
-    loaded = from_proto(proto, shapes, source.place)
+    loaded, custom = source.load(proto, shapes), source.mapped(custom)
     kind = graph_type or GraphBuilder
     built = build(loaded, name or source.name, custom=custom, toolkit=toolkit, cpu=cpu, graph_type=kind)
 
     def read(given: Mapping[str, Sequence[int]]) -> Model:
-        return from_proto(proto, given, source.place)
+        return source.load(proto, given)
 
     built.graph.restrict = lambda net: restricted(net, fixed_extents_of(built, loaded, read, custom, cpu))
     return built.graph

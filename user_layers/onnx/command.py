@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import UsageError
 from user_layers.onnx.compile import compile_model
 from user_layers.onnx.custom import parse_map
-from user_layers.onnx.load import Source
 
 if TYPE_CHECKING:
     import onnx
 
+    from user_layers.onnx.load import Source
     from user_layers.toolkit import Toolkit
 
 
@@ -37,6 +37,7 @@ class CompileOptions:
     name: str = ""
     layers: bool = False
     proto: onnx.ModelProto | None = None  # what the file means, where it is not ONNX's
+    source: Source | None = None  # and where that comes from
 
 
 def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
@@ -71,7 +72,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         name=options.name or None,
         layers=options.layers,
         toolkit=toolkit,
-        source=None if options.proto is None else replace(Source.of(options.model), path=None),
+        source=options.source,
     )
     made.write(options.directory, say)
     return not made.different

@@ -17,7 +17,7 @@ from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.fold import is_random
-from user_layers.onnx.load import Source, from_proto, overridden, read_proto
+from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Value, shown
 from user_layers.onnx.types import from_net, to_net
 from user_layers.product import combine_stages, compile_net, write_directory
@@ -143,9 +143,12 @@ def compile_model(
     The net runs once for each stage: what it gives is compared, and is the reference data.
     """
     proto, source = read_proto(model), source or Source.of(model)
+    custom = source.mapped(custom)
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
-    models = [from_proto(proto, given, source.place) for given in sets]
-    head = [line for given in sets for line in overridden(proto, given)]
+    models = [source.load(proto, given) for given in sets]
+    head = list(source.notes)
+    if source.reread is None:
+        head += [line for given in sets for line in overridden(proto, given)]
     if not dynamic:
         proto = None  # with its constants
     nets: list[CompiledNet] = []
@@ -161,14 +164,12 @@ def compile_model(
             shared = built.graph.toolkit
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
             if dynamic:
-                fixed = fixed_extents_of(built, one, lambda given: from_proto(proto, given), custom, cpu)
+                fixed = fixed_extents_of(built, one, lambda given: source.load(proto, given), custom, cpu)
                 net = restricted(net, fixed)
                 notes += _fixed_lines(fixed)
             nets.append(net)
             inputs, fed, got = _run(one, built, net)
-            data.append(
-                References(*(b"".join(a.tobytes() for a in arrays) for arrays in (fed.values(), got)))
-            )
+            data.append(References.of(fed.values(), got))
             if number == 0:
                 summary = _summary(built)
                 apart = layer_nets(built.graph, fed) if layers else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ from user_layers.runtime.onnx_session import first_line
 
 if TYPE_CHECKING:
     import onnx
+
+    from user_layers.onnx.custom import MapFunction
 
 _SMALL = 4096  # elements of a constant that inference of shapes may read
 _KINDS = {
@@ -41,12 +43,20 @@ def load_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) ->
 @dataclass(frozen=True)
 class Source:
     """Where a model comes from: what messages call it (short: beside a layer), the name of its net, its file
-    if it is one."""
+    if it is one.
+
+    Of a file of another kind than ONNX's: calls, what adds the layers of some of its nodes, by their names;
+    notes, what its user should know; reread: the onnx.ModelProto for other shapes of the inputs, where the
+    file is to be read anew for them.
+    """
 
     place: str
     short: str
     name: str
     path: Path | None
+    calls: Mapping[str, MapFunction] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    reread: Callable[[Mapping[str, Sequence[int]]], Any] | None = None
 
     @classmethod
     def of(cls, model: str | Path | onnx.ModelProto) -> Source:
@@ -55,6 +65,16 @@ class Source:
             path = Path(model)
             return cls(str(path), path.name, path.stem, path)
         return cls("the model", "the model", model.graph.name or "net", None)
+
+    def load(self, proto: Any, shapes: Mapping[str, Sequence[int]] | None = None) -> Model:
+        """The model that `read_proto` gave for it, with these shapes of inputs; errors as of `load_model`."""
+        if self.reread is not None and shapes:
+            return from_proto(self.reread(shapes), None, self.place)
+        return from_proto(proto, shapes, self.place)
+
+    def mapped(self, custom: Mapping[str, str | MapFunction] | None) -> Mapping[str, str | MapFunction]:
+        """What becomes of nodes by the user's word, and by the file's."""
+        return {**self.calls, **(custom or {})}
 
 
 def read_proto(model: str | Path | onnx.ModelProto) -> Any:

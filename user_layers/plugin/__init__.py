@@ -1,7 +1,7 @@
 """Descriptors of layers: C++ classes in plugins, asked from Python through a child process."""
 
 from user_layers.plugin.client import DescriptorHandle, PluginHost, PluginLayer, PluginNode, PluginTensor
-from user_layers.plugin.find import PLUGIN_PATH_VARIABLE, find_plugins
+from user_layers.plugin.find import PLUGIN_PATH_VARIABLE, find_imp_libraries, find_plugins
 
 __all__ = [
     "PLUGIN_PATH_VARIABLE",
@@ -10,5 +10,6 @@ __all__ = [
     "PluginLayer",
     "PluginNode",
     "PluginTensor",
+    "find_imp_libraries",
     "find_plugins",
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import MissingError, UsageError
+from user_layers.workspace import IMP_LIBRARY
 
 if TYPE_CHECKING:
     from user_layers.workspace import Workspace
@@ -53,9 +54,25 @@ def find_plugins(workspace: Workspace | None) -> list[Path]:
     return plugins
 
 
+def find_imp_libraries(workspace: Workspace | None) -> list[Path]:
+    """The libraries of own Caffe layers in C++, in the folders of the plugins in use: those that
+    BMCOMPILER_PLUGIN_PATH names or has files in, when set; otherwise the workspace's. Copies count once."""
+    paths = [Path(p).expanduser() for p in os.environ.get(PLUGIN_PATH_VARIABLE, "").split(os.pathsep) if p]
+    places = [path if path.is_dir() else path.parent for path in paths]
+    if not paths and workspace is not None:
+        places = [workspace.imp_library.parent]
+    found: dict[str, Path] = {}
+    for library in (place / IMP_LIBRARY for place in places):
+        if library.is_file():
+            found.setdefault(hashlib.blake2b(library.read_bytes()).hexdigest(), library)
+    return list(found.values())
+
+
 def _plugins_at(path: Path) -> list[Path]:
     if path.is_dir():
         return [p for p in sorted(path.glob(_PATTERN)) if _SYMBOL in p.read_bytes()]
+    if path.name == IMP_LIBRARY and path.is_file():
+        return []  # no plugin, and found by find_imp_libraries
     if path.name in _OTHER_NAMES and not path.exists() and path.with_name(_NAME).is_file():
         path = path.with_name(_NAME)
     if not path.is_file():

@@ -16,7 +16,7 @@ from firmware_sim import shown
 from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
-from user_layers.bmodel.combine import BMODEL
+from user_layers.bmodel.directory import BMODEL
 from user_layers.runtime.loaded import LoadedNet, Ran
 from user_layers.runtime.network import (
     Inputs,

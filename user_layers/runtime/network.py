@@ -30,10 +30,13 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class StageInfo:
-    """The shapes of one stage: exact for static nets, the largest possible for dynamic ones."""
+    """The shapes of one stage: exact for static nets, the largest possible for dynamic ones. varying: of each
+    output, whether its shape is known only when the net has run and this one is the largest, in static nets
+    too."""
 
     input_shapes: tuple[tuple[int, ...], ...]
     output_shapes: tuple[tuple[int, ...], ...]
+    varying: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,20 @@ class NetworkInfo:
         mode = shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
         stages = f", {len(self.stages)} stages" if len(self.stages) > 1 else ""
         edges = (
-            shown.edges(_texts(self.inputs, stage.input_shapes), _texts(self.outputs, stage.output_shapes))
+            shown.edges(
+                _texts(self.inputs, stage.input_shapes, (False,) * len(self.inputs)),
+                _texts(self.outputs, stage.output_shapes, stage.varying),
+            )
             for stage in self.stages
         )
         return f"<NetworkInfo {self.name!r}, {mode}{stages}: {shown.listed(edges, ' | ')}>"
 
 
-def _texts(tensors: Sequence[TensorInfo], shapes: Sequence[tuple[int, ...]]) -> Iterator[str]:
-    return (shown.tensor(t.name, s, t.dtype.numpy_name) for t, s in zip(tensors, shapes, strict=True))
+def _texts(
+    tensors: Sequence[TensorInfo], shapes: Sequence[tuple[int, ...]], varying: Sequence[bool]
+) -> Iterator[str]:
+    for t, shape, varies in zip(tensors, shapes, varying, strict=True):
+        yield shown.tensor(t.name, shape, t.dtype.numpy_name, varies=varies)
 
 
 def network_info(net: Net) -> NetworkInfo:
@@ -74,7 +83,12 @@ def network_info(net: Net) -> NetworkInfo:
         inputs=tuple(_tensor_info(net.name, t) for t in first.inputs),
         outputs=tuple(_tensor_info(net.name, t) for t in first.outputs),
         stages=tuple(
-            StageInfo(tuple(t.shape for t in s.inputs), tuple(t.shape for t in s.outputs)) for s in net.stages
+            StageInfo(
+                tuple(t.shape for t in s.inputs),
+                tuple(t.shape for t in s.outputs),
+                tuple(s.varies(t) for t in s.outputs),
+            )
+            for s in net.stages
         ),
     )
 

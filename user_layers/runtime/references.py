@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
@@ -86,7 +87,7 @@ def make_references(
     with ExitStack() as stack:
         load = cache(lambda: stack.enter_context(load_net(net, toolkit)))  # once, and only if it must run
         made = [_stage(net, i, load, inputs or {}, outputs or {}, rng) for i in range(len(net.stages))]
-    return References(b"".join(r.inputs for r in made), b"".join(r.outputs for r in made))
+    return References.joined(made)
 
 
 def _stage(
@@ -104,10 +105,7 @@ def _stage(
     if len(expected) < len(stage.outputs):
         computed = _launch(load(), net, used, index)
         expected = {t.name: expected.get(t.name, y) for t, y in zip(stage.outputs, computed, strict=True)}
-    return References(
-        b"".join(np.ascontiguousarray(used[t.name]).tobytes() for t in stage.inputs),
-        b"".join(np.ascontiguousarray(expected[t.name]).tobytes() for t in stage.outputs),
-    )
+    return References.of((used[t.name] for t in stage.inputs), [expected[t.name] for t in stage.outputs])
 
 
 def _given(
@@ -119,10 +117,14 @@ def _given(
         if name not in known:
             raise UsageError(f"{what} {name!r} is unknown", hint=f"the names are {', '.join(known)}")
         array, t = np.asarray(value), known[name]
-        if array.shape != t.shape or array.dtype.name != t.dtype.numpy_name:
+        fits = array.shape == t.shape
+        if t.varies:
+            fits = array.ndim == len(t.shape) and 0 < array.size <= math.prod(t.shape)
+        if not fits or array.dtype.name != t.dtype.numpy_name:
+            most = "at most " if t.varies else ""
             raise UsageError(
-                f"{what} {name!r} is {list(array.shape)} {array.dtype.name}; the net has {list(t.shape)} "
-                f"{t.dtype.numpy_name}"
+                f"{what} {name!r} is {list(array.shape)} {array.dtype.name}; the net has {most}"
+                f"{list(t.shape)} {t.dtype.numpy_name}"
             )
         arrays[name] = array
     return arrays

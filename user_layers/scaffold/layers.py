@@ -29,6 +29,11 @@ def layer_paths(root: Path, name: str) -> tuple[Path, Path, Path, Path]:
     )
 
 
+def caffe_paths(root: Path, name: str) -> tuple[Path, Path]:
+    """Where it stands what becomes of a layer of Caffe's: in Python, or in C++."""
+    return root / "caffe" / f"{name}.py", root / "imp_bmnetu" / f"{name}_layer.cpp"
+
+
 def builtin_names() -> list[str]:
     """Short names of the toolkit's own layers."""
     from user_layers.scan import oplock
@@ -76,21 +81,33 @@ def check_name(name: str) -> None:
 
 
 def add_layer(
-    ws_root: Path, name: str, has_local: bool = False, *, force: bool = False, dry_run: bool = False
+    ws_root: Path,
+    name: str,
+    has_local: bool = False,
+    *,
+    caffe: str | None = None,
+    cpp: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
 ) -> Made:
     """Write the files of a new layer, which builds and runs as a copy of its input.
 
-    has_local: with a local function too. Errors: UsageError for a bad name and, unless force, when
-    any of the files exists (then nothing is written).
+    has_local: with a local function too. caffe: a type of layers of Caffe's that become this layer; cpp: what
+    reads them is in C++. Errors: UsageError for a bad name or type and, unless force, when any of the files
+    exists (then nothing is written).
     """
     check_name(name)
+    if caffe is not None:
+        check_caffe_type(caffe)
     *_, test = layer_paths(ws_root, name)
     if test.exists() and not _is_layer_test(test):
         raise UsageError(
             f"{test.relative_to(ws_root)} is there already, and is not a test of a layer",
             hint="choose another name for the layer, or for that file",
         )
-    existing = [p for p in layer_paths(ws_root, name) if p.exists()]
+    paths = layer_paths(ws_root, name)
+    reader = caffe_paths(ws_root, name)[cpp]
+    existing = [p for p in (*paths, *([reader] if caffe else ())) if p.exists()]
     if existing and not force:
         raise UsageError(
             f"layer {name} exists already: {', '.join(str(p.relative_to(ws_root)) for p in existing)}",
@@ -102,12 +119,30 @@ def add_layer(
         "param": f"tpu_{name}_param_t",
         "descriptor": "".join(word.capitalize() for word in name.split("_")) + "Descriptor",
         "has_local": has_local,
+        "type": caffe,
+        "class": f"{caffe}Layer",
     }
     templates = ("layer/device.c.j2", "layer/host.h.j2", "layer/host.cpp.j2", "layer/test.py.j2")
-    files = {path: render(t, **values) for path, t in zip(layer_paths(ws_root, name), templates, strict=True)}
+    files = {path: render(t, **values) for path, t in zip(paths, templates, strict=True)}
+    if caffe is not None:
+        files[reader] = render(f"caffe/layer.{'cpp' if cpp else 'py'}.j2", **values)
+        makefile = reader.with_name("Makefile")
+        if cpp and not makefile.exists():
+            files[makefile] = render("caffe/Makefile.j2")
     if not dry_run:
         write_all(files)
     return Made(tuple(files), next_command=f"build_layers && test_layers {name}")
+
+
+def check_caffe_type(type: str) -> None:
+    """Refuse a type that no own layer of Caffe's can have. UsageError with advice."""
+    from user_layers.caffe.own import check_type
+
+    if not is_identifier(type):
+        raise UsageError(
+            f"--caffe: {type!r} is no type: letters, digits and _ only", hint="for example TPUCrop"
+        )
+    check_type(type, "--caffe")
 
 
 def layer_files(ws_root: Path, name: str) -> list[Path]:
@@ -118,7 +153,9 @@ def layer_files(ws_root: Path, name: str) -> list[Path]:
     found = [p for p in sources if p.exists()]
     if test.exists() and (found or _is_layer_test(test)):
         found.append(test)
-    if not found:
+    if found:
+        found += [p for p in caffe_paths(ws_root, name) if p.exists()]
+    else:
         known = sorted(p.stem.removeprefix("bm_device_") for p in (ws_root / "device").glob("bm_device_*.c"))
         raise UsageError(
             f"there is no layer {name}; the workspace has {', '.join(known) or 'none'}",

@@ -29,6 +29,7 @@ HOST_HEADERS = (
     "bmruntime_legacy.h",
     "okk.h",
     "bm_atomic.h",
+    "imp_bmnetu.h",
 )
 
 _LAUNCHER = """#!/bin/sh
@@ -149,6 +150,7 @@ def workspace_plan(
     host = _HostPart(builtin)
     if cross is not toolchain:
         host = _for_other_machine(ninja, ws, toolchain, cross, builtin, descriptors)
+    imp = _caffe_layers(ninja, ws, toolchain, builtin)
     tests = _test_programs(ninja, ws, cross, builtin, host.library)
     firmware = _native_firmware(ninja, toolchain.c, out, objects, builtin)
     program = _controller_program(ninja, out, arm_objects, builtin)
@@ -160,18 +162,23 @@ def workspace_plan(
         groups=groups,
         arm_objects=arm_objects,
         program=program,
-        early=[layer, plugin, *objects, *host.plugins],
+        early=[layer, plugin, *objects, *host.plugins, *imp],
         late=[firmware, program, *host.programs, *tests],
         installs=[
             *_firmware_installs(firmware, ws.firmware),
             (layer, ws.firmware_layer),
             (plugin, ws.plugin),
+            *((path, ws.imp_library) for path in imp),
             *((ws.generated_dir / path.name, path) for path in (ws.bmtpu_header, ws.layer_record)),
             (launcher, ws.launcher),
             *_host_library(ninja, host.library, builtin, ws.install_dir),
             *((path, ws.launcher.parent / path.name) for path in tests),
         ],
-        sources=[*(p for g in (*groups, descriptors) for p in g.sources), *cxx_sources(ws.test_dir)],
+        sources=[
+            *(p for g in (*groups, descriptors) for p in g.sources),
+            *cxx_sources(ws.test_dir),
+            *cxx_sources(ws.imp_dir),
+        ],
         folders=_folders(ws, config),
         host=host.library.bmlib,
         scripts={launcher: _LAUNCHER},
@@ -279,6 +286,17 @@ def _for_other_machine(
     return _HostPart(library, programs, [plugin])
 
 
+def _caffe_layers(ninja: NinjaFile, ws: Workspace, toolchain: Toolchain, builtin: Builtin) -> list[Path]:
+    """Statements for the library of imp_bmnetu/, which the compiler on this machine loads; none without
+    sources."""
+    sources = cxx_sources(ws.imp_dir)
+    if not sources:
+        return []
+    includes = [ws.generated_dir, ws.include_dir, builtin.directory, sdk_dir() / "include"]
+    objects = ninja.objects(Objects(toolchain.cxx, sources, includes, "imp_bmnetu"))
+    return [ninja.shared(toolchain.cxx, ninja.build_dir / "out" / ws.imp_library.name, objects)]
+
+
 def _test_programs(
     ninja: NinjaFile, ws: Workspace, cross: Toolchain, builtin: Builtin, host: Builtin
 ) -> list[Path]:
@@ -300,4 +318,5 @@ def _folders(ws: Workspace, config: BuildConfig) -> list[Path]:
     """Where sources are looked for, and what the configuration is read from."""
     project = [] if config.bmkernel is None else [Path(config.bmkernel) / d for d in ("device", "include")]
     # a further Makefile.config counts, too
-    return [ws.device_dir, ws.host_dir, ws.include_dir, ws.test_dir, *project, *ws.config_places]
+    own = [ws.device_dir, ws.host_dir, ws.include_dir, ws.test_dir, ws.imp_dir]
+    return [*own, *project, *ws.config_places]

@@ -24,7 +24,7 @@ from user_layers.toolchain.arm import explain_overflow, write_images
 from user_layers.toolchain.builtin import Builtin, builtin_artifacts, builtin_location
 from user_layers.toolchain.cache import workspace_locked
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose, zig_environment
-from user_layers.toolchain.config import gen_config
+from user_layers.toolchain.config import cxx_sources, gen_config
 from user_layers.toolchain.firmware import recorded_notes
 from user_layers.toolchain.homes import with_home
 from user_layers.toolchain.loops import build_loops
@@ -194,6 +194,8 @@ def _build_layers(ws: Workspace, report: Reporter, sanitize: bool) -> BuildResul
     if config.bmkernel is not None:
         result.add(_build_bmkernel(Path(config.bmkernel), toolchain, builtin, report, sanitize))
     _put_in_place(plan, builtin, toolchain.c, report, result, sanitize)
+    if ws.imp_dir.is_dir() and not cxx_sources(ws.imp_dir):
+        ws.imp_library.unlink(missing_ok=True)  # of sources that were removed
     made = [ws.generated_dir / name for name in _generated(ws)]
     made += [path for path in (ws.op_lock,) if path.exists()]  # new layers get their number in a build
     _finish(plan, state, started, builtin, made)
