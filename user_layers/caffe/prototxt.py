@@ -121,8 +121,7 @@ class _Reader:
         self.tree = file.tree()
 
     def net(self) -> Net:
-        around = [one for one in self.tree.fields if one.name not in ("layer", "layers")]
-        self.check_fields(Block(tuple(around)), message("NetParameter").DESCRIPTOR, "a net")
+        self.check_fields(self.tree, message("NetParameter").DESCRIPTOR, "a net", apart=("layer", "layers"))
         blocks = self.tree.all("layer") + self.tree.all("layers")
         old = self.check_blocks(blocks)
         heads = [self.head(block, old) for block in blocks]
@@ -261,8 +260,9 @@ class _Reader:
             hint=f"add_layer NAME 1 --caffe {unknown[0].kind} makes one of your own",
         )
 
-    def check_fields(self, block: Any, schema: Any, what: str) -> None:
-        """Refuse fields that a message does not have, with what was probably meant."""
+    def check_fields(self, block: Any, schema: Any, what: str, apart: Collection[str] = ()) -> None:
+        """Refuse fields that a message does not have, with what was probably meant; not in the messages
+        `apart`."""
         if not isinstance(block, Block):
             return  # protobuf says so
         for one in block.fields:
@@ -272,7 +272,7 @@ class _Reader:
                 raise self.file.error(
                     one.start, f"{what} has no field {one.name!r}{meant}", self.hint(one.name)
                 )
-            if about.message_type is not None:
+            if about.message_type is not None and one.name not in apart:
                 self.check_fields(one.value, about.message_type, f"{what}: {one.name}")
 
     def hint(self, name: str) -> str:
