@@ -121,7 +121,8 @@ class _Reader:
         self.tree = file.tree()
 
     def net(self) -> Net:
-        self.check_fields(self.tree, message("NetParameter").DESCRIPTOR, "a net")
+        around = [one for one in self.tree.fields if one.name not in ("layer", "layers")]
+        self.check_fields(Block(tuple(around)), message("NetParameter").DESCRIPTOR, "a net")
         blocks = self.tree.all("layer") + self.tree.all("layers")
         old = self.check_blocks(blocks)
         heads = [self.head(block, old) for block in blocks]
