@@ -231,13 +231,12 @@ class Adding:
         return 1
 
     def _const(self, _: Any, name: bytes, dims: int, shape: Any, data: int | None) -> int:
-        if not 1 <= dims <= MAX_DIMS or data is None:
-            raise self.layer.error(
-                f"add_const {name.decode()!r}: {dims} dimensions" if data else "no elements"
-            )
+        what = f"add_const {name.decode()!r}"
+        if not 1 <= dims <= MAX_DIMS:
+            raise self.layer.error(f"{what}: a shape with {dims} extents; it has 1 to {MAX_DIMS}")
         extents = shape[:dims]
-        if min(extents) < 1:
-            raise self.layer.error(f"add_const {name.decode()!r}: the shape {extents} has an extent below 1")
+        if min(extents) < 1 or data is None:
+            raise self.layer.error(f"{what}: the shape {extents} has no elements, or there are none")
         size = 4 * int(np.prod(extents, dtype=np.int64))
         self._keep({"const": name.decode(), "shape": extents}, ctypes.string_at(data, size))
         return 0

@@ -193,20 +193,20 @@ def _most(attributes: Mapping[str, Any], name: str) -> int:
 def detection_output(to: Speller, op: Operation) -> None:
     """The layer TPU_DETECTION_OUTPUT."""
     names = bottoms(op)
-    if len(names) != 3:
-        raise Unspelled(f"it has {len(names)} bottoms; locations, confidences and priors are needed")
+    shape = _detection_shape(op.attributes, [to.shape(name) for name in names])
     layer = Operation(DETECTION_OUTPUT, op.name, names, op.outputs)
     detection = Detection.of(op.attributes)
     (made,) = to.own_layer(layer, [to.own(name) for name in names], vars(detection))
     images, priors = to.shape(names[0])[0], to.shape(names[2])[-1] // 4
     to.declare(made, (1, 1, detection.most(images, priors), 7))
+    to.declare(made, shape)
     to.put(op.outputs[0], made)
 
 
-def detection_shape(op: Operation, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def _detection_shape(attributes: Mapping[str, Any], shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """The largest shape that the result may have, by those of the bottoms: what the net is compiled for.
     Raises Unspelled where they do not belong together."""
-    detection = Detection.of(op.attributes)
+    detection = Detection.of(attributes)
     if len(shapes) != 3:
         raise Unspelled(f"it has {len(shapes)} bottoms; locations, confidences and priors are needed")
     loc, conf, prior = shapes

@@ -63,6 +63,8 @@ def relu(to: Speller, op: Operation) -> None:
 @CAFFE.of("ReLU6", "Clip")
 def clip(to: Speller, op: Operation) -> None:
     """Between 0 and 6, or min and max."""
+    if op.attributes.get("negative_slope"):
+        raise Unspelled(f"its negative_slope is {op.attributes['negative_slope']:g}, not 0")
     low, high = (0.0, 6.0) if op.kind == "ReLU6" else (float(op.attributes[name]) for name in ("min", "max"))
     to.put(op.outputs[0], to.one("Clip", to.own(bottom(op)), _number(to, low), _number(to, high)))
 
@@ -252,7 +254,7 @@ def _constant(to: Speller, op: Operation, index: int, data: str, shape: tuple[in
     blob = weights(to, op, index)
     if blob.size != math.prod(shape):
         raise Unspelled(f"its blob {index} has {blob.size} elements, not those of {shape}")
-    return to.const(blob.reshape(*shape, *_behind(to, data, shape, axis)), np.float32)
+    return to.const(blob.reshape((*shape, *_behind(to, data, shape, axis))), np.float32)
 
 
 def _second(to: Speller, data: str, other: str, axis: int) -> str:

@@ -144,6 +144,28 @@ def tile(to: Speller, op: Operation) -> None:
     to.put(op.outputs[0], to.one("Tile", to.own(name), to.const(repeats, np.int64)))
 
 
+@CAFFE.of("Padding")
+def padding(to: Speller, op: Operation) -> None:
+    """A number around planes."""
+    get = op.attributes.get
+    if get("pad_method", "CONSTANT") != "CONSTANT" or to.rank(bottom(op)) != 4:
+        raise Unspelled(
+            f"its method is {get('pad_method', 'CONSTANT')}, for {to.rank(bottom(op))} dimensions"
+        )
+    pads = [
+        0,
+        0,
+        int(get("pad_t", 0)),
+        int(get("pad_l", 0)),
+        0,
+        0,
+        int(get("pad_b", 0)),
+        int(get("pad_r", 0)),
+    ]
+    value = to.const(float(get("pad_value", 0)), np.float32)
+    to.put(op.outputs[0], to.one("Pad", to.own(bottom(op)), to.const(pads, np.int64), value))
+
+
 @CAFFE.of("Reorg")
 def reorg(to: Speller, op: Operation) -> None:
     """Darknet's: pixels of squares become channels, of planes as they are before the next reverse one;

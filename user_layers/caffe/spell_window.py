@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -100,38 +100,59 @@ class _Pool:
     pad: tuple[int, int]
     up: bool = True
 
-    def over(self, extents: tuple[int, ...]) -> _Pool:
-        """The same for a plane, which a single window may be larger than. Raises Unspelled for windows that
-        ONNX has not, or Caffe neither."""
-        kernel = []
-        for extent, size, stride, pad in zip(extents, self.kernel, self.stride, self.pad, strict=True):
-            if size < 1 or stride < 1 or pad >= size:
-                raise Unspelled(f"a kernel of {size} with stride {stride} and pad {pad}")
-            room = extent + 2 * pad - size
-            count = (-(-room // stride) if self.up else room // stride) + 1
-            if any(self.pad) and (count - 1) * stride >= extent + pad:
-                count -= 1
-            if count < 1:
-                raise Unspelled(f"its windows of {size} do not fit {extent} with pad {pad}")
-            if (count - 1) * stride - pad >= extent:
-                raise Unspelled(
-                    f"its last window of {size} begins behind the {extent} elements (stride {stride})"
-                )
-            kernel.append(min(size, extent + 2 * pad))
-        return replace(self, kernel=(kernel[0], kernel[1]))
+    def attributes(self, extents: tuple[int, ...]) -> dict[str, Any]:
+        """Those of an ONNX node over planes with these extents. Raises Unspelled for windows that ONNX has
+        not, or Caffe neither."""
+        axes = [self._axis(extent, i) for i, extent in enumerate(extents)]
+        up = any(axis.incomplete for axis in axes) or (self.up and not any(axis.dropped for axis in axes))
+        after = [axis.after if up and axis.dropped else pad for axis, pad in zip(axes, self.pad, strict=True)]
+        if min(after) < 0:
+            raise Unspelled("its last windows are incomplete along one axis and left out along the other")
+        return {
+            "kernel_shape": [axis.kernel for axis in axes],
+            "strides": list(self.stride),
+            "pads": [*self.pad, *after],
+            "ceil_mode": int(up),
+        }
 
-    def attributes(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"kernel_shape": list(self.kernel), "strides": list(self.stride)}
-        return found | {"pads": [*self.pad, *self.pad], "ceil_mode": int(self.up)}
+    def _axis(self, extent: int, i: int) -> _Axis:
+        size, stride, pad = self.kernel[i], self.stride[i], self.pad[i]
+        if size < 1 or stride < 1 or pad >= size:
+            raise Unspelled(f"a kernel of {size} with stride {stride} and pad {pad}")
+        room = extent + 2 * pad - size
+        last = -(-room // stride) if self.up else room // stride
+        dropped = any(self.pad) and last * stride >= extent + pad  # Caffe looks at both axes' pads
+        last -= dropped
+        if last < 0:
+            raise Unspelled(f"its windows of {size} do not fit {extent} with pad {pad}")
+        if last * stride - pad >= extent:
+            raise Unspelled(
+                f"its last window of {size} begins behind the {extent} elements (stride {stride})"
+            )
+        kernel = min(size, extent + 2 * pad)  # one window that is larger than the plane has the same elements
+        return _Axis(
+            kernel, room < last * stride and kernel == size, dropped, last * stride + size - extent - pad
+        )
 
 
-def _pooled(to: Speller, value: str, pool: _Pool) -> str:
+@dataclass(frozen=True)
+class _Axis:
+    """Windows along one axis. incomplete: the last one. dropped: the last one, which would begin behind the
+    elements. after: the pad with which there is none left to be dropped."""
+
+    kernel: int
+    incomplete: bool
+    dropped: bool
+    after: int
+
+
+def _pooled(to: Speller, value: str, pool: _Pool, extents: tuple[int, ...]) -> str:
     if pool.method == "MAX":
-        return to.one("MaxPool", value, **pool.attributes())
+        return to.one("MaxPool", value, **pool.attributes(extents))
     if pool.method != "AVE":
         raise Unspelled(f"its method is {pool.method}, which draws random numbers")
     # Caffe divides by the part of a window that lies in the padded plane.
-    return to.one("AveragePool", value, count_include_pad=1, **pool.attributes())
+    return to.one("AveragePool", value, count_include_pad=1, **pool.attributes(extents))
 
 
 @CAFFE.of("Pooling")
@@ -152,21 +173,21 @@ def pooling(to: Speller, op: Operation) -> None:
         stride = (int(get("stride_h") or get("stride", 1)), int(get("stride_w") or get("stride", 1)))
         pad = (int(get("pad_h") or get("pad", 0)), int(get("pad_w") or get("pad", 0)))
     up = get("round_mode", "CEIL") == "CEIL" and bool(get("ceil_mode", True))
-    pool = _Pool(method, kernel, stride, pad, up).over(shape[2:])
+    pool = _Pool(method, kernel, stride, pad, up)
     if len(op.outputs) > 1:
         _with_indices(to, op, pool)
     elif get("global_pooling", False) and method in ("MAX", "AVE"):
         whole = "GlobalMaxPool" if method == "MAX" else "GlobalAveragePool"
         to.put(op.outputs[0], to.one(whole, to.own(name)))
     else:
-        to.put(op.outputs[0], _pooled(to, to.own(name), pool))
+        to.put(op.outputs[0], _pooled(to, to.own(name), pool, shape[2:]))
 
 
 def _with_indices(to: Speller, op: Operation, pool: _Pool) -> None:
     if pool.method != "MAX" or len(op.outputs) != 2:
         raise Unspelled(f"it has {len(op.outputs)} tops, and its method is {pool.method}")
     shape = to.shape(bottom(op))
-    largest, where = to.node("MaxPool", [to.own(bottom(op))], pool.attributes(), outputs=2)
+    largest, where = to.node("MaxPool", [to.own(bottom(op))], pool.attributes(shape[2:]), outputs=2)
     to.put(op.outputs[0], largest)
     inside = to.one("Mod", where, to.const(shape[2] * shape[3], np.int64))  # ONNX counts over all planes
     to.put(op.outputs[1], to.one("Cast", inside, to=1))
@@ -184,8 +205,8 @@ def pyramid(to: Speller, op: Operation) -> None:
         bins = 2**level
         kernel = (-(-shape[2] // bins), -(-shape[3] // bins))
         pad = ((kernel[0] * bins - shape[2] + 1) // 2, (kernel[1] * bins - shape[3] + 1) // 2)
-        pool = _Pool(method, kernel, kernel, pad).over(shape[2:])
-        made.append(_pooled(to, to.own(name), pool))
+        pool = _Pool(method, kernel, kernel, pad)
+        made.append(_pooled(to, to.own(name), pool, shape[2:]))
     if levels > 1:
         made = [to.one("Concat", *(to.one("Flatten", value, axis=1) for value in made), axis=1)]
     to.put(op.outputs[0], made[0])
@@ -202,8 +223,9 @@ def lrn(to: Speller, op: Operation) -> None:
     if region == "ACROSS_CHANNELS":
         made = to.one("LRN", value, size=size, alpha=alpha, beta=beta, bias=float(get("k", 1)))
     elif region == "WITHIN_CHANNEL":  # without k
-        pool = _Pool("AVE", (size, size), (1, 1), (size // 2, size // 2), up=False).over(filled(to, name)[2:])
-        mean = to.one("Mul", _pooled(to, to.one("Mul", value, value), pool), to.const(alpha, np.float32))
+        pool = _Pool("AVE", (size, size), (1, 1), (size // 2, size // 2), up=False)
+        squares = _pooled(to, to.one("Mul", value, value), pool, filled(to, name)[2:])
+        mean = to.one("Mul", squares, to.const(alpha, np.float32))
         base = to.one("Add", mean, to.const(1, np.float32))
         made = to.one("Mul", value, to.one("Pow", base, to.const(-beta, np.float32)))
     else:
@@ -244,15 +266,14 @@ def upsample(to: Speller, op: Operation) -> None:
         name for name in ("scale_h", "scale_w", "upsample_h", "upsample_w", "height", "width") if get(name)
     ]
     scale = float(get("scale", 0))
-    if other or scale < 1 or not scale.is_integer():
-        raise Unspelled(
-            f"its scale is {scale:g} and it has {', '.join(other) or 'nothing else'}: a whole scale is known"
-        )
+    if other or scale < 2 or not scale.is_integer():
+        told = f" and it has {', '.join(other)}" if other else ""
+        raise Unspelled(f"its scale is {scale:g}{told}; with one bottom a whole scale above 1 is known")
     if len(shape) < 3:
         raise Unspelled(f"{shape} has no planes")
     scales = to.const([*[1] * (len(shape) - 2), scale, scale], np.float32)
-    told = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    to.put(op.outputs[0], to.node("Resize", [to.own(bottom(op)), "", scales], told)[0])
+    nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    to.put(op.outputs[0], to.node("Resize", [to.own(bottom(op)), "", scales], nearest)[0])
 
 
 def _unpooled(to: Speller, op: Operation, shape: tuple[int, ...]) -> None:
@@ -262,16 +283,19 @@ def _unpooled(to: Speller, op: Operation, shape: tuple[int, ...]) -> None:
         raise Unspelled(f"its mask {to.shape(bottom(op, 1))} is not as {shape}")
     size = []
     for axis, extent in zip("hw", shape[2:], strict=True):
-        scale = int(told.get(f"scale_{axis}") or told.get("scale", 2))
-        whole = extent * scale - int(told.get(f"pad_out_{axis}") or 0)
-        size.append(int(told.get(f"upsample_{axis}") or whole))
+        scale = int(told.get(f"scale_{axis}") or told.get("scale", 1))
+        whole = int(told.get(f"upsample_{axis}") or 0)
+        if whole < 1 and scale < 2:  # branches have different defaults
+            raise Unspelled(f"it has no upsample_{axis}, and no scale above 1")
+        size.append(whole or extent * scale - int(told.get(f"pad_out_{axis}") or 0))
     planes = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(shape[0], shape[1], 1, 1) * math.prod(
         size
     )
     where = to.one("Add", to.one("Cast", to.own(bottom(op, 1)), to=7), to.const(planes))
     target = to.const([*shape[:2], *size], np.int64)
     attributes = {"kernel_shape": [1, 1], "strides": [1, 1]}
-    to.put(op.outputs[0], to.node("MaxUnpool", [to.own(bottom(op)), where, target], attributes)[0])
+    made = to.node("MaxUnpool", [to.own(bottom(op)), where, target], attributes)[0]
+    to.put(op.outputs[0], to.one("Reshape", made, target))  # ONNX infers no shape before
 
 
 @CAFFE.of("Interp")
@@ -304,8 +328,8 @@ def _interpolated_size(to: Speller, op: Operation, inner: tuple[int, ...]) -> tu
     size = int(get("height") or 0), int(get("width") or 0)
     if min(size) > 0:
         return size
-    if shrink <= 1 and zoom <= 1 and not get("shrink_factor") and not get("zoom_factor"):
-        raise Unspelled("it has no height and width, shrink_factor, zoom_factor or second bottom")
+    if shrink <= 1 and zoom <= 1 and inner == to.shape(bottom(op))[2:]:
+        raise Unspelled("it has no height and width, no factor above 1, no pads and no second bottom")
     if shrink > 0:
         inner = tuple((extent - 1) // shrink + 1 for extent in inner)
     if zoom > 0:
