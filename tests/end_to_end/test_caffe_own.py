@@ -22,6 +22,7 @@ from user_layers.caffe import own
 from user_layers.caffe.schema import message
 from user_layers.formats import compile_file
 from user_layers.plugin import PLUGIN_PATH_VARIABLE
+from user_layers.scaffold import add_layer, init
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import IMP_LIBRARY, Workspace, sdk_dir
 
@@ -190,47 +191,30 @@ def test_one_type_in_both_languages(
 
 
 def test_from_the_first_command_on(tmp_path: Path) -> None:
-    """The commands as a user calls them; make forwards to build_layers, which compiles imp_bmnetu too."""
-    ws = tmp_path / "ws"
-    tpulayer("init", str(ws), cwd=tmp_path)
-    made = tpulayer("add_layer", "mine", "1", "--caffe", "TPUMine", cwd=ws).stdout
-    assert "wrote caffe/mine.py" in made
-    made = tpulayer("add_layer", "yours", "--caffe-cpp", "TPUYours", cwd=ws).stdout
-    assert "wrote imp_bmnetu/yours_layer.cpp" in made and "wrote imp_bmnetu/Makefile" in made
-    assert "caffe/mine.py" in tpulayer("add_layer", "mine", "--caffe", "X", cwd=ws, code=2).stderr
-    told = tpulayer("add_layer", "x", "--caffe", "ReLU", cwd=ws, code=2).stderr
-    assert "Caffe itself has layers of type 'ReLU'" in told
-    assert "'T y' is no type" in tpulayer("add_layer", "x", "--caffe", "T y", cwd=ws, code=2).stderr
-    told = tpulayer("add_layer", "x", "--caffe", "A", "--caffe-cpp", "B", cwd=ws, code=2).stderr
-    assert "one of them" in told
-
-    if shutil.which("make"):
-        script = tmp_path / "bin" / "tpulayer"
-        script.parent.mkdir()
-        script.write_text(f'#!/bin/sh\nexec {sys.executable} -m user_layers.cli.main "$@"\n')
-        script.chmod(0o755)
-        env = environment(PATH=f"{script.parent}:{environment()['PATH']}")
-        run = ["make", "-s"]
-        subprocess.run(run, cwd=ws / "imp_bmnetu", env=env, check=True, timeout=LIMIT, capture_output=True)
-        subprocess.run([*run, "install"], cwd=ws / "imp_bmnetu", env=env, check=True, timeout=LIMIT)
-    else:
-        tpulayer("build_layers", cwd=ws)
-    assert (ws / "install" / "plugin" / IMP_LIBRARY).is_file()
-    (ws / "net.prototxt").write_text(
+    """make in imp_bmnetu/ forwards to build_layers, which builds what is in there with the layers."""
+    root = tmp_path / "ws"
+    init(root)
+    add_layer(root, "mine", caffe="TPUMine")
+    add_layer(root, "yours", caffe="TPUYours", cpp=True)
+    script = tmp_path / "bin" / "tpulayer"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m user_layers.cli.main "$@"\n')
+    script.chmod(0o755)
+    run = ["make", "-s", "install"] if shutil.which("make") else [str(script), "build_layers"]
+    env = environment(PATH=f"{script.parent}:{environment()['PATH']}")
+    subprocess.run(run, cwd=root / "imp_bmnetu", env=env, check=True, timeout=LIMIT, capture_output=True)
+    (root / "net.prototxt").write_text(
         'input: "data" input_shape { dim: 1 dim: 3 dim: 8 dim: 8 }\n'
         'layer { name: "a" type: "TPUMine" bottom: "data" top: "a" }\n'
         'layer { name: "b" type: "ReLU" bottom: "a" top: "b" }\n'
         'layer { name: "c" type: "TPUYours" bottom: "b" top: "c" }\n'
     )
-    for mode in ([], ["--dynamic"]):
-        tpulayer("compile", "net.prototxt", "-o", "net", *mode, cwd=ws)
-        assert "cmp success" in tpulayer("bmrt_test", "--context_dir", "net", cwd=ws).stdout
+    tpulayer("compile", "net.prototxt", "-o", "net", "--dynamic", cwd=root)
+    assert "cmp success" in tpulayer("bmrt_test", "--context_dir", "net", cwd=root).stdout
+    assert "tests/test_mine.py, caffe/mine.py" in tpulayer("list_layers", cwd=root).stdout
 
-    listed = tpulayer("list_layers", cwd=ws).stdout
-    assert "tests/test_mine.py, caffe/mine.py" in listed and "imp_bmnetu/yours_layer.cpp" in listed
-    removed = tpulayer("del_layer", "yours", "--yes", cwd=ws).stdout
-    assert "removed imp_bmnetu/yours_layer.cpp" in removed
-    tpulayer("build_layers", cwd=ws)
-    assert not (ws / "install" / "plugin" / IMP_LIBRARY).exists()
-    told = tpulayer("compile", "net.prototxt", "-o", "other", cwd=ws, code=None).stderr
+    (root / "imp_bmnetu" / "yours_layer.cpp").unlink()
+    tpulayer("build_layers", cwd=root)
+    assert not (root / "install" / "plugin" / IMP_LIBRARY).exists()
+    told = tpulayer("compile", "net.prototxt", "-o", "other", cwd=root, code=None).stderr
     assert "net.prototxt:4" in told and "TPUYours" in told

@@ -1,4 +1,4 @@
-"""The second demo of the vendor's manual, section 6, step by step with its own commands: yolov3 whose last layer
+"""The second demo of the manual (section 6), step by step with its own commands: yolov3 whose last layer
 is an own one, through imp_bmnetu and bmnetu. The network has an eighth of the channels."""
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def test_the_log_shows_the_layer(log: str, root: Path) -> None:
 
 def test_running_on_the_emulated_chip(log: str, shell: Shell) -> None:
     said = shell.run(
-        "export BMRUNTIME_FIRMWARE_PATH=$PWD/install/firmware; bmrt_test --bmodel compilation/compilation.bmodel"
+        "export BMRUNTIME_FIRMWARE_PATH=$PWD/install/firmware; "
+        "bmrt_test --bmodel compilation/compilation.bmodel"
     )
     assert "recorded" not in said
     said = shell.run("bmrt_test --context_dir compilation")
