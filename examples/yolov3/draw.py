@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     with load_bmodel(chosen.net) as nets:
         net = nets.networks[0]
-        size = net.inputs[0].shape[2]
+        size = net.stages[0].input_shapes[0][2]
         if chosen.scenes:
             pictures = [scene(number, size).image for number in chosen.scenes]
         else:

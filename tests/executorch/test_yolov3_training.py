@@ -88,7 +88,7 @@ def test_network_is_what_its_files_say(yolo: SimpleNamespace, tmp_path: Path) ->
             return float(yolo.loss.loss(net(yolo.train.pictures(batch)), wanted, truths, settings.anchors))
 
     before = loss()
-    yolo.train.train(net, settings, 12, 0)
+    yolo.train.train(net, settings, 0, lambda step: step / 12)
     assert loss() < before
     headless = yolo.network.yolov3(yolo.train.settings(WIDTH, SIZE, detect=False))
     yolo.train.write(tmp_path, net, headless)
