@@ -121,7 +121,8 @@ class _Reader:
         self.tree = file.tree()
 
     def net(self) -> Net:
-        self.check_fields(self.tree, message("NetParameter").DESCRIPTOR, "a net")
+        around = [one for one in self.tree.fields if one.name not in ("layer", "layers")]
+        self.check_fields(Block(tuple(around)), message("NetParameter").DESCRIPTOR, "a net")
         blocks = self.tree.all("layer") + self.tree.all("layers")
         old = self.check_blocks(blocks)
         heads = [self.head(block, old) for block in blocks]
@@ -286,7 +287,7 @@ class _Reader:
         try:
             text_format.Parse(self.file.without(left), net)
         except text_format.ParseError as error:
-            text = re.sub(r"^\d+:\d+ ?: ?", "", str(error)).replace("caffe.", "")
+            text = re.sub(r"^\d+:\d+ ?: ?(?:'.*': )?", "", str(error)).replace("caffe.", "")
             line, column = error.GetLine() or 1, error.GetColumn() or 1
             raise ModelError(f"{self.file.name}:{line}:{column}: {text}") from None
         return net
