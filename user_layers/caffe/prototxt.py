@@ -272,7 +272,7 @@ class _Reader:
                 raise self.file.error(
                     one.start, f"{what} has no field {one.name!r}{meant}", self.hint(one.name)
                 )
-            if about.message_type is not None and one.name not in ("layer", "layers"):  # these by their types
+            if about.message_type is not None:
                 self.check_fields(one.value, about.message_type, f"{what}: {one.name}")
 
     def hint(self, name: str) -> str:
