@@ -19,13 +19,11 @@ import numpy as np
 import torch
 from in_torch import Network
 from loss import loss
-from network import BOXES, Layer, Settings, prototxt, yolov3
+from make_model import write_model
+from network import BOXES, Settings, yolov3
 from scenes import CLASSES, FIRST_OF_TRAINING, LARGEST, SMALLEST, Scene, scene
 from targets import targets
 from torch import Tensor, nn
-
-from user_layers.caffe.weights import write_caffemodel
-from user_layers.files import write_atomic
 
 BATCH = 8
 OFTEN = 50  # batches between two messages
@@ -129,21 +127,6 @@ def pictures(batch: Sequence[Scene]) -> Tensor:
     return torch.from_numpy(np.stack([scene.image for scene in batch]))
 
 
-def write(folder: Path, net: Network, layers: Sequence[Layer], *, half: bool = False) -> None:
-    """Caffe's files in a folder. layers: the trained ones, maybe the detector. half: weights as float16."""
-    blobs = {
-        name: [array.astype(np.float16 if half else np.float32) for array in arrays]
-        for name, arrays in net.blobs().items()
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / "yolov3.prototxt", prototxt(layers))
-    write_caffemodel(
-        folder / "yolov3.caffemodel",
-        "yolov3",
-        [(layer.name, layer.type, blobs[layer.name]) for layer in layers if layer.name in blobs],
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where yolov3.prototxt and yolov3.caffemodel go")
@@ -157,7 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     net = started(wanted, chosen.seed)
     began = time.monotonic()
     train(net, wanted, chosen.seed, lambda _: (time.monotonic() - began) / 60 / chosen.minutes)
-    write(chosen.folder, net, yolov3(wanted), half=chosen.half)
+    blobs = net.blobs(np.float16 if chosen.half else np.float32)
+    for path in write_model(chosen.folder, yolov3(wanted), blobs):
+        print(f"{path}: {path.stat().st_size} bytes")
 
 
 if __name__ == "__main__":
