@@ -36,7 +36,8 @@ def fitted(image: Image.Image, size: int) -> Picture:
     image = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
     square = Image.new("RGB", (size, size), (GREY, GREY, GREY))
     square.paste(image, ((size - image.width) // 2, (size - image.height) // 2))
-    return np.asarray(square, np.float32).transpose(2, 0, 1) / np.float32(255)
+    picture: Picture = np.asarray(square, np.float32).transpose(2, 0, 1) / np.float32(255)
+    return picture
 
 
 def draw(picture: Picture, found: Detections, zoom: int = 2) -> Image.Image:
@@ -90,14 +91,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     with load_bmodel(chosen.net) as nets:
         net = nets.networks[0]
-        size = net.inputs[0].shape[2]
+        size = net.stages[0].input_shapes[0][2]
         if chosen.scenes:
             pictures = [scene(number, size).image for number in chosen.scenes]
         else:
             pictures = [fitted(Image.open(path), size) for path in chosen.image]
         drawn = []
         for picture in pictures:
-            (found,) = detections_of(nets.launch(net.name, [picture[None]])[0], 1, size)
+            rows = nets.launch(net.name, [picture[None]])[0].astype(np.float32, copy=False)
+            (found,) = detections_of(rows, 1, size)
             drawn.append(draw(picture, found, chosen.zoom))
             named = (f"{CLASSES[k]} {s:.2f}" for k, s in zip(found.classes, found.scores, strict=True))
             print(", ".join(named) or "nothing found")

@@ -7,14 +7,13 @@ inputs: the heads, the coarsest first.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from network import DETECT, Layer, heads
 from numpy.typing import NDArray
 from torch import Tensor, nn
-
-Blobs = dict[str, list[NDArray[np.float32]]]
 
 
 class Network(nn.Module):
@@ -59,11 +58,11 @@ class Network(nn.Module):
                     blobs[layer.tops[0]] = nn.functional.interpolate(bottoms[0], scale_factor=2)
         return [blobs[name] for name in self.heads]
 
-    def blobs(self) -> Blobs:
+    def blobs(self, dtype: type[np.floating[Any]] = np.float32) -> dict[str, list[NDArray[Any]]]:
         """Each layer's weights as a .caffemodel has them, by the layers' names."""
-        return {layer.name: self._blobs_of(layer) for layer in self.list if layer.weights}
+        return {layer.name: self._blobs_of(layer, dtype) for layer in self.list if layer.weights}
 
-    def _blobs_of(self, layer: Layer) -> list[NDArray[np.float32]]:
+    def _blobs_of(self, layer: Layer, dtype: type[np.floating[Any]]) -> list[NDArray[Any]]:
         match layer.type:
             case "BatchNorm":  # the third divides the other two
                 part = self.parts[layer.name]
@@ -76,10 +75,7 @@ class Network(nn.Module):
             case _:
                 part = self.parts[layer.name]
                 tensors = [part.weight] if part.bias is None else [part.weight, part.bias]
-        arrays = [tensor.detach().numpy().astype(np.float32) for tensor in tensors]
-        if [a.shape for a in arrays] != list(layer.weights):
-            raise ValueError(f"{layer.name}: blobs {[a.shape for a in arrays]}, not {layer.weights}")
-        return arrays
+        return [tensor.detach().numpy().astype(dtype) for tensor in tensors]
 
 
 def _convolution(layer: Layer) -> nn.Conv2d:

@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 FIRST_OF_TRAINING = 1_000_000
 
 # An object's longer side before it is turned, as parts of the scene's side.
-SMALLEST, LARGEST = 0.1, 0.5
+SMALLEST, LARGEST = 0.16, 0.5
 # Boxes may have this part of the smaller one in common, so that no object hides another.
 OVERLAP = 0.2
 
@@ -76,15 +76,15 @@ _SHAPES: dict[str, Callable[[Floats, Floats, float, float], Floats]] = {
 CLASSES = tuple(_SHAPES)
 
 
-def scene(number: int, size: int = 224) -> Scene:
-    """The scene of this number, `size` pixels wide and high, with 3 to 9 objects."""
+def scene(number: int, size: int = 160) -> Scene:
+    """The scene of this number, `size` pixels wide and high, with up to 7 objects."""
     random = np.random.default_rng([size, number])
     image = _ground(random, size)
-    for _ in range(random.integers(0, 5)):
+    for _ in range(random.integers(0, 4)):
         _add_stroke(random, image)
     boxes: list[Floats] = []
     classes: list[int] = []
-    wanted = int(random.integers(3, 10))
+    wanted = int(random.integers(3, 8))
     for _ in range(20 * wanted):  # places are tried; a full scene ends with fewer
         if len(boxes) == wanted:
             break
@@ -97,7 +97,7 @@ def scene(number: int, size: int = 224) -> Scene:
         boxes.append(box)
         classes.append(kind)
     noise = random.standard_normal(image.shape, dtype=np.float32)
-    image += noise * np.float32(random.uniform(0, 0.03))
+    image += noise * np.float32(random.uniform(0, 0.02))
     return Scene(np.clip(image, 0, 1), np.stack(boxes), np.array(classes, np.int64))
 
 
@@ -110,7 +110,7 @@ def _shared(a: Floats, b: Floats) -> float:
 def _drawn(random: np.random.Generator, kind: str, size: int) -> tuple[Floats, int, int]:
     """A shape somewhere in the scene: how much of each pixel it covers [h, w], and where that begins."""
     a = size / 2 * float(np.exp(random.uniform(np.log(SMALLEST), np.log(LARGEST))))
-    b = a * float(random.uniform(0.6, 1))
+    b = a * float(random.uniform(0.7, 1))
     angle = float(random.uniform(0, 2 * np.pi))
     reach = int(np.ceil(np.hypot(a, b))) + 1  # in any direction, from the middle
     at = np.arange(-reach, reach + 1, dtype=np.float32)

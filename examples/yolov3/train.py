@@ -9,8 +9,9 @@ a CPU is enough.
 from __future__ import annotations
 
 import argparse
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,17 +19,16 @@ import numpy as np
 import torch
 from in_torch import Network
 from loss import loss
-from network import BOXES, Layer, Settings, prototxt, yolov3
+from make_model import write_model
+from network import BOXES, Settings, yolov3
 from scenes import CLASSES, FIRST_OF_TRAINING, LARGEST, SMALLEST, Scene, scene
 from targets import targets
 from torch import Tensor, nn
 
-from user_layers.caffe.weights import write_caffemodel
-from user_layers.files import write_atomic
-
-BATCH = 16
+BATCH = 8
+OFTEN = 50  # batches between two messages
 # Scenes are made once; turned, mirrored and with colours exchanged each is 48.
-SCENES = 768
+SCENES = 800
 RATE = 5e-3  # of learning, at its highest
 DECAY = 5e-4
 # Of all boxes about one in a hundred has an object: what the heads say before they learned anything.
@@ -69,30 +69,42 @@ def _turned(scene: Scene, random: np.random.Generator) -> Scene:
     return Scene(image, boxes, scene.classes)
 
 
-def train(net: Network, chosen: Settings, steps: int, seed: int) -> None:
-    """Trains it, and says how it goes twenty times."""
+def train(net: Network, chosen: Settings, seed: int, done: Callable[[int], float]) -> None:
+    """Trains it, and says how it goes.
+
+    done: from the number of batches so far, the part of the training that is over; it ends at 1. The rate of
+    learning follows it: up for a tenth, then down to nothing.
+    """
     optimizer = torch.optim.AdamW(net.parameters(), lr=RATE, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.15)
-    often = max(1, steps // 20)
-    began, recent = time.monotonic(), 0.0
+    recent: list[float] = []
     net.train()
-    for step, batch in zip(range(1, steps + 1), batches(chosen.size, seed), strict=False):
-        heads = net(pictures(batch))
-        wanted = targets(batch, chosen.anchors, chosen.size)
-        value = loss(heads, wanted, [torch.from_numpy(scene.boxes) for scene in batch], chosen.anchors)
+    for step, batch in enumerate(batches(chosen.size, seed)):
+        part = done(step)
+        if part >= 1:
+            break
+        optimizer.param_groups[0]["lr"] = RATE * _rate(part)
+        value = loss(
+            net(pictures(batch)),
+            targets(batch, chosen.anchors, chosen.size),
+            [torch.from_numpy(scene.boxes) for scene in batch],
+            chosen.anchors,
+        )
         optimizer.zero_grad()
         value.backward()
         nn.utils.clip_grad_norm_(net.parameters(), 10.0)
         optimizer.step()
-        schedule.step()
-        recent += value.item()
-        if step % often == 0:
-            print(
-                f"step {step} of {steps}: loss {recent / often:.2f}, {time.monotonic() - began:.0f} s",
-                flush=True,
-            )
-            recent = 0.0
+        recent.append(value.item())
+        if len(recent) == OFTEN:
+            print(f"{step + 1} batches, {100 * part:.0f} %: loss {sum(recent) / OFTEN:.2f}", flush=True)
+            recent.clear()
     net.eval()
+
+
+def _rate(part: float) -> float:
+    rising = 0.1
+    if part < rising:
+        return 0.04 + 0.96 * part / rising
+    return (1 + math.cos(math.pi * (part - rising) / (1 - rising))) / 2
 
 
 def started(chosen: Settings, seed: int) -> Network:
@@ -115,34 +127,22 @@ def pictures(batch: Sequence[Scene]) -> Tensor:
     return torch.from_numpy(np.stack([scene.image for scene in batch]))
 
 
-def write(folder: Path, net: Network, layers: Sequence[Layer], *, half: bool = False) -> None:
-    """Caffe's files in a folder. layers: the trained ones, maybe the detector. half: weights as float16."""
-    blobs = {
-        name: [array.astype(np.float16 if half else np.float32) for array in arrays]
-        for name, arrays in net.blobs().items()
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(folder / "yolov3.prototxt", prototxt(layers))
-    write_caffemodel(
-        folder / "yolov3.caffemodel",
-        "yolov3",
-        [(layer.name, layer.type, blobs[layer.name]) for layer in layers if layer.name in blobs],
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where yolov3.prototxt and yolov3.caffemodel go")
-    parser.add_argument("--width", type=Fraction, default=Fraction(1, 16), help="part of the channels (1/16)")
+    parser.add_argument("--width", type=Fraction, default=Fraction(1, 12), help="part of the channels (1/12)")
     parser.add_argument("--size", type=int, default=160, help="of the pictures, a multiple of 32 (160)")
-    parser.add_argument("--steps", type=int, default=1200, help=f"batches of {BATCH} scenes (1200)")
+    parser.add_argument("--minutes", type=float, default=8, help="how long to train (8)")
     parser.add_argument("--seed", type=int, default=0, help="of the starting weights and the scenes (0)")
     parser.add_argument("--half", action="store_true", help="store the weights as float16")
     chosen = parser.parse_args(arguments)
     wanted = settings(chosen.width, chosen.size)
     net = started(wanted, chosen.seed)
-    train(net, wanted, chosen.steps, chosen.seed)
-    write(chosen.folder, net, yolov3(wanted), half=chosen.half)
+    began = time.monotonic()
+    train(net, wanted, chosen.seed, lambda _: (time.monotonic() - began) / 60 / chosen.minutes)
+    blobs = net.blobs(np.float16 if chosen.half else np.float32)
+    for path in write_model(chosen.folder, yolov3(wanted), blobs):
+        print(f"{path}: {path.stat().st_size} bytes")
 
 
 if __name__ == "__main__":

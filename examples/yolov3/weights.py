@@ -10,11 +10,11 @@ from network import SLOPE, Layer
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from user_layers.caffe.schema import message
+from user_layers.caffe import weights
 
 Blob = NDArray[np.float32]
 Blobs = Mapping[str, Sequence[Blob]]
-"""The blobs of each layer that has some, by its name, in Caffe's order."""
+"""The blobs of each layer that has some, by its name, in Caffe's order; float16 is stored as such."""
 
 # Logits of the heads: boxes, whether there is something, classes; their spread over cells, and their mean.
 _SPREAD = {"place": 1.0, "size": 0.4, "something": 1.6, "class": 1.0}
@@ -41,28 +41,11 @@ def random_blobs(layers: Sequence[Layer], seed: int = 0) -> dict[str, list[Blob]
 
 def caffemodel(layers: Sequence[Layer], blobs: Blobs, name: str = "yolov3") -> bytes:
     """The file with these blobs. Raises ValueError for a blob of another shape than its layer has."""
-    net = message("NetParameter")(name=name)
     for layer in layers:
-        made = net.layer.add(name=layer.name, type=layer.type, bottom=layer.bottoms, top=layer.tops)
-        given = blobs.get(layer.name, ())
-        shapes = tuple(blob.shape for blob in given)
+        shapes = tuple(blob.shape for blob in blobs.get(layer.name, ()))
         if shapes != layer.weights:
             raise ValueError(f"layer {layer.name} has the blobs {layer.weights}, given are {shapes}")
-        for blob in given:
-            one = made.blobs.add()
-            one.shape.dim.extend(blob.shape)
-            data = np.ascontiguousarray(blob, "<f4").tobytes()
-            one.MergeFromString(b"\x2a" + _varint(len(data)) + data)  # field 5, `data`, packed: no loop
-    return bytes(net.SerializeToString())
-
-
-def _varint(number: int) -> bytes:
-    """A length as protobuf writes it: seven bits per byte, the lowest first."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*out, number))
+    return weights.caffemodel(name, [(layer.name, layer.type, blobs.get(layer.name, ())) for layer in layers])
 
 
 def _blob(values: Any) -> Blob:

@@ -21,7 +21,7 @@ from user_layers.caffe.read import read_caffe  # noqa: E402
 from user_layers.caffe.spellings import CAFFE  # noqa: E402
 from user_layers.spelling.spell import spell  # noqa: E402
 
-MODULES = ("network", "scenes", "targets", "loss", "in_torch", "train")
+MODULES = ("network", "scenes", "targets", "loss", "in_torch", "weights", "make_model", "train")
 SIZE, WIDTH = 64, Fraction(1, 32)
 
 
@@ -88,10 +88,10 @@ def test_network_is_what_its_files_say(yolo: SimpleNamespace, tmp_path: Path) ->
             return float(yolo.loss.loss(net(yolo.train.pictures(batch)), wanted, truths, settings.anchors))
 
     before = loss()
-    yolo.train.train(net, settings, 12, 0)
+    yolo.train.train(net, settings, 0, lambda step: step / 12)
     assert loss() < before
     headless = yolo.network.yolov3(yolo.train.settings(WIDTH, SIZE, detect=False))
-    yolo.train.write(tmp_path, net, headless)
+    yolo.make_model.write_model(tmp_path, headless, net.blobs())
     spelled = spell(read_caffe(tmp_path / "yolov3.prototxt"), CAFFE)
     session = onnxruntime.InferenceSession(spelled.proto.SerializeToString())
     x = yolo.train.pictures(batch[:1])

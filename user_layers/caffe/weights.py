@@ -46,11 +46,17 @@ def read_caffemodel(path: Path) -> Mapping[str, Sequence[Array]]:
     return found
 
 
-def write_caffemodel(path: Path, name: str, layers: Iterable[tuple[str, str, Sequence[Array]]]) -> None:
-    """Write a file with weights. layers: the name, the type and the blobs of each; name: of the net.
+Stored = Iterable[tuple[str, str, Sequence[Array]]]
+"""Layers with weights: the name, the type and the blobs of each."""
 
-    Blobs of float16 are stored as such, all others as float32.
-    """
+
+def write_caffemodel(path: Path, name: str, layers: Stored) -> None:
+    """Write a file with weights. name: of the net."""
+    write_atomic(path, caffemodel(name, layers))
+
+
+def caffemodel(name: str, layers: Stored) -> bytes:
+    """A file with weights. name: of the net. Blobs of float16 are stored as such, all others as float32."""
     net = message("StoredNet")(name=name)
     for layer_name, kind, blobs in layers:
         layer = net.layer.add(name=layer_name, type=kind)
@@ -62,7 +68,7 @@ def write_caffemodel(path: Path, name: str, layers: Iterable[tuple[str, str, Seq
                 blob.raw_data = array.astype(_RAW[_HALF]).tobytes()
             else:
                 blob.data.append(np.ascontiguousarray(array, "<f4").tobytes())
-    write_atomic(path, net.SerializeToString())
+    return bytes(net.SerializeToString())
 
 
 def _parsed(path: Path, data: bytes) -> Any:
