@@ -14,7 +14,8 @@ class Command:
     """One command: a function of the same name in user_layers.cli.<module>.
 
     values: what completion offers at each place of the command line. layers: it offers names of layers there.
-    bare: the script in tool/ that runs it, where the command's own name will not do.
+    bare: the script in tool/ that runs it, where the command's own name will not do. one_dash: its options
+    are also taken with one dash, as the vendor's tools take them.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Command:
     values: tuple[tuple[str, ...], ...] = ()
     layers: bool = False
     bare: str = ""
+    one_dash: bool = False
 
     @property
     def tool(self) -> str:
@@ -79,6 +81,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
                 "test", "testing", "run layers beside their numpy references", layers=True, bare="test_layers"
             ),
             Command("compile", "models", "compile a model into a bmodel"),
+            Command("bmnetu", "caffe", "compile a net of Caffe's into a bmodel", one_dash=True),
             Command(
                 "test_tpu_layer",
                 "running",

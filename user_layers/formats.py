@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
 
 
+Shapes = Mapping[str, Sequence[int]] | Sequence[Sequence[int]]
+
+
 @dataclass(frozen=True)
 class Format:
     """A kind of file. what: the framework; reader: "MODULE:FUNCTION", which makes a ForeignModel of a path;
@@ -53,14 +56,14 @@ def in_onnx(
     path: str | Path,
     *,
     weight: str | Path | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Shapes | None = None,
     toolkit: Toolkit | None = None,
 ) -> tuple[Any, Source | None]:
     """What compiles a file, and where it comes from: an ONNX file as it is (its path, None), and of other
     frameworks' the onnx.ModelProto that means the same, with the same names of inputs and outputs.
 
-    weight: the file with the weights, for a format that has them apart. shapes: of inputs, for one that needs
-    them to be read. toolkit: where layers of the user's own come from.
+    weight: the file with the weights, for a format that has them apart. shapes: of inputs, by name or in
+    their order, for one that needs them to be read. toolkit: where layers of the user's own come from.
     Errors: MissingError without the package that reads it; UsageError for a file that cannot be read;
     ModelError for one that is damaged; CompileError that names all operations that ONNX cannot say.
     """
@@ -82,7 +85,7 @@ def in_onnx(
         spelled = spell(model, spellings)
         return spelled.proto, Source(str(path), path.name, path.stem, None, spelled.calls, model.notes)
 
-    def read(given: Mapping[str, Sequence[int]]) -> tuple[ForeignModel, Spelled]:
+    def read(given: Shapes) -> tuple[ForeignModel, Spelled]:
         made = find(found.reader)(path, weight, shapes=given, toolkit=toolkit)
         return made, spell(made, spellings)
 

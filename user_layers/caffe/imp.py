@@ -26,9 +26,8 @@ LIMIT = 10.0  # s for one layer: it reads some fields
 
 @dataclass(frozen=True)
 class ImpType:
-    """A type of layers in a library. number: which of the types; place: the line that registers it."""
+    """A type of layers in a library. place: the line that registers it."""
 
-    number: int
     type: str
     path: Path
     place: str
@@ -62,7 +61,7 @@ class ImpLibraries:
         """What the libraries register."""
         if self._types is None:
             rows: Any = self._request({"op": "types"})[0]["types"] if self.paths else []
-            self._types = tuple(ImpType(i, t, Path(path), place) for i, (t, path, place) in enumerate(rows))
+            self._types = tuple(ImpType(kind, Path(path), place) for kind, path, place in rows)
         return self._types
 
     def add(self, of: ImpType, graph: GraphBuilder, layer: CaffeLayer) -> None:
@@ -71,9 +70,9 @@ class ImpLibraries:
         size = sum(array.nbytes for array in weights)
         if size > MAX_PAYLOAD:
             raise layer.error(f"its weights are too large for a layer in C++: {size} of {MAX_PAYLOAD} bytes")
-        header = {
+        header: dict[str, object] = {
             "op": "add",
-            "number": of.number,
+            "type": of.type,
             "name": layer.name,
             "where": layer.where,
             "bottoms": layer.bottoms,

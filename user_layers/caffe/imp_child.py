@@ -316,7 +316,8 @@ class Libraries:
 
     def add(self, request: dict[str, Any], payload: bytes) -> tuple[dict[str, object], bytes]:
         """Have a library add a layer: what it adds, in order; the payload holds constants and parameters."""
-        library, index, type, place = self._entries[request["number"]]
+        type = request["type"]
+        library, index, place = next((x, i, place) for x, i, known, place in self._entries if known == type)
         weights, at = [], 0
         for shape in request["weights"]:
             size = 4 * int(np.prod(shape, dtype=np.int64))

@@ -186,9 +186,10 @@ def pooling(to: Speller, op: Operation) -> None:
 def _with_indices(to: Speller, op: Operation, pool: _Pool) -> None:
     if pool.method != "MAX" or len(op.outputs) != 2:
         raise Unspelled(f"it has {len(op.outputs)} tops, and its method is {pool.method}")
-    shape = to.shape(bottom(op))
-    largest, where = to.node("MaxPool", [to.own(bottom(op))], pool.attributes(shape[2:]), outputs=2)
-    to.put(op.outputs[0], largest)
+    value, shape = to.own(bottom(op)), to.shape(bottom(op))
+    to.put(op.outputs[0], _pooled(to, value, pool, shape[2:]))
+    # A node of its own: that with indices is for the host, and the maxima need not wait for it.
+    _, where = to.node("MaxPool", [value], pool.attributes(shape[2:]), outputs=2)
     inside = to.one("Mod", where, to.const(shape[2] * shape[3], np.int64))  # ONNX counts over all planes
     to.put(op.outputs[1], to.one("Cast", inside, to=1))
 

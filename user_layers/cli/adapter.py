@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -19,3 +21,8 @@ def click_command(command: Command) -> Any:
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(name=command.name, context_settings=_SETTINGS)(command.function())
     return typer.main.get_command(app)
+
+
+def with_two_dashes(words: Sequence[str]) -> list[str]:
+    """A command's words with two dashes before each option that has one, or the dash that manuals print."""
+    return [re.sub(r"^(?:[\u2013\u2014]|-(?=[A-Za-z]\w|[A-Za-z]=))(?=\w)", "--", word) for word in words]

@@ -124,9 +124,11 @@ def _run_command(command: Command, arguments: Sequence[str]) -> int:
 
     import typer
 
-    from user_layers.cli.adapter import click_command
+    from user_layers.cli.adapter import click_command, with_two_dashes
 
     runner = click_command(command)
+    if command.one_dash:
+        arguments = with_two_dashes(arguments)
     try:
         result = runner.main(
             args=list(arguments), prog_name=f"tpulayer {command.name}", standalone_mode=False

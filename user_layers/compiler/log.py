@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.grouping import Alone, Group, Segment
-from user_layers.compiler.mode import Kind, Mode
+from user_layers.compiler.mode import REASON, Kind, Mode
 from user_layers.compiler.schedule import Schedule
 
 
@@ -27,6 +29,17 @@ def log_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
             why = f" ({cpu.reason})" if cpu is not None and cpu.reason else ""
             lines.append(_line(described, part.nodes.start, f"on the host{where}{why}"))
     return lines
+
+
+def numbered(lines: Sequence[str]) -> list[str]:
+    """The same with the vendor's numbers of layers: `layer_id 3 "TPU(CROP)" crop: ...`."""
+    found, number = [], 0
+    for line in lines:
+        if not line.startswith(REASON):
+            label, _, rest = line.partition(" ")
+            line, number = f'layer_id {number} "{label}" {rest}', number + 1
+        found.append(line)
+    return found
 
 
 def _segment(described: DescribedNet, segment: Segment, number: int) -> str:

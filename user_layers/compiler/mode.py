@@ -7,6 +7,8 @@ from enum import Enum
 
 from user_layers.compiler.attributes import DescribedNet
 
+REASON = "compiled dynamically: "  # how each of a mode's reasons begins
+
 
 class Kind(Enum):
     """How a node, and the subnet it is in, runs."""
@@ -59,6 +61,6 @@ def choose_mode(described: DescribedNet, wants_dynamic: bool) -> Mode:
             why = f"{attrs.label} ({node.name}) takes what {source} makes, whose shape varies"
         kinds.append(Kind.DYNAMIC if why or wants_dynamic else Kind.STATIC)
         if why and not wants_dynamic:
-            reasons.append(f"compiled dynamically: {why}")
+            reasons.append(f"{REASON}{why}")
     dynamic = wants_dynamic or (Kind.DYNAMIC in kinds and Kind.STATIC not in kinds)
     return Mode(dynamic, tuple(kinds), tuple(reasons), frozenset(varying))
