@@ -388,6 +388,16 @@ def test_several_nodes_static_and_dynamic(toolkit: Toolkit, tmp_path: Path) -> N
         assert found.relative <= TOLERANCE
 
 
+def test_an_output_keeps_its_name_where_it_is_a_constant(toolkit: Toolkit) -> None:
+    nodes = [node("Identity", "k", "c"), node("Add", "x c", "y")]
+    constant = f32(2, 3)
+    graph = Graph.from_onnx(make_model(nodes, {"x": (2, 3)}, ["y", "c"], {"k": constant}), toolkit=toolkit)
+    assert graph.outputs == ("y", "c")
+    graph.compile()
+    y, c = graph.run({"x": np.ones((2, 3), np.float32)})
+    assert np.array_equal(c, constant) and np.array_equal(y, constant + 1)
+
+
 def test_what_no_layer_computes_is_named(toolkit: Toolkit, tmp_path: Path) -> None:
     case = Case(
         node("Tile", "x r", "t", name="twice"),

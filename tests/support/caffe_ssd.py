@@ -111,7 +111,11 @@ def small_ssd(
             f"min_size: 8 max_size: 15 aspect_ratio: 2 clip: false step: 4 {sides}",
         ),
         net.head(
-            "conv4", 48, classes, 6, f"min_size: 15 max_size: 30 aspect_ratio: 2 aspect_ratio: 3 {sides}"
+            "conv4",
+            48,
+            classes,
+            6,
+            f"min_size: 15 max_size: 30 aspect_ratio: 2 aspect_ratio: 3 clip: false {sides}",
         ),
         net.head("conv5", 32, classes, 3, f"min_size: 30 aspect_ratio: 2 clip: true {sides}"),
     ]

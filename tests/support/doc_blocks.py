@@ -2,8 +2,8 @@
 
 - ```bash: run with `bash -euo pipefail` in the page's workspace.
 - ```python: run with this Python in the page's workspace.
-- ```c / ```cpp whose first line is a comment with a path (`/* device/x.c */`, `// host/x.h`): written
-  to that file of the workspace.
+- ```c / ```cpp / ```python whose first line is a comment with a path (`/* device/x.c */`, `// host/x.h`,
+  `# caffe/x.py`): written to that file of the workspace.
 - anything after a line `<!-- excerpt: REASON -->` is not run; the reason is required.
 - ```text is output, not run.
 """
@@ -16,10 +16,11 @@ from pathlib import Path
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*$")
 _EXCERPT = re.compile(r"^<!-- excerpt: (.+) -->$")
-_PATH = re.compile(r"^(?:/\*|//)\s*((?:device|host|include|examples)/[\w./-]+)\s*(?:\*/)?$")
+_FOLDERS = "device|host|include|examples|caffe|imp_bmnetu"
+_PATH = re.compile(rf"^(?:/\*|//|#)\s*((?:{_FOLDERS})/[\w./-]+)\s*(?:\*/)?$")
 
 RUN = ("bash", "python")
-SOURCE = ("c", "cpp")
+SOURCE = ("c", "cpp", "python")
 
 
 @dataclass(frozen=True)

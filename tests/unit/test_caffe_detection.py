@@ -40,7 +40,8 @@ def priors(attributes: dict[str, Any], shapes: Shapes) -> Array:
     (node,) = proto.graph.node
     (constant,) = proto.graph.initializer
     assert (node.op_type, list(node.input)) == ("Identity", [constant.name])
-    return onnx.numpy_helper.to_array(constant)
+    found: Array = onnx.numpy_helper.to_array(constant)
+    return found
 
 
 def one_after_the_other(attributes: dict[str, Any], shapes: Shapes) -> Array:
@@ -60,12 +61,12 @@ def one_after_the_other(attributes: dict[str, Any], shapes: Shapes) -> Array:
         for column in range(width):
             x, y = (column + a["offset"]) * step_w, (row + a["offset"]) * step_h
             for i, size in enumerate(a["min_size"]):
-                sides = [(int(size), int(size))]
-                middle = float(int(size))
+                least = float(int(size))
+                sides = [(least, least)]
                 if a["max_size"]:
-                    middle = math.sqrt(int(size) * int(a["max_size"][i]))
+                    middle = math.sqrt(least * int(a["max_size"][i]))
                     sides.append((middle, middle))
-                sides += [(middle * r**0.5, middle / r**0.5) for r in ratios if abs(r - 1) >= 1e-6]
+                sides += [(least * r**0.5, least / r**0.5) for r in ratios if abs(r - 1) >= 1e-6]
                 for w, h in sides:
                     boxes += [(x - w / 2) / image_w, (y - h / 2) / image_h]
                     boxes += [(x + w / 2) / image_w, (y + h / 2) / image_h]
@@ -124,7 +125,7 @@ def test_the_usual_first_map_of_ssd300() -> None:
     assert got.shape == (1, 2, 38 * 38 * 4 * 4)
     np.testing.assert_allclose(got[0, 0, :4] * 300, [-11, -11, 19, 19], rtol=1e-5)
     np.testing.assert_allclose((got[0, 0, 6] - got[0, 0, 4]) * 300, math.sqrt(30 * 60), rtol=1e-5)
-    np.testing.assert_allclose((got[0, 0, 10] - got[0, 0, 8]) * 300, math.sqrt(30 * 60 * 2), rtol=1e-5)
+    np.testing.assert_allclose((got[0, 0, 10] - got[0, 0, 8]) * 300, 30 * math.sqrt(2), rtol=1e-5)
     assert got[0, 1, :4].tolist() == np.asarray([0.1, 0.1, 0.2, 0.2], np.float32).tolist()
 
 

@@ -301,7 +301,7 @@ class _Reader:
         try:
             text_format.Parse(self.file.without(left), net)
         except text_format.ParseError as error:
-            text = re.sub(r"^\d+:\d+ ?: ?", "", str(error)).replace("caffe.", "")
+            text = re.sub(r"^\d+:\d+ ?: ?(?:'.*': )?", "", str(error)).replace("caffe.", "")
             line, column = error.GetLine() or 1, error.GetColumn() or 1
             raise ModelError(f"{self.file.name}:{line}:{column}: {text}") from None
         return net

@@ -291,9 +291,9 @@ class _Reader:
                 by = self.makers[blob]
                 made = by.title if by is not None else "the net's input"
                 raise self.error(layer, f"makes {blob!r}, which {made} makes, too")
-        tops = tuple(self.top(layer, blob) for blob in layer.tops)
-        if len(set(tops)) != len(tops):
+        if len(set(layer.tops)) != len(layer.tops):
             raise self.error(layer, "makes one blob twice")
+        tops = tuple(self.top(layer, blob) for blob in layer.tops)
         if layer.kind in self.own:
             self.add_own(layer, bottoms, tops)
         else:

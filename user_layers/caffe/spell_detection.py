@@ -88,15 +88,14 @@ def _boxes_of_a_cell(attributes: Mapping[str, Any]) -> list[tuple[float, float]]
     ratios = _ratios(attributes)
     boxes = []
     for index, size in enumerate(smallest):
-        least = int(size)
-        boxes.append((float(least), float(least)))
-        middle = float(least)
+        least = float(int(size))
+        boxes.append((least, least))
         if largest:
             if largest[index] <= size:
                 raise Unspelled(f"max_size {largest[index]:g} is not above min_size {size:g}")
             middle = math.sqrt(least * int(largest[index]))
             boxes.append((middle, middle))
-        boxes += [(middle * math.sqrt(ratio), middle / math.sqrt(ratio)) for ratio in ratios]
+        boxes += [(least * math.sqrt(ratio), least / math.sqrt(ratio)) for ratio in ratios]
     return [(float(np.float32(w)), float(np.float32(h))) for w, h in boxes]
 
 

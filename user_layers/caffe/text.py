@@ -17,7 +17,8 @@ _TOKEN = re.compile(
     r"""(?P<blank>(?:\s|\#[^\n]*)+)
       | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
       | (?P<word>[A-Za-z_]\w*)
-      | (?P<number>-?\s*(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|inf(?:inity)?\b|nan\b))
+      | (?P<number>-?\s*
+          (?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|inf(?:inity)?|nan)(?![\w.]))
       | (?P<sign>[{}<>\[\]:,;])""",
     re.VERBOSE,
 )

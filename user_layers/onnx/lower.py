@@ -133,7 +133,10 @@ class Lowering:
             values = self.constant(name)
             if values is None:
                 raise Unsupported(f"{name!r} {obstacle(self.model.value(name))}", follows=True)
-            self._names[name] = self.add_const(values, name)
+            # An output has its name as the copy that `finish` makes.
+            self._names[name] = self.add_const(
+                values, f"{name}:value" if name in self.model.results else name
+            )
         return self._names[name]
 
     def add_const(self, values: Array, stem: str) -> str:
@@ -228,7 +231,7 @@ class Lowering:
             made = self._names.get(name)
             if made is None or made in self.graph.tensors:
                 source = self.tensor(name)
-                made = self.fresh(f"{name}:copy")
+                made = self.fresh(f"{name}:copy" if self.graph.has_tensor(name) else name)
                 self.graph.add_tpu_layer("TPU_COPY", [source], {"reserved": 0}, [made])
                 self._names[name] = made
             self.graph.add_output(made)

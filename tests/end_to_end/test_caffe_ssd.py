@@ -1,0 +1,97 @@
+"""SSD nets of Caffe's, whole: compiled from their files, run by bmrt_test, beside numpy and OpenCV."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.caffe_ssd import small_ssd
+from tests.support.detection_reference import CENTER_SIZE, Array, detections, param
+from tests.support.opencv import opencv_outputs
+from tpulayer import Graph
+from user_layers.bmrt.bmrt_test import BmrtTestOptions
+from user_layers.bmrt.bmrt_test import run as bmrt_test
+from user_layers.toolkit import Toolkit
+
+CLASSES = 4
+HEADS = ("mbox_loc", "conf_flat", "mbox_priorbox")
+WANTED = param(
+    CLASSES,
+    code_type=CENTER_SIZE,
+    nms_threshold=0.45,
+    top_k=100,
+    keep_top_k=50,
+    confidence_threshold=0.2,
+)
+
+
+def image(batch: int = 1, size: int = 64, seed: int = 1) -> Array:
+    return np.random.default_rng(seed).standard_normal((batch, 3, size, size)).astype(np.float32)
+
+
+def run(toolkit: Toolkit, folder: Path, x: Array, **net: Any) -> dict[str, Array]:
+    """The outputs of a small SSD, by name."""
+    prototxt, weights = small_ssd(folder, batch=len(x), size=x.shape[2], **net)
+    graph = Graph.from_caffe(prototxt, weights, toolkit=toolkit)
+    graph.compile(opt=1)
+    return dict(zip(graph.outputs, graph.run({"data": x}), strict=True))
+
+
+def nearly(got: Array, want: Array) -> None:
+    """The same detections in the same order."""
+    assert got.shape == want.shape
+    np.testing.assert_array_equal(got[..., :2], want[..., :2])
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_everything_runs_on_the_tpu_and_only_the_tail_is_dynamic(toolkit: Toolkit, tmp_path: Path) -> None:
+    prototxt, weights = small_ssd(tmp_path)
+    graph = Graph.from_caffe(prototxt, weights, toolkit=toolkit)
+    net = graph.compile()
+    (stage,) = net.stages
+    assert [type(subnet.body).__name__ for subnet in stage.subnets] == ["StaticBody", "DynamicBody"]
+    ops = [node.op.op for node in graph.nodes]
+    assert ops.count("TPU_DETECTION_OUTPUT") == 1
+    assert ops.count("TPU_CONV") == 11
+    assert ops.count("TPU_CONCAT") == 2  # priors are one constant
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_detections_are_those_of_the_nets_own_heads(toolkit: Toolkit, tmp_path: Path, batch: int) -> None:
+    x = image(batch)
+    heads = run(toolkit, tmp_path / "heads", x, last=False)
+    (got,) = run(toolkit, tmp_path / "whole", x).values()
+    want = detections(heads["mbox_loc"], heads["conf_flat"], heads["mbox_priorbox"], WANTED, margin=1e-5)
+    nearly(got, want)
+    assert sorted(set(got[0, 0, :, 0])) == list(range(batch))
+    assert set(got[0, 0, :, 1]) == {1, 2, 3}
+    assert 10 < got.shape[2] <= 50 * batch
+
+
+def test_bmrt_test_runs_it(toolkit: Toolkit, tmp_path: Path) -> None:
+    prototxt, weights = small_ssd(tmp_path)
+    x = image()
+    graph = Graph.from_caffe(prototxt, weights, toolkit=toolkit)
+    graph.compile(directory=tmp_path / "net", ref_inputs={"data": x})
+    lines: list[str] = []
+    options = BmrtTestOptions(context_dir=tmp_path / "net")
+    assert bmrt_test(options, device=lambda *_: nullcontext(toolkit.device), say=lines.append) == 0, lines
+    assert any("cmp success" in line for line in lines)
+    assert (tmp_path / "net/output_ref_data.dat").stat().st_size == graph.run({"data": x})[0].nbytes
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_opencv_finds_the_same(toolkit: Toolkit, tmp_path: Path, seed: int) -> None:
+    x = image(seed=seed + 1)
+    prototxt, weights = small_ssd(tmp_path / "opencv", seed=seed)
+    *theirs, rows = opencv_outputs(prototxt, weights, {"data": x}, [*HEADS, "detection_out"], tmp_path)
+    heads = run(toolkit, tmp_path / "heads", x, last=False, seed=seed)
+    (whole,) = run(toolkit, tmp_path / "whole", x, seed=seed).values()
+    for name, want in zip(HEADS, theirs, strict=True):
+        np.testing.assert_allclose(heads[name].reshape(want.shape), want, rtol=1e-4, atol=1e-4)
+    found = rows[:, :, rows[0, 0, :, 2] > 0]  # OpenCV gives as many rows as there may be, by falling score
+    nearly(whole[:, :, np.argsort(-whole[0, 0, :, 2], kind="stable")], found)
