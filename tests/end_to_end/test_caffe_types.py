@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import CompileError
-from tests.support.caffe_nets import bottoms, write_case, write_cases
+from tests.support.caffe_cases import Array
+from tests.support.caffe_nets import bottoms, input_text, layer_text, write_case, write_cases
 from tests.support.caffe_reference import REFERENCE
 from tests.support.caffe_typical import NOT_OPENCV, ON_HOST, TYPICAL
 from tests.support.opencv import opencv_outputs
 from tpulayer import Graph
+from user_layers.caffe.weights import write_caffemodel
 from user_layers.toolkit import Toolkit
 
 pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -47,6 +49,42 @@ def test_a_layer_is_computed(name: str, toolkit: Toolkit, tmp_path: Path) -> Non
         np.testing.assert_allclose(
             np.asarray(got[f"top{i}"], np.float64), theirs, rtol=1e-4, atol=1e-4 * most
         )
+
+
+def test_what_follows_a_convolution_becomes_part_of_it(toolkit: Toolkit, tmp_path: Path) -> None:
+    """BatchNorm, Scale and Bias in place, as in published nets: one layer, and the activation."""
+    chain = ["Convolution, groups", "BatchNorm", "Scale", "Bias", "ReLU, leaky"]
+    text, weights = input_text("x", (1, 8, 9, 11)), []
+    x: Array = np.random.default_rng(0).standard_normal((1, 8, 9, 11)).astype(np.float32)
+    want = x
+    for i, name in enumerate(chain):
+        case = TYPICAL[name]
+        blobs = [blob[:6] if i else blob for blob in case.blobs]
+        text += layer_text(case.kind, name, ["y" if i else "x"], ["y"], case.told)
+        weights.append((name, case.kind, blobs))
+        (want,) = REFERENCE[case.kind](case.told, [want], blobs, 1)
+    path = tmp_path / "net.prototxt"
+    path.write_text(text)
+    write_caffemodel(path.with_suffix(".caffemodel"), "net", weights)
+    graph = Graph.from_caffe(path, toolkit=toolkit, cpu=False)
+    assert [node.op.op for node in graph.nodes] == ["TPU_CONV", "TPU_UNARY"]
+    graph.compile()
+    got: Array = graph.run({"x": x})[0]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_indices_of_maxima_go_through_a_net(toolkit: Toolkit, tmp_path: Path) -> None:
+    """An encoder and a decoder: where a maximum was, it comes back, and 0 elsewhere."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 6, 8)).astype(np.float32)
+    text = input_text("x", x.shape)
+    text += layer_text("Pooling", "pool", ["x"], ["small", "mask"], {"kernel_size": 2, "stride": 2})
+    text += layer_text("Upsample", "back", ["small", "mask"], ["y"], {"scale": 2})
+    path = tmp_path / "net.prototxt"
+    path.write_text(text)
+    graph = Graph.from_caffe(path, toolkit=toolkit)
+    graph.compile()
+    largest = np.where(np.isin(x, x.reshape(2, 3, 3, 2, 4, 2).max((3, 5))), x, 0)
+    np.testing.assert_array_equal(graph.run({"x": x})[0], largest)
 
 
 def test_layers_are_what_opencv_computes(toolkit: Toolkit, tmp_path: Path) -> None:

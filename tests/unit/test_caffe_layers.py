@@ -16,9 +16,11 @@ from tests.support.caffe_cases import CASES, Case, cases
 from tests.support.caffe_nets import bottoms, write_case
 from tests.support.caffe_reference import REFERENCE
 from tests.support.examples import examples
+from user_layers.caffe.page import PAGE, with_types
 from user_layers.caffe.read import read_caffe
 from user_layers.caffe.spellings import CAFFE, REFUSED, known_types
 from user_layers.spelling.foreign import Array, ForeignModel
+from user_layers.spelling.page import page_path
 from user_layers.spelling.spell import spell
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
@@ -140,6 +142,11 @@ def test_what_cannot_be_is_told_with_the_layer_and_its_line(name: str, tmp_path:
         read_caffe(write_case(case, tmp_path), own={})
     assert re.search(why, raised.value.message), raised.value.message
     assert re.search(rf"net.prototxt:\d+:\d+: layer 'top0' \({case.kind}\)", raised.value.message)
+
+
+def test_the_page_names_every_type() -> None:
+    text = page_path(PAGE).read_text()
+    assert with_types(text) == text
 
 
 def test_every_type_has_cases_and_a_definition() -> None:
