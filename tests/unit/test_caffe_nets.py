@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -218,7 +219,7 @@ def weights(path: Path) -> list[tuple[str, str, list[Array]]]:
         bottoms = [shapes[bottom] for bottom in layer.bottoms]
         blobs = []
         for number, shape in enumerate(wanted_blobs(layer.kind, layer.attributes, bottoms) or []):
-            array = rng.standard_normal(shape) / np.sqrt(max(np.prod(shape[1:]), 1))
+            array = rng.standard_normal(shape) / math.sqrt(math.prod(shape[1:]))
             if layer.kind == "BatchNorm":
                 array = [array, np.abs(array) + 0.5, np.full(shape, 2.0)][number]
             blobs.append(array.astype(np.float32))

@@ -10,6 +10,7 @@ import pytest
 
 from firmware_sim.errors import CompileError
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
+from user_layers.spelling.infer import inferred
 from user_layers.spelling.spell import Spelled, Spellings, spell
 from user_layers.spelling.speller import Speller, to_first, to_last
 
@@ -194,3 +195,53 @@ def test_sources_say_which_operation_a_node_comes_from() -> None:
     spelled = spell(model, TOY)
     found: Any = [(node.op_type, spelled.sources[node.name]) for node in spelled.proto.graph.node]
     assert found == [("Transpose", 0), ("MaxPool", 0), ("Transpose", 1), ("Reshape", 1)]
+
+
+@TOY.of("WORD")
+def _word(to: Speller, op: Operation) -> None:
+    """A node that ONNX does not know, whose shape it tells."""
+    (made,) = to.own_layer(Operation("TPU_WORD", op.name, op.inputs, op.outputs), [to.own("x")], {"n": 3})
+    to.declare(made, (5, 7))
+    to.put(op.outputs[0], made)
+
+
+def test_large_constants_are_inputs_where_only_shapes_count() -> None:
+    big, small = np.ones((65, 64), np.float32), np.ones(64, np.float32)
+    model = _model(
+        {"x": (65, 64), "w": big, "b": small, "y": (65, 64), "z": (65, 64)},
+        [("ADD", ["x", "w"], "y"), ("MUL", ["y", "b"], "z")],
+        ["x"],
+        ["z"],
+    )
+    light, whole = spell(model, TOY, light=True).proto.graph, spell(model, TOY).proto.graph
+    assert (len(light.input), len(light.initializer)) == (2, 1)
+    assert (len(whole.input), len(whole.initializer)) == (1, 2)
+    assert not light.output[0].type.tensor_type.HasField("shape")
+    outs = {"y": Tensor((), F32)}
+    found = inferred("Toy", model.operations[0], {**model.tensors, **outs}, TOY)
+    assert found["y"].shape == (65, 64) and found["y"].data is None
+
+
+def test_a_shape_that_onnx_cannot_infer_is_told() -> None:
+    tensors = {"x": Tensor((2, 3), F32), "y": Tensor((), F32), "z": Tensor((5, 7), F32)}
+    word, after = Operation("WORD", "w", ("x",), ("y",)), Operation("FLAT", "f", ("y",), ("z",))
+    assert inferred("Toy", word, tensors, TOY)["y"].shape == (5, 7)
+    model = ForeignModel("Toy", "toy", {**tensors, "y": Tensor((5, 7), F32)}, ("x",), ("z",), (word, after))
+    (info,) = spell(model, TOY).proto.graph.value_info
+    assert [dim.dim_value for dim in info.type.tensor_type.shape.dim] == [5, 7]
+
+
+def test_an_own_operation_is_a_node_with_what_adds_its_layers() -> None:
+    def call(graph: Any, node: Any) -> None:
+        raise AssertionError("nobody asks it here")
+
+    tensors = {"x": Tensor((2, 3), F32), "y": Tensor((4,), F32), "z": Tensor((4,), F32)}
+    operations = (
+        Operation("Mine", "m", ("x",), ("y",), {"nested": {"a": 1}}, own=True, call=call),
+        Operation("ADD", "a", ("y", "y"), ("z",)),
+    )
+    spelled = spell(ForeignModel("Toy", "toy", tensors, ("x",), ("z",), operations), TOY)
+    (node, _) = spelled.proto.graph.node
+    assert (node.domain, node.op_type, list(node.attribute)) == ("tpulayer", "Mine", [])
+    assert spelled.calls == {node.name: call}
+    assert [dim.dim_value for dim in spelled.proto.graph.value_info[0].type.tensor_type.shape.dim] == [4]
