@@ -143,6 +143,7 @@ def test_as_a_graph_in_another_shape(tmp_path: Path, toolkit: Toolkit) -> None:
     graph = Graph.from_caffe(files(tmp_path), shapes={"data": (1, 3, 5, 6)}, toolkit=toolkit)
     assert graph.shape("last") == (1, 3, 4, 3)
     assert [node.op.op for node in graph.nodes][-2:] == ["TPU_DOUBLE", "TPU_DOUBLE"]
+    assert Path(graph.nodes[-1].where).name == "double.cpp:17"  # for messages
     graph.compile()
     x = numbers((1, 3, 5, 6))
     np.testing.assert_allclose(np.float32(graph.run({"data": x})[0]), reference(x), rtol=1e-6)

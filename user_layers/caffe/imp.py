@@ -18,6 +18,7 @@ from firmware_sim.processes.process import Child, Crash
 from firmware_sim.processes.process_child import MAX_PAYLOAD
 from user_layers.caffe.layer import CaffeLayer
 from user_layers.graph.graph import GraphBuilder
+from user_layers.net.nodes import called
 from user_layers.plugin import find_imp_libraries
 from user_layers.toolkit import Toolkit
 
@@ -84,13 +85,14 @@ class ImpLibraries:
         reply, payload = self._request(header, b"".join(array.tobytes() for array in weights))
         at = 0
         added: Any = reply["added"]
-        for row in added:
-            data = payload[at : at + row.pop("size")]
-            at += len(data)
-            if "const" in row:
-                graph.add_const(row["const"], np.frombuffer(data, np.float32).reshape(row["shape"]))
-            else:
-                graph.add_tpu_layer(layer_param=data, **row)
+        with called(of.place):
+            for row in added:
+                data = payload[at : at + row.pop("size")]
+                at += len(data)
+                if "const" in row:
+                    graph.add_const(row["const"], np.frombuffer(data, np.float32).reshape(row["shape"]))
+                else:
+                    graph.add_tpu_layer(layer_param=data, **row)
 
     def _request(self, header: dict[str, object], payload: bytes = b"") -> tuple[dict[str, object], bytes]:
         if self._child is None or not self._child.alive:
