@@ -4,8 +4,8 @@
 
 Needs a workspace with the layer of examples/yolov3 around the current folder (docs/yolov3.md), and, for the
 comparison, a Python with OpenCV below 5 in TPULAYER_OPENCV, which runs the backbone on one thread. Both take
-turns; the ratio is that of the medians. The modelled time of the chip has the layer's commands in it, but not what the
-controller does.
+turns; the ratio is that of the medians. The modelled time of the chip has the layer's commands in it, but not
+what the controller does.
 """
 
 from __future__ import annotations
