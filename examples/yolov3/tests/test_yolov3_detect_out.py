@@ -93,14 +93,18 @@ def heads(*shapes: tuple[int, ...]) -> list[Array]:
     return [(1.5 * rng.standard_normal(shape)).astype(np.float32) for shape in shapes]
 
 
-NEAR = {"atol": 1e-5, "rtol": 1e-5}
+def case(inputs: list[Array], param: dict[str, object]) -> Case:
+    """Beside other layers it runs as it does alone: always dynamically."""
+    return Case(*inputs, param=param, atol=1e-5, rtol=1e-5, modes=("opt 0", "dynamic"))
+
+
 CASES = [
-    Case(*heads((1, 255, 13, 13), (1, 255, 26, 26), (1, 255, 52, 52)), param=param(80), **NEAR),
-    Case(*heads((2, 24, 13, 13), (2, 24, 26, 26)), param=param(3, keep_top_k=-1), **NEAR),
-    Case(*heads((3, 18, 7, 5)), param=param(1, confidence_threshold=0, nms_threshold=0), **NEAR),
-    Case(*heads((2, 7, 70, 9)), param=param(2, num_boxes=1, nms_threshold=1, keep_top_k=5), **NEAR),
-    Case(*heads((1, 2115, 3, 4)), param=param(700, mask=[8, 1, 0]), **NEAR),
-    Case(*heads((2, 255, 5, 5)), param=param(80, confidence_threshold=0.999), **NEAR),  # nothing found
+    case(heads((1, 255, 13, 13), (1, 255, 26, 26), (1, 255, 52, 52)), param(80)),
+    case(heads((2, 24, 13, 13), (2, 24, 26, 26)), param(3, keep_top_k=-1)),
+    case(heads((3, 18, 7, 5)), param(1, confidence_threshold=0, nms_threshold=0)),
+    case(heads((2, 7, 70, 9)), param(2, num_boxes=1, nms_threshold=1, keep_top_k=5)),
+    case(heads((1, 2115, 3, 4)), param(700, mask=[8, 1, 0])),
+    case(heads((2, 255, 5, 5)), param(80, confidence_threshold=0.999)),  # nothing found
 ]
 
 
