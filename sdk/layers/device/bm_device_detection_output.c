@@ -243,7 +243,7 @@ static bool overlaps(const x32 *a, const x32 *b, float threshold) {
 #define FIXED_BITS 13
 #define SHARE_BITS 16
 #define SLACK 2
-#define ONE_EXPONENT 127
+#define ONE_EXPONENT (BM_ONE >> 23)
 
 /* A box with all corners within -2 .. 2 (whole: it is one), and the bounds of its area. */
 typedef struct {
