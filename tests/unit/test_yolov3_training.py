@@ -131,6 +131,9 @@ def test_rows_of_the_layer(yolo: SimpleNamespace) -> None:
     assert first.boxes.tolist() == [[16, 8, 48, 24]] and first.classes.tolist() == [3]
     assert len(none.boxes) == 0 and none.boxes.shape == (0, 4)
     assert last.boxes.tolist() == [[-16, -16, 16, 16]] and last.scores.tolist() == [0.75]
+    assert (
+        len(last.surer(0.75).boxes) == 1 and len(last.surer(0.8).boxes) == len(last.surer(0.8).classes) == 0
+    )
     nothing = np.array([[0, *6 * [-1]], [1, *6 * [-1]]], np.float32)
     assert [len(each.boxes) for each in yolo.precision.detections_of(nothing, 2, 64)] == [0, 0]
 
