@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.caffe_cases import Case
+import numpy as np
+
+from tests.support.caffe_cases import Array, Case
 from user_layers.caffe.prototxt import parameter_message
 from user_layers.caffe.weights import write_caffemodel
 
@@ -47,16 +49,37 @@ def fields_text(told: Mapping[str, Any]) -> str:
     return " ".join(found)
 
 
-def write_case(case: Case, folder: Path, name: str = "net") -> Path:
-    """A net of one layer, whose inputs are bottom0, bottom1, ... and whose outputs top0, ...; a layer without
-    bottoms stands beside an input of its own. Returns the prototxt; the caffemodel is beside it."""
-    bottoms = [f"bottom{i}" for i in range(len(case.bottoms))]
-    text = f'name: "{name}"\n'
-    text += "".join(input_text(b, a.shape) for b, a in zip(bottoms, case.bottoms, strict=True))
-    if not bottoms:
-        text += input_text("other", (1,))
-    text += layer_text(case.kind, "layer", bottoms, [f"top{i}" for i in range(case.tops)], case.told)
-    path = folder / f"{name}.prototxt"
+def write_case(case: Case, folder: Path) -> Path:
+    """A net of one layer, with inputs bottom0, bottom1, ... and outputs top0, ...; see `write_cases`."""
+    return write_cases({"": case}, folder)
+
+
+def write_cases(cases: Mapping[str, Case], folder: Path) -> Path:
+    """A net of layers beside each other, with the files net.prototxt, which is returned, and net.caffemodel.
+
+    The inputs are called as in `bottoms`, the outputs NAMEtop0, NAMEtop1, ... with the name in `cases`.
+    """
+    text = 'name: "net"\n'
+    for name, case in cases.items():
+        given = bottoms({name: case})
+        text += "".join(input_text(bottom, array.shape) for bottom, array in given.items())
+        used = list(given) if case.bottoms else []
+        # The layer is called as its first top, as OpenCV calls what a layer makes.
+        text += layer_text(
+            case.kind, f"{name}top0", used, [f"{name}top{i}" for i in range(case.tops)], case.told
+        )
+    path = folder / "net.prototxt"
     path.write_text(text)
-    write_caffemodel(path.with_suffix(".caffemodel"), name, [("layer", case.kind, case.blobs)])
+    weights = [(f"{name}top0", case.kind, case.blobs) for name, case in cases.items()]
+    write_caffemodel(path.with_suffix(".caffemodel"), "net", weights)
     return path
+
+
+def bottoms(cases: Mapping[str, Case]) -> dict[str, Array]:
+    """The inputs of such a net: NAMEbottom0, ...; beside a layer without bottoms there is one NAMEother."""
+    found: dict[str, Array] = {}
+    for name, case in cases.items():
+        found |= {f"{name}bottom{i}": array for i, array in enumerate(case.bottoms)}
+        if not case.bottoms:
+            found[f"{name}other"] = np.ones(1, np.float32)
+    return found

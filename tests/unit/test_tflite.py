@@ -16,8 +16,9 @@ from user_layers.bmrt.reference_data import load_npz
 from user_layers.delegates import litert_command
 from user_layers.onnx.model import CUSTOM_DOMAIN
 from user_layers.spelling.foreign import Array, ForeignModel
+from user_layers.spelling.page import page_path
 from user_layers.spelling.spell import spell
-from user_layers.tflite.page import page_path, with_operations
+from user_layers.tflite.page import PAGE, with_operations
 from user_layers.tflite.read import custom_options, read_tflite
 from user_layers.tflite.spellings import TFLITE, from_message
 from user_layers.tflite.stored import stored as stored_by_plugin
@@ -392,5 +393,5 @@ def test_the_schema_has_every_operation_that_is_spelled() -> None:
 
 
 def test_the_page_names_every_operation() -> None:
-    text = page_path().read_text()
+    text = page_path(PAGE).read_text()
     assert with_operations(text) == text

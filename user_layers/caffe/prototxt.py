@@ -72,13 +72,16 @@ class Net:
     layers: tuple[Layer, ...]
 
 
-def read_net(file: TextFile, known: Collection[str], own: Collection[str]) -> Net:
-    """Read a prototxt. known: types of layers that Caffe has; own: those of the user's.
+def read_net(
+    file: TextFile, known: Collection[str], own: Collection[str], refused: Mapping[str, str] | None = None
+) -> Net:
+    """Read a prototxt. known: types of layers that Caffe has; own: those of the user's; refused: others that
+    Caffe has, and why these cannot be had.
 
     Errors: ModelError with line and column for what is not in the format, fields that do not exist, layers
-    that read data bases, and types that nobody knows (all of them).
+    that read data bases, and types that nobody knows or that are refused (all of them).
     """
-    return _Reader(file, known, own).net()
+    return _Reader(file, known, own, refused or {}).net()
 
 
 def parameter_message(kind: str) -> str:
@@ -113,11 +116,17 @@ def _plain(about: Any, value: Any) -> Any:
     return about.enum_type.values_by_number[value].name if about.enum_type is not None else value
 
 
+_NOBODYS = "Caffe has no layers of that type, nor has your workspace"
+
+
 class _Reader:
-    def __init__(self, file: TextFile, known: Collection[str], own: Collection[str]) -> None:
+    def __init__(
+        self, file: TextFile, known: Collection[str], own: Collection[str], refused: Mapping[str, str]
+    ) -> None:
         self.file = file
         self.known = known
         self.own = own
+        self.refused = refused
         self.tree = file.tree()
 
     def net(self) -> Net:
@@ -197,7 +206,7 @@ class _Reader:
             )
         if word in _SPELLED:
             return _SPELLED[word]
-        known = {kind.lower(): kind for kind in (*self.known, *self.own, *DROPPED, *_DATA)}
+        known = {kind.lower(): kind for kind in (*self.known, *self.own, *self.refused, *DROPPED, *_DATA)}
         flat = word.replace("_", "").lower()
         return known.get(flat, "".join(part.capitalize() for part in word.split("_")))
 
@@ -251,13 +260,18 @@ class _Reader:
         if not unknown:
             return
         place = self.file.place(unknown[0].at)
-        texts = [f"{layer.title}{did_you_mean(layer.kind, known)}" for layer in unknown]
+        texts = [
+            f"{layer.title}: {self.refused[layer.kind]}"
+            if layer.kind in self.refused
+            else f"{layer.title}{did_you_mean(layer.kind, known)}: {_NOBODYS}"
+            for layer in unknown
+        ]
         rest = "".join(
             f"\n  {self.file.place(layer.at)}: {text}"
             for layer, text in zip(unknown[1:], texts[1:], strict=True)
         )
         raise ModelError(
-            f"{place}: {texts[0]}: Caffe has no layers of that type, nor has your workspace{rest}",
+            f"{place}: {texts[0]}{rest}",
             hint=f"add_layer NAME 1 --caffe {unknown[0].kind} makes one of your own",
         )
 

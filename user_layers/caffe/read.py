@@ -17,7 +17,7 @@ from user_layers.caffe.blobs import fitted, learned, wanted_blobs
 from user_layers.caffe.layer import CaffeLayer
 from user_layers.caffe.own import OwnLayer, own_layers
 from user_layers.caffe.prototxt import Layer, Net, read_net
-from user_layers.caffe.spellings import CAFFE
+from user_layers.caffe.spellings import CAFFE, REFUSED
 from user_layers.caffe.text import TextFile
 from user_layers.caffe.weights import read_caffemodel
 from user_layers.files import read_input
@@ -54,7 +54,7 @@ def read_caffe(
     file = TextFile(str(prototxt), _text(path))
     with Toolkit() if toolkit is None else nullcontext(toolkit) as opened:
         own = own_layers(opened) if own is None else own
-        net = read_net(file, {*CAFFE, "Input"}, own)
+        net = read_net(file, {*CAFFE, "Input"}, own, REFUSED)
         found = path.with_suffix(".caffemodel")
         if weight is None and found.is_file():
             weight = found
