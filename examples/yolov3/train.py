@@ -25,6 +25,8 @@ from scenes import CLASSES, FIRST_OF_TRAINING, LARGEST, SMALLEST, Scene, scene
 from targets import targets
 from torch import Tensor, nn
 
+from user_layers.caffe.weights import read_caffemodel
+
 BATCH = 8
 OFTEN = 50  # batches between two messages
 # Scenes are made once; turned, mirrored and with colours exchanged each is 48.
@@ -143,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=160, help="of the pictures, a multiple of 32 (160)")
     parser.add_argument("--minutes", type=float, default=8, help="how long to train (8)")
     parser.add_argument("--seed", type=int, default=0, help="of the starting weights and the scenes (0)")
+    parser.add_argument("--start", type=Path, help="a .caffemodel that this program wrote, to train further")
     parser.add_argument("--half", action="store_true", help="store the weights as float16")
     chosen = parser.parse_args(arguments)
     try:
@@ -152,6 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.minutes <= 0:
         parser.error(f"{chosen.minutes} minutes are no time to train")
     net = started(wanted, chosen.seed)
+    if chosen.start is not None:
+        try:
+            net.load(read_caffemodel(chosen.start))
+        except ValueError as error:
+            parser.error(f"{chosen.start} is of another network: {error}")
     began = time.monotonic()
     train(net, wanted, chosen.seed, lambda _: (time.monotonic() - began) / 60 / chosen.minutes)
     blobs = net.blobs(np.float16 if chosen.half else np.float32)
