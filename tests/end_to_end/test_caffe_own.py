@@ -21,6 +21,7 @@ from user_layers.api import Graph
 from user_layers.caffe import own
 from user_layers.caffe.schema import message
 from user_layers.formats import compile_file
+from user_layers.graph import BINARY_MUL
 from user_layers.plugin import PLUGIN_PATH_VARIABLE
 from user_layers.scaffold import add_layer, init
 from user_layers.toolkit import Toolkit
@@ -218,3 +219,45 @@ def test_from_the_first_command_on(tmp_path: Path) -> None:
     assert not (root / "install" / "plugin" / IMP_LIBRARY).exists()
     told = tpulayer("compile", "net.prototxt", "-o", "other", cwd=root, code=None).stderr
     assert "net.prototxt:4" in told and "TPUYours" in told
+
+
+def doubled(graph: Any, layer: CaffeLayer) -> None:
+    for number, top in enumerate(layer.tops, 2):
+        if layer.bottoms:
+            (source,) = set(layer.bottoms)
+        else:
+            source = graph.add_const(f"{layer.name}/const", np.ones((1, 3, 2, 2), np.float32))
+        graph.add_const_binary_layer(source, float(number), top, BINARY_MUL)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('layer { name: "l" type: "N" bottom: "x" top: "a" top: "b" }', {"a": 2, "b": 3}),
+        ('layer { name: "l" type: "N" bottom: "x" bottom: "x" top: "a" }', {"a": 2}),
+        ('layer { name: "l" type: "N" bottom: "x" top: "x" }', {"x@l": 2}),
+        (
+            'layer { name: "r" type: "ReLU" bottom: "x" top: "a" }'
+            'layer { name: "l" type: "N" bottom: "a" top: "a" }'
+            'layer { name: "m" type: "N" bottom: "a" top: "a" }',
+            {"a": 4},
+        ),
+        (
+            'layer { name: "l" type: "N" top: "one" }'
+            'layer { name: "s" type: "Eltwise" bottom: "x" bottom: "one" top: "a" }',
+            {"a": 3},
+        ),
+    ],
+)
+def test_other_numbers_of_tensors(
+    tmp_path: Path, toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch, text: str, expected: dict[str, float]
+) -> None:
+    monkeypatch.setitem(own._registered, "N", own.OwnLayer("N", "here.py:1", doubled))
+    path = tmp_path / "n.prototxt"
+    path.write_text(f'input: "x" input_shape {{ dim: 1 dim: 3 dim: 2 dim: 2 }}\n{text}\n')
+    graph = Graph.from_caffe(path, toolkit=toolkit)
+    graph.compile()
+    got = graph.run({"x": np.ones((1, 3, 2, 2), np.float32)})
+    assert graph.outputs == tuple(expected)
+    for array, value in zip(got, expected.values(), strict=True):
+        assert np.unique(array).tolist() == [value]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,7 @@ from tests.support.caffe_ssd import small_ssd
 from tests.support.detection_reference import CENTER_SIZE, Array, detections, param
 from tests.support.opencv import opencv_outputs
 from tpulayer import Graph
-from user_layers.bmrt.bmrt_test import BmrtTestOptions
-from user_layers.bmrt.bmrt_test import run as bmrt_test
+from user_layers.cli.main import run as main
 from user_layers.toolkit import Toolkit
 
 CLASSES = 4
@@ -72,16 +71,47 @@ def test_detections_are_those_of_the_nets_own_heads(toolkit: Toolkit, tmp_path: 
     assert 10 < got.shape[2] <= 50 * batch
 
 
-def test_bmrt_test_runs_it(toolkit: Toolkit, tmp_path: Path) -> None:
-    prototxt, weights = small_ssd(tmp_path)
-    x = image()
+def test_bmnetu_and_bmrt_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_ssd(tmp_path)
+    words = [
+        "--model",
+        "ssd.prototxt",
+        "--weight",
+        "ssd.caffemodel",
+        "--target=BM1684",
+        "--opt",
+        "1",
+        "--v=4",
+    ]
+    assert main(["bmnetu", *words, "--outdir", "net"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"layer_id 40 .*DETECTION_OUTPUT.*; dynamic, subnet 1", said)
+    assert main(["bmrt_test", "--context_dir", "net"]) == 0
+    rows = np.fromfile("net/output_ref_data.dat", np.float32).reshape(-1, 7)
+    assert f"output data #0 shape: [1 1 {len(rows)} 7 ]" in capsys.readouterr().out
+    assert 1 < len(rows) <= 50
+    assert main(["bmrt_test", "--bmodel", "net/compilation.bmodel"]) == 0
+
+
+def test_a_dynamic_net_takes_fewer_images(toolkit: Toolkit, tmp_path: Path) -> None:
+    x = image(2)
+    prototxt, weights = small_ssd(tmp_path, batch=2)
     graph = Graph.from_caffe(prototxt, weights, toolkit=toolkit)
-    graph.compile(directory=tmp_path / "net", ref_inputs={"data": x})
-    lines: list[str] = []
-    options = BmrtTestOptions(context_dir=tmp_path / "net")
-    assert bmrt_test(options, device=lambda *_: nullcontext(toolkit.device), say=lines.append) == 0, lines
-    assert any("cmp success" in line for line in lines)
-    assert (tmp_path / "net/output_ref_data.dat").stat().st_size == graph.run({"data": x})[0].nbytes
+    graph.compile(dynamic=True, opt=1)
+    (both,) = graph.run({"data": x})
+    (second,) = graph.run({"data": x[1:]})
+    found = both[:, :, both[0, 0, :, 0] == 1]
+    found[..., 0] = 0
+    nearly(second, found)
+
+
+def test_an_image_without_detections(toolkit: Toolkit, tmp_path: Path) -> None:
+    none = "keep_top_k: 50 confidence_threshold: 1 nms_param { nms_threshold: 0.45 }"
+    (rows,) = run(toolkit, tmp_path, image(2), detection=none).values()
+    assert rows[0, 0].tolist() == [[0, *[-1] * 6], [1, *[-1] * 6]]
 
 
 @pytest.mark.parametrize("seed", [0, 7])

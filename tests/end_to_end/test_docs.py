@@ -73,6 +73,7 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
     for name in ("BMCOMPILER_PLUGIN_PATH", "BMRUNTIME_FIRMWARE_PATH", "TPULAYER_STATE"):
         env.pop(name, None)
     env["XDG_STATE_HOME"] = str(tmp_path / "state")
+    env["TPULAYER"] = str(ROOT)
     workspace = tmp_path / "work"
     _run(Block("bash", f"tpulayer init '{workspace}' --demo\n", 0, None, None), page, tmp_path, env)
     _run(Block("bash", "build_layers\n", 0, None, None), page, workspace, env)

@@ -34,9 +34,17 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
 
 
 def inputs(
-    images: int, priors: int, classes: int, sets: int = 1, *, seed: int = 0, steps: int = 0
+    images: int,
+    priors: int,
+    classes: int,
+    sets: int = 1,
+    *,
+    seed: int = 0,
+    steps: int = 0,
+    scale: int = 1,
 ) -> tuple[Array, Array, Array]:
-    """loc, conf, prior; steps: numbers are whole parts of 1 / steps, so that many are equal."""
+    """loc, conf, prior; steps: numbers are whole parts of 1 / steps, so that many are equal; scale: of the
+    priors, 300 as if they were pixels."""
     draw = np.random.default_rng(seed)
 
     def numbers(low: float, high: float, *shape: int) -> Array:
@@ -48,6 +56,7 @@ def inputs(
 
     low = numbers(0, 1, priors, 2)
     corners = np.concatenate([low, low + numbers(0.125, 0.5, priors, 2)], 1)
+    corners *= scale
     variances = numbers(0.125, 0.5, priors, 4)
     prior = np.stack([corners.reshape(-1), variances.reshape(-1)])[None]
     return numbers(-1, 1, images, priors * sets * 4), numbers(0, 1, images, priors * classes), prior
@@ -63,7 +72,7 @@ def check(toolkit: Toolkit, data: tuple[Array, Array, Array], p: dict[str, Any])
     if p["code_type"] == CENTER_SIZE:
         assert got.shape == want.shape
         same(got[..., :3], want[..., :3])
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6 * max(1, np.abs(want).max()))
     else:
         same(got, want)
     return got
@@ -86,9 +95,15 @@ def cases(draw: st.DrawFn) -> tuple[tuple[Array, Array, Array], dict[str, Any]]:
         confidence_threshold=draw(st.sampled_from([ALL, -1.0, 0.0, 0.25, 0.5, 0.9, 1.0])),
     )
     sets = 1 if p["share_location"] else classes
-    steps = draw(st.sampled_from([0, 4, 8]))
+    steps, scale = draw(st.sampled_from([0, 4, 8])), draw(st.sampled_from([1, 1, 300]))
     return inputs(
-        draw(st.integers(1, 3)), priors, classes, sets, seed=draw(st.integers(0, 99)), steps=steps
+        draw(st.integers(1, 3)),
+        priors,
+        classes,
+        sets,
+        seed=draw(st.integers(0, 99)),
+        steps=steps,
+        scale=scale,
     ), p
 
 
@@ -160,6 +175,13 @@ def test_overlap_as_large_as_the_threshold_stays(toolkit: Toolkit) -> None:
     for threshold, left in ((0.5, 2), (np.nextafter(np.float32(0.5), np.float32(0)), 1)):
         p = param(1, background_label_id=-1, nms_threshold=float(threshold))
         assert check(toolkit, data, p).shape[2] == left
+
+
+def test_many_that_overlap(toolkit: Toolkit) -> None:
+    """Ten thousands of pairs, near the threshold and far from it."""
+    for threshold in (0.01, 0.3, 0.7):
+        p = param(2, nms_threshold=threshold, top_k=300)
+        check(toolkit, inputs(1, 300, 2, seed=round(100 * threshold)), p)
 
 
 @pytest.mark.parametrize(

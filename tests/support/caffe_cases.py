@@ -554,7 +554,8 @@ def _parameter(draw: Draw, kind: str) -> Case:
 
 @_of("DummyData")
 def _dummy_data(draw: Draw, kind: str) -> Case:
-    tops, told = draw(_whole(1, 2)), {}
+    tops = draw(_whole(1, 2))
+    told: dict[str, Any] = {}
     if draw(st.booleans()):
         told["data_filler"] = tuple(
             {"type": "constant", "value": v} for v in (0.5, 2.0)[: draw(st.sampled_from([1, tops]))]

@@ -662,6 +662,65 @@ def test_what_a_layer_cannot_be_is_told_with_its_place() -> None:
     assert error.message.startswith("net.prototxt:2:1: layer 'l' (Reshape): "), error.message
 
 
+# ---- whatever stands in the files ----
+
+GOOD_ALL = {"c": [numbers(4, 3, 3, 3), numbers(4)]}
+ALL = (
+    'name: "all" state { level: 0 stage: "x" } input: "data" input_dim: [1, 3, 8, 8]\n'
+    + convolution(
+        "c", "data", "c", more='param { name: "w" lr_mult: 1 } include { phase: TEST min_level: 0 }'
+    )
+    + layer_text("Pooling", "p", ["c"], ["p"], {"pool": "MAX", "kernel_size": 2, "stride": 2})
+    + layer_text("Slice", "s", ["p"], ["a", "b"], {"axis": 1, "slice_point": 2})
+    + layer_text("Concat", "t", ["a", "b"], ["d"], {"axis": 1})
+    + layer_text("Reshape", "r", ["d"], ["e"], {"shape": {"dim": (0, -1, 2)}})
+    + 'layer { name: "l" type: "SoftmaxWithLoss" bottom: "e" }'
+)
+_WORDS = [
+    ":",
+    "{",
+    "}",
+    '"',
+    "1",
+    "-1",
+    "0",
+    "1e40",
+    "layer",
+    "layers",
+    "type",
+    "TRAIN",
+    '"c"',
+    "dim: 9",
+    "<",
+    "[",
+]
+_WORDS += [
+    "include: 3",
+    "include { stage { } }",
+    "state: 1",
+    "99999999999999999999",
+    "kernel_size: 0",
+    "top: 1",
+]
+
+
+@examples(120)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(["", *_WORDS])), min_size=1, max_size=3
+    )
+)
+def test_whatever_stands_in_a_prototxt_is_read_or_refused(changes: list[tuple[float, int, str]]) -> None:
+    text = ALL
+    for where, length, word in changes:
+        at = int(where * len(text))
+        text = text[:at] + word + text[at + length :]
+    try:
+        read(text, GOOD_ALL)
+    except TpulayerError as error:
+        assert error.message.startswith(("net.", "1 ", "2 "))
+
+
 # ---- own layers ----
 
 

@@ -214,8 +214,7 @@ class _Reader:
         """What the rules of layers are about; the phase is always TEST."""
         found: dict[str, Any] = {"phase": "TEST", "level": 0, "stage": ()}
         for one in self.tree.all("state"):
-            self.check_fields(one.value, message("NetState").DESCRIPTOR, "a state")
-            found |= one.value.values()
+            found |= self.values(one, message("NetState").DESCRIPTOR)
         if found["phase"] != "TEST":
             raise self.file.error(
                 self.tree.all("state")[-1].start, "the net's state is TRAIN; what runs is a net of phase TEST"
@@ -231,8 +230,7 @@ class _Reader:
         return met if include else not met
 
     def is_met(self, rule: Field, state: Mapping[str, Any]) -> bool:
-        self.check_fields(rule.value, message("NetStateRule").DESCRIPTOR, "a rule")
-        said = rule.value.values()
+        said = self.values(rule, message("NetStateRule").DESCRIPTOR)
         low, high = said.get("min_level", state["level"]), said.get("max_level", state["level"])
         if not isinstance(low, int) or not isinstance(high, int):
             raise self.file.error(rule.start, "the levels of a rule are whole numbers")
@@ -274,6 +272,16 @@ class _Reader:
             f"{place}: {texts[0]}{rest}",
             hint=f"add_layer NAME 1 --caffe {unknown[0].kind} makes one of your own",
         )
+
+    def values(self, field: Field, schema: Any) -> dict[str, Any]:
+        """The fields of a message that holds numbers and texts alone."""
+        if not isinstance(field.value, Block):
+            raise self.file.error(field.start, f"{field.name} is a message: {field.name} {{ ... }}")
+        self.check_fields(field.value, schema, field.name)
+        for one in field.value.fields:
+            if isinstance(one.value, Block):
+                raise self.file.error(one.start, f"{field.name}: {one.name} is no message")
+        return dict(field.value.values())
 
     def check_fields(self, block: Any, schema: Any, what: str) -> None:
         """Refuse fields that a message does not have, with what was probably meant."""

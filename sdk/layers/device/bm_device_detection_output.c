@@ -4,8 +4,7 @@
  * order of priors), greedy suppression of what overlaps a better box of its class, the best keep_top_k of an image.
  * Rows are image, class, score, xmin, ymin, xmax, ymax, by image, class and falling score. Without any detection there
  * is one row for each image: its number, then -1 six times. Scores that are denormal count as 0, NaN is above no
- * threshold. A quick test on the controller spares it the overlap of boxes that do not meet; it computes with floats
- * only for those that do.
+ * threshold.
  *
  * Inputs: loc `[N, priors * 4]`, scores `[N, priors * classes]`, priors `[1, 2, priors * 4]`
  * Makes: an SSD's detections `[1, 1, rows, 7]`; how many is known when it has run
@@ -228,13 +227,8 @@ static float area_of(const x32 *b) {
     return (b[XMAX].fp32 - b[XMIN].fp32) * (b[YMAX].fp32 - b[YMIN].fp32);
 }
 
-/* Whether low is below high, by their bits; what is not a number is somewhere. */
-static bool below(x32 low, x32 high) { return rank_of(low.u32) < rank_of(high.u32); }
-
 /* Whether box a is to be left out because of b, which has a better score. */
 static bool overlaps(const x32 *a, const x32 *b, float threshold) {
-    if (!below(b[XMIN], a[XMAX]) || !below(a[XMIN], b[XMAX]) || !below(b[YMIN], a[YMAX]) || !below(a[YMIN], b[YMAX]))
-        return false;
     const float left = a[XMIN].fp32 > b[XMIN].fp32 ? a[XMIN].fp32 : b[XMIN].fp32;
     const float top = a[YMIN].fp32 > b[YMIN].fp32 ? a[YMIN].fp32 : b[YMIN].fp32;
     const float right = a[XMAX].fp32 < b[XMAX].fp32 ? a[XMAX].fp32 : b[XMAX].fp32;
@@ -244,19 +238,81 @@ static bool overlaps(const x32 *a, const x32 *b, float threshold) {
     return !(shared / (area_of(a) + area_of(b) - shared) <= threshold);
 }
 
+/* The same in whole numbers, which the controller has instructions for, wherever these are sure: corners are multiples
+ * of 2**-13, rounded down, so differences of two of them are less than SLACK off, also where floats are rounded. */
+#define FIXED_BITS 13
+#define SHARE_BITS 16
+#define SLACK 2
+#define ONE_EXPONENT 127
+
+/* A box with all corners within -2 .. 2 (whole: it is one), and the bounds of its area. */
+typedef struct {
+    int whole, corner[4];
+    unsigned int least, most;
+} bm_detection_sketch;
+_Static_assert(sizeof(bm_detection_sketch) == BM_DETECTION_SKETCH, "the buffer has other sketches");
+
+static unsigned int product(int w, int h) { return w > 0 && h > 0 ? (unsigned int)w * (unsigned int)h : 0; }
+
+static void sketch(const x32 *box, bm_detection_sketch *s) {
+    s->whole = 1;
+    for (int k = 0; k < 4; k++) {
+        const unsigned int bits = box[k].u32, exponent = (bits & BM_EXPONENT) >> 23;
+        const unsigned int shift = ONE_EXPONENT + 23 - FIXED_BITS - exponent;
+        if (exponent > ONE_EXPONENT) {
+            s->whole = 0;
+            return;
+        }
+        const int size = shift < 32 ? (int)(((bits & BM_MANTISSA) | (BM_MANTISSA + 1)) >> shift) : 0;
+        s->corner[k] = (bits & BM_SIGN) != 0 ? -size - 1 : size;
+    }
+    const int w = s->corner[XMAX] - s->corner[XMIN], h = s->corner[YMAX] - s->corner[YMIN];
+    s->least = product(w - SLACK, h - SLACK);
+    s->most = product(w + SLACK, h + SLACK);
+}
+
+enum { STAYS, GOES, UNSURE };
+
+/* limit: the threshold in units of 2**-SHARE_BITS, rounded down. */
+static int judge(const bm_detection_sketch *a, const bm_detection_sketch *b, unsigned int limit) {
+    if (!a->whole || !b->whole) return UNSURE;
+    const int w = smaller(a->corner[XMAX], b->corner[XMAX]) - larger(a->corner[XMIN], b->corner[XMIN]);
+    if (w <= -SLACK) return STAYS;
+    const int h = smaller(a->corner[YMAX], b->corner[YMAX]) - larger(a->corner[YMIN], b->corner[YMIN]);
+    if (h <= -SLACK) return STAYS;
+    const unsigned int least = product(w - SLACK, h - SLACK), most = product(w + SLACK, h + SLACK);
+    const unsigned int together = a->least + b->least > most ? a->least + b->least - most : 0;
+    if ((u64)most << SHARE_BITS <= (u64)limit * together) return STAYS;
+    if ((u64)least << SHARE_BITS > (u64)(limit + 1) * (a->most + b->most - least)) return GOES;
+    return UNSURE;
+}
+
+static unsigned int limit_of(float threshold) {
+    return (unsigned int)((threshold < 2 ? threshold : 2) * (1 << SHARE_BITS));
+}
+
 /* The priors of the candidates, the best one first, without those that overlap a better one; how many there are. */
 static int suppress(const tpu_detection_output_param_t *p, const x32 *boxes, const u64 *candidates, int count,
-                    int *kept) {
+                    int *kept, bm_detection_sketch *sketches) {
     float threshold = p->nms_threshold;
+    unsigned int limit = limit_of(threshold);
     int made = 0;
     for (int i = 0; i < count; i++) {
         const int prior = index_of(candidates[i]);
         const x32 *box = boxes + 4 * (u64)prior;
-        int k = 0;
-        while (k < made && !overlaps(box, boxes + 4 * (u64)kept[k], threshold)) k++;
-        if (k < made) continue;
+        bm_detection_sketch *mine = &sketches[made];
+        int k = 0, found = STAYS;
+        sketch(box, mine);
+        for (; k < made && found != GOES; k++) {
+            found = judge(mine, &sketches[k], limit);
+            if (found == UNSURE && overlaps(box, boxes + 4 * (u64)kept[k], threshold)) found = GOES;
+        }
+        if (found == GOES) continue;
         kept[made++] = prior;
-        if (p->eta < 1 && threshold > 0.5f) threshold *= p->eta;
+        if (p->eta < 1 && threshold > 0.5f) {
+            threshold *= p->eta;
+            limit = limit_of(threshold);
+        }
     }
     return made;
 }
@@ -277,6 +333,7 @@ static int detect(const detection *d, int image, const x32 *scores, const int *f
     const int threshold = rank_of(limit.u32);
     int *priors = pointer(d->at.priors), *kept = pointer(d->at.kept), *labels = pointer(d->at.labels);
     u64 *heap = pointer(d->at.heap), *best = pointer(d->at.best);
+    bm_detection_sketch *sketches = pointer(d->at.sketches);
     int chosen = 0, made = 0, best_count = 0;
     for (int i = 0; i < d->priors; i++)
         if (found[i] != 0) priors[chosen++] = i;
@@ -290,7 +347,7 @@ static int detect(const detection *d, int image, const x32 *scores, const int *f
         }
         if (count == 0) continue;
         sort(heap, count);
-        const int more = suppress(p, boxes_of(d, image, label), heap, count, kept + made);
+        const int more = suppress(p, boxes_of(d, image, label), heap, count, kept + made, sketches);
         for (int i = made; i < made + more; i++) {
             labels[i] = label;
             const unsigned int bits = scores[(u64)kept[i] * (u64)p->num_classes + (u64)label].u32;

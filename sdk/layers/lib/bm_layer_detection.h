@@ -2,6 +2,8 @@
 #ifndef BM_LAYER_DETECTION_H
 #define BM_LAYER_DETECTION_H
 
+#define BM_DETECTION_SKETCH 28 /* bytes that the controller keeps of a box while it looks for those that overlap */
+
 /* Scores of a class that are looked at; top_k 0: all. */
 static inline int bm_candidates_of(int priors, int top_k) { return top_k > 0 && top_k < priors ? top_k : priors; }
 
@@ -19,13 +21,14 @@ static inline unsigned long long bm_detections_of(int classes, int background, i
 
 /* Addresses in the buffer. */
 typedef struct {
-    unsigned long long boxes;  /* [labels, images, priors, 4] decoded */
-    unsigned long long found;  /* [images, priors] whether a score is above the threshold */
-    unsigned long long heap;   /* 64-bit entries: the candidates of a class */
-    unsigned long long best;   /* 64-bit entries: the best detections of an image */
-    unsigned long long priors; /* those of an image that were found */
-    unsigned long long kept;   /* priors and ... */
-    unsigned long long labels; /* ... labels of an image's detections */
+    unsigned long long boxes;    /* [labels, images, priors, 4] decoded */
+    unsigned long long found;    /* [images, priors] whether a score is above the threshold */
+    unsigned long long heap;     /* 64-bit entries: the candidates of a class */
+    unsigned long long best;     /* 64-bit entries: the best detections of an image */
+    unsigned long long priors;   /* those of an image that were found */
+    unsigned long long kept;     /* priors and ... */
+    unsigned long long labels;   /* ... labels of an image's detections */
+    unsigned long long sketches; /* of the boxes of a class that are kept, and of the next one */
     unsigned long long end;
 } bm_detection_buffer;
 
@@ -42,7 +45,8 @@ static inline bm_detection_buffer bm_detection_buffer_at(unsigned long long addr
     b.priors = b.found + 4 * rows;
     b.kept = b.priors + 4 * (unsigned long long)priors;
     b.labels = b.kept + 4 * kept;
-    b.end = b.labels + 4 * kept;
+    b.sketches = b.labels + 4 * kept;
+    b.end = b.sketches + BM_DETECTION_SKETCH * (unsigned long long)bm_candidates_of(priors, top_k);
     return b;
 }
 
