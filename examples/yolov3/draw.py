@@ -86,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--scenes", type=int, nargs="+", metavar="N", help="scenes by their numbers")
     what.add_argument("--image", type=Path, nargs="+", help="pictures of any size")
+    parser.add_argument("--least", type=float, default=0.5, help="scores of what is drawn (0.5)")
     parser.add_argument("--zoom", type=int, default=2, help="pixels per pixel of the net (2)")
     parser.add_argument("--columns", type=int, default=3, help="pictures side by side (3)")
     chosen = parser.parse_args(arguments)
@@ -100,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for picture in pictures:
             rows = nets.launch(net.name, [picture[None]])[0].astype(np.float32, copy=False)
             (found,) = detections_of(rows, 1, size)
+            found = found.surer(chosen.least)
             drawn.append(draw(picture, found, chosen.zoom))
             named = (f"{CLASSES[k]} {s:.2f}" for k, s in zip(found.classes, found.scores, strict=True))
             print(", ".join(named) or "nothing found")

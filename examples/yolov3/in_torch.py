@@ -60,10 +60,25 @@ class Network(nn.Module):
 
     def blobs(self, dtype: type[np.floating[Any]] = np.float32) -> dict[str, list[NDArray[Any]]]:
         """Each layer's weights as a .caffemodel has them, by the layers' names."""
-        return {layer.name: self._blobs_of(layer, dtype) for layer in self.list if layer.weights}
+        return {
+            layer.name: [tensor.detach().numpy().astype(dtype) for tensor in self._tensors_of(layer)]
+            for layer in self.list
+            if layer.weights
+        }
 
-    def _blobs_of(self, layer: Layer, dtype: type[np.floating[Any]]) -> list[NDArray[Any]]:
+    def load(self, blobs: Mapping[str, Sequence[NDArray[Any]]]) -> None:
+        """Take the weights that `blobs` gave. Raises ValueError for those of another network."""
+        for layer in self.list:
+            shapes = tuple(array.shape for array in blobs.get(layer.name, ()))
+            if shapes != layer.weights:
+                raise ValueError(f"{layer.name} has the blobs {layer.weights}, given are {shapes}")
+            for tensor, array in zip(self._tensors_of(layer), blobs.get(layer.name, ()), strict=True):
+                tensor.data.copy_(torch.from_numpy(np.array(array, np.float32)))
+
+    def _tensors_of(self, layer: Layer) -> list[Tensor]:
         match layer.type:
+            case _ if not layer.weights:
+                tensors = []
             case "BatchNorm":  # the third divides the other two
                 part = self.parts[layer.name]
                 tensors = [part.running_mean, part.running_var, torch.ones(1)]
@@ -75,7 +90,7 @@ class Network(nn.Module):
             case _:
                 part = self.parts[layer.name]
                 tensors = [part.weight] if part.bias is None else [part.weight, part.bias]
-        return [tensor.detach().numpy().astype(dtype) for tensor in tensors]
+        return tensors
 
 
 def _convolution(layer: Layer) -> nn.Conv2d:

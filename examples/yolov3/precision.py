@@ -18,6 +18,11 @@ class Detections(NamedTuple):
     classes: NDArray[np.int64]  # [n]
     scores: Floats  # [n], higher is surer
 
+    def surer(self, least: float) -> Detections:
+        """Those with at least this score."""
+        kept = self.scores >= least
+        return Detections(self.boxes[kept], self.classes[kept], self.scores[kept])
+
 
 def detections_of(rows: Floats, images: int, size: int) -> list[Detections]:
     """What YOLOV3_DETECT_OUT found, by image, in pixels.

@@ -25,6 +25,8 @@ from scenes import CLASSES, FIRST_OF_TRAINING, LARGEST, SMALLEST, Scene, scene
 from targets import targets
 from torch import Tensor, nn
 
+from user_layers.caffe.weights import read_caffemodel
+
 BATCH = 8
 OFTEN = 50  # batches between two messages
 # Scenes are made once; turned, mirrored and with colours exchanged each is 48.
@@ -33,13 +35,22 @@ RATE = 5e-3  # of learning, at its highest
 DECAY = 5e-4
 # Of all boxes about one in a hundred has an object: what the heads say before they learned anything.
 RARE = -4.6
+# The detector leaves out lower scores. Average precision counts what is unsure too; draw.py leaves it out.
+UNSURE = 0.05
 
 
 def settings(width: Fraction, size: int, *, detect: bool = True) -> Settings:
     """The network for scenes: shapes are turned any way, so its nine anchors are squares."""
     sides = np.geomspace(SMALLEST * 0.8, LARGEST, 9) * size
     anchors = tuple(round(float(side), 1) for side in sides for _ in "wh")
-    return Settings(width=width, size=size, classes=len(CLASSES), anchors=anchors, detect=detect)
+    return Settings(
+        width=width,
+        size=size,
+        classes=len(CLASSES),
+        anchors=anchors,
+        detect=detect,
+        confidence_threshold=UNSURE,
+    )
 
 
 def batches(size: int, seed: int) -> Iterator[list[Scene]]:
@@ -134,10 +145,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=160, help="of the pictures, a multiple of 32 (160)")
     parser.add_argument("--minutes", type=float, default=8, help="how long to train (8)")
     parser.add_argument("--seed", type=int, default=0, help="of the starting weights and the scenes (0)")
+    parser.add_argument("--start", type=Path, help="a .caffemodel that this program wrote, to train further")
     parser.add_argument("--half", action="store_true", help="store the weights as float16")
     chosen = parser.parse_args(arguments)
-    wanted = settings(chosen.width, chosen.size)
+    try:
+        wanted = settings(chosen.width, chosen.size)
+    except ValueError as error:
+        parser.error(str(error))
+    if chosen.minutes <= 0:
+        parser.error(f"{chosen.minutes} minutes are no time to train")
     net = started(wanted, chosen.seed)
+    if chosen.start is not None:
+        try:
+            net.load(read_caffemodel(chosen.start))
+        except ValueError as error:
+            parser.error(f"{chosen.start} is of another network: {error}")
     began = time.monotonic()
     train(net, wanted, chosen.seed, lambda _: (time.monotonic() - began) / 60 / chosen.minutes)
     blobs = net.blobs(np.float16 if chosen.half else np.float32)

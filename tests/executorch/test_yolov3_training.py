@@ -19,6 +19,7 @@ torch: Any = pytest.importorskip("torch", reason="needs torch: pip install torch
 from tests.paths import ROOT  # noqa: E402
 from user_layers.caffe.read import read_caffe  # noqa: E402
 from user_layers.caffe.spellings import CAFFE  # noqa: E402
+from user_layers.caffe.weights import read_caffemodel  # noqa: E402
 from user_layers.spelling.spell import spell  # noqa: E402
 
 MODULES = ("network", "scenes", "targets", "loss", "in_torch", "weights", "make_model", "train")
@@ -98,5 +99,9 @@ def test_network_is_what_its_files_say(yolo: SimpleNamespace, tmp_path: Path) ->
     with torch.no_grad():
         expected = net(x)
     found = session.run(None, {"data": x.numpy()})
+    again = yolo.train.started(settings, 1)
+    again.load(read_caffemodel(tmp_path / "yolov3.caffemodel"))
+    with torch.no_grad():
+        assert all(torch.equal(*both) for both in zip(expected, again.eval()(x), strict=True))
     for theirs, ours in zip(expected, found, strict=True):
         assert np.abs(theirs.numpy() - ours).max() <= 1e-4 * max(1, np.abs(ours).max())

@@ -1,4 +1,4 @@
-"""examples/yolov3: scenes, who answers for their objects, and how detections are judged."""
+"""examples/yolov3: scenes, who answers for their objects, how detections are judged and drawn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.paths import ROOT
 
-MODULES = ("network", "scenes", "targets", "precision")
+MODULES = ("network", "scenes", "targets", "precision", "draw")
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +123,44 @@ def test_average_precision(yolo: SimpleNamespace) -> None:
     shifted = perfect._replace(boxes=truth.boxes + np.float32(4))
     assert p.average_precisions([shifted], [truth], 1) == [0.0]
     assert p.average_precisions([shifted], [truth], 1, overlap=0.2) == [1.0]
+
+
+def test_rows_of_the_layer(yolo: SimpleNamespace) -> None:
+    rows = np.array([[[[0, 3, 0.5, 0.5, 0.25, 0.5, 0.25], [2, 1, 0.75, 0, 0, 0.5, 0.5]]]], np.float32)
+    first, none, last = yolo.precision.detections_of(rows, 3, 64)
+    assert first.boxes.tolist() == [[16, 8, 48, 24]] and first.classes.tolist() == [3]
+    assert len(none.boxes) == 0 and none.boxes.shape == (0, 4)
+    assert last.boxes.tolist() == [[-16, -16, 16, 16]] and last.scores.tolist() == [0.75]
+    assert (
+        len(last.surer(0.75).boxes) == 1 and len(last.surer(0.8).boxes) == len(last.surer(0.8).classes) == 0
+    )
+    nothing = np.array([[0, *6 * [-1]], [1, *6 * [-1]]], np.float32)
+    assert [len(each.boxes) for each in yolo.precision.detections_of(nothing, 2, 64)] == [0, 0]
+
+
+def test_drawing(yolo: SimpleNamespace) -> None:
+    """Edges where the boxes are, in the colours of their classes; labels stay in the picture."""
+    picture = np.zeros((3, 100, 100), np.float32)
+    boxes = np.array([[20, 40, 60, 80], [70, 1, 99, 30]], np.float32)
+    found = yolo.precision.Detections(boxes, np.array([1, 4]), np.array([0.9, 0.6], np.float32))
+    drawn = np.asarray(yolo.draw.draw(picture, found, zoom=2))
+    assert drawn.shape == (200, 200, 3)
+    assert tuple(drawn[120, 40]) == tuple(drawn[160, 80]) == yolo.draw.COLOURS[1]
+    assert tuple(drawn[58, 190]) == yolo.draw.COLOURS[4]
+    assert not drawn[120, 80].any() and not drawn[190, 10].any()
+    assert (drawn == 255).all(axis=2).sum() > 50  # words
+    sheet = yolo.draw.tiled([yolo.draw.draw(picture, found, zoom=1)] * 4, 3)
+    assert sheet.size == (3 * 100 + 2 * yolo.draw.GAP, 2 * 100 + yolo.draw.GAP)
+
+
+@pytest.mark.parametrize("shape", [(300, 150), (1, 50), (40, 40)])
+def test_pictures_are_fitted(yolo: SimpleNamespace, shape: tuple[int, int]) -> None:
+    """In the middle, grey around."""
+    from PIL import Image
+
+    fitted = yolo.draw.fitted(Image.new("RGB", shape, (255, 0, 0)), 64)
+    assert fitted.shape == (3, 64, 64) and fitted.dtype == np.float32
+    red = (fitted[0] == 1) & (fitted[1] == 0)
+    assert red[32, 31:33].any()
+    assert (red | (np.abs(fitted - 128 / 255) < 1e-6).all(axis=0)).all()
+    assert red.mean() == pytest.approx(min(shape) / max(shape), abs=0.02)
