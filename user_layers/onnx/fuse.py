@@ -30,6 +30,9 @@ def fuse_affine(model: Model) -> Model:
     made: dict[str, int] = {}  # output -> index in `nodes`
     nodes: list[Node | None] = []
     affine: dict[str, tuple[str, _Affine]] = {}  # output -> what it is computed from, and how
+    # Index of a convolution -> what its results go through. Done at the end, for weights are large, and each
+    # time that they are multiplied they are rounded.
+    behind: dict[int, _Affine] = {}
 
     def alone(name: str) -> bool:
         return name not in results and len(model.consumers.get(name, ())) == 1
@@ -56,7 +59,8 @@ def fuse_affine(model: Model) -> Model:
             and alone(source)
             and all(name in constants for name in conv.inputs[1:] if name)
         ):
-            nodes[at] = _folded(conv, node.outputs[0], step, constants)
+            nodes[at] = replace(conv, outputs=(node.outputs[0],))
+            behind[at] = behind[at].then(step) if at in behind else step
             made[node.outputs[0]] = at
             continue
         affine[node.outputs[0]] = (source, step)
@@ -66,6 +70,10 @@ def fuse_affine(model: Model) -> Model:
             constants[names[-1]] = values.astype(np.float32)
         made[node.outputs[0]] = len(nodes)
         nodes.append(Node(AFFINE, DOMAIN, node.name, (source, *names), (node.outputs[0],)))
+    for at, step in behind.items():
+        conv = nodes[at]
+        assert conv is not None  # only what is in `affine` goes away
+        nodes[at] = _folded(conv, step, constants)
     return replace(model, constants=constants, nodes=tuple(node for node in nodes if node is not None))
 
 
@@ -121,10 +129,11 @@ def _batch_normalization(model: Model, node: Node, channels: int) -> tuple[str, 
     return node.inputs[0], _Affine(factor, shift - mean * factor)
 
 
-def _folded(conv: Node, output: str, step: _Affine, constants: dict[str, Array]) -> Node:
+def _folded(conv: Node, step: _Affine, constants: dict[str, Array]) -> Node:
+    """The convolution with other weights, so that its results have gone through `step`."""
     weights = constants[conv.inputs[1]].astype(np.float64)
     bias = constants[conv.inputs[2]].astype(np.float64) if len(conv.inputs) > 2 and conv.inputs[2] else 0.0
-    names = (f"{output}:scaled", f"{output}:shifted")
+    names = (f"{conv.outputs[0]}:scaled", f"{conv.outputs[0]}:shifted")
     constants[names[0]] = (weights * step.factor.reshape(-1, *[1] * (weights.ndim - 1))).astype(np.float32)
     constants[names[1]] = (bias * step.factor + step.summand).astype(np.float32)
-    return replace(conv, inputs=(conv.inputs[0], *names), outputs=(output,))
+    return replace(conv, inputs=(conv.inputs[0], *names))
