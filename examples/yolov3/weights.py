@@ -18,7 +18,7 @@ Blobs = Mapping[str, Sequence[Blob]]
 
 # Logits of the heads: boxes, whether there is something, classes; their spread over cells, and their mean.
 _SPREAD = {"place": 1.0, "size": 0.4, "something": 1.6, "class": 1.0}
-_MEAN = {"place": 0.0, "size": 0.0, "something": -4.5, "class": -1.5}
+_MEAN = {"place": 0.0, "size": 0.0, "something": -2.5, "class": -1.5}
 _PICTURES, _SIZE = 3, 160  # what is shown to the network to know the statistics of its layers
 _FACTOR = 999.98  # of the running averages that Caffe stores
 
@@ -83,7 +83,8 @@ def _run(layer: Layer, blobs: Sequence[Blob], sources: Sequence[Blob], rng: np.r
     made: Any
     if layer.type == "Input":
         coarse = rng.uniform(0, 1, (_PICTURES, 3, _SIZE // 16, _SIZE // 16))
-        made = np.kron(coarse, np.ones((16, 16))) + rng.uniform(-0.2, 0.2, (_PICTURES, 3, _SIZE, _SIZE))
+        made = np.kron(coarse, np.ones((16, 16))) + rng.uniform(-0.1, 0.1, (_PICTURES, 3, _SIZE, _SIZE))
+        made[0] = rng.standard_normal(made[0].shape)  # as compiling takes for reference data
     elif layer.type == "Convolution":
         fields: Any = layer.fields["convolution_param"]
         made = _convolved(sources[0], blobs[0], fields["stride"], fields["pad"])
