@@ -19,7 +19,7 @@ pytest.importorskip("onnx", reason="Caffe's models are converted by way of ONNX"
 pytest.importorskip("google.protobuf", reason="Caffe's files are messages of protobuf")
 
 EXAMPLE = ROOT / "examples" / "yolov3"
-LEAST = 0.65  # of the mean average precision in the first 8 scenes
+LEAST = 0.6  # of the mean average precision in the first 8 scenes
 
 
 def _run(words: list[str], cwd: Path) -> str:
