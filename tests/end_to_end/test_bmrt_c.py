@@ -209,7 +209,6 @@ def test_a_device_that_is_gone_or_stuck(number: int, message: str, models: Path,
         build(tmp_path, Path("device_gone.c")),
         models / "stat.bmodel",
         SIGNAL=str(int(number)),
-        TPULAYER_HOST_LIMIT="2",
         **python_with_pid(tmp_path),
     )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
