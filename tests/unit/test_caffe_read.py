@@ -589,6 +589,15 @@ def test_any_damage_is_an_error_or_another_number(at: int, byte: int) -> None:
         assert all(blob.dtype == np.float32 for blobs in found.values() for blob in blobs)
 
 
+def test_weights_that_end_early_are_not_called_text(tmp_path: Path) -> None:
+    path = tmp_path / "net.caffemodel"
+    for data in (b"", b"\n\x01xB\x12\n\x01c"):
+        path.write_bytes(data)
+        with pytest.raises(ModelError, match=r"is not a \.caffemodel") as caught:
+            read_caffemodel(path)
+        assert "text" not in caught.value.hint
+
+
 def test_the_wrong_way_round_is_said() -> None:
     read(ONE, GOOD)
     with pytest.raises(ModelError, match="is not text"):
