@@ -347,9 +347,9 @@ class _Reader:
             self.tensors.update(inferred(WHAT, operation, self.tensors, CAFFE))
         except (CompileError, ModelError) as error:
             raise self.placed(layer, error) from None
-        for blob, name in zip(layer.tops, tops, strict=True):
+        for top, name in zip(layer.tops, tops, strict=True):
             if math.prod(self.tensors[name].shape) > _MOST:
-                raise self.error(layer, f"makes {blob!r}, which {_too_large(self.tensors[name].shape)}")
+                raise self.error(layer, f"makes {top!r}, which {_too_large(self.tensors[name].shape)}")
         self.operations.append(operation)
 
     def check_arity(self, layer: Layer) -> None:
