@@ -6,10 +6,13 @@ from collections.abc import Iterable
 
 
 def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known name that is most like `word`; "" when none is. cutoff: from 0 (anything) to 1 (the same)."""
+    """The known name that is most like `word`, first of all one that differs in case alone; "" when none is.
+    cutoff: from 0 (anything) to 1 (the same)."""
     import difflib  # only for messages: starting is not to pay for it
 
-    close = difflib.get_close_matches(word, list(known), 1, cutoff)
+    names = list(known)
+    same = [name for name in names if name.casefold() == word.casefold()]
+    close = difflib.get_close_matches(word, same or names, 1, 0 if same else cutoff)
     return close[0] if close else ""
 
 

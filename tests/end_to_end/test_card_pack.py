@@ -15,8 +15,9 @@ import pytest
 
 from firmware_sim.errors import ModelError, UsageError
 from tests.support.card import run_sh, with_system_compiler
-from tests.support.workspaces import built_workspace, tpulayer
+from tests.support.workspaces import built_workspace, layers_toolkit, tpulayer
 from tpulayer import BINARY_MUL, Graph
+from user_layers.bmodel.read import read as read_bmodel
 from user_layers.card.explain import as_json, as_text, explain
 from user_layers.card.pack import pack, write_sums
 from user_layers.card.result import read_result
@@ -286,3 +287,43 @@ def test_the_built_in_part_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ).read_bytes()
     run_sh(tmp_path / "out", libraries=host_files(None).libraries)
     assert explain(read_result(tmp_path / "out")).verdict == "equal: all bits of 3 runs"
+
+
+@pytest.fixture(scope="module")
+def varying(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
+    with (
+        layers_toolkit(tmp_path_factory, "varying_layers") as toolkit,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        with_system_compiler(patch)
+        yield toolkit
+
+
+@pytest.mark.parametrize("kept", [0, 7])
+def test_a_static_net_with_a_dynamic_part_needs_the_firmware_of_the_pack(
+    kept: int, varying: Toolkit, tmp_path: Path
+) -> None:
+    """Its output's rows are known only when it has run; there is memory for the most."""
+    graph = Graph(name="net", toolkit=varying)
+    graph.add_input("x", (30, 5))
+    graph.add_const_binary_layer("x", 2.0, "doubled", BINARY_MUL)
+    graph.add_tpu_layer("TPU_NONZERO", ["doubled"], {"row_for_none": 1}, ["rows"])
+    x = np.zeros((30, 5), np.float32)
+    x[:kept] = 3
+    graph.compile(directory=tmp_path / "net", ref_inputs={"x": x})
+    assert not read_bmodel(tmp_path / "net" / "compilation.bmodel").nets[0].is_dynamic
+    said = pack(tmp_path / "net", tmp_path / "out", machines=[MACHINE], toolkit=varying)
+    assert any("no firmware but the pack's" in line for line in said)
+    assert "--load-firmware" in (tmp_path / "out" / "README.txt").read_text()
+    plan = [line.split("\t") for line in (tmp_path / "out" / "plan.txt").read_text().splitlines()]
+    assert [words[2] for words in plan if words[0] == "model"] == ["1"]
+    (output,) = (words for words in plan if words[0] == "out")
+    assert output[3] == f"{max(kept, 1)}x5" and output[5] == str(30 * 5 * 4)
+    ws = varying.workspace
+    assert ws is not None
+    libraries, root = ws.install_dir / "lib", str(ws.root)
+    run_sh(tmp_path / "out", libraries=libraries, TPULAYER_WORKSPACE=root)
+    assert read_result(tmp_path / "out").skipped == {0: "models/0.bmodel"}
+    run_sh(tmp_path / "out", "--load-firmware", libraries=libraries, TPULAYER_WORKSPACE=root)
+    found = explain(read_result(tmp_path / "out"))
+    assert found.good, as_text(found)

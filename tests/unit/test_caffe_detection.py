@@ -263,8 +263,6 @@ def test_one_row_for_each_image_at_least() -> None:
         ({}, [(2, 80), (1, 60), (1, 2, 80)], "need [2, 60]"),
         ({}, [(2, 80), (2, 60), (1, 2, 79)], "priors have the shape [1, 2, 79]"),
         ({}, [(2, 80), (2, 60), (2, 80)], "priors have the shape [2, 80]"),
-        ({}, SHAPES[:2], "has 2 bottoms; locations, confidences and priors are needed"),
-        ({}, [*SHAPES, (1, 2)], "has 4 bottoms"),
     ],
     ids=str,
 )

@@ -71,7 +71,7 @@ WRONG: dict[str, tuple[Case, str]] = {
         Case("Convolution", {**_CONV, "dilation": (4,)}, [_X], _WEIGHTS),
         "windows of 9 do not fit 6 with pad 0",
     ),
-    "tops without bottoms": (Case("Convolution", _CONV, [_X], _WEIGHTS, 2), "1 bottoms and 2 tops"),
+    "tops without bottoms": (Case("Convolution", _CONV, [_X], _WEIGHTS, 2), "1 bottom and 2 tops"),
     "random pools": (
         Case("Pooling", {"pool": "STOCHASTIC", "kernel_size": 2}, [_X]),
         "STOCHASTIC, which draws",
@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[Case, str]] = {
     "a pool of rows": (Case("Pooling", {"kernel_size": 2}, [_X[0]]), "3 dimensions, not 4"),
     "an even region": (Case("LRN", {"local_size": 4}, [_X]), "local_size of 4"),
     "an unknown axis": (Case("Softmax", {"axis": 4}, [_X]), "no axis 4 among 4"),
-    "one bottom": (Case("Eltwise", {}, [_X]), "1 bottoms, not 2"),
+    "one bottom": (Case("Eltwise", {}, [_X]), "1 bottom; Eltwise has 2 or more"),
     "different bottoms": (Case("Eltwise", {}, [_X, _X[:, :1]]), "different shapes"),
     "coefficients of products": (
         Case("Eltwise", {"operation": "PROD", "coeff": (1.0, 2.0)}, [_X, _X]),

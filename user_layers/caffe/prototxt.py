@@ -17,10 +17,11 @@ from user_layers.caffe.text import Block, Field, TextFile
 
 DROPPED = {"HDF5Output", "Accuracy", "Silence", "SoftmaxWithLoss", "DetectionEvaluate", "SmoothL1LossOHEM"}
 """Types of layers that only train or test a net; besides them, all whose names end with Loss."""
-_DATA = {
+DATA = {
     *("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData", "VideoData"),
     *("LabelmapData", "CompactData", "DenseImageData", "DataReader"),
 }
+"""Types of layers that read what a net is trained with."""
 _COMMON = {"name", "type", "bottom", "top", "phase", "loss_weight", "param", "blobs", "propagate_down"}
 _COMMON |= {"include", "exclude", "blobs_lr", "weight_decay", "blob_share_mode"}
 # The message with a type's parameters is called as the type, but for these.
@@ -64,12 +65,22 @@ class Layer:
 
 @dataclass(frozen=True)
 class Net:
-    """What a prototxt says. inputs: those of the net itself, older than layers of type Input, with shapes."""
+    """What a prototxt says. inputs: those of the net itself, older than layers of type Input, with shapes.
+    excluded: layers that their rules leave out of the phase TEST, and when they have them."""
 
     file: TextFile
     name: str
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     layers: tuple[Layer, ...]
+    excluded: tuple[tuple[Layer, str], ...] = ()
+
+
+def input_hint(blob: str) -> str:
+    """What to write where a blob is to come from outside."""
+    return (
+        f'write in its place: layer {{ name: "{blob}" type: "Input" top: "{blob}" '
+        "input_param { shape { dim: 1 dim: 3 dim: 224 dim: 224 } } }"
+    )
 
 
 def read_net(
@@ -140,6 +151,12 @@ class _Reader:
             (block, head) for block, head in zip(blocks, heads, strict=True) if self.is_in(block, head, state)
         ]
         self.check_types([head for _, head in kept])
+        starts = {block.start for block, _ in kept}
+        excluded = [
+            (head, self.rules(block, head, state))
+            for block, head in zip(blocks, heads, strict=True)
+            if block.start not in starts
+        ]
         schema = message("V1LayerParameter" if old else "LayerParameter").DESCRIPTOR
         read = set()  # where those begin that protobuf reads
         for block, head in kept:
@@ -152,7 +169,7 @@ class _Reader:
             self.with_parameters(head, next(parameters)) if head.at in read else self.with_fields(head, block)
             for block, head in kept
         ]
-        return Net(self.file, net.name, self.inputs(net), tuple(layers))
+        return Net(self.file, net.name, self.inputs(net), tuple(layers), tuple(excluded))
 
     def check_blocks(self, blocks: Sequence[Field]) -> bool:
         """Whether the layers are of the format V1."""
@@ -206,7 +223,7 @@ class _Reader:
             )
         if word in _SPELLED:
             return _SPELLED[word]
-        known = {kind.lower(): kind for kind in (*self.known, *self.own, *self.refused, *DROPPED, *_DATA)}
+        known = {kind.lower(): kind for kind in (*self.known, *self.own, *self.refused, *DROPPED, *DATA)}
         flat = word.replace("_", "").lower()
         return known.get(flat, "".join(part.capitalize() for part in word.split("_")))
 
@@ -229,6 +246,12 @@ class _Reader:
         met = any(self.is_met(rule, state) for rule in include or exclude)
         return met if include else not met
 
+    def rules(self, block: Field, head: Layer, state: Mapping[str, Any]) -> str:
+        """When a layer would be in the net that its rules leave out."""
+        if self.is_in(block, head, {**state, "phase": "TRAIN"}):
+            return "in phase TRAIN alone"
+        return "only where its rules (include, exclude) have it"
+
     def is_met(self, rule: Field, state: Mapping[str, Any]) -> bool:
         said = self.values(rule, message("NetStateRule").DESCRIPTOR)
         low, high = said.get("min_level", state["level"]), said.get("max_level", state["level"])
@@ -245,13 +268,12 @@ class _Reader:
         known = {*self.known, *self.own}
         unknown = []
         for layer in layers:
-            if layer.kind in _DATA and layer.kind not in known:
+            if layer.kind in DATA and layer.kind not in known:
                 top = layer.tops[0] if layer.tops else "data"
                 raise self.file.error(
                     layer.at,
                     f"{layer.title} reads images from where the net was trained",
-                    f'write in its place: layer {{ name: "{top}" type: "Input" top: "{top}" '
-                    "input_param { shape { dim: 1 dim: 3 dim: 224 dim: 224 } } }",
+                    input_hint(top),
                 )
             if layer.kind not in known and not layer.is_dropped:
                 unknown.append(layer)
@@ -296,6 +318,13 @@ class _Reader:
                 )
             if about.message_type is not None:
                 self.check_fields(one.value, about.message_type, f"{what}: {one.name}")
+            words = [] if about.enum_type is None else list(about.enum_type.values_by_name)
+            if words and isinstance(one.value, str) and one.value not in words:
+                raise self.file.error(
+                    one.start,
+                    f"{what}: {one.name} cannot be {one.value}{did_you_mean(one.value, words)}",
+                    f"it is one of {', '.join(words)}",
+                )
 
     def hint(self, name: str) -> str:
         solver = {"net", "train_net", "test_net", "base_lr", "lr_policy", "max_iter", "snapshot_prefix"}

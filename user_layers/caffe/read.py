@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,11 @@ import numpy as np
 
 from firmware_sim.errors import CompileError, ModelError, TpulayerError, UsageError
 from firmware_sim.suggest import did_you_mean
+from user_layers.caffe.arity import ARITIES
 from user_layers.caffe.blobs import fitted, learned, wanted_blobs
 from user_layers.caffe.layer import CaffeLayer
 from user_layers.caffe.own import OwnLayer, own_layers
-from user_layers.caffe.prototxt import Layer, Net, read_net
+from user_layers.caffe.prototxt import DATA, Layer, Net, input_hint, read_net
 from user_layers.caffe.spellings import CAFFE, REFUSED
 from user_layers.caffe.text import TextFile
 from user_layers.caffe.weights import read_caffemodel
@@ -30,6 +32,7 @@ Shapes = Mapping[str, Sequence[int]] | Sequence[Sequence[int]]
 _FLOAT = np.dtype(np.float32)
 _MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
 _NAMED = 5  # layers without weights that a message names
+_MOST = 2**31 - 1  # elements of a blob, which Caffe counts with an int
 
 
 def read_caffe(
@@ -64,7 +67,7 @@ def read_caffe(
 
 def _text(path: Path) -> str:
     try:
-        return read_input(path).decode()
+        return read_input(path).decode("utf-8-sig")  # editors of Windows begin files with a mark
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -154,6 +157,10 @@ def _shown(shapes: Sequence[tuple[int, ...]]) -> str:
     return f"{len(shapes)} ({', '.join(str(list(shape)) for shape in shapes)})" if shapes else "none"
 
 
+def _too_large(shape: Sequence[int]) -> str:
+    return f"has {math.prod(shape)} elements in the shape {list(shape)}; blobs have at most {_MOST}"
+
+
 class _Reader:
     """Layer by layer: the tensors that blobs are at that point, then the layer's shapes."""
 
@@ -177,6 +184,8 @@ class _Reader:
         self.operations: list[Operation] = []
         self.notes: list[str] = []
         self.gone: dict[str, Layer] = {}  # tops of layers that are left out
+        self.excluded = {top: found for found in net.excluded for top in found[0].tops}
+        self.told: dict[str, tuple[int, ...]] = {}  # shapes of inputs in the file that are others now
         self.writes = Counter(top for layer in net.layers if not layer.is_dropped for top in layer.tops)
         self.shapes = self.named(shapes)
 
@@ -200,6 +209,12 @@ class _Reader:
         outputs = tuple(name for name in made if name in self.values.values() and name not in self.read)
         if not outputs:
             raise ModelError(f"{self.net.file.name} has no output: no layer makes what no other reads")
+        for blob in self.inputs:
+            if self.values[blob] in outputs:
+                self.notes.append(
+                    f"the output {self.values[blob]!r} is what {blob!r} is at the end: "
+                    "a layer writes to that input"
+                )
         return ForeignModel(
             WHAT,
             self.net.name or name,
@@ -245,6 +260,7 @@ class _Reader:
         return found
 
     def add_inputs(self, layer: Layer) -> None:
+        self.check_arity(layer)
         given = [tuple(int(n) for n in shape.get("dim", ())) for shape in layer.attributes.get("shape", ())]
         if len(given) not in (0, 1, len(layer.tops)):
             raise self.error(layer, f"has {len(given)} shapes for {len(layer.tops)} tops")
@@ -255,13 +271,17 @@ class _Reader:
     def add_input(self, blob: str, shape: tuple[int, ...], layer: Layer | None) -> None:
         if blob in self.values:
             raise ModelError(f"{self.net.file.name} has two inputs {blob!r}")
-        shape = self.shapes.get(blob, shape)
+        told, shape = shape, self.shapes.get(blob, shape)
+        if told and len(told) != len(shape):
+            self.told[blob] = told
         if not shape or min(shape) < 1:
             said = f"the shape {list(shape)}" if shape else "no shape"
             raise UsageError(
                 f"{self.net.file.name}: its input {blob!r} has {said}",
                 hint="give one, in a shell with --shapes, in Python with shapes={...}",
             )
+        if math.prod(shape) > _MOST:
+            raise UsageError(f"{self.net.file.name}: its input {blob!r} {_too_large(shape)}")
         self.inputs.append(blob)
         self.values[blob] = blob
         self.makers[blob] = layer
@@ -272,6 +292,8 @@ class _Reader:
     def leave_out(self, layer: Layer) -> None:
         """What only training and tests need. What a Silence reads is no output."""
         for blob in layer.bottoms:
+            if blob in self.excluded and blob not in self.values:
+                continue  # labels, which only training has
             name = self.bottom(layer, blob)
             if layer.kind == "Silence":
                 self.read.add(name)
@@ -297,7 +319,10 @@ class _Reader:
         if layer.kind in self.own:
             self.add_own(layer, bottoms, tops)
         else:
-            self.add_known(layer, bottoms, tops, shapes)
+            try:
+                self.add_known(layer, bottoms, tops, shapes)
+            except (CompileError, ModelError) as error:
+                raise type(error)(error.message + self.other_ranks(), hint=error.hint) from None
         for blob, name in zip(layer.tops, tops, strict=True):
             self.values[blob] = name
             self.makers.setdefault(blob, layer)
@@ -309,8 +334,7 @@ class _Reader:
         tops: tuple[str, ...],
         shapes: Sequence[tuple[int, ...]],
     ) -> None:
-        if learned(layer.kind) and not shapes and layer.kind != "Parameter":
-            raise self.error(layer, "has no bottom")
+        self.check_arity(layer)
         blobs = self.weights.of(layer, shapes)
         names = []
         for number, blob in enumerate(blobs):
@@ -323,7 +347,24 @@ class _Reader:
             self.tensors.update(inferred(WHAT, operation, self.tensors, CAFFE))
         except (CompileError, ModelError) as error:
             raise self.placed(layer, error) from None
+        for top, name in zip(layer.tops, tops, strict=True):
+            if math.prod(self.tensors[name].shape) > _MOST:
+                raise self.error(layer, f"makes {top!r}, which {_too_large(self.tensors[name].shape)}")
         self.operations.append(operation)
+
+    def check_arity(self, layer: Layer) -> None:
+        """Refuse too many or too few bottoms and tops."""
+        found = ARITIES[layer.kind].misfit(layer.kind, len(layer.bottoms), len(layer.tops))
+        if found:
+            raise self.error(layer, found)
+
+    def other_ranks(self) -> str:
+        """What may be the cause of an error: inputs with more or fewer extents than in the file."""
+        return "".join(
+            f"\n  input {blob!r} is given the shape {list(self.shapes[blob])}; {self.net.file.name} has "
+            f"{list(told)}"
+            for blob, told in self.told.items()
+        )
 
     def add_own(self, layer: Layer, bottoms: tuple[str, ...], tops: tuple[str, ...]) -> None:
         mine = self.own[layer.kind]
@@ -345,6 +386,14 @@ class _Reader:
                 layer, f"reads {blob!r} of {self.gone[blob].title}, which is left out: it is for training"
             )
         later = any(blob in one.tops for one in self.net.layers)
+        if blob in self.excluded and not later:
+            maker, when = self.excluded[blob]
+            hint = "take the rules (include, exclude) away, or give the net the level or stage that they want"
+            raise self.error(
+                layer,
+                f"reads {blob!r}, which {maker.title} makes {when} ({self.net.file.place(maker.at)})",
+                input_hint(blob) if maker.kind in DATA or maker.kind == "Input" else hint,
+            )
         why = ", which a layer behind it makes" if later else did_you_mean(blob, self.values)
         raise self.error(layer, f"reads {blob!r}{why or ', which no layer makes'}")
 
@@ -361,8 +410,8 @@ class _Reader:
             found = f"{name}:{count}"
         return found
 
-    def error(self, layer: Layer, text: str) -> ModelError:
-        return ModelError(f"{self.net.file.place(layer.at)}: {layer.title} {text}")
+    def error(self, layer: Layer, text: str, hint: str = "") -> ModelError:
+        return ModelError(f"{self.net.file.place(layer.at)}: {layer.title} {text}", hint=hint)
 
     def placed(self, layer: Layer, error: TpulayerError) -> TpulayerError:
         """The error of one operation, with its place instead of the list that it stands in."""

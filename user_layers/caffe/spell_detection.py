@@ -206,8 +206,6 @@ def _detection_shape(attributes: Mapping[str, Any], shapes: Sequence[Sequence[in
     """The largest shape that the result may have, by those of the bottoms: what the net is compiled for.
     Raises Unspelled where they do not belong together."""
     detection = Detection.of(attributes)
-    if len(shapes) != 3:
-        raise Unspelled(f"it has {len(shapes)} bottoms; locations, confidences and priors are needed")
     loc, conf, prior = shapes
     if len(prior) != 3 or prior[0] != 1 or prior[2] % 4:
         raise Unspelled(f"its priors have the shape {list(prior)}; [1, 2, priors * 4] is needed")

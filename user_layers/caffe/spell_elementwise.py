@@ -173,8 +173,6 @@ def eltwise(to: Speller, op: Operation) -> None:
     """Products, sums with a coefficient for each bottom, maxima."""
     names, kind = bottoms(op), op.attributes.get("operation", "SUM")
     coefficients = [float(number) for number in op.attributes.get("coeff", ())]
-    if len(names) < 2:
-        raise Unspelled(f"it has {len(names)} bottoms, not 2 or more")
     shapes = {to.shape(name) for name in names}
     if len(shapes) > 1:
         raise Unspelled(f"its bottoms have different shapes: {', '.join(map(str, sorted(shapes)))}")

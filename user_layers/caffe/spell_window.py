@@ -38,10 +38,7 @@ def _each(op: Operation, name: str, count: int, default: int | None) -> list[int
 @CAFFE.of("Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution")
 def convolution(to: Speller, op: Operation) -> None:
     """Of one or several bottoms by the same weights; what stands before `axis` are images."""
-    names = bottoms(op)
-    if not names or len(names) != len(op.outputs):
-        raise Unspelled(f"it has {len(names)} bottoms and {len(op.outputs)} tops")
-    for name, top in zip(names, op.outputs, strict=True):
+    for name, top in zip(bottoms(op), op.outputs, strict=True):
         to.put(top, _convolved(to, op, name))
 
 
@@ -184,8 +181,8 @@ def pooling(to: Speller, op: Operation) -> None:
 
 
 def _with_indices(to: Speller, op: Operation, pool: _Pool) -> None:
-    if pool.method != "MAX" or len(op.outputs) != 2:
-        raise Unspelled(f"it has {len(op.outputs)} tops, and its method is {pool.method}")
+    if pool.method != "MAX":
+        raise Unspelled(f"it has 2 tops, and its method is {pool.method}")
     value, shape = to.own(bottom(op)), to.shape(bottom(op))
     to.put(op.outputs[0], _pooled(to, value, pool, shape[2:]))
     # A node of its own: that with indices is for the host, and the maxima need not wait for it.

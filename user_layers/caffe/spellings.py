@@ -19,6 +19,8 @@ MODULES = (spell_detection, spell_elementwise, spell_matrix, spell_movement, spe
 _STEPS = "what it keeps from step to step is reset by its second bottom, which no operation here does"
 _LATER = "is known only when the net runs"
 REFUSED = {
+    "BN": "branches of Caffe mean different things by it; BatchNorm and Scale say it, and Scale alone with "
+    "bias_term: true where it has two blobs (bn_mode: INFERENCE)",
     "BatchReduction": "which scales it reduces depends on the net around it",
     "Filter": f"how many images it passes on {_LATER}",
     "Im2col": "windows as a matrix are no operation here; Convolution has them inside",

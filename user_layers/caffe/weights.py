@@ -93,8 +93,10 @@ def _parsed(path: Path, data: bytes) -> Any:
 
 
 def _of_text(data: bytes) -> str:
-    """A hint where the file is text."""
-    return "" if b"\0" in data[:4096] else "it is text; the file with the weights is binary"
+    """A hint where the file is text: without control characters but those that part words and lines."""
+    start = data[:4096]
+    is_text = bool(start) and all(byte >= 32 or byte in b"\t\n\r\f" for byte in start)
+    return "it is text; the file with the weights is binary" if is_text else ""
 
 
 def _array(blob: Any, where: str) -> Array:

@@ -11,7 +11,7 @@ from firmware_sim.errors import DeviceError, ModelError, UsageError
 from user_layers.bmodel.directory import BMODEL, INPUT_REFERENCE, LAYERS, LAYERS_OF, OUTPUT_REFERENCE
 from user_layers.bmodel.model import SUBNET_CPU, BModel
 from user_layers.bmodel.read import read
-from user_layers.bmrt.reference_data import References, random_inputs
+from user_layers.bmrt.reference_data import References, nbytes, random_inputs
 from user_layers.layer_nets import WHOLE, layers_mark
 from user_layers.runtime import BModelRuntime
 from user_layers.runtime.network import NetworkInfo, TensorInfo
@@ -44,7 +44,8 @@ class Run:
 
 @dataclass(frozen=True)
 class PackedModel:
-    """A bmodel file, and what is run of it. dynamic: it needs a firmware of ours."""
+    """A bmodel file, and what is run of it. dynamic: it needs a firmware of ours, as do parts of static nets
+    that are dynamic."""
 
     path: Path
     runs: tuple[Run, ...]
@@ -145,7 +146,8 @@ def _packed(
                     _compare(references, index, run, folder, notes)
                 runs.append(run)
                 runs += _smaller(runtime, info, run)
-    return PackedModel(path, tuple(runs), any(net.is_dynamic for net in model.nets))
+    dynamic = any(subnet.is_dynamic for net in model.nets for stage in net.stages for subnet in stage.subnets)
+    return PackedModel(path, tuple(runs), dynamic)
 
 
 def _run(runtime: BModelRuntime, info: NetworkInfo, stage: int, given: Sequence[Array], kind: str) -> Run:
@@ -155,16 +157,19 @@ def _run(runtime: BModelRuntime, info: NetworkInfo, stage: int, given: Sequence[
         info.name,
         stage,
         info.name if len(info.stages) == 1 else f"{info.name}, stage {stage}",
-        tuple(Given(t, a, _room(a)) for t, a in zip(info.inputs, given, strict=True)),
-        tuple(Given(t, a, _room(a)) for t, a in zip(info.outputs, got, strict=True)),
+        tuple(Given(t, a, _room(t, a.shape)) for t, a in zip(info.inputs, given, strict=True)),
+        tuple(
+            Given(t, a, _room(t, most))
+            for t, a, most in zip(info.outputs, got, info.stages[stage].output_shapes, strict=True)
+        ),
     )
 
 
-def _room(array: Array) -> int:
+def _room(tensor: TensorInfo, shape: Shape) -> int:
     """Bytes with which it may also lie in 2N or 4N: several batches to a word, the last word filled up."""
-    batches = array.shape[0] if array.ndim else 1
-    words = -(-batches * array.itemsize // 4)
-    return max(array.nbytes, array.nbytes // batches // array.itemsize * words * 4)
+    size, batches = nbytes(tensor, shape), shape[0] if shape else 1
+    words = -(-batches * tensor.dtype.itemsize // 4)
+    return max(size, size // batches // tensor.dtype.itemsize * words * 4)
 
 
 def _smaller(runtime: BModelRuntime, info: NetworkInfo, run: Run) -> list[Run]:
@@ -179,15 +184,7 @@ def _smaller(runtime: BModelRuntime, info: NetworkInfo, run: Run) -> list[Run]:
         smaller = _run(runtime, info, run.stage, parts, run.kind)
     except DeviceError:
         return []
-    return [
-        replace(
-            smaller,
-            title=f"{run.title}, smaller inputs",
-            outputs=tuple(
-                replace(s, room=full.room) for s, full in zip(smaller.outputs, run.outputs, strict=True)
-            ),
-        )
-    ]
+    return [replace(smaller, title=f"{run.title}, smaller inputs")]
 
 
 def _halved(shape: Shape, info: NetworkInfo) -> Shape:
