@@ -167,6 +167,18 @@ def test_failures_are_messages(libraries: ImpLibraries, how: str, text: str) -> 
     assert "net.prototxt:7: layer 'p' (Fail)" in told and text in told
 
 
+def test_what_it_prints_comes_out_once_on_stderr(
+    libraries: ImpLibraries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = layer("Fail", {"how": "print"})
+    add(libraries, first)
+    assert capsys.readouterr() == ("", "printed for y\n")
+    add(libraries, first.placed(first.bottoms, first.tops, first.shapes, again=True))
+    assert capsys.readouterr() == ("", "")
+    add(libraries, first)
+    assert capsys.readouterr() == ("", "printed for y\n")
+
+
 def test_weights_that_nobody_asks_for(libraries: ImpLibraries) -> None:
     told = refused(libraries, layer("Fail", {"how": "quietly"}, [np.zeros(3, np.float32)]))
     assert "does not read its 1 blob of weights" in told and "probe.cpp:" in told
