@@ -173,7 +173,7 @@ def test_as_a_graph_in_another_shape(
             "last",
             "twice: 2",
             "nothing: 1",
-            "(libimpbmnetu.so) did not make 'last' (top 0)\n  hint: give top(0)",
+            "(libimpbmnetu.so) did not make 'last' (top 0)\n  hint: give top",
         ),
         ("last", '"OwnDouble"', '"OwnDuoble"', "OwnDouble"),
     ],
