@@ -40,12 +40,15 @@ layer { name: "add" type: "Power" bottom: "cut" top: "add" power_param { shift: 
 layer { name: "last" type: "OwnDouble" bottom: "add" top: "last" twice: 2 }
 """
 DOUBLE = """
+#include <cstdio>
 #include "bmtpu.h"
 #include "imp_bmnetu.h"
 class OwnDoubleLayer : public imp_bmnetu::Layer {
     void add() override {
         const int times = get_int("twice", 1);
         if (times < 1) error("twice is below 1");
+        printf("%d times\\n", times);
+        if (has("nothing")) return (void)get_int("nothing");
         std::string from = bottom(0);
         tpu_double_param_t param = {};
         for (int i = 1; i <= times; i++) {
@@ -53,10 +56,13 @@ class OwnDoubleLayer : public imp_bmnetu::Layer {
             add_tpu_layer({from}, {to}, TPU_DOUBLE, &param, sizeof param);
             from = to;
         }
+        std::string wrong = get_string("wrong", "");
+        if (wrong == "number") add_tpu_layer({bottom(0)}, {"other"}, 12345, &param, sizeof param);
     }
 };
 IMP_BMNETU_LAYER("OwnDouble", OwnDoubleLayer)
 """
+REGISTERED = f"double.cpp:{DOUBLE[: DOUBLE.index('IMP_BMNETU_LAYER')].count(chr(10)) + 1}"
 
 
 def reference(x: Any) -> Any:
@@ -139,11 +145,14 @@ def test_a_net_with_own_layers(tmp_path: Path, toolkit: Toolkit, dynamic: bool, 
         np.testing.assert_allclose(np.float32(got), reference(x), rtol=1e-6)
 
 
-def test_as_a_graph_in_another_shape(tmp_path: Path, toolkit: Toolkit) -> None:
+def test_as_a_graph_in_another_shape(
+    tmp_path: Path, toolkit: Toolkit, capsys: pytest.CaptureFixture[str]
+) -> None:
     graph = Graph.from_caffe(files(tmp_path), shapes={"data": (1, 3, 5, 6)}, toolkit=toolkit)
+    assert capsys.readouterr() == ("", "2 times\n")  # the library is asked twice
     assert graph.shape("last") == (1, 3, 4, 3)
     assert [node.op.op for node in graph.nodes][-2:] == ["TPU_DOUBLE", "TPU_DOUBLE"]
-    assert Path(graph.nodes[-1].where).name == "double.cpp:17"  # for messages
+    assert Path(graph.nodes[-1].where).name == REGISTERED  # for messages
     graph.compile()
     x = numbers((1, 3, 5, 6))
     np.testing.assert_allclose(np.float32(graph.run({"data": x})[0]), reference(x), rtol=1e-6)
@@ -159,6 +168,13 @@ def test_as_a_graph_in_another_shape(tmp_path: Path, toolkit: Toolkit) -> None:
         ("cut", "before: 2", "before: 70", "layer 'cut' (OwnCrop)"),
         ("last", "twice: 2", "twice: 0", "layer 'last' (OwnDouble): twice is below 1"),
         ("last", "twice: 2", "twice: 2 thrice: 1", "thrice: "),
+        ("last", "twice: 2", "wrong: 'number'", f"{REGISTERED}: unknown layer 12345"),
+        (
+            "last",
+            "twice: 2",
+            "nothing: 1",
+            "(libimpbmnetu.so) did not make 'last' (top 0)\n  hint: give top",
+        ),
         ("last", '"OwnDouble"', '"OwnDuoble"', "OwnDouble"),
     ],
 )
@@ -189,7 +205,7 @@ def test_one_type_in_both_languages(
     monkeypatch.setitem(own._registered, "OwnDouble", own.OwnLayer("OwnDouble", "here.py:1", crop))
     with pytest.raises(UsageError) as error:
         compile_file(files(tmp_path), tmp_path / "net", toolkit=toolkit)
-    assert "double.cpp:17 (libimpbmnetu.so) and here.py:1" in str(error.value)
+    assert f"{REGISTERED} (libimpbmnetu.so) and here.py:1" in str(error.value)
 
 
 def test_from_the_first_command_on(tmp_path: Path) -> None:

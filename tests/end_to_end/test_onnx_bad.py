@@ -209,12 +209,16 @@ def test_a_map_that_is_wrong(toolkit: Toolkit, tmp_path: Path) -> None:
     model = make_model([node("Relu", "x", name="r")], {"x": (2,)}, ["y"])
     (tmp_path / "own.py").write_text("def nothing(graph, node): pass\ndef bad(graph, node): 1 / 0\nx = 1 +\n")
     (tmp_path / "good.py").write_text("def nothing(graph, node): pass\ndef bad(graph, node): 1 / 0\n")
+    (tmp_path / "leaves.py").write_text("def leaves(graph, node): raise SystemExit(3)\n")
+    (tmp_path / "left.py").write_text("raise SystemExit(3)\n")
     for target, message in (
         (f"{tmp_path}/none.py:f", "--map: there is no file"),
         (f"{tmp_path}/own.py:nothing", "own.py cannot be loaded: SyntaxError"),
         (f"{tmp_path}/good.py:f", "has no function 'f'"),
         (f"{tmp_path}/good.py:nothing", "Relu r: the function nothing did not make y"),
         (f"{tmp_path}/good.py:bad", "Relu r: the function bad failed: ZeroDivisionError"),
+        (f"{tmp_path}/leaves.py:leaves", "Relu r: the function leaves failed: SystemExit: 3"),
+        (f"{tmp_path}/left.py:leaves", "left.py cannot be loaded: SystemExit: 3"),
     ):
         assert message in refused(model, tmp_path, toolkit, custom=[f"r={target}"]).message
     with pytest.raises(UsageError, match="expected NODE=TPU_OP"):

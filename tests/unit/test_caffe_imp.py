@@ -20,7 +20,8 @@ from user_layers.caffe.imp import ImpLibraries
 from user_layers.caffe.layer import CaffeLayer
 from user_layers.graph import GraphBuilder
 from user_layers.plugin import PLUGIN_PATH_VARIABLE, find_imp_libraries, find_plugins
-from user_layers.workspace import IMP_LIBRARY, Workspace, sdk_dir
+from user_layers.toolchain.compilers import run_compiler, zig
+from user_layers.workspace import IMP_LIBRARY, Workspace, machine_arch, sdk_dir
 
 INCLUDE = f"-I{sdk_dir() / 'include'}"
 
@@ -167,9 +168,39 @@ def test_failures_are_messages(libraries: ImpLibraries, how: str, text: str) -> 
     assert "net.prototxt:7: layer 'p' (Fail)" in told and text in told
 
 
+def test_what_it_prints_comes_out_once_on_stderr(
+    libraries: ImpLibraries, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = layer("Fail", {"how": "print"})
+    add(libraries, first)
+    assert capsys.readouterr() == ("", "printed for y\n")
+    add(libraries, first.placed(first.bottoms, first.tops, first.shapes, again=True))
+    assert capsys.readouterr() == ("", "")
+    add(libraries, first)
+    assert capsys.readouterr() == ("", "printed for y\n")
+
+
 def test_weights_that_nobody_asks_for(libraries: ImpLibraries) -> None:
     told = refused(libraries, layer("Fail", {"how": "quietly"}, [np.zeros(3, np.float32)]))
     assert "does not read its 1 blob of weights" in told and "probe.cpp:" in told
+
+
+@pytest.mark.slow
+def test_with_zig(tmp_path: Path) -> None:
+    """clang's warnings and its C++ library: compiled as a workspace without a system's compiler does it."""
+    compiler, target = zig("c++", machine_arch()), tmp_path / IMP_LIBRARY
+    words = ["-Wall", "-Wextra", "-Werror", INCLUDE, str(SOURCES / "caffe_layers" / "probe.cpp")]
+    done = run_compiler(
+        (*compiler.argv, *compiler.flags, *compiler.link_flags, *words, "-o", str(target)), limit=600
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    libraries = ImpLibraries([target])
+    try:
+        graph = add(libraries, layer("Probe", {"probe_param": {"top_k": 1}}))
+        assert graph.layers[0]["output_names"] == ["p/none"]
+        assert "thrown text" in refused(libraries, layer("Fail", {"how": "throw"}))
+    finally:
+        libraries.close()
 
 
 def test_files_that_are_no_libraries(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -195,6 +196,9 @@ def test_mistakes_of_functions() -> None:
     def fails(graph: Any, one: CaffeLayer) -> None:
         one.raw()["key"]
 
+    def leaves(graph: Any, one: CaffeLayer) -> None:
+        sys.exit("had enough")
+
     def refuses(graph: Any, one: CaffeLayer) -> None:
         raise one.error("too large", "make it smaller")
 
@@ -205,9 +209,11 @@ def test_mistakes_of_functions() -> None:
         graph.names += one.tops
 
     found = told(lambda: run(nothing, layer({})))
-    assert "did not make y" in found and "give layer.tops" in found
+    assert "did not make 'y' (top 0)" in found and "give layer.tops" in found
     line = fails.__code__.co_firstlineno + 1
     assert f"unit/test_caffe_own.py:{line}: KeyError: 'key'" in told(lambda: run(fails, layer({})))
+    line = leaves.__code__.co_firstlineno + 1
+    assert f"unit/test_caffe_own.py:{line}: SystemExit: had enough" in told(lambda: run(leaves, layer({})))
     assert told(lambda: run(refuses, layer({}))) == (
         "net.prototxt:7: layer 'mine' (Own): too large\n  hint: make it smaller"
     )
@@ -216,6 +222,15 @@ def test_mistakes_of_functions() -> None:
     )
     assert "extra: unit/test_caffe_own.py:" in told(lambda: run(makes, layer({"extra": 1})))
     run(makes, layer({}))
+
+
+def test_what_functions_print_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    def speaks(graph: Any, one: CaffeLayer) -> None:
+        print("for", *one.tops)
+        graph.names += one.tops
+
+    run(speaks, layer({}))
+    assert capsys.readouterr() == ("", "for y\n")
 
 
 # ---- where they are found ----
@@ -273,6 +288,7 @@ def test_files_of_a_workspace(folder: Path) -> None:
         ("x = 1\ny = unknown\n", "caffe/a.py:3: NameError: name 'unknown' is not defined"),
         ("def f(:\n", "caffe/a.py:2: "),
         ("import json\njson.loads('{')\n", "caffe/a.py:3: JSONDecodeError"),
+        ("raise SystemExit(3)\n", "caffe/a.py:2: SystemExit: 3"),
     ],
 )
 def test_files_that_cannot_be_read(folder: Path, text: str, place: str) -> None:

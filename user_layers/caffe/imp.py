@@ -1,11 +1,13 @@
 """Own Caffe layers in C++: libimpbmnetu.so (sdk/include/imp_bmnetu.h), asked in a child process.
 
 A library's `add` runs there, on fields and weights that are sent along; the layers that it adds come back and
-are added to the graph here. So a crash or an endless loop in it is an error message.
+are added to the graph here. So a crash or an endless loop in it is an error message. What it prints goes to
+stderr.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +47,7 @@ class ImpLibraries:
         self.paths = tuple(paths)
         self._limit = limit
         self._child: Child | None = None
+        self._quiet = False  # what it prints has been shown
         self._types: tuple[ImpType, ...] | None = None
 
     @classmethod
@@ -82,6 +85,7 @@ class ImpLibraries:
             "fields": layer.raw(),
             "weights": [array.shape for array in weights],
         }
+        self._quiet = layer.again
         reply, payload = self._request(header, b"".join(array.tobytes() for array in weights))
         at = 0
         added: Any = reply["added"]
@@ -102,8 +106,14 @@ class ImpLibraries:
                 limit=self._limit,
                 name="Caffe layers in C++",
                 crashed=_crashed,
+                on_output=self._print,
             )
         return self._child.request(header, payload)
+
+    def _print(self, text: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(text)
+            sys.stderr.flush()
 
 
 def _crashed(crash: Crash) -> TpulayerError:

@@ -16,7 +16,7 @@ class CaffeLayer(Message):
 
     type, name: as the prototxt has them. bottoms: names of tensors in the graph, tops: names that the
     function must give to outputs of layers; shapes: of the bottoms, in elements. where: "FILE:LINE", for
-    messages.
+    messages. again: it is asked for once more, for the net, after its shapes.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class CaffeLayer(Message):
         fields: Mapping[str, Any],
         weights: Sequence[Array] = (),
         where: str = "",
+        again: bool = False,
     ) -> None:
         super().__init__(f"{f'{where}: ' if where else ''}layer {name!r} ({type})", fields)
         self.type = type
@@ -37,6 +38,7 @@ class CaffeLayer(Message):
         self.tops = tuple(tops)
         self.shapes = tuple(tuple(shape) for shape in shapes)
         self.where = where
+        self.again = again
         self._weights = tuple(weights)
         self._weights_read = False
 
@@ -80,9 +82,14 @@ class CaffeLayer(Message):
             )
 
     def placed(
-        self, bottoms: Sequence[str], tops: Sequence[str], shapes: Sequence[Sequence[int]]
+        self,
+        bottoms: Sequence[str],
+        tops: Sequence[str],
+        shapes: Sequence[Sequence[int]],
+        *,
+        again: bool = False,
     ) -> CaffeLayer:
         """The same layer between other tensors, of which nothing has been read yet."""
         return CaffeLayer(
-            self.type, self.name, bottoms, tops, shapes, self._fields, self._weights, self.where
+            self.type, self.name, bottoms, tops, shapes, self._fields, self._weights, self.where, again
         )

@@ -14,8 +14,10 @@ A program may use the decorator too, for the models that it reads itself.
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
@@ -39,29 +41,30 @@ F = TypeVar("F", bound=LayerFunction)
 
 @dataclass(frozen=True)
 class OwnLayer:
-    """What becomes of the layers of one type. place: where it is registered, for messages."""
+    """What becomes of the layers of one type. place: where it is registered, for messages; advice: how the
+    function makes a top."""
 
     type: str
     place: str
     function: LayerFunction
+    advice: str = "give layer.tops to layers as their outputs"
 
     def add(self, graph: GraphBuilder, layer: CaffeLayer) -> None:
-        """Have the layer added. Errors: CompileError that names layer and place, for what the function does
-        not read or make, and for what goes wrong in it."""
+        """Have the layer added. What the function prints goes to stderr, for a command's stdout may be JSON.
+        Errors: CompileError that names layer and place, for what the function does not read or make, and for
+        what goes wrong in it."""
         try:
-            self.function(graph, layer)
+            with redirect_stdout(sys.stderr):
+                self.function(graph, layer)
         except TpulayerError as error:
             raise layer.named(error) from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise layer.error(
                 f"{_line_in(error, self._file) or self.place}: {type(error).__name__}: {error}"
             ) from error
-        missing = [name for name in layer.tops if not graph.has_tensor(name)]
+        missing = [f"{name!r} (top {i})" for i, name in enumerate(layer.tops) if not graph.has_tensor(name)]
         if missing:
-            raise layer.error(
-                f"{self.place} did not make {', '.join(missing)}",
-                hint="give layer.tops to layers as their outputs",
-            )
+            raise layer.error(f"{self.place} did not make {', '.join(missing)}", hint=self.advice)
         layer.check_read(self.place)
 
     @property
@@ -73,18 +76,15 @@ class OwnLayer:
         """Shapes and types of the layer's tops, by adding it to a graph of its own, whose inputs are the
         bottoms. Errors: as from `add`, and of the layers' shape functions."""
         graph = GraphBuilder(name="alone", toolkit=toolkit)
-        names = {bottom: f"bottom{i}" for i, bottom in enumerate(dict.fromkeys(layer.bottoms))}
         for bottom, shape in dict(zip(layer.bottoms, layer.shapes, strict=True)).items():
-            graph.add_input(names[bottom], shape)
-        tops = [f"top{i}" for i in range(len(layer.tops))]
-        alone = layer.placed([names[bottom] for bottom in layer.bottoms], tops, layer.shapes)
-        self.add(graph, alone)
+            graph.add_input(bottom, shape)
+        self.add(graph, layer.placed(layer.bottoms, layer.tops, layer.shapes))
         try:
-            net = graph.resolve(tops)
+            net = graph.resolve(layer.tops)
         except TpulayerError as error:
             raise layer.named(error) from None
         return tuple(
-            Tensor(net.tensors[top].shape, np.dtype(net.tensors[top].dtype.numpy_name)) for top in tops
+            Tensor(net.tensors[top].shape, np.dtype(net.tensors[top].dtype.numpy_name)) for top in layer.tops
         )
 
     def mapped(self, layer: CaffeLayer) -> MapFunction:
@@ -97,7 +97,7 @@ class OwnLayer:
             if len(bottoms) != number:
                 raise layer.error("one of its bottoms is a tensor that the device cannot hold")
             shapes = [found or known for found, known in zip(node.shapes, layer.shapes, strict=False)]
-            self.add(graph, layer.placed(bottoms, node.outputs, shapes))
+            self.add(graph, layer.placed(bottoms, node.outputs, shapes, again=True))
 
         return add
 
@@ -168,7 +168,8 @@ def _of_library(known: ImpType) -> OwnLayer:
     def add(graph: GraphBuilder, layer: CaffeLayer) -> None:
         ImpLibraries.of(graph.toolkit).add(known, graph, layer)
 
-    return OwnLayer(known.type, f"{known.place} ({known.path.name})", add)
+    place = f"{known.place} ({known.path.name})"
+    return OwnLayer(known.type, place, add, "give top(0), top(1) ... to add_tpu_layer among its outputs")
 
 
 _State = tuple[tuple[Path, int, int], ...]
@@ -200,7 +201,7 @@ def _run_file(path: Path) -> None:
         raise
     except SyntaxError as error:
         raise SourceError(f"{_short(error.filename or path)}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = _line_in(error, str(path)) or _short(path)
         raise SourceError(f"{place}: {type(error).__name__}: {error}") from error
 

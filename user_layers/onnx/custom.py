@@ -84,7 +84,7 @@ def called(function: MapFunction) -> Converter:
             function(to.graph, mapped)
         except TpulayerError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise CompileError(f"{what} failed: {type(error).__name__}: {error}") from error
         missing = [
             name
@@ -116,7 +116,7 @@ def _load(path: Path, name: str) -> MapFunction:
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"--map: {path} cannot be loaded: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):

@@ -1,4 +1,5 @@
 // Layers that try everything that imp_bmnetu.h offers, and every way to fail.
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -77,6 +78,7 @@ class FailLayer : public imp_bmnetu::Layer {
             } catch (...) {
             }
         }
+        if (how == "print") printf("printed for %s\n", top(0).c_str());
         if (how == "null param") add_tpu_layer({bottom(0)}, {top(0)}, 7, nullptr, 8);
         if (how == "const") add_const("c", {2, 0}, nullptr);
     }
