@@ -56,6 +56,7 @@ INSTALLED = (
     "include/bmruntime_interface.h",
     "include/bmruntime_cpp.h",
     "include/bmruntime_legacy.h",
+    "include/imp_bmnetu.h",
     "include/bmcompiler_if.h",
     "include/bmcompiler_op_code.h",
     "include/bmcompiler_defs.h",
