@@ -1,5 +1,5 @@
 """The second demo of the manual (section 6), step by step with its own commands: yolov3 whose last layer
-is an own one, through imp_bmnetu and bmnetu. The network has an eighth of the channels."""
+is an own one, through imp_bmnetu and bmnetu. The network has 1/16 of the channels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def log(shell: Shell, root: Path) -> str:
     shell.run("cd imp_bmnetu && make && make install")
     assert (root / "install" / "plugin" / "libimpbmnetu.so").is_file()
     shell.run(
-        f"{sys.executable} {EXAMPLE / 'make_model.py'} . --width 1/8 --size 160 --confidence-threshold 0.2"
+        f"{sys.executable} {EXAMPLE / 'make_model.py'} . --width 1/16 --size 96 --confidence-threshold 0.2"
     )
     return shell.run("bmnetu –model yolov3.prototxt –weight yolov3.caffemodel –target=BM1684 –v=4")
 
