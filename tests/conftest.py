@@ -80,6 +80,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 
 
 @pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder is an empty one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def interruptible() -> Iterator[None]:
     """Ctrl-C reaches this process and those it starts, also where a script runs them in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

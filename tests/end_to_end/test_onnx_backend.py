@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import unittest
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,14 +27,6 @@ from user_layers.toolkit import Toolkit
 
 PINNED = "1.31.1"  # of onnxruntime: what tests/onnx_backend_onnxruntime.txt was made with
 EVERY = {"node": 8, "simple": 2, "pytorch-converted": 3, "pytorch-operator": 2}
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        with Toolkit() as opened:
-            yield opened
 
 
 @pytest.mark.slow

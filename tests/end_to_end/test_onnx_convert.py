@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,6 @@ I64 = np.int64
 
 def f32(*shape: int) -> Any:
     return RNG.standard_normal(shape).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    """Without a workspace: the built-in layers."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        with Toolkit() as opened:
-            yield opened
 
 
 class Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +24,6 @@ from user_layers.onnx.types import from_net, to_net
 from user_layers.toolkit import Toolkit
 
 I64, BOOL, F64 = TensorProto.INT64, TensorProto.BOOL, TensorProto.DOUBLE
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        with Toolkit() as opened:
-            yield opened
 
 
 def node(op: str, inputs: str, outputs: str = "y", **attributes: Any) -> Any:

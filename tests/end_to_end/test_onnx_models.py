@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,6 @@ import pytest
 from tests.onnx_light import NAMES, randomized, run
 from user_layers.onnx.check import TOLERANCE
 from user_layers.toolkit import Toolkit
-
-
-@pytest.fixture(scope="module")
-def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        with Toolkit() as opened:
-            yield opened
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

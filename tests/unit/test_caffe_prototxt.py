@@ -30,10 +30,7 @@ from user_layers.caffe.schema import message
 from user_layers.caffe.spellings import CAFFE
 from user_layers.caffe.text import TextFile
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 # ---- older formats ----

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -25,10 +23,7 @@ from user_layers.caffe.read import read_caffe
 from user_layers.caffe.spellings import CAFFE
 from user_layers.caffe.summary import as_json, as_text
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 # ---- blobs and their names ----

@@ -29,10 +29,7 @@ from user_layers.caffe.schema import message
 from user_layers.caffe.weights import read_caffemodel
 from user_layers.spelling.foreign import Array
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 # ---- weights ----

@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from user_layers.spelling import speller
 from user_layers.spelling.foreign import Array, Operation
 from user_layers.spelling.spell import Spellings
 from user_layers.spelling.speller import Speller, Unspelled
@@ -43,11 +44,9 @@ def weights(to: Speller, op: Operation, index: int) -> Array:
 
 
 def axis_of(to: Speller, name: str, axis: int) -> int:
-    """An axis, which may count from the end, from the first one on. Raises Unspelled where there is none."""
-    rank = to.rank(name)
-    if not -rank <= axis < rank:
-        raise Unspelled(f"there is no axis {axis} among {rank}")
-    return axis % rank
+    """An axis of a tensor, which may count from the end, from the first one on. Raises Unspelled where there
+    is none."""
+    return speller.axis_of(axis, to.rank(name))
 
 
 def filled(to: Speller, name: str) -> tuple[int, ...]:

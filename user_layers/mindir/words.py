@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from user_layers.spelling import speller
 from user_layers.spelling.foreign import Array, Operation
 from user_layers.spelling.spell import Spellings
 from user_layers.spelling.speller import Speller, Unspelled, to_first
@@ -97,9 +98,8 @@ def as_it_is(to: Speller, name: str, out: str) -> tuple[str, bool]:
 def axis_of(to: Speller, name: str, axis: int, first: bool) -> int:
     """Where an axis of a tensor is in a value with that order of axes."""
     rank = to.rank(name)
-    if not -rank <= axis < rank:
-        raise Unspelled(f"there is no axis {axis} among {rank}")
-    return to_first(rank).index(axis % rank) if first else axis % rank
+    axis = speller.axis_of(axis, rank)
+    return to_first(rank).index(axis) if first else axis
 
 
 def beside(to: Speller, array: Array, rank: int, first: bool) -> str:

@@ -33,6 +33,13 @@ def to_last(rank: int) -> tuple[int, ...]:
     return (0, *range(2, rank), 1)
 
 
+def axis_of(axis: int, rank: int) -> int:
+    """An axis, which may count from the end, from the first one on. Raises Unspelled where there is none."""
+    if not -rank <= axis < rank:
+        raise Unspelled(f"there is no axis {axis} among {rank}")
+    return axis % rank
+
+
 def edge_value(name: str, first: bool) -> str:
     """What an input of the model is called until the end, when it gets its name."""
     return f"{name}@first" if first else name

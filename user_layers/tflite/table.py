@@ -9,7 +9,7 @@ import numpy as np
 
 from user_layers.spelling.foreign import Operation
 from user_layers.spelling.spell import Spellings
-from user_layers.spelling.speller import Speller, Unspelled, to_first
+from user_layers.spelling.speller import Speller, Unspelled, axis_of, to_first
 
 TFLITE = Spellings()
 _ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
@@ -25,9 +25,7 @@ class Value:
 
     def at(self, axis: int) -> int:
         """Where an axis of the tensor (which may count from the end) is in the value."""
-        if not -len(self.axes) <= axis < len(self.axes):
-            raise Unspelled(f"there is no axis {axis} among {len(self.axes)}")
-        return self.axes.index(axis % len(self.axes))
+        return self.axes.index(axis_of(axis, len(self.axes)))
 
     def permuted(self, items: Sequence[int]) -> list[int]:
         """What is told for each axis of the tensor, in the value's order."""
