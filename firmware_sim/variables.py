@@ -30,6 +30,14 @@ def _count(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and 0 < int(text) < MOST else None
 
 
+def _kinds(text: str) -> tuple[str, ...] | None:
+    every = ("memory", "init", "hazard", "sync", "numeric")
+    if text in ("off", "all"):
+        return every if text == "all" else ()
+    words = tuple(word.strip() for word in text.split(","))
+    return words if set(words) <= set(every) else None
+
+
 def _word(*words: str) -> Callable[[str], str | None]:
     return lambda text: text if text in words else None
 
@@ -68,8 +76,12 @@ CACHE_SIZE = Variable("TPULAYER_CACHE_SIZE", "a number of gigabytes", _number)
 THREADS = Variable("TPULAYER_THREADS", "a number of threads, 1 or more", _count)
 WARNINGS = Variable("TPULAYER_WARNINGS", "one of show, error, ignore", _word("show", "error", "ignore"))
 FIRMWARE = Variable("TPULAYER_FIRMWARE", "one of native, arm", _word("native", "arm"))
+CHECK = Variable(
+    "TPULAYER_CHECK", "off, all, or some of memory,init,hazard,sync,numeric with commas between", _kinds
+)
+CHECK_LIMIT = Variable("TPULAYER_CHECK_LIMIT", "a number of findings, 1 or more", _count)
 
-_ALL = (TIME_LIMIT, HOST_LIMIT, HOST_MEMORY, CACHE_SIZE, THREADS, WARNINGS, FIRMWARE)
+_ALL = (TIME_LIMIT, HOST_LIMIT, HOST_MEMORY, CACHE_SIZE, THREADS, WARNINGS, FIRMWARE, CHECK, CHECK_LIMIT)
 
 
 def check() -> None:
