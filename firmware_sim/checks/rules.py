@@ -124,7 +124,7 @@ RULES: dict[str, Rule] = _rules(
     (
         "numeric.nan",
         "NaN from finite inputs",
-        "look at the operands named: a difference of infinities, 0/0, or a number out of the function's range",
+        "look at the operands named: a difference of infinities, 0/0, or a number out of range",
     ),
     (
         "numeric.infinite",
