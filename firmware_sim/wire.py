@@ -23,6 +23,7 @@ PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
+FLAG_CALLS = 2
 MAX_ARGUMENTS = 11 << 20  # bytes of a kernel's arguments; the controller's memory for messages holds no more
 NOTED_NOTHING, NOTED_BD, NOTED_GDMA = range(3)
 """The first of what the device process notes for the report of an end (Link.notes): the engine that works.

@@ -71,6 +71,7 @@ class FlushReason(enum.IntEnum):
     SPLIT = 2
     END = 3
     STEP = 4
+    CALL = 5
 
 
 class Processor(Protocol):
