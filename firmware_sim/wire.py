@@ -272,6 +272,12 @@ def packed(form: struct.Struct | str, *values: int | bytes) -> bytes:
         raise UsageError(f"a number of a request is out of range ({error}): {numbers}") from None
 
 
+def with_flag(request: bytes, flag: int) -> bytes:
+    """A request, its header and payload, with one more of FLAG_*."""
+    op, nbytes, flags, reserved = REQUEST.unpack_from(request)
+    return REQUEST.pack(op, nbytes, flags | flag, reserved) + request[REQUEST.size :]
+
+
 def _pad(values: Sequence[int], fill: int) -> tuple[int, ...]:
     if len(values) > MAX_SHAPE_DIMS:
         raise UsageError(f"{len(values)} dimensions; at most {MAX_SHAPE_DIMS}")

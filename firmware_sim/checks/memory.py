@@ -12,18 +12,21 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from firmware_sim.checks import outside
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.layer_calls import BEGINS, GLOBAL, CallTensor, LayerCall, parsed
 from firmware_sim.checks.objects import KERNEL_AREAS, STREAM_AREAS, Area, Objects
-from firmware_sim.checks.records import I64, LIMITS, WRITES, Record, Runs
-from firmware_sim.checks.sequence import BD, Sequence as Commands
+from firmware_sim.checks.outside import access_record, explained, lanes_of, numbers_of
+from firmware_sim.checks.records import I64, LIMITS, READS, WRITES, Record, Runs
+from firmware_sim.checks.sequence import BD, GDMA
+from firmware_sim.checks.sequence import Sequence as Commands
 from firmware_sim.instructions.loops import native
 from firmware_sim.isa.footprint import Space, address_text, locate
 
 U64 = npt.NDArray[np.uint64]
-IssuedBy = Callable[[int, int], Issued]
-"""Who issued a command: (engine, index in its queue)."""
+Layers = tuple[U64, U64]
+"""The address of the label of the layer that issued each command, of BD and GDMA; 0 outside layers."""
+IssuedBy = Callable[[int], Issued]
+"""Who issued a command, by its place in the sequence."""
 Places = Callable[[int], tuple[Frame, ...]]
 """The lines of the user's code at a code address."""
 
@@ -31,7 +34,7 @@ Places = Callable[[int], tuple[Frame, ...]]
 @dataclass
 class _Open:
     """A call whose outputs may still be written. writers: the records of its commands that write, by
-    their addresses; gone: it has ended; unseen: its own C code writes memory without being watched."""
+    their addresses; ended: it has returned."""
 
     call: LayerCall
     writers: dict[int, Record] = field(default_factory=dict)
@@ -44,19 +47,17 @@ class MemoryCheck:
     objects: what the host has allocated. watched: accesses by the controller are known (`controller`).
     """
 
-    def __init__(self, *, watched: bool = False) -> None:
-        self.objects = Objects()
-        self.watched = watched
-        self._usual: tuple[Area, ...] = ()
-        self._recorded = False
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.watched = False
+        self._program = self._recorded = False
         self._calls: dict[int, _Open] = {}
         self._current: _Open | None = None
         self._known: set[tuple[int, int]] = set()
 
-    def begin(self, *, streams: bool, program: bool, recorded: bool) -> None:
-        """A request begins: stored streams, a net's program, or else a free kernel."""
-        self._usual = () if program else STREAM_AREAS if streams else KERNEL_AREAS
-        self._recorded = recorded
+    def begin(self, *, program: bool, recorded: bool) -> None:
+        """A request begins: a net's program, whose layers are announced, or else a free kernel or streams."""
+        self._program, self._recorded = program, recorded
         self._calls, self._current = {}, None
         self._known.clear()
 
@@ -69,33 +70,33 @@ class MemoryCheck:
         elif (known := self._calls.get(call.key)) is not None:
             known.call, known.ended, self._current = call, True, None
 
-    def commands(self, commands: Commands, layers: tuple[U64, U64], issued: IssuedBy) -> list[Finding]:
-        """What is wrong with commands that were handed over. layers: the label of each command of the arenas,
-        BD and GDMA."""
-        if not len(commands):
+    def commands(self, commands: Commands, layers: Layers | None, issued: IssuedBy) -> list[Finding]:
+        """What is wrong with commands that were handed over. layers: the labels of those in the arenas; None
+        for stored streams."""
+        calls: list[_Open | None] = [None]
+        if not self._program:
+            which = np.zeros(len(commands), np.int64)
+            tables = [(*(STREAM_AREAS if layers is None else KERNEL_AREAS), *self.objects.areas)]
+        elif layers is None:
             return []
-        if self._usual:
-            which, tables = np.zeros(len(commands), np.int64), [self._allocated]
-            calls: list[_Open | None] = [None]
         else:
-            keys = np.where(commands.engine == BD, *(layers[e][commands.index] for e in range(2)))
+            keys = np.zeros(len(commands), np.uint64)
+            for engine in (BD, GDMA):
+                mine = commands.engine == engine
+                keys[mine] = layers[engine][commands.index[mine]]
             distinct, which = np.unique(keys, return_inverse=True)
             calls = [self._calls.get(key) for key in distinct.tolist()]
             tables = [one.call.areas if one is not None else () for one in calls]
-            numbers = np.array([-1 if one is None else i for i, one in enumerate(calls)], np.int64)
-            which = numbers[which]
+            which = np.array([-1 if one is None else i for i, one in enumerate(calls)], np.int64)[which]
             self._note(commands, which, calls)
         found = []
         for k, i in outside_areas(commands.records, commands.address, which, tables):
-            one = calls[which[k]]
-            record = commands.records[k]
-            key = record.address, one.call.key if one is not None else 0
+            one, record = calls[which[k]], commands.records[k]
+            key = record.address, 0 if one is None else one.call.key
             if key not in self._known:
                 self._known.add(key)
-                by = issued(int(commands.engine[k]), int(commands.index[k]))
-                found.append(
-                    outside.explained(record, i, tables[which[k]], self.objects, one and one.call, by)
-                )
+                call = None if one is None else one.call
+                found.append(explained(record, i, tables[which[k]], self.objects, call, issued(k)))
         return found
 
     def controller(
@@ -103,17 +104,17 @@ class MemoryCheck:
     ) -> list[Finding]:
         """The same for an access by the controller's own code, in the call that runs."""
         one = self._current
-        if one is None and not self._usual:
+        if one is None and self._program:
             return []
         lane, at = divmod(offset, LIMITS[space]) if space is Space.LOCAL else (0, offset)
         lanes = 1 << lane if space is Space.LOCAL else 0
-        record = outside.access_record(Runs(0, WRITES if write else 1, space, lanes, at, nbytes))
+        record = access_record(Runs(0, WRITES if write else READS, space, lanes, at, nbytes))
         if one is not None and write:
             one.writers[record.address] = record
-        areas = self._allocated if one is None else one.call.areas
+        areas = (*KERNEL_AREAS, *self.objects.areas) if one is None else one.call.areas
         if _inside(record.blocks[0], areas):
             return []
-        return [outside.explained(record, 0, areas, self.objects, one and one.call, by())]
+        return [explained(record, 0, areas, self.objects, None if one is None else one.call, by())]
 
     def settled(self, places: Places) -> list[Finding]:
         """What the calls that have ended left out; all their commands must have been looked at."""
@@ -124,10 +125,6 @@ class MemoryCheck:
                 for i, output in enumerate(one.call.outputs):
                     found += _left_out(one, i, output, places)
         return found
-
-    @property
-    def _allocated(self) -> tuple[Area, ...]:
-        return (*self._usual, *self.objects.areas)
 
     def _note(self, commands: Commands, which: I64, calls: Sequence[_Open | None]) -> None:
         for one, k in ((calls[w], k) for k, w in enumerate(which.tolist()) if w >= 0):
@@ -217,7 +214,7 @@ def _inside(block: Runs, areas: Sequence[Area]) -> bool:
         end = block.start + 1 if block.maybe else block.end
         return any(area.start <= block.start and end <= area.end for area in permit)
     starts = block.starts()[:1] if block.maybe else block.starts()
-    lanes = outside.lanes_of(permit, block.start, block.end)
+    lanes = lanes_of(permit, block.start, block.end)
     wanted = np.uint64(block.lanes)
     return all(
         bool((lanes[at : at + (1 if block.maybe else block.run)] & wanted == wanted).all())
@@ -236,7 +233,7 @@ def not_written(records: Sequence[Record], wanted: Sequence[Runs]) -> tuple[int,
     size = end - start
     marks = np.zeros(size if wanted[0].space is Space.LOCAL else size // 64 + 1, np.uint64)
     addresses = np.array([record.address for record in records], np.int64)
-    target = outside.numbers_of(wanted)
+    target = numbers_of(wanted)
     found = np.zeros(2, np.int64)
     missing = native.bound("check_written", addresses, target, marks, start, size, found)()
     return missing, int(found[0]), int(found[1]) & (1 << 64) - 1

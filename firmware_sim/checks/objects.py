@@ -1,7 +1,7 @@
 """Whose memory is it: named areas of DDR, L2 and local memory, and what the host has allocated.
 
-The program that uses the device keeps a `Ledger`; what changed since its last request goes with the next one to
-the device process, which holds `Objects`.
+The program that uses the device keeps its `Allocations`; what changed since its last request goes with the next
+one to the device process, which holds `Objects`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ BOTH = READS | WRITES
 ALL_LANES = (1 << chip.NPU_NUM) - 1
 Change = list[int | str]
 """[address, bytes, rights, name]; bytes 0: it was freed."""
+_MOST_CHANGES = 1000  # that wait for a request with this check
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ class Objects:
         self._freed: list[Area] = []
         self._sorted: tuple[Area, ...] | None = None
 
-    def apply(self, changes: Iterable[Sequence[int | str]]) -> None:
-        """Take what a `Ledger` noted, in its order."""
+    def apply(self, changes: Iterable[Sequence[int | str]], *, anew: bool) -> None:
+        """Take what `Allocations` noted, in its order; anew: nothing else is allocated."""
+        if anew:
+            self._used, self._freed, self._sorted = {}, [], None
         for address, nbytes, rights, name in changes:
             start = int(address) - chip.DDR_BASE
             self._sorted = None
@@ -108,38 +111,44 @@ class Objects:
         return next((area for area in reversed(self._freed) if area.holds(offset)), None)
 
 
-class Ledger:
-    """Allocations as the program that uses the device makes them; sizes in bytes, as they were asked for."""
+class Allocations:
+    """What the program that uses the device has allocated; sizes in bytes, as it asked for them.
+
+    What changed since the last request goes with the next one; a device process that has just started, or
+    that was told nothing for long, is told everything.
+    """
 
     def __init__(self) -> None:
         self._made = 0
         self._used: dict[int, Change] = {}
         self._changes: list[Change] = []
+        self._anew = True
 
-    def malloc(self, address: int, nbytes: int, name: str = "", rights: int = BOTH) -> None:
+    def add(self, address: int, nbytes: int, name: str = "", rights: int = BOTH) -> None:
         """Something was allocated. name: what messages call it, else its number and size."""
         self._made += 1
         known = name or f"buffer {self._made} of {nbytes} bytes"
         self._used[address] = change = [address, nbytes, rights, known]
-        self._changes.append(change)
+        self._note(change)
 
-    def free(self, address: int) -> None:
+    def remove(self, address: int) -> None:
         """It was given back."""
         if self._used.pop(address, None) is not None:
-            self._changes.append([address, 0, 0, ""])
+            self._note([address, 0, 0, ""])
 
-    def name(self, address: int, name: str) -> None:
-        """What messages call the allocation that begins there; nothing where none does."""
-        if (known := self._used.get(address)) is not None:
-            self._used[address] = change = [*known[:3], name]
-            self._changes.append(change)
+    def forgotten(self) -> None:
+        """The device process knows nothing any more."""
+        self._changes, self._anew = [], True
 
-    def take(self) -> list[Change]:
-        """What changed since the last time."""
-        changes, self._changes = self._changes, []
-        return changes
+    def take(self) -> tuple[bool, list[Change]]:
+        """Whether that is everything, and what changed since the last time."""
+        anew, changes = self._anew, self._changes
+        self._anew, self._changes = False, []
+        return anew, list(self._used.values()) if anew else changes
 
-    def everything(self) -> list[Change]:
-        """For a device process that knows nothing yet."""
-        self._changes = []
-        return list(self._used.values())
+    def _note(self, change: Change) -> None:
+        if self._anew:
+            return
+        self._changes.append(change)
+        if len(self._changes) > _MOST_CHANGES + len(self._used):
+            self.forgotten()
