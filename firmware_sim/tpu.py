@@ -268,8 +268,8 @@ class Tpu:
 
 
 def queues(bd: U32, gdma: U32) -> Batch:
-    """Commands as they stand in their queues, uint32[n, 32] and uint32[m, 32], one engine's behind the other's:
-    for those that look at each command by itself."""
+    """Commands as they stand in their queues, uint32[n, 32] and uint32[m, 32], one engine's behind the
+    other's: for those that look at each command by itself."""
     columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
     segments = [(e, 0, len(one)) for e, one in columns.items()]
     first = {e: int(one[_ID_FIELDS[e][0]][0]) - 1 if len(one) else 0 for e, one in columns.items()}

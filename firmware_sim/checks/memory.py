@@ -89,7 +89,7 @@ class MemoryCheck:
             tables = [one.call.areas if one is not None else () for one in calls]
             which = np.array([-1 if one is None else i for i, one in enumerate(calls)], np.int64)[which]
             self._note(commands, which, calls)
-        found = []
+        found: list[Finding] = []
         for k, i in outside_areas(commands.records, commands.address, which, tables):
             one, record = calls[which[k]], commands.records[k]
             key = record.address, 0 if one is None else one.call.key

@@ -1,7 +1,7 @@
 """Whose memory is it: named areas of DDR, L2 and local memory, and what the host has allocated.
 
-The program that uses the device keeps its `Allocations`; what changed since its last request goes with the next
-one to the device process, which holds `Objects`.
+The program that uses the device keeps its `Allocations`; what changed since its last request goes with the
+next one to the device process, which holds `Objects`.
 """
 
 from __future__ import annotations

@@ -99,19 +99,17 @@ class _Told:
             return "memory.read_only", f"{self.does} {area.name}, which is for reading only", area.name
         return "memory.foreign", f"{self.does} {area.name}, which is not its own", area.name
 
-    def beyond(self, area: Area, how: str) -> tuple[str, str, str]:
+    def beyond(self, area: Area, how: str, where: str = "") -> tuple[str, str, str]:
         """It begins in an object and leaves it."""
         too_much = self.writes and area.role == "output"
         rule = "memory.too_much" if too_much else "memory.beyond"
-        return rule, f"{self.does} {how} {self.named(area)}", area.name
+        return rule, f"{self.does} {how} {self.named(area)}{where}", area.name
 
 
 class _System(_Told):
     """A block in DDR or L2, which has to lie in one object."""
 
-    def __init__(
-        self, block: Runs, areas: Sequence[Area], objects: Objects, call: LayerCall | None
-    ) -> None:
+    def __init__(self, block: Runs, areas: Sequence[Area], objects: Objects, call: LayerCall | None) -> None:
         super().__init__(block, areas, call)
         self._objects = objects
 
@@ -129,7 +127,7 @@ class _System(_Told):
                 self.nbytes = block.run * len(block.starts())
                 return self.no_right(area)
             self._wrong(area)
-            return self.beyond(area, f"{self._bytes} beyond the end of{self._row(area)}")
+            return self.beyond(area, f"{self._bytes} beyond the end of", self._row(area))
         later = [area for area in self.areas if block.start < area.start < block.end]
         if later:
             area = min(later, key=lambda area: area.start)
@@ -158,7 +156,7 @@ class _System(_Told):
         leave = np.nonzero(starts + self.block.run > area.end)[0]
         if len(starts) == 1 or not len(leave):
             return ""
-        return f" (from run {int(leave[0])} of {len(starts)} on, {self.block.run} bytes each)"
+        return f", from row {int(leave[0])} of {len(starts)} on ({self.block.run} bytes each)"
 
     def _nobodys(self) -> tuple[str, str, str]:
         at, call = self.block.start, self.call
@@ -170,7 +168,11 @@ class _System(_Told):
         if call is not None:
             if near and before is not None and before.role != "tables":
                 text = f"{at - before.end} bytes behind the end of {self.named(before)}"
-                return "memory.foreign", f"{self.does} memory that the layer was not given, {text}", before.name
+                return (
+                    "memory.foreign",
+                    f"{self.does} memory that the layer was not given, {text}",
+                    before.name,
+                )
             other = self._objects.at(at) if ddr else None
             name = f", in {other.name}" if other is not None else ""
             return "memory.foreign", f"{self.does} memory that the layer was not given{name}", ""
@@ -197,8 +199,10 @@ class _Local(_Told):
                 if not self.nbytes:
                     self.at = start + int(wrong[0])
                 lanes |= int(np.bitwise_or.reduce(missing))
-                self.nbytes += int(np.bitwise_count(missing).sum()) if hasattr(np, "bitwise_count") else sum(
-                    int(bits).bit_count() for bits in missing[wrong]
+                self.nbytes += (
+                    int(np.bitwise_count(missing).sum())
+                    if hasattr(np, "bitwise_count")
+                    else sum(int(bits).bit_count() for bits in missing[wrong])
                 )
         self.lanes = tuple(lane for lane in range(chip.NPU_NUM) if lanes >> lane & 1)
         begins = [area for area in permit if area.holds(block.start) and area.lanes & block.lanes]
@@ -219,5 +223,9 @@ class _Local(_Told):
         )
         if before is not None and self.at - before.end < _NEAR:
             text = f"{self.at - before.end} bytes behind the end of {self.named(before)}"
-            return "memory.foreign", f"{self.does} local memory that the layer was not given, {text}", before.name
+            return (
+                "memory.foreign",
+                f"{self.does} local memory that the layer was not given, {text}",
+                before.name,
+            )
         return "memory.foreign", f"{self.does} local memory that the layer was not given", ""

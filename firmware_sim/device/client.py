@@ -431,7 +431,9 @@ class Device:
         False where others of the same layers are, as of programs that only measure."""
         data = program.encode()
         head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
-        return self._call(wire.Op.PROGRAM, _aligned([head, data]), "the program", record=True, checked=checked)[1]
+        return self._call(
+            wire.Op.PROGRAM, _aligned([head, data]), "the program", record=True, checked=checked
+        )[1]
 
     def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         """Run command groups whose descriptor streams lie in DDR, one after the other.

@@ -33,9 +33,7 @@ class Memory:
         """Address of a net's constants in device memory; stages with the same ones share them."""
         addr = self._constants.get(coeff.data)
         if addr is None:
-            addr = self._constants[coeff.data] = self.store(
-                coeff.data, f"the constants of {net}", READS
-            )
+            addr = self._constants[coeff.data] = self.store(coeff.data, f"the constants of {net}", READS)
         return addr
 
     def free(self) -> None:
