@@ -73,6 +73,8 @@ class MemoryCheck:
     def commands(self, commands: Commands, layers: Layers | None, issued: IssuedBy) -> list[Finding]:
         """What is wrong with commands that were handed over. layers: the labels of those in the arenas; None
         for stored streams."""
+        if not len(commands):
+            return []
         calls: list[_Open | None] = [None]
         if not self._program:
             which = np.zeros(len(commands), np.int64)

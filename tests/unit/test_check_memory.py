@@ -252,8 +252,8 @@ def kernel(*allocated: tuple[str, int, int]) -> tuple[list[Area], Objects]:
         ),
         (
             Runs(0, WRITES, Space.DDR, 0, 0x1000, 32, ((4, 32),)),
-            "memory.beyond: writes 32 bytes beyond the end of x (96 bytes), from row 3 of 4 on (32 bytes each) "
-            "[ddr +0x1060, 32]",
+            "memory.beyond: writes 32 bytes beyond the end of x (96 bytes), from row 3 of 4 on "
+            "(32 bytes each) [ddr +0x1060, 32]",
         ),
         (
             Runs(0, WRITES, Space.DDR, 0, 0xFF8, 16),
