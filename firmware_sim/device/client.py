@@ -512,9 +512,9 @@ class Device:
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
             header |= {
-                "checks": sorted(kind.value for kind in chosen_checks(None)),
-                "deeds": self._ledger.take(),
+                "checks": sorted(kind.value for kind in chosen_checks(getattr(self, "check", None))),
             }
+            header["deeds"] = self._ledger.take() if header["checks"] else []
             try:
                 answer, data = self._started().request(header, head + payload, more=more)
             except TpulayerError as error:
