@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim import shown
 from firmware_sim.device.api import Array, DeviceApi
+from firmware_sim.device.findings import together
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
 from user_layers.bmodel.directory import BMODEL
@@ -113,7 +114,8 @@ class BModelRuntime:
         """Run a net on arrays of its inputs, by name or in order; returns its outputs in order.
 
         stage: which one to run; by default the one that fits the shapes. Raises UsageError when the
-        inputs do not fit the net, and DeviceError when the device refuses or fails.
+        inputs do not fit the net, DeviceError when the device refuses or fails, and CheckError when it has
+        run and checks found something.
         """
         return self.run(name, inputs, stage).outputs
 
@@ -123,7 +125,8 @@ class BModelRuntime:
             info, loaded = self._find(name)
             arrays = bind_inputs(info, inputs)
             index = choose_stage(info, [a.shape for a in arrays], stage)
-            return loaded.run(index, arrays)
+            with together(f"net {name!r}"):
+                return loaded.run(index, arrays)
 
     def _find(self, name: str) -> tuple[NetworkInfo, LoadedNet]:
         try:
