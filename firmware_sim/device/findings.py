@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from firmware_sim.checks import rules
@@ -54,8 +55,18 @@ class Delivery:
         """
         found = [Finding.from_json(one) for one in answer.get("findings", ())]
         untold = Counter({str(rule): int(n) for rule, n in answer.get("findings_untold", {}).items()})
-        if not found and not untold:
-            return
+        if found or untold:
+            self.add(activity, found, untold, failed=failed)
+
+    def add(
+        self,
+        activity: str,
+        found: list[Finding],
+        untold: Mapping[str, int] = MappingProxyType({}),
+        *,
+        failed: bool = False,
+    ) -> None:
+        """Findings that came otherwise; delivered in the same way."""
         gathering = _GATHERING.get()
         if gathering is not None:
             gathering.add(self, activity, found, untold)
