@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -520,7 +521,7 @@ class Device:
                 raise
             finally:
                 self._to_stderr.end()
-            self._doubtful.renew(answer.get("stored", ()))
+            self._doubtful.renew(cast("list[Any]", answer.get("stored", [])))
             self._cycles += float(str(answer["cycles"]))
             self._commands += int(str(answer["commands"]))
             self._instructions += int(str(answer["instructions"]))
