@@ -15,12 +15,13 @@ class Doubtful:
         self._ranges: list[tuple[int, int, int, Finding]] = []  # start, end, number of the request, finding
         self._told: set[tuple[int, tuple[object, ...]]] = set()
 
-    def renew(self, stored: Iterable[tuple[int, int, dict[str, Any], int]]) -> None:
-        """All there are now: absolute address, bytes, Finding.to_json(), number of the request that stored
-        it."""
+    def renew(self, stored: Iterable[tuple[int, dict[str, Any], Iterable[tuple[int, int]]]]) -> None:
+        """All there are now: number of the request that stored it, Finding.to_json(), and absolute addresses
+        with their bytes."""
         self._ranges = [
-            (start, start + nbytes, request, Finding.from_json(finding))
-            for start, nbytes, finding, request in stored
+            (start, start + nbytes, request, finding)
+            for request, finding, ranges in ((n, Finding.from_json(one), some) for n, one, some in stored)
+            for start, nbytes in ranges
         ]
         self._told &= {(request, finding.key) for _, _, request, finding in self._ranges}
 
