@@ -25,7 +25,7 @@ def test_beside_a_set_of_bytes(
         one: {at for start, n in ranges for at in range(start, start + n)}
         for one, ranges in ((RACE.rule, races), (UNWRITTEN.rule, unwritten))
     }
-    told = set()
+    told: set[str] = set()
     for deed, (start, n) in then:
         here = set(range(start, start + n))
         if deed == "settle":
