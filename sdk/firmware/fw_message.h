@@ -26,7 +26,7 @@ enum { FW_FLUSH_ACCESSES = 5 }; /* the log of accesses is full; no commands are 
 
 /* What the controller's own code does in memory that the engines use too, and who issued commands. */
 enum { FW_ACCESSES = 4096, FW_CHAINS = 8192, FW_ARENA = 65536 };
-enum { FW_SPACE_DDR = 0, FW_SPACE_LOCAL = 1, FW_SPACE_L2 = 2 };
+enum { FW_SPACE_LOCAL = 0, FW_SPACE_DDR = 1, FW_SPACE_L2 = 2 };
 
 typedef struct {
     uint64_t offset, bytes; /* in that memory */
@@ -36,7 +36,7 @@ typedef struct {
 } fw_access;
 
 /* on: the device wants to know. Counts and chains are those of one request, but for access_count, which the device
- * sets to 0 when it has taken the log; inside a flush the newest entries may still grow. A chain is the code address
+ * sets to 0 when it has taken the log. A chain is the code address
  * behind the call, or the access, and those of the calls around it, innermost first, up to a 0; chain 0 is empty. */
 typedef struct {
     uint32_t on, access_count, chain_count, reserved;

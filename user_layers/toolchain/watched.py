@@ -1,8 +1,8 @@
-"""C that tells the device what it does in the memories that the engines use: kernels and layers, built natively.
+"""C that tells the device what it does in the memories that the engines use: kernels and layers, native.
 
-The compiler's instrumentation for ThreadSanitizer calls a function before each access to memory that others may
-see; the firmware's own part has these functions (sdk/firmware/fw_native_watch*.c). Commands are the same with it
-and without.
+The compiler's instrumentation for ThreadSanitizer calls a function before each access to memory that others
+may see; the firmware's own part has these functions (sdk/firmware/fw_native_watch*.c). Commands are the same
+with it and without.
 """
 
 from __future__ import annotations
