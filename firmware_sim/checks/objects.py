@@ -128,7 +128,8 @@ class Allocations:
         """Something was allocated. name: what messages call it, else its number and size."""
         self._made += 1
         known = name or f"buffer {self._made} of {nbytes} bytes"
-        self._used[address] = change = [address, nbytes, rights, known]
+        change: Change = [address, nbytes, rights, known]
+        self._used[address] = change
         self._note(change)
 
     def remove(self, address: int) -> None:

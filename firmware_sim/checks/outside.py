@@ -26,7 +26,8 @@ def numbers_of(blocks: Sequence[Runs]) -> I64:
 
 def access_record(block: Runs) -> Record:
     """An access without a command, as a record of one block."""
-    return Record("", (), (block,), numbers_of([block]))
+    numbers = numbers_of([block])
+    return Record("", (), (block,), numbers, int(numbers.ctypes.data))
 
 
 def lanes_of(areas: Sequence[Area], start: int, end: int) -> U64:

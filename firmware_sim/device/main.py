@@ -31,7 +31,7 @@ from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, CommandGroup, wi
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
-    from firmware_sim.checks.finding import Frame
+    from firmware_sim.checks.finding import Finding, Frame
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
 
@@ -75,7 +75,7 @@ class FlushReason(enum.IntEnum):
     SPLIT = 2
     END = 3
     STEP = 4
-    CALL = 5
+    CALL = 6
 
 
 class Processor(Protocol):
@@ -365,9 +365,13 @@ _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
 def found(checker: Checker) -> dict[str, object]:
     """What the checks found in a request, for the header of its reply."""
     findings, stored = checker.end()
+    ranges: dict[tuple[int, int], tuple[Finding, list[tuple[int, int]]]] = {}  # one finding has many
+    for number, one in stored:
+        _, mine = ranges.setdefault((number, id(one.finding)), (one.finding, []))
+        mine.append((DDR_BASE + one.start, one.nbytes))
     return {
         "findings": [finding.to_json() for finding in findings],
-        "stored": [[DDR_BASE + one.start, one.nbytes, one.finding.to_json()] for one in stored],
+        "stored": [[n, finding.to_json(), mine] for (n, _), (finding, mine) in ranges.items()],
     }
 
 
@@ -440,6 +444,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert isinstance(kinds, list)
         if not kinds:
             controller.checker = None
+            for checker in checkers:
+                checker.shadow.forget()
             return None
         from firmware_sim.checks.checker import Checker
         from firmware_sim.checks.rules import Kind
@@ -450,9 +456,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
                 known = (checkers[0].shadow, checkers[0].objects) if checkers else ()
                 checkers[:] = [Checker(wanted, *known)]
         checker = controller.checker = checkers[0]
-        if "objects" in header:
-            anew, changes = cast(tuple[bool, list[list[int | str]]], header["objects"])
-            checker.objects.apply(changes, anew=anew)
+        anew, changes = cast(tuple[bool, list[list[int | str]]], header["objects"])
+        checker.objects.apply(changes, anew=anew)
         deeds = header["deeds"]
         assert isinstance(deeds, list)
         for deed, start, nbytes in deeds:
@@ -468,7 +473,9 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         checker = checked(controller, header)
-        controller.announced = checker if header["parts"] and checker is not None and checker.memory else None
+        controller.announced = None
+        if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
+            controller.announced = checker
         if controller.announced is not None:
             payload = with_flag(payload, FLAG_CALLS)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
@@ -487,6 +494,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         error = stuck or error
         if isinstance(error, TpulayerError):
             error.noted = warnings
+            error.found = {} if checker is None else found(checker)
         if error is not None:
             raise error
         recording = controller.recording or Recording()

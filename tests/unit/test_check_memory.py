@@ -32,7 +32,8 @@ BY = Issued("GDMA", 7, "gdma.copy.l2s")
 
 
 def record(*blocks: Runs) -> Record:
-    return Record("a command", (Constant("operand", 0),), blocks, numbers_of(blocks))
+    numbers = numbers_of(blocks)
+    return Record("a command", (Constant("operand", 0),), blocks, numbers, int(numbers.ctypes.data))
 
 
 def tensor(
