@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
+from firmware_sim.checks.memory import Layers, MemoryCheck, Places
+from firmware_sim.checks.objects import Objects
 from firmware_sim.checks.rules import Kind
 from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.checks.shadow import Shadow
@@ -53,12 +56,17 @@ class Checker:
     """Watches a `Tpu`.
 
     site: which code issued a command of the batch that is executed now, None where nobody knows; group: of
-    a static net, which command group that is, from 1.
+    a static net, which command group that is, from 1; layers: the labels of the commands of the batch.
     """
 
-    def __init__(self, kinds: frozenset[Kind], shadow: Shadow | None = None) -> None:
-        """shadow: what another one knew of the same memories."""
+    def __init__(
+        self, kinds: frozenset[Kind], shadow: Shadow | None = None, objects: Objects | None = None
+    ) -> None:
+        """shadow, objects: what another one knew of the same memories."""
         self.kinds = kinds
+        self.layers: Layers | None = None
+        self.objects = objects or Objects()
+        self.memory = MemoryCheck(self.objects) if Kind.MEMORY in kinds else None
         self.site: Callable[[Engine, int], Site] | None = None
         self.group = 0
         self.shadow = shadow or Shadow()
@@ -71,14 +79,17 @@ class Checker:
 
     def named(self, space: Space, at: int) -> str:
         """The object that a byte belongs to, "" for none."""
-        return ""
+        area = self.objects.at(at) if space is Space.DDR else None
+        return area.name if area is not None else ""
 
-    def begin(self) -> None:
-        """A request begins."""
+    def begin(self, *, program: bool, recorded: bool) -> None:
+        """A request begins. program: a net's; recorded: its commands do not run."""
         self.group = 0
         self.site = None
         self._requests += 1
         self._found.take()
+        if self.memory is not None:
+            self.memory.begin(program=program, recorded=recorded)
         if self._init is not None:
             self._init.begin()
 
@@ -98,10 +109,21 @@ class Checker:
             return
         self._found.add(self._findings(sequence, batch))
 
-    def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
-        def issued(k: int) -> Issued:
-            return self._issued(sequence, k)
+    def recorded(self, batch: Batch) -> None:
+        """Look at a batch of a net's program that is stored instead of executed."""
+        sequence = self._records.sequence(batch)
+        if self.memory is not None:
+            self._found.add(self.memory.commands(sequence, self.layers, partial(self._issued, sequence)))
 
+    def settled(self, places: Places) -> None:
+        """Everything that was issued so far has been looked at. places: lines of code addresses."""
+        if self.memory is not None:
+            self._found.add(self.memory.settled(places))
+
+    def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
+        issued = partial(self._issued, sequence)
+        if self.memory is not None:
+            yield from self.memory.commands(sequence, self.layers, issued)
         if self._hazard is not None:
             yield from self._hazard.check(sequence, issued)
         if self._init is not None:

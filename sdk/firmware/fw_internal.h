@@ -29,6 +29,7 @@ typedef enum {
 typedef struct {
     const fw_platform *platform;
     bool recording;
+    bool announces; /* the device wants to know of each call of a layer */
     fw_scope scope;
     /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
      * request ends. */
