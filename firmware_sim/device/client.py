@@ -148,8 +148,8 @@ class Device:
         self.heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._queue = LaunchQueue()
         self._ledger = Ledger()
-        self._allocations = Allocations()
         self._doubtful = Doubtful()
+        self._allocations = Allocations()
         self._child: Child | None = None
         try:
             self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
@@ -520,7 +520,7 @@ class Device:
         parts = op is wire.Op.PROGRAM  # of a net, each layer has its own time
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
-            header |= {**self._findings.header(), "checked": checked}
+            header |= self._findings.header(checked=checked)
             header["deeds"] = self._ledger.take() if header["checks"] else []
             try:
                 child = self._started()

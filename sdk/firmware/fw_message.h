@@ -21,9 +21,9 @@
 
 #define FW_FRAMES 16
 
-enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4 };
+enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4,
+       FW_FLUSH_CALL = 6 };
 enum { FW_FLUSH_ACCESSES = 5 }; /* the log of accesses is full; no commands are handed over */
-enum { FW_FLUSH_CALL = 6 }; /* a layer's function is called, or has returned; no commands are handed over */
 
 /* What the controller's own code does in memory that the engines use too, and who issued commands. */
 enum { FW_ACCESSES = 4096, FW_CHAINS = 8192, FW_ARENA = 65536 };
