@@ -106,6 +106,11 @@ RULES: dict[str, Rule] = _rules(
         "call okk_poll between the commands and the C code that uses their memory",
     ),
     (
+        "hazard.order",
+        "results that depend on the order of the engines",
+        "make every command wait for those whose results it uses, and for those that use what it writes",
+    ),
+    (
         "sync.never",
         "a wait for a command that never comes",
         "wait only for commands that were issued, and that do not wait for this one",
