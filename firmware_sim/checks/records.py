@@ -63,6 +63,15 @@ class Runs:
             at = (at[:, None] + np.arange(count, dtype=np.int64) * stride).reshape(-1)
         return at
 
+    def places(self) -> I64:
+        """Every byte, int64[lanes * runs * run]: its offset in its memory, of local memory over all lanes."""
+        at = (self.starts()[:, None] + np.arange(self.run)).reshape(-1)
+        if self.space is not Space.LOCAL:
+            return at
+        lanes = np.array([lane for lane in range(chip.NPU_NUM) if self.lanes >> lane & 1], np.int64)
+        everywhere: I64 = (lanes[:, None] * chip.LOCAL_BYTES + at).reshape(-1)
+        return everywhere
+
     @property
     def end(self) -> int:
         """Behind the last byte."""

@@ -7,6 +7,7 @@ enum { PAGE = 4096, WORD = 64 };
 
 typedef struct {
     uint64_t *lines, *bytes; /* local memory */
+    uint8_t *dirty;          /* its lines of which some bytes are noted */
     uint8_t *pages[3];       /* by space; none of local memory */
     uint64_t *bits[3];
 } shadow;
@@ -32,8 +33,10 @@ static void local_write(shadow *s, int64_t at, int64_t run, uint64_t lanes) {
         const int64_t line = at / CHECK_LINE, stop = TL_MIN(end, (line + 1) * CHECK_LINE);
         if (stop - at == CHECK_LINE)
             s->lines[line] |= lanes;
-        else if (lanes & ~s->lines[line])
+        else if (lanes & ~s->lines[line]) {
             for (int64_t i = at; i < stop; i++) s->bytes[i] |= lanes;
+            s->dirty[line] = 1;
+        }
         at = stop;
     }
 }
@@ -96,12 +99,13 @@ static void block_write(shadow *s, const check_block *b) {
     } while (check_next(b, &r));
 }
 
-/* Arguments from `first` on: lines, bytes, then pages and bits of DDR and of L2. */
+/* Arguments from `first` on: lines, bytes, dirty, then pages and bits of DDR and of L2. */
 static shadow shadow_of(const tl_arg *a, int first) {
     return (shadow){.lines = a[first].data,
                     .bytes = a[first + 1].data,
-                    .pages = {NULL, a[first + 2].data, a[first + 4].data},
-                    .bits = {NULL, a[first + 3].data, a[first + 5].data}};
+                    .dirty = a[first + 2].data,
+                    .pages = {NULL, a[first + 3].data, a[first + 5].data},
+                    .bits = {NULL, a[first + 4].data, a[first + 6].data}};
 }
 
 /* addresses of records, first, shadow: commands from `first` on, what they write counts as written afterwards.
