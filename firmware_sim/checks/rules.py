@@ -116,6 +116,11 @@ RULES: dict[str, Rule] = _rules(
         "wait only for commands that were issued, and that do not wait for this one",
     ),
     (
+        "sync.ids",
+        "ids that do not count up",
+        "every command takes the next id of its engine; okk_initialize begins at 1",
+    ),
+    (
         "sync.no_poll",
         "commands behind the last poll",
         "call okk_poll before the kernel returns: the host may read too early",
@@ -158,6 +163,13 @@ def chosen(text: str | None) -> frozenset[Kind]:
     if kinds is None:
         return DEFAULT
     return frozenset(map(Kind, kinds))
+
+
+def advised(text: str | None) -> frozenset[Kind]:
+    """The checks whose advice is told: those that a text, or without one TPULAYER_CHECK, names itself. Advice
+    of the default checks is not: it costs time to find, and says nothing about results."""
+    kinds = CHECK.get() if text is None else CHECK.value(text, "--check")
+    return NONE if kinds is None else frozenset(map(Kind, kinds))
 
 
 def limit(given: int | None) -> int:
