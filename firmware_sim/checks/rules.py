@@ -9,17 +9,22 @@ from firmware_sim.variables import CHECK, CHECK_LIMIT
 
 
 class Kind(enum.Enum):
-    """What a check looks at; its value is the word that `--check` takes."""
+    """What a check looks at; its value is the word that `--check` takes.
+
+    WAITS looks for superfluous waits of static nets, SCHEDULE executes every batch in other legal orders.
+    """
 
     MEMORY = "memory"
     INIT = "init"
     HAZARD = "hazard"
     SYNC = "sync"
     NUMERIC = "numeric"
+    WAITS = "waits"
+    SCHEDULE = "schedule"
 
 
 DEFAULT: frozenset[Kind] = frozenset({Kind.MEMORY, Kind.INIT, Kind.HAZARD, Kind.SYNC})
-ALL: frozenset[Kind] = frozenset(Kind)
+ALL: frozenset[Kind] = frozenset(Kind) - {Kind.WAITS, Kind.SCHEDULE}
 NONE: frozenset[Kind] = frozenset()
 
 
@@ -111,6 +116,12 @@ RULES: dict[str, Rule] = _rules(
         "make every command wait for those whose results it uses, and for those that use what it writes",
     ),
     (
+        "hazard.untried",
+        "other legal orders that were not tried",
+        "a smaller batch of commands, or less memory written in it, can be executed in other orders",
+        True,
+    ),
+    (
         "sync.never",
         "a wait for a command that never comes",
         "wait only for commands that were issued, and that do not wait for this one",
@@ -157,19 +168,12 @@ RULES: dict[str, Rule] = _rules(
 
 
 def chosen(text: str | None) -> frozenset[Kind]:
-    """The checks that a text names ("off", "all", or kinds with commas between); of None what the
+    """The checks that a text names ("off", or kinds with commas between, "all" for `ALL`); of None what the
     environment's TPULAYER_CHECK says, else the default ones. UsageError for another word."""
     kinds = CHECK.get() if text is None else CHECK.value(text, "--check")
     if kinds is None:
         return DEFAULT
     return frozenset(map(Kind, kinds))
-
-
-def advised(text: str | None) -> frozenset[Kind]:
-    """The checks whose advice is told: those that a text, or without one TPULAYER_CHECK, names itself. Advice
-    of the default checks is not: it costs time to find, and says nothing about results."""
-    kinds = CHECK.get() if text is None else CHECK.value(text, "--check")
-    return NONE if kinds is None else frozenset(map(Kind, kinds))
 
 
 def limit(given: int | None) -> int:

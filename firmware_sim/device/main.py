@@ -217,6 +217,9 @@ class Controller:
                 self._check(bd, gdma)
             self.recording.add(bd, gdma, why)
         elif bd_num or gdma_num:
+            if why is FlushReason.END and not self._parts and self.checker is not None:
+                self.checker.site = self._site
+                self.checker.unfinished(self._request, bd, gdma)
             # Not the activity: by now another layer may run than the one that issued the commands.
             self._execute(bd, gdma, self._issued_by, self._request)
         if why in (FlushReason.FULL, FlushReason.SPLIT):
@@ -280,7 +283,14 @@ class Controller:
             self._processor.execute(bd, gdma, where=where)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
-            raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
+            from firmware_sim.queues import QueueError
+
+            kind = type(error)
+            if isinstance(error, QueueError):
+                kind = DeviceError  # what its parent knows
+                if self.checker is not None:
+                    self.checker.wrong_queue(error, bd, gdma)
+            raise kind(f"{what}: {error.message}", hint=error.hint) from None
 
     def _site(self, engine: Engine, index: int) -> Site:
         from firmware_sim.checks.checker import Site
@@ -403,6 +413,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             with link.aside():
                 checkers[:] = [Checker(wanted, checkers[0].shadow if checkers else None)]
         checker = controller.checker = checkers[0]
+        checker.execute_with(processor())
         checker.begin()
         deeds = header["deeds"]
         assert isinstance(deeds, list)
@@ -435,6 +446,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         error = stuck or error
         if isinstance(error, TpulayerError):
             error.noted = warnings
+            error.found = {} if checker is None else found(checker)
         if error is not None:
             raise error
         recording = controller.recording or Recording()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections import Counter
 from pathlib import Path
-import re
 from typing import Any
 
 import pytest

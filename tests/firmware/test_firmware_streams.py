@@ -139,7 +139,9 @@ def test_every_descriptor_knows_the_code_that_issued_it(firmware: fh.Harness) ->
 def test_a_kernel_may_not_return_inside_a_parallel_section(firmware: fh.Harness) -> None:
     reply = firmware.launch("leaves_parallel_open")
     assert reply.status == wire.Status.ASSERT
-    says = r"kernel leaves_parallel_open returned inside a parallel section; it was opened \[called at 0x\w+\]"
+    says = (
+        r"kernel leaves_parallel_open returned inside a parallel section; it was opened \[called at 0x\w+\]"
+    )
     assert re.fullmatch(says, reply.text)
 
 

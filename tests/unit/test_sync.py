@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from firmware_sim.checks import sync
 from firmware_sim.checks.finding import Issued
 from firmware_sim.checks.hazard import conflicts
-from firmware_sim.checks.rules import ALL, Kind, advised
+from firmware_sim.checks.rules import DEFAULT, Kind, chosen
 from firmware_sim.checks.sequence import BD, GDMA, Records, Sequence
 from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
+from firmware_sim.errors import UsageError
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.memory import Memory
 from firmware_sim.queues import QueueError
@@ -181,12 +182,12 @@ def test_errors_of_the_queues_are_findings(tpu: Tpu) -> None:
     assert (found.rule, found.by, found.other) == ("sync.ids", Issued("BD", 2, "?"), Issued("BD", 1, "?"))
 
 
-def test_advice_is_told_of_checks_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TPULAYER_CHECK", raising=False)
-    assert advised(None) == frozenset()
-    assert advised("sync,memory") == {Kind.SYNC, Kind.MEMORY}
-    assert advised("all") == ALL
-    assert advised("off") == frozenset()
-    monkeypatch.setenv("TPULAYER_CHECK", "sync")
-    assert advised(None) == {Kind.SYNC}
-    assert advised("init") == {Kind.INIT}
+    assert chosen(None) == DEFAULT
+    assert chosen("off") == frozenset()
+    assert chosen("sync, memory") == {Kind.SYNC, Kind.MEMORY}
+    assert chosen("all,waits,schedule") == frozenset(Kind)
+    assert chosen("all") == frozenset(Kind) - {Kind.WAITS, Kind.SCHEDULE}
+    with pytest.raises(UsageError, match="waits, schedule"):
+        chosen("off,sync")
