@@ -404,6 +404,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert isinstance(kinds, list)
         if not kinds:
             controller.checker = None
+            for checker in checkers:
+                checker.shadow.forget()
             return None
         from firmware_sim.checks.checker import Checker
         from firmware_sim.checks.rules import Kind
