@@ -228,6 +228,9 @@ class Controller:
             if self.announced is not None:
                 self._look(self.announced, bd, gdma)
         elif bd_num or gdma_num:
+            if why is FlushReason.END and not self._parts and self.checker is not None:
+                self.checker.site = self._site
+                self.checker.unfinished(self._request, bd, gdma)
             # Not the activity: by now another layer may run than the one that issued the commands.
             self._execute(bd, gdma, self._issued_by, self._request)
         # A dynamic net's step hands nothing over: commands of its layer may still wait in the arenas.
@@ -295,7 +298,14 @@ class Controller:
             self._processor.execute(bd, gdma, where=where)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
-            raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
+            from firmware_sim.queues import QueueError
+
+            kind = type(error)
+            if isinstance(error, QueueError):
+                kind = DeviceError  # what its parent knows
+                if self.checker is not None:
+                    self.checker.wrong_queue(error, bd, gdma)
+            raise kind(f"{what}: {error.message}", hint=error.hint) from None
 
     def _look(self, checker: Checker, bd: U32, gdma: U32) -> None:
         """Show a batch that is recorded."""
@@ -456,6 +466,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
                 known = (checkers[0].shadow, checkers[0].objects) if checkers else ()
                 checkers[:] = [Checker(wanted, *known)]
         checker = controller.checker = checkers[0]
+        checker.execute_with(processor())
         if "objects" in header:
             anew, changes = cast(tuple[bool, list[list[int | str]]], header["objects"])
             checker.objects.apply(changes, anew=anew)
