@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +47,28 @@ Segment = tuple[Engine, int, int]
 """Commands [first, last) of one engine, done one after the other."""
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Commands that both engines work on together, in a valid order: what whoever watches them is given.
+
+    keys: of each engine's commands, equal for equal effects; waits: the other engine's id that each command
+    waits for; first: the id before each engine's first command of the batch.
+    """
+
+    columns: dict[Engine, Columns]
+    keys: dict[Engine, list[bytes]]
+    waits: dict[Engine, npt.NDArray[np.int64]]
+    first: dict[Engine, int]
+    segments: list[Segment]
+
+
+class Watcher(Protocol):
+    """Looks at commands before they are executed."""
+
+    def before(self, batch: Batch) -> None:
+        """The batch is about to be executed, in the order of its segments."""
+
+
 class _Plan:
     """One descriptor made ready: how to run it, and its cycles on its engine. entry: of a short
     compiled loop, which may be called together with others."""
@@ -57,7 +81,7 @@ class _Plan:
         self.entry = run.entry if isinstance(run, native.Call) and cycles < _SHORT else None
 
 
-class _Batch:
+class _Together:
     """Compiled loops of commands that follow one another, to be called all at once: a call from Python takes
     longer than many a loop."""
 
@@ -107,6 +131,8 @@ class Tpu:
         self.cycles = 0.0
         self._most_seconds = self._most_cycles = math.inf
         self.place: memoryview[int] | list[int] = [0, 0]
+        self.watcher: Watcher | None = None
+        """Sees every batch before it is executed."""
         self._checked: set[tuple[Engine, bytes]] = set()
         self._plans: dict[Engine, dict[bytes, _Plan]] = {engine: {} for engine in Engine}
 
@@ -137,6 +163,9 @@ class Tpu:
         waits = {e: command_waits(c, e) for e, c in columns.items()}
         segments = _replay_order(columns, waits, bd_first, gdma_first, where)
         keys = {e: plan_keys(e, c) for e, c in columns.items()}
+        if self.watcher is not None:
+            before = {Engine.BD: bd_first, Engine.GDMA: gdma_first}
+            self.watcher.before(Batch(columns, keys, waits, before, segments))
         # both engines' time: when each command ended, after the batch's begin
         ends = {e: [self.cycles] for e in Engine}
         # the place in the other engine's ends of what each command waits for
@@ -144,7 +173,7 @@ class Tpu:
             Engine.BD: np.maximum(waits[Engine.BD] - gdma_first, 0).tolist(),
             Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
         }
-        batch = _Batch(columns, where)
+        together = _Together(columns, where)
         place, most = self.place, self._most_cycles
         try:
             with np.errstate(all="ignore"), flushing():
@@ -162,29 +191,29 @@ class Tpu:
                         place[1] = index
                         plan = known.get(to_do[index])
                         if plan is None:
-                            batch.run()  # done, should this one be illegal
+                            together.run()  # done, should this one be illegal
                             plan = self._new_plan(engine, to_do[index], columns[engine], index, where)
                         if plan.entry is not None:
-                            batch.add(plan.entry, engine, index)
+                            together.add(plan.entry, engine, index)
                         else:
-                            batch.run()
+                            together.run()
                             try:
                                 plan.run()
                             except (DeviceError, MemoryError) as error:  # what only the data shows
-                                raise batch.failed(error, engine, index) from None
+                                raise together.failed(error, engine, index) from None
                         # it starts when its engine is free and the id it waits for is done
                         start = other[places[index]]
                         end = (start if start > end else end) + plan.cycles
                         own.append(end)
                         if end > most:
-                            batch.run()
+                            together.run()
                             text = f"with it this takes more than {self._most_seconds:g} s on the chip"
                             raise DeviceError(
                                 f"{_command(engine, columns[engine].row(index), index, where)}: {text}",
                                 hint="does a loop in the kernel's C code never end? Otherwise "
                                 "a larger time limit lets it run",
                             )
-                batch.run()
+                together.run()
         finally:
             place[0] = NOTED_NOTHING
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import variables, wire
+from firmware_sim.checks.rules import chosen as chosen_checks
 from firmware_sim.chip import (
     DDR_BASE,
     DDR_BYTES,
@@ -31,6 +32,7 @@ from firmware_sim.chip import (
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chosen, parsed
 from firmware_sim.device.launch_queue import LaunchQueue
+from firmware_sim.device.ledger import Deed, Ledger
 from firmware_sim.device.time_limit import MORE
 from firmware_sim.device.time_limit import time_limit as limit_of
 from firmware_sim.errors import (
@@ -193,6 +195,7 @@ class Device:
         self._instructions = 0
         self.heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._queue = LaunchQueue()
+        self._ledger = Ledger()
         self._child: Child | None = None
         try:
             self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
@@ -258,13 +261,17 @@ class Device:
         """Absolute address of a new DDR buffer, a multiple of 4096; DeviceError when DDR is full."""
         with self._lock:
             self._open()
-            return self.heap.malloc(nbytes)
+            at = self.heap.malloc(nbytes)
+            self._ledger.note(Deed.HANDED_OUT, at, nbytes)
+            return at
 
     def free(self, addr: int) -> None:
         """Give back what malloc returned; its content is lost. DeviceError for any other address."""
         with self._lock:
             memory = self._open()
-            memory.discard_ddr(addr - DDR_BASE, self.heap.free(addr))
+            size = self.heap.free(addr)
+            memory.discard_ddr(addr - DDR_BASE, size)
+            self._ledger.note(Deed.GAVE_BACK, addr, size)
 
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
         """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
@@ -275,6 +282,7 @@ class Device:
         with self._lock:
             self.check_writable(addr, len(raw))
             self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
+            self._ledger.note(Deed.WROTE, addr, len(raw))
 
     def read(self, addr: int, nbytes: int) -> bytes:
         """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR."""
@@ -308,6 +316,7 @@ class Device:
         long as the device is open; mappings stay. AddressError as of `write`."""
         with self._lock:
             self.check_writable(addr, nbytes)
+            self._ledger.note(Deed.WROTE, addr, nbytes)  # whenever they write there: nobody sees it
             return self._open().ddr_file(addr - DDR_BASE)
 
     @property
@@ -502,6 +511,10 @@ class Device:
         parts = op is wire.Op.PROGRAM  # of a net, each layer has its own time
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
+            header |= {
+                "checks": sorted(kind.value for kind in chosen_checks(None)),
+                "deeds": self._ledger.take(),
+            }
             try:
                 answer, data = self._started().request(header, head + payload, more=more)
             except TpulayerError as error:
@@ -512,6 +525,8 @@ class Device:
                 raise
             finally:
                 self._to_stderr.end()
+            self.found = answer.get("findings", [])
+            self.stored = answer.get("stored", [])
             self._cycles += float(str(answer["cycles"]))
             self._commands += int(str(answer["commands"]))
             self._instructions += int(str(answer["instructions"]))

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM, STATIC_CONTEXT_OFFSET
+from firmware_sim.device.ledger import Deed
 from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
 from firmware_sim.firmware.image import EngineFailed, Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.leftovers import Leftovers
@@ -29,7 +30,9 @@ from firmware_sim.sdk_folder import message_here
 from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
+    from firmware_sim.checks.checker import Checker, Site
     from firmware_sim.instructions.instruction import Engine
+    from firmware_sim.tpu import Watcher
 
 _ALONE = "a kernel has the controller for itself: no threads, no files"
 MOST_RECORDED = 1 << 22  # instructions: 512 MiB
@@ -75,10 +78,11 @@ class FlushReason(enum.IntEnum):
 
 class Processor(Protocol):
     """What executes descriptors: `tpu.Tpu`, or a test's own. cycles: modelled time of all batches. place:
-    what it works on, see there."""
+    what it works on, watcher: what sees each batch before it is executed; see there."""
 
     cycles: float
     place: memoryview[int] | list[int]
+    watcher: Watcher | None
 
     @property
     def filtered(self) -> int:
@@ -155,6 +159,8 @@ class Controller:
         self.recording: Recording | None = None
         self.leftovers: Leftovers | None = None
         """Of a native firmware."""
+        self.checker: Checker | None = None
+        """Sees every batch before it is executed; None without checks."""
 
     @property
     def _processor(self) -> Processor:
@@ -169,6 +175,7 @@ class Controller:
         self._issued = 0
         self._groups = 0
         self._processor.restart()
+        self._processor.watcher = self.checker
         self.recording = Recording() if record else None
 
     def tidy(self) -> tuple[str, DeviceCrash | None]:
@@ -265,12 +272,29 @@ class Controller:
 
     def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
         self._float.reset()
+        if self.checker is not None:
+            self.checker.group = 0 if where is not None else self._groups
+            self.checker.site = self._site if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
             self._processor.execute(bd, gdma, where=where)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
             raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
+
+    def _site(self, engine: Engine, index: int) -> Site:
+        from firmware_sim.checks.checker import Site
+        from firmware_sim.checks.finding import Frame
+        from firmware_sim.instructions.instruction import Engine
+
+        assert self.firmware is not None
+        m, bd = self._memory, engine is Engine.BD
+        sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
+        with self._link.aside():
+            text = self.firmware.site(int(sites[index]))
+        place = re.match(r"(.*):(\d+)(?: in (.*))?$", text)
+        frames = (Frame(place[1], int(place[2]), place[3] or ""),) if place else ()
+        return Site(frames, self.firmware.layer(int(layers[index])))
 
     def _issued_by(self, engine: Engine, index: int) -> str:
         from firmware_sim.instructions.instruction import Engine
@@ -292,6 +316,15 @@ class Controller:
 _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
 
 
+def found(checker: Checker) -> dict[str, object]:
+    """What the checks found in a request, for the header of its reply."""
+    findings, stored = checker.end()
+    return {
+        "findings": [finding.to_json() for finding in findings],
+        "stored": [[DDR_BASE + one.start, one.nbytes, one.finding.to_json()] for one in stored],
+    }
+
+
 def bm1684(memory: SharedMemory) -> Processor:
     """The emulated chip."""
     from firmware_sim.memory import Memory
@@ -310,6 +343,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
     module, _, function = args[0].partition(":")
     made: list[Processor] = []
     controllers: list[Controller] = []
+    checkers: list[Checker] = []
 
     def processor() -> Processor:
         if not made:
@@ -354,6 +388,29 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             if isinstance(controller.firmware, NativeFirmware):
                 controller.leftovers = Leftovers()
 
+    def checked(controller: Controller, header: dict[str, object]) -> Checker | None:
+        """The checks that the request asks for, which know what the host did before."""
+        kinds = header["checks"]
+        assert isinstance(kinds, list)
+        if not kinds:
+            controller.checker = None
+            return None
+        from firmware_sim.checks.checker import Checker
+        from firmware_sim.checks.rules import Kind
+
+        wanted = frozenset(map(Kind, kinds))
+        if not checkers or checkers[0].kinds != wanted:
+            with link.aside():
+                checkers[:] = [Checker(wanted, checkers[0].shadow if checkers else None)]
+        checker = controller.checker = checkers[0]
+        checker.begin()
+        deeds = header["deeds"]
+        assert isinstance(deeds, list)
+        for deed, start, nbytes in deeds:
+            note = checker.wrote if deed == Deed.WROTE else checker.anew
+            note(start - DDR_BASE, nbytes)
+        return checker
+
     def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:
         if header["op"] == "boot":
             return boot(header)
@@ -361,6 +418,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         firmware = controller.firmware
         assert firmware is not None
         link.activity = str(header["activity"])
+        checker = checked(controller, header)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
         controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
         error: Exception | None = None
@@ -394,6 +452,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             "commands": controller.executed - done,
             "instructions": instructions,
             "warnings": warnings,
+            **({} if checker is None else found(checker)),
         }
         return answer, b"".join(parts)
 

@@ -191,7 +191,7 @@ def _matrix(row: Row, *, transpose: bool) -> tuple[Move, ...]:
     return tuple(moves)
 
 
-def _moves(row: Row) -> tuple[Move, ...]:
+def moves_of(row: Row) -> tuple[Move, ...]:
     """What a copy, transposing copy or conversion moves."""
     check_row(row)
     if row["common_mode"]:
@@ -231,7 +231,7 @@ def _moves(row: Row) -> tuple[Move, ...]:
 
 
 def _operands(row: Row) -> tuple[Operand, ...]:
-    return tuple(t for move in _moves(row) for t in (move.dst, move.src))
+    return tuple(t for move in moves_of(row) for t in (move.dst, move.src))
 
 
 def lane_mask(row: Row) -> int:
@@ -242,7 +242,7 @@ def lane_mask(row: Row) -> int:
 def _bind(row: Row, memory: Memory) -> Run:
     src_format = data_format(row, "src")
     dst_format = src_format if row["common_mode"] else data_format(row, "dst")
-    moves = _moves(row)
+    moves = moves_of(row)
     for kind in (src_format, dst_format):
         if row["acc_write_enable"] and kind is not Format.FP32:
             raise DeviceError(f"acc_write_enable with {kind.name}: unverified, only FP32 is known")
@@ -252,7 +252,7 @@ def _bind(row: Row, memory: Memory) -> Run:
 
 
 def _cycles(row: Row) -> timing.Cycles:
-    moves = _moves(row)
+    moves = moves_of(row)
     nbytes = sum(max(m.src.nbytes, m.dst.nbytes) for m in moves)
     pieces = sum(m.pieces() for m in moves)
     direction = Direction(row["direction"])

@@ -1,0 +1,88 @@
+"""A batch of commands as checks go through it: in replay order, each with its record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from firmware_sim.checks.records import I64, Record, record_of
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions.instruction import Engine
+from firmware_sim.tpu import Batch
+
+ENGINES = (Engine.BD, Engine.GDMA)
+BD, GDMA = range(2)
+_MOST = 20_000  # records kept
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Commands 0 .. n - 1 in an order in which they may be executed.
+
+    engine: BD or GDMA; index: place in its engine's queue; id: the engine's number of it, from 1; after:
+    how many commands of the other engine, of this batch, are done before it by the waits; address: of its
+    record's numbers. All int64[n]. position[engine]: int64, where in the order the engine's i-th command is.
+    """
+
+    records: tuple[Record, ...]
+    engine: I64
+    index: I64
+    id: I64
+    after: I64
+    address: I64
+    position: tuple[I64, I64]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+class Records:
+    """Makes sequences; keeps the records of descriptors that come again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Engine, bytes], Record] = {}
+
+    def sequence(self, batch: Batch) -> Sequence:
+        """The batch up to the first command that is illegal: executing it will say what is wrong."""
+        engine = np.concatenate(
+            [np.full(last - first, ENGINES.index(e)) for e, first, last in batch.segments]
+        )
+        index = np.concatenate([np.arange(first, last) for _, first, last in batch.segments])
+        records = self._records(batch)
+        engine, index = engine[: len(records)].astype(np.int64), index[: len(records)].astype(np.int64)
+        base = np.array([batch.first[e] for e in ENGINES], np.int64)
+        counts = [int((engine == k).sum()) for k in (BD, GDMA)]
+        waits = np.zeros(len(records), np.int64)
+        for k, e in enumerate(ENGINES):
+            mine = engine == k
+            waits[mine] = batch.waits[e][index[mine]]
+        other = 1 - engine
+        after = np.clip(waits - base[other], 0, np.array(counts, np.int64)[other])
+        return Sequence(
+            tuple(records),
+            engine,
+            index,
+            index + base[engine] + 1,
+            after,
+            np.array([record.address for record in records], np.int64),
+            (np.nonzero(engine == BD)[0], np.nonzero(engine == GDMA)[0]),
+        )
+
+    def _records(self, batch: Batch) -> list[Record]:
+        found: list[Record] = []
+        known = self._known
+        for engine, first, last in batch.segments:
+            keys = batch.keys[engine]
+            for index in range(first, last):
+                record = known.get((engine, keys[index]))
+                if record is None:
+                    try:
+                        record = record_of(engine, batch.columns[engine].row(index))
+                    except DeviceError:
+                        return found
+                    if len(known) >= _MOST:
+                        known.clear()
+                    known[engine, keys[index]] = record
+                found.append(record)
+        return found

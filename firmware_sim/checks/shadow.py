@@ -1,0 +1,151 @@
+"""Which bytes of the memories something has written."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim import chip
+from firmware_sim.checks.records import I64, READS, WRITES, Record
+from firmware_sim.checks.sequence import Sequence
+from firmware_sim.instructions.loops import native
+from firmware_sim.isa.footprint import Space
+from firmware_sim.l2_tables import l2_tables
+
+Flags = npt.NDArray[np.bool_]
+U8 = npt.NDArray[np.uint8]
+U64 = npt.NDArray[np.uint64]
+
+LINE, PAGE, WORD = 128, 4096, 64  # bytes; see loops/check_init.c
+_ONE = np.uint64(1)
+
+
+def _reserved(nbytes: int) -> U8:
+    """Zeros that take memory when they are touched."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+    return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
+
+
+class Shadow:
+    """One bit for every byte, in local memory one for each lane.
+
+    A byte's place is its offset in its memory, in local memory lane * LOCAL_BYTES + offset in the lane.
+    """
+
+    def __init__(self, ddr_bytes: int = chip.DDR_BYTES) -> None:
+        self._lines: U64 = np.zeros(chip.LOCAL_BYTES // LINE, np.uint64)
+        self._bytes = _reserved(8 * chip.LOCAL_BYTES).view(np.uint64)
+        self._dirty: U8 = np.zeros(chip.LOCAL_BYTES // LINE, np.uint8)
+        sizes = {Space.DDR: ddr_bytes, Space.L2: chip.L2_BYTES}
+        self._pages = {space: _reserved(size // PAGE) for space, size in sizes.items()}
+        self._bits = {space: _reserved(size // 8).view(np.uint64) for space, size in sizes.items()}
+        self._arrays = (
+            *(self._lines, self._bytes, self._dirty),
+            *(array for space in sizes for array in (self._pages[space], self._bits[space])),
+        )
+        self._host_l2: list[tuple[int, int]] = [(chip.L2_TABLE_OFFSET, len(l2_tables()))]
+        self.restart()
+
+    def restart(self) -> None:
+        """Nothing is in local memory, and in L2 what the host wrote and the tables."""
+        dirty = np.nonzero(self._dirty)[0]
+        if len(dirty):
+            self._bytes.reshape(-1, LINE)[dirty] = 0
+            self._dirty[dirty] = 0
+        self._lines[:] = 0
+        self._pages[Space.L2][:] = 0
+        self._bits[Space.L2][:] = 0
+        for start, nbytes in self._host_l2:
+            self.write(Space.L2, start, nbytes)
+
+    def host_l2(self, start: int, nbytes: int) -> None:
+        """The host wrote these bytes of L2; they stay written."""
+        self._host_l2.append((start, nbytes))
+        self.write(Space.L2, start, nbytes)
+
+    # ---- records of commands ----
+
+    def first_unwritten(self, sequence: Sequence, first: int) -> int:
+        """Go through commands from `first` on: what they write counts as written. The first of them that
+        reads what nothing wrote (it has written nothing yet), or their number."""
+        if not native.ready():
+            return self.plainly(sequence.records, first)
+        return native.bound("check_init", sequence.address, first, *self._arrays)()
+
+    def plainly(self, records: tuple[Record, ...], first: int) -> int:
+        """The same, byte by byte: the reference, and what runs where loops do not."""
+        for k in range(first, len(records)):
+            blocks = [(block, block.places()) for block in records[k].blocks]
+            for block, at in blocks:
+                if block.access & READS and not block.maybe and not self.written(block.space, at).all():
+                    return k
+            for block, at in blocks:
+                if block.access & WRITES:
+                    self.mark(block.space, at)
+        return len(records)
+
+    # ---- ranges and single bytes, plainly ----
+
+    def write(self, space: Space, start: int, nbytes: int) -> None:
+        """A range is written; of local memory within one lane."""
+        if nbytes < PAGE or space is Space.LOCAL:
+            self.mark(space, np.arange(start, start + nbytes))
+            return
+        first, last = -(-start // PAGE) * PAGE, (start + nbytes) // PAGE * PAGE
+        self.mark(space, np.r_[start : min(first, start + nbytes), max(last, start) : start + nbytes])
+        self._pages[space][first // PAGE : max(first, last) // PAGE] = 1
+
+    def is_written(self, space: Space, start: int, nbytes: int) -> bool:
+        """Whether every byte of a range is written; of local memory within one lane."""
+        return nbytes <= 0 or bool(self.written(space, np.arange(start, start + nbytes)).all())
+
+    def written(self, space: Space, at: I64) -> Flags:
+        """For each place whether its byte is written."""
+        if space is Space.LOCAL:
+            lane, within = np.divmod(at, chip.LOCAL_BYTES)
+            lanes = self._lines[within // LINE] | self._bytes[within]
+            local: Flags = (lanes >> lane.astype(np.uint64) & _ONE).astype(bool)
+            return local
+        page = self._pages[space][at // PAGE] != 0
+        bit = self._bits[space][at // WORD] >> (at % WORD).astype(np.uint64) & _ONE
+        flags: Flags = page | bit.astype(bool)
+        return flags
+
+    def mark(self, space: Space, at: I64) -> None:
+        """The bytes at these places are written."""
+        if space is Space.LOCAL:
+            lane, within = np.divmod(at, chip.LOCAL_BYTES)
+            np.bitwise_or.at(self._bytes, within, _ONE << lane.astype(np.uint64))
+            self._dirty[within // LINE] = 1
+        else:
+            np.bitwise_or.at(self._bits[space], at // WORD, _ONE << (at % WORD).astype(np.uint64))
+
+    def clear(self, space: Space, at: I64) -> None:
+        """Nothing has written the bytes at these places."""
+        if space is not Space.LOCAL:
+            pages = np.unique(at // PAGE)
+            whole = pages[self._pages[space][pages] != 0]
+            self._bits[space].reshape(-1, PAGE // WORD)[whole] = ~np.uint64(0)
+            self._pages[space][whole] = 0
+            np.bitwise_and.at(self._bits[space], at // WORD, ~(_ONE << (at % WORD).astype(np.uint64)))
+            return
+        lane, within = np.divmod(at, chip.LOCAL_BYTES)
+        lines = np.unique(within // LINE)
+        self._bytes.reshape(-1, LINE)[lines] |= self._lines[lines, None]
+        self._dirty[lines] = 1
+        self._lines[lines] = 0
+        np.bitwise_and.at(self._bytes, within, ~(_ONE << lane.astype(np.uint64)))
+
+    def clear_range(self, start: int, nbytes: int) -> None:
+        """Nothing has written these bytes of DDR: they were freed, or are handed out anew."""
+        end = start + nbytes
+        first, last = -(-start // PAGE) * PAGE, end // PAGE * PAGE
+        if first >= last:
+            self.clear(Space.DDR, np.arange(start, end))
+            return
+        self.clear(Space.DDR, np.arange(start, first))
+        self.clear(Space.DDR, np.arange(last, end))
+        self._pages[Space.DDR][first // PAGE : last // PAGE] = 0
+        self._bits[Space.DDR][first // WORD : last // WORD] = 0

@@ -1,0 +1,126 @@
+/* Which bytes something has written. Local memory: a bit per lane for each line of 128 bytes that is written whole,
+ * and for each byte of the others. DDR and L2: a byte for each page of 4096 that is written whole, and a bit per byte
+ * of the others. A byte counts as written where either says so. */
+#include "check.h"
+
+enum { PAGE = 4096, WORD = 64 };
+
+typedef struct {
+    uint64_t *lines, *bytes; /* local memory */
+    uint8_t *dirty;          /* its lines of which some bytes are noted */
+    uint8_t *pages[3];       /* by space; none of local memory */
+    uint64_t *bits[3];
+} shadow;
+
+static bool local_written(const shadow *s, int64_t at, int64_t run, uint64_t lanes) {
+    const int64_t end = at + run;
+    while (at < end) {
+        const int64_t line = at / CHECK_LINE, stop = TL_MIN(end, (line + 1) * CHECK_LINE);
+        const uint64_t missing = lanes & ~s->lines[line];
+        if (missing) {
+            uint64_t all = ~(uint64_t)0;
+            for (int64_t i = at; i < stop; i++) all &= s->bytes[i];
+            if (missing & ~all) return false;
+        }
+        at = stop;
+    }
+    return true;
+}
+
+static void local_write(shadow *s, int64_t at, int64_t run, uint64_t lanes) {
+    const int64_t end = at + run;
+    while (at < end) {
+        const int64_t line = at / CHECK_LINE, stop = TL_MIN(end, (line + 1) * CHECK_LINE);
+        if (stop - at == CHECK_LINE)
+            s->lines[line] |= lanes;
+        else if (lanes & ~s->lines[line]) {
+            for (int64_t i = at; i < stop; i++) s->bytes[i] |= lanes;
+            s->dirty[line] = 1;
+        }
+        at = stop;
+    }
+}
+
+/* Bits [at, stop) of the word that both lie in. */
+TL_INLINE uint64_t some_bits(int64_t at, int64_t stop) {
+    const int64_t count = stop - at;
+    return (count == WORD ? ~(uint64_t)0 : ((uint64_t)1 << count) - 1) << at % WORD;
+}
+
+static bool system_written(const shadow *s, int64_t space, int64_t at, int64_t run) {
+    const int64_t end = at + run;
+    while (at < end) {
+        const int64_t page = at / PAGE, last = TL_MIN(end, (page + 1) * PAGE);
+        if (!s->pages[space][page])
+            for (int64_t i = at; i < last;) {
+                const int64_t stop = TL_MIN(last, (i / WORD + 1) * WORD);
+                const uint64_t wanted = some_bits(i, stop);
+                if ((s->bits[space][i / WORD] & wanted) != wanted) return false;
+                i = stop;
+            }
+        at = last;
+    }
+    return true;
+}
+
+static void system_write(shadow *s, int64_t space, int64_t at, int64_t run) {
+    const int64_t end = at + run;
+    while (at < end) {
+        const int64_t page = at / PAGE, last = TL_MIN(end, (page + 1) * PAGE);
+        if (last - at == PAGE)
+            s->pages[space][page] = 1;
+        else if (!s->pages[space][page])
+            for (int64_t i = at; i < last;) {
+                const int64_t stop = TL_MIN(last, (i / WORD + 1) * WORD);
+                s->bits[space][i / WORD] |= some_bits(i, stop);
+                i = stop;
+            }
+        at = last;
+    }
+}
+
+static bool block_written(const shadow *s, const check_block *b) {
+    check_runs r = check_first(b);
+    do {
+        if (b->space == CHECK_LOCAL ? !local_written(s, r.at, b->run, b->lanes)
+                                    : !system_written(s, b->space, r.at, b->run))
+            return false;
+    } while (check_next(b, &r));
+    return true;
+}
+
+static void block_write(shadow *s, const check_block *b) {
+    check_runs r = check_first(b);
+    do {
+        if (b->space == CHECK_LOCAL)
+            local_write(s, r.at, b->run, b->lanes);
+        else
+            system_write(s, b->space, r.at, b->run);
+    } while (check_next(b, &r));
+}
+
+/* Arguments from `first` on: lines, bytes, dirty, then pages and bits of DDR and of L2. */
+static shadow shadow_of(const tl_arg *a, int first) {
+    return (shadow){.lines = a[first].data,
+                    .bytes = a[first + 1].data,
+                    .dirty = a[first + 2].data,
+                    .pages = {NULL, a[first + 3].data, a[first + 5].data},
+                    .bits = {NULL, a[first + 4].data, a[first + 6].data}};
+}
+
+/* addresses of records, first, shadow: commands from `first` on, what they write counts as written afterwards.
+ * Returns the first command that reads what nothing wrote; it has written nothing yet. Or how many there are. */
+int64_t check_init(const tl_arg *a) {
+    const check_record *const *records = a[0].data;
+    shadow s = shadow_of(a, 2);
+    for (int64_t k = a[1].value; k < a[0].shape[0]; k++) {
+        const check_record *record = records[k];
+        for (int64_t i = 0; i < record->count; i++) {
+            const check_block *b = &record->block[i];
+            if ((b->access & CHECK_READS) && !b->maybe && !block_written(&s, b)) return k;
+        }
+        for (int64_t i = 0; i < record->count; i++)
+            if (record->block[i].access & CHECK_WRITES) block_write(&s, &record->block[i]);
+    }
+    return a[0].shape[0];
+}
