@@ -35,10 +35,10 @@ OKKERNEL_FUNC_REGISTER(filter_over_the_old)
 /* Gathers by indices that the controller found. */
 void gather_by_made_indices(const void *args) {
     const args_t *p = args;
-    const unsigned l2 = okk_l2_sram_start_addr(), base = l2 - 0x10000000;
+    const unsigned l2 = okk_l2_sram_start_addr();
     int *indices = (int *)okk_global_mem_addr(p->scratch);
     for (int i = 0; i < p->n; i++) indices[i] = (i * 7) % p->w;
-    GatherDataParam gather = {base, base + BANK, base + 2 * BANK, p->n, BM_GD_32BIT};
+    GatherDataParam gather = {l2, l2 + BANK, l2 + 2 * BANK, p->n, BM_GD_32BIT};
     okk_initialize();
     okk_gdma_32bit_cpy_S2S(l2, p->in, &(dim4){1, 1, 1, p->w}, NULL, NULL);
     okk_gdma_32bit_cpy_S2S(l2 + BANK, p->scratch, &(dim4){1, 1, 1, p->n}, NULL, NULL);
@@ -51,8 +51,8 @@ OKKERNEL_FUNC_REGISTER(gather_by_made_indices)
 /* Gathers from a table of which only the part that the indices name was filled. */
 void gather_from_a_part(const void *args) {
     const args_t *p = args;
-    const unsigned l2 = okk_l2_sram_start_addr(), base = l2 - 0x10000000;
-    GatherDataParam gather = {base, base + BANK, base + 2 * BANK, p->n, BM_GD_32BIT};
+    const unsigned l2 = okk_l2_sram_start_addr();
+    GatherDataParam gather = {l2, l2 + BANK, l2 + 2 * BANK, p->n, BM_GD_32BIT};
     okk_initialize();
     okk_gdma_32bit_cpy_S2S(l2 + 4 * 5, p->in, &(dim4){1, 1, 1, p->w}, NULL, NULL); /* elements 5 to w + 4 */
     okk_gdma_32bit_cpy_S2S(l2 + BANK, p->in2, &(dim4){1, 1, 1, p->n}, NULL, NULL);

@@ -292,8 +292,8 @@ OKKERNEL_FUNC_REGISTER(section_ended_too_late)
 /* A gather on one engine beside the copy of its table on the other. */
 void gather_beside_its_table(const void *args) {
     const args_t *p = args;
-    const unsigned l2 = okk_l2_sram_start_addr(), base = l2 - 0x10000000;
-    GatherDataParam gather = {base, base + BANK, base + 2 * BANK, p->n, BM_GD_32BIT};
+    const unsigned l2 = okk_l2_sram_start_addr();
+    GatherDataParam gather = {l2, l2 + BANK, l2 + 2 * BANK, p->n, BM_GD_32BIT};
     okk_initialize();
     okk_gdma_32bit_cpy_S2S(l2 + BANK, p->in2, &(dim4){1, 1, 1, p->n}, NULL, NULL);
     okk_parallel_start();

@@ -339,11 +339,11 @@ OKKERNEL_FUNC_REGISTER(loaded_from_another_lane)
 /* One index too few is copied to L2 for the gather. */
 void index_missing(const void *args) {
     const args_t *p = args;
-    const unsigned l2 = okk_l2_sram_start_addr(), base = l2 - 0x10000000;
+    const unsigned l2 = okk_l2_sram_start_addr();
     okk_initialize();
     okk_gdma_32bit_cpy_S2S(l2, p->in, &(dim4){1, 1, 1, p->w}, NULL, NULL);
     okk_gdma_32bit_cpy_S2S(l2 + BANK, p->in2, &(dim4){1, 1, 1, p->n - 1}, NULL, NULL);
-    GatherDataParam gather = {base, base + BANK, base + 2 * BANK, p->n, BM_GD_32BIT};
+    GatherDataParam gather = {l2, l2 + BANK, l2 + 2 * BANK, p->n, BM_GD_32BIT};
     bm_atomic_gather_data(&gather); /* FAULT init.unwritten */
     okk_gdma_32bit_cpy_S2S(p->out, l2 + 2 * BANK, &(dim4){1, 1, 1, p->n}, NULL, NULL);
     okk_poll();

@@ -13,9 +13,9 @@ void waits_for_what_never_comes(const void *args) {
     okk_initialize();
     okk_bdc_32bit_set_C(0, (x32){.fp32 = 1}, &shape, NULL);
     node.bd = 1;
-    okk_set_id_node(&node);
+    okk_set_id_node(&node); /* FAULT sync.never */
     okk_bdc_add_C(0, 0, 1.f, &shape, NULL, NULL); /* FAULT sync.never */
-    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL); /* FAULT sync.never */
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(waits_for_what_never_comes)
