@@ -1,23 +1,28 @@
 """The errors that users see: one clear message each, and the exit code it ends a command with.
 
 A message says what happened, where, why, and what to do. Exit codes: 0 ok, 1 the check found
-something, 2 usage, 3 the environment lacks something, 4 an internal error.
+something, 2 usage, 3 the environment lacks something, 4 an internal error, 5 checks found something in
+what ran (CheckError of firmware_sim/checks).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 
 class TpulayerError(Exception):
     """Base of all errors meant for the user.
 
     `message` is the whole text without the program's name; `hint` is the advice that ends it; `noted`:
-    warnings that came before it, which nobody has shown yet, in lines "COUNT TEXT".
+    warnings that came before it, which nobody has shown yet, in lines "COUNT TEXT"; `found`: the same of
+    checks, as in the header of a reply.
     """
 
     exit_code = 1
     noted = ""
+    found: Mapping[str, Any] = {}
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)

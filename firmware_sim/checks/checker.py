@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
@@ -62,6 +64,8 @@ class Checker:
         self.shadow = shadow or Shadow()
         self._records = Records()
         self._found = Found()
+        self._requests = 0
+        self._stored: list[tuple[int, Stored]] = []
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
 
@@ -73,6 +77,7 @@ class Checker:
         """A request begins."""
         self.group = 0
         self.site = None
+        self._requests += 1
         self._found.take()
         if self._init is not None:
             self._init.begin()
@@ -83,6 +88,7 @@ class Checker:
 
     def anew(self, start: int, nbytes: int) -> None:
         """A range of DDR was handed out, or given back."""
+        self._stored = [one for one in self._stored if not one[1].overlaps(start, nbytes)]
         self.shadow.clear_range(start, nbytes)
 
     def before(self, batch: Batch) -> None:
@@ -109,7 +115,20 @@ class Checker:
             group=self.group,
         )
 
-    def end(self) -> tuple[list[Finding], list[Stored]]:
-        """The request has ended: what was found, and what in DDR must not be read."""
-        stored = self._init.stored() if self._init is not None else []
-        return self._found.take(), stored
+    def end(self) -> tuple[list[Finding], list[tuple[int, Stored]]]:
+        """The request has ended: what was found, and what in DDR must not be read, each with the number of
+        the request that stored it."""
+        fresh = self._init.stored() if self._init is not None else []
+        before = [(n, part) for n, one in self._stored for part in self._still(one)]
+        self._stored = [*((self._requests, one) for one in fresh), *before]
+        return self._found.take(), list(self._stored)
+
+    def _still(self, one: Stored) -> Iterator[Stored]:
+        """The parts of it over which nothing was written since."""
+        at = (
+            one.start
+            + np.nonzero(~self.shadow.written(Space.DDR, np.arange(one.start, one.start + one.nbytes)))[0]
+        )
+        for part in np.split(at, np.nonzero(np.diff(at) != 1)[0] + 1):
+            if len(part):
+                yield replace(one, start=int(part[0]), nbytes=len(part))

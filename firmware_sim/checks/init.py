@@ -59,6 +59,10 @@ class Stored:
     nbytes: int
     finding: Finding
 
+    def overlaps(self, start: int, nbytes: int) -> bool:
+        """Whether some of its bytes lie in a range."""
+        return start < self.start + self.nbytes and self.start < start + nbytes
+
 
 def _bytes_of(tensor: Tensor, marks: Marks) -> I64:
     """The places of the marked elements' bytes."""
@@ -175,6 +179,7 @@ class Init:
     def stored(self) -> list[Stored]:
         """What in DDR depends on unwritten memory now, by who stored it: told when the host reads it."""
         found = []
+        told: dict[object, Finding] = {}
         for poisoned in self._poisoned:
             for one in poisoned.results:
                 if one.tensor.space is not Space.DDR or Access.WRITE not in one.tensor.access:
@@ -185,9 +190,15 @@ class Init:
                     continue
                 breaks = np.nonzero(np.diff(at) != 1)[0] + 1
                 firsts, lasts = at[np.r_[0, breaks]], at[np.r_[breaks - 1, len(at) - 1]]
-                origin = self._origin(Space.DDR, int(at[0])) or poisoned
-                place = self._place(Space.DDR, int(at[0]))
-                finding = self._finding(origin, f"ends in DDR{self._of(Space.DDR, int(at[0]))} at {place}")
+                # The stores of one place in the code have one story.
+                finding = told.get((poisoned.by.frames, poisoned.by.layer, poisoned.by.group))
+                if finding is None:
+                    origin = self._origin(Space.DDR, int(at[0])) or poisoned
+                    place = self._place(Space.DDR, int(at[0]))
+                    finding = self._finding(
+                        origin, f"ends in DDR{self._of(Space.DDR, int(at[0]))} at {place}"
+                    )
+                    told[poisoned.by.frames, poisoned.by.layer, poisoned.by.group] = finding
                 found += [
                     Stored(int(a), int(b) - int(a) + 1, finding) for a, b in zip(firsts, lasts, strict=True)
                 ]

@@ -78,19 +78,15 @@ class Runs:
         return self.start + sum((count - 1) * stride for count, stride in self.dims) + self.run
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Record:
-    """A command's operands and their blocks; numbers: the same for compiled loops."""
+    """A command's operands and their blocks; numbers: the same for compiled loops, and where they lie."""
 
     name: str
     operands: tuple[Operand, ...]
     blocks: tuple[Runs, ...]
     numbers: I64
-
-    @property
-    def address(self) -> int:
-        """Of `numbers`, which lives as long as the record."""
-        return int(self.numbers.ctypes.data)
+    address: int
 
 
 def merged(start: int, itemsize: int, axes: list[tuple[int, int]]) -> tuple[int, int, list[tuple[int, int]]]:
@@ -178,4 +174,4 @@ def record_of(engine: Engine, row: Row) -> Record:
         if one.start < 0 or one.end > LIMITS[one.space]:
             raise DeviceError(f"{operands[one.operand].name} leaves its memory")
     numbers = np.array([len(blocks), *(value for one in blocks for value in one.packed())], np.int64)
-    return Record(instruction.name, operands, blocks, numbers)
+    return Record(instruction.name, operands, blocks, numbers, int(numbers.ctypes.data))

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
 from firmware_sim.checks.records import I64, Record, record_of
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine
+from firmware_sim.isa.footprint import Tensor
+from firmware_sim.isa.layout import Row
 from firmware_sim.tpu import Batch
 
 ENGINES = (Engine.BD, Engine.GDMA)
 BD, GDMA = range(2)
-_MOST = 20_000  # records kept
+_MOST = 20_000  # records kept of an engine
+_ADDRESS = attrgetter("address")
 
 
 @dataclass(frozen=True)
@@ -36,12 +40,18 @@ class Sequence:
     def __len__(self) -> int:
         return len(self.records)
 
+    def nbytes(self) -> int:
+        """Bytes that all operands touch, those of several commands counted for each."""
+        return sum(
+            operand.nbytes for one in self.records for operand in one.operands if isinstance(operand, Tensor)
+        )
+
 
 class Records:
     """Makes sequences; keeps the records of descriptors that come again."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Engine, bytes], Record] = {}
+        self._known: dict[Engine, dict[bytes, Record]] = {engine: {} for engine in Engine}
 
     def sequence(self, batch: Batch) -> Sequence:
         """The batch up to the first command that is illegal: executing it will say what is wrong."""
@@ -65,24 +75,30 @@ class Records:
             index,
             index + base[engine] + 1,
             after,
-            np.array([record.address for record in records], np.int64),
+            np.fromiter(map(_ADDRESS, records), np.int64, len(records)),
             (np.nonzero(engine == BD)[0], np.nonzero(engine == GDMA)[0]),
         )
 
     def _records(self, batch: Batch) -> list[Record]:
         found: list[Record] = []
-        known = self._known
         for engine, first, last in batch.segments:
-            keys = batch.keys[engine]
-            for index in range(first, last):
-                record = known.get((engine, keys[index]))
-                if record is None:
-                    try:
-                        record = record_of(engine, batch.columns[engine].row(index))
-                    except DeviceError:
-                        return found
-                    if len(known) >= _MOST:
-                        known.clear()
-                    known[engine, keys[index]] = record
-                found.append(record)
+            keys = batch.keys[engine][first:last]
+            known = list(map(self._known[engine].get, keys))
+            if None in known:
+                for k, record in enumerate(known):
+                    if record is None:
+                        try:
+                            known[k] = self._new(engine, keys[k], batch.columns[engine].row(first + k))
+                        except DeviceError:
+                            return found + [one for one in known[:k] if one is not None]
+            found += [one for one in known if one is not None]
         return found
+
+    def _new(self, engine: Engine, key: bytes, row: Row) -> Record:
+        known = self._known[engine]
+        if key not in known:
+            record = record_of(engine, row)
+            if len(known) >= _MOST:
+                known.clear()
+            known[key] = record
+        return known[key]

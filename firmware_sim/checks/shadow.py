@@ -20,6 +20,7 @@ U64 = npt.NDArray[np.uint64]
 
 LINE, PAGE, WORD = 128, 4096, 64  # bytes; see loops/check_init.c
 _ONE = np.uint64(1)
+_MANY = 1 << 20  # bytes that are not looked at one by one while the loops are being made
 
 
 def _reserved(nbytes: int) -> U8:
@@ -71,6 +72,8 @@ class Shadow:
         """Go through commands from `first` on: what they write counts as written. The first of them that
         reads what nothing wrote (it has written nothing yet), or their number."""
         if not native.ready():
+            if sequence.nbytes() > _MANY and native.wait():
+                return self.first_unwritten(sequence, first)
             return self.plainly(sequence.records, first)
         return native.bound("check_init", sequence.address, first, *self._arrays)()
 
@@ -103,6 +106,32 @@ class Shadow:
 
     def written(self, space: Space, at: I64) -> Flags:
         """For each place whether its byte is written."""
+        if not native.ready():
+            return self.written_plainly(space, at)
+        places, found = np.ascontiguousarray(at.reshape(-1)), np.zeros(at.size, np.bool_)
+        native.bound("check_written", places, found, int(space), *self._arrays)()
+        return found.reshape(at.shape)
+
+    def mark(self, space: Space, at: I64) -> None:
+        """The bytes at these places are written."""
+        self._note(space, at, written=True)
+
+    def clear(self, space: Space, at: I64) -> None:
+        """Nothing has written the bytes at these places."""
+        self._note(space, at, written=False)
+
+    def _note(self, space: Space, at: I64, *, written: bool) -> None:
+        if native.ready():
+            native.bound(
+                "check_mark", np.ascontiguousarray(at.reshape(-1)), written, int(space), *self._arrays
+            )()
+        else:
+            self.note_plainly(space, at, written=written)
+
+    # ---- the same without loops: their reference ----
+
+    def written_plainly(self, space: Space, at: I64) -> Flags:
+        """As `written`."""
         if space is Space.LOCAL:
             lane, within = np.divmod(at, chip.LOCAL_BYTES)
             lanes = self._lines[within // LINE] | self._bytes[within]
@@ -113,30 +142,29 @@ class Shadow:
         flags: Flags = page | bit.astype(bool)
         return flags
 
-    def mark(self, space: Space, at: I64) -> None:
-        """The bytes at these places are written."""
+    def note_plainly(self, space: Space, at: I64, *, written: bool) -> None:
+        """As `mark` and `clear`."""
         if space is Space.LOCAL:
             lane, within = np.divmod(at, chip.LOCAL_BYTES)
-            np.bitwise_or.at(self._bytes, within, _ONE << lane.astype(np.uint64))
-            self._dirty[within // LINE] = 1
+            lines = np.unique(within // LINE)
+            self._bytes.reshape(-1, LINE)[lines] |= self._lines[lines, None]
+            self._dirty[lines] = 1
+            self._lines[lines] = 0
+            words, places, bits = self._bytes, within, _ONE << lane.astype(np.uint64)
         else:
-            np.bitwise_or.at(self._bits[space], at // WORD, _ONE << (at % WORD).astype(np.uint64))
-
-    def clear(self, space: Space, at: I64) -> None:
-        """Nothing has written the bytes at these places."""
-        if space is not Space.LOCAL:
             pages = np.unique(at // PAGE)
             whole = pages[self._pages[space][pages] != 0]
             self._bits[space].reshape(-1, PAGE // WORD)[whole] = ~np.uint64(0)
             self._pages[space][whole] = 0
-            np.bitwise_and.at(self._bits[space], at // WORD, ~(_ONE << (at % WORD).astype(np.uint64)))
-            return
-        lane, within = np.divmod(at, chip.LOCAL_BYTES)
-        lines = np.unique(within // LINE)
-        self._bytes.reshape(-1, LINE)[lines] |= self._lines[lines, None]
-        self._dirty[lines] = 1
-        self._lines[lines] = 0
-        np.bitwise_and.at(self._bytes, within, ~(_ONE << lane.astype(np.uint64)))
+            words, places, bits = self._bits[space], at // WORD, _ONE << (at % WORD).astype(np.uint64)
+        if written:
+            np.bitwise_or.at(words, places, bits)
+        else:
+            np.bitwise_and.at(words, places, ~bits)
+
+    def forget(self) -> None:
+        """Commands ran that nobody watched: what is in DDR counts as written."""
+        self._pages[Space.DDR][:] = 1
 
     def clear_range(self, start: int, nbytes: int) -> None:
         """Nothing has written these bytes of DDR: they were freed, or are handed out anew."""

@@ -12,14 +12,17 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import variables, wire
+from firmware_sim.checks.finding import Finding
 from firmware_sim.checks.rules import chosen as chosen_checks
 from firmware_sim.chip import (
     DDR_BASE,
@@ -29,11 +32,14 @@ from firmware_sim.chip import (
     NPU_NUM,
     STATIC_CONTEXT_OFFSET,
 )
+from firmware_sim.device import payloads
+from firmware_sim.device.crash_report import describe
+from firmware_sim.device.doubtful import Doubtful
+from firmware_sim.device.findings import Delivery, OnFindings, words
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chosen, parsed
 from firmware_sim.device.launch_queue import LaunchQueue
 from firmware_sim.device.ledger import Deed, Ledger
-from firmware_sim.device.time_limit import MORE
 from firmware_sim.device.time_limit import time_limit as limit_of
 from firmware_sim.errors import (
     AddressError,
@@ -52,8 +58,7 @@ from firmware_sim.firmware.image import (
     StreamGroup,
     find_firmware,
 )
-from firmware_sim.firmware.source_lines import SourceLines, place_text
-from firmware_sim.processes.process import Child, Crash
+from firmware_sim.processes.process import Child
 from firmware_sim.processes.shared_memory import SharedMemory
 from firmware_sim.wire import CommandGroup, Program, Recorded, TensorRecord
 
@@ -64,20 +69,6 @@ HEAP_OFFSET = STATIC_CONTEXT_OFFSET
 HEAP_ALIGN = 4096
 
 _BM1684 = "firmware_sim.device.main:bm1684"
-
-_ADVICE = {
-    "SIGSEGV": "the kernel's C code follows a pointer that is NULL or outside its memory, runs over an "
-    "array, or uses up its stack",
-    "SIGBUS": "the kernel's C code follows a pointer outside its memory, or firmware.so was overwritten "
-    "while it ran",
-    "SIGFPE": "a division or modulo by zero in the kernel's C code",
-    "SIGABRT": "the lines printed before tell which assertion failed",
-    "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
-}
-_EXITED = "a kernel returns when it is done; nothing in it may end the process"
-_CLOSED = "the device answers through them; a kernel closes what it has opened itself"
-_CHECKED = "AddressSanitizer's full report is in the device's output above"
-_ENDLESS = f"does a loop in the kernel's C code never end? Otherwise {MORE}"
 
 
 class FirmwareError(DeviceError):
@@ -104,55 +95,6 @@ class _ToStderr:
             self("\n")
 
 
-def _text(data: bytes) -> str:
-    """A text of the firmware, up to its end or the first NUL."""
-    return data.split(b"\0", 1)[0].decode(errors="replace")
-
-
-def _launch(kernel: str, args: bytes) -> bytes:
-    name = kernel.encode()
-    if not name or len(name) > wire.NAME_BYTES or b"\0" in name:
-        raise UsageError(f"{kernel!r} is not a kernel name: 1 to {wire.NAME_BYTES} bytes")
-    if len(args) > wire.MAX_ARGUMENTS:
-        raise UsageError(
-            f"kernel {kernel}: {len(args)} bytes of arguments; {wire.MAX_ARGUMENTS} at most",
-            hint="put large data into device memory, and give the kernel their address",
-        )
-    return _aligned([wire.LAUNCH.pack(name, len(args)), args])
-
-
-def _aligned(parts: Sequence[bytes]) -> bytes:
-    """The payload of a message: each part at the next multiple of 8."""
-    out = bytearray()
-    for part in parts:
-        out += b"\0" * (-len(out) % 8)
-        out += part
-    return bytes(out)
-
-
-def _encode(tensors: Sequence[TensorRecord], what: str) -> tuple[bytes, bytes]:
-    """fw_tensor records and the host data that they point into."""
-    if len(tensors) > MAX_TENSORS:
-        raise UsageError(f"{len(tensors)} {what}: a layer or net has at most {MAX_TENSORS}")
-    records, host = bytearray(), bytearray()
-    for t in tensors:
-        offset = wire.NONE if t.host_data is None else len(host)
-        records += t.encode(offset)
-        if t.host_data is not None:
-            host += wire.packed(f"<{len(t.host_data)}i", *t.host_data)
-    return bytes(records), bytes(host)
-
-
-def _decode(payload: bytes, count: int) -> list[TensorRecord]:
-    """The first `count` fw_tensor records of a reply, whose host data follows them."""
-    size = wire.TENSOR.size
-    if len(payload) < count * size:
-        raise DeviceError(
-            f"the firmware's reply holds {len(payload)} bytes where {count} tensors were expected"
-        )
-    return [TensorRecord.decode(payload, i * size, payload[count * size :]) for i in range(count)]
-
-
 class Device:
     """An emulated chip; a context manager.
 
@@ -163,6 +105,11 @@ class Device:
     warnings: what becomes of calls that the guide forbids and that work all the same: "show", "error" (the
     request raises DeviceError when it has run) or "ignore"; None: what TPULAYER_WARNINGS says, else "show".
     on_warning: gets each of them once, instead of stderr; like on_log it must not call the device.
+    check: what is looked at while commands run: "off", "all", or kinds of docs/checking.md with commas
+    between; None: what TPULAYER_CHECK says, else memory, init, hazard and sync. A request whose checks find
+    something ends as without them, its results in place, and then raises CheckError; advice goes to stderr.
+    on_findings: gets the findings of each request that has some as a list, and nothing is raised or written.
+    check_limit: how many of a request are told in full; None: TPULAYER_CHECK_LIMIT, else 10.
 
     Every method may be called from several threads; calls are served one after the other. After a
     DeviceCrash the device is reset: the memories, also DDR, keep their content and allocations, and the
@@ -180,8 +127,12 @@ class Device:
         on_warning: Callable[[KernelWarning], None] | None = None,
         warnings: Mode | None = None,
         processor: str = _BM1684,
+        check: str | None = None,
+        check_limit: int | None = None,
+        on_findings: OnFindings | None = None,
     ) -> None:
         variables.check()
+        self._findings = Delivery(check, check_limit, on_findings)
         self._limit = limit_of(time_limit)
         self._warn = Told(chosen(warnings), on_warning)
         self.firmware = find_firmware(firmware, kind, dev_id)
@@ -196,6 +147,7 @@ class Device:
         self.heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._queue = LaunchQueue()
         self._ledger = Ledger()
+        self._doubtful = Doubtful()
         self._child: Child | None = None
         try:
             self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
@@ -262,7 +214,7 @@ class Device:
         with self._lock:
             self._open()
             at = self.heap.malloc(nbytes)
-            self._ledger.note(Deed.HANDED_OUT, at, nbytes)
+            self._note(Deed.HANDED_OUT, at, nbytes)
             return at
 
     def free(self, addr: int) -> None:
@@ -271,7 +223,7 @@ class Device:
             memory = self._open()
             size = self.heap.free(addr)
             memory.discard_ddr(addr - DDR_BASE, size)
-            self._ledger.note(Deed.GAVE_BACK, addr, size)
+            self._note(Deed.GAVE_BACK, addr, size)
 
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
         """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
@@ -282,20 +234,36 @@ class Device:
         with self._lock:
             self.check_writable(addr, len(raw))
             self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
-            self._ledger.note(Deed.WROTE, addr, len(raw))
+            self._note(Deed.WROTE, addr, len(raw))
 
     def read(self, addr: int, nbytes: int) -> bytes:
-        """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR."""
+        """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR.
+
+        CheckError, once, when what a request stored there depends on memory that nothing wrote.
+        """
         with self._lock:
-            return self._ddr(addr, nbytes).tobytes()
+            data = self._ddr(addr, nbytes).tobytes()
+            found = self._doubtful.read(addr, nbytes)
+        self._read(addr, nbytes, found)
+        return data
 
     def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-        """A copy of a continuous tensor in DDR."""
+        """A copy of a continuous tensor in DDR. Errors: as of `read`."""
         kind = np.dtype(dtype)
         with self._lock:
             raw = self._ddr(addr, math.prod(shape) * kind.itemsize).copy()
+            found = self._doubtful.read(addr, raw.size)
+        self._read(addr, raw.size, found)
         out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
         return out
+
+    def _note(self, deed: Deed, addr: int, nbytes: int) -> None:
+        self._ledger.note(deed, addr, nbytes)
+        self._doubtful.settle(addr, nbytes)
+
+    def _read(self, addr: int, nbytes: int, found: list[Finding]) -> None:
+        if found:
+            self._findings.add(f"reading {nbytes} bytes at {addr:#x}", found)
 
     def check_writable(self, addr: int, nbytes: int) -> None:
         """AddressError unless a program may write nbytes at an absolute address.
@@ -316,8 +284,11 @@ class Device:
         long as the device is open; mappings stay. AddressError as of `write`."""
         with self._lock:
             self.check_writable(addr, nbytes)
-            self._ledger.note(Deed.WROTE, addr, nbytes)  # whenever they write there: nobody sees it
-            return self._open().ddr_file(addr - DDR_BASE)
+            found = self._doubtful.read(addr, nbytes)
+            self._note(Deed.WROTE, addr, nbytes)  # whenever they write there: nobody sees it
+            place = self._open().ddr_file(addr - DDR_BASE)
+        self._read(addr, nbytes, found)
+        return place
 
     @property
     def local_memory(self) -> npt.NDArray[np.uint8]:
@@ -344,6 +315,30 @@ class Device:
                 f"{nbytes} bytes at {addr:#x} do not lie in DDR ({DDR_BASE:#x} .. {DDR_BASE + DDR_BYTES:#x})"
             )
         return memory.ddr[start : start + nbytes]
+
+    # ---- checks ----
+
+    @property
+    def check(self) -> str:
+        """What is looked at, in the words of the constructor; may be set between requests. UsageError for
+        words that name no check."""
+        return words(self._findings.kinds)
+
+    @check.setter
+    def check(self, kinds: str) -> None:
+        with self._lock:
+            self._findings.kinds = chosen_checks(kinds)
+
+    @contextmanager
+    def checking(self, kinds: str) -> Iterator[None]:
+        """Within the block these checks are made, then those from before again."""
+        before, self.check = self.check, kinds
+        try:
+            yield
+        finally:
+            self.check = before
+
+    # ---- what was executed ----
 
     @property
     def cycles(self) -> float:
@@ -373,22 +368,22 @@ class Device:
         if len(payload) < names_at:
             raise DeviceError(f"{self.firmware}: its answer to a query ends inside its {layer_count} layers")
         layers = tuple(
-            FirmwareLayer(_text(name), op_type, param_bytes, param_hash)
+            FirmwareLayer(payloads.text(name), op_type, param_bytes, param_hash)
             for op_type, param_bytes, param_hash, name in wire.LAYER_INFO.iter_unpack(
                 payload[wire.INFO.size : names_at]
             )
         )
         kernels = payload[names_at:].split(b"\0")[:kernel_count]
-        return FirmwareInfo(abi, layers, tuple(map(_text, kernels)))
+        return FirmwareInfo(abi, layers, tuple(map(payloads.text, kernels)))
 
     def launch(self, kernel: str, args: bytes = b"") -> None:
         """Run a free kernel, as okkernel_launch_sync does; args are the bytes of its argument struct."""
         self._queue.join()
-        self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}")
+        self._call(wire.Op.LAUNCH, payloads.launch(kernel, args), f"kernel {kernel}")
 
     def launch_async(self, kernel: str, args: bytes = b"") -> None:
         """Start a free kernel after all that were started before (okkernel_launch_async); see sync."""
-        payload = _launch(kernel, args)
+        payload = payloads.launch(kernel, args)
         self._open()
         self._queue.add(lambda: self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}"))
 
@@ -402,7 +397,8 @@ class Device:
 
     def record_launch(self, kernel: str, args: bytes = b"") -> list[CommandGroup]:
         """Run a free kernel without executing what it issues; returns its descriptors."""
-        _, recorded = self._call(wire.Op.LAUNCH, _launch(kernel, args), f"kernel {kernel}", record=True)
+        payload = payloads.launch(kernel, args)
+        _, recorded = self._call(wire.Op.LAUNCH, payload, f"kernel {kernel}", record=True)
         return list(recorded.groups)
 
     def infer_shape(
@@ -411,17 +407,17 @@ class Device:
         """Ask a layer's shape function for its outputs."""
         if not 0 <= out_num <= MAX_TENSORS:
             raise UsageError(f"{out_num} outputs: a layer has at most {MAX_TENSORS}")
-        records, host = _encode(inputs, "inputs")
+        records, host = payloads.encode(inputs, "inputs")
         head = wire.packed(wire.LAYER_CALL, op_type, len(param), len(inputs), out_num, len(host), 0)
-        payload = _aligned([head, records, param, host])
+        payload = payloads.aligned([head, records, param, host])
         reply, _ = self._call(wire.Op.SHAPE, payload, f"the shape function of op_type {op_type}")
-        return _decode(reply, out_num)
+        return payloads.decode(reply, out_num)
 
     def record(self, program: Program) -> Recorded:
         """Run a program with fixed addresses without executing anything; returns its descriptors."""
         data = program.encode()
         head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
-        return self._call(wire.Op.PROGRAM, _aligned([head, data]), "the program", record=True)[1]
+        return self._call(wire.Op.PROGRAM, payloads.aligned([head, data]), "the program", record=True)[1]
 
     def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         """Run command groups whose descriptor streams lie in DDR, one after the other.
@@ -429,7 +425,7 @@ class Device:
         modelled: gives their seconds on the chip; asked only when they take long here.
         """
         parts = [wire.packed(wire.GROUP, g.bd_addr, g.gdma_addr, g.bd_num, g.gdma_num) for g in groups]
-        payload = _aligned([wire.packed(wire.STREAMS, len(groups), 0), *parts])
+        payload = payloads.aligned([wire.packed(wire.STREAMS, len(groups), 0), *parts])
         more = None if modelled is None else lambda: self._limit.of_net(modelled())
         self._call(wire.Op.STREAMS, payload, "the static network", more=more)
 
@@ -448,8 +444,8 @@ class Device:
         The firmware may allocate from [neuron_addr, +neuron_bytes). Returns the outputs with the shapes
         that came out.
         """
-        ins, _ = _encode(inputs, "inputs")
-        outs, _ = _encode(outputs, "outputs")
+        ins, _ = payloads.encode(inputs, "inputs")
+        outs, _ = payloads.encode(outputs, "outputs")
         head = wire.packed(
             wire.RUN,
             wire.RunMode.DYNAMIC,
@@ -461,8 +457,8 @@ class Device:
             neuron_bytes,
             coeff_addr,
         )
-        reply, _ = self._call(wire.Op.PROGRAM, _aligned([head, ins, outs]), "the dynamic network")
-        return _decode(reply, len(outputs))
+        reply, _ = self._call(wire.Op.PROGRAM, payloads.aligned([head, ins, outs]), "the dynamic network")
+        return payloads.decode(reply, len(outputs))
 
     # ---- the process ----
 
@@ -476,7 +472,7 @@ class Device:
                 fds=[memory.fd, *([] if server is None else [server])],
                 limit=self._limit.seconds,
                 name=f"device {self.dev_id}",
-                crashed=self._describe,
+                crashed=lambda crash: describe(crash, self.firmware, self._memory, self.dev_id),
                 on_log=self._on_log,
                 # The emulator's arithmetic is not BLAS's; its threads would only slow the start.
                 env={"OPENBLAS_NUM_THREADS": "1", **sanitized.environment(self.firmware.path)},
@@ -488,6 +484,7 @@ class Device:
                 "server": server,
                 "dev_id": self.dev_id,
                 "seconds": self._limit.seconds,
+                **self._findings.header(),
             }
             try:
                 self._child.request(boot, limit=BOOT_LIMIT)
@@ -511,22 +508,20 @@ class Device:
         parts = op is wire.Op.PROGRAM  # of a net, each layer has its own time
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
-            header |= {
-                "checks": sorted(kind.value for kind in chosen_checks(None)),
-                "deeds": self._ledger.take(),
-            }
+            header |= self._findings.header()
+            header["deeds"] = self._ledger.take() if header["checks"] else []
             try:
                 answer, data = self._started().request(header, head + payload, more=more)
             except TpulayerError as error:
                 self._to_stderr.end()
                 self._warn(activity, parsed(error.noted), failed=True)
+                self._findings.take(activity, error.found, failed=True)
                 if isinstance(error, DeviceCrash):
                     self._reset(error)
                 raise
             finally:
                 self._to_stderr.end()
-            self.found = answer.get("findings", [])
-            self.stored = answer.get("stored", [])
+            self._doubtful.renew(cast("list[Any]", answer.get("stored", [])))
             self._cycles += float(str(answer["cycles"]))
             self._commands += int(str(answer["commands"]))
             self._instructions += int(str(answer["instructions"]))
@@ -537,7 +532,14 @@ class Device:
         body = data[wire.REPLY.size : wire.REPLY.size + size]
         if wire.REPLY.size + size > end:
             raise DeviceError(f"{activity}: the firmware's reply is damaged ({size} bytes announced)")
-        self._warn(activity, parsed(str(answer["warnings"])), failed=status < 0)
+        failed = status < 0
+        try:
+            self._warn(activity, parsed(str(answer["warnings"])), failed=failed)
+        except DeviceError:
+            failed = True
+            raise
+        finally:
+            self._findings.take(activity, answer, failed=failed)
         if status < 0:
             raise self._refused(status, body, activity)
         groups = []
@@ -557,7 +559,7 @@ class Device:
             crash.message += f"; device {self.dev_id} was reset"
 
     def _refused(self, status: int, body: bytes, activity: str) -> FirmwareError:
-        text = _text(body).strip()
+        text = payloads.text(body).strip()
         if not text:
             known = status in wire.Status.__members__.values()
             text = f"{activity} failed with code {wire.Status(status).name if known else status}"
@@ -566,35 +568,3 @@ class Device:
         if subject == "kernel" and not re.search(rf"(^|kernel | in |: ){re.escape(kernel)}\b(?!\.)", text):
             text = f"{activity}: {text}"
         return FirmwareError(text, status=status)
-
-    def _describe(self, crash: Crash) -> DeviceCrash:
-        hint = _ADVICE.get(crash.signal or "", "")
-        if crash.timeout is not None:
-            hint = _ENDLESS
-        elif crash.lost:
-            hint = _CLOSED
-        elif crash.exit_code is not None:
-            hint = _EXITED
-        finding = sanitized.finding(crash.output) if crash.signal == "SIGABRT" else ""
-        detail = f": {finding}" if finding else ""
-        if "AddressSanitizer" in finding:
-            hint = _CHECKED
-        place = self._place(crash)
-        return DeviceCrash(
-            f"{crash.activity or 'the device process'} {crash.what}{place}{detail}; "
-            f"device {self.dev_id} was reset",
-            hint=hint,
-            timed_out=crash.timeout is not None,
-        )
-
-    def _place(self, crash: Crash) -> str:
-        """Where it ended: " at kernel.c:7 in kernel", as far as that is known."""
-        engine, index, base = crash.notes
-        lines = SourceLines(self.firmware.debug)
-        if engine and self._memory is not None:
-            sites = self._memory.bd_site if engine == wire.NOTED_BD else self._memory.gdma_site
-            issued = int(sites[index])
-            line = lines.at(issued - base - 1) if issued else None
-            where = f" issued at {line}" if line is not None else ""
-            return f" in a {'BD' if engine == wire.NOTED_BD else 'GDMA'} command{where}"
-        return place_text(lines, crash.frames, crash.newest - base if crash.newest else 0)

@@ -31,6 +31,7 @@ from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
+    from firmware_sim.checks.finding import Finding
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
 
@@ -319,9 +320,13 @@ _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
 def found(checker: Checker) -> dict[str, object]:
     """What the checks found in a request, for the header of its reply."""
     findings, stored = checker.end()
+    ranges: dict[tuple[int, int], tuple[Finding, list[tuple[int, int]]]] = {}  # one finding has many
+    for number, one in stored:
+        _, mine = ranges.setdefault((number, id(one.finding)), (one.finding, []))
+        mine.append((DDR_BASE + one.start, one.nbytes))
     return {
         "findings": [finding.to_json() for finding in findings],
-        "stored": [[DDR_BASE + one.start, one.nbytes, one.finding.to_json()] for one in stored],
+        "stored": [[n, finding.to_json(), mine] for (n, _), (finding, mine) in ranges.items()],
     }
 
 
@@ -394,6 +399,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert isinstance(kinds, list)
         if not kinds:
             controller.checker = None
+            for checker in checkers:
+                checker.shadow.forget()
             return None
         from firmware_sim.checks.checker import Checker
         from firmware_sim.checks.rules import Kind
@@ -435,6 +442,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         error = stuck or error
         if isinstance(error, TpulayerError):
             error.noted = warnings
+            error.found = {} if checker is None else found(checker)
         if error is not None:
             raise error
         recording = controller.recording or Recording()

@@ -51,6 +51,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from types import TracebackType
+from typing import Any, cast
 
 from firmware_sim import errors
 from firmware_sim.errors import TpulayerError
@@ -447,6 +448,7 @@ class Child:
         if header["error"] != INTERNAL and isinstance(kind, type) and issubclass(kind, TpulayerError):
             error: TpulayerError = kind(message, hint=hint)
             error.noted = str(header["noted"])
+            error.found = cast("dict[str, Any]", header["found"])
             return error
         return InternalError(f"internal error in the process of {self.name}:\n{message}")
 

@@ -184,10 +184,10 @@ def die_with_parent(fd: int) -> None:
 
 def _error_header(error: BaseException) -> dict[str, object]:
     if isinstance(error, TpulayerError):
-        words = {"message": error.message, "hint": error.hint, "noted": error.noted}
-        return {"error": type(error).__name__, **words}
+        words = {"message": error.message, "hint": error.hint}
+        return {"error": type(error).__name__, **words, "noted": error.noted, "found": error.found}
     if refused := system_error(error):
-        return {"error": MissingError.__name__, "message": refused, "hint": "", "noted": ""}
+        return {"error": MissingError.__name__, "message": refused, "hint": "", "noted": "", "found": {}}
     return {"error": INTERNAL, "message": "".join(traceback.format_exception(error)), "hint": ""}
 
 

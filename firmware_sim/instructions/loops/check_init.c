@@ -3,7 +3,7 @@
  * of the others. A byte counts as written where either says so. */
 #include "check.h"
 
-enum { PAGE = 4096, WORD = 64 };
+enum { PAGE = 4096, WORD = 64, LANE = 4096 * CHECK_LINE };
 
 typedef struct {
     uint64_t *lines, *bytes; /* local memory */
@@ -123,4 +123,53 @@ int64_t check_init(const tl_arg *a) {
             if (record->block[i].access & CHECK_WRITES) block_write(&s, &record->block[i]);
     }
     return a[0].shape[0];
+}
+
+/* places, written, shadow: whether each byte is written. */
+int64_t check_written(const tl_arg *a) {
+    const int64_t *at = a[0].data;
+    uint8_t *written = a[1].data;
+    const shadow s = shadow_of(a, 3);
+    for (int64_t i = 0; i < a[0].shape[0]; i++)
+        written[i] = a[2].value == CHECK_LOCAL
+                         ? local_written(&s, at[i] % LANE, 1, (uint64_t)1 << at[i] / LANE)
+                         : system_written(&s, a[2].value, at[i], 1);
+    return TL_DONE;
+}
+
+static void local_clear(shadow *s, int64_t at, uint64_t lane) {
+    const int64_t line = at / CHECK_LINE;
+    if (s->lines[line]) {
+        for (int64_t i = 0; i < CHECK_LINE; i++) s->bytes[line * CHECK_LINE + i] |= s->lines[line];
+        s->lines[line] = 0;
+        s->dirty[line] = 1;
+    }
+    s->bytes[at] &= ~lane;
+}
+
+static void system_clear(shadow *s, int64_t space, int64_t at) {
+    const int64_t page = at / PAGE;
+    if (s->pages[space][page]) {
+        memset(&s->bits[space][page * PAGE / WORD], 0xff, PAGE / 8);
+        s->pages[space][page] = 0;
+    }
+    s->bits[space][at / WORD] &= ~((uint64_t)1 << at % WORD);
+}
+
+/* places, whether they are written now, space, shadow. */
+int64_t check_mark(const tl_arg *a) {
+    const int64_t *at = a[0].data, space = a[2].value;
+    shadow s = shadow_of(a, 3);
+    for (int64_t i = 0; i < a[0].shape[0]; i++) {
+        const uint64_t lane = space == CHECK_LOCAL ? (uint64_t)1 << at[i] / LANE : 0;
+        if (space == CHECK_LOCAL && a[1].value)
+            local_write(&s, at[i] % LANE, 1, lane);
+        else if (space == CHECK_LOCAL)
+            local_clear(&s, at[i] % LANE, lane);
+        else if (a[1].value)
+            system_write(&s, space, at[i], 1);
+        else
+            system_clear(&s, space, at[i]);
+    }
+    return TL_DONE;
 }
