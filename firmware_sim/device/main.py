@@ -209,6 +209,8 @@ class Controller:
         After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
         hold, an unknown reason, more of them than are recorded, and what a command itself does wrong.
         """
+        if self.checker is not None:
+            self._take_accesses(self.checker)
         if reason == FlushReason.CALL and self.announced is not None:
             self._announce(self.announced, bd_num | gdma_num << 32)
             return
@@ -228,6 +230,9 @@ class Controller:
             if self.announced is not None:
                 self._look(self.announced, bd, gdma)
         elif bd_num or gdma_num:
+            if why is FlushReason.END and not self._parts and self.checker is not None:
+                self.checker.site = self._site
+                self.checker.unfinished(self._request, bd, gdma)
             # Not the activity: by now another layer may run than the one that issued the commands.
             self._execute(bd, gdma, self._issued_by, self._request)
         # A dynamic net's step hands nothing over: commands of its layer may still wait in the arenas.
@@ -295,7 +300,14 @@ class Controller:
             self._processor.execute(bd, gdma, where=where)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
-            raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
+            from firmware_sim.queues import QueueError
+
+            kind = type(error)
+            if isinstance(error, QueueError):
+                kind = DeviceError  # what its parent knows
+                if self.checker is not None:
+                    self.checker.wrong_queue(error, bd, gdma)
+            raise kind(f"{what}: {error.message}", hint=error.hint) from None
 
     def _look(self, checker: Checker, bd: U32, gdma: U32) -> None:
         """Show a batch that is recorded."""
@@ -307,6 +319,21 @@ class Controller:
 
     def _layers(self, bd: U32, gdma: U32) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         return self._memory.bd_layer[: len(bd)], self._memory.gdma_layer[: len(gdma)]
+
+    def _take_accesses(self, checker: Checker) -> None:
+        """Show what the controller's code did since the last time."""
+        assert self.firmware is not None
+        accesses = self.firmware.accesses()
+        if accesses:
+            with self._link.aside():
+                checker.accessed(accesses, self._frames_at)
+
+    def _frames_at(self, *addresses: int) -> tuple[Frame, ...]:
+        from firmware_sim.checks.finding import Frame
+
+        assert self.firmware is not None
+        lines = self.firmware.frames_at(*addresses)
+        return tuple(Frame(line.file, line.line, line.function) for line in lines)
 
     def _announce(self, checker: Checker, address: int) -> None:
         """The firmware tells of a call of a layer."""
@@ -456,8 +483,10 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
                 known = (checkers[0].shadow, checkers[0].objects) if checkers else ()
                 checkers[:] = [Checker(wanted, *known)]
         checker = controller.checker = checkers[0]
-        anew, changes = cast(tuple[bool, list[list[int | str]]], header["objects"])
-        checker.objects.apply(changes, anew=anew)
+        checker.execute_with(processor())
+        if "objects" in header:
+            anew, changes = cast(tuple[bool, list[list[int | str]]], header["objects"])
+            checker.objects.apply(changes, anew=anew)
         deeds = header["deeds"]
         assert isinstance(deeds, list)
         for deed, start, nbytes in deeds:
@@ -473,6 +502,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         checker = checked(controller, header)
+        firmware.watch(checker is not None)
         controller.announced = None
         if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
             controller.announced = checker

@@ -82,14 +82,10 @@ static void op_launch(message *m) {
     fw_set_activity("kernel %s", head.name);
     kernel(args);
     fw_heap_check();
-    if (fw.parallel) fw_fail(FW_STATUS_ASSERT, "kernel %s returned inside a parallel section", head.name);
-    uint32_t unfinished = fw.bd_pending + fw.gdma_pending;
+    if (fw.parallel)
+        fw_fail(FW_STATUS_ASSERT, "kernel %s returned inside a parallel section%s", head.name, fw_opened());
     fw.api = NULL; /* no call of the kernel's is meant from here on */
     fw.site = NULL;
-    if (unfinished > 0 && !fw.recording)
-        fw_warn("kernel %s returned without okk_poll after its last %u command%s; on the chip the host "
-                "may read their results too early",
-                head.name, (unsigned)unfinished, unfinished == 1 ? "" : "s");
     fw_flush(FW_FLUSH_END);
 }
 
