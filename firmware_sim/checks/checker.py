@@ -19,8 +19,8 @@ from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.firmware.controller_log import ControllerAccess
+from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Space, address_text
@@ -135,7 +135,7 @@ class Checker:
     def accessed(
         self, accesses: Iterable[ControllerAccess], frames: Callable[..., tuple[Frame, ...]]
     ) -> None:
-        """Look at what the controller's own code did. frames: the user's lines at a chain of code addresses."""
+        """Look at what the controller's own code did. frames: the user's lines at a chain of addresses."""
         if self.memory is None:
             return
         for one in accesses:

@@ -1,4 +1,4 @@
-"""Layers that use memory which they were not given, or leave an output unwritten: what is found, and where."""
+"""Layers that use memory which they were not given, or leave outputs unwritten: what is found, and where."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from user_layers.toolkit import Toolkit
 
 FOLDER = "wrong_memory_layers"
 SOURCE = SOURCES / FOLDER / "bm_device_wrong.c"
-RIGHT, WRITES_INPUT, HALF, NOTHING, TOO_MUCH, BEHIND_INPUT, FAR_AWAY, BUFFER, LAST_ROW, DDR_IN_LOCAL = range(10)
+RIGHT, WRITES_INPUT, HALF, NOTHING, TOO_MUCH = range(5)
+BEHIND_INPUT, FAR_AWAY, BUFFER, LAST_ROW, DDR_IN_LOCAL = range(5, 10)
 GLOBAL = [
     (WRITES_INPUT, 0, "memory.read_only", "WRITES_INPUT", "writes input 0"),
     (HALF, 0, "memory.not_written", "NOTHING", "1280 of 2560 bytes, from element [0, 0, 2, 0] on"),
     (NOTHING, 0, "memory.not_written", "NOTHING", "output 0 is never written"),
     (TOO_MUCH, 0, "memory.too_much", "TOO_MUCH", "beyond the end of output 0 (2560 bytes)"),
-    (BEHIND_INPUT, 0, "memory.beyond", "BEHIND_INPUT", "reads 1280 bytes beyond the end of input 0 (2560 bytes)"),
+    (BEHIND_INPUT, 0, "memory.beyond", "BEHIND_INPUT", "reads 1280 bytes beyond the end of input 0"),
     (FAR_AWAY, 0, "memory.foreign", "FAR_AWAY", "memory that the layer was not given"),
-    (BUFFER, 512, "memory.beyond", "BUFFER", "writes 2048 bytes beyond the end of the work buffer (512 bytes)"),
+    (BUFFER, 512, "memory.beyond", "BUFFER", "writes 2048 bytes beyond the end of the work buffer"),
 ]
 LOCAL = [
     (WRITES_INPUT, 0, "memory.read_only", "LOCAL WRITES_INPUT", "writes input 0"),

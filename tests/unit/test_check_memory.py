@@ -427,6 +427,12 @@ def test_outputs_in_place_and_outputs_that_were_not_touched() -> None:
     assert left_out(never) == ["memory.not_written: output 1 is never written, 16"]
 
 
+def test_tiles_beside_each_other_are_not_in_place() -> None:
+    x, y = tensor(0, (1, 64, 64, 64), (1, 64, 4, 8)), tensor(128, (1, 64, 64, 64), (1, 64, 4, 8))
+    assert not call(LOCAL, [x], [y]).in_place(y)
+    assert call(LOCAL, [x], [x]).in_place(x)
+
+
 def test_each_lane_of_a_tile_counts() -> None:
     tile = tensor(0, (1, 66, 1, 2))
     written = [Runs(0, WRITES, Space.LOCAL, ALL_LANES, 0, 8), Runs(0, WRITES, Space.LOCAL, 1, 128, 8)]
