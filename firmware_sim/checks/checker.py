@@ -11,7 +11,7 @@ import numpy as np
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
-from firmware_sim.checks.memory import Layers, MemoryCheck, Places
+from firmware_sim.checks.memory import Arena, MemoryCheck, Places
 from firmware_sim.checks.objects import Objects
 from firmware_sim.checks.rules import Kind
 from firmware_sim.checks.schedule import Proof, prove
@@ -67,7 +67,7 @@ class Checker:
     """Watches a `Tpu`.
 
     site: which code issued a command of the batch that is executed now, None where nobody knows; group: of
-    a static net, which command group that is, from 1; layers: the labels of the commands of the batch.
+    a static net, which command group that is, from 1; arena: who issued the commands of the batch.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Checker:
     ) -> None:
         """shadow, objects: what another one knew of the same memories."""
         self.kinds = kinds
-        self.layers: Layers | None = None
+        self.arena: Arena | None = None
         self.objects = objects or Objects()
         self.memory = MemoryCheck(self.objects) if Kind.MEMORY in kinds else None
         self.site: Callable[[Engine, int], Site] | None = None
@@ -130,7 +130,7 @@ class Checker:
         """Look at a batch of a net's program that is stored instead of executed."""
         sequence = self._records.sequence(batch)
         if self.memory is not None:
-            self._found.add(self.memory.commands(sequence, self.layers, partial(self._issued, sequence)))
+            self._found.add(self.memory.commands(sequence, self.arena, partial(self._issued, sequence)))
 
     def accessed(
         self, accesses: Iterable[ControllerAccess], frames: Callable[..., tuple[Frame, ...]]
@@ -154,7 +154,7 @@ class Checker:
     def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
         issued = partial(self._issued, sequence)
         if self.memory is not None:
-            yield from self.memory.commands(sequence, self.layers, issued)
+            yield from self.memory.commands(sequence, self.arena, issued)
         hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
         yield from self._proved(sequence, batch, hazards)
         if self._waits is not None and self.group:

@@ -123,6 +123,16 @@ class LayerCall:
             found += _system(address, nbytes, Area("the work buffer", "buffer", Space.DDR, 0, 0))
         return tuple(found)
 
+    def is_output(self, block: Runs) -> bool:
+        """Whether a block that is written has something in common with an output."""
+        return bool(block.access & WRITES) and any(
+            area.role == "output"
+            and area.space is block.space
+            and area.start < block.end
+            and block.start < area.end
+            for area in self.areas
+        )
+
     def is_tile(self, tensor: CallTensor) -> bool:
         """Whether it lies in local memory; the others lie in DDR or L2."""
         return self.kind == LOCAL and tensor.address < chip.LOCAL_BYTES

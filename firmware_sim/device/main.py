@@ -24,6 +24,7 @@ from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
 from firmware_sim.firmware.image import EngineFailed, Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
+from firmware_sim.firmware.sanitized import sanitized
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.sdk_folder import message_here
@@ -32,6 +33,7 @@ from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, CommandGroup, wi
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
     from firmware_sim.checks.finding import Finding, Frame
+    from firmware_sim.checks.memory import Arena
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
 
@@ -163,6 +165,8 @@ class Controller:
         """Of a native firmware."""
         self.checker: Checker | None = None
         """Sees every batch before it is executed; None without checks."""
+        self.watched = False
+        """Whether the firmware tells what the controller's own code does."""
         self.announced: Checker | None = None
         """The same, in requests in which the firmware tells of calls of layers."""
 
@@ -294,7 +298,7 @@ class Controller:
         if self.checker is not None:
             self.checker.group = 0 if where is not None else self._groups
             self.checker.site = self._site if where is not None else None
-            self.checker.layers = self._layers(bd, gdma) if where is not None else None
+            self.checker.arena = self._arena(bd, gdma) if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
             self._processor.execute(bd, gdma, where=where)
@@ -313,12 +317,15 @@ class Controller:
         """Show a batch that is recorded."""
         from firmware_sim.tpu import queues
 
-        checker.site, checker.layers = self._site, self._layers(bd, gdma)
+        checker.site, checker.arena = self._site, self._arena(bd, gdma)
         with self._link.aside():
             checker.recorded(queues(bd, gdma))
 
-    def _layers(self, bd: U32, gdma: U32) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        return self._memory.bd_layer[: len(bd)], self._memory.gdma_layer[: len(gdma)]
+    def _arena(self, bd: U32, gdma: U32) -> Arena:
+        from firmware_sim.checks.memory import Arena
+
+        m, n, k = self._memory, len(bd), len(gdma)
+        return Arena((m.bd_layer[:n], m.gdma_layer[:k]), (m.bd_site[:n], m.gdma_site[:k]))
 
     def _take_accesses(self, checker: Checker) -> None:
         """Show what the controller's code did since the last time."""
@@ -452,6 +459,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             )
             link.notes[2] = native.base
             controller.firmware = native
+        controller.watched = header["server"] is None and (bool(ddr) or sanitized(path) is None)
         controllers[:] = [controller]
         link.meanwhile = ready
         return {}, b""
@@ -502,6 +510,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         checker = checked(controller, header)
+        if checker is not None and checker.memory is not None:
+            checker.memory.watched = controller.watched
         firmware.watch(checker is not None)
         controller.announced = None
         if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
