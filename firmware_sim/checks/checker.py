@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
+from firmware_sim.checks.gaps import Gaps
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
 from firmware_sim.checks.memory import Arena, MemoryCheck, Places
@@ -85,6 +86,10 @@ class Checker:
         self._found = Found()
         self._requests = 0
         self._stored: list[tuple[int, Stored]] = []
+        self._kernel = False
+        self._function: Callable[[], tuple[Frame, ...]] = tuple
+        both = Kind.MEMORY in kinds and Kind.INIT in kinds
+        self._gaps = Gaps(self.objects, self.shadow) if both else None
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
@@ -105,6 +110,9 @@ class Checker:
         self.site = None
         self._requests += 1
         self._found.take()
+        self._kernel = False
+        if self._gaps is not None:
+            self._gaps.begin()
         if self.memory is not None:
             self.memory.begin(program=program, recorded=recorded)
         if self._init is not None:
@@ -155,6 +163,8 @@ class Checker:
         issued = partial(self._issued, sequence)
         if self.memory is not None:
             yield from self.memory.commands(sequence, self.arena, issued)
+        if self._gaps is not None and self._kernel:
+            self._gaps.commands(sequence, issued)
         hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
         yield from self._proved(sequence, batch, hazards)
         if self._waits is not None and self.group:
@@ -223,7 +233,14 @@ class Checker:
         fresh = self._init.stored() if self._init is not None else []
         before = [(n, part) for n, one in self._stored for part in self._still(one)]
         self._stored = [*((self._requests, one) for one in fresh), *before]
-        return self._found.take(), list(self._stored)
+        gaps: list[Stored] = []
+        if self._gaps is not None:
+            gaps = self._gaps.end(self._function) if self._kernel else self._gaps.left()
+        return self._found.take(), [*self._stored, *((0, one) for one in gaps)]
+
+    def launched(self, function: Callable[[], tuple[Frame, ...]]) -> None:
+        """The request launches a free kernel that runs; function: the line where its code begins."""
+        self._kernel, self._function = True, function
 
     def _still(self, one: Stored) -> Iterator[Stored]:
         """The parts of it over which nothing was written since."""

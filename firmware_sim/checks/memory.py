@@ -68,6 +68,7 @@ class MemoryCheck:
         self.objects = objects
         self.watched = False
         self._program = self._recorded = False
+        self._host = objects
         self._calls: dict[int, _Open] = {}
         self._current: _Open | None = None
         self._known: set[tuple[int, int]] = set()
@@ -75,6 +76,7 @@ class MemoryCheck:
     def begin(self, *, program: bool, recorded: bool) -> None:
         """A request begins: a net's program, whose layers are announced, or else a free kernel or streams."""
         self._program, self._recorded = program, recorded
+        self._host = Objects() if program and recorded else self.objects  # addresses are not the device's
         self._calls, self._current = {}, None
         self._known.clear()
 
@@ -111,7 +113,7 @@ class MemoryCheck:
             if key not in self._known:
                 self._known.add(key)
                 call = None if one is None else one.call
-                found.append(explained(record, i, tables[which[k]], self.objects, call, issued(k)))
+                found.append(explained(record, i, tables[which[k]], self._host, call, issued(k)))
         return found
 
     def controller(
@@ -129,7 +131,7 @@ class MemoryCheck:
                 one.writers[record.address] = record, 0
             if not _inside(block, areas):
                 call = None if one is None else one.call
-                found.append(explained(record, 0, areas, self.objects, call, by()))
+                found.append(explained(record, 0, areas, self._host, call, by()))
         return found
 
     def settled(self, places: Places) -> list[Finding]:

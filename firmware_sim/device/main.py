@@ -28,7 +28,7 @@ from firmware_sim.firmware.sanitized import sanitized
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.sdk_folder import message_here
-from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, CommandGroup, with_flag
+from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, REQUEST, CommandGroup, Op, with_flag
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
@@ -351,6 +351,15 @@ class Controller:
         except ValueError as error:
             raise self._named(f"the firmware tells of {error}") from None
 
+    def function(self, name: str) -> tuple[Frame, ...]:
+        """Where a function begins."""
+        from firmware_sim.checks.finding import Frame
+
+        assert self.firmware is not None
+        with self._link.aside():
+            line = self.firmware.function(name)
+        return () if line is None else (Frame(line.file, line.line, line.function),)
+
     def _places(self, address: int) -> tuple[Frame, ...]:
         """The line of a function's beginning."""
         assert self.firmware is not None
@@ -520,6 +529,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             payload = with_flag(payload, FLAG_CALLS)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
         controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
+        if checker is not None and not header["record"] and REQUEST.unpack_from(payload)[0] == Op.LAUNCH:
+            checker.launched(lambda: controller.function(link.activity.removeprefix("kernel ")))
         error: Exception | None = None
         try:
             reply = firmware.handle(payload)
