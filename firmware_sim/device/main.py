@@ -363,19 +363,20 @@ class Controller:
     def _places(self, address: int) -> tuple[Frame, ...]:
         """The line of a function's beginning."""
         assert self.firmware is not None
-        with self._link.aside():
-            return _frames(self.firmware.site(address + 1))
+        return self._frames_at(address + 1)[:1]
 
     def _site(self, engine: Engine, index: int) -> Site:
         from firmware_sim.checks.checker import Site
+        from firmware_sim.checks.finding import Frame
         from firmware_sim.instructions.instruction import Engine
 
         assert self.firmware is not None
         m, bd = self._memory, engine is Engine.BD
-        sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
+        layers = m.bd_layer if bd else m.gdma_layer
         with self._link.aside():
-            text = self.firmware.site(int(sites[index]))
-        return Site(_frames(text), self.firmware.layer(int(layers[index])))
+            lines = self.firmware.frames(bd, index)
+        frames = tuple(Frame(line.file, line.line, line.function) for line in lines)
+        return Site(frames, self.firmware.layer(int(layers[index])))
 
     def _issued_by(self, engine: Engine, index: int) -> str:
         from firmware_sim.instructions.instruction import Engine
@@ -392,14 +393,6 @@ class Controller:
 
     def _named(self, text: str, *, hint: str = "") -> DeviceError:
         return DeviceError(f"{self._link.activity}: {text}", hint=hint)
-
-
-def _frames(site: str) -> tuple[Frame, ...]:
-    """The line that `Firmware.site` names, if it does."""
-    from firmware_sim.checks.finding import Frame
-
-    place = re.match(r"(.*):(\d+)(?: in (.*))?$", site)
-    return (Frame(place[1], int(place[2]), place[3] or ""),) if place else ()
 
 
 _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
