@@ -274,6 +274,16 @@ class Tpu:
             plans.clear()
 
 
+def queues(bd: U32, gdma: U32) -> Batch:
+    """Commands as they stand in their queues, uint32[n, 32] and uint32[m, 32], one engine's behind the
+    other's: for those that look at each command by itself."""
+    columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
+    segments = [(e, 0, len(one)) for e, one in columns.items()]
+    first = {e: int(one[ID_FIELDS[e][0]][0]) - 1 if len(one) else 0 for e, one in columns.items()}
+    keys = {e: plan_keys(e, c) for e, c in columns.items()}
+    return Batch(columns, keys, {e: command_waits(c, e) for e, c in columns.items()}, first, segments)
+
+
 def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
     """The 128 bytes of each descriptor, ids and flags of the queues as zeros: equal keys, equal effects."""
     data = (columns.words & _KEPT[engine]).tobytes()

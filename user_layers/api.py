@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import UsageError
 from user_layers.graph import GraphBuilder
 from user_layers.net.nodes import caller
@@ -149,27 +150,39 @@ class Graph(GraphBuilder):
         report.txt, report.json and local_memory.svg (see docs/report.md).
         layers: also write a net for each layer, with its reference data, to the folder layers/ in the
         directory, for `tpulayer pack` (see docs/on-a-card.md).
-        Errors: CompileError, UsageError; DeviceError when a layer's function fails.
+        Errors: CompileError, UsageError; DeviceError when a layer's function fails; CheckError when all is
+        compiled and written, and checks found something while reference data was made.
         """
         from user_layers.product import compile_net
 
-        self._compiled = compile_net(
-            self,
-            dynamic,
-            directory=directory,
-            ref_inputs=ref_inputs,
-            ref_outputs=ref_outputs,
-            opt=opt,
-            log=log,
-            verbose=verbose,
-            report=report,
-            layers=layers,
-        )
+        with together():
+            self._compiled = compile_net(
+                self,
+                dynamic,
+                directory=directory,
+                ref_inputs=ref_inputs,
+                ref_outputs=ref_outputs,
+                opt=opt,
+                log=log,
+                verbose=verbose,
+                report=report,
+                layers=layers,
+            )
         return self._compiled
 
-    def run(self, inputs: Mapping[str, ArrayLike]) -> list[NDArray[np.generic]]:
+    def run(
+        self,
+        inputs: Mapping[str, ArrayLike],
+        *,
+        check: str | None = None,
+        on_findings: OnFindings | None = None,
+    ) -> list[NDArray[np.generic]]:
         """Run what was compiled last on the emulator, with an array for each input by its name; outputs in
-        the order of `outputs`."""
+        the order of `outputs`.
+
+        check: what is looked at while it runs, as of `Device`, by default what the toolkit's device does.
+        on_findings: gets what checks find as a list, and CheckError is not raised.
+        """
         if self._compiled is None:
             raise UsageError("the graph is not compiled", hint="call compile() before run()")
         if not isinstance(inputs, Mapping):
@@ -181,4 +194,5 @@ class Graph(GraphBuilder):
             )
         from user_layers.runtime.references import run_net
 
-        return run_net(self._compiled, self.toolkit, inputs)
+        with together(check=check, on_findings=on_findings):
+            return run_net(self._compiled, self.toolkit, inputs)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firmware_sim.device.findings import together
 from firmware_sim.errors import UsageError
 from user_layers.bmodel import write
 from user_layers.bmodel.directory import (
@@ -50,9 +51,10 @@ def compile_net(
     if dynamic and graph.restrict is not None:
         net = graph.restrict(net)
     if directory is not None:
-        refs = make_references(net, graph.toolkit, ref_inputs, ref_outputs)
-        apart = layer_nets(graph, split_arrays(net.stages[0].inputs, refs.inputs)) if layers else None
-        write_directory(Path(directory), [net], [refs], apart)
+        with together():
+            refs = make_references(net, graph.toolkit, ref_inputs, ref_outputs)
+            apart = layer_nets(graph, split_arrays(net.stages[0].inputs, refs.inputs)) if layers else None
+            write_directory(Path(directory), [net], [refs], apart)
     elif ref_inputs is not None or ref_outputs is not None or layers:
         what = "layers" if layers else "references"
         raise UsageError(f"{what} without a directory", hint=f"give directory=, or leave the {what} out")
@@ -79,7 +81,8 @@ def compile_stages(
         [compile_net(graph, dynamic, opt=opt, log=log, report=report) for graph in graphs],
     )
     if directory is not None:
-        write_directory(Path(directory), [net], [make_references(net, graphs[0].toolkit, None, None)])
+        with together():
+            write_directory(Path(directory), [net], [make_references(net, graphs[0].toolkit, None, None)])
     return net
 
 

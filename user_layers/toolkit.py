@@ -20,6 +20,7 @@ from user_layers.net.ops import Descriptor, OpInfo
 
 if TYPE_CHECKING:
     from firmware_sim.device.api import DeviceApi
+    from firmware_sim.device.findings import OnFindings
     from user_layers.net.net import NetTensorInfo
     from user_layers.net.nodes import LayerNode
     from user_layers.plugin import PluginNode
@@ -62,7 +63,8 @@ class Toolkit:
     workspace: a Workspace, a folder inside one, or None for the one around the current folder (without
     one there are only the built-in layers). firmware: what records and infers shapes, see
     `firmware_image`. device, plugins, params (of the user's ops) and
-    builtin_params replace what would be opened.
+    builtin_params replace what would be opened. check, on_findings: of the device that is opened, as `Device`
+    takes them.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Toolkit:
         plugins: Plugins | None = None,
         params: Params | None = None,
         builtin_params: Params | None = None,
+        check: str | None = None,
+        on_findings: OnFindings | None = None,
     ) -> None:
         self._workspace_given = workspace
         self._firmware = firmware
@@ -81,6 +85,7 @@ class Toolkit:
         self._plugins = plugins
         self._params = params
         self._builtin_params = builtin_params
+        self._check, self._on_findings = check, on_findings
         self._closed = False
         self._kept: dict[str, Closable] = {}
         self._known_to_firmware: set[OpInfo] = set()
@@ -143,7 +148,7 @@ class Toolkit:
             image = firmware_image(self.workspace, self._firmware)
             if self.workspace is not None and image.path.is_relative_to(self.workspace.install_dir):
                 self.old_build = _warn_of_old_build(self.workspace)
-            self._device = Device(image)
+            self._device = Device(image, check=self._check, on_findings=self._on_findings)
         return self._device
 
     def check_firmware(self, info: OpInfo, title: str) -> None:

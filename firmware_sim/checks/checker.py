@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
+from firmware_sim.checks.memory import Layers, MemoryCheck, Places
+from firmware_sim.checks.numeric import Numeric
+from firmware_sim.checks.objects import Objects
 from firmware_sim.checks.rules import Kind
 from firmware_sim.checks.schedule import Proof, prove
 from firmware_sim.checks.sequence import ENGINES, Records, Sequence
@@ -15,9 +21,10 @@ from firmware_sim.checks.shadow import Shadow
 from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.disasm import LAYOUTS
-from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.instruction import Engine, Run
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Space, address_text
+from firmware_sim.isa.layout import Columns
 from firmware_sim.queues import ID_FIELDS, QueueError
 from firmware_sim.tpu import U32, Batch, Tpu
 
@@ -43,7 +50,8 @@ class Found:
         for finding in findings:
             known = self._by_key.get(finding.key)
             if known is not None:
-                self._by_key[finding.key] = replace(known, count=known.count + 1)
+                more = finding.nbytes if finding.about.kind is Kind.NUMERIC else 0  # each time other elements
+                self._by_key[finding.key] = replace(known, count=known.count + 1, nbytes=known.nbytes + more)
             elif len(self._by_key) < _MOST:
                 self._by_key[finding.key] = finding
 
@@ -61,35 +69,60 @@ class Checker:
     """Watches a `Tpu`.
 
     site: which code issued a command of the batch that is executed now, None where nobody knows; group: of
-    a static net, which command group that is, from 1.
+    a static net, which command group that is, from 1; layers: the labels of the commands of the batch.
     """
 
-    def __init__(self, kinds: frozenset[Kind], shadow: Shadow | None = None) -> None:
-        """shadow: what another one knew of the same memories."""
+    def __init__(
+        self, kinds: frozenset[Kind], shadow: Shadow | None = None, objects: Objects | None = None
+    ) -> None:
+        """shadow, objects: what another one knew of the same memories."""
         self.kinds = kinds
+        self.layers: Layers | None = None
+        self.objects = objects or Objects()
+        self.memory = MemoryCheck(self.objects) if Kind.MEMORY in kinds else None
         self.site: Callable[[Engine, int], Site] | None = None
         self.group = 0
         self.shadow = shadow or Shadow()
         self._records = Records()
         self._found = Found()
+        self._requests = 0
+        self._stored: list[tuple[int, Stored]] = []
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
+        self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
 
     def named(self, space: Space, at: int) -> str:
         """The object that a byte belongs to, "" for none."""
-        return ""
+        area = self.objects.at(at) if space is Space.DDR else None
+        return area.name if area is not None else ""
 
     def execute_with(self, processor: object) -> None:
-        """What executes the commands that are shown here; one that is no `Tpu` cannot try other orders."""
-        self._tpu = processor if isinstance(processor, Tpu) else None
+        """What executes the commands that are shown here: for trying other orders, and for looking at each of
+        them. One that is no `Tpu` does neither."""
+        before, tpu = self._tpu, processor if isinstance(processor, Tpu) else None
+        self._tpu = tpu
+        if before is not None:
+            before.around = None
+        if tpu is not None:
+            tpu.around = self._around if Kind.NUMERIC in self.kinds else None
 
-    def begin(self) -> None:
-        """A request begins."""
+    def _around(self, batch: Batch, engine: Engine, index: int, run: Run) -> None:
+        assert self._tpu is not None
+        if self._numeric is None:
+            self._numeric = Numeric(self._tpu.memory, self.named)
+        issued = partial(self._command, engine, index, batch.columns[engine])
+        self._found.add(self._numeric.around(batch, engine, index, run, issued))
+
+    def begin(self, *, program: bool, recorded: bool) -> None:
+        """A request begins. program: a net's; recorded: its commands do not run."""
         self.group = 0
         self.site = None
+        self._requests += 1
         self._found.take()
+        if self.memory is not None:
+            self.memory.begin(program=program, recorded=recorded)
         if self._init is not None:
             self._init.begin()
 
@@ -99,6 +132,7 @@ class Checker:
 
     def anew(self, start: int, nbytes: int) -> None:
         """A range of DDR was handed out, or given back."""
+        self._stored = [one for one in self._stored if not one[1].overlaps(start, nbytes)]
         self.shadow.clear_range(start, nbytes)
 
     def before(self, batch: Batch) -> None:
@@ -108,11 +142,24 @@ class Checker:
             return
         self._found.add(self._findings(sequence, batch))
 
-    def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
-        def issued(k: int) -> Issued:
-            return self._issued(sequence, k)
+    def recorded(self, batch: Batch) -> None:
+        """Look at a batch of a net's program that is stored instead of executed."""
+        sequence = self._records.sequence(batch)
+        if self.memory is not None:
+            self._found.add(self.memory.commands(sequence, self.layers, partial(self._issued, sequence)))
 
-        hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
+    def settled(self, places: Places) -> None:
+        """Everything that was issued so far has been looked at. places: lines of code addresses."""
+        if self.memory is not None:
+            self._found.add(self.memory.settled(places))
+
+    def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
+        issued = partial(self._issued, sequence)
+        if self.memory is not None:
+            yield from self.memory.commands(sequence, self.layers, issued)
+        hazards: list[Finding] = []
+        if self._hazard is not None:
+            hazards = list(self._hazard.check(sequence, issued))
         yield from self._proved(sequence, batch, hazards)
         if self._waits is not None and self.group:
             yield from self._waits.check(sequence, batch, issued)
@@ -148,16 +195,19 @@ class Checker:
         """A kernel returned with these commands, which it did not wait for. `site` tells who issued them."""
         if Kind.SYNC in self.kinds:
             engine, index = last_command(bd, gdma)
-            by = self._command(engine, index, (bd, gdma))
+            by = self._command(engine, index, LAYOUTS[engine].columns(bd if engine is Engine.BD else gdma))
             self._found.add([no_poll(request, len(bd) + len(gdma), by)])
 
     def wrong_queue(self, error: QueueError, bd: U32, gdma: U32) -> None:
         """Commands with ids or waits that are wrong, of which none is executed."""
+        columns = {
+            engine: LAYOUTS[engine].columns(words) for engine, words in zip(ENGINES, (bd, gdma), strict=True)
+        }
         if Kind.SYNC in self.kinds:
-            self._found.add([wrong_queue(error, lambda e, i: self._command(e, i, (bd, gdma)))])
+            self._found.add([wrong_queue(error, lambda e, i: self._command(e, i, columns[e]))])
 
-    def _command(self, engine: Engine, index: int, queues: tuple[U32, U32]) -> Issued:
-        row = LAYOUTS[engine].columns(queues[ENGINES.index(engine)]).row(index)
+    def _command(self, engine: Engine, index: int, columns: Columns) -> Issued:
+        row = columns.row(index)
         site = self.site(engine, index) if self.site is not None else Site()
         try:
             name = lookup(engine, row).name
@@ -174,7 +224,20 @@ class Checker:
             group=self.group,
         )
 
-    def end(self) -> tuple[list[Finding], list[Stored]]:
-        """The request has ended: what was found, and what in DDR must not be read."""
-        stored = self._init.stored() if self._init is not None else []
-        return self._found.take(), stored
+    def end(self) -> tuple[list[Finding], list[tuple[int, Stored]]]:
+        """The request has ended: what was found, and what in DDR must not be read, each with the number of
+        the request that stored it."""
+        fresh = self._init.stored() if self._init is not None else []
+        before = [(n, part) for n, one in self._stored for part in self._still(one)]
+        self._stored = [*((self._requests, one) for one in fresh), *before]
+        return self._found.take(), list(self._stored)
+
+    def _still(self, one: Stored) -> Iterator[Stored]:
+        """The parts of it over which nothing was written since."""
+        at = (
+            one.start
+            + np.nonzero(~self.shadow.written(Space.DDR, np.arange(one.start, one.start + one.nbytes)))[0]
+        )
+        for part in np.split(at, np.nonzero(np.diff(at) != 1)[0] + 1):
+            if len(part):
+                yield replace(one, start=int(part[0]), nbytes=len(part))

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from firmware_sim.checks.finding import Finding
 from firmware_sim.checks.text import report
-from firmware_sim.errors import DeviceError
+from firmware_sim.errors import TpulayerError
 
 
-class CheckError(DeviceError):
-    """Checks found what is wrong. What ran has come to its end, and its results are where they belong.
+class CheckError(TpulayerError):
+    """Checks found what is wrong. What ran has come to its end, and its results are where they belong: the
+    device has neither refused nor failed, which is what a DeviceError says.
 
     findings: each once, those that are wrong first, then advice; untold: how many more there were of each
     rule. activity: what ran; limit: how many are told in full by the message.

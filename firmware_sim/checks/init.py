@@ -59,6 +59,10 @@ class Stored:
     nbytes: int
     finding: Finding
 
+    def overlaps(self, start: int, nbytes: int) -> bool:
+        """Whether some of its bytes lie in a range."""
+        return start < self.start + self.nbytes and self.start < start + nbytes
+
 
 def _bytes_of(tensor: Tensor, marks: Marks) -> I64:
     """The places of the marked elements' bytes."""

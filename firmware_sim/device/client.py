@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import variables, wire
+from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.objects import BOTH, Allocations
 from firmware_sim.checks.rules import chosen as chosen_checks
 from firmware_sim.chip import (
     DDR_BASE,
@@ -31,12 +34,13 @@ from firmware_sim.chip import (
     STATIC_CONTEXT_OFFSET,
 )
 from firmware_sim.device import payloads
+from firmware_sim.device.crash_report import describe
+from firmware_sim.device.doubtful import Doubtful
 from firmware_sim.device.findings import Delivery, OnFindings, words
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chosen, parsed
 from firmware_sim.device.launch_queue import LaunchQueue
 from firmware_sim.device.ledger import Deed, Ledger
-from firmware_sim.device.time_limit import MORE
 from firmware_sim.device.time_limit import time_limit as limit_of
 from firmware_sim.errors import (
     AddressError,
@@ -55,8 +59,7 @@ from firmware_sim.firmware.image import (
     StreamGroup,
     find_firmware,
 )
-from firmware_sim.firmware.source_lines import SourceLines, place_text
-from firmware_sim.processes.process import Child, Crash
+from firmware_sim.processes.process import Child
 from firmware_sim.processes.shared_memory import SharedMemory
 from firmware_sim.wire import CommandGroup, Program, Recorded, TensorRecord
 
@@ -67,20 +70,6 @@ HEAP_OFFSET = STATIC_CONTEXT_OFFSET
 HEAP_ALIGN = 4096
 
 _BM1684 = "firmware_sim.device.main:bm1684"
-
-_ADVICE = {
-    "SIGSEGV": "the kernel's C code follows a pointer that is NULL or outside its memory, runs over an "
-    "array, or uses up its stack",
-    "SIGBUS": "the kernel's C code follows a pointer outside its memory, or firmware.so was overwritten "
-    "while it ran",
-    "SIGFPE": "a division or modulo by zero in the kernel's C code",
-    "SIGABRT": "the lines printed before tell which assertion failed",
-    "SIGILL": "the kernel reached __builtin_trap, __builtin_unreachable, or a function's end without return",
-}
-_EXITED = "a kernel returns when it is done; nothing in it may end the process"
-_CLOSED = "the device answers through them; a kernel closes what it has opened itself"
-_CHECKED = "AddressSanitizer's full report is in the device's output above"
-_ENDLESS = f"does a loop in the kernel's C code never end? Otherwise {MORE}"
 
 
 class FirmwareError(DeviceError):
@@ -159,6 +148,8 @@ class Device:
         self.heap = Heap(DDR_BASE + HEAP_OFFSET, DDR_BYTES - HEAP_OFFSET, HEAP_ALIGN)
         self._queue = LaunchQueue()
         self._ledger = Ledger()
+        self._doubtful = Doubtful()
+        self._allocations = Allocations()
         self._child: Child | None = None
         try:
             self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
@@ -220,12 +211,17 @@ class Device:
 
     # ---- memory ----
 
-    def malloc(self, nbytes: int) -> int:
-        """Absolute address of a new DDR buffer, a multiple of 4096; DeviceError when DDR is full."""
+    def malloc(self, nbytes: int, name: str = "", rights: int = BOTH) -> int:
+        """Absolute address of a new DDR buffer, a multiple of 4096; DeviceError when DDR is full.
+
+        name: what findings call it; rights: what commands may do there, READS, WRITES or both of
+        firmware_sim.checks.records.
+        """
         with self._lock:
             self._open()
             at = self.heap.malloc(nbytes)
-            self._ledger.note(Deed.HANDED_OUT, at, nbytes)
+            self._note(Deed.HANDED_OUT, at, nbytes)
+            self._allocations.add(at, nbytes, name, rights)
             return at
 
     def free(self, addr: int) -> None:
@@ -234,7 +230,8 @@ class Device:
             memory = self._open()
             size = self.heap.free(addr)
             memory.discard_ddr(addr - DDR_BASE, size)
-            self._ledger.note(Deed.GAVE_BACK, addr, size)
+            self._note(Deed.GAVE_BACK, addr, size)
+            self._allocations.remove(addr)
 
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
         """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
@@ -245,20 +242,36 @@ class Device:
         with self._lock:
             self.check_writable(addr, len(raw))
             self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
-            self._ledger.note(Deed.WROTE, addr, len(raw))
+            self._note(Deed.WROTE, addr, len(raw))
 
     def read(self, addr: int, nbytes: int) -> bytes:
-        """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR."""
+        """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR.
+
+        CheckError, once, when what a request stored there depends on memory that nothing wrote.
+        """
         with self._lock:
-            return self._ddr(addr, nbytes).tobytes()
+            data = self._ddr(addr, nbytes).tobytes()
+            found = self._doubtful.read(addr, nbytes)
+        self._read(addr, nbytes, found)
+        return data
 
     def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-        """A copy of a continuous tensor in DDR."""
+        """A copy of a continuous tensor in DDR. Errors: as of `read`."""
         kind = np.dtype(dtype)
         with self._lock:
             raw = self._ddr(addr, math.prod(shape) * kind.itemsize).copy()
+            found = self._doubtful.read(addr, raw.size)
+        self._read(addr, raw.size, found)
         out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
         return out
+
+    def _note(self, deed: Deed, addr: int, nbytes: int) -> None:
+        self._ledger.note(deed, addr, nbytes)
+        self._doubtful.settle(addr, nbytes)
+
+    def _read(self, addr: int, nbytes: int, found: list[Finding]) -> None:
+        if found:
+            self._findings.add(f"reading {nbytes} bytes at {addr:#x}", found)
 
     def check_writable(self, addr: int, nbytes: int) -> None:
         """AddressError unless a program may write nbytes at an absolute address.
@@ -279,8 +292,11 @@ class Device:
         long as the device is open; mappings stay. AddressError as of `write`."""
         with self._lock:
             self.check_writable(addr, nbytes)
-            self._ledger.note(Deed.WROTE, addr, nbytes)  # whenever they write there: nobody sees it
-            return self._open().ddr_file(addr - DDR_BASE)
+            found = self._doubtful.read(addr, nbytes)
+            self._note(Deed.WROTE, addr, nbytes)  # whenever they write there: nobody sees it
+            place = self._open().ddr_file(addr - DDR_BASE)
+        self._read(addr, nbytes, found)
+        return place
 
     @property
     def local_memory(self) -> npt.NDArray[np.uint8]:
@@ -405,11 +421,13 @@ class Device:
         reply, _ = self._call(wire.Op.SHAPE, payload, f"the shape function of op_type {op_type}")
         return payloads.decode(reply, out_num)
 
-    def record(self, program: Program) -> Recorded:
-        """Run a program with fixed addresses without executing anything; returns its descriptors."""
+    def record(self, program: Program, *, checked: bool = True) -> Recorded:
+        """Run a program with fixed addresses without executing anything; returns its descriptors. checked:
+        False where others of the same layers are, as of programs that only measure."""
         data = program.encode()
         head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
-        return self._call(wire.Op.PROGRAM, payloads.aligned([head, data]), "the program", record=True)[1]
+        payload = payloads.aligned([head, data])
+        return self._call(wire.Op.PROGRAM, payload, "the program", record=True, checked=checked)[1]
 
     def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         """Run command groups whose descriptor streams lie in DDR, one after the other.
@@ -458,13 +476,14 @@ class Device:
         memory = self._open()
         if self._child is None or not self._child.alive:
             server = self.firmware.server
+            self._allocations.forgotten()
             self._child = Child(
                 "firmware_sim.device.main",
                 [self._processor],
                 fds=[memory.fd, *([] if server is None else [server])],
                 limit=self._limit.seconds,
                 name=f"device {self.dev_id}",
-                crashed=self._describe,
+                crashed=lambda crash: describe(crash, self.firmware, self._memory, self.dev_id),
                 on_log=self._on_log,
                 # The emulator's arithmetic is not BLAS's; its threads would only slow the start.
                 env={"OPENBLAS_NUM_THREADS": "1", **sanitized.environment(self.firmware.path)},
@@ -494,16 +513,20 @@ class Device:
         *,
         record: bool = False,
         more: Callable[[], float] | None = None,
+        checked: bool = True,
     ) -> tuple[bytes, Recorded]:
         """One firmware request: the payload of its reply, and what was recorded."""
         head = wire.REQUEST.pack(op, len(payload), wire.FLAG_RECORD if record else 0, 0)
         parts = op is wire.Op.PROGRAM  # of a net, each layer has its own time
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
-            header |= self._findings.header()
+            header |= self._findings.header(checked=checked)
             header["deeds"] = self._ledger.take() if header["checks"] else []
             try:
-                answer, data = self._started().request(header, head + payload, more=more)
+                child = self._started()
+                if header["checks"]:
+                    header["objects"] = self._allocations.take()
+                answer, data = child.request(header, head + payload, more=more)
             except TpulayerError as error:
                 self._to_stderr.end()
                 self._warn(activity, parsed(error.noted), failed=True)
@@ -513,8 +536,7 @@ class Device:
                 raise
             finally:
                 self._to_stderr.end()
-            self.found = answer.get("findings", [])
-            self.stored = answer.get("stored", [])
+            self._doubtful.renew(cast("list[Any]", answer.get("stored", [])))
             self._cycles += float(str(answer["cycles"]))
             self._commands += int(str(answer["commands"]))
             self._instructions += int(str(answer["instructions"]))
@@ -561,35 +583,3 @@ class Device:
         if subject == "kernel" and not re.search(rf"(^|kernel | in |: ){re.escape(kernel)}\b(?!\.)", text):
             text = f"{activity}: {text}"
         return FirmwareError(text, status=status)
-
-    def _describe(self, crash: Crash) -> DeviceCrash:
-        hint = _ADVICE.get(crash.signal or "", "")
-        if crash.timeout is not None:
-            hint = _ENDLESS
-        elif crash.lost:
-            hint = _CLOSED
-        elif crash.exit_code is not None:
-            hint = _EXITED
-        finding = sanitized.finding(crash.output) if crash.signal == "SIGABRT" else ""
-        detail = f": {finding}" if finding else ""
-        if "AddressSanitizer" in finding:
-            hint = _CHECKED
-        place = self._place(crash)
-        return DeviceCrash(
-            f"{crash.activity or 'the device process'} {crash.what}{place}{detail}; "
-            f"device {self.dev_id} was reset",
-            hint=hint,
-            timed_out=crash.timeout is not None,
-        )
-
-    def _place(self, crash: Crash) -> str:
-        """Where it ended: " at kernel.c:7 in kernel", as far as that is known."""
-        engine, index, base = crash.notes
-        lines = SourceLines(self.firmware.debug)
-        if engine and self._memory is not None:
-            sites = self._memory.bd_site if engine == wire.NOTED_BD else self._memory.gdma_site
-            issued = int(sites[index])
-            line = lines.at(issued - base - 1) if issued else None
-            where = f" issued at {line}" if line is not None else ""
-            return f" in a {'BD' if engine == wire.NOTED_BD else 'GDMA'} command{where}"
-        return place_text(lines, crash.frames, crash.newest - base if crash.newest else 0)

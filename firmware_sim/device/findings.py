@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from firmware_sim.checks import rules
@@ -14,6 +17,7 @@ from firmware_sim.checks.error import CheckError
 from firmware_sim.checks.finding import Finding
 from firmware_sim.checks.merged import merged
 from firmware_sim.checks.text import report, told
+from firmware_sim.variables import CHECK, CHECK_LIMIT
 
 OnFindings = Callable[[list[Finding]], object]
 
@@ -36,12 +40,12 @@ class Delivery:
         self._tell = tell
         self._advised: set[tuple[object, ...]] = set()
 
-    def header(self) -> dict[str, object]:
-        """What the device process has to know for a request."""
-        return {
-            "checks": [kind.value for kind in rules.Kind if kind in self.kinds],
-            "check_limit": self.limit,
-        }
+    def header(self, *, checked: bool = True) -> dict[str, object]:
+        """What the device process has to know for a request. checked: False for one that nobody looks at."""
+        gathering = _GATHERING.get()
+        asked = self.kinds if gathering is None or gathering.kinds is None else gathering.kinds
+        kinds = [kind.value for kind in rules.Kind if kind in asked and checked]
+        return {"checks": kinds, "check_limit": self.limit}
 
     def take(self, activity: str, answer: Mapping[str, Any], *, failed: bool = False) -> None:
         """The findings in the header of a reply; delivered now, or at the end of `together`.
@@ -51,21 +55,38 @@ class Delivery:
         """
         found = [Finding.from_json(one) for one in answer.get("findings", ())]
         untold = Counter({str(rule): int(n) for rule, n in answer.get("findings_untold", {}).items()})
-        if not found and not untold:
-            return
+        if found or untold:
+            self.add(activity, found, untold, failed=failed)
+
+    def add(
+        self,
+        activity: str,
+        found: list[Finding],
+        untold: Mapping[str, int] = MappingProxyType({}),
+        *,
+        failed: bool = False,
+    ) -> None:
+        """Findings that came otherwise; delivered in the same way."""
         gathering = _GATHERING.get()
-        if gathering is not None and not failed:
-            gathering.setdefault(self, _Gathered(activity)).add(found, untold)
+        if gathering is not None:
+            gathering.add(self, activity, found, untold)
         else:
-            self.deliver(activity, found, untold, failed=failed)
+            self.deliver(activity, found, untold, None, failed=failed)
 
     def deliver(
-        self, activity: str, findings: Sequence[Finding], untold: Mapping[str, int], *, failed: bool
+        self,
+        activity: str,
+        findings: Sequence[Finding],
+        untold: Mapping[str, int],
+        instead: OnFindings | None,
+        *,
+        failed: bool,
     ) -> None:
-        """Raises CheckError where nobody else is to get them and one is more than advice."""
-        found = merged(findings)
-        if self._tell is not None:
-            self._tell(found)
+        """Raises CheckError where nobody is to get them and one is more than advice. instead: who gets them
+        in place of the device's."""
+        found, tell = merged(findings), instead or self._tell
+        if tell is not None:
+            tell(found)
             return
         wrong = any(not finding.about.advice for finding in found)
         wrong = wrong or any(not rules.RULES[rule].advice for rule in untold)
@@ -80,38 +101,75 @@ class Delivery:
                 _say(f"advice: {told(finding)}")
 
 
+@dataclass
 class _Gathered:
-    def __init__(self, activity: str) -> None:
-        self.activity = activity
-        self.findings: list[Finding] = []
-        self.untold: Counter[str] = Counter()
+    """What the requests of one device found. activity: the first of them."""
 
-    def add(self, found: Sequence[Finding], untold: Mapping[str, int]) -> None:
-        self.findings += found
-        self.untold.update(untold)
+    activity: str
+    findings: list[Finding] = field(default_factory=list)
+    untold: Counter[str] = field(default_factory=Counter)
 
 
-_GATHERING: ContextVar[dict[Delivery, _Gathered] | None] = ContextVar("gathering", default=None)
+@dataclass
+class _Gathering:
+    """What `together` was given, and what has come since."""
+
+    kinds: frozenset[rules.Kind] | None
+    of: dict[Delivery, _Gathered] = field(default_factory=dict)
+
+    def add(
+        self, of: Delivery, activity: str, findings: Sequence[Finding], untold: Mapping[str, int]
+    ) -> None:
+        """What one request found, or several that were together."""
+        one = self.of.setdefault(of, _Gathered(activity))
+        one.findings += findings
+        one.untold.update(untold)
+
+
+_GATHERING: ContextVar[_Gathering | None] = ContextVar("gathering", default=None)
 
 
 @contextmanager
-def together(activity: str = "") -> Iterator[None]:
+def together(
+    activity: str = "", *, check: str | None = None, on_findings: OnFindings | None = None
+) -> Iterator[None]:
     """The requests of this thread inside are one: what their checks find is delivered at the end, each thing
-    once. Inside another one, at that one's end. activity: what they are called, by default what the first
-    of them is. Where the block raises something else, findings are told on stderr."""
-    if _GATHERING.get() is not None:
+    once. Inside another one that end counts, unless something of its own is asked for.
+
+    activity: what they are called, by default what the first of them is. check, on_findings: instead of
+    those of the devices. Where the block raises something else, findings are told on stderr. Raises
+    UsageError for words that name no check, and CheckError.
+    """
+    outer = _GATHERING.get()
+    if outer is not None and check is None and on_findings is None:
         yield
         return
-    gathered: dict[Delivery, _Gathered] = {}
-    before = _GATHERING.set(gathered)
+    kinds = outer.kinds if outer is not None else None
+    if check is not None:
+        kinds = rules.chosen(check)
+    gathering = _Gathering(kinds)
+    before = _GATHERING.set(gathering)
     failed = True
     try:
         yield
         failed = False
     finally:
         _GATHERING.reset(before)
-        for delivery, one in gathered.items():
-            delivery.deliver(activity or one.activity, one.findings, one.untold, failed=failed)
+        for delivery, one in gathering.of.items():
+            if outer is not None and on_findings is None:
+                outer.add(delivery, one.activity, one.findings, one.untold)
+            else:
+                name = activity or one.activity
+                delivery.deliver(name, one.findings, one.untold, on_findings, failed=failed)
+
+
+def choose(check: str | None, limit: int | None) -> None:
+    """Make them those of this process and of those that it starts; None leaves what the environment says.
+    UsageError for words that name no check, and for no count."""
+    if check is not None:
+        os.environ[CHECK.name] = words(rules.chosen(check))
+    if limit is not None:
+        os.environ[CHECK_LIMIT.name] = str(CHECK_LIMIT.value(str(limit), "--check-limit"))
 
 
 def _say(text: str) -> None:

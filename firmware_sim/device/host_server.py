@@ -15,14 +15,16 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from firmware_sim.checks.error import CheckError
 from firmware_sim.chip import CLOCK_HZ, L2_LOOKUP_BYTES, L2_LOOKUP_START
 from firmware_sim.device.client import Device
+from firmware_sim.device.findings import together
 from firmware_sim.errors import (
     AddressError,
     DeviceCrash,
@@ -48,6 +50,8 @@ def _status(error: TpulayerError, op: int) -> int:
         return _TIMEOUT
     if isinstance(error, AddressError):
         return _PARAM
+    if isinstance(error, CheckError):
+        return _SUCCESS if op == _MAP else _FAILURE  # memory that is not mapped cannot be looked at
     if isinstance(error, DeviceError):
         return _NOMEM if op == _MALLOC else _FAILURE
     if isinstance(error, MissingError) and op != _LOAD:
@@ -76,6 +80,7 @@ class Host:
         self.program = program
         self._device: Device | None = None
         self._newest = 0.0  # cycles of the newest launch
+        self._made = 0  # buffers
         self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
 
     def usual_firmware(self) -> FirmwareImage | None:
@@ -151,7 +156,9 @@ class Host:
         elif op == _LOAD:
             self._load(text, data.decode(errors="replace"))
         elif op == _MALLOC:
-            return self.device.malloc(a), b""
+            self._made += 1
+            name = f"buffer {self._made} of {a} bytes (bm_malloc_device_byte)"
+            return self.device.malloc(a, name), b""
         elif op == _FREE:
             self.device.free(a)
         elif op == _WRITE:
@@ -195,8 +202,13 @@ def serve(sock: socket.socket, host: Server) -> None:
         if text is None or data is None:
             return
         status, message = _SUCCESS, b""
+        reply: tuple[int, bytes] | None = (0, b"")
         try:
-            reply = host.answer(op, text.decode(errors="replace"), a, b, c, data)
+            # A launch that nobody waits for keeps what was found for the next _SYNC.
+            with nullcontext() if op == _START else together():
+                reply = host.answer(op, text.decode(errors="replace"), a, b, c, data)
+        except CheckError as error:  # once all is done: the reply is what it would be without
+            status, message = _status(error, op), str(error).encode(errors="replace")
         except TpulayerError as error:
             status, message, reply = _status(error, op), str(error).encode(errors="replace"), (0, b"")
         if reply is not None:

@@ -29,6 +29,7 @@ typedef enum {
 typedef struct {
     const fw_platform *platform;
     bool recording;
+    bool announces; /* the device wants to know of each call of a layer */
     fw_scope scope;
     /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
      * request ends. */
@@ -195,6 +196,13 @@ void fw_platform_aside(bool aside);
 uint8_t *fw_platform_scratch(size_t start, size_t bytes);
 /* And none of them any more. */
 void fw_platform_scratch_release(void);
+/* Before the newest command of an engine is counted: notes the code that issued it, where anybody watches. What
+ * emulates the controller looks for itself: on a chip nobody does. */
+#if defined __arm__
+#define fw_platform_issued(to_bd) ((void)0)
+#else
+void fw_platform_issued(bool to_bd);
+#endif
 /* Memory for a kernel's arguments until the next request; NULL where scratch memory is as good. */
 void *fw_platform_arguments(size_t bytes);
 /* Zeroed memory until the request ends, aligned to 16; fails with FW_STATUS_NO_MEMORY. */

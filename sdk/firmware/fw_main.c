@@ -197,9 +197,10 @@ static void serve(void *argument) {
     if (m->payload_bytes != m->head.bytes)
         fw_fail(FW_STATUS_BAD_MESSAGE, "the request announces %u bytes and has %u", (unsigned)m->head.bytes,
                 (unsigned)m->payload_bytes);
-    if (m->head.flags & ~FW_FLAG_RECORD)
+    if (m->head.flags & ~(FW_FLAG_RECORD | FW_FLAG_CALLS))
         fw_fail(FW_STATUS_BAD_MESSAGE, "unknown request flags 0x%x", (unsigned)m->head.flags);
     fw.recording = (m->head.flags & FW_FLAG_RECORD) != 0;
+    fw.announces = (m->head.flags & FW_FLAG_CALLS) != 0;
     switch (m->head.op) {
     case FW_OP_QUERY: op_query(m); return;
     case FW_OP_LAUNCH: op_launch(m); return;

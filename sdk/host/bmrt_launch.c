@@ -32,8 +32,10 @@ static bool check_cores(const int *core_list, int core_num, const char *function
     return true;
 }
 
+/* *ran, or NULL: whether there are outputs; so it is, too, where checks found something and false is returned. */
 static bool launch(void *p_bmrt, const char *net_name, const bm_tensor_t inputs[], int input_num,
-                   bm_tensor_t outputs[], int output_num, bool user_mem, bool user_stmode, const char *function) {
+                   bm_tensor_t outputs[], int output_num, bool user_mem, bool user_stmode, bool *ran,
+                   const char *function) {
     const bm_net_info_t *info = bmrt_find(p_bmrt, net_name, function);
     if (info == NULL) return false;
     if (inputs == NULL) return bmrt_say(function, "input_tensors is NULL");
@@ -50,6 +52,7 @@ static bool launch(void *p_bmrt, const char *net_name, const bm_tensor_t inputs[
     wire_tensor *tensors = calloc(total + 1, sizeof *tensors);
     if (tensors == NULL) return bmrt_say(function, "out of memory");
     bool good = true;
+    size_t came = 0;
     for (int i = 0; i < input_num && good; i++) {
         good = on_device(&inputs[i], "input_tensors", i, function);
         tensors[i] = to_wire(&inputs[i], false);
@@ -72,9 +75,12 @@ static bool launch(void *p_bmrt, const char *net_name, const bm_tensor_t inputs[
                   .text = net_name,
                   .data = tensors,
                   .out = tensors, /* the request is sent when the reply comes */
-                  .capacity = (size_t)output_num * sizeof *tensors};
+                  .capacity = (size_t)output_num * sizeof *tensors,
+                  .came = &came};
     good = good && tpulayer_ask(handle, &q) == BM_SUCCESS;
-    for (int i = 0; i < output_num && good; i++) {
+    bool made = came == (size_t)output_num * sizeof *tensors;
+    if (ran != NULL) *ran = made;
+    for (int i = 0; i < output_num && made; i++) {
         outputs[i].dtype = (bm_data_type_t)tensors[i].dtype;
         outputs[i].st_mode = (bm_store_mode_t)tensors[i].st_mode;
         memset(&outputs[i].shape, 0, sizeof outputs[i].shape);
@@ -88,13 +94,14 @@ static bool launch(void *p_bmrt, const char *net_name, const bm_tensor_t inputs[
 
 bool bmrt_launch_tensor(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[], int input_num,
                         bm_tensor_t output_tensors[], int output_num) {
-    return launch(p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, false, false, __func__);
+    return launch(p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, false, false, NULL,
+                  __func__);
 }
 
 bool bmrt_launch_tensor_ex(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[], int input_num,
                            bm_tensor_t output_tensors[], int output_num, bool user_mem, bool user_stmode) {
     return launch(p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, user_mem, user_stmode,
-                  __func__);
+                  NULL, __func__);
 }
 
 bool bmrt_launch_tensor_multi_cores(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[],
@@ -102,7 +109,7 @@ bool bmrt_launch_tensor_multi_cores(void *p_bmrt, const char *net_name, const bm
                                     bool user_stmode, const int *core_list, int core_num) {
     return check_cores(core_list, core_num, __func__) &&
            launch(p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, user_mem, user_stmode,
-                  __func__);
+                  NULL, __func__);
 }
 
 bool bmrt_launch_tensor_multi_thread(void *p_bmrt, const char *net_name, const bm_tensor_t input_tensors[],
@@ -112,7 +119,7 @@ bool bmrt_launch_tensor_multi_thread(void *p_bmrt, const char *net_name, const b
     (void)thread_idx;
     return check_cores(core_list, core_num, __func__) &&
            launch(p_bmrt, net_name, input_tensors, input_num, output_tensors, output_num, user_mem, user_stmode,
-                  __func__);
+                  NULL, __func__);
 }
 
 bool bmrt_pre_alloc_mem_multi_thread(void *p_bmrt, uint64_t thread_idx, const mem_info_t *mem_info) {
@@ -179,7 +186,10 @@ static bool launch_data(void *p_bmrt, const char *net_name, void *const input_da
         good = bmrt_tensor(&d.tensors[i], p_bmrt, info->input_dtypes[i], input_shapes[i]) &&
                bm_memcpy_s2d(d.handle, d.tensors[i].device_mem, input_datas[i]) == BM_SUCCESS;
     bm_tensor_t *outputs = d.tensors + input_num;
-    good = good && launch(p_bmrt, net_name, d.tensors, input_num, outputs, output_num, false, false, function);
+    bool ran = false;
+    bool clean = good && launch(p_bmrt, net_name, d.tensors, input_num, outputs, output_num, false, false, &ran,
+                                function);
+    good = ran;
     int fetched = 0;
     for (; good && fetched < output_num; fetched++) {
         good = fetch(d.handle, &outputs[fetched], &output_datas[fetched], user_mem, function);
@@ -191,7 +201,7 @@ static bool launch_data(void *p_bmrt, const char *net_name, void *const input_da
         output_datas[i] = NULL;
     }
     free_tensors(&d);
-    return good;
+    return good && clean;
 }
 
 bool bmrt_launch_data(void *p_bmrt, const char *net_name, void *const input_datas[],

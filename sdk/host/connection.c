@@ -124,6 +124,7 @@ bm_status_t connection_reply(connection *c, const question *q) {
     }
     status = read_all(c, q, text, head.text_bytes);
     if (status == BM_SUCCESS) status = read_all(c, q, q->taken == NULL ? q->out : taken, head.data_bytes);
+    if (status == BM_SUCCESS && q->came != NULL) *q->came = (size_t)head.data_bytes;
     if (status == BM_SUCCESS && head.text_bytes > 0) bmlib_say("%s: %s", library(q), text);
     free(text);
     if (status == BM_SUCCESS) status = (bm_status_t)head.status;

@@ -54,6 +54,8 @@ typedef struct {
     size_t capacity;
     char **taken;         /* or: gets the reply's data from malloc, of any size */
     size_t *taken_bytes;
+    size_t *came;         /* or NULL: bytes of the reply's data in `out`, also where the call failed because checks
+                             found something once all was done */
 } question;
 
 /* Start the process: `main` of a Python module, with the socket, `number` and `more_fd` (a descriptor that it

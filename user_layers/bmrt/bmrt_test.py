@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -301,7 +302,7 @@ class _Test:
         by_order = self.options.test_case == "bmrt_launch_data"
         named = {t.name: a for t, a in zip(info.inputs, arrays, strict=True)}
 
-        def launches(_: int) -> list[Ran]:
+        def launches() -> list[Ran]:
             inputs = arrays if by_order else named
             return [self.runtime.run(info.name, inputs, stage) for _ in range(self.options.calculate_times)]
 
@@ -309,9 +310,12 @@ class _Test:
         if self.options.test_case == "bmrt_multi_thread":
             threads = max(threads, 2)
         if threads == 1:
-            return launches(0)
+            return launches()
+        # what gathers findings in this thread does so in those
+        contexts = [copy_context() for _ in range(threads)]
         with ThreadPoolExecutor(threads) as pool:
-            return [ran for part in pool.map(launches, range(threads)) for ran in part]
+            parts = pool.map(lambda context: context.run(launches), contexts)
+            return [ran for part in parts for ran in part]
 
     def _say_times(self, info: NetworkInfo, stage: int, results: Sequence[Ran]) -> None:
         count = len(results)

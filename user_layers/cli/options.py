@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,11 +23,32 @@ Warnings = Annotated[
         help="Of kernels that break a rule which nothing enforces: show (usual), error or ignore.",
     ),
 ]
+Check = Annotated[
+    str | None,
+    typer.Option(
+        "--check",
+        metavar="WORDS",
+        help="Checks while it runs: off, all, or some of memory,init,hazard,sync,numeric; usually all but "
+        "numeric. See docs/checking.md.",
+        show_default=False,
+    ),
+]
+CheckLimit = Annotated[
+    int | None,
+    typer.Option("--check-limit", metavar="N", help="Tell N findings in full; 10.", show_default=False),
+]
+Sarif = Annotated[
+    Path | None,
+    typer.Option("--sarif", metavar="FILE", help="Also write the findings of checks as SARIF 2.1.0."),
+]
 
 
-def for_devices(limit: float | None, warnings: str | None = None) -> None:
+def for_devices(
+    limit: float | None, warnings: str | None = None, check: str | None = None, check_limit: int | None = None
+) -> None:
     """Make what was given that of every device opened from here on. Raises UsageError."""
-    from firmware_sim.device import kernel_warnings, time_limit
+    from firmware_sim.device import findings, kernel_warnings, time_limit
 
     time_limit.choose(limit)
     kernel_warnings.choose(warnings)
+    findings.choose(check, check_limit)

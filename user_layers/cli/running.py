@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from firmware_sim.errors import ModelError
-from user_layers.cli.options import TimeLimit, Warnings, for_devices
+from user_layers.cli.checking import checking
+from user_layers.cli.options import Check, CheckLimit, Sarif, TimeLimit, Warnings, for_devices
 
 _Firmware = Annotated[
     str | None,
@@ -20,6 +21,9 @@ def test_tpu_layer(
     mode: Annotated[int, typer.Argument(min=0, max=1, help="0: static, 1: dynamic, with several shapes.")],
     firmware: _Firmware = None,
     time_limit: TimeLimit = None,
+    check: Check = None,
+    check_limit: CheckLimit = None,
+    sarif: Sarif = None,
 ) -> int:
     """Compile crop -> expand_dims -> const_binary -> double, run it, and compare with numpy bit for bit.
 
@@ -28,8 +32,10 @@ def test_tpu_layer(
     from user_layers.demo import run
     from user_layers.workspace import Workspace
 
-    for_devices(time_limit)
-    return 0 if run(Workspace.find(), mode, typer.echo, firmware) else 1
+    for_devices(time_limit, None, check, check_limit)
+    with checking(sarif) as found:
+        good = run(Workspace.find(), mode, typer.echo, firmware)
+    return found.code(0 if good else 1)
 
 
 def bmrt_test(
@@ -65,11 +71,14 @@ def bmrt_test(
     firmware: _Firmware = None,
     warnings: Warnings = None,
     time_limit: TimeLimit = None,
+    check: Check = None,
+    check_limit: CheckLimit = None,
+    sarif: Sarif = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
     from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
 
-    for_devices(time_limit, warnings)
+    for_devices(time_limit, warnings, check, check_limit)
     options = BmrtTestOptions(
         context_dir=context_dir,
         bmodel=bmodel,
@@ -92,7 +101,9 @@ def bmrt_test(
         output=output,
         firmware=firmware,
     )
-    return run(options, say=typer.echo)
+    with checking(sarif) as found:
+        code = run(options, say=typer.echo)
+    return found.code(code)
 
 
 def tpu_model(
@@ -160,15 +171,18 @@ def run_kernel(
     sanitize: Annotated[bool, typer.Option("--sanitize", help="Check the kernel's C while it runs.")] = False,
     time_limit: TimeLimit = None,
     warnings: Warnings = None,
+    check: Check = None,
+    check_limit: CheckLimit = None,
+    sarif: Sarif = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+) -> int:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from user_layers.kernels.words import run
 
-    for_devices(time_limit, warnings)
+    for_devices(time_limit, warnings, check, check_limit)
     words = (arg or [], given or [], wanted or [])
-    typer.echo(
-        run(
+    with checking(sarif) as found:
+        text = run(
             kernel,
             name,
             *words,
@@ -177,8 +191,10 @@ def run_kernel(
             as_json=json,
             kind=firmware,
             sanitize=sanitize,
+            on_findings=found.take,
         )
-    )
+        typer.echo(text)
+    return found.code()
 
 
 def load_firmware(

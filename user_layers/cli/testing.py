@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from user_layers.cli.options import TimeLimit, Warnings, for_devices
+from firmware_sim.checks.export import as_json
+from user_layers.cli.checking import checking
+from user_layers.cli.options import Check, CheckLimit, Sarif, TimeLimit, Warnings, for_devices
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -19,32 +21,38 @@ def test(
     ] = None,
     warnings: Warnings = None,
     time_limit: TimeLimit = None,
+    check: Check = None,
+    check_limit: CheckLimit = None,
+    sarif: Sarif = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Run layers beside their numpy references, tests/test_NAME.py.
 
     Each case runs by itself (opt 0), between other layers (opt 1 and 2) and dynamically, on the native
-    firmware and, where its images are built, on the controller's. Exit code 1 when anything differs.
+    firmware and, where its images are built, on the controller's. Exit code 1 when anything differs, 5 when
+    only the checks found something.
     """
     from user_layers.testing.collect import find_tests, load_test
     from user_layers.testing.run import check_built, open_toolkits, run_cases
 
-    for_devices(time_limit, warnings)
+    for_devices(time_limit, warnings, check, check_limit)
     ws = Workspace.find()
     paths = find_tests(ws, names or ())
     check_built(ws)
     tests = [load_test(path) for path in paths]
     found: dict[str, list[Result]] = {test.name: [] for test in tests}
-    with open_toolkits(ws) as toolkits:
+    with checking(sarif) as seen, open_toolkits(ws) as toolkits:
         if "arm" not in toolkits:
             typer.echo("the controller's images are not installed: on the native firmware only", err=True)
         for test in tests:
             typer.echo(f"{test.name}: {len(test.cases)} cases on {' and '.join(toolkits)}", err=True)
             for result in run_cases(ws, toolkits, test.name, test.golden, test.cases):
                 found[test.name].append(result)
+                seen.take(result.findings)
                 typer.echo(f"{test.name} {result}", err=json)
     results = [result for part in found.values() for result in part]
     wrong = sum(not result.ok for result in results)
+    unequal = sum(bool(result.problem) for result in results)
     if json:
         from json import dumps
 
@@ -54,11 +62,13 @@ def test(
             "tests": {name: [_as_object(r) for r in part] for name, part in found.items()},
         }
         typer.echo(dumps(answer, indent=2))
+    elif unequal:
+        typer.echo(f"test: {unequal} of {len(results)} are not equal to golden")
     elif wrong:
-        typer.echo(f"test: {wrong} of {len(results)} are not equal to golden")
+        typer.echo(f"test: all {len(results)} are equal to golden; checks found something in {wrong} of them")
     else:
         typer.echo(f"test: all {len(results)} are equal to golden")
-    return 1 if wrong else 0
+    return seen.code(1 if unequal else 0)
 
 
 def _as_object(result: Result) -> dict[str, object]:
@@ -71,6 +81,7 @@ def _as_object(result: Result) -> dict[str, object]:
         "where": result.where,
         "problem": result.problem,
         "difference": None,
+        "findings": as_json(result.findings),
     }
     if result.difference is not None:
         d = result.difference

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from firmware_sim import shown
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.client import Device
+from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import Kind, kind_named
 from user_layers.kernels.arguments import find_arguments
@@ -58,6 +59,8 @@ def run_kernel(
     firmware: Kind = "native",
     time_limit: float | None = None,
     sanitize: bool = False,
+    check: str | None = None,
+    on_findings: OnFindings | None = None,
 ) -> KernelResult:
     """Build `source`, run its kernel `name` on the emulator, and give back the outputs.
 
@@ -68,8 +71,10 @@ def run_kernel(
     the struct's name, where there are several.
     firmware: arm runs the images for the chip's controller. time_limit: seconds after which it is stopped, 0
     for any time; by default TPULAYER_TIME_LIMIT, else 60. sanitize: with checks of the C, see
-    docs/free-kernels.md. report: gets what the build says, by default stderr.
-    Raises UsageError for names and values that do not fit, BuildError, DeviceError.
+    docs/free-kernels.md. check, on_findings: what is looked at while it runs, and who gets what is found, as
+    of `Device`. report: gets what the build says, by default stderr.
+    Raises UsageError for names and values that do not fit, BuildError, DeviceError; CheckError when it has
+    run, checks found something and there is no on_findings.
     """
     kind = kind_named(firmware, "firmware")
     sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
@@ -90,7 +95,7 @@ def run_kernel(
             raise UsageError(f"{member} cannot hold a device address", hint="addresses are 64-bit integers")
     if kind == "arm":
         image = kernel_firmware(sources, folders, report, kind="arm", sanitize=sanitize)
-    with Device(image, time_limit=time_limit) as device:
+    with Device(image, time_limit=time_limit, check=check) as device, together(on_findings=on_findings):
         if name not in device.query().kernels:
             raise UsageError(
                 f"{', '.join(p.name for p in sources)} registers no kernel {name}",
@@ -98,12 +103,12 @@ def run_kernel(
             )
         places: dict[str, int] = {}
         for member, array in given.items():
-            places[member] = device.malloc(max(array.nbytes, 1))
+            places[member] = device.malloc(max(array.nbytes, 1), member)
             device.write(places[member], np.ascontiguousarray(array))
         for member, out in wanted.items():
             size = int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize
             if member not in places:
-                places[member] = device.malloc(max(size, 1))
+                places[member] = device.malloc(max(size, 1), member)
                 device.write(places[member], bytes(size))
             elif given[member].nbytes < size:
                 raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")

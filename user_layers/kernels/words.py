@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from firmware_sim.checks import export
+from firmware_sim.checks.finding import Finding
 from firmware_sim.chip import CLOCK_HZ
+from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import kind_named, usual_kind
 from firmware_sim.npy import read_npy
@@ -122,22 +125,31 @@ def run(
     as_json: bool,
     kind: str | None = None,
     sanitize: bool = False,
+    on_findings: OnFindings,
 ) -> str:
-    """Run and write the outputs' files; the text for the terminal."""
+    """Run and write the outputs' files; the text for the terminal. on_findings: gets what checks find, which
+    stands in JSON too."""
     usual = None if sanitize else usual_kind()
     known = kind_named(kind, "--firmware") if kind is not None else usual
     wanted = [_output(text) for text in outputs]
-    result = run_kernel(
-        list(sources),
-        name,
-        _by_member("--in", map(_input, inputs)),
-        _by_member("--out", ((member, out) for member, out, _ in wanted)),
-        _by_member("--arg", map(_value, args)),
-        struct=struct,
-        includes=includes,
-        firmware=known or "native",
-        sanitize=sanitize,
-    )
+    seen: list[Finding] = []
+
+    def take(findings: list[Finding]) -> None:
+        seen.extend(findings)
+        on_findings(findings)
+
+    with together(on_findings=take):
+        result = run_kernel(
+            list(sources),
+            name,
+            _by_member("--in", map(_input, inputs)),
+            _by_member("--out", ((member, out) for member, out, _ in wanted)),
+            _by_member("--arg", map(_value, args)),
+            struct=struct,
+            includes=includes,
+            firmware=known or "native",
+            sanitize=sanitize,
+        )
     lines = []
     for member, out, path in wanted:
         array = result.outputs[member]
@@ -152,7 +164,8 @@ def run(
     if as_json:
         found = {member: _for_json(result.outputs[member], path) for member, _, path in wanted}
         answer = {"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found}
-        return json.dumps(_plain({**answer, "controller_instructions": result.instructions}))
+        more = {"controller_instructions": result.instructions, "findings": export.as_json(seen)}
+        return json.dumps(_plain({**answer, **more}))
     counted = f"; the controller ran {result.instructions} instructions" if result.instructions else ""
     lines.append(f"{name}: {result.cycles:.0f} cycles modelled, {seconds * 1e6:.1f} us at 550 MHz{counted}")
     return "\n".join(lines)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firmware_sim.device.findings import together
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.shown import count
 from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
@@ -33,6 +34,7 @@ Shapes = Mapping[str, Sequence[int]]
 _SHOWN = 4  # observed shapes that are named; an attention written out has twenty
 
 
+@together()
 def compile_onnx(
     model: str | Path | onnx.ModelProto,
     directory: str | Path,
@@ -54,7 +56,7 @@ def compile_onnx(
     """Compile an ONNX model into a folder: compilation.bmodel and its reference data; returns the net.
 
     model: a file, or an onnx.ModelProto in memory, which is not changed.
-    directory: made if it is not there. Nothing is written when an error is raised.
+    directory: made if it is not there. Nothing is written when another error than CheckError is raised.
     dynamic: the net takes any input shapes up to those compiled; otherwise exactly those.
     shapes: of inputs, {"x": (1, 3, 224, 224)}: needed where the model leaves extents free.
     stages: further sets of such shapes, each for a stage of its own; what one leaves out is as in `shapes`.
@@ -73,7 +75,7 @@ def compile_onnx(
     stands for a file of another kind.
     Errors: ModelError for what is not a valid model, CompileError naming the nodes that cannot be had,
     UsageError for shapes or names that do not fit, DeviceError when a layer's function fails, MissingError
-    without the extra `onnx`.
+    without the extra `onnx`; CheckError when all is written, and checks found something while the net ran.
     """
     made = compile_model(
         model,

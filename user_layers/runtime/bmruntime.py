@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim import shown
 from firmware_sim.device.api import Array, DeviceApi
+from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
 from user_layers.bmodel.directory import BMODEL
@@ -113,7 +114,8 @@ class BModelRuntime:
         """Run a net on arrays of its inputs, by name or in order; returns its outputs in order.
 
         stage: which one to run; by default the one that fits the shapes. Raises UsageError when the
-        inputs do not fit the net, and DeviceError when the device refuses or fails.
+        inputs do not fit the net, DeviceError when the device refuses or fails, and CheckError when it has
+        run and checks found something.
         """
         return self.run(name, inputs, stage).outputs
 
@@ -123,7 +125,8 @@ class BModelRuntime:
             info, loaded = self._find(name)
             arrays = bind_inputs(info, inputs)
             index = choose_stage(info, [a.shape for a in arrays], stage)
-            return loaded.run(index, arrays)
+            with together(f"net {name!r}"):
+                return loaded.run(index, arrays)
 
     def _find(self, name: str) -> tuple[NetworkInfo, LoadedNet]:
         try:
@@ -146,13 +149,16 @@ def load_bmodel(
     device: DeviceApi | None = None,
     workspace: Workspace | str | Path | None = None,
     firmware: str | Path | None = None,
+    check: str | None = None,
+    on_findings: OnFindings | None = None,
 ) -> BModelRuntime:
     """Load the nets of a bmodel and run them: `load_bmodel("compilation.bmodel").launch("net", {"x": x})`.
 
     source: the file or the folder that compiling wrote, or the file's bytes.
     device: an open `Device`, which stays the caller's; by default one is opened, which ends when the result
     is closed (use it in a `with` block), with the firmware of the workspace around the current folder.
-    workspace: another one, or a folder inside it. firmware: `native`, `arm` or the path of one.
+    workspace: another one, or a folder inside it. firmware: `native`, `arm` or the path of one. check,
+    on_findings: of that device, as `Device` takes them.
 
     `launch` takes and returns numpy arrays, of the shapes and types that `networks` lists; a dynamic net
     takes smaller shapes too.
@@ -164,11 +170,16 @@ def load_bmodel(
             raise UsageError(
                 "load_bmodel: the device given has its firmware", hint="leave firmware and workspace out"
             )
+        if check is not None or on_findings is not None:
+            raise UsageError(
+                "load_bmodel: the device given has its checks", hint="leave check and on_findings out"
+            )
         runtime = BModelRuntime(device)
     else:
         from user_layers.toolkit import Toolkit
 
-        toolkit = Toolkit(workspace, firmware=None if firmware is None else str(firmware))
+        named = None if firmware is None else str(firmware)
+        toolkit = Toolkit(workspace, firmware=named, check=check, on_findings=on_findings)
         runtime = BModelRuntime(toolkit.device, toolkit.close)
     try:
         runtime.load(source)

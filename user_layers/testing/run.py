@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firmware_sim.checks.merged import merged
+from firmware_sim.checks.rules import limit
+from firmware_sim.checks.text import report, summary
+from firmware_sim.device.findings import together
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import TCM_NAME
 from firmware_sim.suggest import did_you_mean
@@ -21,6 +25,7 @@ from user_layers.testing.compare import Difference, difference
 from user_layers.workspace import WORKSPACE_VARIABLE, Workspace, check_installed
 
 if TYPE_CHECKING:
+    from firmware_sim.checks.finding import Finding
     from user_layers.api import Graph
     from user_layers.net.compiled import CompiledNet
     from user_layers.net.ops import OpInfo
@@ -32,7 +37,8 @@ class Result:
     """What came of one case in one mode on one firmware.
 
     ok: everything equal; elements: how many were compared; where: what the compiler did with the layer;
-    problem: why it is not ok, and the difference when it is one.
+    problem: why it is not ok, and the difference when it is one. findings: of the checks; ok only where none
+    is more than advice.
     """
 
     case: str
@@ -43,6 +49,7 @@ class Result:
     where: str = ""
     problem: str = ""
     difference: Difference | None = None
+    findings: tuple[Finding, ...] = ()
 
     def __str__(self) -> str:
         """One line for people."""
@@ -50,6 +57,8 @@ class Result:
         if self.ok:
             return f"{head}{self.elements} elements equal ({self.where})"
         where = f" ({self.where})" if self.where else ""
+        if not self.problem:
+            return f"{head}{self.elements} elements equal, but {summary(self.findings)}{where}"
         return f"{head}{'' if self.difference is not None else 'FAILED: '}{self.problem}{where}"
 
 
@@ -129,13 +138,15 @@ def run_cases(
             for mode in case.modes:
                 one = _One(toolkit, op, golden, case)
                 problem, found = "", None
+                findings: list[Finding] = []
                 place = CALLER.set(f"test_{name}.py, {case}")  # not where this runs from
                 try:
                     one.param = types.param_values(op.op, types.param_bytes(op.op, case.param))
-                    if mode == "dynamic":
-                        one.dynamic()
-                    else:
-                        one.static(int(mode[-1]))
+                    with together(on_findings=findings.extend):
+                        if mode == "dynamic":
+                            one.dynamic()
+                        else:
+                            one.static(int(mode[-1]))
                 except _Wrong as e:
                     problem, found = e.problem, e.found
                 except MissingError:
@@ -144,8 +155,9 @@ def run_cases(
                     problem = f"{e.message} ({e.hint})" if e.hint else e.message
                 finally:
                     CALLER.reset(place)
-                good = not problem
-                yield Result(str(case), mode, kind, good, one.elements, one.where, problem, found)
+                wrong = tuple(merged(findings))
+                good = not problem and all(finding.about.advice for finding in wrong)
+                yield Result(str(case), mode, kind, good, one.elements, one.where, problem, found, wrong)
 
 
 def check_layer(name: str, golden: Golden, cases: Sequence[Case]) -> None:
@@ -159,8 +171,11 @@ def check_layer(name: str, golden: Golden, cases: Sequence[Case]) -> None:
     with open_toolkits(ws) as toolkits:
         results = list(run_cases(ws, toolkits, name, golden, cases))
     wrong = [str(result) for result in results if not result.ok]
+    if seen := merged(finding for result in results if not result.ok for finding in result.findings):
+        wrong += ["", report(seen, limit(None))]
     if wrong or not results:
-        raise AssertionError("\n".join([f"{name}: {len(wrong)} of {len(results)} are not equal", *wrong]))
+        bad = sum(not result.ok for result in results)
+        raise AssertionError("\n".join([f"{name}: {bad} of {len(results)} are not equal", *wrong]))
 
 
 def _op_of(ws: Workspace, toolkit: Toolkit, name: str) -> OpInfo:

@@ -1,0 +1,47 @@
+"""Device memory that holds what depends on memory that nothing wrote: no mistake until somebody reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from firmware_sim.checks.finding import Finding
+
+
+class Doubtful:
+    """Ranges of DDR with the finding of each, as the device process says after each request."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int, int, Finding]] = []  # start, end, number of the request, finding
+        self._told: set[tuple[int, tuple[object, ...]]] = set()
+
+    def renew(self, stored: Iterable[tuple[int, dict[str, Any], Iterable[tuple[int, int]]]]) -> None:
+        """All there are now: number of the request that stored it, Finding.to_json(), and absolute addresses
+        with their bytes."""
+        self._ranges = [
+            (start, start + nbytes, request, finding)
+            for request, finding, ranges in ((n, Finding.from_json(one), some) for n, one, some in stored)
+            for start, nbytes in ranges
+        ]
+        self._told &= {(request, finding.key) for _, _, request, finding in self._ranges}
+
+    def settle(self, start: int, nbytes: int) -> None:
+        """The host wrote there, or it belongs to somebody else now."""
+        end = start + nbytes
+        kept = []
+        for at, to, request, finding in self._ranges:
+            for low, high in ((at, min(to, start)), (max(at, end), to)):
+                if low < high:
+                    kept.append((low, high, request, finding))
+        self._ranges = kept
+
+    def read(self, start: int, nbytes: int) -> list[Finding]:
+        """The host reads there: the findings of what it gets that were not told before."""
+        if not self._ranges:
+            return []
+        found = []
+        for at, to, request, finding in self._ranges:
+            if at < start + nbytes and start < to and (request, finding.key) not in self._told:
+                self._told.add((request, finding.key))
+                found.append(finding)
+        return found
