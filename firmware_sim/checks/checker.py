@@ -157,13 +157,7 @@ class Checker:
         issued = partial(self._issued, sequence)
         if self.memory is not None:
             yield from self.memory.commands(sequence, self.layers, issued)
-<<<<<<< HEAD
-        hazards: list[Finding] = []
-        if self._hazard is not None:
-            hazards = list(self._hazard.check(sequence, issued))
-=======
         hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
->>>>>>> f15
         yield from self._proved(sequence, batch, hazards)
         if self._waits is not None and self.group:
             yield from self._waits.check(sequence, batch, issued)

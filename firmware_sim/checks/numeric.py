@@ -17,7 +17,7 @@ from firmware_sim import chip
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.influence import Marked, influenced
 from firmware_sim.errors import DeviceError
-from firmware_sim.flush import HARDWARE, flushing
+from firmware_sim.flush import HARDWARE, exactly
 from firmware_sim.instructions.dma import data_format
 from firmware_sim.instructions.instruction import Engine, Instruction, Run
 from firmware_sim.instructions.loops import native
@@ -138,10 +138,7 @@ class _Command:
         assert semantics is not None
         try:
             with native.references(), np.errstate(all="ignore"):
-                if marks:
-                    with marking(), flushing():
-                        semantics.bind(self.row, self.memory)()
-                else:
+                with marking() if marks else exactly():
                     semantics.bind(self.row, self.memory)()
             return [one.now() for one in self.results]
         finally:
