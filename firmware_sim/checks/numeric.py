@@ -118,13 +118,12 @@ class _Command:
     def depending(self, marks: Callable[[Words], Marks]) -> list[Marks]:
         """Of each result the elements that depend on marked ones of the inputs, as they were before."""
         marked = [Marked(one.tensor, marks(one.before)) for one in self.inputs]
-        found = influenced(
-            self.instruction.name, self.row, self.operands, [m for m in marked if m.marks.any()]
-        )
+        marked = [one for one in marked if one.marks.any()]
+        found = influenced(self.instruction.name, self.row, self.operands, marked)
         return [
-            np.logical_or.reduce([m.marks for m in found if m.tensor is one.tensor], axis=0)
-            if any(m.tensor is one.tensor for m in found)
-            else np.zeros(one.tensor.shape, bool)
+            np.logical_or.reduce(
+                [np.zeros(one.tensor.shape, bool), *(m.marks for m in found if _same(m.tensor, one.tensor))]
+            )
             for one in self.results
         ]
 
@@ -183,6 +182,10 @@ class Numeric:
             return None
         held = [_Held.of(tensor, self._memory) for tensor in tensors]
         return _Command(instruction, row, operands, self._memory, held)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return (one.space, one.offset, one.shape) == (other.space, other.offset, other.shape)
 
 
 def _computes(name: str) -> bool:
