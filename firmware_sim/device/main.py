@@ -483,6 +483,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             controller.checker = None
             for checker in checkers:
                 checker.shadow.forget()
+                checker.execute_with(None)
             return None
         from firmware_sim.checks.checker import Checker
         from firmware_sim.checks.rules import Kind
