@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from firmware_sim.checks.export import as_json
 from firmware_sim.errors import ModelError
 from user_layers.cli.checking import checking
 from user_layers.cli.options import Check, CheckLimit, Sarif, TimeLimit, Warnings, for_devices
@@ -104,6 +105,51 @@ def bmrt_test(
     with checking(sarif) as found:
         code = run(options, say=typer.echo)
     return found.code(code)
+
+
+def check(
+    model: Annotated[Path, typer.Argument(help="A bmodel, or the folder that a compile wrote.")],
+    net: Annotated[str | None, typer.Option("--net", help="Only this net: its name or number.")] = None,
+    stage: Annotated[int | None, typer.Option("--stage", help="Only this stage, from 0.")] = None,
+    input: Annotated[
+        list[Path] | None,
+        typer.Option("--input", help="Inputs by name, an .npz file; several: a run for each."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of random inputs.")] = 1684,
+    firmware: _Firmware = None,
+    time_limit: TimeLimit = None,
+    check: Check = None,
+    check_limit: CheckLimit = None,
+    sarif: Sarif = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Run the nets of a bmodel, whoever compiled it, and say what checks find; exit code 5 when they do.
+
+    Inputs are random where none are given. Outputs are not compared; see bmrt_test.
+    """
+    from json import dumps
+
+    from user_layers.bmrt.check_model import CheckOptions, Looked, run
+
+    for_devices(time_limit, None, check, check_limit)
+    options = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
+    looked: list[Looked] = []
+    with checking(sarif) as found:
+        for one in run(options):
+            looked.append(one)
+            found.take(one.findings)
+            typer.echo(str(one), err=json)
+    code = found.code()
+    if json:
+        answer = {
+            "command": "check",
+            "model": str(model),
+            "ok": code == 0,
+            "runs": [one.to_json() for one in looked],
+            "findings": as_json(found.findings),
+        }
+        typer.echo(dumps(answer, indent=2))
+    return code
 
 
 def tpu_model(
