@@ -50,7 +50,8 @@ class Looked:
     def __str__(self) -> str:
         """One line for people."""
         mode = "dynamic" if self.dynamic else "static"
-        head = f"net {self.net!r} stage {self.stage}, {mode}, {self.inputs}: {self.commands} command{'s' * (self.commands != 1)}"
+        ran = f"{self.commands} command{'s' * (self.commands != 1)}"
+        head = f"net {self.net!r} stage {self.stage}, {mode}, {self.inputs}: {ran}"
         if self.checks == "off":
             return f"{head}, nothing checked"
         return f"{head}, {self.checks}: {summary(self.findings) if self.findings else 'nothing found'}"
