@@ -10,7 +10,7 @@ import typer
 from firmware_sim.checks.export import as_json
 from firmware_sim.errors import ModelError
 from user_layers.cli.checking import checking
-from user_layers.cli.options import Check, CheckLimit, Sarif, TimeLimit, Warnings, for_devices
+from user_layers.cli.options import Check, CheckLimit, Sarif, Schedule, TimeLimit, Warnings, for_devices
 
 _Firmware = Annotated[
     str | None,
@@ -23,6 +23,7 @@ def test_tpu_layer(
     firmware: _Firmware = None,
     time_limit: TimeLimit = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
 ) -> int:
@@ -33,7 +34,7 @@ def test_tpu_layer(
     from user_layers.demo import run
     from user_layers.workspace import Workspace
 
-    for_devices(time_limit, None, check, check_limit)
+    for_devices(time_limit, None, check, check_limit, schedule)
     with checking(sarif) as found:
         good = run(Workspace.find(), mode, typer.echo, firmware)
     return found.code(0 if good else 1)
@@ -73,13 +74,14 @@ def bmrt_test(
     warnings: Warnings = None,
     time_limit: TimeLimit = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
     from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
 
-    for_devices(time_limit, warnings, check, check_limit)
+    for_devices(time_limit, warnings, check, check_limit, schedule)
     options = BmrtTestOptions(
         context_dir=context_dir,
         bmodel=bmodel,
@@ -119,6 +121,7 @@ def check(
     firmware: _Firmware = None,
     time_limit: TimeLimit = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -131,7 +134,7 @@ def check(
 
     from user_layers.bmrt.check_model import CheckOptions, Looked, run
 
-    for_devices(time_limit, None, check, check_limit)
+    for_devices(time_limit, None, check, check_limit, schedule)
     options = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
     looked: list[Looked] = []
     with checking(sarif) as found:
@@ -218,6 +221,7 @@ def run_kernel(
     time_limit: TimeLimit = None,
     warnings: Warnings = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -225,7 +229,7 @@ def run_kernel(
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from user_layers.kernels.words import run
 
-    for_devices(time_limit, warnings, check, check_limit)
+    for_devices(time_limit, warnings, check, check_limit, schedule)
     words = (arg or [], given or [], wanted or [])
     with checking(sarif) as found:
         text = run(
