@@ -235,7 +235,7 @@ def not_written(records: Sequence[Record], wanted: Sequence[Runs]) -> tuple[int,
     addresses = np.array([record.address for record in records], np.int64)
     target = numbers_of(wanted)
     found = np.zeros(2, np.int64)
-    missing = native.bound("check_written", addresses, target, marks, start, size, found)()
+    missing = native.bound("check_missing", addresses, target, marks, start, size, found)()
     return missing, int(found[0]), int(found[1]) & (1 << 64) - 1
 
 
