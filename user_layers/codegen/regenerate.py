@@ -1,9 +1,9 @@
 """Writes what is made ahead of builds: `python -m user_layers.codegen.regenerate`, in a checkout.
 
 Headers in sdk/generated come from the tables of the chip and of messages, the table of
-docs/built-in-layers.md from the layers' C, that of docs/isa.md from the instruction table, the scripts in
-tool/ from the table of commands, the table of docs/checking.md from the rules of checks, docs/kernel-api.md and the comments of okk.h and bm_atomic.h from the
-table of the kernel API.
+docs/built-in-layers.md from the layers' C, that of docs/isa.md from the instruction table, that of
+docs/checking.md from the rules of checks, the scripts in tool/ from the table of commands,
+docs/kernel-api.md and the comments of okk.h and bm_atomic.h from the table of the kernel API.
 """
 
 from __future__ import annotations
