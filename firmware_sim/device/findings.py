@@ -164,11 +164,13 @@ def together(
                 delivery.deliver(name, one.findings, one.untold, on_findings, failed=failed)
 
 
-def choose(check: str | None, limit: int | None) -> None:
+def choose(check: str | None, limit: int | None, *, schedule: bool = False) -> None:
     """Make them those of this process and of those that it starts; None leaves what the environment says.
-    UsageError for words that name no check, and for no count."""
-    if check is not None:
-        os.environ[CHECK.name] = words(rules.chosen(check))
+    schedule: other legal orders of commands besides. UsageError for words that name no check, and for no
+    count."""
+    if check is not None or schedule:
+        more = {rules.Kind.SCHEDULE} if schedule else set[rules.Kind]()
+        os.environ[CHECK.name] = words(rules.chosen(check) | more)
     if limit is not None:
         os.environ[CHECK_LIMIT.name] = str(CHECK_LIMIT.value(str(limit), "--check-limit"))
 
