@@ -177,7 +177,9 @@ class ArmFirmware:
         where = [(int(r["addr_h8"]) << 32) + int(r["addr_l32"]) for r in (bd, gdma)]
         counts = [int(bd["count"]), int(gdma["count"])]
         reason = int(machine.link["reason"])
-        if reason == layout.RUN_GROUP:
+        if reason == layout.CALL:
+            done = self._guarded(lambda: self._engines.flush(counts[0], counts[1], reason))
+        elif reason == layout.RUN_GROUP:
             group = StreamGroup(where[0], where[1], counts[0], counts[1])
             done = self._guarded(lambda: self._engines.run_group(group))
         else:

@@ -187,9 +187,18 @@ void fw_emit_gdma(uint32_t *descriptor) {
     fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;
 }
 
+const char *fw_opened(void) {
+    static char text[64];
+    text[0] = 0;
+    if (fw.parallel && fw.opened != NULL)
+        fw_text(text, sizeof text, "; it was opened [called at 0x%llx]", (unsigned long long)(uintptr_t)fw.opened);
+    return text;
+}
+
 void fw_parallel_start(void) {
-    if (fw.parallel) fw_refuse("a parallel section is already open");
+    if (fw.parallel) fw_refuse("a parallel section is already open%s", fw_opened());
     fw.parallel = true;
+    fw.opened = NULL;
     fw.bd_start = fw.bd_id;
     fw.gdma_start = fw.gdma_id;
 }

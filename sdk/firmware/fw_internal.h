@@ -29,6 +29,7 @@ typedef enum {
 typedef struct {
     const fw_platform *platform;
     bool recording;
+    bool announces; /* the device wants to know of each call of a layer */
     fw_scope scope;
     /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
      * request ends. */
@@ -39,6 +40,7 @@ typedef struct {
     uint32_t bd_id, gdma_id;
     uint32_t bd_start, gdma_start;
     bool parallel;
+    const void *opened; /* the call that opened the section */
     bool check_ids; /* okk_set_id_node may not go back */
     uint32_t restarts; /* how often the ids began again */
 
@@ -85,6 +87,8 @@ void fw_streams_reset(void);
 void fw_flush(uint32_t reason);
 void fw_emit_bd(uint32_t *descriptor);
 void fw_emit_gdma(uint32_t *descriptor);
+/* "; it was opened [called at ...]" of the parallel section that is open, "" where nobody knows; until the next call. */
+const char *fw_opened(void);
 void fw_parallel_start(void);
 void fw_parallel_end(void);
 

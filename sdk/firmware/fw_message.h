@@ -21,7 +21,8 @@
 
 #define FW_FRAMES 16
 
-enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4 };
+enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4,
+       FW_FLUSH_CALL = 6 };
 enum { FW_FLUSH_ACCESSES = 5 }; /* the log of accesses is full; no commands are handed over */
 
 /* What the controller's own code does in memory that the engines use too, and who issued commands. */
@@ -62,7 +63,10 @@ typedef struct {
      * recording, where a new command group begins; END: the request is finished. After FULL and SPLIT ids
      * restart at 0. STEP: after each step of a program (also one that
      * issued nothing): while recording the device knows by it which step a command belongs to; a dynamic one hands
-     * nothing over with it, but the next step has a time limit of its own. Returns 0, or negative when
+     * nothing over with it, but the next step has a time limit of its own. CALL, only in requests with
+     * FW_FLAG_CALLS: a layer's function is about to be called, or has returned, and nothing is handed over;
+     * bd_num and gdma_num are the low and high half of the address of a text that says which, with what (fw_layers.c),
+     * and which may change when the call returns. Returns 0, or negative when
      * the device refuses (the text is the device's own). */
     int32_t (*flush)(uint32_t bd_num, uint32_t gdma_num, uint32_t reason);
     int32_t (*run_group)(const fw_group *group); /* starts both engines on streams in DDR and waits */

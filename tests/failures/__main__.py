@@ -1,4 +1,4 @@
-"""Calls to the system that fail, one at a time: `python -m tests.faults --most 20`.
+"""Calls to the system that fail, one at a time: `python -m tests.failures --most 20`.
 
 The nth write, rename, mmap, fork, malloc and so on of a command fails, n swept. Each run must end with a
 documented exit code and without a traceback, and leave what was there before or what it was to make.
@@ -12,8 +12,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.commands import COMMANDS, Place
-from tests.faults.sweep import KINDS, Injector, sweep
+from tests.failures.commands import COMMANDS, Place
+from tests.failures.sweep import KINDS, Injector, sweep
 
 
 def _complain(text: str) -> None:
@@ -21,7 +21,7 @@ def _complain(text: str) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.failures", description=__doc__)
     names = [command.name for command in COMMANDS]
     parser.add_argument("--command", action="append", choices=names, help="only this one; may be repeated")
     parser.add_argument("--kind", action="append", choices=KINDS, help="only this kind of call; likewise")
@@ -33,7 +33,7 @@ def main() -> int:
     findings: list[str] = []
     print("| command | calls that may fail | tried | exit codes and what was left | longest |")
     print("|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory(prefix="tpulayer-faults-") as name:
+    with tempfile.TemporaryDirectory(prefix="tpulayer-failures-") as name:
         folder = Path(name).resolve()
         injector = Injector(folder)
         place = Place(folder, built=any(command.built for command in chosen))

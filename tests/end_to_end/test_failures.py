@@ -1,4 +1,4 @@
-"""A sample of `python -m tests.faults`: calls to the system fail while a command runs."""
+"""A sample of `python -m tests.failures`: calls to the system fail while a command runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.commands import COMMANDS, Place
-from tests.faults.sweep import Injector, sweep
+from tests.failures.commands import COMMANDS, Place
+from tests.failures.sweep import Injector, sweep
 
 
 @pytest.mark.parametrize(

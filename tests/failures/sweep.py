@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults.commands import Command, Place, State
+from tests.failures.commands import Command, Place, State
 from user_layers.toolchain.compilers import choose
 
 KINDS = (
