@@ -116,8 +116,8 @@ def write_directory(
     Of nets with outputs whose shapes are known only when they have run also output_ref_shapes.json, the
     shapes of the arrays; of nets that were compiled with a report also report.txt, report.json and
     local_memory.svg; of static nets compilation.sites.npz, who issued their commands; otherwise older ones
-    are removed. Other files stay; nothing is replaced before all of it is written. Errors: UsageError when the
-    folder cannot be written.
+    are removed. Other files stay; nothing is replaced before all of it is written. Errors: UsageError when
+    the folder cannot be written.
     """
     files: dict[Path, bytes | str] = {
         directory / INPUT_REFERENCE: b"".join(r.inputs for r in references),
