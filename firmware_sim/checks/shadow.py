@@ -109,7 +109,7 @@ class Shadow:
         if not native.ready():
             return self.written_plainly(space, at)
         places, found = np.ascontiguousarray(at.reshape(-1)), np.zeros(at.size, np.bool_)
-        native.bound("check_written", places, found, int(space), *self._arrays)()
+        native.bound("check_init_written", places, found, int(space), *self._arrays)()
         return found.reshape(at.shape)
 
     def mark(self, space: Space, at: I64) -> None:
@@ -123,7 +123,7 @@ class Shadow:
     def _note(self, space: Space, at: I64, *, written: bool) -> None:
         if native.ready():
             native.bound(
-                "check_mark", np.ascontiguousarray(at.reshape(-1)), written, int(space), *self._arrays
+                "check_init_mark", np.ascontiguousarray(at.reshape(-1)), written, int(space), *self._arrays
             )()
         else:
             self.note_plainly(space, at, written=written)
