@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.checks.finding import Attribute
 from firmware_sim.checks.objects import BOTH
 from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, StreamGroup
 from firmware_sim.wire import Program, Recorded, TensorRecord
@@ -52,10 +53,16 @@ class DeviceApi(Protocol):
         """The descriptors that layers' kernels issue for a program with fixed addresses; none executes.
         checked: False where programs only measure."""
 
-    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
+    def run_streams(
+        self,
+        groups: Sequence[StreamGroup],
+        modelled: Callable[[], float] | None = None,
+        where: Attribute | None = None,
+    ) -> None:
         """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong.
 
-        modelled: gives their seconds on the chip, for the limit of time.
+        modelled: gives their seconds on the chip, for the limit of time. where: says of a finding's command
+        who issued it.
         """
 
     def run_program(

@@ -86,7 +86,10 @@ def kernel(
 ) -> Kernel:
     """x, y, z: what `in`, `in2`, `in3` hold; held: what `out` holds before, which then has that shape."""
     given = {"out": held, "in": x, "in2": y, "in3": z}
-    results = {"out": Result(held.shape, held.dtype.name) if held is not None and out is None else out, "out2": out2}
+    results = {
+        "out": Result(held.shape, held.dtype.name) if held is not None and out is None else out,
+        "out2": out2,
+    }
     return Kernel(
         name,
         {member: array for member, array in given.items() if array is not None},

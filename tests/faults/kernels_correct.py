@@ -64,7 +64,17 @@ def garbage_rows_not_stored(x: Array) -> Array:
     return x * f32(3)
 
 
-@_case(x=random(1, 5, 13, 11), y=random(3, 12, 9, 2), out=(1, 12, 11, 9), c=5, h=13, w=11, oc=12, k=16, tolerance=1e-4)
+@_case(
+    x=random(1, 5, 13, 11),
+    y=random(3, 12, 9, 2),
+    out=(1, 12, 11, 9),
+    c=5,
+    h=13,
+    w=11,
+    oc=12,
+    k=16,
+    tolerance=1e-4,
+)
 def convolution_over_a_rounded_tile(x: Array, y: Array) -> Array:
     return _conv(x, y, 3)
 
@@ -355,7 +365,16 @@ def matmul_of_a_part(x: Array, y: Array) -> Array:
     return x @ y
 
 
-@_case(x=random(1, 100, 6, 7), y=random(100, 3, 3), z=random(100), out=(1, 100, 6, 7), c=100, h=6, w=7, tolerance=1e-4)
+@_case(
+    x=random(1, 100, 6, 7),
+    y=random(100, 3, 3),
+    z=random(100),
+    out=(1, 100, 6, 7),
+    c=100,
+    h=6,
+    w=7,
+    tolerance=1e-4,
+)
 def depthwise_two_slots(x: Array, y: Array, z: Array) -> Array:
     seen = _windows(x, 3, 0)
     result: Array = np.einsum("nchwab,cab->nchw", seen, y) + z.reshape(1, -1, 1, 1)
@@ -383,7 +402,17 @@ def mean_over_channels(x: Array) -> Array:
     return x.mean(1, keepdims=True)
 
 
-@_case(x=random(1, 8, 6, 7), y=random(4, 12, 1, 2), z=random(6, 8, 1, 2), out=(1, 8, 6, 7), c=8, h=6, w=7, oc=12, tolerance=1e-4)
+@_case(
+    x=random(1, 8, 6, 7),
+    y=random(4, 12, 1, 2),
+    z=random(6, 8, 1, 2),
+    out=(1, 8, 6, 7),
+    c=8,
+    h=6,
+    w=7,
+    oc=12,
+    tolerance=1e-4,
+)
 def two_layers_in_sequence(x: Array, y: Array, z: Array) -> Array:
     return _conv(np.maximum(_conv(x, y, 1), 0), z, 1)
 

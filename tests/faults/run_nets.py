@@ -24,7 +24,9 @@ class NetRunner:
     def __init__(self, place: Path) -> None:
         workspace = make_workspace(place, layers=())
         for path in FOLDER.iterdir():
-            folder = "device" if path.suffix == ".c" else "host" if path.name.startswith("bm_host") else "include"
+            folder = (
+                "device" if path.suffix == ".c" else "host" if path.name.startswith("bm_host") else "include"
+            )
             shutil.copy(path, place / folder / path.name)
         build_layers(workspace)
         self._findings: list[Finding] = []

@@ -85,7 +85,9 @@ def judge_faulty(name: str, kind: str, marks: Marks, outcome: Outcome) -> Verdic
         if not lines & (marks.faults.keys() | marks.other):
             beside.append(short(finding))
     if outcome.error and word is not Word.LINE:
-        named = {int(line) for file, line in _PLACE.findall(outcome.error) if Path(file).name == marks.file.name}
+        named = {
+            int(line) for file, line in _PLACE.findall(outcome.error) if Path(file).name == marks.file.name
+        }
         word = Word.LINE if named & marks.faults.keys() else Word.FOUND
     return Verdict(name, kind, word, tuple(map(short, outcome.findings)), tuple(beside), outcome)
 
@@ -103,7 +105,10 @@ def table(verdicts: Iterable[Verdict]) -> str:
     rows: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         rows.setdefault(verdict.kind, []).append(verdict)
-    lines = ["| cases | tried | found with line | found | missed | false alarms |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| cases | tried | found with line | found | missed | false alarms |",
+        "|---|---|---|---|---|---|",
+    ]
     for kind, cases in rows.items():
         words = [verdict.word for verdict in cases]
         if kind == "correct":

@@ -27,7 +27,9 @@ from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.schedule import PartPlan, Schedule
+from user_layers.compiler.trace import steps_of
 from user_layers.graph.shapes import infer_shapes
+from user_layers.net.command_map import RecordedCommands
 from user_layers.net.compiled import (
     CompiledNet,
     CpuBody,
@@ -58,7 +60,7 @@ def compile_graph(
     described = prepare_constants(gather_attributes(infer_shapes(graph), graph.toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt)
     recorded = _record(plan, graph.toolkit)
-    stage = _stage(plan, recorded)
+    stage = _stage(plan, recorded, graph.toolkit)
     lines = log_lines(plan.described, plan.mode, plan.schedule)
     _say(lines, log, verbose)
     measured = (measure(plan, recorded),) if report else ()
@@ -110,7 +112,7 @@ def _record(plan: Plan, toolkit: Toolkit) -> list[Recorded | None]:
     return found
 
 
-def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
+def _stage(plan: Plan, recorded: Sequence[Recorded | None], toolkit: Toolkit) -> Stage:
     net, ddr = plan.described.net, plan.ddr
 
     def tensors(names: Sequence[str]) -> tuple[NetTensor, ...]:
@@ -127,7 +129,7 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
             Subnet(
                 tensors(part.part.inputs),
                 tensors(part.part.outputs),
-                _body(plan, i, recorded[i]),
+                _body(plan, i, recorded[i], toolkit),
                 len(part.part.nodes),
             )
             for i, part in enumerate(plan.schedule.parts)
@@ -142,10 +144,15 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
     )
 
 
-def _body(plan: Plan, index: int, recorded: Recorded | None) -> StaticBody | DynamicBody | CpuBody:
-    if recorded is not None:
-        return StaticBody(recorded.groups)
+def _body(
+    plan: Plan, index: int, recorded: Recorded | None, toolkit: Toolkit
+) -> StaticBody | DynamicBody | CpuBody:
     planned, program = plan.schedule.parts[index], plan.programs[index]
+    if recorded is not None:
+        if recorded.sites is None or program is None:
+            return StaticBody(recorded.groups)
+        steps = steps_of(plan.described.net, program, planned.part.nodes)
+        return StaticBody(recorded.groups, RecordedCommands(recorded, steps, toolkit.device.firmware.debug))
     if program is None:
         (node,) = plan.described.net.nodes[planned.part.nodes.start : planned.part.nodes.stop]
         assert node.cpu is not None
