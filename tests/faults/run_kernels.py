@@ -79,5 +79,6 @@ def _difference(case: Kernel, found: Sequence[Array]) -> str:
         close = np.isclose(got, want, rtol=case.tolerance, atol=case.tolerance, equal_nan=True)
         if not close.all():
             at = np.unravel_index(int(np.argmin(close)), got.shape)
-            return f"{name} differs in {np.count_nonzero(~close)} of {got.size}: {got[at]} for {want[at]} at {at}"
+            wrong = np.count_nonzero(~close)
+            return f"{name} differs in {wrong} of {got.size}: {got[at]} for {want[at]} at {at}"
     return ""
