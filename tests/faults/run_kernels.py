@@ -24,6 +24,7 @@ class KernelRunner:
         image = kernel_firmware(sorted(FOLDER.glob("*.c")), kind=kind)
         self._findings: list[Finding] = []
         self._device = Device(image, on_findings=self._findings.extend, warnings="ignore")
+        self._device.query()  # has booted, so the tables are there
         self._l2 = self._device.l2.copy()
 
     def __enter__(self) -> KernelRunner:
