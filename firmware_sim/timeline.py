@@ -18,7 +18,8 @@ from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import Row
-from firmware_sim.tpu import command_waits, plan_keys
+from firmware_sim.queues import command_waits
+from firmware_sim.tpu import plan_keys
 from firmware_sim.wire import CommandGroup
 
 _BYTES = {Space.LOCAL: chip.LOCAL_BYTES, Space.DDR: chip.DDR_BYTES, Space.L2: chip.L2_BYTES}  # of a lane

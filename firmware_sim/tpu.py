@@ -22,29 +22,20 @@ from firmware_sim.instructions.workers import threads
 from firmware_sim.isa.footprint import Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.memory import Memory
+from firmware_sim.queues import ID_FIELDS, Segment, Where, command_waits, first_id, located, replay_order
 from firmware_sim.wire import NOTED_BD, NOTED_GDMA, NOTED_NOTHING
 
 U32 = npt.NDArray[np.uint32]
-Where = Callable[[Engine, int], str]
-"""Tells where a descriptor of the batch was issued, for messages: (engine, index) -> text."""
-
-_ID_FIELDS = {
-    Engine.BD: ("cmd_id_tpu", "cmd_id_gdma"),
-    Engine.GDMA: ("cmd_id", "eng0_sync_id", "eng1_sync_id", "eng3_sync_id"),
-}
 # Fields that only steer the queues: descriptors that differ in nothing else do the same.
 _QUEUE_FIELDS = {
-    Engine.BD: (*_ID_FIELDS[Engine.BD], "cmd_end", "cmd_intr_en", "cmd_keep"),
-    Engine.GDMA: (*_ID_FIELDS[Engine.GDMA], "chain_end", "intr_en", "barrier_enable"),
+    Engine.BD: (*ID_FIELDS[Engine.BD], "cmd_end", "cmd_intr_en", "cmd_keep"),
+    Engine.GDMA: (*ID_FIELDS[Engine.GDMA], "chain_end", "intr_en", "barrier_enable"),
 }
 _KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELDS.items()}
 _PLANS_MAX = 20_000
 _SLOW = 1e6  # cycles of a command whose reference takes longer than loops are compiled
 _TOGETHER, _SHORT = 64, 1e4  # loops that are called at once, and cycles of their commands
 _NOTED = {Engine.BD: NOTED_BD, Engine.GDMA: NOTED_GDMA}
-
-Segment = tuple[Engine, int, int]
-"""Commands [first, last) of one engine, done one after the other."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +58,10 @@ class Watcher(Protocol):
 
     def before(self, batch: Batch) -> None:
         """The batch is about to be executed, in the order of its segments."""
+
+
+Around = Callable[[Batch, Engine, int, Run], None]
+"""Is given each command of a batch instead of it being executed: it calls the last argument for that."""
 
 
 class _Plan:
@@ -133,6 +128,8 @@ class Tpu:
         self.place: memoryview[int] | list[int] = [0, 0]
         self.watcher: Watcher | None = None
         """Sees every batch before it is executed."""
+        self.around: Around | None = None
+        """Is given every command, one after the other."""
         self._checked: set[tuple[Engine, bytes]] = set()
         self._plans: dict[Engine, dict[bytes, _Plan]] = {engine: {} for engine in Engine}
 
@@ -158,14 +155,14 @@ class Tpu:
         if native.loaded_late():
             self._forget()
         columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
-        bd_first = _first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
-        gdma_first = _first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
+        bd_first = first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
+        gdma_first = first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
         waits = {e: command_waits(c, e) for e, c in columns.items()}
-        segments = _replay_order(columns, waits, bd_first, gdma_first, where)
+        segments = replay_order(waits, bd_first, gdma_first, where)
         keys = {e: plan_keys(e, c) for e, c in columns.items()}
+        batch = Batch(columns, keys, waits, {Engine.BD: bd_first, Engine.GDMA: gdma_first}, segments)
         if self.watcher is not None:
-            before = {Engine.BD: bd_first, Engine.GDMA: gdma_first}
-            self.watcher.before(Batch(columns, keys, waits, before, segments))
+            self.watcher.before(batch)
         # both engines' time: when each command ended, after the batch's begin
         ends = {e: [self.cycles] for e in Engine}
         # the place in the other engine's ends of what each command waits for
@@ -174,7 +171,7 @@ class Tpu:
             Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
         }
         together = _Together(columns, where)
-        place, most = self.place, self._most_cycles
+        place, most, around = self.place, self._most_cycles, self.around
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
@@ -193,12 +190,15 @@ class Tpu:
                         if plan is None:
                             together.run()  # done, should this one be illegal
                             plan = self._new_plan(engine, to_do[index], columns[engine], index, where)
-                        if plan.entry is not None:
+                        if plan.entry is not None and around is None:
                             together.add(plan.entry, engine, index)
                         else:
                             together.run()
                             try:
-                                plan.run()
+                                if around is None:
+                                    plan.run()
+                                else:
+                                    around(batch, engine, index, plan.run)
                             except (DeviceError, MemoryError) as error:  # what only the data shows
                                 raise together.failed(error, engine, index) from None
                         # it starts when its engine is free and the id it waits for is done
@@ -219,6 +219,13 @@ class Tpu:
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
+
+    def ready(self, batch: Batch, engine: Engine, index: int) -> Run:
+        """What executes one command of a batch that a watcher was given, without counting ids or time; to be
+        called inside `flushing()`. Raises DeviceError for one that is illegal."""
+        key = batch.keys[engine][index]
+        plan = self._plans[engine].get(key)
+        return (plan or self._new_plan(engine, key, batch.columns[engine], index, None)).run
 
     def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
         """Raise what `execute` would raise for commands that do not exist and for operands that leave their
@@ -267,6 +274,16 @@ class Tpu:
             plans.clear()
 
 
+def queues(bd: U32, gdma: U32) -> Batch:
+    """Commands as they stand in their queues, uint32[n, 32] and uint32[m, 32], one engine's behind the
+    other's: for those that look at each command by itself."""
+    columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
+    segments = [(e, 0, len(one)) for e, one in columns.items()]
+    first = {e: int(one[ID_FIELDS[e][0]][0]) - 1 if len(one) else 0 for e, one in columns.items()}
+    keys = {e: plan_keys(e, c) for e, c in columns.items()}
+    return Batch(columns, keys, {e: command_waits(c, e) for e, c in columns.items()}, first, segments)
+
+
 def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
     """The 128 bytes of each descriptor, ids and flags of the queues as zeros: equal keys, equal effects."""
     data = (columns.words & _KEPT[engine]).tobytes()
@@ -281,8 +298,7 @@ def _semantics(instruction: Instruction) -> Semantics:
 
 
 def _command(engine: Engine, row: Row, index: int, where: Where | None) -> str:
-    text = f"{engine.value} command {row[_ID_FIELDS[engine][0]]}"
-    return f"{where(engine, index)}: {text}" if where else text
+    return located(f"{engine.value} command {row[ID_FIELDS[engine][0]]}", engine, index, where)
 
 
 def _known(error: DeviceError | MemoryError) -> DeviceError:
@@ -313,74 +329,3 @@ def _located(
         with contextlib.suppress(DeviceError):
             message += "\n  " + "\n  ".join(map(operand_text, instruction.semantics.operands(row)))
     return DeviceError(message, hint=error.hint)
-
-
-def _first_id(columns: Columns, engine: Engine, last: int, where: Where | None) -> int:
-    """The id before the batch's first. Raises DeviceError unless the ids count up by one."""
-    if not len(columns):
-        return last
-    ids = columns[_ID_FIELDS[engine][0]].astype(np.int64)
-    first = int(ids[0])
-    expected = last + 1 if first != 1 else 1
-    wrong = np.nonzero(ids != expected + np.arange(len(ids)))[0]
-    if len(wrong):
-        i = int(wrong[0])
-        command = _command(engine, columns.row(i), i, where)
-        raise DeviceError(
-            f"{command}: its id should be {expected + i}, ids of an engine count up by one",
-            hint="every command takes the next id of its engine; okk_initialize begins at 1, "
-            "okk_set_id_node anywhere",
-        )
-    return first - 1
-
-
-def command_waits(columns: Columns, engine: Engine) -> npt.NDArray[np.int64]:
-    """The other engine's id that each command waits for; engines work in order, so it never falls."""
-    waits = columns[_ID_FIELDS[engine][1]].astype(np.int64)
-    return np.maximum.accumulate(waits) if len(waits) else waits
-
-
-def _never(
-    columns: dict[Engine, Columns], engine: Engine, index: int, last: int, where: Where | None
-) -> DeviceError:
-    other = Engine.GDMA if engine is Engine.BD else Engine.BD
-    row = columns[engine].row(index)
-    wait = row[_ID_FIELDS[engine][1]]
-    return DeviceError(
-        f"{_command(engine, row, index, where)}: waits for {other.value} command {wait}, "
-        f"which never comes: {other.value} gets to {last} before it",
-        hint="wait only for commands that were issued, and that do not wait for this one",
-    )
-
-
-def _replay_order(
-    columns: dict[Engine, Columns],
-    waits: dict[Engine, npt.NDArray[np.int64]],
-    bd_first: int,
-    gdma_first: int,
-    where: Where | None,
-) -> list[Segment]:
-    """A valid order: GDMA commands by id, after each the BD commands that wait for it.
-
-    Raises DeviceError for a wait on an id that never comes (also: two commands waiting for each other).
-    """
-    bd_waits, gdma_waits = waits[Engine.BD], waits[Engine.GDMA]
-    n, m = len(bd_waits), len(gdma_waits)
-    if n and bd_waits[-1] > gdma_first + m:
-        late = np.nonzero(bd_waits > gdma_first + m)[0]
-        raise _never(columns, Engine.BD, int(late[0]), gdma_first + m, where)
-    if not m:
-        return [(Engine.BD, 0, n)]
-    # BD commands done before GDMA command i: those that wait for an earlier id
-    before = np.searchsorted(bd_waits, gdma_first + 1 + np.arange(m), side="left")
-    late = np.nonzero(gdma_waits > bd_first + before)[0]
-    if len(late):
-        i = int(late[0])
-        raise _never(columns, Engine.GDMA, i, bd_first + int(before[i]), where)
-    segments: list[Segment] = []
-    done = begun = 0
-    for i, b in enumerate(before.tolist()):
-        if b > done:
-            segments += [(Engine.GDMA, begun, i), (Engine.BD, done, b)]
-            done, begun = b, i
-    return [*segments, (Engine.GDMA, begun, m), (Engine.BD, done, n)]

@@ -32,10 +32,12 @@ def _count(text: str) -> int | None:
 
 def _kinds(text: str) -> tuple[str, ...] | None:
     every = ("memory", "init", "hazard", "sync", "numeric")
-    if text in ("off", "all"):
-        return every if text == "all" else ()
-    words = tuple(word.strip() for word in text.split(","))
-    return words if set(words) <= set(every) else None
+    if text == "off":
+        return ()
+    words = [word.strip() for word in text.split(",")]
+    if not {*words} <= {*every, "waits", "schedule", "all"}:
+        return None
+    return tuple(dict.fromkeys(kind for word in words for kind in (every if word == "all" else (word,))))
 
 
 def _word(*words: str) -> Callable[[str], str | None]:
@@ -77,7 +79,9 @@ THREADS = Variable("TPULAYER_THREADS", "a number of threads, 1 or more", _count)
 WARNINGS = Variable("TPULAYER_WARNINGS", "one of show, error, ignore", _word("show", "error", "ignore"))
 FIRMWARE = Variable("TPULAYER_FIRMWARE", "one of native, arm", _word("native", "arm"))
 CHECK = Variable(
-    "TPULAYER_CHECK", "off, all, or some of memory,init,hazard,sync,numeric with commas between", _kinds
+    "TPULAYER_CHECK",
+    "off, or some of memory,init,hazard,sync,numeric (all for these), waits, schedule with commas between",
+    _kinds,
 )
 CHECK_LIMIT = Variable("TPULAYER_CHECK_LIMIT", "a number of findings, 1 or more", _count)
 

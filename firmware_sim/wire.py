@@ -23,6 +23,7 @@ PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
+FLAG_CALLS = 2
 MAX_ARGUMENTS = 11 << 20  # bytes of a kernel's arguments; the controller's memory for messages holds no more
 NOTED_NOTHING, NOTED_BD, NOTED_GDMA = range(3)
 """The first of what the device process notes for the report of an end (Link.notes): the engine that works.
@@ -269,6 +270,12 @@ def packed(form: struct.Struct | str, *values: int | bytes) -> bytes:
     except struct.error as error:
         numbers = ", ".join(str(v) for v in values if isinstance(v, int))
         raise UsageError(f"a number of a request is out of range ({error}): {numbers}") from None
+
+
+def with_flag(request: bytes, flag: int) -> bytes:
+    """A request, its header and payload, with one more of FLAG_*."""
+    op, nbytes, flags, reserved = REQUEST.unpack_from(request)
+    return REQUEST.pack(op, nbytes, flags | flag, reserved) + request[REQUEST.size :]
 
 
 def _pad(values: Sequence[int], fill: int) -> tuple[int, ...]:

@@ -38,6 +38,11 @@ _NUMBERS = (
         "descriptors are being recorded: nothing executes, device reads are refused",
     ),
     (
+        "FW_FLAG_CALLS",
+        f"{wire.FLAG_CALLS}u",
+        "calls of layers are announced: FW_FLUSH_CALL",
+    ),
+    (
         "FW_LARGER",
         f"{wire.LARGER}",
         "index of a tile whose maker accepts larger tiles of its inputs",

@@ -11,8 +11,9 @@ from firmware_sim.arm.images import Images, from_elf, load_pair
 from firmware_sim.arm.machine import Fault, Machine
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.errors import DeviceCrash, DeviceError
+from firmware_sim.firmware.controller_log import Chain, ControllerAccess, Frames, IssuedBy
 from firmware_sim.firmware.image import EngineFailed, Engines, FirmwareImage, StreamGroup
-from firmware_sim.firmware.source_lines import SourceLines, place_text
+from firmware_sim.firmware.source_lines import Line, SourceLines, place_text
 from firmware_sim.processes.process_child import Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import MAX_ARGUMENTS, REPLY
@@ -46,8 +47,10 @@ class ArmFirmware:
         self._images = load_pair(image.path, image.ddr)
         self._source_lines: SourceLines | None = None
         self._error: Exception | None = None
+        self._lost = False
         self._machine = Machine(memory, link.page_address, link.frames_address)
         self._booted = False
+        self._frames = Frames(self._lines)
         self._boot()
 
     @property
@@ -84,6 +87,8 @@ class ArmFirmware:
             raise DeviceError(f"a request of {len(request)} bytes; the ring takes {_REQUEST_BYTES}")
         if not self._booted:  # after a fault
             self._boot()
+        if self._machine.watcher is not None:
+            self._machine.watcher.begin()
         self._booted = False  # until it has answered as it should
         self._error = None
         ring, at = self._machine.ring, layout.MESSAGES - layout.WINDOW
@@ -172,7 +177,9 @@ class ArmFirmware:
         where = [(int(r["addr_h8"]) << 32) + int(r["addr_l32"]) for r in (bd, gdma)]
         counts = [int(bd["count"]), int(gdma["count"])]
         reason = int(machine.link["reason"])
-        if reason == layout.RUN_GROUP:
+        if reason == layout.CALL:
+            done = self._guarded(lambda: self._engines.flush(counts[0], counts[1], reason))
+        elif reason == layout.RUN_GROUP:
             group = StreamGroup(where[0], where[1], counts[0], counts[1])
             done = self._guarded(lambda: self._engines.run_group(group))
         else:
@@ -196,7 +203,49 @@ class ArmFirmware:
             stream[:n] = window[start : start + n * 128].view(np.uint32).reshape(n, 32)
             site[:n] = sites[i * ARENA_CAPACITY :][:n]
             layer[:n] = sites[(2 + i) * ARENA_CAPACITY :][:n]
+        if self._machine.watcher is not None:
+            self._machine.watcher.handed_over()
         self._engines.flush(counts[0], counts[1], reason)
+
+    # ---- for checks ----
+
+    def watch(self, on: bool) -> None:
+        """See `Firmware`."""
+        self._machine.watch(on)
+
+    def accesses(self) -> list[ControllerAccess]:
+        """See `Firmware`."""
+        watcher = self._machine.watcher
+        self._lost = watcher is not None and watcher.log.lost
+        return [] if watcher is None else watcher.log.take()
+
+    @property
+    def accesses_lost(self) -> bool:
+        """See `Firmware`."""
+        return self._lost
+
+    def frames(self, engine_is_bd: bool, index: int) -> tuple[Line, ...]:
+        """See `Firmware`."""
+        watcher = self._machine.watcher
+        sites = self._memory.bd_site if engine_is_bd else self._memory.gdma_site
+        chain = () if watcher is None else watcher.chain(engine_is_bd, index)
+        return self._frames(*(chain or (int(sites[index]),)))
+
+    def frames_at(self, *addresses: int) -> tuple[Line, ...]:
+        """See `Firmware`."""
+        return self._frames(*addresses)
+
+    def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
+        """See `Firmware`."""
+        watcher = self._machine.watcher
+        if watcher is None:
+            return np.zeros(bd_num, np.uint32), np.zeros(gdma_num, np.uint32)
+        return watcher.issued(bd_num, gdma_num)
+
+    def chains(self) -> list[Chain]:
+        """See `Firmware`."""
+        watcher = self._machine.watcher
+        return [()] if watcher is None else watcher.chains
 
     # ---- for messages ----
 

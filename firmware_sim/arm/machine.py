@@ -34,6 +34,7 @@ from unicorn.unicorn_py3.unicorn import uclib
 
 from firmware_sim.arm import hooks, layout
 from firmware_sim.arm.images import Images
+from firmware_sim.arm.watcher import Watcher
 from firmware_sim.chip import (
     DDR_WINDOW_BYTES,
     DTCM_BASE,
@@ -129,6 +130,19 @@ class Machine:
         self._interrupt: int | None = None
         self._uc: Uc | None = None
         self._pc = 0
+        self._watching = False
+        self.watcher: Watcher | None = None
+        """While somebody wants to know, once the images have booted."""
+
+    def watch(self, on: bool) -> None:
+        """Whether the watcher notes who issues commands, and kernels' accesses, from now on."""
+        self._watching = on
+        if self.watcher is not None and not on:
+            self.watcher.end()
+            self.watcher = None
+        own = int(self.link["own_start"]), int(self.link["own_end"])
+        if self.watcher is None and on and self._uc is not None and own[1] > own[0]:
+            self.watcher = Watcher(self._uc, self._memory, own, self._returns)
 
     @property
     def instructions(self) -> int:
@@ -150,6 +164,7 @@ class Machine:
         self._code = [(_CODE_START, len(images.tcm)), (layout.WINDOW, layout.WINDOW + len(images.ddr))]
         self._counters[hooks.OWN_BYTES] = 0
         # A new machine: the translations of the one before may be of another program.
+        self.watcher = None
         if self._uc is not None:
             # Its hooks hold it and it holds them: its memory would stay until Python looks for such cycles.
             self._uc = None
@@ -213,6 +228,7 @@ class Machine:
         self._counters[hooks.OWN_BYTES] = layout.SCRATCH - layout.RING
         self._uc.mem_protect(ITCM_BASE, _PAGE, UC_PROT_NONE)
         self._uc.ctl_remove_cache(ITCM_BASE, ITCM_BASE + _PAGE)
+        self.watch(self._watching)
 
     def _on_invalid(self, uc: Uc, kind: int, address: int, size: int, value: int, data: object) -> bool:
         self._invalid = (kind, address, size)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
+from firmware_sim.checks.memory import Layers, MemoryCheck, Places
+from firmware_sim.checks.objects import Objects
 from firmware_sim.checks.rules import Kind
+from firmware_sim.checks.schedule import Proof, prove
 from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.checks.shadow import Shadow
+from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
+from firmware_sim.errors import DeviceError
+from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
-from firmware_sim.isa.footprint import Space
-from firmware_sim.tpu import Batch
+from firmware_sim.instructions.table import lookup
+from firmware_sim.isa.footprint import Space, address_text
+from firmware_sim.queues import ID_FIELDS, QueueError
+from firmware_sim.tpu import U32, Batch, Tpu
 
 _MOST = 1000  # different findings of a request that are kept
 
@@ -43,6 +52,10 @@ class Found:
             elif len(self._by_key) < _MOST:
                 self._by_key[finding.key] = finding
 
+    def new(self, finding: Finding) -> bool:
+        """Whether none like it is there."""
+        return finding.key not in self._by_key
+
     def take(self) -> list[Finding]:
         """All of them; none are left."""
         found, self._by_key = list(self._by_key.values()), {}
@@ -53,12 +66,17 @@ class Checker:
     """Watches a `Tpu`.
 
     site: which code issued a command of the batch that is executed now, None where nobody knows; group: of
-    a static net, which command group that is, from 1.
+    a static net, which command group that is, from 1; layers: the labels of the commands of the batch.
     """
 
-    def __init__(self, kinds: frozenset[Kind], shadow: Shadow | None = None) -> None:
-        """shadow: what another one knew of the same memories."""
+    def __init__(
+        self, kinds: frozenset[Kind], shadow: Shadow | None = None, objects: Objects | None = None
+    ) -> None:
+        """shadow, objects: what another one knew of the same memories."""
         self.kinds = kinds
+        self.layers: Layers | None = None
+        self.objects = objects or Objects()
+        self.memory = MemoryCheck(self.objects) if Kind.MEMORY in kinds else None
         self.site: Callable[[Engine, int], Site] | None = None
         self.group = 0
         self.shadow = shadow or Shadow()
@@ -68,17 +86,26 @@ class Checker:
         self._stored: list[tuple[int, Stored]] = []
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
+        self._waits = Waits() if Kind.WAITS in kinds else None
+        self._tpu: Tpu | None = None
 
     def named(self, space: Space, at: int) -> str:
         """The object that a byte belongs to, "" for none."""
-        return ""
+        area = self.objects.at(at) if space is Space.DDR else None
+        return area.name if area is not None else ""
 
-    def begin(self) -> None:
-        """A request begins."""
+    def execute_with(self, processor: object) -> None:
+        """What executes the commands that are shown here; one that is no `Tpu` cannot try other orders."""
+        self._tpu = processor if isinstance(processor, Tpu) else None
+
+    def begin(self, *, program: bool, recorded: bool) -> None:
+        """A request begins. program: a net's; recorded: its commands do not run."""
         self.group = 0
         self.site = None
         self._requests += 1
         self._found.take()
+        if self.memory is not None:
+            self.memory.begin(program=program, recorded=recorded)
         if self._init is not None:
             self._init.begin()
 
@@ -98,14 +125,74 @@ class Checker:
             return
         self._found.add(self._findings(sequence, batch))
 
-    def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
-        def issued(k: int) -> Issued:
-            return self._issued(sequence, k)
+    def recorded(self, batch: Batch) -> None:
+        """Look at a batch of a net's program that is stored instead of executed."""
+        sequence = self._records.sequence(batch)
+        if self.memory is not None:
+            self._found.add(self.memory.commands(sequence, self.layers, partial(self._issued, sequence)))
 
-        if self._hazard is not None:
-            yield from self._hazard.check(sequence, issued)
+    def settled(self, places: Places) -> None:
+        """Everything that was issued so far has been looked at. places: lines of code addresses."""
+        if self.memory is not None:
+            self._found.add(self.memory.settled(places))
+
+    def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
+        issued = partial(self._issued, sequence)
+        if self.memory is not None:
+            yield from self.memory.commands(sequence, self.layers, issued)
+        hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
+        yield from self._proved(sequence, batch, hazards)
+        if self._waits is not None and self.group:
+            yield from self._waits.check(sequence, batch, issued)
         if self._init is not None:
             yield from self._init.check(sequence, batch, issued)
+
+    def _proved(self, sequence: Sequence, batch: Batch, hazards: list[Finding]) -> Iterator[Finding]:
+        """What other legal orders of the batch change: told with its hazards, else a finding of its own."""
+        always = Kind.SCHEDULE in self.kinds
+        if self._tpu is None or not (always or any(map(self._found.new, hazards))):
+            yield from hazards
+            return
+        proof = prove(self._tpu, batch, sequence)
+        text = proof.text(self._place(proof))
+        yield from (replace(hazard, proof=text) for hazard in hazards)
+        if hazards or not always:
+            return
+        different = proof.difference
+        if different is not None:
+            where = address_text(different.space, different.offset) if not different.failed else ""
+            tensor = self._place(proof)
+            what = "the results of the commands depend on the order of the engines, which they leave open"
+            by = Issued("", 0, "", group=self.group)
+            yield Finding("hazard.order", what, by, tensor=tensor, address=where, proof=text)
+        elif proof.skipped:
+            yield Finding("hazard.untried", text, Issued("", 0, "", group=self.group))
+
+    def _place(self, proof: Proof) -> str:
+        different = proof.difference
+        return self.named(different.space, different.offset) if different and not different.failed else ""
+
+    def unfinished(self, request: str, bd: U32, gdma: U32) -> None:
+        """A kernel returned with these commands, which it did not wait for. `site` tells who issued them."""
+        if Kind.SYNC in self.kinds:
+            engine, index = last_command(bd, gdma)
+            by = self._command(engine, index, (bd, gdma))
+            self._found.add([no_poll(request, len(bd) + len(gdma), by)])
+
+    def wrong_queue(self, error: QueueError, bd: U32, gdma: U32) -> None:
+        """Commands with ids or waits that are wrong, of which none is executed."""
+        if Kind.SYNC in self.kinds:
+            self._found.add([wrong_queue(error, lambda e, i: self._command(e, i, (bd, gdma)))])
+
+    def _command(self, engine: Engine, index: int, queues: tuple[U32, U32]) -> Issued:
+        row = LAYOUTS[engine].columns(queues[ENGINES.index(engine)]).row(index)
+        site = self.site(engine, index) if self.site is not None else Site()
+        try:
+            name = lookup(engine, row).name
+        except DeviceError:
+            name = "unknown"
+        number = row[ID_FIELDS[engine][0]]
+        return Issued(engine.value, number, name, site.frames, site.layer, group=self.group)
 
     def _issued(self, sequence: Sequence, k: int) -> Issued:
         engine, index = ENGINES[sequence.engine[k]], int(sequence.index[k])

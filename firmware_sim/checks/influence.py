@@ -64,7 +64,9 @@ def _of_convolution(row: Row, one: Marked, shape: tuple[int, ...]) -> Marks:
 
 
 def _of_depthwise(row: Row, one: Marked, shape: tuple[int, ...]) -> Marks:
-    return _fitted(_windowed(row, one.marks) if one.tensor.name == "opd0" else one.marks, shape)
+    if one.tensor.name == "opd0":
+        return _fitted(_windowed(row, one.marks), shape)
+    return _fitted(np.asarray(one.marks.any((0, 2, 3), keepdims=True)), shape)  # a kernel or bias per channel
 
 
 def _of_product(row: Row, one: Marked, shape: tuple[int, ...]) -> Marks:

@@ -9,17 +9,22 @@ from firmware_sim.variables import CHECK, CHECK_LIMIT
 
 
 class Kind(enum.Enum):
-    """What a check looks at; its value is the word that `--check` takes."""
+    """What a check looks at; its value is the word that `--check` takes.
+
+    WAITS looks for superfluous waits of static nets, SCHEDULE executes every batch in other legal orders.
+    """
 
     MEMORY = "memory"
     INIT = "init"
     HAZARD = "hazard"
     SYNC = "sync"
     NUMERIC = "numeric"
+    WAITS = "waits"
+    SCHEDULE = "schedule"
 
 
 DEFAULT: frozenset[Kind] = frozenset({Kind.MEMORY, Kind.INIT, Kind.HAZARD, Kind.SYNC})
-ALL: frozenset[Kind] = frozenset(Kind)
+ALL: frozenset[Kind] = frozenset(Kind) - {Kind.WAITS, Kind.SCHEDULE}
 NONE: frozenset[Kind] = frozenset()
 
 
@@ -106,9 +111,25 @@ RULES: dict[str, Rule] = _rules(
         "call okk_poll between the commands and the C code that uses their memory",
     ),
     (
+        "hazard.order",
+        "results that depend on the order of the engines",
+        "make every command wait for those whose results it uses, and for those that use what it writes",
+    ),
+    (
+        "hazard.untried",
+        "other legal orders that were not tried",
+        "a smaller batch of commands, or less memory written in it, can be executed in other orders",
+        True,
+    ),
+    (
         "sync.never",
         "a wait for a command that never comes",
         "wait only for commands that were issued, and that do not wait for this one",
+    ),
+    (
+        "sync.ids",
+        "ids that do not count up",
+        "every command takes the next id of its engine; okk_initialize begins at 1",
     ),
     (
         "sync.no_poll",
@@ -147,7 +168,7 @@ RULES: dict[str, Rule] = _rules(
 
 
 def chosen(text: str | None) -> frozenset[Kind]:
-    """The checks that a text names ("off", "all", or kinds with commas between); of None what the
+    """The checks that a text names ("off", or kinds with commas between, "all" for `ALL`); of None what the
     environment's TPULAYER_CHECK says, else the default ones. UsageError for another word."""
     kinds = CHECK.get() if text is None else CHECK.value(text, "--check")
     if kinds is None:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.checks.objects import BOTH
 from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, StreamGroup
 from firmware_sim.wire import Program, Recorded, TensorRecord
 
@@ -26,8 +27,9 @@ class DeviceApi(Protocol):
     def instructions(self) -> int:
         """What the controller has run; 0 where nobody counts."""
 
-    def malloc(self, nbytes: int) -> int:
-        """Address of new DDR memory. DeviceError when DDR is full."""
+    def malloc(self, nbytes: int, name: str = "", rights: int = BOTH) -> int:
+        """Address of new DDR memory. name: what findings call it; rights: what commands may do there.
+        DeviceError when DDR is full."""
 
     def free(self, addr: int) -> None:
         """Give back what malloc returned. DeviceError for any other address."""
@@ -46,8 +48,9 @@ class DeviceApi(Protocol):
     ) -> list[TensorRecord]:
         """The outputs of a layer by its own shape function; param: bytes of its parameter struct."""
 
-    def record(self, program: Program) -> Recorded:
-        """The descriptors that layers' kernels issue for a program with fixed addresses; none executes."""
+    def record(self, program: Program, *, checked: bool = True) -> Recorded:
+        """The descriptors that layers' kernels issue for a program with fixed addresses; none executes.
+        checked: False where programs only measure."""
 
     def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong.

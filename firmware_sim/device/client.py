@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from firmware_sim import variables, wire
 from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.objects import BOTH, Allocations
 from firmware_sim.checks.rules import chosen as chosen_checks
 from firmware_sim.chip import (
     DDR_BASE,
@@ -148,6 +149,7 @@ class Device:
         self._queue = LaunchQueue()
         self._ledger = Ledger()
         self._doubtful = Doubtful()
+        self._allocations = Allocations()
         self._child: Child | None = None
         try:
             self._memory: SharedMemory | None = SharedMemory.create(f"device {dev_id}")
@@ -209,12 +211,17 @@ class Device:
 
     # ---- memory ----
 
-    def malloc(self, nbytes: int) -> int:
-        """Absolute address of a new DDR buffer, a multiple of 4096; DeviceError when DDR is full."""
+    def malloc(self, nbytes: int, name: str = "", rights: int = BOTH) -> int:
+        """Absolute address of a new DDR buffer, a multiple of 4096; DeviceError when DDR is full.
+
+        name: what findings call it; rights: what commands may do there, READS, WRITES or both of
+        firmware_sim.checks.records.
+        """
         with self._lock:
             self._open()
             at = self.heap.malloc(nbytes)
             self._note(Deed.HANDED_OUT, at, nbytes)
+            self._allocations.add(at, nbytes, name, rights)
             return at
 
     def free(self, addr: int) -> None:
@@ -224,6 +231,7 @@ class Device:
             size = self.heap.free(addr)
             memory.discard_ddr(addr - DDR_BASE, size)
             self._note(Deed.GAVE_BACK, addr, size)
+            self._allocations.remove(addr)
 
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
         """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
@@ -413,11 +421,13 @@ class Device:
         reply, _ = self._call(wire.Op.SHAPE, payload, f"the shape function of op_type {op_type}")
         return payloads.decode(reply, out_num)
 
-    def record(self, program: Program) -> Recorded:
-        """Run a program with fixed addresses without executing anything; returns its descriptors."""
+    def record(self, program: Program, *, checked: bool = True) -> Recorded:
+        """Run a program with fixed addresses without executing anything; returns its descriptors. checked:
+        False where others of the same layers are, as of programs that only measure."""
         data = program.encode()
         head = wire.packed(wire.RUN, wire.RunMode.FIXED, 0, 0, len(data), 0, 0, 0, 0)
-        return self._call(wire.Op.PROGRAM, payloads.aligned([head, data]), "the program", record=True)[1]
+        payload = payloads.aligned([head, data])
+        return self._call(wire.Op.PROGRAM, payload, "the program", record=True, checked=checked)[1]
 
     def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
         """Run command groups whose descriptor streams lie in DDR, one after the other.
@@ -466,6 +476,7 @@ class Device:
         memory = self._open()
         if self._child is None or not self._child.alive:
             server = self.firmware.server
+            self._allocations.forgotten()
             self._child = Child(
                 "firmware_sim.device.main",
                 [self._processor],
@@ -502,16 +513,20 @@ class Device:
         *,
         record: bool = False,
         more: Callable[[], float] | None = None,
+        checked: bool = True,
     ) -> tuple[bytes, Recorded]:
         """One firmware request: the payload of its reply, and what was recorded."""
         head = wire.REQUEST.pack(op, len(payload), wire.FLAG_RECORD if record else 0, 0)
         parts = op is wire.Op.PROGRAM  # of a net, each layer has its own time
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
-            header |= self._findings.header()
+            header |= self._findings.header(checked=checked)
             header["deeds"] = self._ledger.take() if header["checks"] else []
             try:
-                answer, data = self._started().request(header, head + payload, more=more)
+                child = self._started()
+                if header["checks"]:
+                    header["objects"] = self._allocations.take()
+                answer, data = child.request(header, head + payload, more=more)
             except TpulayerError as error:
                 self._to_stderr.end()
                 self._warn(activity, parsed(error.noted), failed=True)

@@ -40,11 +40,11 @@ class Delivery:
         self._tell = tell
         self._advised: set[tuple[object, ...]] = set()
 
-    def header(self) -> dict[str, object]:
-        """What the device process has to know for a request."""
+    def header(self, *, checked: bool = True) -> dict[str, object]:
+        """What the device process has to know for a request. checked: False for one that nobody looks at."""
         gathering = _GATHERING.get()
         asked = self.kinds if gathering is None or gathering.kinds is None else gathering.kinds
-        kinds = [kind.value for kind in rules.Kind if kind in asked]
+        kinds = [kind.value for kind in rules.Kind if kind in asked and checked]
         return {"checks": kinds, "check_limit": self.limit}
 
     def take(self, activity: str, answer: Mapping[str, Any], *, failed: bool = False) -> None:

@@ -80,6 +80,7 @@ class Host:
         self.program = program
         self._device: Device | None = None
         self._newest = 0.0  # cycles of the newest launch
+        self._made = 0  # buffers
         self._failed: list[TpulayerError] = []  # of asynchronous launches since the last sync
 
     def usual_firmware(self) -> FirmwareImage | None:
@@ -155,7 +156,9 @@ class Host:
         elif op == _LOAD:
             self._load(text, data.decode(errors="replace"))
         elif op == _MALLOC:
-            return self.device.malloc(a), b""
+            self._made += 1
+            name = f"buffer {self._made} of {a} bytes (bm_malloc_device_byte)"
+            return self.device.malloc(a, name), b""
         elif op == _FREE:
             self.device.free(a)
         elif op == _WRITE:

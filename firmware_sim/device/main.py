@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,11 @@ from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.sdk_folder import message_here
-from firmware_sim.wire import RECORDED_STEP, REPLY, CommandGroup
+from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, CommandGroup, with_flag
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
-    from firmware_sim.checks.finding import Finding
+    from firmware_sim.checks.finding import Finding, Frame
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
 
@@ -75,6 +75,7 @@ class FlushReason(enum.IntEnum):
     SPLIT = 2
     END = 3
     STEP = 4
+    CALL = 6
 
 
 class Processor(Protocol):
@@ -162,6 +163,8 @@ class Controller:
         """Of a native firmware."""
         self.checker: Checker | None = None
         """Sees every batch before it is executed; None without checks."""
+        self.announced: Checker | None = None
+        """The same, in requests in which the firmware tells of calls of layers."""
 
     @property
     def _processor(self) -> Processor:
@@ -177,6 +180,8 @@ class Controller:
         self._groups = 0
         self._processor.restart()
         self._processor.watcher = self.checker
+        if self.checker is not None:
+            self.checker.begin(program=parts, recorded=record)
         self.recording = Recording() if record else None
 
     def tidy(self) -> tuple[str, DeviceCrash | None]:
@@ -204,11 +209,14 @@ class Controller:
         After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
         hold, an unknown reason, more of them than are recorded, and what a command itself does wrong.
         """
+        if reason == FlushReason.CALL and self.announced is not None:
+            self._announce(self.announced, bd_num | gdma_num << 32)
+            return
         if max(bd_num, gdma_num) > ARENA_CAPACITY:
             raise self._named(
                 f"the firmware hands over {bd_num} + {gdma_num} descriptors: {ARENA_CAPACITY} fit"
             )
-        if reason not in FlushReason.__members__.values():
+        if reason not in FlushReason.__members__.values() or reason == FlushReason.CALL:
             raise self._named(f"the firmware hands over descriptors for the unknown reason {reason}")
         why = FlushReason(reason)
         bd, gdma = self._memory.bd[:bd_num], self._memory.gdma[:gdma_num]
@@ -217,9 +225,17 @@ class Controller:
             if self._parts:  # a net's; whoever records a kernel's looks at what it issues, not at memory
                 self._check(bd, gdma)
             self.recording.add(bd, gdma, why)
+            if self.announced is not None:
+                self._look(self.announced, bd, gdma)
         elif bd_num or gdma_num:
+            if why is FlushReason.END and not self._parts and self.checker is not None:
+                self.checker.site = self._site
+                self.checker.unfinished(self._request, bd, gdma)
             # Not the activity: by now another layer may run than the one that issued the commands.
             self._execute(bd, gdma, self._issued_by, self._request)
+        # A dynamic net's step hands nothing over: commands of its layer may still wait in the arenas.
+        if self.announced is not None and (self.recording is not None or why is not FlushReason.STEP):
+            self.announced.settled(self._places)
         if why in (FlushReason.FULL, FlushReason.SPLIT):
             self._processor.restart()
         elif why is FlushReason.STEP and self._parts:
@@ -276,16 +292,49 @@ class Controller:
         if self.checker is not None:
             self.checker.group = 0 if where is not None else self._groups
             self.checker.site = self._site if where is not None else None
+            self.checker.layers = self._layers(bd, gdma) if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
             self._processor.execute(bd, gdma, where=where)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
-            raise type(error)(f"{what}: {error.message}", hint=error.hint) from None
+            from firmware_sim.queues import QueueError
+
+            kind = type(error)
+            if isinstance(error, QueueError):
+                kind = DeviceError  # what its parent knows
+                if self.checker is not None:
+                    self.checker.wrong_queue(error, bd, gdma)
+            raise kind(f"{what}: {error.message}", hint=error.hint) from None
+
+    def _look(self, checker: Checker, bd: U32, gdma: U32) -> None:
+        """Show a batch that is recorded."""
+        from firmware_sim.tpu import queues
+
+        checker.site, checker.layers = self._site, self._layers(bd, gdma)
+        with self._link.aside():
+            checker.recorded(queues(bd, gdma))
+
+    def _layers(self, bd: U32, gdma: U32) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+        return self._memory.bd_layer[: len(bd)], self._memory.gdma_layer[: len(gdma)]
+
+    def _announce(self, checker: Checker, address: int) -> None:
+        """The firmware tells of a call of a layer."""
+        assert self.firmware is not None and checker.memory is not None
+        text = self.firmware.layer(address)
+        try:
+            checker.memory.announce(text)
+        except ValueError as error:
+            raise self._named(f"the firmware tells of {error}") from None
+
+    def _places(self, address: int) -> tuple[Frame, ...]:
+        """The line of a function's beginning."""
+        assert self.firmware is not None
+        with self._link.aside():
+            return _frames(self.firmware.site(address + 1))
 
     def _site(self, engine: Engine, index: int) -> Site:
         from firmware_sim.checks.checker import Site
-        from firmware_sim.checks.finding import Frame
         from firmware_sim.instructions.instruction import Engine
 
         assert self.firmware is not None
@@ -293,9 +342,7 @@ class Controller:
         sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
         with self._link.aside():
             text = self.firmware.site(int(sites[index]))
-        place = re.match(r"(.*):(\d+)(?: in (.*))?$", text)
-        frames = (Frame(place[1], int(place[2]), place[3] or ""),) if place else ()
-        return Site(frames, self.firmware.layer(int(layers[index])))
+        return Site(_frames(text), self.firmware.layer(int(layers[index])))
 
     def _issued_by(self, engine: Engine, index: int) -> str:
         from firmware_sim.instructions.instruction import Engine
@@ -312,6 +359,14 @@ class Controller:
 
     def _named(self, text: str, *, hint: str = "") -> DeviceError:
         return DeviceError(f"{self._link.activity}: {text}", hint=hint)
+
+
+def _frames(site: str) -> tuple[Frame, ...]:
+    """The line that `Firmware.site` names, if it does."""
+    from firmware_sim.checks.finding import Frame
+
+    place = re.match(r"(.*):(\d+)(?: in (.*))?$", site)
+    return (Frame(place[1], int(place[2]), place[3] or ""),) if place else ()
 
 
 _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
@@ -408,9 +463,13 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         wanted = frozenset(map(Kind, kinds))
         if not checkers or checkers[0].kinds != wanted:
             with link.aside():
-                checkers[:] = [Checker(wanted, checkers[0].shadow if checkers else None)]
+                known = (checkers[0].shadow, checkers[0].objects) if checkers else ()
+                checkers[:] = [Checker(wanted, *known)]
         checker = controller.checker = checkers[0]
-        checker.begin()
+        checker.execute_with(processor())
+        if "objects" in header:
+            anew, changes = cast(tuple[bool, list[list[int | str]]], header["objects"])
+            checker.objects.apply(changes, anew=anew)
         deeds = header["deeds"]
         assert isinstance(deeds, list)
         for deed, start, nbytes in deeds:
@@ -426,6 +485,9 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         checker = checked(controller, header)
+        controller.announced = checker if header["parts"] and checker is not None and checker.memory else None
+        if controller.announced is not None:
+            payload = with_flag(payload, FLAG_CALLS)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
         controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
         error: Exception | None = None

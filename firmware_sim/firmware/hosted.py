@@ -20,10 +20,13 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import numpy as np
+
 from firmware_sim.chip import STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import DeviceError
+from firmware_sim.firmware.controller_log import Chain, ControllerAccess, IssuedBy
 from firmware_sim.firmware.image import EngineFailed, Engines, StreamGroup
-from firmware_sim.firmware.source_lines import SourceLines
+from firmware_sim.firmware.source_lines import Line, SourceLines, of_the_user
 from firmware_sim.processes.process_child import (
     ACTIVITY_BYTES,
     ACTIVITY_OFFSET,
@@ -55,6 +58,7 @@ class HostedFirmware:
         self._engines = engines
         self._link = link
         self._error: Exception | None = None
+        self._memory = memory
         self._lines: dict[str, SourceLines] = {}
         self._socket, theirs = socket.socketpair()
         with theirs, socket.socket(fileno=os.dup(fd)) as server:
@@ -93,22 +97,66 @@ class HostedFirmware:
 
     def site(self, address: int) -> str:
         """The source line of a return address, else `symbol+0x...`; empty where nothing lies."""
-        if not address:
-            return ""
-        _, loaded, start, _, _, data = self._ask(_TO_SITE, address, _SITE)
-        path, symbol, *_ = data.decode(errors="replace").split("\0")
+        path, loaded, symbol, start = self._lies(address)
         if not path:
             return ""
         offset = address - loaded
-        if path not in self._lines:
-            self._lines[path] = SourceLines(Path(path))
-        if line := self._lines[path].at(offset - 1):  # a return address: the call is just before it
+        if line := self._lines_of(path).at(offset - 1):  # a return address: the call is just before it
             return str(line)
         return f"{symbol}+{address - start:#x}" if symbol else f"{Path(path).name}+{offset:#x}"
 
     def layer(self, address: int) -> str:
         """The label at an address of the kernels' process; empty for 0."""
         return self._ask(_TO_LABEL, address, _LABEL)[-1].decode(errors="replace") if address else ""
+
+    def watch(self, on: bool) -> None:
+        """Nothing: the user compiled the kernels, in whatever way."""
+
+    def accesses(self) -> list[ControllerAccess]:
+        """None: see `watch`."""
+        return []
+
+    @property
+    def accesses_lost(self) -> bool:
+        """Always False: there is no log."""
+        return False
+
+    def frames(self, engine_is_bd: bool, index: int) -> tuple[Line, ...]:
+        """See `Firmware`: the line that called the kernel API, and those around it that the compiler put
+        into the same function."""
+        sites = self._memory.bd_site if engine_is_bd else self._memory.gdma_site
+        return self.frames_at(int(sites[index]))
+
+    def frames_at(self, *addresses: int) -> tuple[Line, ...]:
+        """See `Firmware`."""
+        found = list[Line]()
+        for address in addresses:
+            path, loaded, _, _ = self._lies(address)
+            if path:
+                found += filter(of_the_user, self._lines_of(path).chain(address - loaded - 1))
+        return tuple(found)
+
+    def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
+        """See `Firmware`: all unknown."""
+        return np.zeros(bd_num, np.uint32), np.zeros(gdma_num, np.uint32)
+
+    def chains(self) -> list[Chain]:
+        """See `Firmware`: none."""
+        return [()]
+
+    def _lies(self, address: int) -> tuple[str, int, str, int]:
+        """In which image a code address lies and where that was loaded, the symbol before it and where that
+        is; "" for none."""
+        if not address:
+            return "", 0, "", 0
+        _, loaded, start, _, _, data = self._ask(_TO_SITE, address, _SITE)
+        path, symbol, *_ = data.decode(errors="replace").split("\0")
+        return path, loaded, symbol, start
+
+    def _lines_of(self, path: str) -> SourceLines:
+        if path not in self._lines:
+            self._lines[path] = SourceLines(Path(path))
+        return self._lines[path]
 
     def _answer(self, call: Callable[[], None]) -> None:
         """Make one engine call and tell its result; after an error all that follow are refused."""

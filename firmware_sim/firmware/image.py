@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Literal, Protocol, cast
 
 from firmware_sim.errors import MissingError, UsageError
+from firmware_sim.firmware.controller_log import Chain, ControllerAccess, IssuedBy
 from firmware_sim.firmware.recorded import Records
+from firmware_sim.firmware.source_lines import Line
 from firmware_sim.firmware.workspace_root import FIRMWARE_DIR
 from firmware_sim.variables import FIRMWARE
 
@@ -133,6 +135,31 @@ class Firmware(Protocol):
 
     def layer(self, address: int) -> str:
         """The label at an address of the arena of layers; empty for none."""
+
+    def watch(self, on: bool) -> None:
+        """From the next request on, note who issues commands and what the controller's code accesses."""
+
+    def accesses(self) -> list[ControllerAccess]:
+        """What the controller's code did in DDR, local memory and L2 since the last call, in order; adjacent
+        accesses of one place in the code are one."""
+
+    @property
+    def accesses_lost(self) -> bool:
+        """Whether the last call of `accesses` gave less than there was: more than is kept."""
+
+    def frames(self, engine_is_bd: bool, index: int) -> tuple[Line, ...]:
+        """The user's code that issued a command in the arena: its line, and those of the calls around it,
+        innermost first. Without `watch`, or for code that nothing is known of, less of it, or nothing."""
+
+    def frames_at(self, *addresses: int) -> tuple[Line, ...]:
+        """The user's lines at a chain of code addresses, innermost first; of one address alone the functions
+        that the compiler put inside each other."""
+
+    def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
+        """Which of `chains` each of the first commands in the arenas has."""
+
+    def chains(self) -> list[Chain]:
+        """Chains of code addresses of this request, counted as debug information does; the first is empty."""
 
 
 def find_firmware(

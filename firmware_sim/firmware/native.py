@@ -9,12 +9,14 @@ from pathlib import Path
 
 from firmware_sim.chip import STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import DeviceError
+from firmware_sim.firmware.controller_log import Chain, ControllerAccess, Frames, IssuedBy, WatchBlock
 from firmware_sim.firmware.image import EngineFailed, Engines, StreamGroup
-from firmware_sim.firmware.source_lines import SourceLines
+from firmware_sim.firmware.source_lines import Line, SourceLines
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.wire import ABI_VERSION
 
 REPLY_CAPACITY = 4 << 20
+_FLUSH_ACCESSES = 5  # FW_FLUSH_ACCESSES
 
 
 class _Group(ctypes.Structure):
@@ -57,6 +59,7 @@ class Platform(ctypes.Structure):
         ("frames", ctypes.c_void_p),
         ("ddr_reserved", ctypes.c_uint64),
         ("newest", ctypes.c_void_p),
+        ("watch", ctypes.c_void_p),
     )
 
 
@@ -113,6 +116,8 @@ class NativeFirmware:
                 f"{path} cannot be loaded as a firmware: {error}", hint="build it again with rebuild_layers"
             ) from None
         self._handle.restype = ctypes.c_uint32
+        self._watch = WatchBlock()
+        self._memory = memory
         self._reply = ctypes.create_string_buffer(REPLY_CAPACITY)
         self._window = memory.controller_window(STATIC_CONTEXT_OFFSET)
         # The callbacks must live as long as the library may call them.
@@ -138,6 +143,7 @@ class NativeFirmware:
             frames=frames,
             ddr_reserved=STATIC_CONTEXT_OFFSET,
             newest=newest,
+            watch=self._watch.address,
         )
         status = boot(ctypes.byref(self._platform))
         if status != 0:
@@ -145,6 +151,8 @@ class NativeFirmware:
                 f"{path} refused to boot (code {status}); this device speaks firmware ABI {ABI_VERSION}",
                 hint="build it again with rebuild_layers",
             )
+        self._base = self.base
+        self._frames = Frames(self._lines, self._base)
 
     @property
     def base(self) -> int:
@@ -199,6 +207,37 @@ class NativeFirmware:
         """The NUL-terminated label at an address of this process, as the firmware noted it; empty for 0."""
         return ctypes.string_at(address).decode(errors="replace") if address else ""
 
+    def watch(self, on: bool) -> None:
+        """See `Firmware`. Code without instrumentation (a build with sanitizers) makes no accesses."""
+        self._watch.watch(on)
+
+    def accesses(self) -> list[ControllerAccess]:
+        """See `Firmware`."""
+        return self._watch.take()
+
+    @property
+    def accesses_lost(self) -> bool:
+        """See `Firmware`."""
+        return self._watch.lost
+
+    def frames(self, engine_is_bd: bool, index: int) -> tuple[Line, ...]:
+        """See `Firmware`."""
+        chain = self._watch.chain(engine_is_bd, index)
+        sites = self._memory.bd_site if engine_is_bd else self._memory.gdma_site
+        return self._frames(*chain) if chain else self._frames(int(sites[index]))
+
+    def frames_at(self, *addresses: int) -> tuple[Line, ...]:
+        """See `Firmware`."""
+        return self._frames(*addresses)
+
+    def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
+        """See `Firmware`."""
+        return self._watch.issued(bd_num, gdma_num)
+
+    def chains(self) -> list[Chain]:
+        """See `Firmware`; code outside the image lies before it, or behind its end."""
+        return [tuple(address - self._base for address in chain) for chain in self._watch.chains()]
+
     def _guarded(self, call: Callable[[], None]) -> int:
         """Run one engine call; ctypes would swallow its error, so keep it and refuse all that follow."""
         if self._error is not None:
@@ -211,6 +250,9 @@ class NativeFirmware:
         return 0
 
     def _on_flush(self, bd_num: int, gdma_num: int, reason: int) -> int:
+        self._watch.empty()
+        if reason == _FLUSH_ACCESSES:
+            return 0
         status = self._guarded(lambda: self._engines.flush(bd_num, gdma_num, reason))
         self._platform.filtered = self._engines.filtered
         return status

@@ -75,24 +75,41 @@ class SourceLines:
 
     def at(self, offset: int) -> Line | None:
         """The line of the code at this offset from the image's load address."""
+        found = self.chain(offset)
+        return found[0] if found else None
+
+    def chain(self, offset: int) -> tuple[Line, ...]:
+        """That line, and behind it, where the compiler put its function inside another, the lines of the
+        calls: innermost first, the last in the function that the code belongs to. Empty without a line."""
         i = bisect.bisect_right(self._starts, offset) - 1
         row = self._rows[i] if i >= 0 else None
         if row is None:
-            return None
+            return ()
         (file, line), unit = row
         while not line and i > 0 and (before := self._rows[i - 1]) is not None and before[0][0] == file:
             i, line = i - 1, before[0][1]  # what the compiler added to a function, such as a check at its end
+        found = list[Line]()
         try:
             functions = _functions(self._info, unit, offset)
-            # A function of the C library that a header defines: the line that calls it says more.
-            while _of_the_system(file) and functions and "DW_AT_call_line" in functions[-1].attributes:
-                call = functions.pop().attributes
-                line = call["DW_AT_call_line"].value
-                file = _names(self._info, unit)(call["DW_AT_call_file"].value)
-            function = _name(functions[-1]) if functions else ""
+            name = _names(self._info, unit)
+            while functions:
+                about = functions.pop()
+                call = about.attributes
+                outermost = "DW_AT_call_line" not in call
+                # A function of the C library that a header defines: the line that calls it says more.
+                if outermost or not _of_the_system(file):
+                    found.append(Line(file, line, _name(about)))
+                if outermost:
+                    break
+                file, line = name(call["DW_AT_call_file"].value), call["DW_AT_call_line"].value
         except Exception:
-            function = ""
-        return Line(file, line, function)
+            found = found or [Line(file, line, "")]
+        return tuple(found) or (Line(file, line, ""),)
+
+
+def of_the_user(line: Line) -> bool:
+    """Whether a line is the user's, or a layer's: where the firmware itself was helps nobody."""
+    return not os.path.dirname(line.file).endswith(_OURS) and not _of_the_system(line.file)
 
 
 def place_text(lines: SourceLines, frames: Sequence[int], newest: int = 0) -> str:
@@ -103,7 +120,7 @@ def place_text(lines: SourceLines, frames: Sequence[int], newest: int = 0) -> st
     if newest:
         places.append((" after its call at", newest))
     for how, address in places:
-        if (line := lines.at(address - 1)) is not None and not os.path.dirname(line.file).endswith(_OURS):
+        if (line := lines.at(address - 1)) is not None and of_the_user(line):
             return f"{how} {line}"
     return ""
 

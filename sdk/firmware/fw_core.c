@@ -168,6 +168,7 @@ void fw_emit_bd(uint32_t *descriptor) {
     bd_set_cmd_id_tpu(descriptor, ++fw.bd_id);
     bd_set_cmd_id_gdma(descriptor, fw.parallel ? fw.gdma_start : fw.gdma_id);
     memcpy(fw.platform->bd + (size_t)fw.bd_pending * CHIP_DESCRIPTOR_BYTES, descriptor, CHIP_DESCRIPTOR_BYTES);
+    fw_platform_issued(true);
     fw.platform->bd_layer[fw.bd_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->bd_site[fw.bd_pending++] = (uint64_t)(uintptr_t)fw.site;
 }
@@ -181,13 +182,23 @@ void fw_emit_gdma(uint32_t *descriptor) {
     gdma_set_eng0_sync_id(descriptor, ordered ? fw.bd_id : fw.bd_start);
     if (ordered) fw.gdma_start = fw.gdma_id;
     memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * CHIP_DESCRIPTOR_BYTES, descriptor, CHIP_DESCRIPTOR_BYTES);
+    fw_platform_issued(false);
     fw.platform->gdma_layer[fw.gdma_pending] = (uint64_t)(uintptr_t)fw.layer;
     fw.platform->gdma_site[fw.gdma_pending++] = (uint64_t)(uintptr_t)fw.site;
 }
 
+const char *fw_opened(void) {
+    static char text[64];
+    text[0] = 0;
+    if (fw.parallel && fw.opened != NULL)
+        fw_text(text, sizeof text, "; it was opened [called at 0x%llx]", (unsigned long long)(uintptr_t)fw.opened);
+    return text;
+}
+
 void fw_parallel_start(void) {
-    if (fw.parallel) fw_refuse("a parallel section is already open");
+    if (fw.parallel) fw_refuse("a parallel section is already open%s", fw_opened());
     fw.parallel = true;
+    fw.opened = NULL;
     fw.bd_start = fw.bd_id;
     fw.gdma_start = fw.gdma_id;
 }

@@ -182,7 +182,8 @@ static void run_layer(state *d, const step *s) {
     args.buffer_addr = buffer;
     fw_layer_run(FW_CALL_GLOBAL, &args);
     if (fw.parallel)
-        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->label);
+        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section%s", s->label,
+                fw_opened());
     if (buffer != 0) pool_release(&d->memory, buffer);
     for (uint32_t i = 0; i < r->out_num; i++) {
         /* Layers whose output shape depends on data set it in their global function. */

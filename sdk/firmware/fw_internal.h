@@ -29,6 +29,7 @@ typedef enum {
 typedef struct {
     const fw_platform *platform;
     bool recording;
+    bool announces; /* the device wants to know of each call of a layer */
     fw_scope scope;
     /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
      * request ends. */
@@ -39,6 +40,7 @@ typedef struct {
     uint32_t bd_id, gdma_id;
     uint32_t bd_start, gdma_start;
     bool parallel;
+    const void *opened; /* the call that opened the section */
     bool check_ids; /* okk_set_id_node may not go back */
     uint32_t restarts; /* how often the ids began again */
 
@@ -85,6 +87,8 @@ void fw_streams_reset(void);
 void fw_flush(uint32_t reason);
 void fw_emit_bd(uint32_t *descriptor);
 void fw_emit_gdma(uint32_t *descriptor);
+/* "; it was opened [called at ...]" of the parallel section that is open, "" where nobody knows; until the next call. */
+const char *fw_opened(void);
 void fw_parallel_start(void);
 void fw_parallel_end(void);
 
@@ -192,6 +196,13 @@ void fw_platform_aside(bool aside);
 uint8_t *fw_platform_scratch(size_t start, size_t bytes);
 /* And none of them any more. */
 void fw_platform_scratch_release(void);
+/* Before the newest command of an engine is counted: notes the code that issued it, where anybody watches. What
+ * emulates the controller looks for itself: on a chip nobody does. */
+#if defined __arm__
+#define fw_platform_issued(to_bd) ((void)0)
+#else
+void fw_platform_issued(bool to_bd);
+#endif
 /* Memory for a kernel's arguments until the next request; NULL where scratch memory is as good. */
 void *fw_platform_arguments(size_t bytes);
 /* Zeroed memory until the request ends, aligned to 16; fails with FW_STATUS_NO_MEMORY. */

@@ -13,6 +13,7 @@
 /* Defined by the generated bmtpu_device_entry.c (the entries are declared in the layer header). */
 extern const tpu_layer_entry_t bmtpu_layers[] WEAK;
 extern const unsigned int bmtpu_layer_count WEAK;
+extern const tpu_layer_functions_t bmtpu_functions[] WEAK;
 WEAK int tpu_shape_infer_entry(int, const void *, int, const tpu_tensor_t *, int, tpu_tensor_t *, int);
 WEAK int tpu_global_calculate_entry(int, const void *, int, const tpu_tensor_t *, int, u64, u64, tpu_tensor_t *,
                                     int);
@@ -22,6 +23,7 @@ WEAK int tpu_local_calculate_entry(int, const void *, int, const tpu_tensor_t *,
 /* Defined by the generated bmbuiltin_device_entry.c. */
 extern const tpu_layer_entry_t bmbuiltin_layers[] WEAK;
 extern const unsigned int bmbuiltin_layer_count WEAK;
+extern const tpu_layer_functions_t bmbuiltin_functions[] WEAK;
 WEAK int builtin_shape_infer_entry(int, const void *, int, const tpu_tensor_t *, int, tpu_tensor_t *, int);
 WEAK int builtin_global_calculate_entry(int, const void *, int, const tpu_tensor_t *, int, u64, u64,
                                         tpu_tensor_t *, int);
@@ -113,6 +115,59 @@ static const char *code_name(int code) {
     }
 }
 
+/* ---- telling the device of calls ---- */
+
+/* Enough for FW_MAX_TENSORS inputs and outputs of FW_DIMS dimensions. */
+enum { CALL_TEXT = 2 * FW_MAX_TENSORS * (24 + 40 + 2 * FW_DIMS * 9) + 256 };
+static char call_text[CALL_TEXT];
+static size_t call_used;
+
+static void tell_number(uint64_t value) {
+    fw_text(call_text + call_used, CALL_TEXT - call_used, "%llx ", (unsigned long long)value);
+    call_used += strlen(call_text + call_used);
+}
+
+static void tell_tensors(const tpu_tensor_t *tensors, int count) {
+    for (int i = 0; i < count; i++) {
+        const tpu_tensor_t *t = &tensors[i];
+        const bool values = t->ttype == BMNET_NEURON_SHAPE && t->host_data != NULL;
+        const unsigned int dims = t->dims < FW_DIMS ? t->dims : FW_DIMS;
+        tell_number(t->addr), tell_number(t->ttype), tell_number(t->dtype), tell_number(t->store_mode);
+        tell_number(values), tell_number(dims);
+        for (unsigned int d = 0; d < dims; d++) tell_number((uint32_t)t->shape[d]);
+        for (unsigned int d = 0; d < dims; d++) tell_number((uint32_t)t->slice_shape[d]);
+    }
+}
+
+static uint64_t function_of(const fw_layer_args *args, bool global) {
+    bool builtin = args->op_type >= FW_BUILTIN_OP_BASE;
+    const tpu_layer_entry_t *layers = builtin ? bmbuiltin_layers : bmtpu_layers;
+    const tpu_layer_functions_t *functions = builtin ? bmbuiltin_functions : bmtpu_functions;
+    const tpu_layer_entry_t *layer = fw_layer_find(args->op_type);
+    if (layer == NULL || functions == NULL) return 0;
+    const tpu_layer_functions_t *found = &functions[layer - layers];
+    return (uint64_t)(uintptr_t)(global ? found->global : found->local);
+}
+
+/* Hexadecimal numbers: 1 before the call, 2 after it; address of the label; 1 global, 2 local; the function's address;
+ * buffer; how many inputs and outputs; of each its address, type, data type, store mode, whether it is given by values,
+ * dimensions, shape, extents of the tile. Then ";" and the label. firmware_sim/checks/layer_calls.py reads it. */
+static void tell_call(bool ended, bool global, const fw_layer_args *args) {
+    if (!fw.announces) return;
+    fw_platform_aside(true);
+    call_used = 0;
+    tell_number(ended ? 2 : 1), tell_number((uintptr_t)args->label), tell_number(global ? 1 : 2);
+    tell_number(function_of(args, global)), tell_number(args->buffer_addr), tell_number(args->buffer_bytes);
+    tell_number((uint64_t)args->in_num), tell_number((uint64_t)args->out_num);
+    tell_tensors(args->in, args->in_num);
+    tell_tensors(args->out, args->out_num);
+    fw_text(call_text + call_used, CALL_TEXT - call_used, ";%s", args->label);
+    const uint64_t text = (uint64_t)(uintptr_t)call_text;
+    const int32_t result = fw.platform->flush((uint32_t)text, (uint32_t)(text >> 32), FW_FLUSH_CALL);
+    fw_platform_aside(false);
+    if (result < 0) fw_fail(BM_LAYER_RUNTIME_ERROR, "the device refused to know of a call");
+}
+
 static const char *const kind_names[] = {"shape", "global", "local"};
 static const fw_scope kind_scopes[] = {FW_SCOPE_SHAPE, FW_SCOPE_GLOBAL, FW_SCOPE_LOCAL};
 
@@ -134,6 +189,7 @@ void fw_layer_run(fw_call_kind kind, const fw_layer_args *args) {
     fw.scope = kind_scopes[kind];
     fw.layer = args->label;
     fw_set_activity("layer %s, %s function", args->label, kind_names[kind]);
+    if (kind != FW_CALL_SHAPE) tell_call(false, kind == FW_CALL_GLOBAL, args);
     int result = kind == FW_CALL_SHAPE
                      ? shape(args->op_type, args->param, args->param_bytes, args->in, args->in_num, args->out,
                              args->out_num)
@@ -143,6 +199,7 @@ void fw_layer_run(fw_call_kind kind, const fw_layer_args *args) {
     if (result < 0)
         fw_fail(FW_STATUS_LAYER, "layer %s: %s function returned %d (%s)", args->label, kind_names[kind], result,
                 code_name(result));
+    if (kind != FW_CALL_SHAPE) tell_call(true, kind == FW_CALL_GLOBAL, args);
     fw.scope = scope;
     fw.layer = layer;
 }

@@ -82,14 +82,10 @@ static void op_launch(message *m) {
     fw_set_activity("kernel %s", head.name);
     kernel(args);
     fw_heap_check();
-    if (fw.parallel) fw_fail(FW_STATUS_ASSERT, "kernel %s returned inside a parallel section", head.name);
-    uint32_t unfinished = fw.bd_pending + fw.gdma_pending;
+    if (fw.parallel)
+        fw_fail(FW_STATUS_ASSERT, "kernel %s returned inside a parallel section%s", head.name, fw_opened());
     fw.api = NULL; /* no call of the kernel's is meant from here on */
     fw.site = NULL;
-    if (unfinished > 0 && !fw.recording)
-        fw_warn("kernel %s returned without okk_poll after its last %u command%s; on the chip the host "
-                "may read their results too early",
-                head.name, (unsigned)unfinished, unfinished == 1 ? "" : "s");
     fw_flush(FW_FLUSH_END);
 }
 
@@ -201,9 +197,10 @@ static void serve(void *argument) {
     if (m->payload_bytes != m->head.bytes)
         fw_fail(FW_STATUS_BAD_MESSAGE, "the request announces %u bytes and has %u", (unsigned)m->head.bytes,
                 (unsigned)m->payload_bytes);
-    if (m->head.flags & ~FW_FLAG_RECORD)
+    if (m->head.flags & ~(FW_FLAG_RECORD | FW_FLAG_CALLS))
         fw_fail(FW_STATUS_BAD_MESSAGE, "unknown request flags 0x%x", (unsigned)m->head.flags);
     fw.recording = (m->head.flags & FW_FLAG_RECORD) != 0;
+    fw.announces = (m->head.flags & FW_FLAG_CALLS) != 0;
     switch (m->head.op) {
     case FW_OP_QUERY: op_query(m); return;
     case FW_OP_LAUNCH: op_launch(m); return;

@@ -21,7 +21,30 @@
 
 #define FW_FRAMES 16
 
-enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4 };
+enum { FW_FLUSH_POLL = 0, FW_FLUSH_FULL = 1, FW_FLUSH_SPLIT = 2, FW_FLUSH_END = 3, FW_FLUSH_STEP = 4,
+       FW_FLUSH_CALL = 6 };
+enum { FW_FLUSH_ACCESSES = 5 }; /* the log of accesses is full; no commands are handed over */
+
+/* What the controller's own code does in memory that the engines use too, and who issued commands. */
+enum { FW_ACCESSES = 4096, FW_CHAINS = 8192, FW_ARENA = 65536 };
+enum { FW_SPACE_LOCAL = 0, FW_SPACE_DDR = 1, FW_SPACE_L2 = 2 };
+
+typedef struct {
+    uint64_t offset, bytes; /* in that memory */
+    uint32_t bd, gdma;      /* commands that were issued and not handed over yet */
+    uint32_t chain;         /* where the code is, as below */
+    uint8_t space, write, reserved[2];
+} fw_access;
+
+/* on: the device wants to know. Counts and chains are those of one request, but for access_count, which the device
+ * sets to 0 when it has taken the log. A chain is the code address
+ * behind the call, or the access, and those of the calls around it, innermost first, up to a 0; chain 0 is empty. */
+typedef struct {
+    uint32_t on, access_count, chain_count, reserved;
+    fw_access accesses[FW_ACCESSES];
+    uint64_t chains[FW_CHAINS][FW_FRAMES];
+    uint32_t bd_chain[FW_ARENA], gdma_chain[FW_ARENA]; /* of each command in the arenas */
+} fw_watch;
 
 typedef struct {
     uint32_t abi_version;
@@ -40,7 +63,10 @@ typedef struct {
      * recording, where a new command group begins; END: the request is finished. After FULL and SPLIT ids
      * restart at 0. STEP: after each step of a program (also one that
      * issued nothing): while recording the device knows by it which step a command belongs to; a dynamic one hands
-     * nothing over with it, but the next step has a time limit of its own. Returns 0, or negative when
+     * nothing over with it, but the next step has a time limit of its own. CALL, only in requests with
+     * FW_FLAG_CALLS: a layer's function is about to be called, or has returned, and nothing is handed over;
+     * bd_num and gdma_num are the low and high half of the address of a text that says which, with what (fw_layers.c),
+     * and which may change when the call returns. Returns 0, or negative when
      * the device refuses (the text is the device's own). */
     int32_t (*flush)(uint32_t bd_num, uint32_t gdma_num, uint32_t reason);
     int32_t (*run_group)(const fw_group *group); /* starts both engines on streams in DDR and waits */
@@ -67,6 +93,8 @@ typedef struct {
     /* The code address of the newest call of the kernel API, for reports of an end whose place is not known
      * otherwise. May be NULL. */
     volatile uintptr_t *newest;
+    /* May be NULL. */
+    fw_watch *watch;
 } fw_platform;
 
 /* Exported by firmware.so. fw_handle runs one request and returns the bytes of the reply: fw_reply, its payload

@@ -27,11 +27,13 @@ static void run(void *argument) {
     attempt *a = argument;
     trying = true;
     fw_native_start_usual();
+    fw_native_watch_start(__builtin_frame_address(0));
     if (setjmp(unwind_to) == 0) {
         a->body(a->argument);
         a->ended = true;
     }
     trying = false;
+    fw_native_watch_end();
     left = fw_native_put_back(); /* here: another stack has modes of its own */
 }
 

@@ -30,6 +30,10 @@ bool fw_native_explain(const void *address, uintptr_t used_to, char *text, size_
 void fw_native_start_usual(void);
 const char *fw_native_put_back(void);
 void fw_native_note_handlers(void);
+/* Around what runs, called by whose frame begins the stack of calls: until the end the device is told what
+ * fw_watch says, if it wants to know. */
+void fw_native_watch_start(const void *frame);
+void fw_native_watch_end(void);
 /* Puts the callbacks that leave that stack in place of the device's own. */
 void fw_native_wrap_platform(void);
 

@@ -202,7 +202,8 @@ static void call_layer(program *p, const step *s) {
     fw_layer_args args = fw_step_call(s, in, out);
     fw_layer_run(local ? FW_CALL_LOCAL : FW_CALL_GLOBAL, &args);
     if (fw.parallel != parallel)
-        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section", s->label);
+        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section%s", s->label,
+                fw_opened());
 }
 
 /* What one engine waits for, once the ids of an earlier step are known; after new ids all of it is done. */

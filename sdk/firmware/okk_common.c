@@ -18,13 +18,14 @@ static void not_in_local_function(void) {
 static void initialize(void) {
     not_in_local_function();
     if (fw.scope != FW_SCOPE_KERNEL) return; /* the ids of a layer's commands go on */
-    if (fw.parallel) fw_refuse("a parallel section is open");
+    if (fw.parallel) fw_refuse("a parallel section is open%s", fw_opened());
     if (fw.bd_id != 0 || fw.gdma_id != 0) fw_flush(fw.recording ? FW_FLUSH_SPLIT : FW_FLUSH_FULL);
 }
 
 static void poll(void) {
     not_in_local_function();
-    if (fw.parallel) fw_refuse("it is not allowed inside a parallel section: call okk_parallel_end first");
+    if (fw.parallel)
+        fw_refuse("it is not allowed inside a parallel section: call okk_parallel_end first%s", fw_opened());
     /* Recorded commands run later, one after another: there is nothing to wait for now. */
     if (!fw.recording && (fw.bd_pending != 0 || fw.gdma_pending != 0)) fw_flush(FW_FLUSH_POLL);
 }
@@ -53,6 +54,7 @@ void okk_parallel_start(void) {
     FW_ENTER();
     not_in_local_function();
     fw_parallel_start();
+    fw.opened = fw.site;
 }
 
 void okk_parallel_end(void) {
@@ -83,7 +85,7 @@ void okk_set_id_node(void *node) {
     if (node == NULL) fw_refuse("the node is NULL");
     if (fw.scope != FW_SCOPE_KERNEL)
         fw_refuse("layer %s sets command ids; the compiler numbers the commands of layers", fw.layer);
-    if (fw.parallel) fw_refuse("a parallel section is open");
+    if (fw.parallel) fw_refuse("a parallel section is open%s", fw_opened());
     const id_node *n = node;
     if (n->bd > FW_ID_LIMIT || n->gdma > FW_ID_LIMIT)
         fw_refuse("ids %u and %u are over the limit %u", (unsigned)n->bd, (unsigned)n->gdma, FW_ID_LIMIT);

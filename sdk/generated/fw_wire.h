@@ -16,6 +16,7 @@
 #define FW_MAX_TENSORS 16 /* inputs, and outputs, of one layer or net */
 #define FW_BUILTIN_OP_BASE 0x10000 /* op_types of the built-in layers start here */
 #define FW_FLAG_RECORD 1u /* descriptors are being recorded: nothing executes, device reads are refused */
+#define FW_FLAG_CALLS 2u /* calls of layers are announced: FW_FLUSH_CALL */
 #define FW_LARGER 1 /* index of a tile whose maker accepts larger tiles of its inputs */
 #define FW_OPERANDS 2 /* of a step */
 

@@ -109,6 +109,11 @@ typedef struct {
     const char *name;              /* "TPU_CROP", at most 64 bytes */
 } tpu_layer_entry_t;
 
+/* The functions behind a row of that table, in the same order (bmtpu_functions); for messages. NULL: it has none. */
+typedef struct {
+    void (*global)(void), (*local)(void);
+} tpu_layer_functions_t;
+
 /* The entries that the generated bmtpu_device_entry.c defines and the runtime looks up. */
 int tpu_shape_infer_entry(int op_type, const void *param, int param_size, const tpu_tensor_t *in_tensors,
                           int in_num, tpu_tensor_t *out_tensors, int out_num);

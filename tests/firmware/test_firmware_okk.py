@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections import Counter
 from pathlib import Path
@@ -252,6 +253,7 @@ def test_order_rules(firmware: fh.Harness) -> None:
         assert reply.status == wire.Status.ASSERT
         assert reply.text.startswith(f"{second}: ")
         assert text in reply.text
+        assert re.search(r"; it was opened \[called at 0x[0-9a-f]+\] \[called at 0x[0-9a-f]+\]$", reply.text)
 
 
 def test_constant_source_of_select_whose_unread_stride_does_not_fit(firmware: fh.Harness) -> None:

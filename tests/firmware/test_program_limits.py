@@ -311,7 +311,7 @@ def run_dynamic(
 
 
 def test_global_functions_of_dynamic_nets_close_their_parallel_sections(firmware: fh.Harness) -> None:
-    says = r"^layer p \(TPU_PROBE\): global function returned inside a parallel section$"
+    says = r"^layer p \(TPU_PROBE\): global function returned inside a parallel section; it was opened \["
     check(run_dynamic(firmware, dynamic(probe(OPEN))), says, "open")
     check(run_dynamic(firmware, dynamic()), "", "closed")
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from firmware_sim.checks.error import CheckError
+from firmware_sim.checks.finding import Finding
 from firmware_sim.device.client import Device
 from firmware_sim.errors import BuildError, DeviceCrash, DeviceError, TpulayerError
 from tests.support.firmware_harness import CHOICES
@@ -86,6 +88,22 @@ KERNEL(no_poll) {
     okk_poll();
     okk_bdc_add_C(0, 0, 1.f, &small, NULL, NULL);
     okk_gdma_32bit_cpy_L2S(p->addr, 0, &small, NULL, NULL);
+}
+KERNEL(race) {
+    const args_t *p = args;
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->addr, &small, NULL, NULL);
+    okk_poll();
+    okk_parallel_start();
+    okk_bdc_add_C(0, 0, 1.f, &small, NULL, NULL); /* adds */
+    okk_gdma_32bit_cpy_L2S(p->addr, 0, &small, NULL, NULL); /* race */
+    okk_parallel_end();
+    okk_poll();
+}
+KERNEL(opens_twice) {
+    okk_initialize();
+    okk_parallel_start(); /* opened */
+    okk_parallel_start(); /* opens_twice */
 }
 KERNEL(later_member) {
     const args_t *p = args;
@@ -179,21 +197,68 @@ def test_a_kernel_that_ends_the_process(device: Device) -> None:
     assert caught.value.hint.startswith("a kernel returns when it is done")
 
 
-def test_missing_poll_is_a_warning(device: Device, log: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_poll_is_a_finding(device: Device, source: Path) -> None:
     """The emulator executes what is left; the chip's host would read too early."""
     x = np.arange(64 * 32, dtype=np.float32)
     addr = device.malloc(x.nbytes)
     device.write(addr, x)
     args = struct.pack("<QiQ", addr, 0, 0)
     device.launch("fine", args)
-    assert capfd.readouterr().err == ""
-    device.launch("no_poll", args)
-    assert log == []
-    assert capfd.readouterr().err == (
-        "warning: kernel no_poll returned without okk_poll after its last 2 commands; on the chip the host "
-        "may read their results too early\n"
-    )
+    with pytest.raises(CheckError) as caught:
+        device.launch("no_poll", args)
+    [finding] = caught.value.findings
+    assert (finding.rule, finding.count) == ("sync.no_poll", 1)
+    assert finding.what.startswith("kernel no_poll returned without okk_poll after its last 2 commands")
+    assert finding.by is not None
+    assert (finding.by.engine, finding.by.frames[0].function) == ("GDMA", "no_poll")
+    assert Path(finding.by.frames[0].file).name == source.name
     assert np.array_equal(device.read_array(addr, x.shape, "float32"), x + 1)
+    with device.checking("off"):
+        device.launch("no_poll", args)
+
+
+def test_a_race_is_proved(device: Device, source: Path) -> None:
+    addr = device.malloc(8192)
+    device.write(addr, np.zeros(64 * 32, np.float32))
+    with pytest.raises(CheckError) as caught:
+        device.launch("race", struct.pack("<QiQ", addr, 0, 0))
+    [finding] = caught.value.findings
+    assert (finding.rule, finding.nbytes) == ("hazard.raw", 8192)
+    assert finding.by is not None and finding.other is not None
+    lines = source.read_text().splitlines()
+    assert "/* race */" in lines[finding.by.frames[0].line - 1]
+    assert "/* adds */" in lines[finding.other.frames[0].line - 1]
+    told = "in another legal order, GDMA first, ddr +0x"
+    assert finding.proof.startswith(told), finding.proof
+    assert finding.proof.endswith(
+        "ends as 0x00000000 (0) instead of 0x3f800000 (1); 4096 bytes of DDR differ"
+    )
+
+
+def test_other_orders_of_every_batch(device: Device) -> None:
+    addr = device.malloc(8192)
+    device.write(addr, np.zeros(64 * 32, np.float32))
+    found: list[Finding] = []
+    with device.checking("schedule"):
+        device.launch("fine", struct.pack("<QiQ", addr, 0, 0))
+        with pytest.raises(CheckError) as caught:
+            device.launch("race", struct.pack("<QiQ", addr, 0, 0))
+    found += caught.value.findings
+    assert [finding.rule for finding in found] == ["hazard.order"]
+    assert "GDMA first" in found[0].proof
+
+
+def test_a_wait_for_ever_is_an_error_and_a_finding(device: Device, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DeviceError, match="BD command 1: waits for GDMA command 7"):
+        device.launch("never_comes")
+    assert "sync.never" in capfd.readouterr().err
+
+
+def test_a_section_inside_another_names_both_lines(device: Device, source: Path) -> None:
+    with pytest.raises(DeviceError, match="a parallel section is already open; it was opened") as caught:
+        device.launch("opens_twice")
+    assert place(source, "opened") in caught.value.message
+    assert place(source, "opens_twice") in caught.value.message
 
 
 def test_a_host_struct_that_is_too_short(device: Device, source: Path, log: list[str]) -> None:

@@ -131,7 +131,7 @@ class RecordingDevice(FakeDevice):
     ) -> list[TensorRecord]:
         return self._layers[op_type].shape(inputs, param)
 
-    def record(self, program: Program) -> Recorded:
+    def record(self, program: Program, *, checked: bool = True) -> Recorded:
         if self.refuses is not None:
             raise DeviceError(self.refuses, hint="do something")
         self.recorded.append(program)

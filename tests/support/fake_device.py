@@ -47,7 +47,7 @@ class FakeDevice:
     ) -> list[TensorRecord]:
         raise DeviceError("no layers here")
 
-    def record(self, program: wire.Program) -> wire.Recorded:
+    def record(self, program: wire.Program, *, checked: bool = True) -> wire.Recorded:
         raise DeviceError("no layers here")
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class FakeDevice:
     ) -> None:
         assert self.heap.used == 0, "the runtime left memory allocated"
 
-    def malloc(self, nbytes: int) -> int:
+    def malloc(self, nbytes: int, name: str = "", rights: int = 3) -> int:
         return self.heap.malloc(nbytes)
 
     def free(self, addr: int) -> None:

@@ -26,13 +26,13 @@ static inline __attribute__((always_inline)) void inner(int n) {
     count += n;
 }
 static inline __attribute__((always_inline)) void outer(int n) {
-    inner(n);
+    inner(n); /* into inner */
     issue(); /* outer */
     count += 0 * n;
 }
 void kernel(int n) {
     issue(); /* kernel */
-    outer(n);
+    outer(n); /* into outer */
     issue(); /* end */
     count += 0;
 }
@@ -93,7 +93,13 @@ def test_lines_and_functions(compiler: str, dwarf: str, tmp_path: Path) -> None:
     want = [
         Line(str(tmp_path / file), line_of(text, mark), function) for mark, file, text, function in expected
     ]
-    assert [lines.at(at) for at in offsets(image)] == want
+    at = offsets(image)
+    assert [lines.at(one) for one in at] == want
+    kernel, inner, outer, end, neighbour = want
+    into_inner = Line(outer.file, line_of(SOURCE, "into inner"), "outer")
+    into_outer = Line(outer.file, line_of(SOURCE, "into outer"), "kernel")
+    chains = [(kernel,), (inner, into_inner, into_outer), (outer, into_outer), (end,), (neighbour,)]
+    assert [lines.chain(one) for one in at] == chains
 
 
 @pytest.mark.parametrize("dwarf", ["-gdwarf-4", "-gdwarf-5"])
@@ -128,6 +134,7 @@ def test_a_file_below_the_working_directory_is_named_shortly(
 def test_what_lies_outside_has_no_line(tmp_path: Path) -> None:
     lines = SourceLines(compiled(tmp_path, next(iter(compilers().values()))))
     assert lines.at(0) is None
+    assert lines.chain(0) == ()
     assert lines.at(1 << 40) is None
     assert lines.at(-5) is None
 

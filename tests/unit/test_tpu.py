@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
@@ -15,7 +17,9 @@ from firmware_sim.isa.codes import Direction, Eu, Special, Task
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
 from firmware_sim.memory import Memory
+from firmware_sim.queues import NeverDone, WrongId, other, replay_order
 from firmware_sim.tpu import Tpu
+from tests.support.examples import examples
 
 LOCAL = chip.LOCAL_BASE
 NONE: U32 = np.zeros((0, 32), np.uint32)
@@ -94,6 +98,70 @@ def test_two_commands_that_wait_for_each_other_are_refused(tpu: Tpu) -> None:
     with pytest.raises(DeviceError, match=r"GDMA command 1: waits for BD command 1, which never comes"):
         tpu.execute(stream(add_one(1, 1)), stream(set_word(1, 1, 1)))
     assert first_word(tpu) == 0
+
+
+def test_the_chain_of_waits_is_told_with_its_places(tpu: Tpu) -> None:
+    """BD 2 waits for GDMA 2, which comes after GDMA 1, which waits for BD 3, which comes after BD 2."""
+    bd = stream(add_one(1, 0), add_one(2, 2), add_one(3, 2))
+    with pytest.raises(NeverDone) as caught:
+        tpu.execute(bd, stream(set_word(1, 3, 1), set_word(2, 3, 1)), where=lambda e, i: f"{e.value}:{i}")
+    assert caught.value.message.splitlines() == [
+        "GDMA:0: GDMA command 1: waits for BD command 3, which never comes: BD gets to 1 before it",
+        "  GDMA:0: GDMA command 1 waits for BD command 3: BD:2: BD command 3 comes after BD command 2",
+        "  BD:1: BD command 2 waits for GDMA command 2: GDMA:1: GDMA command 2 comes after GDMA command 1",
+    ]
+    assert caught.value.commands == ((Engine.GDMA, 0), (Engine.BD, 1))
+
+
+def test_who_waits_for_nobody_is_blamed_for_both_queues(tpu: Tpu) -> None:
+    """GDMA 1 waits for BD 1, which waits for a command that is not there."""
+    with pytest.raises(NeverDone, match=r"^BD command 1: waits for GDMA command 9") as caught:
+        tpu.execute(stream(add_one(1, 9)), stream(set_word(1, 1, 1)))
+    assert caught.value.message.splitlines()[1:] == [
+        "  BD command 1 waits for GDMA command 9, which nobody issues",
+        "  GDMA command 1 waits for BD command 1",
+    ]
+
+
+QUEUE = st.lists(st.integers(0, 5), max_size=5)
+
+
+@examples(400)
+@given(QUEUE, QUEUE)
+def test_queues_stop_exactly_when_no_order_exists(bd: list[int], gdma: list[int]) -> None:
+    waits = {
+        e: np.array([max(w[: i + 1]) for i in range(len(w))], np.int64)
+        for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))
+    }
+    b = g = 0
+    while True:  # the obvious scheduler
+        if b < len(bd) and bd[b] <= g:
+            b += 1
+        elif g < len(gdma) and gdma[g] <= b:
+            g += 1
+        else:
+            break
+    try:
+        segments = replay_order(waits, 0, 0, None)
+    except NeverDone as error:
+        stops = {(Engine.BD, b)} if b < len(bd) else set()
+        stops |= {(Engine.GDMA, g)} if g < len(gdma) else set()
+        assert stops and set(error.commands) == stops
+    else:
+        assert (b, g) == (len(bd), len(gdma))
+        done = {Engine.BD: 0, Engine.GDMA: 0}
+        for engine, first, last in segments:
+            assert done[engine] == first
+            for index in range(first, last):
+                assert waits[engine][index] <= done[other(engine)]
+            done[engine] = last
+        assert done == {Engine.BD: b, Engine.GDMA: g}
+
+
+def test_ids_end_with_16_bits(tpu: Tpu) -> None:
+    tpu.bd_id = chip.ID_MAX
+    with pytest.raises(WrongId, match=r"BD command 0: its id should be 65536, which 16 bits do not hold"):
+        tpu.execute(stream(add_one(0, 0)), NONE)
 
 
 def test_an_engine_works_in_order_even_if_a_later_command_waits_for_less(tpu: Tpu) -> None:

@@ -268,7 +268,7 @@ def describe(info: NetworkInfo, addr_mode: int, device: Device, blocks: list[int
                 raise ModelError(
                     f"net {info.name!r}: {tensor.name!r} has {most} bytes; bm_device_mem_t holds 4 GiB"
                 )
-            blocks.append(device.malloc(max(most, 1)))
+            blocks.append(device.malloc(max(most, 1), f"{tensor.name} of net {info.name!r}"))
             out += _text(tensor.name)
             out += struct.pack("<ifiQQ", tensor.dtype, tensor.scale, tensor.zero_point, most, blocks[-1])
     for stage in info.stages:

@@ -103,12 +103,12 @@ def run_kernel(
             )
         places: dict[str, int] = {}
         for member, array in given.items():
-            places[member] = device.malloc(max(array.nbytes, 1))
+            places[member] = device.malloc(max(array.nbytes, 1), member)
             device.write(places[member], np.ascontiguousarray(array))
         for member, out in wanted.items():
             size = int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize
             if member not in places:
-                places[member] = device.malloc(max(size, 1))
+                places[member] = device.malloc(max(size, 1), member)
                 device.write(places[member], bytes(size))
             elif given[member].nbytes < size:
                 raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")

@@ -46,18 +46,19 @@ class LoadedStage:
         self._stage = stage
         self._regions = [Region("the context", stage.ctx_addr, stage.ctx_size, context)]
         if stage.io_size:
-            io = memory.alloc(stage.io_size)
+            io = memory.alloc(stage.io_size, f"the inputs and outputs of {where}")
             self._regions.append(Region("the input and output memory", stage.io_addr, stage.io_size, io))
         self._coeff = 0
         if stage.coeff is not None:
-            self._coeff = memory.constants(stage.coeff)
+            self._coeff = memory.constants(stage.coeff, where)
             size = len(stage.coeff.data)
             self._regions.append(Region("the constants", stage.coeff.addr, size, self._coeff, writable=False))
         self._context = context
         self._tensors = Tensors(memory.device, {})
         for t in (*stage.inputs, *stage.outputs):
-            own = stage.is_dynamic
-            self._tensors.address[t.name] = memory.alloc(t.size + -t.size % _ALIGN) if own else self._addr(t)
+            self._tensors.address[t.name] = (
+                memory.alloc(t.size + -t.size % _ALIGN, t.name) if stage.is_dynamic else self._addr(t)
+            )
         programs = iter(stage.manifest.programs if stage.manifest is not None else ())
         self._parts = [
             self._part(memory, f"{where} subnet {k}", subnet, next(programs) if subnet.is_dynamic else None)
@@ -116,7 +117,8 @@ class LoadedNet:
         self._memory = Memory(device)
         try:
             # One context serves all stages, because only one of them runs at a time.
-            context = self._memory.alloc(max(stage.ctx_size for stage in net.stages))
+            size = max(stage.ctx_size for stage in net.stages)
+            context = self._memory.alloc(size, f"the context of net {net.name!r}")
             self._stages = [
                 LoadedStage(self._memory, f"net {net.name!r} stage {i}", stage, context)
                 for i, stage in enumerate(net.stages)

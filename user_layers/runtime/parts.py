@@ -109,7 +109,7 @@ def _upload(
         bd = relocate_sorts(group.bd, regions, f"{where} group {i}")
         placed.append((len(streams), len(streams) + len(bd), group))
         streams += bd + gdma
-    base = memory.store(bytes(streams))
+    base = memory.store(bytes(streams), f"the commands of {where}", 0)
     return [StreamGroup(base + bd, base + gdma, g.bd_num, g.gdma_num) for bd, gdma, g in placed]
 
 
@@ -129,7 +129,9 @@ class DynamicPart:
         self._where = where
         self._subnet = subnet
         self._nbytes = program.nbytes
-        self._program = memory.store(ir[subnet.ir_offset : subnet.ir_offset + 4 * subnet.ir_len])
+        self._program = memory.store(
+            ir[subnet.ir_offset : subnet.ir_offset + 4 * subnet.ir_len], f"the program of {where}", 0
+        )
         self._arena, self._arena_bytes = arena, program.arena_bytes
         self._coeff = coeff
 

@@ -28,6 +28,7 @@ from user_layers.toolchain.manifest import toolkit_files
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.shared import STRIPPED, build_shared, linked_sdk, shared
+from user_layers.toolchain.watched import watched
 from user_layers.workspace import sdk_dir
 
 if TYPE_CHECKING:
@@ -215,7 +216,8 @@ def _plan(folder: Path, toolchain: Toolchain) -> tuple[NinjaFile, list[Path]]:
     )
     built = Builtin(folder)
     stripped = replace(toolchain.cxx, link_flags=(*toolchain.cxx.link_flags, STRIPPED))
-    objects = library_objects(ninja, folder, toolchain.c, sdk)
+    layers_c = watched(toolchain.c, sdk.relative_to(folder))
+    objects = library_objects(ninja, folder, toolchain.c, layers_c, sdk)
     outputs = [
         ninja.archive(toolchain.c, built.libtpufw, objects),
         ninja.shared(toolchain.c, built.firmware, [], whole=[built.libtpufw]),
@@ -236,9 +238,12 @@ def _layers(folder: Path, compiler: Compiler, sdk: Path) -> Objects:
     return Objects(compiler, sources, includes, "device", FIRMWARE_DEFINES)
 
 
-def library_objects(ninja: NinjaFile, folder: Path, compiler: Compiler, sdk: Path) -> list[Path]:
-    """Statements for all of libtpufw.a; `folder` has the generated files, `sdk` the toolkit's C."""
-    return [*api_objects(ninja, folder, compiler, sdk), *ninja.objects(_layers(folder, compiler, sdk))]
+def library_objects(
+    ninja: NinjaFile, folder: Path, compiler: Compiler, layers: Compiler, sdk: Path
+) -> list[Path]:
+    """Statements for all of libtpufw.a; layers: compiler of the built-in ones; `folder` has the generated
+    files, `sdk` the toolkit's C."""
+    return [*api_objects(ninja, folder, compiler, sdk), *ninja.objects(_layers(folder, layers, sdk))]
 
 
 def api_objects(ninja: NinjaFile, folder: Path, compiler: Compiler, sdk: Path) -> list[Path]:

@@ -21,6 +21,7 @@ from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.sanitize import sanitized_firmware
+from user_layers.toolchain.watched import watched
 from user_layers.workspace import sdk_dir
 
 
@@ -58,7 +59,7 @@ def kernel_firmware(
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
     # -g2 describes types too: the argument structs are read there. (After a -g1 zig does not look at -g.)
-    compiler = replace(toolchain.c, flags=(*toolchain.c.flags, "-g2"))
+    compiler = watched(replace(toolchain.c, flags=(*toolchain.c.flags, "-g2")))
     with locked(folder.with_suffix(".lock")):
         ninja = NinjaFile(folder, folder)
         search = [*dict.fromkeys(path.parent for path in paths), *folders, sdk_dir() / "include"]

@@ -27,6 +27,7 @@ from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.shared import build_shared, linked_sdk, shared
+from user_layers.toolchain.watched import unwatched
 
 # With -fwrapv signed overflow would be defined, and no finding. Warnings come from the plain build.
 _DROPPED = ("-O2", "-fwrapv", "-fno-sanitize=all")
@@ -105,6 +106,7 @@ def sanitized_firmware(
     ninja = NinjaFile(root, folder)
     objects: list[Path] = []
     for group in groups:
+        group = replace(group, compiler=unwatched(group.compiler))
         more = [flag for flag in group.compiler.flags if flag not in compiler.flags]
         checked = replace(checks.compiler, flags=(*checks.compiler.flags, *more))
         objects += ninja.objects(replace(group, compiler=checked))
@@ -130,7 +132,7 @@ def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: R
             [f"FW_SANITIZED={json.dumps(checks.marker)}"],
         )
         objects = [
-            *library_objects(ninja, builtin.directory, checked, sdk),
+            *library_objects(ninja, builtin.directory, checked, checked, sdk),
             *ninja.objects(findings),
         ]
         built = ninja.archive(compiler, folder / builtin.libtpufw.name, objects)

@@ -1,0 +1,268 @@
+"""Whether commands, and the controller's own code, touch only memory that they were given.
+
+Of free kernels and of stored streams that is what the host has allocated; of a layer's function in a net its
+inputs, outputs and work buffer, and its outputs have to be written whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.checks.finding import Finding, Frame, Issued
+from firmware_sim.checks.layer_calls import BEGINS, GLOBAL, CallTensor, LayerCall, parsed
+from firmware_sim.checks.objects import KERNEL_AREAS, STREAM_AREAS, Area, Objects
+from firmware_sim.checks.outside import access_record, explained, lanes_of, numbers_of
+from firmware_sim.checks.records import I64, LIMITS, READS, WRITES, Record, Runs
+from firmware_sim.checks.sequence import BD, GDMA
+from firmware_sim.checks.sequence import Sequence as Commands
+from firmware_sim.instructions.loops import native
+from firmware_sim.isa.footprint import Space, address_text, locate
+
+U64 = npt.NDArray[np.uint64]
+Layers = tuple[U64, U64]
+"""The address of the label of the layer that issued each command, of BD and GDMA; 0 outside layers."""
+IssuedBy = Callable[[int], Issued]
+"""Who issued a command, by its place in the sequence."""
+Places = Callable[[int], tuple[Frame, ...]]
+"""The lines of the user's code at a code address."""
+
+
+@dataclass
+class _Open:
+    """A call whose outputs may still be written. writers: the records of its commands that write, by
+    their addresses; ended: it has returned."""
+
+    call: LayerCall
+    writers: dict[int, Record] = field(default_factory=dict)
+    ended: bool = False
+
+
+class MemoryCheck:
+    """Looks at the requests of one device, one after the other.
+
+    objects: what the host has allocated. watched: accesses by the controller are known (`controller`).
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.watched = False
+        self._program = self._recorded = False
+        self._calls: dict[int, _Open] = {}
+        self._current: _Open | None = None
+        self._known: set[tuple[int, int]] = set()
+
+    def begin(self, *, program: bool, recorded: bool) -> None:
+        """A request begins: a net's program, whose layers are announced, or else a free kernel or streams."""
+        self._program, self._recorded = program, recorded
+        self._calls, self._current = {}, None
+        self._known.clear()
+
+    def announce(self, text: str) -> None:
+        """A layer's function is called or has returned, as the firmware tells it. ValueError for a text that
+        it does not send."""
+        phase, call = parsed(text)
+        if phase == BEGINS:
+            self._calls[call.key] = self._current = _Open(call)
+        elif (known := self._calls.get(call.key)) is not None:
+            known.call, known.ended, self._current = call, True, None
+
+    def commands(self, commands: Commands, layers: Layers | None, issued: IssuedBy) -> list[Finding]:
+        """What is wrong with commands that were handed over. layers: the labels of those in the arenas; None
+        for stored streams."""
+        calls: list[_Open | None] = [None]
+        if not self._program:
+            which = np.zeros(len(commands), np.int64)
+            tables = [(*(STREAM_AREAS if layers is None else KERNEL_AREAS), *self.objects.areas)]
+        elif layers is None:
+            return []
+        else:
+            keys = np.zeros(len(commands), np.uint64)
+            for engine in (BD, GDMA):
+                mine = commands.engine == engine
+                keys[mine] = layers[engine][commands.index[mine]]
+            distinct, which = np.unique(keys, return_inverse=True)
+            calls = [self._calls.get(key) for key in distinct.tolist()]
+            tables = [one.call.areas if one is not None else () for one in calls]
+            which = np.array([-1 if one is None else i for i, one in enumerate(calls)], np.int64)[which]
+            self._note(commands, which, calls)
+        found: list[Finding] = []
+        for k, i in outside_areas(commands.records, commands.address, which, tables):
+            one, record = calls[which[k]], commands.records[k]
+            key = record.address, 0 if one is None else one.call.key
+            if key not in self._known:
+                self._known.add(key)
+                call = None if one is None else one.call
+                found.append(explained(record, i, tables[which[k]], self.objects, call, issued(k)))
+        return found
+
+    def controller(
+        self, space: Space, offset: int, nbytes: int, *, write: bool, by: Callable[[], Issued]
+    ) -> list[Finding]:
+        """The same for an access by the controller's own code, in the call that runs."""
+        one = self._current
+        if one is None and self._program:
+            return []
+        lane, at = divmod(offset, LIMITS[space]) if space is Space.LOCAL else (0, offset)
+        lanes = 1 << lane if space is Space.LOCAL else 0
+        record = access_record(Runs(0, WRITES if write else READS, space, lanes, at, nbytes))
+        if one is not None and write:
+            one.writers[record.address] = record
+        areas = (*KERNEL_AREAS, *self.objects.areas) if one is None else one.call.areas
+        if _inside(record.blocks[0], areas):
+            return []
+        return [explained(record, 0, areas, self.objects, None if one is None else one.call, by())]
+
+    def settled(self, places: Places) -> list[Finding]:
+        """What the calls that have ended left out; all their commands must have been looked at."""
+        found: list[Finding] = []
+        for key in [key for key, one in self._calls.items() if one.ended]:
+            one = self._calls.pop(key)
+            if self._recorded or self.watched or one.call.kind != GLOBAL:
+                for i, output in enumerate(one.call.outputs):
+                    found += _left_out(one, i, output, places)
+        return found
+
+    def _note(self, commands: Commands, which: I64, calls: Sequence[_Open | None]) -> None:
+        for one, k in ((calls[w], k) for k, w in enumerate(which.tolist()) if w >= 0):
+            record = commands.records[k]
+            assert one is not None
+            if record.address not in one.writers and any(b.access & WRITES for b in record.blocks):
+                one.writers[record.address] = record
+
+
+def _left_out(one: _Open, number: int, output: CallTensor, places: Places) -> Iterator[Finding]:
+    call = one.call
+    if output.values or call.in_place(output):
+        return
+    if call.is_tile(output):
+        wanted, space = output.tile(0), Space.LOCAL
+    else:
+        space, offset = locate(output.address, f"output {number}")
+        wanted = (Runs(0, WRITES, space, 0, offset, output.nbytes),)
+    missing, at, lanes = not_written(list(one.writers.values()), wanted)
+    if not missing:
+        return
+    whole = sum(runs.run * len(runs.starts()) * max(1, runs.lanes.bit_count()) for runs in wanted)
+    if space is Space.LOCAL:
+        lane = (lanes & -lanes).bit_length() - 1
+        where, first = address_text(space, lane * LIMITS[space] + at), ""
+    else:
+        where, first = address_text(space, at), f", from element {output.element(at - wanted[0].start)} on"
+    what = "is never written" if missing == whole else f"is not written in part: {missing} of {whole} bytes"
+    yield Finding(
+        "memory.not_written",
+        f"output {number} {what}{first if missing < whole else ''}",
+        by=Issued("", 0, "", places(call.function) if call.function else (), layer=call.label),
+        tensor=f"output {number}",
+        address=where,
+        lanes=tuple(lane for lane in range(64) if lanes >> lane & 1) if space is Space.LOCAL else (),
+        nbytes=missing,
+    )
+
+
+# ---- areas: the compiled loop and its reference ----
+
+
+def outside_areas(
+    records: Sequence[Record], addresses: I64, which: I64, tables: Sequence[Sequence[Area]]
+) -> Iterator[tuple[int, int]]:
+    """Which commands have a block that is not where their table permits it: (command, block), the first block
+    of each. which: table of each command, negative for none."""
+    if not native.ready():
+        yield from outside_areas_reference(records, which, tables)
+        return
+    packed = [
+        (area.space, _signed(area.lanes), area.start, area.end, area.rights)
+        for table in tables
+        for area in table
+    ]
+    counts = [len(table) for table in tables]
+    begins = np.cumsum([0, *counts[:-1]])
+    spans = np.array(list(zip(begins.tolist(), counts, strict=True)), np.int64)
+    areas = np.array(packed, np.int64).reshape(-1, 5)
+    found, first = np.zeros(1, np.int64), 0
+    which = np.ascontiguousarray(which, np.int64)
+    while True:
+        k = native.bound("check_memory", addresses, which, spans, areas, first, found)()
+        if k >= len(records):
+            return
+        yield k, int(found[0])
+        first = k + 1
+
+
+def outside_areas_reference(
+    records: Sequence[Record], which: I64, tables: Sequence[Sequence[Area]]
+) -> Iterator[tuple[int, int]]:
+    """The slow and obvious twin of `outside_areas`."""
+    for k, record in enumerate(records):
+        if which[k] < 0:
+            continue
+        areas = tables[which[k]]
+        bad = (i for i, block in enumerate(record.blocks) if not _inside(block, areas))
+        if (i := next(bad, None)) is not None:
+            yield k, i
+
+
+def _inside(block: Runs, areas: Sequence[Area]) -> bool:
+    """In DDR and L2 a block lies in one area, in local memory each of its bytes in any."""
+    permit = [area for area in areas if area.space is block.space and not block.access & ~area.rights]
+    if block.space is not Space.LOCAL:
+        end = block.start + 1 if block.maybe else block.end
+        return any(area.start <= block.start and end <= area.end for area in permit)
+    starts = block.starts()[:1] if block.maybe else block.starts()
+    lanes = lanes_of(permit, block.start, block.end)
+    wanted = np.uint64(block.lanes)
+    return all(
+        bool((lanes[at : at + (1 if block.maybe else block.run)] & wanted == wanted).all())
+        for at in (starts - block.start).tolist()
+    )
+
+
+def not_written(records: Sequence[Record], wanted: Sequence[Runs]) -> tuple[int, int, int]:
+    """Of the bytes that should be written (of one memory), how many the commands leave out, in all lanes; the
+    first one's offset and its lanes."""
+    if any(list(wanted) == [_plain(block)] for record in records for block in record.blocks):
+        return 0, 0, 0
+    if not native.ready():
+        return not_written_reference(records, wanted)
+    start, end = min(runs.start for runs in wanted), max(runs.end for runs in wanted)
+    size = end - start
+    marks = np.zeros(size if wanted[0].space is Space.LOCAL else size // 64 + 1, np.uint64)
+    addresses = np.array([record.address for record in records], np.int64)
+    target = numbers_of(wanted)
+    found = np.zeros(2, np.int64)
+    missing = native.bound("check_written", addresses, target, marks, start, size, found)()
+    return missing, int(found[0]), int(found[1]) & (1 << 64) - 1
+
+
+def _plain(block: Runs) -> Runs | None:
+    if not block.access & WRITES:
+        return None
+    return Runs(0, WRITES, block.space, block.lanes, block.start, block.run, block.dims)
+
+
+def not_written_reference(records: Sequence[Record], wanted: Sequence[Runs]) -> tuple[int, int, int]:
+    """The slow and obvious twin of `not_written`."""
+    space = wanted[0].space
+    left: dict[int, int] = {}
+    for runs in wanted:
+        for at in runs.starts().tolist():
+            for byte in range(at, at + runs.run):
+                left[byte] = left.get(byte, 0) | (runs.lanes if space is Space.LOCAL else 1)
+    for block in (b for record in records for b in record.blocks):
+        if block.space is space and block.access & WRITES:
+            for at in block.starts().tolist():
+                for byte in range(at, at + block.run):
+                    if byte in left:
+                        left[byte] &= ~(block.lanes if space is Space.LOCAL else 1)
+    gone = {byte: lanes for byte, lanes in left.items() if lanes}
+    first = min(gone, default=0)
+    return sum(lanes.bit_count() for lanes in gone.values()), first, gone.get(first, 0)
+
+
+def _signed(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits
