@@ -19,6 +19,7 @@ from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
 from firmware_sim.errors import DeviceError
+from firmware_sim.firmware.controller_log import ControllerAccess
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
@@ -130,6 +131,20 @@ class Checker:
         sequence = self._records.sequence(batch)
         if self.memory is not None:
             self._found.add(self.memory.commands(sequence, self.layers, partial(self._issued, sequence)))
+
+    def accessed(
+        self, accesses: Iterable[ControllerAccess], frames: Callable[..., tuple[Frame, ...]]
+    ) -> None:
+        """Look at what the controller's own code did. frames: the user's lines at a chain of addresses."""
+        if self.memory is None:
+            return
+        for one in accesses:
+
+            def by(one: ControllerAccess = one) -> Issued:
+                return Issued("controller", 0, "", frames(one.site, *one.callers))
+
+            where = (one.space, one.offset, one.nbytes)
+            self._found.add(self.memory.controller(*where, write=one.write, by=by))
 
     def settled(self, places: Places) -> None:
         """Everything that was issued so far has been looked at. places: lines of code addresses."""

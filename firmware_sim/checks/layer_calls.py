@@ -129,13 +129,19 @@ class LayerCall:
 
     def in_place(self, output: CallTensor) -> bool:
         """Whether the output lies where an input begins, or holds one (parts of a concatenation)."""
-        return any(
-            not t.values and self.is_tile(t) == self.is_tile(output) and _meet(t, output) for t in self.inputs
-        )
+        alike = (t for t in self.inputs if not t.values and self.is_tile(t) == self.is_tile(output))
+        end = self._end(output)
+        return any(t.address < end and output.address < self._end(t) for t in alike)
+
+    def _end(self, tensor: CallTensor) -> int:
+        """Behind its last byte, of a tile in any lane."""
+        if not self.is_tile(tensor):
+            return tensor.address + tensor.nbytes
+        return max(int(runs.starts()[-1]) for runs in tensor.tile(0)) + tensor.plane
 
     def _given(self, tensor: CallTensor, role: str, number: int, rights: int) -> Iterator[Area]:
-        if tensor.values:
-            return
+        if tensor.values and (self.kind == LOCAL or tensor.address < chip.DDR_BASE):
+            return  # nothing but numbers
         like = Area(f"{role} {number}", role, Space.DDR, 0, 0, rights, number=number)
         if self.is_tile(tensor):
             for area in tensor.tile_areas(like):
@@ -145,10 +151,6 @@ class LayerCall:
                 yield replace(area, rights=READS, lanes=ALL_LANES)
         else:
             yield from _system(tensor.address, tensor.nbytes, like)
-
-
-def _meet(x: CallTensor, y: CallTensor) -> bool:
-    return x.address < y.address + y.nbytes and y.address < x.address + x.nbytes
 
 
 def _system(address: int, nbytes: int, like: Area) -> Iterator[Area]:

@@ -73,6 +73,8 @@ class MemoryCheck:
     def commands(self, commands: Commands, layers: Layers | None, issued: IssuedBy) -> list[Finding]:
         """What is wrong with commands that were handed over. layers: the labels of those in the arenas; None
         for stored streams."""
+        if not len(commands):
+            return []
         calls: list[_Open | None] = [None]
         if not self._program:
             which = np.zeros(len(commands), np.int64)
@@ -102,19 +104,20 @@ class MemoryCheck:
     def controller(
         self, space: Space, offset: int, nbytes: int, *, write: bool, by: Callable[[], Issued]
     ) -> list[Finding]:
-        """The same for an access by the controller's own code, in the call that runs."""
-        one = self._current
+        """What is wrong with an access by the controller's own code, in the layer's function that runs now or
+        did last. offset: in its memory, of local memory over all lanes."""
+        one, found = self._current, list[Finding]()
         if one is None and self._program:
-            return []
-        lane, at = divmod(offset, LIMITS[space]) if space is Space.LOCAL else (0, offset)
-        lanes = 1 << lane if space is Space.LOCAL else 0
-        record = access_record(Runs(0, WRITES if write else READS, space, lanes, at, nbytes))
-        if one is not None and write:
-            one.writers[record.address] = record
+            return found
         areas = (*KERNEL_AREAS, *self.objects.areas) if one is None else one.call.areas
-        if _inside(record.blocks[0], areas):
-            return []
-        return [explained(record, 0, areas, self.objects, None if one is None else one.call, by())]
+        for block in _blocks(space, offset, nbytes, WRITES if write else READS):
+            record = access_record(block)
+            if one is not None and write:
+                one.writers[record.address] = record
+            if not _inside(block, areas):
+                call = None if one is None else one.call
+                found.append(explained(record, 0, areas, self.objects, call, by()))
+        return found
 
     def settled(self, places: Places) -> list[Finding]:
         """What the calls that have ended left out; all their commands must have been looked at."""
@@ -132,6 +135,18 @@ class MemoryCheck:
             assert one is not None
             if record.address not in one.writers and any(b.access & WRITES for b in record.blocks):
                 one.writers[record.address] = record
+
+
+def _blocks(space: Space, offset: int, nbytes: int, access: int) -> Iterator[Runs]:
+    """An access as blocks; in local memory the end of a lane is followed by the next one's begin."""
+    if space is not Space.LOCAL:
+        yield Runs(0, access, space, 0, offset, nbytes)
+        return
+    while nbytes > 0:
+        lane, at = divmod(offset, LIMITS[space])
+        size = min(nbytes, LIMITS[space] - at)
+        yield Runs(0, access, space, 1 << lane, at, size)
+        offset, nbytes = offset + size, nbytes - size
 
 
 def _left_out(one: _Open, number: int, output: CallTensor, places: Places) -> Iterator[Finding]:
@@ -235,7 +250,7 @@ def not_written(records: Sequence[Record], wanted: Sequence[Runs]) -> tuple[int,
     addresses = np.array([record.address for record in records], np.int64)
     target = numbers_of(wanted)
     found = np.zeros(2, np.int64)
-    missing = native.bound("check_written", addresses, target, marks, start, size, found)()
+    missing = native.bound("check_outputs", addresses, target, marks, start, size, found)()
     return missing, int(found[0]), int(found[1]) & (1 << 64) - 1
 
 

@@ -41,11 +41,12 @@ class Delivery:
         self._advised: set[tuple[object, ...]] = set()
 
     def header(self, *, checked: bool = True) -> dict[str, object]:
-        """What the device process has to know for a request. checked: False for one that nobody looks at."""
+        """What the device process has to know for a request. checked: False for a program that is recorded to
+        be measured only: nobody looks at its layers' calls."""
         gathering = _GATHERING.get()
         asked = self.kinds if gathering is None or gathering.kinds is None else gathering.kinds
-        kinds = [kind.value for kind in rules.Kind if kind in asked and checked]
-        return {"checks": kinds, "check_limit": self.limit}
+        kinds = [kind.value for kind in rules.Kind if kind in asked]
+        return {"checks": kinds, "check_limit": self.limit, "checked": checked}
 
     def take(self, activity: str, answer: Mapping[str, Any], *, failed: bool = False) -> None:
         """The findings in the header of a reply; delivered now, or at the end of `together`.

@@ -209,6 +209,8 @@ class Controller:
         After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
         hold, an unknown reason, more of them than are recorded, and what a command itself does wrong.
         """
+        if self.checker is not None:
+            self._take_accesses(self.checker)
         if reason == FlushReason.CALL and self.announced is not None:
             self._announce(self.announced, bd_num | gdma_num << 32)
             return
@@ -317,6 +319,21 @@ class Controller:
 
     def _layers(self, bd: U32, gdma: U32) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
         return self._memory.bd_layer[: len(bd)], self._memory.gdma_layer[: len(gdma)]
+
+    def _take_accesses(self, checker: Checker) -> None:
+        """Show what the controller's code did since the last time."""
+        assert self.firmware is not None
+        accesses = self.firmware.accesses()
+        if accesses:
+            with self._link.aside():
+                checker.accessed(accesses, self._frames_at)
+
+    def _frames_at(self, *addresses: int) -> tuple[Frame, ...]:
+        from firmware_sim.checks.finding import Frame
+
+        assert self.firmware is not None
+        lines = self.firmware.frames_at(*addresses)
+        return tuple(Frame(line.file, line.line, line.function) for line in lines)
 
     def _announce(self, checker: Checker, address: int) -> None:
         """The firmware tells of a call of a layer."""
@@ -485,7 +502,10 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         checker = checked(controller, header)
-        controller.announced = checker if header["parts"] and checker is not None and checker.memory else None
+        firmware.watch(checker is not None)
+        controller.announced = None
+        if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
+            controller.announced = checker
         if controller.announced is not None:
             payload = with_flag(payload, FLAG_CALLS)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
