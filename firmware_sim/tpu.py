@@ -17,7 +17,8 @@ from firmware_sim.instructions.instruction import Engine, Instruction, Run, Sema
 from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.table import lookup
 from firmware_sim.instructions.workers import threads
-from firmware_sim.isa.footprint import Tensor
+from firmware_sim.isa import timing
+from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.memory import Memory
 from firmware_sim.wire import NOTED_BD, NOTED_GDMA, NOTED_NOTHING
@@ -47,13 +48,14 @@ Segment = tuple[Engine, int, int]
 
 class _Plan:
     """One descriptor made ready: how to run it, and its cycles on its engine. entry: of a short
-    compiled loop, which may be called together with others."""
+    compiled loop, which may be called together with others. read: bytes that it reads from DDR."""
 
-    __slots__ = ("cycles", "entry", "run")
+    __slots__ = ("cycles", "entry", "read", "run")
 
-    def __init__(self, run: Run, cycles: float) -> None:
+    def __init__(self, run: Run, cycles: float, read: int) -> None:
         self.run = run
         self.cycles = cycles
+        self.read = read
         self.entry = run.entry if isinstance(run, native.Call) and cycles < _SHORT else None
 
 
@@ -95,8 +97,8 @@ class Tpu:
 
     place: two numbers that others may look at while it works: NOTED_BD, NOTED_GDMA or NOTED_NOTHING, and
     which command of the batch runs.
-    bd_id, gdma_id: the last ids done. cycles: modelled time of all batches (both engines run at the
-    same time, each in order, waiting for each other's ids; a batch starts when the one before is done).
+    bd_id, gdma_id: the last ids done. cycles: modelled time of all batches and launches, by the rule of
+    isa/timing.py; a batch starts when the one before is done.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -105,6 +107,8 @@ class Tpu:
         self.bd_id = 0
         self.gdma_id = 0
         self.cycles = 0.0
+        self._launched = False  # something ran since the last launch ended
+        self._read = 0  # bytes from DDR, since then
         self._most_seconds = self._most_cycles = math.inf
         self.place: memoryview[int] | list[int] = [0, 0]
         self._checked: set[tuple[Engine, bytes]] = set()
@@ -123,19 +127,28 @@ class Tpu:
         """Both engines count from 1 again, as after okk_initialize."""
         self.bd_id = self.gdma_id = 0
 
-    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+    def end_launch(self) -> None:
+        """What ran since the last call was one launch: adds what that costs beside its commands. Nothing
+        where nothing ran."""
+        if self._launched:
+            self.cycles += timing.launch(self._read)
+        self._launched, self._read = False, 0
+
+    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None, streamed: bool = False) -> None:
         """Run one batch: uint32[n, 32] BD and uint32[m, 32] GDMA descriptors, each in queue order.
 
-        Ids count on from the batch before, or from 1 again. Raises DeviceError naming engine, id,
-        instruction, operand and limit; commands before the failing one (in replay order) are done.
+        streamed: the engines read them from DDR by themselves; else the controller issues one after another,
+        which takes time. Ids count on from the batch before, or from 1 again. Raises DeviceError naming
+        engine, id, instruction, operand and limit; commands before the failing one (in replay order) are
+        done.
         """
         if native.loaded_late():
             self._forget()
         columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
-        bd_first = _first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
-        gdma_first = _first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
+        bd_first = first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
+        gdma_first = first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
         waits = {e: command_waits(c, e) for e, c in columns.items()}
-        segments = _replay_order(columns, waits, bd_first, gdma_first, where)
+        segments = replay_order(columns, waits, bd_first, gdma_first, where)
         keys = {e: plan_keys(e, c) for e, c in columns.items()}
         # both engines' time: when each command ended, after the batch's begin
         ends = {e: [self.cycles] for e in Engine}
@@ -146,6 +159,9 @@ class Tpu:
         }
         batch = _Batch(columns, where)
         place, most = self.place, self._most_cycles
+        issued, issue = self.cycles, 0.0 if streamed else timing.issue()
+        read = self._read
+        self._launched = self._launched or len(bd) + len(gdma) > 0
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
@@ -172,9 +188,13 @@ class Tpu:
                                 plan.run()
                             except (DeviceError, MemoryError) as error:  # what only the data shows
                                 raise batch.failed(error, engine, index) from None
-                        # it starts when its engine is free and the id it waits for is done
+                        # it starts when its engine is free, the id it waits for is done and it is issued
+                        issued += issue
                         start = other[places[index]]
+                        if issued > start:
+                            start = issued
                         end = (start if start > end else end) + plan.cycles
+                        read += plan.read
                         own.append(end)
                         if end > most:
                             batch.run()
@@ -187,6 +207,7 @@ class Tpu:
                 batch.run()
         finally:
             place[0] = NOTED_NOTHING
+            self._read = read
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
@@ -227,7 +248,7 @@ class Tpu:
             run = semantics.bind(row, self.memory)
         except (DeviceError, MemoryError) as error:
             raise _located(_known(error), engine, row, index, instruction, where) from None
-        plan = _Plan(run, cycles)
+        plan = _Plan(run, cycles, _bytes_read(semantics, row) if engine is Engine.GDMA else 0)
         if sum(map(len, self._plans.values())) >= _PLANS_MAX:
             self._forget()
         self._plans[engine][key] = plan
@@ -242,6 +263,12 @@ def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
     """The 128 bytes of each descriptor, ids and flags of the queues as zeros: equal keys, equal effects."""
     data = (columns.words & _KEPT[engine]).tobytes()
     return [data[i : i + 128] for i in range(0, len(data), 128)]
+
+
+def _bytes_read(semantics: Semantics, row: Row) -> int:
+    """From DDR."""
+    tensors = (t for t in semantics.operands(row) if isinstance(t, Tensor))
+    return sum(t.nbytes for t in tensors if t.space is Space.DDR and Access.READ in t.access)
 
 
 def _semantics(instruction: Instruction) -> Semantics:
@@ -286,7 +313,7 @@ def _located(
     return DeviceError(message, hint=error.hint)
 
 
-def _first_id(columns: Columns, engine: Engine, last: int, where: Where | None) -> int:
+def first_id(columns: Columns, engine: Engine, last: int, where: Where | None) -> int:
     """The id before the batch's first. Raises DeviceError unless the ids count up by one."""
     if not len(columns):
         return last
@@ -324,7 +351,7 @@ def _never(
     )
 
 
-def _replay_order(
+def replay_order(
     columns: dict[Engine, Columns],
     waits: dict[Engine, npt.NDArray[np.int64]],
     bd_first: int,

@@ -11,6 +11,7 @@ from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine, Run
 from firmware_sim.instructions.table import TABLE
+from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Eu, Special, Task
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
@@ -281,23 +282,59 @@ def test_the_same_command_runs_again_on_new_data(tpu: Tpu) -> None:
 def test_engines_overlap_in_modelled_time(tpu: Tpu) -> None:
     """Two commands that do not wait for each other take the longer time, dependent ones the sum."""
     big = {"res0_c": 64, "res0_h": 100, "res0_w": 100}
-    tpu.execute(stream(add_one(1, 0, **big)), NONE)
+    tpu.execute(stream(add_one(1, 0, **big)), NONE, streamed=True)
     bd_time = tpu.cycles
     assert bd_time == 2 * 625
     fill = {"dst_csize": 64, "dst_hsize": 100, "dst_wsize": 100, "dst_cstride": 10016, "dst_hstride": 100}
     far = {"dst_start_addr_l32": LOCAL + 0x40000, "dst_wstride": 1}
-    tpu.execute(NONE, stream(set_word(1, 1, 0, **fill, **far)))
+    tpu.execute(NONE, stream(set_word(1, 1, 0, **fill, **far)), streamed=True)
     gdma_time = tpu.cycles - bd_time
     assert gdma_time == pytest.approx(64 * 10000 * 4 / 32)
 
     def elapsed(bd_wait: int) -> float:
         start = tpu.cycles
         tpu.restart()
-        tpu.execute(stream(add_one(1, bd_wait, **big)), stream(set_word(1, 0, 0, **fill, **far)))
+        gdma = stream(set_word(1, 0, 0, **fill, **far))
+        tpu.execute(stream(add_one(1, bd_wait, **big)), gdma, streamed=True)
         return tpu.cycles - start
 
     assert elapsed(0) == pytest.approx(max(bd_time, gdma_time))
     assert elapsed(1) == pytest.approx(bd_time + gdma_time)
+
+
+def test_the_controller_issues_one_command_after_another(tpu: Tpu) -> None:
+    """Short commands take what issuing them takes; long ones hide it, but for the first."""
+    small = stream(*(add_one(i, 0) for i in range(1, 101)))
+    tpu.execute(small, NONE)
+    assert tpu.cycles == pytest.approx(100 * timing.issue(), rel=0.01)
+    tpu.restart()
+    before = tpu.cycles
+    big = stream(*(add_one(i, 0, res0_c=64, res0_h=100, res0_w=100, res0_n=9) for i in range(1, 11)))
+    tpu.execute(big, NONE)
+    assert tpu.cycles - before == pytest.approx(10 * 9 * 1250 + timing.issue())
+
+
+def test_a_launch_costs_beside_its_commands(tpu: Tpu) -> None:
+    sizes = (("c", 64), ("h", 32), ("w", 64))
+    plane = {f"{side}_{axis}size": n for side in ("src", "dst") for axis, n in sizes}
+
+    def launch(loads: int) -> float:
+        """Without its commands; each load is half a MiB."""
+        before = tpu.cycles
+        tpu.restart()
+        tpu.execute(stream(add_one(1, 0)), stream(*(copy(cmd_id=i + 1, **plane) for i in range(loads))))
+        commands = tpu.cycles
+        tpu.end_launch()
+        assert commands > before
+        return tpu.cycles - commands
+
+    assert launch(0) == pytest.approx(timing.launch(0))
+    assert launch(8) == pytest.approx(timing.launch(4 << 20))
+    assert launch(16) == pytest.approx(timing.launch(8 << 20)) == launch(24)
+    assert 0 < timing.launch(0) < timing.launch(4 << 20) < timing.launch(8 << 20)
+    before = tpu.cycles
+    tpu.end_launch()
+    assert tpu.cycles == before
 
 
 def test_memory_shapes_are_checked() -> None:
