@@ -3,13 +3,13 @@
     python benchmarks/bench_published_times.py [--keep FILE]
 
 A published time is the best of all contestants; the modelled one the least of five whose kernels are public.
-They are fetched once with git, as tests/oracle/test_public_kernels.py tells; recording them takes minutes, and
---keep names a file that has them for the next time.
+They are fetched once with git, as tests/oracle/test_public_kernels.py tells; recording them takes minutes,
+and --keep names a file that has them for the next time.
 
 Printed: modelled / published for each launch by the constants of firmware_sim/isa/timing.py; the constants
-fitted anew; and the honest error, with constants fitted to launches of other kinds alone: families are left out,
-and whole operations. What only those that are left out tell (what few input channels cost, only convolutions
-tell) is then not known, and stays what was assumed before.
+fitted anew; and the honest error, with constants fitted to launches of other kinds alone: families are left
+out, and whole operations. What only those that are left out tell (what few input channels cost, only
+convolutions tell) is then not known, and stays what was assumed before.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Model:
         return np.array([self._least(case, constants)[0] for case in cases])
 
     def slopes(self, constants: timing.Constants, names: Sequence[str], cases: Sequence[Case]) -> F64:
-        """[case, name]: how the logarithms change with those of the constants, as long as commands wait for the
-        same."""
+        """[case, name]: how the logarithms change with those of the constants, as long as commands wait
+        for the same."""
         changed = {n: replace(constants, **{n: getattr(constants, n) * 1.01}) for n in names}
         rows = []
         for case in cases:

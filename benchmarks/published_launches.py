@@ -236,8 +236,8 @@ def _of_commands(found: object) -> bool:
 
 
 def critical(launch: Launch, cycles: list[float], issue: float) -> tuple[float, Counter[int], int]:
-    """Cycles of the launch's commands, when those of each call are `cycles`; and what they are the sum of: how
-    often each call, and the issue of how many commands."""
+    """Cycles of the launch's commands, when those of each call are `cycles`; and what they are the sum of:
+    how often each call, and the issue of how many commands."""
     whole = 0.0
     path: Counter[int] = Counter()
     issues = 0

@@ -7,6 +7,7 @@ from itertools import groupby
 from textwrap import wrap
 
 from firmware_sim.chip import CLOCK_HZ, LOCAL_BYTES
+from firmware_sim.isa import timing
 from user_layers.report.model import (
     GroupReport,
     NetReport,
@@ -97,7 +98,10 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
 def _totals(stage: StageReport) -> Iterator[str]:
     work = total(stage.recorded)
     where = "" if stage.complete else ", and that of the other subnets, which is not known here"
-    yield from _line("time", f"{cycles_text(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
+    rate = f"at {CLOCK_HZ // 1_000_000} MHz, {timing.modelled()}"
+    yield from _line("time", f"{cycles_text(work.cycles)} {rate}{where}")
+    cost = timing.launch(work.traffic.read)
+    yield from _line("launch", f"{cycles_text(cost)} more, each time that it is started")
     yield from _line("busy", _busy(work))
     commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
     yield from _line("commands", commands)
