@@ -18,6 +18,7 @@ from user_layers.report.model import (
     TensorReport,
     Traffic,
     Work,
+    launch_cycles,
     total,
 )
 
@@ -58,15 +59,9 @@ def _stage(stage: StageReport) -> dict[str, Any]:
         "context_bytes": stage.context_bytes,
         "complete": stage.complete,
         "work": _work(total(stage.recorded)) if stage.recorded else None,
-        "launch_cycles": _launch(stage),
+        "launch_cycles": round(launch_cycles(stage), 1) if stage.recorded else None,
         "subnets": [_part(part) for part in stage.parts],
     }
-
-
-def _launch(stage: StageReport) -> float | None:
-    if not stage.recorded:
-        return None
-    return round(timing.launch(total(stage.recorded).traffic.read), 1)
 
 
 def _part(part: PartReport) -> dict[str, Any]:

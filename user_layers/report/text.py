@@ -19,6 +19,7 @@ from user_layers.report.model import (
     Traffic,
     Work,
     cycles_text,
+    launch_cycles,
     megabytes,
     total,
 )
@@ -100,8 +101,7 @@ def _totals(stage: StageReport) -> Iterator[str]:
     where = "" if stage.complete else ", and that of the other subnets, which is not known here"
     rate = f"at {CLOCK_HZ // 1_000_000} MHz, {timing.modelled()}"
     yield from _line("time", f"{cycles_text(work.cycles)} {rate}{where}")
-    cost = timing.launch(work.traffic.read)
-    yield from _line("launch", f"{cycles_text(cost)} more, each time that it is started")
+    yield from _line("launch", f"{cycles_text(launch_cycles(stage))} more for each run")
     yield from _line("busy", _busy(work))
     commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
     yield from _line("commands", commands)
