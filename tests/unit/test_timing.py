@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from firmware_sim.instructions.dma_move import Move
 from firmware_sim.isa import timing
 from firmware_sim.isa.bursts import SystemSide, straight, system_side, together
 from firmware_sim.isa.footprint import Access, Dims4, Space, Tensor, continuous_strides
+from tests.support.bursts import Offsets, counted_side
+from tests.support.examples import examples
 
 
 def side(shape: Dims4, strides: Dims4, piece: int, size: int = 4) -> SystemSide:
@@ -40,6 +46,30 @@ def test_words_far_apart_are_scattered() -> None:
     latency = timing.FITTED.read_latency
     times = [timing.system_to_local(one).chip - latency for one in (words, straight(400))]
     assert times[0] > 10 * times[1] > 0
+
+
+@examples(300)
+@given(st.data())
+def test_sides_of_copies_are_those_that_are_counted(data: st.DataObject) -> None:
+    """Of any shape, with gaps behind rows, channels and batches on either side."""
+    size = data.draw(st.sampled_from([1, 2, 4]))
+    rows, columns = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 40))
+    shape = (data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3)), rows, columns)
+
+    def placed() -> tuple[Dims4, Offsets]:
+        strides, step = [], 1
+        for extent in reversed(shape):
+            step += data.draw(st.sampled_from([0, 0, 0, 1, 3, 16, 61]))
+            strides.append(step)
+            step *= extent
+        n, c, h, w = reversed(strides)
+        places = [np.arange(extent) * stride for extent, stride in zip(shape, (n, c, h, w), strict=True)]
+        return (n, c, h, w), size * sum(np.ix_(*places))
+
+    (one, own), (other, others) = placed(), placed()
+    src = Tensor("src", Access.READ, Space.DDR, 0, shape, one, size)
+    dst = Tensor("dst", Access.WRITE, Space.DDR, 0, shape, other, size)
+    assert Move(src, dst).side(src) == counted_side(own, [others], size)
 
 
 def test_moves_of_a_command_add_up() -> None:
