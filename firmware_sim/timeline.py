@@ -15,6 +15,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
+from firmware_sim.isa import timing
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.tpu import Segment, command_waits, plan_keys, replay_order
@@ -95,7 +96,7 @@ class Order:
 
 
 def schedule(
-    order: Order, cycles: Mapping[Engine, Sequence[float]], issue: float = 0.0
+    order: Order, cycles: Mapping[Engine, Sequence[float]], issue: float
 ) -> dict[Engine, list[tuple[float, float]]]:
     """When each command begins and ends. issue: cycles of the controller for each command, 0 for streams that
     the engines read."""
@@ -114,9 +115,11 @@ def schedule(
 
 
 class Timer:
-    """Makes timelines; remembers commands that it has seen."""
+    """Makes timelines; remembers commands that it has seen. issued: the controller issues the commands one
+    after another, as in dynamic nets and free kernels; else the engines read them by themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, issued: bool = False) -> None:
+        self._issue = timing.issue() if issued else 0.0
         self._known: dict[tuple[Engine, bytes], Command] = {}
 
     def timeline(self, group: CommandGroup) -> Timeline:
@@ -134,7 +137,7 @@ class Timer:
             for engine, found in columns.items()
         }
         cycles = {engine: [command.cycles for command in found] for engine, found in commands.items()}
-        times = schedule(Order.of(columns), cycles)
+        times = schedule(Order.of(columns), cycles, self._issue)
         spans = {
             engine: tuple(Span(*time, command) for time, command in zip(times[engine], found, strict=True))
             for engine, found in commands.items()

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
@@ -16,7 +18,10 @@ from firmware_sim.isa.codes import Direction, Eu, Special, Task
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
 from firmware_sim.memory import Memory
+from firmware_sim.timeline import Timer
 from firmware_sim.tpu import Tpu
+from firmware_sim.wire import CommandGroup
+from tests.support.examples import examples
 
 LOCAL = chip.LOCAL_BASE
 NONE: U32 = np.zeros((0, 32), np.uint32)
@@ -312,6 +317,37 @@ def test_the_controller_issues_one_command_after_another(tpu: Tpu) -> None:
     big = stream(*(add_one(i, 0, res0_c=64, res0_h=100, res0_w=100, res0_n=9) for i in range(1, 11)))
     tpu.execute(big, NONE)
     assert tpu.cycles - before == pytest.approx(10 * 9 * 1250 + timing.issue())
+
+
+@examples(60)
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 40), st.integers(0, 8)), max_size=40))
+def test_recorded_streams_take_what_their_execution_takes(commands: list[tuple[bool, int, int]]) -> None:
+    """Each waits for one of the newest commands of the other engine, or for none. An engine that reads its
+    stream waits for nothing else; issue delays, never by more than all commands together."""
+    streams: dict[Engine, list[bytes]] = {Engine.BD: [], Engine.GDMA: []}
+    ends: dict[Engine, list[float]] = {Engine.BD: [0.0], Engine.GDMA: [0.0]}
+    for is_bd, rows, back in commands:
+        one, other = (Engine.BD, Engine.GDMA) if is_bd else (Engine.GDMA, Engine.BD)
+        wait = max(0, len(streams[other]) - back)
+        number = len(streams[one]) + 1
+        if is_bd:
+            made, cycles = add_one(number, wait, res0_h=16 * rows, res0_w=64), 2.0 * 64 * rows
+        else:
+            made, cycles = set_word(number, wait, 1, dst_wsize=16 * rows, dst_wstride=1), 2.0 * rows
+        streams[one].append(made)
+        ends[one].append(max(ends[one][-1], ends[other][wait]) + cycles)
+    bd, gdma = (stream(*streams[engine]) for engine in (Engine.BD, Engine.GDMA))
+    group = CommandGroup(bd.tobytes(), gdma.tobytes())
+    times = []
+    for issued in (False, True):
+        tpu = Tpu(Memory.create(ddr_bytes=1 << 12))
+        tpu.execute(bd, gdma, streamed=not issued)
+        times.append(tpu.cycles)
+        assert Timer(issued=issued).timeline(group).cycles == pytest.approx(tpu.cycles)
+    free, late = times
+    assert free == pytest.approx(max(found[-1] for found in ends.values()))
+    issue = len(commands) * timing.issue()
+    assert max(free, issue) <= late + 1e-6 and late <= free + issue + 1e-6
 
 
 def test_a_launch_costs_beside_its_commands(tpu: Tpu) -> None:

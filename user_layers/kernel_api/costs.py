@@ -1,4 +1,4 @@
-"""Cycles with fitted figures in them, those of firmware_sim/isa/timing.py, as the table of the API has them."""
+"""Cycles with fitted figures in them, those of firmware_sim/isa/timing.py, in the words of the table."""
 
 from __future__ import annotations
 
