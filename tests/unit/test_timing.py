@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from firmware_sim.instructions.dma_move import Move
 from firmware_sim.isa import timing
 from firmware_sim.isa.bursts import SystemSide, straight, system_side, together
 from firmware_sim.isa.footprint import Access, Dims4, Space, Tensor, continuous_strides
+from tests.paths import ROOT
 from tests.support.bursts import Offsets, counted_side
 from tests.support.examples import examples
 
@@ -111,3 +113,12 @@ def test_a_launch_costs_more_until_its_first_megabytes_are_read() -> None:
 
 def test_what_modelled_times_are_stated_with() -> None:
     assert timing.modelled() == f"modelled, median error {timing.MEDIAN_ERROR} %"
+
+
+def test_the_documents_state_the_same_error() -> None:
+    said = {
+        page.name: re.findall(r"median error ([\d.]+) %", page.read_text())
+        for page in (ROOT / "docs").glob("*.md")
+    }
+    assert {"isa.md", "kernel-api.md", "report.md"} <= {name for name, errors in said.items() if errors}
+    assert {error for errors in said.values() for error in errors} == {str(timing.MEDIAN_ERROR)}

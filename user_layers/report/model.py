@@ -221,7 +221,8 @@ class StageReport:
         if self.recorded:
             work = total(self.recorded)
             of = "" if self.complete else " in static subnets"
-            text += f"; {cycles_text(work.cycles)}{of}, DDR {megabytes(work.traffic.read)} MB read, "
+            text += f"; {cycles_text(work.cycles)}{of} ({timing.modelled()}), "
+            text += f"DDR {megabytes(work.traffic.read)} MB read, "
             text += f"{megabytes(work.traffic.written)} MB written"
         return text
 
