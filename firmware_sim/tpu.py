@@ -48,14 +48,13 @@ Segment = tuple[Engine, int, int]
 
 class _Plan:
     """One descriptor made ready: how to run it, and its cycles on its engine. entry: of a short
-    compiled loop, which may be called together with others. read: bytes that it reads from DDR."""
+    compiled loop, which may be called together with others."""
 
-    __slots__ = ("cycles", "entry", "read", "run")
+    __slots__ = ("cycles", "entry", "run")
 
-    def __init__(self, run: Run, cycles: float, read: int) -> None:
+    def __init__(self, run: Run, cycles: float) -> None:
         self.run = run
         self.cycles = cycles
-        self.read = read
         self.entry = run.entry if isinstance(run, native.Call) and cycles < _SHORT else None
 
 
@@ -109,6 +108,7 @@ class Tpu:
         self.cycles = 0.0
         self._launched = False  # something ran since the last launch ended
         self._read = 0  # bytes from DDR, since then
+        self._reads: dict[bytes, int] = {}  # those of each GDMA command that was ever bound, by its key
         self._most_seconds = self._most_cycles = math.inf
         self.place: memoryview[int] | list[int] = [0, 0]
         self._checked: set[tuple[Engine, bytes]] = set()
@@ -142,8 +142,9 @@ class Tpu:
         engine, id, instruction, operand and limit; commands before the failing one (in replay order) are
         done.
         """
-        if native.loaded_late():
+        if native.loaded_late() or len(self._reads) > _PLANS_MAX:
             self._forget()
+            self._reads.clear()
         columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
         bd_first = first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
         gdma_first = first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
@@ -152,34 +153,31 @@ class Tpu:
         keys = {e: plan_keys(e, c) for e, c in columns.items()}
         # both engines' time: when each command ended, after the batch's begin
         ends = {e: [self.cycles] for e in Engine}
-        # the place in the other engine's ends of what each command waits for
-        waited = {
-            Engine.BD: np.maximum(waits[Engine.BD] - gdma_first, 0).tolist(),
-            Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
+        # of each command its key, and the place in the other engine's ends of what it waits for
+        to_do = {
+            Engine.BD: (iter(keys[Engine.BD]), iter(np.maximum(waits[Engine.BD] - gdma_first, 0).tolist())),
+            Engine.GDMA: (
+                iter(keys[Engine.GDMA]),
+                iter(np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist()),
+            ),
         }
         batch = _Batch(columns, where)
         place, most = self.place, self._most_cycles
         issued, issue = self.cycles, 0.0 if streamed else timing.issue()
-        read = self._read
         self._launched = self._launched or len(bd) + len(gdma) > 0
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
-                    known, own, to_do, places = (
-                        self._plans[engine],
-                        ends[engine],
-                        keys[engine],
-                        waited[engine],
-                    )
+                    known, own = self._plans[engine], ends[engine]
                     other = ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
                     end = own[-1]
                     place[0] = _NOTED[engine]
-                    for index in range(first, last):
+                    for index, key, wait in zip(range(first, last), *to_do[engine], strict=False):
                         place[1] = index
-                        plan = known.get(to_do[index])
+                        plan = known.get(key)
                         if plan is None:
                             batch.run()  # done, should this one be illegal
-                            plan = self._new_plan(engine, to_do[index], columns[engine], index, where)
+                            plan = self._new_plan(engine, key, columns[engine], index, where)
                         if plan.entry is not None:
                             batch.add(plan.entry, engine, index)
                         else:
@@ -190,11 +188,10 @@ class Tpu:
                                 raise batch.failed(error, engine, index) from None
                         # it starts when its engine is free, the id it waits for is done and it is issued
                         issued += issue
-                        start = other[places[index]]
+                        start = other[wait]
                         if issued > start:
                             start = issued
                         end = (start if start > end else end) + plan.cycles
-                        read += plan.read
                         own.append(end)
                         if end > most:
                             batch.run()
@@ -207,7 +204,7 @@ class Tpu:
                 batch.run()
         finally:
             place[0] = NOTED_NOTHING
-            self._read = read
+            self._read += sum(self._reads[key] for key in keys[Engine.GDMA][: len(ends[Engine.GDMA]) - 1])
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
@@ -248,7 +245,9 @@ class Tpu:
             run = semantics.bind(row, self.memory)
         except (DeviceError, MemoryError) as error:
             raise _located(_known(error), engine, row, index, instruction, where) from None
-        plan = _Plan(run, cycles, _bytes_read(semantics, row) if engine is Engine.GDMA else 0)
+        plan = _Plan(run, cycles)
+        if engine is Engine.GDMA:
+            self._reads[key] = _bytes_read(semantics, row)
         if sum(map(len, self._plans.values())) >= _PLANS_MAX:
             self._forget()
         self._plans[engine][key] = plan
