@@ -66,7 +66,10 @@ def test_sides_of_copies_are_those_that_are_counted(data: st.DataObject) -> None
             step *= extent
         n, c, h, w = reversed(strides)
         places = [np.arange(extent) * stride for extent, stride in zip(shape, (n, c, h, w), strict=True)]
-        return (n, c, h, w), size * sum(np.ix_(*places))
+        offsets = np.zeros(shape, np.int64)
+        for axis in np.ix_(*places):
+            offsets += size * axis
+        return (n, c, h, w), offsets
 
     (one, own), (other, others) = placed(), placed()
     src = Tensor("src", Access.READ, Space.DDR, 0, shape, one, size)
