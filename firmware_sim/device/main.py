@@ -95,11 +95,15 @@ class Processor(Protocol):
     def filtered(self) -> int:
         """How many words the newest masked copy kept."""
 
-    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None, streamed: bool = False) -> None:
         """Execute one batch, uint32[n, 32] of each engine; ids count on from the batch before.
 
-        where(engine, index) tells which code issued a descriptor of the batch.
+        where(engine, index) tells which code issued a descriptor of the batch. streamed: nobody did, the
+        engines read a stored stream.
         """
+
+    def end_launch(self) -> None:
+        """What was executed since the last call was one launch, which costs time of its own."""
 
     def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
         """Raise what `execute` would raise for commands that are illegal by themselves."""
@@ -196,6 +200,11 @@ class Controller:
             self.checker.begin(program=parts, recorded=record)
         self.recording = Recording() if record else None
 
+    def end(self) -> None:
+        """After a request, also one that failed."""
+        if self.recording is None:
+            self._processor.end_launch()
+
     def tidy(self) -> tuple[str, DeviceCrash | None]:
         """After a request: what a native kernel left behind is cleared; a warning that says so, as the
         firmware sends them, or "". And an error for what cannot be: the process has to end then."""
@@ -247,7 +256,7 @@ class Controller:
                 self.checker.site = self._site
                 self.checker.unfinished(self._request, bd, gdma)
             # Not the activity: by now another layer may run than the one that issued the commands.
-            self._execute(bd, gdma, self._issued_by, self._request)
+            self._execute(bd, gdma, self._issued_by, self._request, streamed=False)
         # A dynamic net's step hands nothing over: commands of its layer may still wait in the arenas.
         if self.announced is not None and (self.recording is not None or why is not FlushReason.STEP):
             self.announced.settled(self._places)
@@ -268,7 +277,7 @@ class Controller:
         bd = self._stream(group.bd_addr, group.bd_num, "BD")
         gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
         self._processor.restart()
-        self._execute(bd, gdma, None, self._link.activity)
+        self._execute(bd, gdma, None, self._link.activity, streamed=True)
 
     def log(self, text: str) -> None:
         """Hand a piece of the firmware's log to the process that made the request."""
@@ -302,7 +311,7 @@ class Controller:
         except TpulayerError as error:
             raise type(error)(f"{self._request}: {error.message}", hint=error.hint) from None
 
-    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
+    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str, *, streamed: bool) -> None:
         self._float.reset()
         if self.checker is not None:
             self.checker.group = 0 if where is not None else self._groups
@@ -310,7 +319,7 @@ class Controller:
             self.checker.arena = self._arena(bd, gdma) if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
-            self._processor.execute(bd, gdma, where=where)
+            self._processor.execute(bd, gdma, where=where, streamed=streamed)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
             from firmware_sim.queues import QueueError
@@ -546,6 +555,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             error, reply = failed.error, failed.reply
         except Exception as failure:
             error, reply = failure, b""
+        controller.end()
         noted, stuck = controller.tidy()
         with link.aside():  # reading the line table takes a moment, which is not the kernel's
             reply, warnings = _with_sites(reply, firmware)
