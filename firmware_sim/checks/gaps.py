@@ -55,8 +55,8 @@ class Gaps:
             self._left.pop(area.start, None)
 
     def end(self, kernel: Callable[[], tuple[Frame, ...]], doubtful: list[Stored]) -> list[Stored]:
-        """A free kernel has returned: what is left unwritten. kernel: the line of its function; doubtful: what
-        was written and depends on unwritten memory, which is not meant."""
+        """A free kernel has returned: what is left unwritten. kernel: the line of its function; doubtful:
+        what was written and depends on unwritten memory, which is not meant."""
         for area in self._objects.areas:
             if area.start not in self._left or area.start in self._writer:
                 self._left[area.start] = list(self._unwritten(area, kernel, doubtful))
