@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,4 +114,4 @@ def test_unwritten_ranges_are_those_of_single_bytes(
     unwritten = places[~shadow.written_plainly(Space.DDR, places)]
     found = [np.arange(at, at + size) for at, size in shadow.unwritten(START + start, nbytes)]
     assert np.array_equal(np.concatenate([places[:0], *found]), unwritten)
-    assert all(a[-1] + 1 < b[0] for a, b in zip(found, found[1:], strict=False))
+    assert all(a[-1] + 1 < b[0] for a, b in itertools.pairwise(found))
