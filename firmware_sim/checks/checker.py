@@ -13,6 +13,7 @@ from firmware_sim.checks.gaps import Gaps
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
 from firmware_sim.checks.memory import Arena, MemoryCheck, Places
+from firmware_sim.checks.numeric import Numeric
 from firmware_sim.checks.objects import Objects
 from firmware_sim.checks.rules import Kind
 from firmware_sim.checks.schedule import Proof, prove
@@ -22,9 +23,10 @@ from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.controller_log import ControllerAccess
 from firmware_sim.instructions.disasm import LAYOUTS
-from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.instruction import Engine, Run
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Space, address_text
+from firmware_sim.isa.layout import Columns
 from firmware_sim.queues import ID_FIELDS, QueueError
 from firmware_sim.tpu import U32, Batch, Tpu
 
@@ -50,7 +52,8 @@ class Found:
         for finding in findings:
             known = self._by_key.get(finding.key)
             if known is not None:
-                self._by_key[finding.key] = replace(known, count=known.count + 1)
+                more = finding.nbytes if finding.about.kind is Kind.NUMERIC else 0  # each time other elements
+                self._by_key[finding.key] = replace(known, count=known.count + 1, nbytes=known.nbytes + more)
             elif len(self._by_key) < _MOST:
                 self._by_key[finding.key] = finding
 
@@ -93,6 +96,7 @@ class Checker:
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
+        self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
 
     def named(self, space: Space, at: int) -> str:
@@ -101,8 +105,21 @@ class Checker:
         return area.name if area is not None else ""
 
     def execute_with(self, processor: object) -> None:
-        """What executes the commands that are shown here; one that is no `Tpu` cannot try other orders."""
-        self._tpu = processor if isinstance(processor, Tpu) else None
+        """What executes the commands that are shown here: for trying other orders, and for looking at each of
+        them. One that is no `Tpu` does neither."""
+        before, tpu = self._tpu, processor if isinstance(processor, Tpu) else None
+        self._tpu = tpu
+        if before is not None:
+            before.around = None
+        if tpu is not None:
+            tpu.around = self._around if Kind.NUMERIC in self.kinds else None
+
+    def _around(self, batch: Batch, engine: Engine, index: int, run: Run) -> None:
+        assert self._tpu is not None
+        if self._numeric is None:
+            self._numeric = Numeric(self._tpu.memory, self.named)
+        issued = partial(self._command, engine, index, batch.columns[engine])
+        self._found.add(self._numeric.around(batch, engine, index, run, issued))
 
     def begin(self, *, program: bool, recorded: bool) -> None:
         """A request begins. program: a net's; recorded: its commands do not run."""
@@ -205,16 +222,19 @@ class Checker:
         """A kernel returned with these commands, which it did not wait for. `site` tells who issued them."""
         if Kind.SYNC in self.kinds:
             engine, index = last_command(bd, gdma)
-            by = self._command(engine, index, (bd, gdma))
+            by = self._command(engine, index, LAYOUTS[engine].columns(bd if engine is Engine.BD else gdma))
             self._found.add([no_poll(request, len(bd) + len(gdma), by)])
 
     def wrong_queue(self, error: QueueError, bd: U32, gdma: U32) -> None:
         """Commands with ids or waits that are wrong, of which none is executed."""
+        columns = {
+            engine: LAYOUTS[engine].columns(words) for engine, words in zip(ENGINES, (bd, gdma), strict=True)
+        }
         if Kind.SYNC in self.kinds:
-            self._found.add([wrong_queue(error, lambda e, i: self._command(e, i, (bd, gdma)))])
+            self._found.add([wrong_queue(error, lambda e, i: self._command(e, i, columns[e]))])
 
-    def _command(self, engine: Engine, index: int, queues: tuple[U32, U32]) -> Issued:
-        row = LAYOUTS[engine].columns(queues[ENGINES.index(engine)]).row(index)
+    def _command(self, engine: Engine, index: int, columns: Columns) -> Issued:
+        row = columns.row(index)
         site = self.site(engine, index) if self.site is not None else Site()
         try:
             name = lookup(engine, row).name
