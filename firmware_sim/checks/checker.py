@@ -9,9 +9,10 @@ from functools import partial
 import numpy as np
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
+from firmware_sim.checks.gaps import Gaps
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
-from firmware_sim.checks.memory import Layers, MemoryCheck, Places
+from firmware_sim.checks.memory import Arena, MemoryCheck, Places
 from firmware_sim.checks.numeric import Numeric
 from firmware_sim.checks.objects import Objects
 from firmware_sim.checks.rules import Kind
@@ -20,6 +21,7 @@ from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
 from firmware_sim.errors import DeviceError
+from firmware_sim.firmware.controller_log import ControllerAccess
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine, Run
 from firmware_sim.instructions.table import lookup
@@ -69,7 +71,7 @@ class Checker:
     """Watches a `Tpu`.
 
     site: which code issued a command of the batch that is executed now, None where nobody knows; group: of
-    a static net, which command group that is, from 1; layers: the labels of the commands of the batch.
+    a static net, which command group that is, from 1; arena: who issued the commands of the batch.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Checker:
     ) -> None:
         """shadow, objects: what another one knew of the same memories."""
         self.kinds = kinds
-        self.layers: Layers | None = None
+        self.arena: Arena | None = None
         self.objects = objects or Objects()
         self.memory = MemoryCheck(self.objects) if Kind.MEMORY in kinds else None
         self.site: Callable[[Engine, int], Site] | None = None
@@ -87,6 +89,10 @@ class Checker:
         self._found = Found()
         self._requests = 0
         self._stored: list[tuple[int, Stored]] = []
+        self._kernel = False
+        self._function: Callable[[], tuple[Frame, ...]] = tuple
+        both = Kind.MEMORY in kinds and Kind.INIT in kinds
+        self._gaps = Gaps(self.objects, self.shadow) if both else None
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
@@ -121,6 +127,9 @@ class Checker:
         self.site = None
         self._requests += 1
         self._found.take()
+        self._kernel = False
+        if self._gaps is not None:
+            self._gaps.begin()
         if self.memory is not None:
             self.memory.begin(program=program, recorded=recorded)
         if self._init is not None:
@@ -146,7 +155,21 @@ class Checker:
         """Look at a batch of a net's program that is stored instead of executed."""
         sequence = self._records.sequence(batch)
         if self.memory is not None:
-            self._found.add(self.memory.commands(sequence, self.layers, partial(self._issued, sequence)))
+            self._found.add(self.memory.commands(sequence, self.arena, partial(self._issued, sequence)))
+
+    def accessed(
+        self, accesses: Iterable[ControllerAccess], frames: Callable[..., tuple[Frame, ...]]
+    ) -> None:
+        """Look at what the controller's own code did. frames: the user's lines at a chain of addresses."""
+        if self.memory is None:
+            return
+        for one in accesses:
+
+            def by(one: ControllerAccess = one) -> Issued:
+                return Issued("controller", 0, "", frames(one.site, *one.callers))
+
+            where = (one.space, one.offset, one.nbytes)
+            self._found.add(self.memory.controller(*where, write=one.write, by=by))
 
     def settled(self, places: Places) -> None:
         """Everything that was issued so far has been looked at. places: lines of code addresses."""
@@ -156,7 +179,9 @@ class Checker:
     def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
         issued = partial(self._issued, sequence)
         if self.memory is not None:
-            yield from self.memory.commands(sequence, self.layers, issued)
+            yield from self.memory.commands(sequence, self.arena, issued)
+        if self._gaps is not None and self._kernel:
+            self._gaps.commands(sequence, issued)
         hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
         yield from self._proved(sequence, batch, hazards)
         if self._waits is not None and self.group:
@@ -228,7 +253,14 @@ class Checker:
         fresh = self._init.stored() if self._init is not None else []
         before = [(n, part) for n, one in self._stored for part in self._still(one)]
         self._stored = [*((self._requests, one) for one in fresh), *before]
-        return self._found.take(), list(self._stored)
+        gaps: list[Stored] = []
+        if self._gaps is not None:
+            gaps = self._gaps.end(self._function) if self._kernel else self._gaps.left()
+        return self._found.take(), [*self._stored, *((0, one) for one in gaps)]
+
+    def launched(self, function: Callable[[], tuple[Frame, ...]]) -> None:
+        """The request launches a free kernel that runs; function: the line where its code begins."""
+        self._kernel, self._function = True, function
 
     def _still(self, one: Stored) -> Iterator[Stored]:
         """The parts of it over which nothing was written since."""

@@ -41,11 +41,12 @@ class Delivery:
         self._advised: set[tuple[object, ...]] = set()
 
     def header(self, *, checked: bool = True) -> dict[str, object]:
-        """What the device process has to know for a request. checked: False for one that nobody looks at."""
+        """What the device process has to know for a request. checked: False for a program that is recorded to
+        be measured only: nobody looks at its layers' calls."""
         gathering = _GATHERING.get()
         asked = self.kinds if gathering is None or gathering.kinds is None else gathering.kinds
-        kinds = [kind.value for kind in rules.Kind if kind in asked and checked]
-        return {"checks": kinds, "check_limit": self.limit}
+        kinds = [kind.value for kind in rules.Kind if kind in asked]
+        return {"checks": kinds, "check_limit": self.limit, "checked": checked}
 
     def take(self, activity: str, answer: Mapping[str, Any], *, failed: bool = False) -> None:
         """The findings in the header of a reply; delivered now, or at the end of `together`.
@@ -163,11 +164,13 @@ def together(
                 delivery.deliver(name, one.findings, one.untold, on_findings, failed=failed)
 
 
-def choose(check: str | None, limit: int | None) -> None:
+def choose(check: str | None, limit: int | None, *, schedule: bool = False) -> None:
     """Make them those of this process and of those that it starts; None leaves what the environment says.
-    UsageError for words that name no check, and for no count."""
-    if check is not None:
-        os.environ[CHECK.name] = words(rules.chosen(check))
+    schedule: other legal orders of commands besides. UsageError for words that name no check, and for no
+    count."""
+    if check is not None or schedule:
+        more = {rules.Kind.SCHEDULE} if schedule else set[rules.Kind]()
+        os.environ[CHECK.name] = words(rules.chosen(check) | more)
     if limit is not None:
         os.environ[CHECK_LIMIT.name] = str(CHECK_LIMIT.value(str(limit), "--check-limit"))
 

@@ -24,14 +24,16 @@ from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
 from firmware_sim.firmware.image import EngineFailed, Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
+from firmware_sim.firmware.sanitized import sanitized
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.sdk_folder import message_here
-from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, CommandGroup, with_flag
+from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, REQUEST, CommandGroup, Op, with_flag
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
     from firmware_sim.checks.finding import Finding, Frame
+    from firmware_sim.checks.memory import Arena
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
 
@@ -163,6 +165,8 @@ class Controller:
         """Of a native firmware."""
         self.checker: Checker | None = None
         """Sees every batch before it is executed; None without checks."""
+        self.watched = False
+        """Whether the firmware tells what the controller's own code does."""
         self.announced: Checker | None = None
         """The same, in requests in which the firmware tells of calls of layers."""
 
@@ -209,6 +213,8 @@ class Controller:
         After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
         hold, an unknown reason, more of them than are recorded, and what a command itself does wrong.
         """
+        if self.checker is not None:
+            self._take_accesses(self.checker)
         if reason == FlushReason.CALL and self.announced is not None:
             self._announce(self.announced, bd_num | gdma_num << 32)
             return
@@ -292,7 +298,7 @@ class Controller:
         if self.checker is not None:
             self.checker.group = 0 if where is not None else self._groups
             self.checker.site = self._site if where is not None else None
-            self.checker.layers = self._layers(bd, gdma) if where is not None else None
+            self.checker.arena = self._arena(bd, gdma) if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
             self._processor.execute(bd, gdma, where=where)
@@ -311,12 +317,30 @@ class Controller:
         """Show a batch that is recorded."""
         from firmware_sim.tpu import queues
 
-        checker.site, checker.layers = self._site, self._layers(bd, gdma)
+        checker.site, checker.arena = self._site, self._arena(bd, gdma)
         with self._link.aside():
             checker.recorded(queues(bd, gdma))
 
-    def _layers(self, bd: U32, gdma: U32) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        return self._memory.bd_layer[: len(bd)], self._memory.gdma_layer[: len(gdma)]
+    def _arena(self, bd: U32, gdma: U32) -> Arena:
+        from firmware_sim.checks.memory import Arena
+
+        m, n, k = self._memory, len(bd), len(gdma)
+        return Arena((m.bd_layer[:n], m.gdma_layer[:k]), (m.bd_site[:n], m.gdma_site[:k]))
+
+    def _take_accesses(self, checker: Checker) -> None:
+        """Show what the controller's code did since the last time."""
+        assert self.firmware is not None
+        accesses = self.firmware.accesses()
+        if accesses:
+            with self._link.aside():
+                checker.accessed(accesses, self._frames_at)
+
+    def _frames_at(self, *addresses: int) -> tuple[Frame, ...]:
+        from firmware_sim.checks.finding import Frame
+
+        assert self.firmware is not None
+        lines = self.firmware.frames_at(*addresses)
+        return tuple(Frame(line.file, line.line, line.function) for line in lines)
 
     def _announce(self, checker: Checker, address: int) -> None:
         """The firmware tells of a call of a layer."""
@@ -327,22 +351,32 @@ class Controller:
         except ValueError as error:
             raise self._named(f"the firmware tells of {error}") from None
 
+    def function(self, name: str) -> tuple[Frame, ...]:
+        """Where a function begins."""
+        from firmware_sim.checks.finding import Frame
+
+        assert self.firmware is not None
+        with self._link.aside():
+            line = self.firmware.function(name)
+        return () if line is None else (Frame(line.file, line.line, line.function),)
+
     def _places(self, address: int) -> tuple[Frame, ...]:
         """The line of a function's beginning."""
         assert self.firmware is not None
-        with self._link.aside():
-            return _frames(self.firmware.site(address + 1))
+        return self._frames_at(address + 1)[:1]
 
     def _site(self, engine: Engine, index: int) -> Site:
         from firmware_sim.checks.checker import Site
+        from firmware_sim.checks.finding import Frame
         from firmware_sim.instructions.instruction import Engine
 
         assert self.firmware is not None
         m, bd = self._memory, engine is Engine.BD
-        sites, layers = (m.bd_site, m.bd_layer) if bd else (m.gdma_site, m.gdma_layer)
+        layers = m.bd_layer if bd else m.gdma_layer
         with self._link.aside():
-            text = self.firmware.site(int(sites[index]))
-        return Site(_frames(text), self.firmware.layer(int(layers[index])))
+            lines = self.firmware.frames(bd, index)
+        frames = tuple(Frame(line.file, line.line, line.function) for line in lines)
+        return Site(frames, self.firmware.layer(int(layers[index])))
 
     def _issued_by(self, engine: Engine, index: int) -> str:
         from firmware_sim.instructions.instruction import Engine
@@ -359,14 +393,6 @@ class Controller:
 
     def _named(self, text: str, *, hint: str = "") -> DeviceError:
         return DeviceError(f"{self._link.activity}: {text}", hint=hint)
-
-
-def _frames(site: str) -> tuple[Frame, ...]:
-    """The line that `Firmware.site` names, if it does."""
-    from firmware_sim.checks.finding import Frame
-
-    place = re.match(r"(.*):(\d+)(?: in (.*))?$", site)
-    return (Frame(place[1], int(place[2]), place[3] or ""),) if place else ()
 
 
 _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
@@ -435,6 +461,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             )
             link.notes[2] = native.base
             controller.firmware = native
+        controller.watched = header["server"] is None and (bool(ddr) or sanitized(path) is None)
         controllers[:] = [controller]
         link.meanwhile = ready
         return {}, b""
@@ -486,11 +513,18 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         checker = checked(controller, header)
-        controller.announced = checker if header["parts"] and checker is not None and checker.memory else None
+        if checker is not None and checker.memory is not None:
+            checker.memory.watched = controller.watched
+        firmware.watch(checker is not None)
+        controller.announced = None
+        if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
+            controller.announced = checker
         if controller.announced is not None:
             payload = with_flag(payload, FLAG_CALLS)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
         controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
+        if checker is not None and not header["record"] and REQUEST.unpack_from(payload)[0] == Op.LAUNCH:
+            checker.launched(lambda: controller.function(link.activity.removeprefix("kernel ")))
         error: Exception | None = None
         try:
             reply = firmware.handle(payload)
