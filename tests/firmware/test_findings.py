@@ -215,6 +215,15 @@ def test_together(open_device: Open, fake: Fake) -> None:
     assert [one.count for one in caught.value.findings] == [2 * RACE.count]
 
 
+def test_the_inner_name(open_device: Open, fake: Fake) -> None:
+    fake.found = [RACE]
+    device = open_device()
+    with pytest.raises(CheckError, match=r"^net 'y': checks found"), together():
+        with together("net 'y'"):
+            launched(device)
+        launched(device)
+
+
 def test_together_with_an_inner_one_of_its_own(open_device: Open, fake: Fake) -> None:
     fake.found = [RACE]
     device = open_device()
