@@ -14,7 +14,7 @@ from typing import Any
 
 from firmware_sim.checks import rules
 from firmware_sim.checks.error import CheckError
-from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.finding import Attribute, Finding, attributed
 from firmware_sim.checks.merged import merged
 from firmware_sim.checks.text import report, told
 from firmware_sim.variables import CHECK, CHECK_LIMIT
@@ -41,19 +41,28 @@ class Delivery:
         self._advised: set[tuple[object, ...]] = set()
 
     def header(self, *, checked: bool = True) -> dict[str, object]:
-        """What the device process has to know for a request. checked: False for one that nobody looks at."""
+        """What the device process has to know for a request. checked: False for a program that is recorded to
+        be measured only: nobody looks at its layers' calls."""
         gathering = _GATHERING.get()
         asked = self.kinds if gathering is None or gathering.kinds is None else gathering.kinds
-        kinds = [kind.value for kind in rules.Kind if kind in asked and checked]
-        return {"checks": kinds, "check_limit": self.limit}
+        kinds = [kind.value for kind in rules.Kind if kind in asked]
+        return {"checks": kinds, "check_limit": self.limit, "checked": checked}
 
-    def take(self, activity: str, answer: Mapping[str, Any], *, failed: bool = False) -> None:
+    def take(
+        self,
+        activity: str,
+        answer: Mapping[str, Any],
+        attribute: Attribute | None = None,
+        *,
+        failed: bool = False,
+    ) -> None:
         """The findings in the header of a reply; delivered now, or at the end of `together`.
 
         "findings": Finding.to_json() of each; "findings_untold": how many more there were, by rule.
-        failed: the request ends with another error, which counts more: they are told, not raised.
+        attribute: says more of who issued commands. failed: the request ends with another error, which
+        counts more: they are told, not raised.
         """
-        found = [Finding.from_json(one) for one in answer.get("findings", ())]
+        found = [attributed(Finding.from_json(one), attribute) for one in answer.get("findings", ())]
         untold = Counter({str(rule): int(n) for rule, n in answer.get("findings_untold", {}).items()})
         if found or untold:
             self.add(activity, found, untold, failed=failed)
