@@ -169,11 +169,17 @@ def together(
         failed = False
     finally:
         _GATHERING.reset(token)
+        raised: CheckError | None = None
         for delivery, one in gathering.of.items():
             if outer is not None and on_findings is None:
                 outer.add(delivery, one.activity, one.findings, one.untold)
-            else:
+                continue
+            try:
                 delivery.deliver(one.activity, one.findings, one.untold, on_findings, failed=failed)
+            except CheckError as error:  # of one device; those of others are told
+                raised, failed = error, True
+        if raised is not None:
+            raise raised
 
 
 def choose(check: str | None, limit: int | None, *, schedule: bool = False) -> None:

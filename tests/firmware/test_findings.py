@@ -215,6 +215,17 @@ def test_together(open_device: Open, fake: Fake) -> None:
     assert [one.count for one in caught.value.findings] == [2 * RACE.count]
 
 
+def test_together_with_two_devices(open_device: Open, fake: Fake, capfd: pytest.CaptureFixture[str]) -> None:
+    fake.found = [RACE]
+    first, second = open_device(), open_device()
+    capfd.readouterr()
+    with pytest.raises(CheckError) as caught, together():
+        launched(first)
+        launched(second)
+    assert caught.value.findings == (RACE,)
+    assert capfd.readouterr().err.count("kernel fill: checks found") == 1
+
+
 def test_the_inner_name(open_device: Open, fake: Fake) -> None:
     fake.found = [RACE]
     device = open_device()
