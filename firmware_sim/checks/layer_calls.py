@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from firmware_sim import chip
-from firmware_sim.checks.objects import ALL_LANES, BOTH, KERNEL_AREAS, Area
+from firmware_sim.checks.objects import ALL_LANES, BOTH, KERNEL_AREAS, L2_LOOKUP, L2_TABLES, Area
 from firmware_sim.checks.records import READS, WRITES, Runs
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.footprint import Space, locate
@@ -113,7 +113,7 @@ class LayerCall:
     @cached_property
     def areas(self) -> tuple[Area, ...]:
         """All that the call may use."""
-        found = list(KERNEL_AREAS) if self.kind == GLOBAL else []
+        found = list(KERNEL_AREAS if self.kind == GLOBAL else (L2_TABLES, L2_LOOKUP))
         found += (area for i, t in enumerate(self.outputs) for area in self._given(t, "output", i, BOTH))
         found += (area for i, t in enumerate(self.inputs) for area in self._given(t, "input", i, READS))
         address, nbytes = self.buffer
@@ -122,6 +122,16 @@ class LayerCall:
         elif nbytes:
             found += _system(address, nbytes, Area("the work buffer", "buffer", Space.DDR, 0, 0))
         return tuple(found)
+
+    def is_output(self, block: Runs) -> bool:
+        """Whether a block that is written has something in common with an output."""
+        return bool(block.access & WRITES) and any(
+            area.role == "output"
+            and area.space is block.space
+            and area.start < block.end
+            and block.start < area.end
+            for area in self.areas
+        )
 
     def is_tile(self, tensor: CallTensor) -> bool:
         """Whether it lies in local memory; the others lie in DDR or L2."""

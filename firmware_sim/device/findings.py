@@ -14,7 +14,7 @@ from typing import Any
 
 from firmware_sim.checks import rules
 from firmware_sim.checks.error import CheckError
-from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.finding import Attribute, Finding, attributed
 from firmware_sim.checks.merged import merged
 from firmware_sim.checks.text import report, told
 from firmware_sim.variables import CHECK, CHECK_LIMIT
@@ -48,13 +48,21 @@ class Delivery:
         kinds = [kind.value for kind in rules.Kind if kind in asked]
         return {"checks": kinds, "check_limit": self.limit, "checked": checked}
 
-    def take(self, activity: str, answer: Mapping[str, Any], *, failed: bool = False) -> None:
+    def take(
+        self,
+        activity: str,
+        answer: Mapping[str, Any],
+        attribute: Attribute | None = None,
+        *,
+        failed: bool = False,
+    ) -> None:
         """The findings in the header of a reply; delivered now, or at the end of `together`.
 
         "findings": Finding.to_json() of each; "findings_untold": how many more there were, by rule.
-        failed: the request ends with another error, which counts more: they are told, not raised.
+        attribute: says more of who issued commands. failed: the request ends with another error, which
+        counts more: they are told, not raised.
         """
-        found = [Finding.from_json(one) for one in answer.get("findings", ())]
+        found = [attributed(Finding.from_json(one), attribute) for one in answer.get("findings", ())]
         untold = Counter({str(rule): int(n) for rule, n in answer.get("findings_untold", {}).items()})
         if found or untold:
             self.add(activity, found, untold, failed=failed)
@@ -164,11 +172,13 @@ def together(
                 delivery.deliver(name, one.findings, one.untold, on_findings, failed=failed)
 
 
-def choose(check: str | None, limit: int | None) -> None:
+def choose(check: str | None, limit: int | None, *, schedule: bool = False) -> None:
     """Make them those of this process and of those that it starts; None leaves what the environment says.
-    UsageError for words that name no check, and for no count."""
-    if check is not None:
-        os.environ[CHECK.name] = words(rules.chosen(check))
+    schedule: other legal orders of commands besides. UsageError for words that name no check, and for no
+    count."""
+    if check is not None or schedule:
+        more = {rules.Kind.SCHEDULE} if schedule else set[rules.Kind]()
+        os.environ[CHECK.name] = words(rules.chosen(check) | more)
     if limit is not None:
         os.environ[CHECK_LIMIT.name] = str(CHECK_LIMIT.value(str(limit), "--check-limit"))
 

@@ -19,10 +19,10 @@ from user_layers.toolkit import Toolkit
 FOLDER = "wrong_memory_layers"
 SOURCE = SOURCES / FOLDER / "bm_device_wrong.c"
 RIGHT, WRITES_INPUT, HALF, NOTHING, TOO_MUCH = range(5)
-BEHIND_INPUT, FAR_AWAY, BUFFER, LAST_ROW, DDR_IN_LOCAL = range(5, 10)
+BEHIND_INPUT, FAR_AWAY, BUFFER, LAST_COLUMN = range(5, 9)
 GLOBAL = [
     (WRITES_INPUT, 0, "memory.read_only", "WRITES_INPUT", "writes input 0"),
-    (HALF, 0, "memory.not_written", "NOTHING", "1280 of 2560 bytes, from element [0, 0, 2, 0] on"),
+    (HALF, 0, "memory.not_written", "HALF", "1280 of 2560 bytes, from element [0, 0, 2, 0] on"),
     (NOTHING, 0, "memory.not_written", "NOTHING", "output 0 is never written"),
     (TOO_MUCH, 0, "memory.too_much", "TOO_MUCH", "beyond the end of output 0 (2560 bytes)"),
     (BEHIND_INPUT, 0, "memory.beyond", "BEHIND_INPUT", "reads 1280 bytes beyond the end of input 0"),
@@ -31,12 +31,11 @@ GLOBAL = [
 ]
 LOCAL = [
     (WRITES_INPUT, 0, "memory.read_only", "LOCAL WRITES_INPUT", "writes input 0"),
-    (LAST_ROW, 0, "memory.not_written", "LOCAL NOTHING", "640 of 2560 bytes"),
+    (LAST_COLUMN, 0, "memory.not_written", "LAST_COLUMN", "output 0 is not written in part"),
     (NOTHING, 0, "memory.not_written", "LOCAL NOTHING", "output 0 is never written"),
     (TOO_MUCH, 0, "memory.too_much", "LOCAL TOO_MUCH", "beyond the end of output 0"),
     (FAR_AWAY, 0, "memory.foreign", "LOCAL FAR_AWAY", "local memory that the layer was not given"),
     (BUFFER, 64, "memory.beyond", "LOCAL BUFFER", "beyond the end of the work buffer (64 bytes)"),
-    (DDR_IN_LOCAL, 0, "memory.foreign", "DDR_IN_LOCAL", "memory that the layer was not given"),
 ]
 
 

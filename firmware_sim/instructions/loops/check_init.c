@@ -126,7 +126,7 @@ int64_t check_init(const tl_arg *a) {
 }
 
 /* places, written, shadow: whether each byte is written. */
-int64_t check_written(const tl_arg *a) {
+int64_t check_init_written(const tl_arg *a) {
     const int64_t *at = a[0].data;
     uint8_t *written = a[1].data;
     const shadow s = shadow_of(a, 3);
@@ -157,7 +157,7 @@ static void system_clear(shadow *s, int64_t space, int64_t at) {
 }
 
 /* places, whether they are written now, space, shadow. */
-int64_t check_mark(const tl_arg *a) {
+int64_t check_init_mark(const tl_arg *a) {
     const int64_t *at = a[0].data, space = a[2].value;
     shadow s = shadow_of(a, 3);
     for (int64_t i = 0; i < a[0].shape[0]; i++) {

@@ -12,8 +12,7 @@ typedef enum {
     BEHIND_INPUT,
     FAR_AWAY,
     BUFFER,
-    LAST_ROW,
-    DDR_IN_LOCAL,
+    LAST_COLUMN,
 } mistake;
 
 __BM_PARAM__(TPU_WRONG)
@@ -50,7 +49,7 @@ int wrong_global(const void *param, const int param_size, const tpu_tensor_t *in
     dim4 stride = {s[1] * s[2] * s[3], s[2] * s[3], s[3], 1}, slots;
     okk_128_byte_aligned_stride_for_32bit(&slots, 0, &shape);
     switch (p->mistake) {
-    case HALF: okk_gdma_32bit_cpy_L2S(y, 0x20000, &half, &stride, &slots); break;
+    case HALF: okk_gdma_32bit_cpy_L2S(y, 0x20000, &half, &stride, &slots); break; // HALF
     case TOO_MUCH: okk_gdma_32bit_cpy_L2S(y, 0x20000, &larger, NULL, NULL); break; // TOO_MUCH
     case BEHIND_INPUT: okk_gdma_32bit_cpy_S2L(0x40000, x, &larger, NULL, NULL); break; // BEHIND_INPUT
     case WRITES_INPUT: okk_gdma_32bit_cpy_L2S(x, 0x20000, &shape, NULL, NULL); break; // WRITES_INPUT
@@ -71,19 +70,18 @@ int wrong_local(const void *param, const int param_size, const tpu_tensor_t *in_
     const int *s = out_tensors[0].slice_shape;
     const local_addr_t x = (local_addr_t)in_tensors[0].addr, y = (local_addr_t)out_tensors[0].addr;
     const local_addr_t work = (local_addr_t)buffer_offset;
-    dim4 shape = {s[0], s[1], s[2], s[3]}, last = {s[0], s[1], s[2] - 1, s[3]}, slots, larger = shape;
+    dim4 shape = {s[0], s[1], s[2], s[3]}, last = {s[0], s[1], s[2], s[3] - 1}, slots, larger = shape;
     okk_128_byte_aligned_stride_for_32bit(&slots, 0, &shape);
     larger.h += 64;
     switch (p->mistake) {
-    case RIGHT: case DDR_IN_LOCAL: okk_bdc_mul_C(y, x, 2.f, &shape, NULL, NULL); break;
+    case RIGHT: okk_bdc_mul_C(y, x, 2.f, &shape, NULL, NULL); break;
     case WRITES_INPUT: okk_bdc_mul_C(x, x, 2.f, &shape, NULL, NULL); break; // LOCAL WRITES_INPUT
-    case LAST_ROW: okk_bdc_mul_C(y, x, 2.f, &last, &slots, &slots); break;
+    case LAST_COLUMN: okk_bdc_mul_C(y, x, 2.f, &last, &slots, &slots); break; // LAST_COLUMN
     case TOO_MUCH: okk_bdc_mul_C(y, x, 2.f, &larger, NULL, NULL); break; // LOCAL TOO_MUCH
     case FAR_AWAY: okk_bdc_mul_C(0x7f000, x, 2.f, &shape, NULL, NULL); break; // LOCAL FAR_AWAY
     case BUFFER: okk_bdc_mul_C(work, x, 2.f, &shape, NULL, NULL); break; // LOCAL BUFFER
     default: break;
     }
-    if (p->mistake == DDR_IN_LOCAL) okk_gdma_32bit_cpy_L2S(0x120000000ull, y, &shape, NULL, NULL); // DDR_IN_LOCAL
     if (p->mistake == WRITES_INPUT || p->mistake == FAR_AWAY || p->mistake == BUFFER)
         okk_bdc_mul_C(y, x, 2.f, &shape, NULL, NULL);
     return BM_LAYER_OK;
