@@ -136,9 +136,9 @@ class _Command:
         semantics = self.instruction.semantics
         assert semantics is not None
         try:
-            with native.references(), np.errstate(all="ignore"):
-                with marking() if marks else exactly():
-                    semantics.bind(self.row, self.memory)()
+            way = marking() if marks else exactly()
+            with native.references(), np.errstate(all="ignore"), way:
+                semantics.bind(self.row, self.memory)()
             return [one.now() for one in self.results]
         finally:
             for one, values in zip(self.results, after, strict=True):
