@@ -84,6 +84,19 @@ def flushing() -> Iterator[None]:
         _MODE.plain()
 
 
+@contextlib.contextmanager
+def exactly() -> Iterator[None]:
+    """Inside `flushing()`: denormals are what they are in here."""
+    if _MODE is None:
+        yield
+        return
+    _MODE.plain()
+    try:
+        yield
+    finally:
+        _MODE.flush()
+
+
 def flush_this_thread() -> None:
     """For a worker thread that does nothing else: flush until it ends."""
     if _MODE is not None:

@@ -17,6 +17,8 @@ from user_layers import __version__ as __version__
 TYPE_CHECKING = False  # known to type checkers by its name; importing typing would take longer than all else
 
 if TYPE_CHECKING:
+    from firmware_sim.checks.error import CheckError
+    from firmware_sim.checks.finding import Finding
     from firmware_sim.device.client import Device, FirmwareError
     from firmware_sim.errors import (
         BuildError,
@@ -62,12 +64,14 @@ __all__ = [
     "BINARY_SUB",
     "BModelRuntime",
     "BuildError",
+    "CheckError",
     "CompileError",
     "CompiledNet",
     "DType",
     "Device",
     "DeviceCrash",
     "DeviceError",
+    "Finding",
     "FirmwareError",
     "FirmwareImage",
     "Graph",
@@ -94,6 +98,8 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a checker would take any name for one of ours
     _MODULES = {
+        "firmware_sim.checks.error": ("CheckError",),
+        "firmware_sim.checks.finding": ("Finding",),
         "firmware_sim.device.client": ("Device", "FirmwareError"),
         "firmware_sim.errors": (
             "BuildError",

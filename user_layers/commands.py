@@ -89,6 +89,12 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
                 values=(("0", "1"),),
             ),
             Command("bmrt_test", "running", "run a bmodel and compare with its reference data"),
+            Command(
+                "check",
+                "running",
+                "look for races, unwritten memory and the like in a bmodel",
+                bare="check_model",
+            ),
             Command("tpu_model", "running", "show, take apart and put together bmodels"),
             Command("load_firmware", "running", "load firmware images into an emulated device"),
             Command("run_kernel", "running", "run a free kernel from a C file with numpy arrays"),

@@ -235,6 +235,10 @@ class ArmFirmware:
         """See `Firmware`."""
         return self._frames(*addresses)
 
+    def function(self, name: str) -> Line | None:
+        """See `Firmware`."""
+        return self._lines().function(name)
+
     def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
         """See `Firmware`."""
         watcher = self._machine.watcher

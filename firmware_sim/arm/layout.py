@@ -28,7 +28,7 @@ RING_MAGIC = 0x474E5246
 RING_SLOTS = 16
 HEADER_TCM = 0x40
 HEADER_BYTES = 64
-CALL, RUN_GROUP = 5, 0x100  # reasons: FW_FLUSH_CALL, and the link's own
+CALL, RUN_GROUP = 6, 0x100  # reasons: FW_FLUSH_CALL, and the link's own
 
 LINK_NONE, LINK_IDLE, LINK_RUN, LINK_LOG, LINK_FAULT = range(5)
 

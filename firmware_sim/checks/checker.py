@@ -9,9 +9,11 @@ from functools import partial
 import numpy as np
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
+from firmware_sim.checks.gaps import Gaps
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.init import Init, Stored
-from firmware_sim.checks.memory import Layers, MemoryCheck, Places
+from firmware_sim.checks.memory import Arena, MemoryCheck, Places
+from firmware_sim.checks.numeric import Numeric
 from firmware_sim.checks.objects import Objects
 from firmware_sim.checks.rules import Kind
 from firmware_sim.checks.schedule import Proof, prove
@@ -19,10 +21,12 @@ from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
 from firmware_sim.errors import DeviceError
+from firmware_sim.firmware.controller_log import ControllerAccess
 from firmware_sim.instructions.disasm import LAYOUTS
-from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.instruction import Engine, Run
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Space, address_text
+from firmware_sim.isa.layout import Columns
 from firmware_sim.queues import ID_FIELDS, QueueError
 from firmware_sim.tpu import U32, Batch, Tpu
 
@@ -48,7 +52,8 @@ class Found:
         for finding in findings:
             known = self._by_key.get(finding.key)
             if known is not None:
-                self._by_key[finding.key] = replace(known, count=known.count + 1)
+                more = finding.nbytes if finding.about.kind is Kind.NUMERIC else 0  # each time other elements
+                self._by_key[finding.key] = replace(known, count=known.count + 1, nbytes=known.nbytes + more)
             elif len(self._by_key) < _MOST:
                 self._by_key[finding.key] = finding
 
@@ -66,7 +71,7 @@ class Checker:
     """Watches a `Tpu`.
 
     site: which code issued a command of the batch that is executed now, None where nobody knows; group: of
-    a static net, which command group that is, from 1; layers: the labels of the commands of the batch.
+    a static net, which command group that is, from 1; arena: who issued the commands of the batch.
     """
 
     def __init__(
@@ -74,7 +79,7 @@ class Checker:
     ) -> None:
         """shadow, objects: what another one knew of the same memories."""
         self.kinds = kinds
-        self.layers: Layers | None = None
+        self.arena: Arena | None = None
         self.objects = objects or Objects()
         self.memory = MemoryCheck(self.objects) if Kind.MEMORY in kinds else None
         self.site: Callable[[Engine, int], Site] | None = None
@@ -84,9 +89,14 @@ class Checker:
         self._found = Found()
         self._requests = 0
         self._stored: list[tuple[int, Stored]] = []
+        self._kernel = False
+        self._function: Callable[[], tuple[Frame, ...]] = tuple
+        both = Kind.MEMORY in kinds and Kind.INIT in kinds
+        self._gaps = Gaps(self.objects, self.shadow) if both else None
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
+        self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
 
     def named(self, space: Space, at: int) -> str:
@@ -95,8 +105,21 @@ class Checker:
         return area.name if area is not None else ""
 
     def execute_with(self, processor: object) -> None:
-        """What executes the commands that are shown here; one that is no `Tpu` cannot try other orders."""
-        self._tpu = processor if isinstance(processor, Tpu) else None
+        """What executes the commands that are shown here: for trying other orders, and for looking at each of
+        them. One that is no `Tpu` does neither."""
+        before, tpu = self._tpu, processor if isinstance(processor, Tpu) else None
+        self._tpu = tpu
+        if before is not None:
+            before.around = None
+        if tpu is not None:
+            tpu.around = self._around if Kind.NUMERIC in self.kinds else None
+
+    def _around(self, batch: Batch, engine: Engine, index: int, run: Run) -> None:
+        assert self._tpu is not None
+        if self._numeric is None:
+            self._numeric = Numeric(self._tpu.memory, self.named)
+        issued = partial(self._command, engine, index, batch.columns[engine])
+        self._found.add(self._numeric.around(batch, engine, index, run, issued))
 
     def begin(self, *, program: bool, recorded: bool) -> None:
         """A request begins. program: a net's; recorded: its commands do not run."""
@@ -104,6 +127,9 @@ class Checker:
         self.site = None
         self._requests += 1
         self._found.take()
+        self._kernel = False
+        if self._gaps is not None:
+            self._gaps.begin()
         if self.memory is not None:
             self.memory.begin(program=program, recorded=recorded)
         if self._init is not None:
@@ -129,7 +155,25 @@ class Checker:
         """Look at a batch of a net's program that is stored instead of executed."""
         sequence = self._records.sequence(batch)
         if self.memory is not None:
-            self._found.add(self.memory.commands(sequence, self.layers, partial(self._issued, sequence)))
+            self._found.add(self.memory.commands(sequence, self.arena, partial(self._issued, sequence)))
+
+    def accessed(
+        self, accesses: Iterable[ControllerAccess], frames: Callable[..., tuple[Frame, ...]]
+    ) -> None:
+        """Look at what the controller's own code did, before any command that it issued meanwhile runs.
+        frames: the user's lines at a chain of addresses."""
+        for one in accesses:
+            where = (one.space, one.offset, one.nbytes)
+
+            def by(one: ControllerAccess = one) -> Issued:
+                return Issued("controller", 0, "", frames(one.site, *one.callers))
+
+            if self.memory is not None:
+                self._found.add(self.memory.controller(*where, write=one.write, by=by))
+            if one.write:
+                self.shadow.mark(one.space, np.arange(one.offset, one.offset + one.nbytes))
+                if self._gaps is not None and one.space is Space.DDR:
+                    self._gaps.accessed(one.offset)
 
     def settled(self, places: Places) -> None:
         """Everything that was issued so far has been looked at. places: lines of code addresses."""
@@ -139,7 +183,9 @@ class Checker:
     def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
         issued = partial(self._issued, sequence)
         if self.memory is not None:
-            yield from self.memory.commands(sequence, self.layers, issued)
+            yield from self.memory.commands(sequence, self.arena, issued)
+        if self._gaps is not None and self._kernel:
+            self._gaps.commands(sequence, issued)
         hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
         yield from self._proved(sequence, batch, hazards)
         if self._waits is not None and self.group:
@@ -176,16 +222,19 @@ class Checker:
         """A kernel returned with these commands, which it did not wait for. `site` tells who issued them."""
         if Kind.SYNC in self.kinds:
             engine, index = last_command(bd, gdma)
-            by = self._command(engine, index, (bd, gdma))
+            by = self._command(engine, index, LAYOUTS[engine].columns(bd if engine is Engine.BD else gdma))
             self._found.add([no_poll(request, len(bd) + len(gdma), by)])
 
     def wrong_queue(self, error: QueueError, bd: U32, gdma: U32) -> None:
         """Commands with ids or waits that are wrong, of which none is executed."""
+        columns = {
+            engine: LAYOUTS[engine].columns(words) for engine, words in zip(ENGINES, (bd, gdma), strict=True)
+        }
         if Kind.SYNC in self.kinds:
-            self._found.add([wrong_queue(error, lambda e, i: self._command(e, i, (bd, gdma)))])
+            self._found.add([wrong_queue(error, lambda e, i: self._command(e, i, columns[e]))])
 
-    def _command(self, engine: Engine, index: int, queues: tuple[U32, U32]) -> Issued:
-        row = LAYOUTS[engine].columns(queues[ENGINES.index(engine)]).row(index)
+    def _command(self, engine: Engine, index: int, columns: Columns) -> Issued:
+        row = columns.row(index)
         site = self.site(engine, index) if self.site is not None else Site()
         try:
             name = lookup(engine, row).name
@@ -208,7 +257,15 @@ class Checker:
         fresh = self._init.stored() if self._init is not None else []
         before = [(n, part) for n, one in self._stored for part in self._still(one)]
         self._stored = [*((self._requests, one) for one in fresh), *before]
-        return self._found.take(), list(self._stored)
+        gaps: list[Stored] = []
+        if self._gaps is not None:
+            stored = [one for _, one in self._stored]
+            gaps = self._gaps.end(self._function, stored) if self._kernel else self._gaps.left()
+        return self._found.take(), [*self._stored, *((0, one) for one in gaps)]
+
+    def launched(self, function: Callable[[], tuple[Frame, ...]]) -> None:
+        """The request launches a free kernel that runs; function: the line where its code begins."""
+        self._kernel, self._function = True, function
 
     def _still(self, one: Stored) -> Iterator[Stored]:
         """The parts of it over which nothing was written since."""

@@ -54,6 +54,11 @@ class Finding:
     count: int = 1
     more: Mapping[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        frames = self.by.frames if self.by is not None else ()
+        place = f" at {frames[0].file}:{frames[0].line}" if frames else ""
+        return f"<Finding {self.rule}{place}: {self.what}>"
+
     @property
     def about(self) -> Rule:
         """The row of the table of rules."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from firmware_sim import chip
-from firmware_sim.checks.objects import ALL_LANES, BOTH, KERNEL_AREAS, Area
+from firmware_sim.checks.objects import ALL_LANES, BOTH, KERNEL_AREAS, L2_LOOKUP, L2_TABLES, Area
 from firmware_sim.checks.records import READS, WRITES, Runs
 from firmware_sim.errors import DeviceError
 from firmware_sim.isa.footprint import Space, locate
@@ -113,7 +113,7 @@ class LayerCall:
     @cached_property
     def areas(self) -> tuple[Area, ...]:
         """All that the call may use."""
-        found = list(KERNEL_AREAS) if self.kind == GLOBAL else []
+        found = list(KERNEL_AREAS if self.kind == GLOBAL else (L2_TABLES, L2_LOOKUP))
         found += (area for i, t in enumerate(self.outputs) for area in self._given(t, "output", i, BOTH))
         found += (area for i, t in enumerate(self.inputs) for area in self._given(t, "input", i, READS))
         address, nbytes = self.buffer
@@ -123,32 +123,47 @@ class LayerCall:
             found += _system(address, nbytes, Area("the work buffer", "buffer", Space.DDR, 0, 0))
         return tuple(found)
 
+    def is_output(self, block: Runs) -> bool:
+        """Whether a block that is written has something in common with an output."""
+        return bool(block.access & WRITES) and any(
+            area.role == "output"
+            and area.space is block.space
+            and area.start < block.end
+            and block.start < area.end
+            for area in self.areas
+        )
+
     def is_tile(self, tensor: CallTensor) -> bool:
         """Whether it lies in local memory; the others lie in DDR or L2."""
         return self.kind == LOCAL and tensor.address < chip.LOCAL_BYTES
 
     def in_place(self, output: CallTensor) -> bool:
         """Whether the output lies where an input begins, or holds one (parts of a concatenation)."""
-        return any(
-            not t.values and self.is_tile(t) == self.is_tile(output) and _meet(t, output) for t in self.inputs
-        )
+        alike = (t for t in self.inputs if not t.values and self.is_tile(t) == self.is_tile(output))
+        end = self._end(output)
+        return any(t.address < end and output.address < self._end(t) for t in alike)
+
+    def _end(self, tensor: CallTensor) -> int:
+        """Behind its last byte, of a tile in any lane."""
+        if not self.is_tile(tensor):
+            return tensor.address + tensor.nbytes
+        return max(int(runs.starts()[-1]) for runs in tensor.tile(0)) + tensor.plane
 
     def _given(self, tensor: CallTensor, role: str, number: int, rights: int) -> Iterator[Area]:
-        if tensor.values:
-            return
+        if tensor.values and (self.kind == LOCAL or tensor.address < chip.DDR_BASE):
+            return  # nothing but numbers
         like = Area(f"{role} {number}", role, Space.DDR, 0, 0, rights, number=number)
         if self.is_tile(tensor):
             for area in tensor.tile_areas(like):
                 if area.lanes != ALL_LANES or rights != READS:
                     yield area
-                # what fills up the rows and the lanes is nobody else's: reading it harms nothing
+                # what fills up the rows and the lanes is nobody else's: reading it harms nothing, and a
+                # convolution clears the lanes behind an odd number of channels that it reads
                 yield replace(area, rights=READS, lanes=ALL_LANES)
+                if rights == READS and area.lanes != ALL_LANES:
+                    yield replace(area, rights=BOTH, lanes=ALL_LANES ^ area.lanes)
         else:
             yield from _system(tensor.address, tensor.nbytes, like)
-
-
-def _meet(x: CallTensor, y: CallTensor) -> bool:
-    return x.address < y.address + y.nbytes and y.address < x.address + x.nbytes
 
 
 def _system(address: int, nbytes: int, like: Area) -> Iterator[Area]:

@@ -7,7 +7,7 @@ inputs, outputs and work buffer, and its outputs have to be written whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,21 +23,38 @@ from firmware_sim.instructions.loops import native
 from firmware_sim.isa.footprint import Space, address_text, locate
 
 U64 = npt.NDArray[np.uint64]
-Layers = tuple[U64, U64]
-"""The address of the label of the layer that issued each command, of BD and GDMA; 0 outside layers."""
 IssuedBy = Callable[[int], Issued]
 """Who issued a command, by its place in the sequence."""
 Places = Callable[[int], tuple[Frame, ...]]
 """The lines of the user's code at a code address."""
 
 
+@dataclass(frozen=True)
+class Arena:
+    """Who issued the commands of the arenas, of BD and GDMA: address of the layer's label, 0 outside layers,
+    and of the code."""
+
+    layers: tuple[U64, U64]
+    sites: tuple[U64, U64]
+
+    def of(self, commands: Commands, what: tuple[U64, U64]) -> U64:
+        """One of them for each command of a sequence."""
+        found = np.zeros(len(commands), np.uint64)
+        for engine in (BD, GDMA):
+            mine = commands.engine == engine
+            found[mine] = what[engine][commands.index[mine]]
+        return found
+
+
 @dataclass
 class _Open:
     """A call whose outputs may still be written. writers: the records of its commands that write, by
-    their addresses; ended: it has returned."""
+    their addresses, each with its code address; issued: the newest command of each code address; ended:
+    it has returned."""
 
     call: LayerCall
-    writers: dict[int, Record] = field(default_factory=dict)
+    writers: dict[int, tuple[Record, int]] = field(default_factory=dict)
+    issued: dict[int, Issued] = field(default_factory=dict)
     ended: bool = False
 
 
@@ -51,6 +68,7 @@ class MemoryCheck:
         self.objects = objects
         self.watched = False
         self._program = self._recorded = False
+        self._host = objects
         self._calls: dict[int, _Open] = {}
         self._current: _Open | None = None
         self._known: set[tuple[int, int]] = set()
@@ -58,6 +76,7 @@ class MemoryCheck:
     def begin(self, *, program: bool, recorded: bool) -> None:
         """A request begins: a net's program, whose layers are announced, or else a free kernel or streams."""
         self._program, self._recorded = program, recorded
+        self._host = Objects() if program and recorded else self.objects  # addresses are not the device's
         self._calls, self._current = {}, None
         self._known.clear()
 
@@ -70,25 +89,23 @@ class MemoryCheck:
         elif (known := self._calls.get(call.key)) is not None:
             known.call, known.ended, self._current = call, True, None
 
-    def commands(self, commands: Commands, layers: Layers | None, issued: IssuedBy) -> list[Finding]:
-        """What is wrong with commands that were handed over. layers: the labels of those in the arenas; None
-        for stored streams."""
+    def commands(self, commands: Commands, arena: Arena | None, issued: IssuedBy) -> list[Finding]:
+        """What is wrong with commands that were handed over. arena: who issued them; None of stored
+        streams."""
+        if not len(commands):
+            return []
         calls: list[_Open | None] = [None]
         if not self._program:
             which = np.zeros(len(commands), np.int64)
-            tables = [(*(STREAM_AREAS if layers is None else KERNEL_AREAS), *self.objects.areas)]
-        elif layers is None:
+            tables = [(*(STREAM_AREAS if arena is None else KERNEL_AREAS), *self.objects.areas)]
+        elif arena is None:
             return []
         else:
-            keys = np.zeros(len(commands), np.uint64)
-            for engine in (BD, GDMA):
-                mine = commands.engine == engine
-                keys[mine] = layers[engine][commands.index[mine]]
-            distinct, which = np.unique(keys, return_inverse=True)
+            distinct, which = np.unique(arena.of(commands, arena.layers), return_inverse=True)
             calls = [self._calls.get(key) for key in distinct.tolist()]
             tables = [one.call.areas if one is not None else () for one in calls]
             which = np.array([-1 if one is None else i for i, one in enumerate(calls)], np.int64)[which]
-            self._note(commands, which, calls)
+            self._note(commands, which, calls, arena.of(commands, arena.sites), issued)
         found: list[Finding] = []
         for k, i in outside_areas(commands.records, commands.address, which, tables):
             one, record = calls[which[k]], commands.records[k]
@@ -96,25 +113,26 @@ class MemoryCheck:
             if key not in self._known:
                 self._known.add(key)
                 call = None if one is None else one.call
-                found.append(explained(record, i, tables[which[k]], self.objects, call, issued(k)))
+                found.append(explained(record, i, tables[which[k]], self._host, call, issued(k)))
         return found
 
     def controller(
         self, space: Space, offset: int, nbytes: int, *, write: bool, by: Callable[[], Issued]
     ) -> list[Finding]:
-        """The same for an access by the controller's own code, in the call that runs."""
-        one = self._current
+        """What is wrong with an access by the controller's own code, in the layer's function that runs now or
+        did last. offset: in its memory, of local memory over all lanes."""
+        one, found = self._current, list[Finding]()
         if one is None and self._program:
-            return []
-        lane, at = divmod(offset, LIMITS[space]) if space is Space.LOCAL else (0, offset)
-        lanes = 1 << lane if space is Space.LOCAL else 0
-        record = access_record(Runs(0, WRITES if write else READS, space, lanes, at, nbytes))
-        if one is not None and write:
-            one.writers[record.address] = record
+            return found
         areas = (*KERNEL_AREAS, *self.objects.areas) if one is None else one.call.areas
-        if _inside(record.blocks[0], areas):
-            return []
-        return [explained(record, 0, areas, self.objects, None if one is None else one.call, by())]
+        for block in _blocks(space, offset, nbytes, WRITES if write else READS):
+            record = access_record(block)
+            if one is not None and write:
+                one.writers[record.address] = record, 0
+            if not _inside(block, areas):
+                call = None if one is None else one.call
+                found.append(explained(record, 0, areas, self._host, call, by()))
+        return found
 
     def settled(self, places: Places) -> list[Finding]:
         """What the calls that have ended left out; all their commands must have been looked at."""
@@ -126,12 +144,36 @@ class MemoryCheck:
                     found += _left_out(one, i, output, places)
         return found
 
-    def _note(self, commands: Commands, which: I64, calls: Sequence[_Open | None]) -> None:
-        for one, k in ((calls[w], k) for k, w in enumerate(which.tolist()) if w >= 0):
+    def _note(
+        self,
+        commands: Commands,
+        which: I64,
+        calls: Sequence[_Open | None],
+        sites: U64,
+        issued: IssuedBy,
+    ) -> None:
+        """Keep what may have written outputs."""
+        for k, w, site in zip(range(len(commands)), which.tolist(), sites.tolist(), strict=True):
+            one = calls[w] if w >= 0 else None
             record = commands.records[k]
-            assert one is not None
-            if record.address not in one.writers and any(b.access & WRITES for b in record.blocks):
-                one.writers[record.address] = record
+            if one is None or record.address in one.writers:
+                continue
+            if any(block.access & WRITES for block in record.blocks):
+                one.writers[record.address] = record, site
+                if site not in one.issued and any(map(one.call.is_output, record.blocks)):
+                    one.issued[site] = issued(k)
+
+
+def _blocks(space: Space, offset: int, nbytes: int, access: int) -> Iterator[Runs]:
+    """An access as blocks; in local memory the end of a lane is followed by the next one's begin."""
+    if space is not Space.LOCAL:
+        yield Runs(0, access, space, 0, offset, nbytes)
+        return
+    while nbytes > 0:
+        lane, at = divmod(offset, LIMITS[space])
+        size = min(nbytes, LIMITS[space] - at)
+        yield Runs(0, access, space, 1 << lane, at, size)
+        offset, nbytes = offset + size, nbytes - size
 
 
 def _left_out(one: _Open, number: int, output: CallTensor, places: Places) -> Iterator[Finding]:
@@ -143,7 +185,7 @@ def _left_out(one: _Open, number: int, output: CallTensor, places: Places) -> It
     else:
         space, offset = locate(output.address, f"output {number}")
         wanted = (Runs(0, WRITES, space, 0, offset, output.nbytes),)
-    missing, at, lanes = not_written(list(one.writers.values()), wanted)
+    missing, at, lanes = not_written([record for record, _ in one.writers.values()], wanted)
     if not missing:
         return
     whole = sum(runs.run * len(runs.starts()) * max(1, runs.lanes.bit_count()) for runs in wanted)
@@ -156,12 +198,27 @@ def _left_out(one: _Open, number: int, output: CallTensor, places: Places) -> It
     yield Finding(
         "memory.not_written",
         f"output {number} {what}{first if missing < whole else ''}",
-        by=Issued("", 0, "", places(call.function) if call.function else (), layer=call.label),
+        by=_nearest(one, space, at, wanted, places),
         tensor=f"output {number}",
         address=where,
         lanes=tuple(lane for lane in range(64) if lanes >> lane & 1) if space is Space.LOCAL else (),
         nbytes=missing,
     )
+
+
+def _nearest(one: _Open, space: Space, at: int, wanted: Sequence[Runs], places: Places) -> Issued:
+    """The command that wrote the output next to its first missing byte, before it if there is one; else the
+    layer's function."""
+    start, end = min(runs.start for runs in wanted), max(runs.end for runs in wanted)
+    near: list[tuple[bool, int, int]] = []
+    for record, site in one.writers.values():
+        for block in record.blocks:
+            if block.space is space and block.access & WRITES and block.start < end and start < block.end:
+                near.append((block.start > at, abs(at - block.start), site))
+    label = one.call.label
+    if near and (issued := one.issued.get(min(near)[2])) is not None:
+        return replace(issued, layer=issued.layer or label)
+    return Issued("", 0, "", places(one.call.function) if one.call.function else (), layer=label)
 
 
 # ---- areas: the compiled loop and its reference ----
@@ -235,7 +292,7 @@ def not_written(records: Sequence[Record], wanted: Sequence[Runs]) -> tuple[int,
     addresses = np.array([record.address for record in records], np.int64)
     target = numbers_of(wanted)
     found = np.zeros(2, np.int64)
-    missing = native.bound("check_written", addresses, target, marks, start, size, found)()
+    missing = native.bound("check_outputs", addresses, target, marks, start, size, found)()
     return missing, int(found[0]), int(found[1]) & (1 << 64) - 1
 
 

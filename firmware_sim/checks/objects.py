@@ -76,6 +76,12 @@ class Objects:
         self._used: dict[int, Area] = {}
         self._freed: list[Area] = []
         self._sorted: tuple[Area, ...] | None = None
+        self._fresh: set[int] = set()
+
+    def take_fresh(self) -> set[int]:
+        """Where something was allocated since the last call."""
+        fresh, self._fresh = self._fresh, set()
+        return fresh
 
     def apply(self, changes: Iterable[Sequence[int | str]], *, anew: bool) -> None:
         """Take what `Allocations` noted, in its order; anew: nothing else is allocated."""
@@ -91,6 +97,7 @@ class Objects:
             self._used[start] = area = Area(
                 str(name), "allocation", Space.DDR, start, int(nbytes), int(rights)
             )
+            self._fresh.add(start)
             self._freed = [old for old in self._freed if old.end <= start or area.end <= old.start]
 
     @property

@@ -214,6 +214,9 @@ class _Local(_Told):
             if own.holds(self.at):
                 return self.beyond(own, f"{self.nbytes} bytes in lanes without channels of")
             return self.beyond(own, f"{self.nbytes} bytes beyond the end of")
+        inside = [area for area in here if area.start <= block.start and block.end <= area.end]
+        if inside and self.writes:
+            return self.no_right(inside[0])
         if no_buffer and block.start == 0:
             text = f"{self.does} a work buffer at offset 0, but the layer asks for none"
             return "memory.no_buffer", text, here[0].name if here else ""

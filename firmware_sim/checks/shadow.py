@@ -19,7 +19,8 @@ U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 
 LINE, PAGE, WORD = 128, 4096, 64  # bytes; see loops/check_init.c
-_ONE = np.uint64(1)
+_ONE, _ALL = np.uint64(1), ~np.uint64(0)
+_MANY_HOLES = 1 << 16  # words with unwritten bytes that are looked at one by one
 _MANY = 1 << 20  # bytes that are not looked at one by one while the loops are being made
 
 
@@ -111,6 +112,27 @@ class Shadow:
         places, found = np.ascontiguousarray(at.reshape(-1)), np.zeros(at.size, np.bool_)
         native.bound("check_init_written", places, found, int(space), *self._arrays)()
         return found.reshape(at.shape)
+
+    def unwritten(self, start: int, nbytes: int) -> list[tuple[int, int]]:
+        """Ranges of DDR, offset and bytes, within a range that nothing has written; of a range with very many
+        holes those of at least a word of 64 bytes."""
+        end, first = start + nbytes, start // WORD
+        index = np.arange(first, -(-end // WORD))
+        words = np.where(
+            self._pages[Space.DDR][index * WORD // PAGE] != 0, _ALL, self._bits[Space.DDR][index]
+        )
+        words[0] |= (_ONE << np.uint64(start % WORD)) - _ONE
+        if end % WORD:
+            words[-1] |= ~((_ONE << np.uint64(end % WORD)) - _ONE)
+        holes = np.nonzero(words != _ALL)[0]
+        if len(holes) > _MANY_HOLES:
+            holes = np.nonzero(words == 0)[0]
+            at, size = (first + holes) * WORD, WORD
+        else:
+            bits = np.unpackbits(words[holes].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
+            at, size = ((first + holes)[:, None] * WORD + np.arange(WORD))[bits == 0], 1
+        parts = np.split(at, np.nonzero(np.diff(at) != size)[0] + 1)
+        return [(int(part[0]), int(part[-1] - part[0]) + size) for part in parts if len(part)]
 
     def mark(self, space: Space, at: I64) -> None:
         """The bytes at these places are written."""

@@ -25,6 +25,10 @@ class DeviceApi(Protocol):
         """What runs on it: a library for this machine, or the controller's images."""
 
     @property
+    def cycles(self) -> float:
+        """Modelled time of everything executed so far, in cycles of chip.CLOCK_HZ."""
+
+    @property
     def instructions(self) -> int:
         """What the controller has run; 0 where nobody counts."""
 

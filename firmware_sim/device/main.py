@@ -26,15 +26,17 @@ from firmware_sim.firmware.controller_log import IssuedBy
 from firmware_sim.firmware.image import EngineFailed, Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
+from firmware_sim.firmware.sanitized import sanitized
 from firmware_sim.firmware.source_lines import Line
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.sdk_folder import message_here
-from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, CommandGroup, with_flag
+from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, REQUEST, CommandGroup, Op, with_flag
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
     from firmware_sim.checks.finding import Finding, Frame
+    from firmware_sim.checks.memory import Arena
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
 
@@ -93,11 +95,15 @@ class Processor(Protocol):
     def filtered(self) -> int:
         """How many words the newest masked copy kept."""
 
-    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None, streamed: bool = False) -> None:
         """Execute one batch, uint32[n, 32] of each engine; ids count on from the batch before.
 
-        where(engine, index) tells which code issued a descriptor of the batch.
+        where(engine, index) tells which code issued a descriptor of the batch. streamed: nobody did, the
+        engines read a stored stream.
         """
+
+    def end_launch(self) -> None:
+        """What was executed since the last call was one launch, which costs time of its own."""
 
     def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
         """Raise what `execute` would raise for commands that are illegal by themselves."""
@@ -171,6 +177,8 @@ class Controller:
         """Of a native firmware."""
         self.checker: Checker | None = None
         """Sees every batch before it is executed; None without checks."""
+        self.watched = False
+        """Whether the firmware tells what the controller's own code does."""
         self.announced: Checker | None = None
         """The same, in requests in which the firmware tells of calls of layers."""
 
@@ -191,6 +199,11 @@ class Controller:
         if self.checker is not None:
             self.checker.begin(program=parts, recorded=record)
         self.recording = Recording() if record else None
+
+    def end(self) -> None:
+        """After a request, also one that failed."""
+        if self.recording is None:
+            self._processor.end_launch()
 
     def tidy(self) -> tuple[str, DeviceCrash | None]:
         """After a request: what a native kernel left behind is cleared; a warning that says so, as the
@@ -217,6 +230,8 @@ class Controller:
         After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
         hold, an unknown reason, more of them than are recorded, and what a command itself does wrong.
         """
+        if self.checker is not None:
+            self._take_accesses(self.checker)
         if reason == FlushReason.CALL and self.announced is not None:
             self._announce(self.announced, bd_num | gdma_num << 32)
             return
@@ -241,7 +256,7 @@ class Controller:
                 self.checker.site = self._site
                 self.checker.unfinished(self._request, bd, gdma)
             # Not the activity: by now another layer may run than the one that issued the commands.
-            self._execute(bd, gdma, self._issued_by, self._request)
+            self._execute(bd, gdma, self._issued_by, self._request, streamed=False)
         # A dynamic net's step hands nothing over: commands of its layer may still wait in the arenas.
         if self.announced is not None and (self.recording is not None or why is not FlushReason.STEP):
             self.announced.settled(self._places)
@@ -262,7 +277,7 @@ class Controller:
         bd = self._stream(group.bd_addr, group.bd_num, "BD")
         gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
         self._processor.restart()
-        self._execute(bd, gdma, None, self._link.activity)
+        self._execute(bd, gdma, None, self._link.activity, streamed=True)
 
     def log(self, text: str) -> None:
         """Hand a piece of the firmware's log to the process that made the request."""
@@ -296,15 +311,15 @@ class Controller:
         except TpulayerError as error:
             raise type(error)(f"{self._request}: {error.message}", hint=error.hint) from None
 
-    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
+    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str, *, streamed: bool) -> None:
         self._float.reset()
         if self.checker is not None:
             self.checker.group = 0 if where is not None else self._groups
             self.checker.site = self._site if where is not None else None
-            self.checker.layers = self._layers(bd, gdma) if where is not None else None
+            self.checker.arena = self._arena(bd, gdma) if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
-            self._processor.execute(bd, gdma, where=where)
+            self._processor.execute(bd, gdma, where=where, streamed=streamed)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
             from firmware_sim.queues import QueueError
@@ -320,12 +335,30 @@ class Controller:
         """Show a batch that is recorded."""
         from firmware_sim.tpu import queues
 
-        checker.site, checker.layers = self._site, self._layers(bd, gdma)
+        checker.site, checker.arena = self._site, self._arena(bd, gdma)
         with self._link.aside():
             checker.recorded(queues(bd, gdma))
 
-    def _layers(self, bd: U32, gdma: U32) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        return self._memory.bd_layer[: len(bd)], self._memory.gdma_layer[: len(gdma)]
+    def _arena(self, bd: U32, gdma: U32) -> Arena:
+        from firmware_sim.checks.memory import Arena
+
+        m, n, k = self._memory, len(bd), len(gdma)
+        return Arena((m.bd_layer[:n], m.gdma_layer[:k]), (m.bd_site[:n], m.gdma_site[:k]))
+
+    def _take_accesses(self, checker: Checker) -> None:
+        """Show what the controller's code did since the last time."""
+        assert self.firmware is not None
+        accesses = self.firmware.accesses()
+        if accesses:
+            with self._link.aside():
+                checker.accessed(accesses, self._frames_at)
+
+    def _frames_at(self, *addresses: int) -> tuple[Frame, ...]:
+        from firmware_sim.checks.finding import Frame
+
+        assert self.firmware is not None
+        lines = self.firmware.frames_at(*addresses)
+        return tuple(Frame(line.file, line.line, line.function) for line in lines)
 
     def _announce(self, checker: Checker, address: int) -> None:
         """The firmware tells of a call of a layer."""
@@ -336,11 +369,19 @@ class Controller:
         except ValueError as error:
             raise self._named(f"the firmware tells of {error}") from None
 
+    def function(self, name: str) -> tuple[Frame, ...]:
+        """Where a function begins."""
+        from firmware_sim.checks.finding import Frame
+
+        assert self.firmware is not None
+        with self._link.aside():
+            line = self.firmware.function(name)
+        return () if line is None else (Frame(line.file, line.line, line.function),)
+
     def _places(self, address: int) -> tuple[Frame, ...]:
         """The line of a function's beginning."""
         assert self.firmware is not None
-        with self._link.aside():
-            return _frames(self.firmware.frames_at(address + 1))
+        return self._frames_at(address + 1)[:1]
 
     def _site(self, engine: Engine, index: int) -> Site:
         from firmware_sim.checks.checker import Site
@@ -442,6 +483,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             )
             link.notes[2] = native.base
             controller.firmware = native
+        controller.watched = header["server"] is None and (bool(ddr) or sanitized(path) is None)
         controllers[:] = [controller]
         link.meanwhile = ready
         return {}, b""
@@ -463,6 +505,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             controller.checker = None
             for checker in checkers:
                 checker.shadow.forget()
+                checker.execute_with(None)
             return None
         from firmware_sim.checks.checker import Checker
         from firmware_sim.checks.rules import Kind
@@ -492,13 +535,19 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         assert firmware is not None
         link.activity = str(header["activity"])
         checker = checked(controller, header)
-        controller.announced = checker if header["parts"] and checker is not None and checker.memory else None
+        if checker is not None and checker.memory is not None:
+            checker.memory.watched = controller.watched
+        controller.announced = None
+        if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
+            controller.announced = checker
         if controller.announced is not None:
             payload = with_flag(payload, FLAG_CALLS)
         record = bool(header["record"])
         firmware.watch(record or checker is not None)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
         controller.begin(link.activity, record=record, parts=bool(header["parts"]))
+        if checker is not None and not record and REQUEST.unpack_from(payload)[0] == Op.LAUNCH:
+            checker.launched(lambda: controller.function(link.activity.removeprefix("kernel ")))
         error: Exception | None = None
         try:
             reply = firmware.handle(payload)
@@ -506,6 +555,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             error, reply = failed.error, failed.reply
         except Exception as failure:
             error, reply = failure, b""
+        controller.end()
         noted, stuck = controller.tidy()
         with link.aside():  # reading the line table takes a moment, which is not the kernel's
             reply, warnings = _with_sites(reply, firmware)

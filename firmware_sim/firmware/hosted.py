@@ -136,6 +136,10 @@ class HostedFirmware:
                 found += filter(of_the_user, self._lines_of(path).chain(address - loaded - 1))
         return tuple(found)
 
+    def function(self, name: str) -> Line | None:
+        """See `Firmware`: the kernels are in the program itself."""
+        return self._lines_of(str(self._program)).function(name)
+
     def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
         """See `Firmware`: all unknown."""
         return np.zeros(bd_num, np.uint32), np.zeros(gdma_num, np.uint32)

@@ -155,6 +155,9 @@ class Firmware(Protocol):
         """The user's lines at a chain of code addresses, innermost first; of one address alone the functions
         that the compiler put inside each other."""
 
+    def function(self, name: str) -> Line | None:
+        """The line where a function of the user's begins, None where that is not known."""
+
     def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
         """Which of `chains` each of the first commands in the arenas has."""
 

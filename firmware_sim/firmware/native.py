@@ -230,6 +230,10 @@ class NativeFirmware:
         """See `Firmware`."""
         return self._frames(*addresses)
 
+    def function(self, name: str) -> Line | None:
+        """See `Firmware`."""
+        return self._lines().function(name)
+
     def issued(self, bd_num: int, gdma_num: int) -> IssuedBy:
         """See `Firmware`."""
         return self._watch.issued(bd_num, gdma_num)

@@ -133,6 +133,24 @@ class SourceLines:
             found = found or [Line(file, line, "")]
         return tuple(found) or (Line(file, line, ""),)
 
+    def function(self, name: str) -> Line | None:
+        """Where a function begins that is not static in several files; None for one that is not known."""
+        try:
+            for unit in self._info.iter_CUs() if self._info is not None else ():
+                for die in unit.get_top_DIE().iter_children():
+                    about = die.attributes
+                    if (
+                        die.tag == "DW_TAG_subprogram"
+                        and "DW_AT_low_pc" in about
+                        and _name(die) == name
+                        and (line := about.get("DW_AT_decl_line")) is not None
+                    ):
+                        file = _names(self._info, unit)(about["DW_AT_decl_file"].value)
+                        return Line(file, line.value, name)
+        except Exception:
+            return None
+        return None
+
 
 def of_the_user(line: Line) -> bool:
     """Whether a line is the user's, or a layer's: where the firmware itself was helps nobody."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,27 @@ def shift_half_up(values: Integers, shift: int) -> Integers:
     return out
 
 
+_marking = False
+
+
+@contextlib.contextmanager
+def marking() -> Iterator[None]:
+    """Inside, results are 1 where they would be clipped, 2 where that is at the lower end, else 0: so a
+    command's reference tells whoever looks for saturated elements."""
+    global _marking
+    _marking = True
+    try:
+        yield
+    finally:
+        _marking = False
+
+
 def saturate(values: Integers, bits: int, signed: bool) -> Integers:
     """Integers clipped to the range of `bits` bits, as the unsigned type that holds them."""
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    clipped = np.clip(values, low, high)
-    return clipped.astype({8: np.uint8, 16: np.uint16}[bits])
+    kind = {8: np.uint8, 16: np.uint16}[bits]
+    if _marking:
+        marks: Integers = (values > high).astype(kind) + (values < low).astype(kind) * kind(2)
+        return marks
+    clipped: Integers = np.clip(values, low, high).astype(kind)
+    return clipped

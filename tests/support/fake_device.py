@@ -55,6 +55,10 @@ class FakeDevice:
         self.closed = True
 
     @property
+    def cycles(self) -> float:
+        return 0.0
+
+    @property
     def instructions(self) -> int:
         return 1000 * self.launches
 

@@ -32,7 +32,8 @@ BY = Issued("GDMA", 7, "gdma.copy.l2s")
 
 
 def record(*blocks: Runs) -> Record:
-    return Record("a command", (Constant("operand", 0),), blocks, numbers_of(blocks))
+    numbers = numbers_of(blocks)
+    return Record("a command", (Constant("operand", 0),), blocks, numbers, int(numbers.ctypes.data))
 
 
 def tensor(
@@ -252,8 +253,8 @@ def kernel(*allocated: tuple[str, int, int]) -> tuple[list[Area], Objects]:
         ),
         (
             Runs(0, WRITES, Space.DDR, 0, 0x1000, 32, ((4, 32),)),
-            "memory.beyond: writes 32 bytes beyond the end of x (96 bytes), from row 3 of 4 on (32 bytes each) "
-            "[ddr +0x1060, 32]",
+            "memory.beyond: writes 32 bytes beyond the end of x (96 bytes), from row 3 of 4 on "
+            "(32 bytes each) [ddr +0x1060, 32]",
         ),
         (
             Runs(0, WRITES, Space.DDR, 0, 0xFF8, 16),
@@ -424,6 +425,12 @@ def test_outputs_in_place_and_outputs_that_were_not_touched() -> None:
     assert left_out(in_place) == []
     never = call(GLOBAL, [], [tensor(DDR + 0x2000, (1, 16)), tensor(DDR + 0x4000, (1, 4))])
     assert left_out(never) == ["memory.not_written: output 1 is never written, 16"]
+
+
+def test_tiles_beside_each_other_are_not_in_place() -> None:
+    x, y = tensor(0, (1, 64, 64, 64), (1, 64, 4, 8)), tensor(128, (1, 64, 64, 64), (1, 64, 4, 8))
+    assert not call(LOCAL, [x], [y]).in_place(y)
+    assert call(LOCAL, [x], [x]).in_place(x)
 
 
 def test_each_lane_of_a_tile_counts() -> None:

@@ -165,9 +165,9 @@ def _array(data: bytes, at: int, tensor: TensorInfo, shape: Shape) -> Array:
     return array.astype(tensor.dtype.numpy_name)
 
 
-def random_inputs(net: NetworkInfo, shapes: Sequence[Shape]) -> list[Array]:
+def random_inputs(net: NetworkInfo, shapes: Sequence[Shape], seed: int = SEED) -> list[Array]:
     """The same every time: floating point from -1 to 1, integers over their whole range."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(seed)
     return [_random(rng, t.dtype, s) for t, s in zip(net.inputs, shapes, strict=True)]
 
 

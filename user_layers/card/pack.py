@@ -12,6 +12,7 @@ from string import Template
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from firmware_sim.device.findings import together
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.firmware.image import DDR_NAME, TCM_NAME
 from firmware_sim.shown import count
@@ -30,6 +31,7 @@ RESULT = "result"
 _FILES = Path(__file__).with_name("files")
 
 
+@together()
 def pack(
     net: Path,
     out: Path,
@@ -43,7 +45,7 @@ def pack(
     net: a folder that compiling wrote, or a bmodel file. machines: some of MACHINES, by their `uname -m`.
     force: an older pack in `out` is replaced. toolkit: whose emulator computes what is expected.
     Errors: UsageError for words and folders that do not fit, ModelError, MissingError without zig or a built
-    firmware; `out` is as it was then.
+    firmware; `out` is as it was then. CheckError when it is written, and checks found something in the net.
     """
     unknown = [machine for machine in machines if machine not in MACHINES]
     if unknown or not machines:

@@ -28,10 +28,14 @@ Check = Annotated[
     typer.Option(
         "--check",
         metavar="WORDS",
-        help="Checks while it runs: off, all, or some of memory,init,hazard,sync,numeric; usually all but "
-        "numeric. See docs/checking.md.",
+        help="Checks while it runs: off, or some of memory,init,hazard,sync,numeric,waits,schedule with "
+        "commas between; usually the first four. See docs/checking.md.",
         show_default=False,
     ),
+]
+Schedule = Annotated[
+    bool,
+    typer.Option("--schedule", help="Also execute commands in other legal orders: --check ...,schedule."),
 ]
 CheckLimit = Annotated[
     int | None,
@@ -44,11 +48,15 @@ Sarif = Annotated[
 
 
 def for_devices(
-    limit: float | None, warnings: str | None = None, check: str | None = None, check_limit: int | None = None
+    limit: float | None,
+    warnings: str | None = None,
+    check: str | None = None,
+    check_limit: int | None = None,
+    schedule: bool = False,
 ) -> None:
     """Make what was given that of every device opened from here on. Raises UsageError."""
     from firmware_sim.device import findings, kernel_warnings, time_limit
 
     time_limit.choose(limit)
     kernel_warnings.choose(warnings)
-    findings.choose(check, check_limit)
+    findings.choose(check, check_limit, schedule=schedule)

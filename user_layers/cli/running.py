@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from firmware_sim.checks.export import as_json
 from firmware_sim.errors import ModelError
 from user_layers.cli.checking import checking
-from user_layers.cli.options import Check, CheckLimit, Sarif, TimeLimit, Warnings, for_devices
+from user_layers.cli.options import Check, CheckLimit, Sarif, Schedule, TimeLimit, Warnings, for_devices
 
 _Firmware = Annotated[
     str | None,
@@ -22,6 +23,7 @@ def test_tpu_layer(
     firmware: _Firmware = None,
     time_limit: TimeLimit = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
 ) -> int:
@@ -32,7 +34,7 @@ def test_tpu_layer(
     from user_layers.demo import run
     from user_layers.workspace import Workspace
 
-    for_devices(time_limit, None, check, check_limit)
+    for_devices(time_limit, None, check, check_limit, schedule)
     with checking(sarif) as found:
         good = run(Workspace.find(), mode, typer.echo, firmware)
     return found.code(0 if good else 1)
@@ -72,13 +74,14 @@ def bmrt_test(
     warnings: Warnings = None,
     time_limit: TimeLimit = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
 ) -> int:
     """Run a bmodel on the emulated device, compare with its reference data, and time it."""
     from user_layers.bmrt.bmrt_test import BmrtTestOptions, run
 
-    for_devices(time_limit, warnings, check, check_limit)
+    for_devices(time_limit, warnings, check, check_limit, schedule)
     options = BmrtTestOptions(
         context_dir=context_dir,
         bmodel=bmodel,
@@ -104,6 +107,52 @@ def bmrt_test(
     with checking(sarif) as found:
         code = run(options, say=typer.echo)
     return found.code(code)
+
+
+def check(
+    model: Annotated[Path, typer.Argument(help="A bmodel, or the folder that a compile wrote.")],
+    net: Annotated[str | None, typer.Option("--net", help="Only this net: its name or number.")] = None,
+    stage: Annotated[int | None, typer.Option("--stage", help="Only this stage, from 0.")] = None,
+    input: Annotated[
+        list[Path] | None,
+        typer.Option("--input", help="Inputs by name, an .npz file; several: a run for each."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of random inputs.")] = 1684,
+    firmware: _Firmware = None,
+    time_limit: TimeLimit = None,
+    check: Check = None,
+    schedule: Schedule = False,
+    check_limit: CheckLimit = None,
+    sarif: Sarif = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Run the nets of a bmodel, whoever compiled it, and say what checks find; exit code 5 when they do.
+
+    Inputs are random where none are given. Outputs are not compared; see bmrt_test.
+    """
+    from json import dumps
+
+    from user_layers.bmrt.check_model import CheckOptions, Looked, run
+
+    for_devices(time_limit, None, check, check_limit, schedule)
+    options = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
+    looked: list[Looked] = []
+    with checking(sarif) as found:
+        for one in run(options):
+            looked.append(one)
+            found.take(one.findings)
+            typer.echo(str(one), err=json)
+    code = found.code()
+    if json:
+        answer = {
+            "command": "check",
+            "model": str(model),
+            "ok": code == 0,
+            "runs": [one.to_json() for one in looked],
+            "findings": as_json(found.findings),
+        }
+        typer.echo(dumps(answer, indent=2))
+    return code
 
 
 def tpu_model(
@@ -172,6 +221,7 @@ def run_kernel(
     time_limit: TimeLimit = None,
     warnings: Warnings = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -179,7 +229,7 @@ def run_kernel(
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from user_layers.kernels.words import run
 
-    for_devices(time_limit, warnings, check, check_limit)
+    for_devices(time_limit, warnings, check, check_limit, schedule)
     words = (arg or [], given or [], wanted or [])
     with checking(sarif) as found:
         text = run(

@@ -8,7 +8,7 @@ import typer
 
 from firmware_sim.checks.export import as_json
 from user_layers.cli.checking import checking
-from user_layers.cli.options import Check, CheckLimit, Sarif, TimeLimit, Warnings, for_devices
+from user_layers.cli.options import Check, CheckLimit, Sarif, Schedule, TimeLimit, Warnings, for_devices
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def test(
     warnings: Warnings = None,
     time_limit: TimeLimit = None,
     check: Check = None,
+    schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -35,7 +36,7 @@ def test(
     from user_layers.testing.collect import find_tests, load_test
     from user_layers.testing.run import check_built, open_toolkits, run_cases
 
-    for_devices(time_limit, warnings, check, check_limit)
+    for_devices(time_limit, warnings, check, check_limit, schedule)
     ws = Workspace.find()
     paths = find_tests(ws, names or ())
     check_built(ws)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
@@ -55,15 +56,17 @@ def compile_graph(
     log: Callable[[str], None] | None = None,
     verbose: bool = False,
     report: bool = False,
+    issued: bool = False,
 ) -> CompiledNet:
-    """GraphBuilder -> CompiledNet with one stage. See Graph.compile."""
+    """GraphBuilder -> CompiledNet with one stage. See Graph.compile. issued: the report's times are those of
+    commands that the controller issues, as it does in a dynamic net."""
     described = prepare_constants(gather_attributes(infer_shapes(graph), graph.toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt)
     recorded = _record(plan, graph.toolkit)
     stage = _stage(plan, recorded, graph.toolkit)
     lines = log_lines(plan.described, plan.mode, plan.schedule)
     _say(lines, log, verbose)
-    measured = (measure(plan, recorded),) if report else ()
+    measured = (measure(plan, recorded, Timer(issued=issued)),) if report else ()
     return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines), measured)
 
 

@@ -70,7 +70,7 @@ int64_t check_memory(const tl_arg *a) {
  * `start` on, elsewhere a bit of each byte), start, bytes from there on, found: marks what the commands write.
  * Returns how many bytes of what should be written they leave out, of all lanes; found: the first one's offset and
  * lanes. */
-int64_t check_written(const tl_arg *a) {
+int64_t check_outputs(const tl_arg *a) {
     const check_record *const *records = a[0].data, *wanted = a[1].data;
     uint64_t *marks = a[2].data;
     const int64_t start = a[3].value, end = start + a[4].value, space = wanted->block[0].space;

@@ -6,11 +6,12 @@ processor does not flush denormals as the chip does, the references do everythin
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,17 @@ def wait() -> bool:
 def ready() -> bool:
     """Whether loops are to be used: the library is there, and this processor flushes as the chip does."""
     return _library is not None and mode.HARDWARE
+
+
+@contextlib.contextmanager
+def references() -> Iterator[None]:
+    """Inside, commands are bound to and executed by the references."""
+    global _library
+    library, _library = _library, None
+    try:
+        yield
+    finally:
+        _library = library
 
 
 def _opened() -> _Library:

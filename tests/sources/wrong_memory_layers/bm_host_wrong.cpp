@@ -1,0 +1,1 @@
+#include "bm_host_wrong.h"
