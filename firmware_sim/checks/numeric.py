@@ -7,6 +7,7 @@ clips. Exact and slow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -53,7 +54,7 @@ _CLIPPED = ("ar.fixed.", "conv.int8", "conv.winograd_int8", "depthwise.int8", "m
 _WITH_RELU = ("conv.", "depthwise.", "matmul.")  # what relu cuts off is meant to be
 _SIGN, _EXPONENT, _MANTISSA = np.uint32(0x8000_0000), np.uint32(0x7F80_0000), np.uint32(0x007F_FFFF)
 _ENDS = {Format.INT8: (-128, 127), Format.UINT8: (0, 255)}
-_MOST = 1 << 27
+MOST = 1 << 27
 """Elements of a command's operands beyond which nobody looks at it: their indices alone take a gigabyte."""
 
 
@@ -136,9 +137,9 @@ class _Command:
         semantics = self.instruction.semantics
         assert semantics is not None
         try:
-            with native.references(), np.errstate(all="ignore"):
-                with marking() if marks else exactly():
-                    semantics.bind(self.row, self.memory)()
+            special = marking() if marks else exactly()
+            with native.references(), np.errstate(all="ignore"), special:
+                semantics.bind(self.row, self.memory)()
             return [one.now() for one in self.results]
         finally:
             for one, values in zip(self.results, after, strict=True):
@@ -156,10 +157,20 @@ class Numeric:
         self, batch: Batch, engine: Engine, index: int, run: Run, issued: Callable[[], Issued]
     ) -> list[Finding]:
         """Execute a command, inside `flushing()`, and look at its results. issued: who issued it."""
-        command = self._command(engine, batch.columns[engine].row(index))
+        row = batch.columns[engine].row(index)
+        instruction, operands = _computing(engine, row)
+        tensors = [operand for operand in operands if isinstance(operand, Tensor)]
+        if instruction is None or (elements := sum(math.prod(tensor.shape) for tensor in tensors)) > MOST:
+            run()
+            if instruction is None:
+                return []
+            what = (
+                f"{instruction.name}: {elements} elements are not looked at; at most {MOST} of a command are"
+            )
+            return [Finding("numeric.unseen", what, issued())]
+        held = [_Held.of(tensor, self._memory) for tensor in tensors]
+        command = _Command(instruction, row, operands, self._memory, held)
         run()
-        if command is None:
-            return []
         return [
             Finding(
                 *(look.rule, look.what, issued(), look.operand, self._named(look.space, look.offset)),
@@ -168,20 +179,17 @@ class Numeric:
             for look in _looked(command)
         ]
 
-    def _command(self, engine: Engine, row: Row) -> _Command | None:
-        """The command with what its operands hold; None for one that computes nothing."""
-        try:
-            instruction = lookup(engine, row)
-            if instruction.semantics is None or not _computes(instruction.name):
-                return None
-            operands = instruction.semantics.operands(row)
-        except DeviceError:  # executing it says what is wrong
-            return None
-        tensors = [operand for operand in operands if isinstance(operand, Tensor)]
-        if sum(np.prod(tensor.shape) for tensor in tensors) > _MOST:
-            return None
-        held = [_Held.of(tensor, self._memory) for tensor in tensors]
-        return _Command(instruction, row, operands, self._memory, held)
+
+def _computing(engine: Engine, row: Row) -> tuple[Instruction | None, tuple[Operand, ...]]:
+    """The instruction of a command and its operands; None for one that computes nothing, or is illegal:
+    executing it says what is wrong."""
+    try:
+        instruction = lookup(engine, row)
+        if instruction.semantics is None or not _computes(instruction.name):
+            return None, ()
+        return instruction, instruction.semantics.operands(row)
+    except DeviceError:
+        return None, ()
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

@@ -164,6 +164,12 @@ RULES: dict[str, Rule] = _rules(
         "the chip has no denormals: scale numbers up if they matter",
         True,
     ),
+    (
+        "numeric.unseen",
+        "a command that is too large to look at its numbers",
+        "a command of fewer elements is looked at",
+        True,
+    ),
 )
 
 

@@ -24,7 +24,7 @@ from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Space
-from firmware_sim.wire import CommandGroup, Recorded
+from firmware_sim.wire import CommandGroup, Program, Recorded
 from tests.paths import ROOT
 from tests.support.compiler_fakes import FakeToolkit, global_layer
 from tests.support.examples import examples
@@ -260,7 +260,11 @@ def test_a_refused_command_names_its_layer() -> None:
     toolkit = FakeToolkit(global_layer())
     bad = LAYOUTS[Engine.GDMA].encode(cmd_id=1)  # pio_gdma_enable is 0
     made = Recorded((CommandGroup(b"", bad),), ((0, 1), (0, 1)))
-    toolkit.fake_device.record = lambda program: made  # type: ignore[method-assign]
+
+    def record(program: Program, *, checked: bool = True) -> Recorded:
+        return made
+
+    toolkit.fake_device.record = record  # type: ignore[method-assign]
     g = Graph(name="net", toolkit=toolkit)
     g.add_input("x", (1, 3, 8, 8))
     g.add_tpu_layer("TPU_GLOB", ["x"], None, ["t"], name="guilty")

@@ -528,4 +528,139 @@ def infinities_given(x: Array) -> Any:
     return np.where(np.isinf(x), f32(np.nan), f32(1))
 
 
+# ---- more of each ----
+
+
+@_case(x=random(1, 5, 5, 11), y=random(3, 12, 9, 2), out=(1, 12, 1, 9), c=5, h=5, w=11, oc=12, tolerance=1e-4)
+def rows_between_taps(x: Array, y: Array) -> Any:
+    return _conv(x[:, :, ::2], y, 3)
+
+
+@_case(x=random(1, 20, 12, 9), out=(1, 20, 4, 9), c=20, h=12, w=9)
+def rows_between_windows(x: Array) -> Any:
+    return np.maximum(x[:, :, ::3], x[:, :, 1::3])
+
+
+@_case(x=random(1, 20, 6, 9), out=(1, 20, 6, 7), c=20, h=6, w=9, tolerance=1e-5)
+def windows_over_the_edge(x: Array) -> Any:
+    return np.lib.stride_tricks.sliding_window_view(x, 3, -1).sum(-1)
+
+
+@_case(x=random(1, 6, 5, 7), y=random(3, 12, 1, 2), out=(1, 12, 9, 13), c=6, h=5, w=7, oc=12, tolerance=1e-4)
+def zeros_inserted(x: Array, y: Array) -> Any:
+    result = np.zeros((1, 12, 9, 13))
+    result[:, :, ::2, ::2] = _conv(x, y, 1)
+    return result
+
+
+@_case(x=random(1, 100, 6, 7), y=random(100), out=(1, 100, 6, 7), c=100, h=6, w=7)
+def bias_of_two_slots(x: Array, y: Array) -> Any:
+    return x + y.reshape(1, -1, 1, 1)
+
+
+@_case(x=random(10, 32), y=random(16, 24), out=(10, 24), n=10, k=32, w=24, tolerance=1e-4)
+def matmul_of_fewer_columns(x: Array, y: Array) -> Any:
+    return x[:, :16] @ y
+
+
+@_case(x=random(*_MAP), out=(1,), n=0, sizes=_SIZES)
+def no_batches(x: Array) -> Any:
+    return np.ones(1, f32)
+
+
+@_case(x=random(*_FOUR), out=_FOUR, n=4, sizes=_SIZES)
+def next_table_to_l2(x: Array) -> Any:
+    return x + f32(1)
+
+
+@_case(x=random(*_MAP), out=_MAP, sizes=_SIZES)
+def same_array_twice(x: Array) -> Any:
+    return x * x
+
+
+@_case(x=random(50), out=(50,), w=50, tolerance=1e-5)
+def remembers_in_dtcm(x: Array) -> Any:
+    return x * x[:4].sum()
+
+
+@_case(x=random(1, 20, 6, 10), out=(1, 20, 6, 10), c=20, h=6, w=10)
+def halves_of_rows_in_turn(x: Array) -> Any:
+    return x * f32(2)
+
+
+@_case(x=random(*_FOUR), out=_FOUR, n=4, sizes=_SIZES)
+def polls_often(x: Array) -> Any:
+    return -x
+
+
+@_case(x=random(*_MAP), out=(3, 20, 6, 7), n=3, sizes=_SIZES)
+def batch_repeated(x: Array) -> Any:
+    return np.repeat(x, 3, 0)
+
+
+@_case(x=integers(3, 20, 6, 7, dtype="int16"), out=Result((3, 20, 6, 7), "int16"), n=3, sizes=_SIZES)
+def packed_pairs_with_a_rest(x: Array) -> Any:
+    return x + np.int16(1)
+
+
+@_case(x=random(150_000), out=(150_000,), n=150_000)
+def more_than_one_command(x: Array) -> Any:
+    return x
+
+
+@_case(x=random(*_MAP), out=_MAP, sizes=_SIZES)
+def filled_then_overwritten(x: Array) -> Any:
+    return np.where(np.arange(6).reshape(1, 1, 6, 1) < 3, x, f32(4)) + f32(1)
+
+
+@_case(x=integers(40, 50, low=0, high=64, dtype="int32"), y=random(64), out=(40, 50), c=40, w=50, k=64)
+def table_filled_in_part(x: Array, y: Array) -> Any:
+    return y[x]
+
+
+@_case(x=random(*_MAP), scratch=20 * 6 * 7 * 4, out=Result((1,), "int32"), sizes=_SIZES)
+def nothing_kept(x: Array) -> Any:
+    return np.zeros(1, np.int32)
+
+
+@_case(x=random(20, 50), out=(50, 20), h=20, w=50)
+def turned_by_the_load(x: Array) -> Any:
+    return x.T
+
+
+@_case(x=integers(1, 20, 5, 8), out=Result((1, 20, 5, 8), "int8"), c=20, h=5)
+def bytes_then_words(x: Array) -> Any:
+    return x ^ np.int8(-128)
+
+
+@_case(
+    x=integers(1, 20, 6, 7, 4, low=-128, high=128),
+    out=Result((1, 20, 6, 7, 4), "int8"),
+    checks="all",
+    sizes=_SIZES,
+)
+def sums_at_the_limit(x: Array) -> Any:
+    return x
+
+
+@_case(x=random(*_MAP), out=_MAP, out2=_MAP, sizes=_SIZES)
+def stored_twice(x: Array) -> Any:
+    return x + f32(1), x + f32(1)
+
+
+@_case(x=random(1, 100, 5, 9), out=(1, 100, 5, 9), c=100, h=5, w=9)
+def off_the_lines(x: Array) -> Any:
+    return x * f32(2)
+
+
+@_case(x=random(30, 30), out=(30,), w=30)
+def diagonal(x: Array) -> Any:
+    return x.diagonal()
+
+
+@_case(x=random(1, 128, 5, 9), out=(1, 64, 5, 9), h=5, w=9)
+def slots_added(x: Array) -> Any:
+    return x[:, :64] + x[:, 64:]
+
+
 CORRECT: tuple[Kernel, ...] = tuple(_CASES)

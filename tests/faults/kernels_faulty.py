@@ -135,6 +135,16 @@ INIT: tuple[Kernel, ...] = (
         sizes=_SIZES,
     ),
     kernel("broadcast_of_an_empty_lane", x=random(50), out=(20, 50), c=20, w=50),
+    kernel("third_row_missing", x=random(3, 50), out=(50,), w=50),
+    kernel(
+        "last_tap_not_loaded",
+        x=random(1, 5, 5, 11),
+        y=random(3, 12, 9, 2),
+        out=(1, 12, 1, 9),
+        c=5,
+        w=11,
+        oc=12,
+    ),
 )
 
 _FOUR = (4, 20, 6, 7)

@@ -49,7 +49,7 @@ _LAYERS = (
     layer("C_IN_PLACE", GLOBAL, _MAP, expected=_doubled),
     layer("C_IN_PLACE", LOCAL, _MAP, expected=_doubled),
     layer("C_IN_PLACE", DYNAMIC, _MAP, expected=_doubled, compiled=_SMALLER),
-    layer("C_PADDED_TILE", LOCAL, random(2, 100, 5, 7), expected=_doubled),
+    layer("C_PADDED_TILE", LOCAL, random(2, 40, 5, 7), expected=_doubled),
     layer("C_BUFFERS", GLOBAL, _MAP, expected=_doubled),
     layer("C_BUFFERS", LOCAL, _MAP, expected=_doubled),
     layer("C_BUFFERS", DYNAMIC, _MAP, expected=_doubled, compiled=_SMALLER),

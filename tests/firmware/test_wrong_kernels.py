@@ -100,6 +100,13 @@ KERNEL(race) {
     okk_parallel_end();
     okk_poll();
 }
+KERNEL(overflows) {
+    const args_t *p = args;
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->addr, &small, NULL, NULL);
+    okk_bdc_mul_C(0, 0, 10.f, &small, NULL, NULL); /* overflows */
+    okk_poll();
+}
 KERNEL(opens_twice) {
     okk_initialize();
     okk_parallel_start(); /* opened */
@@ -252,6 +259,21 @@ def test_a_wait_for_ever_is_an_error_and_a_finding(device: Device, capfd: pytest
     with pytest.raises(DeviceError, match="BD command 1: waits for GDMA command 7"):
         device.launch("never_comes")
     assert "sync.never" in capfd.readouterr().err
+
+
+def test_the_first_infinity(device: Device, source: Path) -> None:
+    x = np.ones(64 * 32, np.float32)
+    x[40:42] = 2e38
+    addr = device.malloc(x.nbytes)
+    device.write(addr, x)
+    with device.checking("numeric"), pytest.raises(CheckError) as caught:
+        device.launch("overflows", struct.pack("<QiQ", addr, 0, 0))
+    [finding] = caught.value.findings
+    assert (finding.rule, finding.lanes, finding.nbytes) == ("numeric.infinite", (1,), 8)
+    assert "2 infinities from finite operands, the first res0[0, 1, 1, 0]: inf now, opd1 10" in finding.what
+    assert finding.by is not None
+    assert "/* overflows */" in source.read_text().splitlines()[finding.by.frames[0].line - 1]
+    device.launch("overflows", struct.pack("<QiQ", addr, 0, 0))  # nobody looks any more
 
 
 def test_a_section_inside_another_names_both_lines(device: Device, source: Path) -> None:

@@ -1,6 +1,7 @@
 /* What tests/firmware/test_watched.py looks at: comments in brackets name lines. */
 #include "okk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,8 @@ void accesses(const void *args) {
     if (memcmp(p + 10 * 256, p + 11 * 256, 8) == 0) outside[1]++; /* [memcmp] */
     strcpy((char *)p + 12 * 256, "four"); /* [strcpy] */
     outside[2] += (int)strlen((char *)p + 12 * 256); /* [strlen] */
+    outside[4] += strchr((char *)p + 12 * 256, 'u') != NULL; /* [strchr] */
+    snprintf((char *)p + 15 * 256, 100, "%d", 123); /* [snprintf] */
     qsort(p + 13 * 256, 8, 4, less); /* [qsort] */
     for (int i = 0; i < 60; i++) outside[i] += ((volatile int *)(p + 14 * 256))[i]; /* [loop] */
     *okk_local_mem_addr(2, 16) = 3; /* [local] */

@@ -98,7 +98,7 @@ def test_damaged_files_are_refused() -> None:
             except ValueError:
                 continue
             assert all(isinstance(one, CommandMap) for one in found)
-    with pytest.raises(ValueError, match="damaged|does not say"):
+    with pytest.raises(ValueError, match=r"damaged|does not say"):
         list(decoded(b"PK"))
 
 

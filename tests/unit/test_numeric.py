@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import chip
+from firmware_sim.checks import numeric
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.numeric import Numeric
 from firmware_sim.flush import HARDWARE
@@ -139,6 +140,13 @@ def test_a_constant_that_is_not_finite_is_meant(chip_watched: Watched) -> None:
     chip_watched.put(A, np.array([1, 2], np.float32))
     infinity = int(np.float32(-np.inf).view(np.uint32))
     assert not chip_watched.run(arithmetic(Eu.MUL, 2, opt_opd1_const=1, opd1_addr=infinity))
+
+
+def test_a_command_that_is_too_large_is_said(chip_watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numeric, "MOST", 5)
+    [finding] = chip_watched.run(arithmetic(Eu.ADD, 2))
+    assert finding.rule == "numeric.unseen"
+    assert finding.what.startswith("ar.add: 6 elements are not looked at")
 
 
 def test_denormals(chip_watched: Watched) -> None:
