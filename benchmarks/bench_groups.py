@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from firmware_sim.chip import DDR_BASE
+from firmware_sim.isa import timing
 from firmware_sim.timeline import Timer
 from tests.onnx_light import NAMES, randomized
 from tpulayer import Graph
@@ -80,6 +81,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME")
     parser.add_argument("--opt", type=int, action="append", help="levels to measure; default 0 and 2")
     given = parser.parse_args()
+    print(f"cycles: {timing.modelled()}")
     with tempfile.TemporaryDirectory() as folder, Toolkit() as toolkit:
         for name in given.names:
             path = randomized(name, Path(folder))

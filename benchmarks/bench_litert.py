@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from firmware_sim.errors import TpulayerError
+from firmware_sim.isa import timing
 from tests.support.tflite_nets import NETS
 from tests.support.tflite_zoo import ZOO
 from user_layers.delegates.litert import LiteRtModel, counters
@@ -101,7 +102,7 @@ def _one(path: Path) -> str:
         f"{_shares(path)}, {after.runs - before.runs} partitions, "
         f"difference {max(differences, default=0.0):.1e}, "
         f"CPU {cpu * 1e3:.2f} ms, emulated {emulated * 1e3:.2f} ms ({emulated / cpu:.1f} times), "
-        f"modelled {modelled:.3f} ms"
+        f"on the chip {modelled:.3f} ms ({timing.modelled()})"
     )
 
 

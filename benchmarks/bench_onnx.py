@@ -99,11 +99,13 @@ def main() -> None:
     if given.threads:
         os.environ["TPULAYER_THREADS"] = str(given.threads)
     from firmware_sim.instructions.workers import threads
+    from firmware_sim.isa import timing
     from user_layers.toolkit import Toolkit
 
     found = {}
     if not given.json:
         print(f"{threads()} threads of the emulator, one of onnxruntime; ms: best (median)")
+        print(f"cycles, chip ms: {timing.modelled()}")
         print(
             f"{'model':14}{'compile s':>10}{'emulator':>18}{'onnxruntime':>18}{'ratio':>14}"
             f"{'Mcycles opt 0':>15}{'opt 2':>8}{'ratio':>7}{'chip ms':>9}"

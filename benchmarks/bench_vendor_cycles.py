@@ -25,6 +25,7 @@ from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
+from firmware_sim.isa import timing
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import CommandGroup
 from tests.onnx_light import NAMES, randomized
@@ -112,6 +113,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except Unavailable as error:
         print(f"skipped: {error}")
         return
+    print(f"cycles: {timing.modelled()}")
     ratios = []
     with tempfile.TemporaryDirectory() as folder, Toolkit() as toolkit:
         for name in given.names:

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from firmware_sim.chip import CLOCK_HZ
+from firmware_sim.isa import timing
 from tpulayer import Device, Graph, Toolkit, Workspace, firmware_image, load_bmodel
 from user_layers.bmodel import save
 
@@ -97,7 +98,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> None:
     if theirs:
         ratio = statistics.median(ours) / statistics.median(theirs)
         print(f"; OpenCV {statistics.median(theirs):.2f} s; {ratio:.1f} times", end="")
-    print(f"\nmodelled chip: {cycles / CLOCK_HZ * 1000:.1f} ms ({cycles} cycles)")
+    print(f"\nchip: {cycles / CLOCK_HZ * 1000:.1f} ms, {cycles:.0f} cycles ({timing.modelled()})")
 
 
 def _opencv(folder: Path) -> subprocess.Popen[str] | None:

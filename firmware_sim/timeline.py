@@ -1,12 +1,11 @@
-"""Modelled time of recorded streams, without executing them.
+"""Modelled time of recorded streams, without executing them, by the rule of isa/timing.py.
 
-Both engines run at the same time, each in the order of its queue; a command starts when its engine is free
-and the command of the other engine that it waits for is done. The emulator counts by the same rule (tpu.py).
+The emulator counts by the same rule (tpu.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +15,10 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
+from firmware_sim.isa import timing
 from firmware_sim.isa.footprint import Access, Space, Tensor
-from firmware_sim.isa.layout import Row
-from firmware_sim.queues import command_waits
+from firmware_sim.isa.layout import Columns, Row
+from firmware_sim.queues import Segment, command_waits, replay_order
 from firmware_sim.tpu import plan_keys
 from firmware_sim.wire import CommandGroup
 
@@ -80,43 +80,70 @@ class Timeline:
         return (t for spans in (self.bd, self.gdma) for s in spans for t in s.command.transfers)
 
 
-class Timer:
-    """Makes timelines; remembers commands that it has seen."""
+@dataclass(frozen=True)
+class Order:
+    """Streams of both engines: an order in which they may be replayed, and for each command the number of
+    commands of the other engine that must be done before it."""
 
-    def __init__(self) -> None:
+    segments: tuple[Segment, ...]
+    waits: Mapping[Engine, Sequence[int]]
+
+    @classmethod
+    def of(cls, columns: dict[Engine, Columns]) -> Order:
+        """Of streams whose ids begin with 1. DeviceError for engines that wait for one another."""
+        waits = {engine: command_waits(found, engine) for engine, found in columns.items()}
+        segments = replay_order(waits, 0, 0, None)
+        return cls(tuple(segments), {engine: found.tolist() for engine, found in waits.items()})
+
+
+def schedule(
+    order: Order, cycles: Mapping[Engine, Sequence[float]], issue: float
+) -> dict[Engine, list[tuple[float, float]]]:
+    """When each command begins and ends. issue: cycles of the controller for each command, 0 for streams that
+    the engines read."""
+    ends = {engine: [0.0] for engine in Engine}
+    times: dict[Engine, list[tuple[float, float]]] = {engine: [] for engine in Engine}
+    issued = 0.0
+    for engine, first, last in order.segments:
+        own, others = ends[engine], ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
+        waits, lengths, found = order.waits[engine], cycles[engine], times[engine]
+        for index in range(first, last):
+            issued += issue
+            start = max(own[-1], others[waits[index]], issued)
+            own.append(start + lengths[index])
+            found.append((start, own[-1]))
+    return times
+
+
+class Timer:
+    """Makes timelines; remembers commands that it has seen. issued: the controller issues the commands one
+    after another, as in dynamic nets and free kernels; else the engines read them by themselves."""
+
+    def __init__(self, *, issued: bool = False) -> None:
+        self._issue = timing.issue() if issued else 0.0
         self._known: dict[tuple[Engine, bytes], Command] = {}
 
     def timeline(self, group: CommandGroup) -> Timeline:
         """When each command of the group runs. Errors: DeviceError for commands that do not exist, and for
         engines that wait for one another."""
-        commands: dict[Engine, list[Command]] = {}
-        waits: dict[Engine, list[int]] = {}
-        for engine, data in ((Engine.BD, group.bd), (Engine.GDMA, group.gdma)):
-            columns = LAYOUTS[engine].columns(np.frombuffer(data, dtype=np.uint32).reshape(-1, 32))
-            waits[engine] = command_waits(columns, engine).tolist()
-            commands[engine] = [
-                self._known.get((engine, key)) or self._learn(engine, key, columns.row(i))
-                for i, key in enumerate(plan_keys(engine, columns))
+        columns = {
+            engine: LAYOUTS[engine].columns(np.frombuffer(data, dtype=np.uint32).reshape(-1, 32))
+            for engine, data in ((Engine.BD, group.bd), (Engine.GDMA, group.gdma))
+        }
+        commands = {
+            engine: [
+                self._known.get((engine, key)) or self._learn(engine, key, found.row(i))
+                for i, key in enumerate(plan_keys(engine, found))
             ]
-        spans: dict[Engine, list[Span]] = {e: [] for e in Engine}
-        moved = True
-        while moved:
-            moved = False
-            for engine, other in ((Engine.GDMA, Engine.BD), (Engine.BD, Engine.GDMA)):
-                own, others, to_do, wait = spans[engine], spans[other], commands[engine], waits[engine]
-                while len(own) < len(to_do) and wait[len(own)] <= len(others):
-                    waited = wait[len(own)]
-                    free = own[-1].end if own else 0.0
-                    start = max(free, others[waited - 1].end) if waited else free
-                    command = to_do[len(own)]
-                    own.append(Span(start, start + command.cycles, command))
-                    moved = True
-        for engine in Engine:
-            if len(spans[engine]) < len(commands[engine]):
-                raise DeviceError(
-                    f"{engine.value} command {len(spans[engine]) + 1} waits for one that never comes"
-                )
-        return Timeline(tuple(spans[Engine.BD]), tuple(spans[Engine.GDMA]))
+            for engine, found in columns.items()
+        }
+        cycles = {engine: [command.cycles for command in found] for engine, found in commands.items()}
+        times = schedule(Order.of(columns), cycles, self._issue)
+        spans = {
+            engine: tuple(Span(*time, command) for time, command in zip(times[engine], found, strict=True))
+            for engine, found in commands.items()
+        }
+        return Timeline(spans[Engine.BD], spans[Engine.GDMA])
 
     def _learn(self, engine: Engine, key: bytes, row: Row) -> Command:
         instruction = lookup(engine, row)

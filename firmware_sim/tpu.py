@@ -19,7 +19,8 @@ from firmware_sim.instructions.instruction import Engine, Instruction, Run, Sema
 from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.table import lookup
 from firmware_sim.instructions.workers import threads
-from firmware_sim.isa.footprint import Tensor
+from firmware_sim.isa import timing
+from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.memory import Memory
 from firmware_sim.queues import ID_FIELDS, Segment, Where, command_waits, first_id, located, replay_order
@@ -114,8 +115,8 @@ class Tpu:
 
     place: two numbers that others may look at while it works: NOTED_BD, NOTED_GDMA or NOTED_NOTHING, and
     which command of the batch runs.
-    bd_id, gdma_id: the last ids done. cycles: modelled time of all batches (both engines run at the
-    same time, each in order, waiting for each other's ids; a batch starts when the one before is done).
+    bd_id, gdma_id: the last ids done. cycles: modelled time of all batches and launches, by the rule of
+    isa/timing.py; a batch starts when the one before is done.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -124,6 +125,9 @@ class Tpu:
         self.bd_id = 0
         self.gdma_id = 0
         self.cycles = 0.0
+        self._launched = False  # something ran since the last launch ended
+        self._read = 0  # bytes from DDR, since then
+        self._reads: dict[bytes, int] = {}  # those of each GDMA command that was ever bound, by its key
         self._most_seconds = self._most_cycles = math.inf
         self.place: memoryview[int] | list[int] = [0, 0]
         self.watcher: Watcher | None = None
@@ -146,14 +150,24 @@ class Tpu:
         """Both engines count from 1 again, as after okk_initialize."""
         self.bd_id = self.gdma_id = 0
 
-    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+    def end_launch(self) -> None:
+        """What ran since the last call was one launch: adds what that costs beside its commands. Nothing
+        where nothing ran."""
+        if self._launched:
+            self.cycles += timing.launch(self._read)
+        self._launched, self._read = False, 0
+
+    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None, streamed: bool = False) -> None:
         """Run one batch: uint32[n, 32] BD and uint32[m, 32] GDMA descriptors, each in queue order.
 
-        Ids count on from the batch before, or from 1 again. Raises DeviceError naming engine, id,
-        instruction, operand and limit; commands before the failing one (in replay order) are done.
+        streamed: the engines read them from DDR by themselves; else the controller issues one after another,
+        which takes time. Ids count on from the batch before, or from 1 again. Raises DeviceError naming
+        engine, id, instruction, operand and limit; commands before the failing one (in replay order) are
+        done.
         """
-        if native.loaded_late():
+        if native.loaded_late() or len(self._reads) > _PLANS_MAX:
             self._forget()
+            self._reads.clear()
         columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
         bd_first = first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
         gdma_first = first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
@@ -165,31 +179,31 @@ class Tpu:
             self.watcher.before(batch)
         # both engines' time: when each command ended, after the batch's begin
         ends = {e: [self.cycles] for e in Engine}
-        # the place in the other engine's ends of what each command waits for
-        waited = {
-            Engine.BD: np.maximum(waits[Engine.BD] - gdma_first, 0).tolist(),
-            Engine.GDMA: np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist(),
+        # of each command its key, and the place in the other engine's ends of what it waits for
+        to_do = {
+            Engine.BD: (iter(keys[Engine.BD]), iter(np.maximum(waits[Engine.BD] - gdma_first, 0).tolist())),
+            Engine.GDMA: (
+                iter(keys[Engine.GDMA]),
+                iter(np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist()),
+            ),
         }
         together = _Together(columns, where)
         place, most, around = self.place, self._most_cycles, self.around
+        issued, issue = self.cycles, 0.0 if streamed else timing.issue()
+        self._launched = self._launched or len(bd) + len(gdma) > 0
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
-                    known, own, to_do, places = (
-                        self._plans[engine],
-                        ends[engine],
-                        keys[engine],
-                        waited[engine],
-                    )
+                    known, own = self._plans[engine], ends[engine]
                     other = ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
                     end = own[-1]
                     place[0] = _NOTED[engine]
-                    for index in range(first, last):
+                    for index, key, wait in zip(range(first, last), *to_do[engine], strict=False):
                         place[1] = index
-                        plan = known.get(to_do[index])
+                        plan = known.get(key)
                         if plan is None:
                             together.run()  # done, should this one be illegal
-                            plan = self._new_plan(engine, to_do[index], columns[engine], index, where)
+                            plan = self._new_plan(engine, key, columns[engine], index, where)
                         if plan.entry is not None and around is None:
                             together.add(plan.entry, engine, index)
                         else:
@@ -201,8 +215,11 @@ class Tpu:
                                     around(batch, engine, index, plan.run)
                             except (DeviceError, MemoryError) as error:  # what only the data shows
                                 raise together.failed(error, engine, index) from None
-                        # it starts when its engine is free and the id it waits for is done
-                        start = other[places[index]]
+                        # it starts when its engine is free, the id it waits for is done and it is issued
+                        issued += issue
+                        start = other[wait]
+                        if issued > start:
+                            start = issued
                         end = (start if start > end else end) + plan.cycles
                         own.append(end)
                         if end > most:
@@ -216,6 +233,7 @@ class Tpu:
                 together.run()
         finally:
             place[0] = NOTED_NOTHING
+            self._read += sum(self._reads[key] for key in keys[Engine.GDMA][: len(ends[Engine.GDMA]) - 1])
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
@@ -264,6 +282,8 @@ class Tpu:
         except (DeviceError, MemoryError) as error:
             raise _located(_known(error), engine, row, index, instruction, where) from None
         plan = _Plan(run, cycles)
+        if engine is Engine.GDMA:
+            self._reads[key] = _bytes_read(semantics, row)
         if sum(map(len, self._plans.values())) >= _PLANS_MAX:
             self._forget()
         self._plans[engine][key] = plan
@@ -288,6 +308,12 @@ def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
     """The 128 bytes of each descriptor, ids and flags of the queues as zeros: equal keys, equal effects."""
     data = (columns.words & _KEPT[engine]).tobytes()
     return [data[i : i + 128] for i in range(0, len(data), 128)]
+
+
+def _bytes_read(semantics: Semantics, row: Row) -> int:
+    """From DDR."""
+    tensors = (t for t in semantics.operands(row) if isinstance(t, Tensor))
+    return sum(t.nbytes for t in tensors if t.space is Space.DDR and Access.READ in t.access)
 
 
 def _semantics(instruction: Instruction) -> Semantics:

@@ -526,15 +526,35 @@ class CommandGroup:
         return len(self.gdma) // 128
 
 
+SITE_BYTES = 4
+
+
+@dataclass(frozen=True)
+class RecordedSites:
+    """Which code issued recorded commands.
+
+    chains: distinct chains of code addresses as the image's debug information counts them, each from the
+    innermost address outwards; the first is empty: nobody knows. bd, gdma: for each command of an engine,
+    over all groups, its chain's place in there: uint32, little endian.
+    """
+
+    chains: tuple[tuple[int, ...], ...]
+    bd: bytes
+    gdma: bytes
+
+    __repr__ = brief
+
+
 @dataclass(frozen=True)
 class Recorded:
     """What recording a program gave.
 
     steps: after each step of the program, how many BD and how many GDMA descriptors there were by then, over
-    all groups.
+    all groups. sites: which code issued them.
     """
 
     groups: tuple[CommandGroup, ...]
     steps: tuple[tuple[int, int], ...] = ()
+    sites: RecordedSites | None = field(default=None, compare=False)
 
     __repr__ = brief

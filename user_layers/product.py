@@ -18,6 +18,7 @@ from user_layers.bmodel.directory import (
     REPORT_JSON,
     REPORT_PICTURE,
     REPORT_TEXT,
+    SITES,
     References,
     shapes_text,
 )
@@ -25,6 +26,7 @@ from user_layers.compiler.pipeline import compile_graph
 from user_layers.files import write_together
 from user_layers.graph import GraphBuilder
 from user_layers.layer_nets import layer_nets, mark_layers
+from user_layers.net.command_map import command_maps, encoded
 from user_layers.net.compiled import CompiledNet
 from user_layers.report import NetReport
 from user_layers.runtime.references import make_references, split_arrays
@@ -113,8 +115,9 @@ def write_directory(
 
     Of nets with outputs whose shapes are known only when they have run also output_ref_shapes.json, the
     shapes of the arrays; of nets that were compiled with a report also report.txt, report.json and
-    local_memory.svg; otherwise older ones are removed. Other files stay; nothing is replaced before all of it
-    is written. Errors: UsageError when the folder cannot be written.
+    local_memory.svg; of static nets compilation.sites.npz, who issued their commands; otherwise older ones
+    are removed. Other files stay; nothing is replaced before all of it is written. Errors: UsageError when
+    the folder cannot be written.
     """
     files: dict[Path, bytes | str] = {
         directory / INPUT_REFERENCE: b"".join(r.inputs for r in references),
@@ -129,6 +132,10 @@ def write_directory(
         files[directory / OUTPUT_SHAPES] = shapes_text(s for r in references for s in r.output_shapes)
     else:
         stale.append(directory / OUTPUT_SHAPES)
+    if maps := [one for net in nets for one in command_maps(net)]:
+        files[directory / SITES] = encoded(maps)
+    else:
+        stale.append(directory / SITES)
     try:
         write_together(files, stale)
         if layers is not None:

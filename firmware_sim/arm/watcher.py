@@ -1,9 +1,9 @@
 """Who issues commands, and what kernels' C does in memory that the engines use, seen by the emulator.
 
 Nothing is compiled into the images for it. That a command is issued the emulator sees by the store of its
-site; the stack then tells the calls around. Accesses are those to DDR above the firmware's own memory, to local
-memory and to L2. Those of the firmware's own code count where a kernel called it, as it calls memcpy: under the
-kernel's line.
+site; the stack then tells the calls around. Accesses are those to DDR above the firmware's own memory, to
+local memory and to L2. Those of the firmware's own code count where a kernel called it, as it calls memcpy:
+under the kernel's line.
 """
 
 from __future__ import annotations

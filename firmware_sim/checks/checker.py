@@ -160,16 +160,20 @@ class Checker:
     def accessed(
         self, accesses: Iterable[ControllerAccess], frames: Callable[..., tuple[Frame, ...]]
     ) -> None:
-        """Look at what the controller's own code did. frames: the user's lines at a chain of addresses."""
-        if self.memory is None:
-            return
+        """Look at what the controller's own code did, before any command that it issued meanwhile runs.
+        frames: the user's lines at a chain of addresses."""
         for one in accesses:
+            where = (one.space, one.offset, one.nbytes)
 
             def by(one: ControllerAccess = one) -> Issued:
                 return Issued("controller", 0, "", frames(one.site, *one.callers))
 
-            where = (one.space, one.offset, one.nbytes)
-            self._found.add(self.memory.controller(*where, write=one.write, by=by))
+            if self.memory is not None:
+                self._found.add(self.memory.controller(*where, write=one.write, by=by))
+            if one.write:
+                self.shadow.mark(one.space, np.arange(one.offset, one.offset + one.nbytes))
+                if self._gaps is not None and one.space is Space.DDR:
+                    self._gaps.accessed(one.offset)
 
     def settled(self, places: Places) -> None:
         """Everything that was issued so far has been looked at. places: lines of code addresses."""
@@ -255,7 +259,8 @@ class Checker:
         self._stored = [*((self._requests, one) for one in fresh), *before]
         gaps: list[Stored] = []
         if self._gaps is not None:
-            gaps = self._gaps.end(self._function) if self._kernel else self._gaps.left()
+            stored = [one for _, one in self._stored]
+            gaps = self._gaps.end(self._function, stored) if self._kernel else self._gaps.left()
         return self._found.take(), [*self._stored, *((0, one) for one in gaps)]
 
     def launched(self, function: Callable[[], tuple[Frame, ...]]) -> None:

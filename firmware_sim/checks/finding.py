@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from firmware_sim.checks.rules import RULES, Rule
@@ -90,3 +90,18 @@ class Finding:
 
         plain = {**data, "by": issued(data["by"]), "other": issued(data["other"])}
         return cls(**{**plain, "lanes": tuple(data["lanes"])})
+
+
+Attribute = Callable[[Issued], Issued]
+"""Says more of who issued a command of a stored stream, which is known where the stream was recorded."""
+
+
+def attributed(finding: Finding, attribute: Attribute | None) -> Finding:
+    """The same finding, with what `attribute` knows of its commands in stored streams."""
+    if attribute is None:
+        return finding
+
+    def more(one: Issued | None) -> Issued | None:
+        return attribute(one) if one is not None and one.group and not one.frames else one
+
+    return replace(finding, by=more(finding.by), other=more(finding.other))

@@ -49,11 +49,17 @@ class Gaps:
             if self._left.get(start) != []:  # else all of it was written before
                 self._writer[start] = issued(k)
 
-    def end(self, kernel: Callable[[], tuple[Frame, ...]]) -> list[Stored]:
-        """A free kernel has returned; kernel: the line of its function. What is left unwritten."""
+    def accessed(self, start: int) -> None:
+        """The controller's code wrote there."""
+        if (area := self._objects.at(start)) is not None:
+            self._left.pop(area.start, None)
+
+    def end(self, kernel: Callable[[], tuple[Frame, ...]], doubtful: list[Stored]) -> list[Stored]:
+        """A free kernel has returned: what is left unwritten. kernel: the line of its function; doubtful:
+        what was written and depends on unwritten memory, which is not meant."""
         for area in self._objects.areas:
             if area.start not in self._left or area.start in self._writer:
-                self._left[area.start] = list(self._unwritten(area, kernel))
+                self._left[area.start] = list(self._unwritten(area, kernel, doubtful))
         return self.left()
 
     def left(self) -> list[Stored]:
@@ -69,8 +75,13 @@ class Gaps:
             found = self._targets[address] = tuple(area.start for area in areas if area is not None)
         return found
 
-    def _unwritten(self, area: Area, kernel: Callable[[], tuple[Frame, ...]]) -> Iterator[Stored]:
+    def _unwritten(
+        self, area: Area, kernel: Callable[[], tuple[Frame, ...]], doubtful: list[Stored]
+    ) -> Iterator[Stored]:
         ranges = self._shadow.unwritten(area.start, area.nbytes)
+        for one in doubtful:
+            if one.overlaps(area.start, area.nbytes):
+                ranges = list(_without(ranges, one.start, one.start + one.nbytes))
         if not ranges:
             return
         missing = sum(nbytes for _, nbytes in ranges)
@@ -88,3 +99,11 @@ class Gaps:
         )
         for start, nbytes in ranges[:_MOST]:
             yield Stored(start, nbytes, finding)
+
+
+def _without(ranges: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """What of the ranges does not lie in [start, end)."""
+    for at, nbytes in ranges:
+        for low, high in ((at, min(at + nbytes, start)), (max(at, end), at + nbytes)):
+            if low < high:
+                yield low, high - low

@@ -157,8 +157,11 @@ class LayerCall:
             for area in tensor.tile_areas(like):
                 if area.lanes != ALL_LANES or rights != READS:
                     yield area
-                # what fills up the rows and the lanes is nobody else's: reading it harms nothing
+                # what fills up the rows and the lanes is nobody else's: reading it harms nothing, and a
+                # convolution clears the lanes behind an odd number of channels that it reads
                 yield replace(area, rights=READS, lanes=ALL_LANES)
+                if rights == READS and area.lanes != ALL_LANES:
+                    yield replace(area, rights=BOTH, lanes=ALL_LANES ^ area.lanes)
         else:
             yield from _system(tensor.address, tensor.nbytes, like)
 

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.checks.finding import Attribute
 from firmware_sim.checks.objects import BOTH
 from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, StreamGroup
 from firmware_sim.wire import Program, Recorded, TensorRecord
@@ -22,6 +23,10 @@ class DeviceApi(Protocol):
     @property
     def firmware(self) -> FirmwareImage:
         """What runs on it: a library for this machine, or the controller's images."""
+
+    @property
+    def cycles(self) -> float:
+        """Modelled time of everything executed so far, in cycles of chip.CLOCK_HZ."""
 
     @property
     def instructions(self) -> int:
@@ -52,10 +57,16 @@ class DeviceApi(Protocol):
         """The descriptors that layers' kernels issue for a program with fixed addresses; none executes.
         checked: False where programs only measure."""
 
-    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
+    def run_streams(
+        self,
+        groups: Sequence[StreamGroup],
+        modelled: Callable[[], float] | None = None,
+        where: Attribute | None = None,
+    ) -> None:
         """Run command groups that lie in DDR, in turn. DeviceError for what a command does wrong.
 
-        modelled: gives their seconds on the chip, for the limit of time.
+        modelled: gives their seconds on the chip, for the limit of time. where: says of a finding's command
+        who issued it.
         """
 
     def run_program(

@@ -22,12 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import variables, wire
-from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.finding import Attribute, Finding
 from firmware_sim.checks.objects import BOTH, Allocations
 from firmware_sim.checks.rules import chosen as chosen_checks
 from firmware_sim.chip import (
     DDR_BASE,
     DDR_BYTES,
+    DESCRIPTOR_BYTES,
     LOCAL_BYTES,
     MAX_TENSORS,
     NPU_NUM,
@@ -429,15 +430,21 @@ class Device:
         payload = payloads.aligned([head, data])
         return self._call(wire.Op.PROGRAM, payload, "the program", record=True, checked=checked)[1]
 
-    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
+    def run_streams(
+        self,
+        groups: Sequence[StreamGroup],
+        modelled: Callable[[], float] | None = None,
+        where: Attribute | None = None,
+    ) -> None:
         """Run command groups whose descriptor streams lie in DDR, one after the other.
 
-        modelled: gives their seconds on the chip; asked only when they take long here.
+        modelled: gives their seconds on the chip; asked only when they take long here. where: says of a
+        finding's command, by group (from 1), engine and id, what is known of who issued it.
         """
         parts = [wire.packed(wire.GROUP, g.bd_addr, g.gdma_addr, g.bd_num, g.gdma_num) for g in groups]
         payload = payloads.aligned([wire.packed(wire.STREAMS, len(groups), 0), *parts])
         more = None if modelled is None else lambda: self._limit.of_net(modelled())
-        self._call(wire.Op.STREAMS, payload, "the static network", more=more)
+        self._call(wire.Op.STREAMS, payload, "the static network", more=more, where=where)
 
     def run_program(
         self,
@@ -513,6 +520,7 @@ class Device:
         *,
         record: bool = False,
         more: Callable[[], float] | None = None,
+        where: Attribute | None = None,
         checked: bool = True,
     ) -> tuple[bytes, Recorded]:
         """One firmware request: the payload of its reply, and what was recorded."""
@@ -530,13 +538,13 @@ class Device:
             except TpulayerError as error:
                 self._to_stderr.end()
                 self._warn(activity, parsed(error.noted), failed=True)
-                self._findings.take(activity, error.found, failed=True)
+                self._findings.take(activity, error.found, where, failed=True)
                 if isinstance(error, DeviceCrash):
                     self._reset(error)
                 raise
             finally:
                 self._to_stderr.end()
-            self._doubtful.renew(cast("list[Any]", answer.get("stored", [])))
+            self._doubtful.renew(cast("list[Any]", answer.get("stored", [])), where)
             self._cycles += float(str(answer["cycles"]))
             self._commands += int(str(answer["commands"]))
             self._instructions += int(str(answer["instructions"]))
@@ -554,7 +562,7 @@ class Device:
             failed = True
             raise
         finally:
-            self._findings.take(activity, answer, failed=failed)
+            self._findings.take(activity, answer, where, failed=failed)
         if status < 0:
             raise self._refused(status, body, activity)
         groups = []
@@ -565,7 +573,12 @@ class Device:
             end += bd + gdma
         step, count = wire.RECORDED_STEP, int(str(answer["steps"]))
         steps = tuple((bd, gdma) for bd, gdma in step.iter_unpack(data[end : end + count * step.size]))
-        return body, Recorded(tuple(groups), steps)
+        end += count * step.size
+        each = wire.SITE_BYTES
+        bd, gdma = (each * sum(pair[i] for pair in sizes) // DESCRIPTOR_BYTES for i in range(2))
+        chains = tuple(map(tuple, cast("list[list[int]]", answer["chains"])))
+        sites = wire.RecordedSites(chains, data[end : end + bd], data[end + bd : end + bd + gdma])
+        return body, Recorded(tuple(groups), steps, sites)
 
     def _reset(self, crash: DeviceCrash) -> None:
         """End a native firmware's process that still runs: what a kernel left there cannot be cleared."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.finding import Attribute, Finding, attributed
 
 
 class Doubtful:
@@ -13,14 +13,21 @@ class Doubtful:
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int, int, Finding]] = []  # start, end, number of the request, finding
+        self._attributes: dict[int, Attribute | None] = {}
         self._told: set[tuple[int, tuple[object, ...]]] = set()
 
-    def renew(self, stored: Iterable[tuple[int, dict[str, Any], Iterable[tuple[int, int]]]]) -> None:
+    def renew(
+        self,
+        stored: Iterable[tuple[int, dict[str, Any], Iterable[tuple[int, int]]]],
+        attribute: Attribute | None = None,
+    ) -> None:
         """All there are now: number of the request that stored it, Finding.to_json(), and absolute addresses
-        with their bytes."""
+        with their bytes. attribute: says more of who issued commands, of the newest request."""
+        known = [(n, Finding.from_json(one), ranges) for n, one, ranges in stored]
+        self._attributes = {n: self._attributes.get(n, attribute) for n, _, _ in known}
         self._ranges = [
-            (start, start + nbytes, request, finding)
-            for request, finding, ranges in ((n, Finding.from_json(one), some) for n, one, some in stored)
+            (start, start + nbytes, n, attributed(finding, self._attributes[n]))
+            for n, finding, ranges in known
             for start, nbytes in ranges
         ]
         self._told &= {(request, finding.key) for _, _, request, finding in self._ranges}

@@ -14,7 +14,7 @@ from typing import Any
 
 from firmware_sim.checks import rules
 from firmware_sim.checks.error import CheckError
-from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.finding import Attribute, Finding, attributed
 from firmware_sim.checks.merged import merged
 from firmware_sim.checks.text import report, told
 from firmware_sim.variables import CHECK, CHECK_LIMIT
@@ -48,13 +48,21 @@ class Delivery:
         kinds = [kind.value for kind in rules.Kind if kind in asked]
         return {"checks": kinds, "check_limit": self.limit, "checked": checked}
 
-    def take(self, activity: str, answer: Mapping[str, Any], *, failed: bool = False) -> None:
+    def take(
+        self,
+        activity: str,
+        answer: Mapping[str, Any],
+        attribute: Attribute | None = None,
+        *,
+        failed: bool = False,
+    ) -> None:
         """The findings in the header of a reply; delivered now, or at the end of `together`.
 
         "findings": Finding.to_json() of each; "findings_untold": how many more there were, by rule.
-        failed: the request ends with another error, which counts more: they are told, not raised.
+        attribute: says more of who issued commands. failed: the request ends with another error, which
+        counts more: they are told, not raised.
         """
-        found = [Finding.from_json(one) for one in answer.get("findings", ())]
+        found = [attributed(Finding.from_json(one), attribute) for one in answer.get("findings", ())]
         untold = Counter({str(rule): int(n) for rule, n in answer.get("findings_untold", {}).items()})
         if found or untold:
             self.add(activity, found, untold, failed=failed)
@@ -116,13 +124,14 @@ class _Gathering:
     """What `together` was given, and what has come since."""
 
     kinds: frozenset[rules.Kind] | None
+    activity: str
     of: dict[Delivery, _Gathered] = field(default_factory=dict)
 
     def add(
         self, of: Delivery, activity: str, findings: Sequence[Finding], untold: Mapping[str, int]
     ) -> None:
         """What one request found, or several that were together."""
-        one = self.of.setdefault(of, _Gathered(activity))
+        one = self.of.setdefault(of, _Gathered(self.activity or activity))
         one.findings += findings
         one.untold.update(untold)
 
@@ -137,31 +146,40 @@ def together(
     """The requests of this thread inside are one: what their checks find is delivered at the end, each thing
     once. Inside another one that end counts, unless something of its own is asked for.
 
-    activity: what they are called, by default what the first of them is. check, on_findings: instead of
-    those of the devices. Where the block raises something else, findings are told on stderr. Raises
-    UsageError for words that name no check, and CheckError.
+    activity: what they are called, by default what the first of them with findings is. check, on_findings:
+    instead of those of the devices. Where the block raises something else, findings are told on stderr.
+    Raises UsageError for words that name no check, and CheckError.
     """
     outer = _GATHERING.get()
     if outer is not None and check is None and on_findings is None:
-        yield
+        before, outer.activity = outer.activity, outer.activity or activity
+        try:
+            yield
+        finally:
+            outer.activity = before
         return
     kinds = outer.kinds if outer is not None else None
     if check is not None:
         kinds = rules.chosen(check)
-    gathering = _Gathering(kinds)
-    before = _GATHERING.set(gathering)
+    gathering = _Gathering(kinds, activity)
+    token = _GATHERING.set(gathering)
     failed = True
     try:
         yield
         failed = False
     finally:
-        _GATHERING.reset(before)
+        _GATHERING.reset(token)
+        raised: CheckError | None = None
         for delivery, one in gathering.of.items():
             if outer is not None and on_findings is None:
                 outer.add(delivery, one.activity, one.findings, one.untold)
-            else:
-                name = activity or one.activity
-                delivery.deliver(name, one.findings, one.untold, on_findings, failed=failed)
+                continue
+            try:
+                delivery.deliver(one.activity, one.findings, one.untold, on_findings, failed=failed)
+            except CheckError as error:  # of one device; those of others are told
+                raised, failed = error, True
+        if raised is not None:
+            raise raised
 
 
 def choose(check: str | None, limit: int | None, *, schedule: bool = False) -> None:

@@ -2,7 +2,8 @@
 
 Requests: {"op": "boot", firmware, seconds} and {"op": "handle", activity, record, parts} with the bytes
 of a fw_request; the reply's header has the sizes of the recorded streams, the number of recorded steps and
-the modelled cycles, its payload is the fw_reply followed by the streams and one RECORDED_STEP per step.
+the modelled cycles, its payload is the fw_reply followed by the streams, one RECORDED_STEP per step, and for
+each recorded descriptor, BD first, the number of its chain among the header's "chains", uint32.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -21,10 +22,12 @@ import numpy.typing as npt
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM, STATIC_CONTEXT_OFFSET
 from firmware_sim.device.ledger import Deed
 from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
+from firmware_sim.firmware.controller_log import IssuedBy
 from firmware_sim.firmware.image import EngineFailed, Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
 from firmware_sim.firmware.sanitized import sanitized
+from firmware_sim.firmware.source_lines import Line
 from firmware_sim.processes.process_child import ACTIVITY_BYTES, Handler, Link
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 from firmware_sim.sdk_folder import message_here
@@ -92,11 +95,15 @@ class Processor(Protocol):
     def filtered(self) -> int:
         """How many words the newest masked copy kept."""
 
-    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
+    def execute(self, bd: U32, gdma: U32, *, where: Where | None = None, streamed: bool = False) -> None:
         """Execute one batch, uint32[n, 32] of each engine; ids count on from the batch before.
 
-        where(engine, index) tells which code issued a descriptor of the batch.
+        where(engine, index) tells which code issued a descriptor of the batch. streamed: nobody did, the
+        engines read a stored stream.
         """
+
+    def end_launch(self) -> None:
+        """What was executed since the last call was one launch, which costs time of its own."""
 
     def check(self, bd: U32, gdma: U32, *, where: Where | None = None) -> None:
         """Raise what `execute` would raise for commands that are illegal by themselves."""
@@ -117,12 +124,15 @@ class Recording:
     def __init__(self) -> None:
         self.groups: list[CommandGroup] = []
         self.steps = bytearray()
+        self.sites = bytearray(), bytearray()
+        """Numbers of chains, uint32 each, of the BD and GDMA descriptors."""
         self._issued = [0, 0]
         self._bd = bytearray()
         self._gdma = bytearray()
 
-    def add(self, bd: U32, gdma: U32, reason: FlushReason) -> None:
+    def add(self, bd: U32, gdma: U32, reason: FlushReason, issued: IssuedBy) -> None:
         """Take one batch, uint32[n, 32] of each engine, copied: the arenas are written again afterwards.
+        issued: who issued it.
 
         STEP notes how many descriptors there are by now; FULL, SPLIT and END close the command group, POLL
         does not.
@@ -131,6 +141,8 @@ class Recording:
         self._gdma += gdma.tobytes()
         self._issued[0] += len(bd)
         self._issued[1] += len(gdma)
+        for sites, numbers in zip(self.sites, issued, strict=True):
+            sites += numbers.tobytes()
         if reason is FlushReason.STEP:
             self.steps += RECORDED_STEP.pack(*self._issued)
         elif reason is not FlushReason.POLL and (self._bd or self._gdma):
@@ -188,6 +200,11 @@ class Controller:
             self.checker.begin(program=parts, recorded=record)
         self.recording = Recording() if record else None
 
+    def end(self) -> None:
+        """After a request, also one that failed."""
+        if self.recording is None:
+            self._processor.end_launch()
+
     def tidy(self) -> tuple[str, DeviceCrash | None]:
         """After a request: what a native kernel left behind is cleared; a warning that says so, as the
         firmware sends them, or "". And an error for what cannot be: the process has to end then."""
@@ -230,7 +247,8 @@ class Controller:
             self._count(bd_num, gdma_num)
             if self._parts:  # a net's; whoever records a kernel's looks at what it issues, not at memory
                 self._check(bd, gdma)
-            self.recording.add(bd, gdma, why)
+            assert self.firmware is not None
+            self.recording.add(bd, gdma, why, self.firmware.issued(bd_num, gdma_num))
             if self.announced is not None:
                 self._look(self.announced, bd, gdma)
         elif bd_num or gdma_num:
@@ -238,7 +256,7 @@ class Controller:
                 self.checker.site = self._site
                 self.checker.unfinished(self._request, bd, gdma)
             # Not the activity: by now another layer may run than the one that issued the commands.
-            self._execute(bd, gdma, self._issued_by, self._request)
+            self._execute(bd, gdma, self._issued_by, self._request, streamed=False)
         # A dynamic net's step hands nothing over: commands of its layer may still wait in the arenas.
         if self.announced is not None and (self.recording is not None or why is not FlushReason.STEP):
             self.announced.settled(self._places)
@@ -259,7 +277,7 @@ class Controller:
         bd = self._stream(group.bd_addr, group.bd_num, "BD")
         gdma = self._stream(group.gdma_addr, group.gdma_num, "GDMA")
         self._processor.restart()
-        self._execute(bd, gdma, None, self._link.activity)
+        self._execute(bd, gdma, None, self._link.activity, streamed=True)
 
     def log(self, text: str) -> None:
         """Hand a piece of the firmware's log to the process that made the request."""
@@ -293,7 +311,7 @@ class Controller:
         except TpulayerError as error:
             raise type(error)(f"{self._request}: {error.message}", hint=error.hint) from None
 
-    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str) -> None:
+    def _execute(self, bd: U32, gdma: U32, where: Where | None, what: str, *, streamed: bool) -> None:
         self._float.reset()
         if self.checker is not None:
             self.checker.group = 0 if where is not None else self._groups
@@ -301,7 +319,7 @@ class Controller:
             self.checker.arena = self._arena(bd, gdma) if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
         try:
-            self._processor.execute(bd, gdma, where=where)
+            self._processor.execute(bd, gdma, where=where, streamed=streamed)
             self.executed += len(bd) + len(gdma)
         except TpulayerError as error:
             from firmware_sim.queues import QueueError
@@ -367,15 +385,13 @@ class Controller:
 
     def _site(self, engine: Engine, index: int) -> Site:
         from firmware_sim.checks.checker import Site
-        from firmware_sim.checks.finding import Frame
         from firmware_sim.instructions.instruction import Engine
 
         assert self.firmware is not None
         m, bd = self._memory, engine is Engine.BD
         layers = m.bd_layer if bd else m.gdma_layer
         with self._link.aside():
-            lines = self.firmware.frames(bd, index)
-        frames = tuple(Frame(line.file, line.line, line.function) for line in lines)
+            frames = _frames(self.firmware.frames(bd, index))
         return Site(frames, self.firmware.layer(int(layers[index])))
 
     def _issued_by(self, engine: Engine, index: int) -> str:
@@ -393,6 +409,12 @@ class Controller:
 
     def _named(self, text: str, *, hint: str = "") -> DeviceError:
         return DeviceError(f"{self._link.activity}: {text}", hint=hint)
+
+
+def _frames(lines: Iterable[Line]) -> tuple[Frame, ...]:
+    from firmware_sim.checks.finding import Frame
+
+    return tuple(Frame(line.file, line.line, line.function) for line in lines)
 
 
 _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
@@ -515,15 +537,16 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         checker = checked(controller, header)
         if checker is not None and checker.memory is not None:
             checker.memory.watched = controller.watched
-        firmware.watch(checker is not None)
         controller.announced = None
         if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
             controller.announced = checker
         if controller.announced is not None:
             payload = with_flag(payload, FLAG_CALLS)
+        record = bool(header["record"])
+        firmware.watch(record or checker is not None)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
-        controller.begin(link.activity, record=bool(header["record"]), parts=bool(header["parts"]))
-        if checker is not None and not header["record"] and REQUEST.unpack_from(payload)[0] == Op.LAUNCH:
+        controller.begin(link.activity, record=record, parts=bool(header["parts"]))
+        if checker is not None and not record and REQUEST.unpack_from(payload)[0] == Op.LAUNCH:
             checker.launched(lambda: controller.function(link.activity.removeprefix("kernel ")))
         error: Exception | None = None
         try:
@@ -532,6 +555,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             error, reply = failed.error, failed.reply
         except Exception as failure:
             error, reply = failure, b""
+        controller.end()
         noted, stuck = controller.tidy()
         with link.aside():  # reading the line table takes a moment, which is not the kernel's
             reply, warnings = _with_sites(reply, firmware)
@@ -547,6 +571,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         controller.recording = None
         sizes = [[len(g.bd), len(g.gdma)] for g in groups]
         parts = [reply, *(part for g in groups for part in (g.bd, g.gdma)), steps]
+        parts += map(bytes, recording.sites)
         cycles = controller.cycles - before
         instructions = firmware.instructions - run
         answer = {
@@ -557,6 +582,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             "commands": controller.executed - done,
             "instructions": instructions,
             "warnings": warnings,
+            "chains": firmware.chains() if record else [],
             **({} if checker is None else found(checker)),
         }
         return answer, b"".join(parts)

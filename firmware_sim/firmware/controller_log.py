@@ -181,7 +181,7 @@ class WatchBlock:
     def watch(self, on: bool) -> None:
         """Whether the firmware writes, from its next request on."""
         self._block["on"] = on
-        self._block["access_count"] = self._block["chain_count"] = 0
+        self._block["access_count"] = 0  # chains the firmware itself forgets, when it begins
         self._taken.clear()
         self.lost = self._beyond = False
 

@@ -8,12 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from firmware_sim.sdk_folder import here
 
 _FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
 _Place = tuple[str, int]
+
+
+class _Table(NamedTuple):
+    """Lines of one unit by the addresses at which they begin; None: a gap begins."""
+
+    starts: list[int]
+    places: list[_Place | None]
+
+
 _OURS = ("sdk/firmware", "sdk/arm", "sdk/libc", "sdk/generated")
 
 
@@ -42,19 +51,19 @@ def _short(file: str) -> str:
 
 
 class SourceLines:
-    """The line table of one image; empty for None and where there is no sound debug information."""
+    """The line tables of one image, each read when an address in its unit is asked for; empty for None and
+    where there is no sound debug information."""
 
     def __init__(self, path: Path | None) -> None:
-        self._starts: list[int] = []
-        self._rows: list[tuple[_Place, Any] | None] = []  # with the unit; None: a gap begins
         self._info: Any = None
+        self._units: list[tuple[int, int, Any]] = []  # code from, up to, of which unit
+        self._tables: dict[int, _Table] = {}  # by the unit's offset
         if path is not None:
             self._read(path)
 
     def _read(self, path: Path) -> None:
         from elftools.elf.elffile import ELFFile
 
-        rows: list[tuple[int, tuple[_Place, Any] | None]] = []
         try:
             with open(path, "rb") as stream:
                 image = ELFFile(stream)
@@ -62,16 +71,30 @@ class SourceLines:
                     return
                 self._info = image.get_dwarf_info()
             for unit in self._info.iter_CUs():
-                rows += [(at, place and (place, unit)) for at, place in _unit_rows(self._info, unit)]
+                about = unit.get_top_DIE()
+                if _text(about.attributes.get("DW_AT_producer")).startswith("zig"):
+                    continue  # its run-time library, which is large and nobody's code here
+                spans = list(_ranges(self._info, unit, about))
+                # linkers put the code that they dropped at 0
+                self._units += [(low, high, unit) for low, high in spans if low]
         except Exception:  # pyelftools raises nearly anything for damaged debug information, which
-            return  # is no reason to fail: addresses stay as they are
-        # one unit may begin where another ends
-        rows.sort(key=lambda row: (row[0], row[1] is not None))
-        self._starts = [address for address, _ in rows]
-        self._rows = [row for _, row in rows]
+            self._units.clear()  # is no reason to fail: addresses stay as they are
+
+    def _table(self, unit: Any) -> _Table:
+        known = self._tables.get(unit.cu_offset)
+        if known is None:
+            try:
+                # one sequence may begin where another ends
+                rows = sorted(_unit_rows(self._info, unit), key=lambda row: (row[0], row[1] is not None))
+            except Exception:
+                rows = []
+            known = self._tables[unit.cu_offset] = _Table(
+                [at for at, _ in rows], [place for _, place in rows]
+            )
+        return known
 
     def __bool__(self) -> bool:
-        return bool(self._rows)
+        return bool(self._units)
 
     def at(self, offset: int) -> Line | None:
         """The line of the code at this offset from the image's load address."""
@@ -81,13 +104,17 @@ class SourceLines:
     def chain(self, offset: int) -> tuple[Line, ...]:
         """That line, and behind it, where the compiler put its function inside another, the lines of the
         calls: innermost first, the last in the function that the code belongs to. Empty without a line."""
-        i = bisect.bisect_right(self._starts, offset) - 1
-        row = self._rows[i] if i >= 0 else None
+        unit = next((unit for low, high, unit in self._units if low <= offset < high), None)
+        if unit is None:
+            return ()
+        table = self._table(unit)
+        i = bisect.bisect_right(table.starts, offset) - 1
+        row = table.places[i] if i >= 0 else None
         if row is None:
             return ()
-        (file, line), unit = row
-        while not line and i > 0 and (before := self._rows[i - 1]) is not None and before[0][0] == file:
-            i, line = i - 1, before[0][1]  # what the compiler added to a function, such as a check at its end
+        file, line = row
+        while not line and i > 0 and (before := table.places[i - 1]) is not None and before[0] == file:
+            i, line = i - 1, before[1]  # what the compiler added to a function, such as a check at its end
         found = list[Line]()
         try:
             functions = _functions(self._info, unit, offset)
@@ -144,9 +171,6 @@ def place_text(lines: SourceLines, frames: Sequence[int], newest: int = 0) -> st
 
 
 def _unit_rows(info: Any, unit: Any) -> list[tuple[int, _Place | None]]:
-    about = unit.get_top_DIE().attributes
-    if _text(about.get("DW_AT_producer")).startswith("zig"):
-        return []  # its run-time library, which is large and nobody's code here
     program = info.line_program_for_CU(unit)
     if program is None:
         return []
@@ -201,7 +225,7 @@ def _functions(info: Any, unit: Any, offset: int) -> list[Any]:
 
 
 def _ranges(info: Any, unit: Any, die: Any) -> Iterator[tuple[int, int]]:
-    if die.tag not in (*_FUNCTIONS, "DW_TAG_lexical_block"):
+    if die.tag not in (*_FUNCTIONS, "DW_TAG_lexical_block", "DW_TAG_compile_unit"):
         return
     if (low := die.attributes.get("DW_AT_low_pc")) and low.value:
         if high := die.attributes.get("DW_AT_high_pc"):

@@ -18,6 +18,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.dma_move import Move, bind_fill, bind_moves
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.isa import timing
+from firmware_sim.isa.bursts import together
 from firmware_sim.isa.codes import Direction, Format, Special
 from firmware_sim.isa.footprint import (
     Access,
@@ -253,16 +254,15 @@ def _bind(row: Row, memory: Memory) -> Run:
 
 def _cycles(row: Row) -> timing.Cycles:
     moves = moves_of(row)
-    nbytes = sum(max(m.src.nbytes, m.dst.nbytes) for m in moves)
-    pieces = sum(m.pieces() for m in moves)
     direction = Direction(row["direction"])
-    if direction is Direction.S2L:
-        return timing.system_to_local(nbytes, pieces)
-    if direction is Direction.L2S:
-        return timing.local_to_system(nbytes)
     if direction is Direction.L2L:
-        return timing.local_to_local(nbytes)
-    return timing.system_to_system(nbytes, pieces)
+        return timing.local_to_local(sum(max(m.src.nbytes, m.dst.nbytes) for m in moves))
+    read, written = together(m.side(m.src) for m in moves), together(m.side(m.dst) for m in moves)
+    if direction is Direction.S2L:
+        return timing.system_to_local(read)
+    if direction is Direction.L2S:
+        return timing.local_to_system(written)
+    return timing.system_to_system(read, written)
 
 
 # --- constant fill -------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def _fill_cycles(row: Row) -> timing.Cycles:
     dst = _fill(row).dst
     if dst.space is Space.LOCAL:
         return timing.local_to_local(dst.nbytes)
-    return timing.local_to_system(dst.nbytes)
+    return timing.local_to_system(Move(dst, dst).side(dst))
 
 
 _COPY = Semantics(_operands, _cycles, _bind)

@@ -17,6 +17,7 @@ from firmware_sim.instructions.formats import RAW, Array, Convert, conversion
 from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import EACH, Rows, rows_of, runs
 from firmware_sim.instructions.workers import COPIED, cut, in_threads, pieces, threads
+from firmware_sim.isa.bursts import SystemSide, system_side
 from firmware_sim.isa.codes import Format
 from firmware_sim.isa.footprint import Part, Space, Tensor
 from firmware_sim.memory import Memory
@@ -37,9 +38,9 @@ class Move:
     transpose: bool = False
     at_once: bool = False
 
-    def pieces(self) -> int:
-        """Contiguous runs: elements over the length of the runs that both sides have in common."""
-        return math.prod(self.src.shape) // min(_run_length(self.src), _run_length(self.dst))
+    def side(self, tensor: Tensor) -> SystemSide:
+        """How the move meets system memory on the side of `tensor`, its src or its dst."""
+        return system_side(tensor, min(_run_length(self.src), _run_length(self.dst)))
 
 
 def _run_length(tensor: Tensor) -> int:

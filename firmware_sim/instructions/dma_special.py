@@ -26,6 +26,7 @@ from firmware_sim.instructions.local_operand import local_offset
 from firmware_sim.instructions.loops import native
 from firmware_sim.instructions.rows import EACH, rows_of, runs
 from firmware_sim.isa import timing
+from firmware_sim.isa.bursts import straight
 from firmware_sim.isa.codes import Direction, Special
 from firmware_sim.isa.footprint import Access, Space, Tensor, aligned_strides
 from firmware_sim.isa.layout import Row
@@ -139,8 +140,9 @@ def _cycles(operands: Callable[[Row], tuple[Tensor, ...]]) -> Callable[[Row], ti
 
     def cycles(row: Row) -> timing.Cycles:
         dst, src, *_ = operands(row)
-        plain = timing.local_to_local if dst.space is Space.LOCAL else timing.local_to_system
-        return plain(src.nbytes)
+        if dst.space is Space.LOCAL:
+            return timing.local_to_local(src.nbytes)
+        return timing.local_to_system(straight(src.nbytes))
 
     return cycles
 

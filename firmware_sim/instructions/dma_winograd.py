@@ -19,6 +19,7 @@ from firmware_sim.instructions.dma_move import gather, scatter
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.saturate import saturate, shift_half_up
 from firmware_sim.isa import timing
+from firmware_sim.isa.bursts import straight
 from firmware_sim.isa.codes import Direction, Format, Special
 from firmware_sim.isa.footprint import Tensor
 from firmware_sim.isa.layout import Row
@@ -99,7 +100,7 @@ def _bind(row: Row, memory: Memory) -> Run:
 def _cycles(row: Row) -> timing.Cycles:
     """No figure is known: as a plain copy of what is written."""
     dst, _ = _tensors(row)
-    return timing.system_to_local(dst.nbytes, dst.shape[1])
+    return timing.system_to_local(straight(dst.nbytes, dst.shape[1]))
 
 
 INSTRUCTIONS = (

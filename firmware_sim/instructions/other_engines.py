@@ -13,6 +13,7 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
+from firmware_sim.isa.bursts import straight
 from firmware_sim.isa.codes import OtherEngine, Task
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor, locate
 from firmware_sim.isa.layout import Row
@@ -92,7 +93,7 @@ def _sort_bind(row: Row, memory: Memory) -> Run:
 def _sort_cycles(row: Row) -> Cycles:
     """No figure is known: each of log2(n) passes moves all numbers once."""
     n = row["opd0_h_str"]
-    one = system_to_system(8 * n, 1)
+    one = system_to_system(straight(8 * n), straight(8 * n))
     passes = max(1, math.ceil(math.log2(max(n, 2))))
     return Cycles(one.chip * passes, one.model * passes)
 

@@ -1,7 +1,6 @@
 /* Read before the first line of watched code (user_layers/toolchain/watched.py): functions of the C library under the
  * names of their twins in fw_native_watch_libc.c. It declares none, so a kernel may have its own.
  */
-#pragma redefine_extname NAME fw_watched_NAME
 #pragma redefine_extname memcpy fw_watched_memcpy
 #pragma redefine_extname memmove fw_watched_memmove
 #pragma redefine_extname memset fw_watched_memset
@@ -21,3 +20,6 @@
 #pragma redefine_extname strdup fw_watched_strdup
 #pragma redefine_extname strndup fw_watched_strndup
 #pragma redefine_extname qsort fw_watched_qsort
+#pragma redefine_extname vsnprintf fw_watched_vsnprintf
+#pragma redefine_extname snprintf fw_watched_snprintf
+#pragma redefine_extname sprintf fw_watched_sprintf

@@ -167,7 +167,7 @@ typedef struct {
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1
- *   + 0.6 * (stride_w - 1)) cycles
+ *   + 2.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_avg_pool(const PoolParam *param);
 /** An 8-bit average, by a weight of at most 8 bits and a shift.
@@ -184,7 +184,7 @@ void bm_atomic_avg_pool(const PoolParam *param);
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
  * - Cost: 1 command (depthwise.int8), ceil(n / 4) * L * ceil(oh * ow / 16) * (kernel_h * kernel_w
- *   + 3) * (1 + 0.6 * (stride_w - 1)) cycles
+ *   + 3) * (1 + 2.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_avg_pool_quantized(const PoolQuantParam *param);
 /** okk_bdc_max_pool2d.
@@ -197,7 +197,7 @@ void bm_atomic_avg_pool_quantized(const PoolQuantParam *param);
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
  * - Cost: 1 command (max_pool.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 +
- *   0.6 * (stride_w - 1)) cycles
+ *   2.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_max_pool(const PoolParam *param);
 /** The greatest of each window.
@@ -212,7 +212,7 @@ void bm_atomic_max_pool(const PoolParam *param);
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
  * - Cost: 1 command (max_pool.int8), ceil(n / 4) * L * ceil(oh * ow / 16) * (kernel_h * kernel_w +
- *   3) * (1 + 0.6 * (stride_w - 1)) cycles
+ *   3) * (1 + 2.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_max_pool_quantized(const PoolQuantParam *param);
 /** The sum of each window times coeff.
@@ -225,7 +225,7 @@ void bm_atomic_max_pool_quantized(const PoolQuantParam *param);
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1
- *   + 0.6 * (stride_w - 1)) cycles
+ *   + 2.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_sum_pool(const SumPoolParam *param);
 /** okk_bdc_depthwise2d.
@@ -243,7 +243,7 @@ void bm_atomic_sum_pool(const SumPoolParam *param);
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3 + 2 *
- *   using_bias) * (1 + 0.6 * (stride_w - 1)) cycles
+ *   using_bias) * (1 + 2.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_depthwise(const DepthwiseParam *param);
 /** An 8-bit depthwise convolution with a 16-bit bias.
@@ -263,7 +263,7 @@ void bm_atomic_depthwise(const DepthwiseParam *param);
  * - ins_h is the number of zeros between columns and ins_w between rows; they do not count in oh
  *   and ow.
  * - Cost: 1 command (depthwise.int8), ceil(n / 4) * L * ceil(oh * ow / 16) * (kernel_h * kernel_w
- *   + 3 + 2 * using_bias) * (1 + 0.6 * (stride_w - 1)) cycles
+ *   + 3 + 2 * using_bias) * (1 + 2.6 * (stride_w - 1)) cycles
  */
 void bm_atomic_depthwise_quantized(const DepthwiseQuantParam *param);
 
@@ -295,8 +295,8 @@ typedef struct {
  *   1..65535
  * - input_l is [l_row, l_col], stored transposed with l_trans; tensor_w columns lie in a channel,
  *   tensor_c channels hold a row.
- * - Cost: 1 command (matmul.fp32), l_row * slots(r_tensor_c) * ceil(r_tensor_w / 16) * (l_col + 6
- *   + 2 * using_bias) cycles
+ * - Cost: 1 command (matmul.fp32), l_row * slots(r_tensor_c) * ceil(r_tensor_w / 16) * (l_col +
+ *   8.1 + 2 * using_bias) cycles
  */
 void bm_atomic_matmul(const MatmulParam *param);
 /** An 8-bit matrix product with an 8-bit or 16-bit result (output_16bit).
@@ -716,7 +716,8 @@ void bm_atomic_memcpy_4D(const MemCpy4DParam *param);
  *   is_local_mem an offset on NPU local_idx
  * - Limits: format one of BmGDMAFormat
  * - const_val points to as many bytes as an element has. The w-stride is 1.
- * - Cost: 1 command (gdma.fill), bytes / 32 in local memory, bytes / 46.8 in DDR or L2 cycles
+ * - Cost: 1 command (gdma.fill), bytes / 32 in local memory, else as okk_gdma_32bit_set_C_system
+ *   cycles
  */
 void bm_atomic_memset_4D(const MemSet4DParam *param);
 /** Exchanges channels and columns: dst[0, w, 0, c] = src[0, c, 0, w].
@@ -733,7 +734,7 @@ void bm_atomic_cwtrans(const CWTransParam *param);
  *   on NPU local_mem_idx
  * - Limits: shape n, c, h, w 1..65535
  * - In the order of n, c, h, w; bm_get_mask_memcpy_res_num says how many there were.
- * - Cost: 1 command (gdma.filter), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.filter), 46 + 1.44 * ceil(bytes / 64) cycles
  */
 void bm_atomic_mask_memcpy_4D(const MaskMemCpy4DPram *param);
 /** How many words the newest bm_atomic_mask_memcpy_4D kept.

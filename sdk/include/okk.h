@@ -280,7 +280,8 @@ unsigned int okk_64_byte_aligned_feature_size(int h, int w);
  *   commands); h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
- * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2l), 138 + max(1.28 * bursts, 2.5 * scattered, 1.84 * pieces) +
+ *   8.4 * jumps cycles
  */
 void okk_gdma_32bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
                             const dim4 *dst_stride, const dim4 *src_stride);
@@ -292,7 +293,7 @@ void okk_gdma_32bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const
  *   commands); h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
- * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.copy.l2s), 46 + max(1.44 * bursts, 2.5 * scattered) + 8.4 * jumps cycles
  */
 void okk_gdma_32bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                             const dim4 *dst_stride, const dim4 *src_stride);
@@ -315,7 +316,8 @@ void okk_gdma_32bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const 
  * - Limits: shape of any extent (large ones in several commands)
  * - The w-stride of given strides is 1 where there is more than one column.
  * - Source and destination that overlap without being the same: undefined.
- * - Cost: 1 command (gdma.copy.s2s), 1.12 * max(bytes / 46.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2s), 184 + max(1.28 * src_bursts, 2.5 * src_scattered) + max(1.44
+ *   * dst_bursts, 2.5 * dst_scattered) + 8.4 * (src_jumps + dst_jumps) cycles
  */
 void okk_gdma_32bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
                             const dim4 *dst_stride, const dim4 *src_stride);
@@ -327,7 +329,8 @@ void okk_gdma_32bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, cons
  *   commands); h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
- * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2l), 138 + max(1.28 * bursts, 2.5 * scattered, 1.84 * pieces) +
+ *   8.4 * jumps cycles
  */
 void okk_gdma_16bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
                             const dim4 *dst_stride, const dim4 *src_stride);
@@ -339,7 +342,7 @@ void okk_gdma_16bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const
  *   commands); h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
- * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.copy.l2s), 46 + max(1.44 * bursts, 2.5 * scattered) + 8.4 * jumps cycles
  */
 void okk_gdma_16bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                             const dim4 *dst_stride, const dim4 *src_stride);
@@ -362,7 +365,8 @@ void okk_gdma_16bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const 
  * - Limits: shape of any extent (large ones in several commands)
  * - The w-stride of given strides is 1 where there is more than one column.
  * - Source and destination that overlap without being the same: undefined.
- * - Cost: 1 command (gdma.copy.s2s), 1.12 * max(bytes / 46.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2s), 184 + max(1.28 * src_bursts, 2.5 * src_scattered) + max(1.44
+ *   * dst_bursts, 2.5 * dst_scattered) + 8.4 * (src_jumps + dst_jumps) cycles
  */
 void okk_gdma_16bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
                             const dim4 *dst_stride, const dim4 *src_stride);
@@ -374,7 +378,8 @@ void okk_gdma_16bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, cons
  *   commands); h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
- * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2l), 138 + max(1.28 * bursts, 2.5 * scattered, 1.84 * pieces) +
+ *   8.4 * jumps cycles
  */
 void okk_gdma_8bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
                            const dim4 *dst_stride, const dim4 *src_stride);
@@ -386,7 +391,7 @@ void okk_gdma_8bit_cpy_S2L(local_addr_t dst_addr, system_addr_t src_addr, const 
  *   commands); h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
  * - In local memory a tensor starts at any byte; two may start on different NPUs.
- * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.copy.l2s), 46 + max(1.44 * bursts, 2.5 * scattered) + 8.4 * jumps cycles
  */
 void okk_gdma_8bit_cpy_L2S(system_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                            const dim4 *dst_stride, const dim4 *src_stride);
@@ -409,7 +414,8 @@ void okk_gdma_8bit_cpy_L2L(local_addr_t dst_addr, local_addr_t src_addr, const d
  * - Limits: shape of any extent (large ones in several commands)
  * - The w-stride of given strides is 1 where there is more than one column.
  * - Source and destination that overlap without being the same: undefined.
- * - Cost: 1 command (gdma.copy.s2s), 1.12 * max(bytes / 46.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2s), 184 + max(1.28 * src_bursts, 2.5 * src_scattered) + max(1.44
+ *   * dst_bursts, 2.5 * dst_scattered) + 8.4 * (src_jumps + dst_jumps) cycles
  */
 void okk_gdma_8bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape,
                            const dim4 *dst_stride, const dim4 *src_stride);
@@ -424,7 +430,8 @@ void okk_gdma_8bit_cpy_S2S(system_addr_t dst_addr, system_addr_t src_addr, const
  * - Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may
  *   be short. Row r is batch r, as far from the next as if the matrix began on NPU 0: start it
  *   there, or where its channels do not go around.
- * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2l), 138 + max(1.28 * bursts, 2.5 * scattered, 1.84 * pieces) +
+ *   8.4 * jumps cycles
  */
 void okk_gdma_32bit_matrix_S2L(local_addr_t dst_addr, system_addr_t src_addr, int rows, int cols,
                                int cols_per_channel, int row_stride);
@@ -438,7 +445,7 @@ void okk_gdma_32bit_matrix_S2L(local_addr_t dst_addr, system_addr_t src_addr, in
  * - Column k lies in channel k // cols_per_channel at k % cols_per_channel; the last channel may
  *   be short. Row r is batch r, as far from the next as if the matrix began on NPU 0: start it
  *   there, or where its channels do not go around.
- * - Cost: 1 command (gdma.copy.l2s), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.copy.l2s), 46 + max(1.44 * bursts, 2.5 * scattered) + 8.4 * jumps cycles
  */
 void okk_gdma_32bit_matrix_L2S(system_addr_t dst_addr, local_addr_t src_addr, int rows, int cols,
                                int cols_per_channel, int row_stride);
@@ -448,7 +455,7 @@ void okk_gdma_32bit_matrix_L2S(system_addr_t dst_addr, local_addr_t src_addr, in
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
- * - Cost: 1 command (gdma.fill), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.fill), 46 + max(1.44 * bursts, 2.5 * scattered) + 8.4 * jumps cycles
  */
 void okk_gdma_32bit_set_C_system(system_addr_t dst_addr, x32 C, const dim4 *shape,
                                  const dim4 *dst_stride);
@@ -468,7 +475,7 @@ void okk_gdma_32bit_set_C_local(local_addr_t dst_addr, x32 C, const dim4 *shape,
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
- * - Cost: 1 command (gdma.fill), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.fill), 46 + max(1.44 * bursts, 2.5 * scattered) + 8.4 * jumps cycles
  */
 void okk_gdma_16bit_set_C_system(system_addr_t dst_addr, x16 C, const dim4 *shape,
                                  const dim4 *dst_stride);
@@ -488,7 +495,7 @@ void okk_gdma_16bit_set_C_local(local_addr_t dst_addr, x16 C, const dim4 *shape,
  * - dst: result, of the width in its name in DDR or L2, strided (NULL: continuous)
  * - Limits: shape n, c, h, w 1..65535
  * - The w-stride of given strides is 1 where there is more than one column.
- * - Cost: 1 command (gdma.fill), bytes / 46.8 cycles
+ * - Cost: 1 command (gdma.fill), 46 + max(1.44 * bursts, 2.5 * scattered) + 8.4 * jumps cycles
  */
 void okk_gdma_8bit_set_C_system(system_addr_t dst_addr, x8 C, const dim4 *shape,
                                 const dim4 *dst_stride);
@@ -509,7 +516,8 @@ void okk_gdma_8bit_set_C_local(local_addr_t dst_addr, x8 C, const dim4 *shape,
  * - dst: result, 32-bit in local memory, compact; on NPU 0
  * - src: input, 32-bit in DDR or L2, continuous
  * - Limits: shape n, c of any extent (large ones in several commands); h, w 1..65535
- * - Cost: 1 command (gdma.copy.s2l), 4345 + max(bytes / 52.8, 2.9 * runs) cycles
+ * - Cost: 1 command (gdma.copy.s2l), 138 + max(1.28 * bursts, 2.5 * scattered, 1.84 * pieces) +
+ *   8.4 * jumps cycles
  */
 void okk_gdma_compact_S2L(local_addr_t dst_addr, system_addr_t src_addr, const dim4 *shape);
 
@@ -1633,10 +1641,11 @@ void okk_bdc_fixed_point_packed_s16_mul_u8_to_s16(local_addr_t dst_addr, local_a
  *   tap ((kh * kernel_w + kw) * pairs + pair); the chains are added pairwise, then bias, then the
  *   old output.
  * - The kernel is not flipped: a correlation, as in ONNX.
- * - Cost: 4 input channels or more: 1 command (conv.fp32), 1.18 * n * L * ceil(oh * ow / 16) *
- *   (kernel_h * kernel_w * ceil(c / 2) + 3 + 2 * using_bias) cycles; 3: 1 command (conv.fp32), n *
- *   L * ceil(oh * ow / 16) * ((7.84 + 1.09 * stride_w) * kernel_h * kernel_w + 4) cycles; 1 or 2:
- *   1 command (conv.fp32), n * L * ceil(oh * ow / 16) * (12.1 * kernel_h * kernel_w + 4) cycles
+ * - Cost: 5 input channels or more: 1 command (conv.fp32), n * L * ceil(oh * ow / 16) * max((7.9 +
+ *   1 * stride_w) * kernel_h * kernel_w + 4, 1.12 * (kernel_h * kernel_w * ceil(c / 2) + 3 + 2 *
+ *   using_bias)) cycles; 3 or 4: 1 command (conv.fp32), n * L * ceil(oh * ow / 16) * ((7.9 + 1 *
+ *   stride_w) * kernel_h * kernel_w + 4) cycles; 1 or 2: 1 command (conv.fp32), n * L * ceil(oh *
+ *   ow / 16) * (12.4 * kernel_h * kernel_w + 4) cycles
  */
 void okk_bdc_conv2d(local_addr_t output_addr, local_addr_t input_addr, local_addr_t weight_addr,
                     local_addr_t bias_addr, const dim4 *input_shape, int output_c, int kernel_h,
@@ -1661,10 +1670,11 @@ void okk_bdc_conv2d(local_addr_t output_addr, local_addr_t input_addr, local_add
  * - Products are rounded, then added in four chains by the parity of the input channel and of the
  *   tap ((kh * kernel_w + kw) * pairs + pair); the chains are added pairwise, then bias, then the
  *   old output.
- * - Cost: 4 input channels or more: 1 command (conv.fp32), 1.18 * n * L * ceil(oh * ow / 16) *
- *   (kernel_h * kernel_w * ceil(c / 2) + 3 + 2 * using_bias) cycles; 3: 1 command (conv.fp32), n *
- *   L * ceil(oh * ow / 16) * ((7.84 + 1.09 * stride_w) * kernel_h * kernel_w + 4) cycles; 1 or 2:
- *   1 command (conv.fp32), n * L * ceil(oh * ow / 16) * (12.1 * kernel_h * kernel_w + 4) cycles
+ * - Cost: 5 input channels or more: 1 command (conv.fp32), n * L * ceil(oh * ow / 16) * max((7.9 +
+ *   1 * stride_w) * kernel_h * kernel_w + 4, 1.12 * (kernel_h * kernel_w * ceil(c / 2) + 3 + 2 *
+ *   using_bias)) cycles; 3 or 4: 1 command (conv.fp32), n * L * ceil(oh * ow / 16) * ((7.9 + 1 *
+ *   stride_w) * kernel_h * kernel_w + 4) cycles; 1 or 2: 1 command (conv.fp32), n * L * ceil(oh *
+ *   ow / 16) * (12.4 * kernel_h * kernel_w + 4) cycles
  */
 void okk_bdc_conv2d_kernel_const(local_addr_t output_addr, local_addr_t input_addr,
                                  local_addr_t bias_addr, const dim4 *input_shape, int output_c,
@@ -1678,7 +1688,7 @@ void okk_bdc_conv2d_kernel_const(local_addr_t output_addr, local_addr_t input_ad
  *   start on another NPU than dst; without strides at multiples of 128
  * - Limits: shape n, h, w 1..65535; c 1..4095
  * - A 1x1 convolution of one channel with the weight 1: denormals become 0.
- * - Cost: 1 command (conv.fp32), 16.1 * n * L * P cycles
+ * - Cost: 1 command (conv.fp32), 16.4 * n * L * P cycles
  */
 void okk_bdc_npu_bcast(local_addr_t dst_addr, local_addr_t src_addr, const dim4 *shape,
                        const dim4 *src_stride);
@@ -1698,7 +1708,7 @@ void okk_bdc_npu_bcast(local_addr_t dst_addr, local_addr_t src_addr, const dim4 
  * - h and w with their pads are at most 2047 together (else a warning).
  * - Taps are added in two chains by their parity, then the chains, then the bias.
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3 + 2 *
- *   using_bias) * (1 + 0.6 * (stride_w - 1)) cycles
+ *   using_bias) * (1 + 2.6 * (stride_w - 1)) cycles
  */
 void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr,
                          local_addr_t weight_addr, local_addr_t bias_addr, const dim4 *input_shape,
@@ -1716,7 +1726,7 @@ void okk_bdc_depthwise2d(local_addr_t output_addr, local_addr_t input_addr,
  *   and 1.
  * - h and w with their pads are at most 2047 together (else a warning).
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1
- *   + 0.6 * (stride_w - 1)) cycles
+ *   + 2.6 * (stride_w - 1)) cycles
  */
 void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
@@ -1732,7 +1742,7 @@ void okk_bdc_avg_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
  *   and 1.
  * - h and w with their pads are at most 2047 together (else a warning).
  * - Cost: 1 command (depthwise.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1
- *   + 0.6 * (stride_w - 1)) cycles
+ *   + 2.6 * (stride_w - 1)) cycles
  */
 void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr,
                            const dim4 *input_shape, int kernel_h, int kernel_w,
@@ -1748,7 +1758,7 @@ void okk_bdc_avg_pool2d_v2(local_addr_t output_addr, local_addr_t input_addr,
  *   and 1.
  * - h and w with their pads are at most 2047 together (else a warning).
  * - Cost: 1 command (max_pool.fp32), n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 +
- *   0.6 * (stride_w - 1)) cycles
+ *   2.6 * (stride_w - 1)) cycles
  */
 void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const dim4 *input_shape,
                         int kernel_h, int kernel_w, const Padding *padding, const dim2 *stride);
@@ -1770,7 +1780,7 @@ void okk_bdc_max_pool2d(local_addr_t output_addr, local_addr_t input_addr, const
  * - Products are added in two chains, of even and of odd k; then the chains, the bias and the old
  *   output.
  * - Cost: 1 command (matmul.fp32), left_rows * slots(ceil(right_cols / right_cols_per_channel)) *
- *   ceil(right_cols_per_channel / 16) * (left_cols + 6 + 2 * using_bias) cycles
+ *   ceil(right_cols_per_channel / 16) * (left_cols + 8.1 + 2 * using_bias) cycles
  */
 void okk_bdc_matmul(local_addr_t output_addr, local_addr_t left_addr, local_addr_t right_addr,
                     local_addr_t bias_addr, int left_rows, int left_cols, int right_cols,

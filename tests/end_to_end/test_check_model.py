@@ -10,12 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from firmware_sim.wire import CommandGroup
-from tests.support.bmodel_samples import CONTEXT, copy_words, static_net, static_stage, with_groups
+from tests.support.bmodel_samples import static_net, unwritten_net
 from tests.support.workspaces import outside_of_workspaces
 from user_layers.bmodel import write
 from user_layers.cli.main import run
-from user_layers.net.compiled import CompiledNet
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,20 +27,12 @@ def default_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TPULAYER_CHECK", raising=False)
 
 
-def broken_net() -> CompiledNet:
-    """Its output is what lies in the context where nothing wrote."""
-    stage = replace(static_stage(2), ctx_bytes=4096)
-    output = stage.outputs[0]
-    copy = copy_words(CONTEXT + 1024, output.addr, output.nbytes // 4, 1)
-    return CompiledNet("broken", (with_groups(stage, CommandGroup(b"", copy)),), ())
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The nets right (2 stages) and broken."""
     folder = tmp_path_factory.mktemp("model")
     right = replace(static_net(2, 3, name="right"), layers=())
-    (folder / "compilation.bmodel").write_bytes(write([right, broken_net()]))
+    (folder / "compilation.bmodel").write_bytes(write([right, unwritten_net()]))
     return folder
 
 
@@ -120,7 +110,7 @@ def test_bmrt_test_finds_it_too(model: Path, tmp_path: Path, capfd: pytest.Captu
     assert err.endswith("1 finding: 1 init\n")
     assert run([*words[:3], "--net_idx", "0"]) == 0
     # a difference counts more
-    (tmp_path / "compilation.bmodel").write_bytes(write([broken_net()]))
+    (tmp_path / "compilation.bmodel").write_bytes(write([unwritten_net()]))
     (tmp_path / "input_ref_data.dat").write_bytes(bytes(32))
     (tmp_path / "output_ref_data.dat").write_bytes(np.full(16, 9, np.float32).tobytes())
     assert run(["bmrt_test", "--context_dir", str(tmp_path)]) == 1

@@ -372,7 +372,7 @@ def test_the_page_lists_every_command() -> None:
 
 
 def test_every_command_has_a_bare_name_that_a_shell_can_run() -> None:
-    renamed = {"test": "test_layers", "pack": "pack_net", "compare": "compare_result"}
+    renamed = {"test": "test_layers", "check": "check_model", "pack": "pack_net", "compare": "compare_result"}
     assert set(TOOLS) == {*COMMANDS, *renamed.values()} - renamed.keys()
     assert {path.name for path in (ROOT / "tool").iterdir()} == set(TOOLS)
     assert all(os.access(path, os.X_OK) for path in (ROOT / "tool").iterdir())

@@ -82,16 +82,21 @@ def kernel(
     checks: str | None = None,
     expected: Callable[..., Any] | None = None,
     tolerance: float = 0.0,
-    **sizes: int,
+    sizes: Mapping[str, int] | None = None,
+    **more: int,
 ) -> Kernel:
-    """x, y, z: what `in`, `in2`, `in3` hold; held: what `out` holds before, which then has that shape."""
+    """x, y, z: what `in`, `in2`, `in3` hold; held: what `out` holds before, which then has that shape. sizes
+    and more: n, c, h, w, oc, k."""
     given = {"out": held, "in": x, "in2": y, "in3": z}
-    results = {"out": Result(held.shape, held.dtype.name) if held is not None and out is None else out, "out2": out2}
+    results = {
+        "out": Result(held.shape, held.dtype.name) if held is not None and out is None else out,
+        "out2": out2,
+    }
     return Kernel(
         name,
         {member: array for member, array in given.items() if array is not None},
         {member: _result(result) for member, result in results.items() if result is not None},
-        sizes,
+        {**(sizes or {}), **more},
         scratch,
         launches,
         freed,

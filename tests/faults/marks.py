@@ -1,6 +1,6 @@
 """The lines that findings must name: comments /* FAULT rule|rule */ and /* OTHER */ in the sources of cases.
 
-A case's part of a file ends where its kernel is registered, or, of layers, where the next parameter struct begins.
+The part of a kernel ends where it is registered, that of a layer where the next parameter struct begins.
 """
 
 from __future__ import annotations

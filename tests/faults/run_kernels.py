@@ -24,6 +24,7 @@ class KernelRunner:
         image = kernel_firmware(sorted(FOLDER.glob("*.c")), kind=kind)
         self._findings: list[Finding] = []
         self._device = Device(image, on_findings=self._findings.extend, warnings="ignore")
+        self._device.query()  # has booted, so the tables are there
         self._l2 = self._device.l2.copy()
 
     def __enter__(self) -> KernelRunner:
@@ -79,5 +80,6 @@ def _difference(case: Kernel, found: Sequence[Array]) -> str:
         close = np.isclose(got, want, rtol=case.tolerance, atol=case.tolerance, equal_nan=True)
         if not close.all():
             at = np.unravel_index(int(np.argmin(close)), got.shape)
-            return f"{name} differs in {np.count_nonzero(~close)} of {got.size}: {got[at]} for {want[at]} at {at}"
+            wrong = np.count_nonzero(~close)
+            return f"{name} differs in {wrong} of {got.size}: {got[at]} for {want[at]} at {at}"
     return ""

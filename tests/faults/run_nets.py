@@ -10,6 +10,7 @@ import numpy as np
 
 from firmware_sim.checks.finding import Finding
 from firmware_sim.errors import TpulayerError
+from firmware_sim.firmware.image import Kind
 from tests.faults.net_case import FOLDER, Net
 from tests.faults.verdict import Outcome
 from tests.support.workspaces import make_workspace
@@ -18,17 +19,19 @@ from user_layers.toolkit import Toolkit
 
 
 class NetRunner:
-    """A workspace with the layers of a folder, and a device; a context manager. place: an empty folder for the
-    workspace."""
+    """A workspace with the layers of a folder, and a device; a context manager. place: an empty folder for
+    the workspace. kind: of the firmware."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, kind: Kind = "native") -> None:
         workspace = make_workspace(place, layers=())
         for path in FOLDER.iterdir():
-            folder = "device" if path.suffix == ".c" else "host" if path.name.startswith("bm_host") else "include"
+            folder = (
+                "device" if path.suffix == ".c" else "host" if path.name.startswith("bm_host") else "include"
+            )
             shutil.copy(path, place / folder / path.name)
         build_layers(workspace)
         self._findings: list[Finding] = []
-        self._toolkit = Toolkit(workspace, on_findings=self._findings.extend)
+        self._toolkit = Toolkit(workspace, firmware=kind, on_findings=self._findings.extend)
 
     def __enter__(self) -> NetRunner:
         return self

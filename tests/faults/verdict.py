@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from firmware_sim.checks.finding import Finding
 from tests.faults.marks import Marks
 
+CORRECT = "correct"  # the kind of cases without a mistake
 _PLACE = re.compile(r"([\w./-]+\.[ch]):(\d+)")
 
 
@@ -37,7 +39,7 @@ class Word(enum.Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """kind: of the mistake ("memory"), or "correct"; beside: findings that name no line which is marked."""
+    """kind: of the mistake ("memory"), or CORRECT; beside: findings that name other lines than those."""
 
     name: str
     kind: str
@@ -82,10 +84,12 @@ def judge_faulty(name: str, kind: str, marks: Marks, outcome: Outcome) -> Verdic
             continue
         if finding.rule in marks.rules and word is Word.MISSED:
             word = Word.FOUND
-        if not lines & (marks.faults.keys() | marks.other):
+        if lines and not lines & (marks.faults.keys() | marks.other):
             beside.append(short(finding))
     if outcome.error and word is not Word.LINE:
-        named = {int(line) for file, line in _PLACE.findall(outcome.error) if Path(file).name == marks.file.name}
+        named = {
+            int(line) for file, line in _PLACE.findall(outcome.error) if Path(file).name == marks.file.name
+        }
         word = Word.LINE if named & marks.faults.keys() else Word.FOUND
     return Verdict(name, kind, word, tuple(map(short, outcome.findings)), tuple(beside), outcome)
 
@@ -95,7 +99,28 @@ def judge_correct(name: str, outcome: Outcome) -> Verdict:
     the kernel API adds by itself are."""
     told = [finding for finding in outcome.findings if finding.rule != "sync.superfluous"]
     word = Word.FALSE if told or outcome.error else Word.WRONG if outcome.differs else Word.SILENT
-    return Verdict(name, "correct", word, tuple(map(short, told)), (), outcome)
+    return Verdict(name, CORRECT, word, tuple(map(short, told)), (), outcome)
+
+
+def report(verdict: Verdict) -> str:
+    """What became of a case, in a few lines."""
+    said = [*verdict.told, verdict.outcome.error, verdict.outcome.differs]
+    return "\n    ".join((f"{verdict.kind} {verdict.name}: {verdict.word.value}", *filter(None, said)))
+
+
+def as_json(verdicts: Iterable[Verdict]) -> dict[str, Any]:
+    """Plain dictionaries, lists and texts, by the names of the cases."""
+    return {
+        verdict.name: {
+            "kind": verdict.kind,
+            "result": verdict.word.value,
+            "told": list(verdict.told),
+            "beside": list(verdict.beside),
+            "error": verdict.outcome.error,
+            "differs": verdict.outcome.differs,
+        }
+        for verdict in verdicts
+    }
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
@@ -103,10 +128,13 @@ def table(verdicts: Iterable[Verdict]) -> str:
     rows: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         rows.setdefault(verdict.kind, []).append(verdict)
-    lines = ["| cases | tried | found with line | found | missed | false alarms |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| cases | tried | found with line | found | missed | false alarms |",
+        "|---|---|---|---|---|---|",
+    ]
     for kind, cases in rows.items():
         words = [verdict.word for verdict in cases]
-        if kind == "correct":
+        if kind == CORRECT:
             counts = ["", "", "", str(words.count(Word.FALSE))]
         else:
             found = [words.count(Word.LINE), words.count(Word.LINE) + words.count(Word.FOUND)]

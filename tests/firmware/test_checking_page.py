@@ -12,6 +12,7 @@ from tests.paths import ROOT
 from tests.support.doc_blocks import blocks_of
 from user_layers.cli.main import run
 from user_layers.codegen import rules_page
+from user_layers.toolchain.kernel import kernel_firmware
 
 PAGE = ROOT / "docs" / "checking.md"
 
@@ -28,18 +29,27 @@ def test_every_word_is_explained() -> None:
 
 
 def test_the_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     blocks = blocks_of(PAGE)
     [source] = [block for block in blocks if block.path == "examples/pipeline.c"]
     [shown] = [block for block in blocks if block.language == "text"]
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "pipeline.c").write_text(source.text)
-    np.save(tmp_path / "x.npy", np.ones((256, 16, 16), np.float32))
+    x = np.arange(65536, dtype=np.float32).reshape(256, 16, 16)
+    np.save(tmp_path / "x.npy", x)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TPULAYER_CHECK", raising=False)
+    kernel_firmware([Path("examples/pipeline.c")])
+    capfd.readouterr()
     words = ["run_kernel", "--kernel", "examples/pipeline.c", "--name", "pipeline", "--in", "x_addr=x.npy"]
     assert run([*words, "--out", "y_addr=256x16x16:float32:y.npy"]) == 5
-    said = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("kernel [")]
-    assert said == shown.text.splitlines()
-    assert np.all(np.load("y.npy") == 2)
+    said = capfd.readouterr().err
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(PAGE.read_text().replace(f"```text\n{shown.text}```", f"```text\n{said}```"))
+    else:
+        assert said == shown.text, "if that is meant, use --update-golden and review"
+    assert np.array_equal(np.load("y.npy"), x + 1)

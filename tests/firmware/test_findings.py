@@ -182,10 +182,10 @@ def test_checks_may_change_between_requests(open_device: Open, fake: Fake) -> No
 
 
 def test_words_that_name_no_check(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"^--check races: give off, all, or some of"):
+    with pytest.raises(UsageError, match=r"^--check races: give off, or some of"):
         Device(kernel_firmware([source]), check="races")
     monkeypatch.setenv("TPULAYER_CHECK", "everything")
-    with pytest.raises(UsageError, match=r"^TPULAYER_CHECK everything: give off, all"):
+    with pytest.raises(UsageError, match=r"^TPULAYER_CHECK everything: give off, or some"):
         Device(kernel_firmware([source]))
 
 
@@ -213,6 +213,26 @@ def test_together(open_device: Open, fake: Fake) -> None:
         steps.append("after")
     assert steps == ["after"]
     assert [one.count for one in caught.value.findings] == [2 * RACE.count]
+
+
+def test_together_with_two_devices(open_device: Open, fake: Fake, capfd: pytest.CaptureFixture[str]) -> None:
+    fake.found = [RACE]
+    first, second = open_device(), open_device()
+    capfd.readouterr()
+    with pytest.raises(CheckError) as caught, together():
+        launched(first)
+        launched(second)
+    assert caught.value.findings == (RACE,)
+    assert capfd.readouterr().err.count("kernel fill: checks found") == 1
+
+
+def test_the_inner_name(open_device: Open, fake: Fake) -> None:
+    fake.found = [RACE]
+    device = open_device()
+    with pytest.raises(CheckError, match=r"^net 'y': checks found"), together():
+        with together("net 'y'"):
+            launched(device)
+        launched(device)
 
 
 def test_together_with_an_inner_one_of_its_own(open_device: Open, fake: Fake) -> None:
@@ -329,7 +349,7 @@ def test_sarif_without_findings(source: Path, fake: Fake, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--check", "races"), "error: --check races: give off, all, or some of memory,init"),
+        (("--check", "races"), "error: --check races: give off, or some of memory,init"),
         (("--check-limit", "0"), "error: --check-limit 0: give a number of findings, 1 or more"),
     ],
 )

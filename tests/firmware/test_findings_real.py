@@ -168,7 +168,7 @@ int main(int argc, char **argv) {
     static float data[64 * 8 * 16], got[64 * 8 * 16];
     for (int i = 0; i < 64 * 8 * 16; i++) data[i] = (float)i;
     CHECK(bm_dev_request(&h, 0) == BM_SUCCESS && okkernel_load_firmware(h, argv[1], "") == BM_SUCCESS);
-    int wrong = argc > 2 ? BM_SUCCESS : BM_ERR_FAILURE; /* with checks off nothing fails */
+    bm_status_t wrong = argc > 2 ? BM_SUCCESS : BM_ERR_FAILURE; /* with checks off nothing fails */
     CHECK(bm_malloc_device_byte(h, &x, sizeof data) == BM_SUCCESS);
     CHECK(bm_malloc_device_byte(h, &y, sizeof data) == BM_SUCCESS);
     CHECK(bm_memcpy_s2d(h, x, data) == BM_SUCCESS);

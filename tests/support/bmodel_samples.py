@@ -87,6 +87,14 @@ def static_net(*rows: int, name: str = "twice") -> CompiledNet:
     return CompiledNet(name, stages, (LAYER,))
 
 
+def unwritten_net(name: str = "broken") -> CompiledNet:
+    """x [2, 4] -> y [4, 4], which is what lies in the context where nothing wrote."""
+    stage = replace(static_stage(2), ctx_bytes=4096)
+    output = stage.outputs[0]
+    copy = copy_words(CONTEXT + 1024, output.addr, output.nbytes // 4, 1)
+    return CompiledNet(name, (with_groups(stage, CommandGroup(b"", copy)),), ())
+
+
 def dynamic_net(name: str = "grow", *, n_dynamic: bool = True, h_w_dynamic: bool = True) -> CompiledNet:
     """x [4, 3, 5] at most -> y of the same shape, with an empty program."""
     program = Program(in_num=1, out_num=1).encode() + b"\x01"  # not a multiple of 4

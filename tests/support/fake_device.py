@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import wire
+from firmware_sim.checks.finding import Attribute
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.device.api import Array
 from firmware_sim.device.heap import Heap
@@ -54,6 +55,10 @@ class FakeDevice:
         self.closed = True
 
     @property
+    def cycles(self) -> float:
+        return 0.0
+
+    @property
     def instructions(self) -> int:
         return 1000 * self.launches
 
@@ -90,7 +95,12 @@ class FakeDevice:
     def query(self) -> FirmwareInfo:
         return FirmwareInfo(1, self.layers, ())
 
-    def run_streams(self, groups: Sequence[StreamGroup], modelled: Callable[[], float] | None = None) -> None:
+    def run_streams(
+        self,
+        groups: Sequence[StreamGroup],
+        modelled: Callable[[], float] | None = None,
+        where: Attribute | None = None,
+    ) -> None:
         with self._alone():
             for group in groups:
                 raw = self.read(group.gdma_addr, 128 * group.gdma_num)

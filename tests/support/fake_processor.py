@@ -36,8 +36,16 @@ class FakeProcessor:
     def restart(self) -> None:
         self.restarts += 1
 
+    def end_launch(self) -> None:
+        pass
+
     def execute(
-        self, bd: npt.NDArray[np.uint32], gdma: npt.NDArray[np.uint32], *, where: Where | None = None
+        self,
+        bd: npt.NDArray[np.uint32],
+        gdma: npt.NDArray[np.uint32],
+        *,
+        where: Where | None = None,
+        streamed: bool = False,
     ) -> None:
         self.cycles += 10 * len(bd) + 100 * len(gdma)
         for engine, rows in ((Engine.GDMA, gdma), (Engine.BD, bd)):

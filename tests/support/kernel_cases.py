@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from firmware_sim.chip import DDR_BASE, LOCAL_BYTES
 from tests.support import kernel_formulas, kernel_tensors
+from tests.support.bursts import counted_side
 from tests.support.kernel_tensors import Placed
 from user_layers.kernel_api.entry import Entry, Layout, Operand
 from user_layers.kernel_api.prototypes import arguments, functions
@@ -363,7 +364,7 @@ def window(entry: Entry, strided: bool, channels: int, rng: np.random.Generator)
         "kernel": (3, 2),
     }
     extents = {"n": n, "c": out_c, "h": h, "w": w}
-    form = 0 if c >= 4 or len(entry.costs) == 1 else 1 if c == 3 else 2
+    form = 0 if c >= 5 or len(entry.costs) == 1 else 1 if c >= 3 else 2
     case = Case(entry, {k: args[k] for k in taken}, operands, data, seen, extents, form, windowed)
     case.more = {"c": c, "oh": oh, "ow": ow, "L": kernel_tensors.slots(START, out_c)}
     return case
@@ -432,6 +433,19 @@ def copies() -> Iterator[tuple[str, Entry, bool]]:
                 yield f"{entry.name} {'with' if strided else 'without'} strides", entry, strided
 
 
+def _met(operands: Mapping[str, Placed]) -> dict[str, float]:
+    """How a copy or a fill meets system memory, by the words of the costs; with both sides there, by both."""
+    offsets = {name: placed.offsets() for name, placed in operands.items()}
+    outside = [name for name, placed in operands.items() if placed.addr >= DDR_BASE]
+    found: dict[str, float] = {}
+    for name in outside:
+        others = [offsets[other] for other in operands if other != name]
+        side = counted_side(offsets[name], others, operands[name].itemsize)
+        words = {word: getattr(side, word) for word in ("pieces", "bursts", "jumps", "scattered")}
+        found |= {f"{name}_{word}" if len(outside) > 1 else word: value for word, value in words.items()}
+    return found
+
+
 def copy(entry: Entry, strided: bool, rng: np.random.Generator) -> Case:
     """A call of a copy or a fill."""
     taken = arguments(functions()[entry.name])
@@ -451,12 +465,7 @@ def copy(entry: Entry, strided: bool, rng: np.random.Generator) -> Case:
         data[operand.name] = rng.integers(0, 1 << bits, shape, np.uint64).astype(dtype)
     constant = 0x9ABCDEF1 >> (32 - bits)
     args["C"] = f"{constant:x}"
-    count = 2 * 70 * 3 * 5
-    seen = {
-        "C": np.full(shape, constant, dtype),
-        "bytes": count * bits // 8,
-        "runs": 2 * 70 * (3 if strided else 1),
-    }
+    seen = {"C": np.full(shape, constant, dtype), "bytes": 2 * 70 * 3 * 5 * bits // 8, **_met(operands)}
     return Case(
         entry, {k: args[k] for k in taken}, operands, data, seen, dict(zip("nchw", shape, strict=True))
     )

@@ -18,11 +18,16 @@ FILE_VARIABLE = "TPULAYER_TEST_STREAMS"  # names the file that the descriptors a
 
 class StreamProcessor(Tpu):
     def execute(
-        self, bd: npt.NDArray[np.uint32], gdma: npt.NDArray[np.uint32], *, where: Where | None = None
+        self,
+        bd: npt.NDArray[np.uint32],
+        gdma: npt.NDArray[np.uint32],
+        *,
+        where: Where | None = None,
+        streamed: bool = False,
     ) -> None:
         with Path(os.environ[FILE_VARIABLE]).open("ab") as file:
             file.write(f"{len(bd)} {len(gdma)}\n".encode() + bd.tobytes() + gdma.tobytes())
-        super().execute(bd, gdma, where=where)
+        super().execute(bd, gdma, where=where, streamed=streamed)
 
 
 def make(memory: SharedMemory) -> StreamProcessor:

@@ -42,6 +42,7 @@ class Engines:
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory
         self.firmware: Firmware | None = None
+        self.link: Link | None = None  # C code writes into its page as long as it runs
         self.batches: list[dict[str, Any]] = []
         self.hash = hashlib.sha256()
 
@@ -81,7 +82,7 @@ def boot(image: FirmwareImage, memory: SharedMemory, engines: Engines) -> Firmwa
     """The firmware in this process."""
     page = os.memfd_create("pulse")
     os.ftruncate(page, PULSE_BYTES)
-    link = Link(socket.socketpair()[0], page)
+    link = engines.link = Link(socket.socketpair()[0], page)
     if image.kind == "arm":
         return ArmFirmware(image, memory, engines, link, "device 0")
     activity = (link.activity_address, ACTIVITY_BYTES)

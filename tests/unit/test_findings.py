@@ -108,6 +108,11 @@ def test_json_there_and_back(finding: Finding) -> None:
     assert Finding.from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
 
+def test_at_a_prompt() -> None:
+    assert repr(RACE) == f"<Finding hazard.raw at /w/device/pipe line.c:20: {RACE.what}>"
+    assert repr(BARE) == f"<Finding memory.not_written: {BARE.what}>"
+
+
 def test_the_error() -> None:
     error = CheckError("kernel pipeline", EACH, 10, {"init.unwritten": 2})
     assert error.exit_code == 5 and error.findings == tuple(EACH)

@@ -10,6 +10,7 @@ import pytest
 
 from firmware_sim.errors import SourceError, UsageError
 from firmware_sim.instructions.table import BY_NAME
+from firmware_sim.isa import timing
 from tests.paths import ROOT
 from user_layers.cli.main import run as cli
 from user_layers.codegen import kernel_page
@@ -122,6 +123,7 @@ def test_the_command_prints_one_function(capsys: pytest.CaptureFixture[str]) -> 
     said = capsys.readouterr().out
     assert said.startswith("void okk_bdc_max_pool2d(local_addr_t output_addr, ")
     assert "  output = windows(input, -3.4028235e38).max((4, 5))\n" in said
+    assert f"\ncosts ({timing.modelled()}):\n  1 command (max_pool.fp32), n * L" in said
     assert cli(["okk", "bm_atomic_sort", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
     assert row["header"] == "bm_atomic.h" and row["operands"][0]["name"] == "output_data"

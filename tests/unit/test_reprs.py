@@ -138,7 +138,8 @@ def test_reports_are_a_line() -> None:
     stage = mixed()
     assert repr(stage) == (
         "<StageReport, static: 7 layers: 2 in 1 group, 2 alone, 1 only share memory, 1 in the firmware, "
-        "1 on the host; 144,060 cycles (0.262 ms) in static subnets, DDR 5.259 MB read, 5.243 MB written>"
+        "1 on the host; 144,060 cycles (0.262 ms) in static subnets (modelled, median error 5.4 %), "
+        "DDR 5.259 MB read, 5.243 MB written>"
     )
     assert repr(stage.parts[0]) == "<PartReport 0, static: 4 layers, 1 group>"
     assert repr(stage.parts[0].groups) == "(<GroupReport 0: conv1, relu1; 6 tiles>,)"
@@ -209,8 +210,10 @@ def test_ran() -> None:
 
 def test_results_of_kernels() -> None:
     found = KernelResult({"y": np.zeros((64, 100), np.float32), "n": np.zeros(1, np.int32)}, 1100.0, 0)
-    assert repr(found) == "<KernelResult y [64, 100] float32, n [1] int32; 1100 cycles, 2.0 us at 550 MHz>"
-    assert repr(KernelResult({}, 0.0, 7)) == "<KernelResult (none); 0 cycles, 0.0 us at 550 MHz>"
+    error = "(modelled, median error 5.4 %)"
+    arrays = "y [64, 100] float32, n [1] int32"
+    assert repr(found) == f"<KernelResult {arrays}; 1100 cycles, 2.0 us at 550 MHz {error}>"
+    assert repr(KernelResult({}, 0.0, 7)) == f"<KernelResult (none); 0 cycles, 0.0 us at 550 MHz {error}>"
 
 
 def test_devices(firmware_library: Path) -> None:

@@ -66,7 +66,7 @@ def test_an_empty_group_takes_no_time() -> None:
 
 def test_a_wait_that_never_ends_is_an_error(firmware: fh.Harness) -> None:
     group = recorded(firmware, LOAD, DOUBLE)
-    with pytest.raises(DeviceError, match="waits for one that never comes"):
+    with pytest.raises(DeviceError, match="waits for GDMA command 1, which never comes"):
         Timer().timeline(CommandGroup(group.bd, b""))
 
 

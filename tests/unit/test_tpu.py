@@ -13,12 +13,15 @@ from firmware_sim import chip
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine, Run
 from firmware_sim.instructions.table import TABLE
+from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Direction, Eu, Special, Task
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
 from firmware_sim.memory import Memory
 from firmware_sim.queues import NeverDone, WrongId, other, replay_order
+from firmware_sim.timeline import Timer
 from firmware_sim.tpu import Tpu
+from firmware_sim.wire import CommandGroup
 from tests.support.examples import examples
 
 LOCAL = chip.LOCAL_BASE
@@ -349,23 +352,90 @@ def test_the_same_command_runs_again_on_new_data(tpu: Tpu) -> None:
 def test_engines_overlap_in_modelled_time(tpu: Tpu) -> None:
     """Two commands that do not wait for each other take the longer time, dependent ones the sum."""
     big = {"res0_c": 64, "res0_h": 100, "res0_w": 100}
-    tpu.execute(stream(add_one(1, 0, **big)), NONE)
+    tpu.execute(stream(add_one(1, 0, **big)), NONE, streamed=True)
     bd_time = tpu.cycles
     assert bd_time == 2 * 625
     fill = {"dst_csize": 64, "dst_hsize": 100, "dst_wsize": 100, "dst_cstride": 10016, "dst_hstride": 100}
     far = {"dst_start_addr_l32": LOCAL + 0x40000, "dst_wstride": 1}
-    tpu.execute(NONE, stream(set_word(1, 1, 0, **fill, **far)))
+    tpu.execute(NONE, stream(set_word(1, 1, 0, **fill, **far)), streamed=True)
     gdma_time = tpu.cycles - bd_time
     assert gdma_time == pytest.approx(64 * 10000 * 4 / 32)
 
     def elapsed(bd_wait: int) -> float:
         start = tpu.cycles
         tpu.restart()
-        tpu.execute(stream(add_one(1, bd_wait, **big)), stream(set_word(1, 0, 0, **fill, **far)))
+        gdma = stream(set_word(1, 0, 0, **fill, **far))
+        tpu.execute(stream(add_one(1, bd_wait, **big)), gdma, streamed=True)
         return tpu.cycles - start
 
     assert elapsed(0) == pytest.approx(max(bd_time, gdma_time))
     assert elapsed(1) == pytest.approx(bd_time + gdma_time)
+
+
+def test_the_controller_issues_one_command_after_another(tpu: Tpu) -> None:
+    """Short commands take what issuing them takes; long ones hide it, but for the first."""
+    small = stream(*(add_one(i, 0) for i in range(1, 101)))
+    tpu.execute(small, NONE)
+    assert tpu.cycles == pytest.approx(100 * timing.issue(), rel=0.01)
+    tpu.restart()
+    before = tpu.cycles
+    big = stream(*(add_one(i, 0, res0_c=64, res0_h=100, res0_w=100, res0_n=9) for i in range(1, 11)))
+    tpu.execute(big, NONE)
+    assert tpu.cycles - before == pytest.approx(10 * 9 * 1250 + timing.issue())
+
+
+@examples(60)
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 40), st.integers(0, 8)), max_size=40))
+def test_recorded_streams_take_what_their_execution_takes(commands: list[tuple[bool, int, int]]) -> None:
+    """Each waits for one of the newest commands of the other engine, or for none. An engine that reads its
+    stream waits for nothing else; issue delays, never by more than all commands together."""
+    streams: dict[Engine, list[bytes]] = {Engine.BD: [], Engine.GDMA: []}
+    ends: dict[Engine, list[float]] = {Engine.BD: [0.0], Engine.GDMA: [0.0]}
+    for is_bd, rows, back in commands:
+        one, other = (Engine.BD, Engine.GDMA) if is_bd else (Engine.GDMA, Engine.BD)
+        wait = max(0, len(streams[other]) - back)
+        number = len(streams[one]) + 1
+        if is_bd:
+            made, cycles = add_one(number, wait, res0_h=16 * rows, res0_w=64), 2.0 * 64 * rows
+        else:
+            made, cycles = set_word(number, wait, 1, dst_wsize=16 * rows, dst_wstride=1), 2.0 * rows
+        streams[one].append(made)
+        ends[one].append(max(ends[one][-1], ends[other][wait]) + cycles)
+    bd, gdma = (stream(*streams[engine]) for engine in (Engine.BD, Engine.GDMA))
+    group = CommandGroup(bd.tobytes(), gdma.tobytes())
+    times = []
+    for issued in (False, True):
+        tpu = Tpu(Memory.create(ddr_bytes=1 << 12))
+        tpu.execute(bd, gdma, streamed=not issued)
+        times.append(tpu.cycles)
+        assert Timer(issued=issued).timeline(group).cycles == pytest.approx(tpu.cycles)
+    free, late = times
+    assert free == pytest.approx(max(found[-1] for found in ends.values()))
+    issue = len(commands) * timing.issue()
+    assert max(free, issue) <= late + 1e-6 and late <= free + issue + 1e-6
+
+
+def test_a_launch_costs_beside_its_commands(tpu: Tpu) -> None:
+    sizes = (("c", 64), ("h", 32), ("w", 64))
+    plane = {f"{side}_{axis}size": n for side in ("src", "dst") for axis, n in sizes}
+
+    def launch(loads: int) -> float:
+        """Without its commands; each load is half a MiB."""
+        before = tpu.cycles
+        tpu.restart()
+        tpu.execute(stream(add_one(1, 0)), stream(*(copy(cmd_id=i + 1, **plane) for i in range(loads))))
+        commands = tpu.cycles
+        tpu.end_launch()
+        assert commands > before
+        return tpu.cycles - commands
+
+    assert launch(0) == pytest.approx(timing.launch(0))
+    assert launch(8) == pytest.approx(timing.launch(4 << 20))
+    assert launch(16) == pytest.approx(timing.launch(8 << 20)) == launch(24)
+    assert 0 < timing.launch(0) < timing.launch(4 << 20) < timing.launch(8 << 20)
+    before = tpu.cycles
+    tpu.end_launch()
+    assert tpu.cycles == before
 
 
 def test_memory_shapes_are_checked() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from firmware_sim import flush
 from firmware_sim.errors import DeviceError
+from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.isa.layout import BD
 from firmware_sim.memory import Memory
@@ -157,9 +158,10 @@ def test_what_it_cannot_do_is_refused(fields: Fields, message: str, chip: Tpu) -
 
 
 def test_modelled_time_is_that_of_four_taps(chip: Tpu) -> None:
-    """For each 16 pixels 4 taps of 8 channels, two a cycle, and 3 more; 2 more for a bias; times 1.18."""
-    x, tiles = np.zeros((8, 6, 10), np.float32), np.zeros((8, 4, 4), np.float32)
-    for bias, steps in ((None, 4 * 4 + 3), (1.0, 4 * 4 + 5)):
+    """For each 16 pixels 4 taps of 64 channels, two a cycle, and 3 more; 2 more for a bias; on a chip a
+    little more of all."""
+    x, tiles = np.zeros((64, 6, 10), np.float32), np.zeros((64, 4, 4), np.float32)
+    for bias, steps in ((None, 4 * 32 + 3), (1.0, 4 * 32 + 5)):
         before = chip.cycles
         run(chip, x, tiles, bias, None)
-        assert chip.cycles - before == pytest.approx(1.18 * 2 * steps)
+        assert chip.cycles - before == pytest.approx(timing.FITTED.convolution * 2 * steps + timing.issue())

@@ -25,6 +25,7 @@ OUTPUT_REFERENCE = "output_ref_data.dat"
 OUTPUT_SHAPES = "output_ref_shapes.json"  # of the arrays in OUTPUT_REFERENCE, where running alone tells them
 LAYERS = "layers"  # a folder like this one, with a net for each layer
 LAYERS_OF = "bmodel.sha256"  # in it: which bmodel's layers they are
+SITES = "compilation.sites.npz"  # who issued the commands of BMODEL (net/command_map.py)
 REPORT_TEXT = "report.txt"
 REPORT_JSON = "report.json"
 REPORT_PICTURE = "local_memory.svg"

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.errors import UsageError
+from firmware_sim.isa import timing
 from user_layers.bmodel.directory import BMODEL, Shape
 from user_layers.bmrt.reference_data import (
     References,
@@ -276,10 +278,13 @@ class _Test:
         for i, array in enumerate(arrays):
             self.info(f"reading input #{i}, bytesize={array.nbytes}")
         reading = time.perf_counter() - start
-        before = self.chip.instructions
+        before, cycles = self.chip.instructions, self.chip.cycles
         results = self._launch(info, stage, arrays)
         outputs = results[0].outputs
         self._say_times(info, stage, results)
+        if cycles := self.chip.cycles - cycles:
+            micros = round(cycles / len(results) / CLOCK_HZ * 1e6)
+            self.info(f"net[{info.name}] stage[{stage}], on the chip {micros} us ({timing.modelled()})")
         if counted := self.chip.instructions - before:
             mean = round(counted / len(results))
             self.info(f"net[{info.name}] stage[{stage}], the controller ran {mean} instructions per launch")

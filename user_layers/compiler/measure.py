@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 _IN_PLACE = "its output lies in its input's memory"
 
 
-def measure(plan: Plan, recorded: Sequence[Recorded | None]) -> StageReport:
-    """The report of one stage. recorded: of each part, None for those that are not static.
+def measure(plan: Plan, recorded: Sequence[Recorded | None], timer: Timer) -> StageReport:
+    """The report of one stage. recorded: of each part, None for those that are not static; timer: times them.
 
     Errors: CompileError for a command that the emulator refuses, so that its time is not known.
     """
@@ -56,7 +56,7 @@ def measure(plan: Plan, recorded: Sequence[Recorded | None]) -> StageReport:
         zip(plan.schedule.parts, plan.programs, recorded, strict=True)
     ):
         if program is not None and found is not None:
-            part = _StaticPart(described, plan.ddr, planned, program, found, groups).report(index)
+            part = _StaticPart(described, plan.ddr, planned, program, found, groups, timer).report(index)
         else:
             part = _other_part(described, planned, program, index)
         parts.append(part)
@@ -112,6 +112,7 @@ class _StaticPart:
         program: Program,
         recorded: Recorded,
         first_group: int,
+        timer: Timer,
     ) -> None:
         self.described = described
         self.ddr = ddr
@@ -121,7 +122,7 @@ class _StaticPart:
         nodes = planned.part.nodes
         self.origins: list[Origin] = trace(described.net, program, nodes)
         try:
-            self.steps = _spans_of_steps(recorded)
+            self.steps = _spans_of_steps(recorded, timer)
         except DeviceError as e:
             raise self._refused(recorded, e) from e
         self.times = _times(self.steps)
@@ -339,9 +340,8 @@ def _tensors(described: DescribedNet, names: Sequence[str]) -> tuple[TensorRepor
     return tuple(TensorReport(n, tensors[n].shape, tensors[n].dtype.numpy_name) for n in names)
 
 
-def _spans_of_steps(recorded: Recorded) -> list[dict[Engine, list[Span]]]:
+def _spans_of_steps(recorded: Recorded, timer: Timer) -> list[dict[Engine, list[Span]]]:
     """The commands of each step, in cycles from the start of the first group; groups follow one another."""
-    timer = Timer()
     all_spans: dict[Engine, list[Span]] = {e: [] for e in Engine}
     begin = 0.0
     for group in recorded.groups:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
@@ -27,7 +28,9 @@ from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.schedule import PartPlan, Schedule
+from user_layers.compiler.trace import steps_of
 from user_layers.graph.shapes import infer_shapes
+from user_layers.net.command_map import RecordedCommands
 from user_layers.net.compiled import (
     CompiledNet,
     CpuBody,
@@ -53,15 +56,17 @@ def compile_graph(
     log: Callable[[str], None] | None = None,
     verbose: bool = False,
     report: bool = False,
+    issued: bool = False,
 ) -> CompiledNet:
-    """GraphBuilder -> CompiledNet with one stage. See Graph.compile."""
+    """GraphBuilder -> CompiledNet with one stage. See Graph.compile. issued: the report's times are those of
+    commands that the controller issues, as it does in a dynamic net."""
     described = prepare_constants(gather_attributes(infer_shapes(graph), graph.toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt)
     recorded = _record(plan, graph.toolkit)
-    stage = _stage(plan, recorded)
+    stage = _stage(plan, recorded, graph.toolkit)
     lines = log_lines(plan.described, plan.mode, plan.schedule)
     _say(lines, log, verbose)
-    measured = (measure(plan, recorded),) if report else ()
+    measured = (measure(plan, recorded, Timer(issued=issued)),) if report else ()
     return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines), measured)
 
 
@@ -110,7 +115,7 @@ def _record(plan: Plan, toolkit: Toolkit) -> list[Recorded | None]:
     return found
 
 
-def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
+def _stage(plan: Plan, recorded: Sequence[Recorded | None], toolkit: Toolkit) -> Stage:
     net, ddr = plan.described.net, plan.ddr
 
     def tensors(names: Sequence[str]) -> tuple[NetTensor, ...]:
@@ -127,7 +132,7 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
             Subnet(
                 tensors(part.part.inputs),
                 tensors(part.part.outputs),
-                _body(plan, i, recorded[i]),
+                _body(plan, i, recorded[i], toolkit),
                 len(part.part.nodes),
             )
             for i, part in enumerate(plan.schedule.parts)
@@ -142,10 +147,15 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None]) -> Stage:
     )
 
 
-def _body(plan: Plan, index: int, recorded: Recorded | None) -> StaticBody | DynamicBody | CpuBody:
-    if recorded is not None:
-        return StaticBody(recorded.groups)
+def _body(
+    plan: Plan, index: int, recorded: Recorded | None, toolkit: Toolkit
+) -> StaticBody | DynamicBody | CpuBody:
     planned, program = plan.schedule.parts[index], plan.programs[index]
+    if recorded is not None:
+        if recorded.sites is None or program is None:
+            return StaticBody(recorded.groups)
+        steps = steps_of(plan.described.net, program, planned.part.nodes)
+        return StaticBody(recorded.groups, RecordedCommands(recorded, steps, toolkit.device.firmware.debug))
     if program is None:
         (node,) = plan.described.net.nodes[planned.part.nodes.start : planned.part.nodes.stop]
         assert node.cpu is not None

@@ -7,11 +7,13 @@ store for the newest layer that wrote what it takes.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind
 from user_layers.compiler.tiles import tile_bytes
+from user_layers.net.command_map import StepOf
 from user_layers.net.net import Net
 from user_layers.report.model import Role
 
@@ -208,3 +210,20 @@ def _bytes(tile: ProgramTensor) -> int:
     t = tile.tensor
     n, c, h, w = (*(t.slice_shape or t.shape), 1, 1, 1, 1)[:4]
     return tile_bytes(t.ttype, (n, c, h, w), t.dtype.itemsize)
+
+
+def steps_of(net: Net, program: Program, nodes: Sequence[int]) -> tuple[StepOf, ...]:
+    """What messages say about each step's commands. nodes: as of `trace`."""
+    origins = trace(net, program, nodes)
+    calls = Counter(o.node for o, step in zip(origins, program.steps, strict=True) if _is_layer(step))
+    found = []
+    for origin in origins:
+        if origin.node is None:
+            found.append(StepOf("", "", ""))
+            continue
+        node, count = net.nodes[origin.node], calls[origin.node]
+        tile = f"{origin.tile + 1} of {count}" if count > 1 else ""
+        if origin.tensor:
+            tile += f"{' ' if tile else ''}({origin.tensor})"
+        found.append(StepOf(node.op.op, node.name, tile))
+    return tuple(found)

@@ -9,6 +9,7 @@ from typing import Any
 
 from firmware_sim.errors import CompileError, UsageError
 from user_layers.bmodel import write
+from user_layers.compiler.pipeline import compile_graph
 from user_layers.delegates.program import LayerTime, Partition
 from user_layers.graph import GraphBuilder
 from user_layers.net.nodes import called
@@ -131,9 +132,10 @@ def _drop_unread(proto: Any) -> None:
 
 def _measured_fixed(graph: GraphBuilder) -> tuple[StageReport, ...]:
     """What the layers of a dynamic net take for the largest shapes: as those of a net for these, in which
-    nothing stays in local memory between layers either. () where a layer has no such net."""
+    nothing stays in local memory between layers either, and whose commands the controller issues. () where a
+    layer has no such net."""
     try:
-        return compile_net(graph, opt=0, report=True).report
+        return compile_graph(graph, opt=0, report=True, issued=True).report
     except CompileError:
         return ()
 

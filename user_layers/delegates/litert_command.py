@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from firmware_sim.errors import TpulayerError
+from firmware_sim.isa import timing
 from firmware_sim.shown import count
 from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.delegates.litert import (
@@ -80,9 +81,9 @@ def run(model: Path, given: Path | None, output: Path | None, say: Say) -> int:
         say("nothing of this model ran on the TPU")
         return 1
     say(
-        f"TPU: {count(ran, 'partition')}, {after.commands - before.commands} commands, modelled time "
-        f"{(after.ns - before.ns) / 1e6:.3f} ms, {after.bytes_in - before.bytes_in} bytes in, "
-        f"{after.bytes_out - before.bytes_out} bytes out"
+        f"TPU: {count(ran, 'partition')}, {after.commands - before.commands} commands, "
+        f"{(after.ns - before.ns) / 1e6:.3f} ms ({timing.modelled()}), "
+        f"{after.bytes_in - before.bytes_in} bytes in, {after.bytes_out - before.bytes_out} bytes out"
     )
     return 0
 

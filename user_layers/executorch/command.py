@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import ModelError, TpulayerError, UsageError
+from firmware_sim.isa import timing
 from firmware_sim.shown import listed
 from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.executorch.runtime import BACKEND_ID, counters, runtime, wheel
@@ -120,8 +121,9 @@ def run_program(path: Path, given: Path | None, out: Path | None, say: Say) -> N
         save_npz(out, outputs)
     found = counters()
     say(
-        f"{BACKEND_ID}: {found['runs']} partitions run, {found['commands']} commands, modelled time "
-        f"{found['ns'] / 1e6:.3f} ms, {found['bytes_in']} bytes in, {found['bytes_out']} out"
+        f"{BACKEND_ID}: {found['runs']} partitions run, {found['commands']} commands, "
+        f"{found['ns'] / 1e6:.3f} ms ({timing.modelled()}), "
+        f"{found['bytes_in']} bytes in, {found['bytes_out']} out"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from user_layers.kernel_api import costs
 from user_layers.kernel_api.entry import (
     FIELDS,
     Cost,
@@ -451,7 +452,12 @@ def _moves() -> tuple[Entry, ...]:
             ),
             None,
             (_FORMAT,),
-            (Cost(("gdma.fill",), "bytes / 32 in local memory, bytes / 46.8 in DDR or L2"),),
+            (
+                Cost(
+                    ("gdma.fill",),
+                    f"{costs.LOCAL} in local memory, else as okk_gdma_32bit_set_C_system",
+                ),
+            ),
             notes=("const_val points to as many bytes as an element has. The w-stride is 1.",),
         ),
         Entry(
@@ -481,7 +487,7 @@ def _moves() -> tuple[Entry, ...]:
             ),
             None,
             (_FORMAT, Limit("src_c", 1, 65535), Limit("src_w", 1, 65535)),
-            (Cost(("gdma.transpose_cw",), "bytes / 32"),),
+            (Cost(("gdma.transpose_cw",), costs.LOCAL),),
         ),
         Entry(
             "bm_atomic_mask_memcpy_4D",
@@ -495,7 +501,7 @@ def _moves() -> tuple[Entry, ...]:
             ),
             _MASKED,
             (),
-            (Cost(("gdma.filter",), "bytes / 46.8"),),
+            (Cost(("gdma.filter",), costs.WRITE_WHOLE),),
             notes=("In the order of n, c, h, w; bm_get_mask_memcpy_res_num says how many there were.",),
         ),
         Entry(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from user_layers.kernel_api import costs
 from user_layers.kernel_api.entry import FIELDS, Cost, Entry, Extents, Family, Layout, Limit, Operand, aligned
 
 _SUMS = 1e-5
@@ -161,10 +162,9 @@ def _pools() -> tuple[Entry, ...]:
         _INSERT,
     )
     more = (*_KERNEL, *_STEPS, _PAD, _INSERT, _RSHIFT)
-    cycles = "n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 + 0.6 * (stride_w - 1))"
-    packed_cycles = cycles.replace("n * L", "ceil(n / 4) * L")
-    biased = cycles.replace("+ 3)", "+ 3 + 2 * using_bias)")
-    packed_biased = biased.replace("n * L", "ceil(n / 4) * L")
+    packed_cycles, packed_biased = (
+        cycles.replace("n * L", "ceil(n / 4) * L") for cycles in (costs.POOL, costs.DEPTHWISE)
+    )
 
     def weight(element: str, bytes_each: str, unit: int = 4) -> Operand:
         return Operand(
@@ -185,7 +185,7 @@ def _pools() -> tuple[Entry, ...]:
             (result, data),
             _INPUT,
             limits,
-            (Cost(("depthwise.fp32",), cycles),),
+            (Cost(("depthwise.fp32",), costs.POOL),),
             notes=("Divides by kernel_h * kernel_w everywhere: pads count as 0.", _POOL_INS),
         ),
         Entry(
@@ -196,7 +196,7 @@ def _pools() -> tuple[Entry, ...]:
             (result, data),
             _INPUT,
             limits,
-            (Cost(("depthwise.fp32",), cycles),),
+            (Cost(("depthwise.fp32",), costs.POOL),),
             notes=(_POOL_INS,),
         ),
         Entry(
@@ -207,7 +207,7 @@ def _pools() -> tuple[Entry, ...]:
             (result, data),
             _INPUT,
             limits,
-            (Cost(("max_pool.fp32",), cycles),),
+            (Cost(("max_pool.fp32",), costs.POOL),),
             notes=("Pads are -3.4028235e38.", _POOL_INS),
         ),
         Entry(
@@ -264,7 +264,7 @@ def _pools() -> tuple[Entry, ...]:
             ),
             _INPUT,
             (*_KERNEL, *_STEPS, _PAD, _INSERT),
-            (Cost(("depthwise.fp32",), biased),),
+            (Cost(("depthwise.fp32",), costs.DEPTHWISE),),
             notes=(_POOL_INS,),
         ),
         Entry(
@@ -330,7 +330,7 @@ def _products() -> tuple[Entry, ...]:
             (
                 Cost(
                     ("matmul.fp32",),
-                    "l_row * slots(r_tensor_c) * ceil(r_tensor_w / 16) * (l_col + 6 + 2 * using_bias)",
+                    costs.product("l_row", "r_tensor_c", "r_tensor_w", "l_col"),
                 ),
             ),
             notes=(layout,),

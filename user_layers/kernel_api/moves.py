@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from user_layers.kernel_api import costs
 from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Level, Limit, Operand
 
 _FIELD = 65535
@@ -17,12 +18,6 @@ _EXTENTS = {
     "S2S": Extents(_SIDES, "nchw"),
 }
 _FILL = Extents(_SIDES)
-_CYCLES = {
-    "S2L": "4345 + max(bytes / 52.8, 2.9 * runs)",
-    "L2S": "bytes / 46.8",
-    "L2L": "bytes / 32",
-    "S2S": "1.12 * max(bytes / 46.8, 2.9 * runs)",
-}
 _PLACES = {"S": ("DDR or L2", Layout.SYSTEM), "L": ("local memory", Layout.STRIDED)}
 _OFF = "an address that is not a multiple of 128 is a warning"
 _W = "The w-stride of given strides is 1 where there is more than one column."
@@ -52,7 +47,7 @@ def _copies() -> tuple[Entry, ...]:
                         Operand("src", _WIDTH, _PLACES[source][1], unit=1),
                     ),
                     _EXTENTS[direction],
-                    costs=(Cost((f"gdma.copy.{direction.lower()}",), _CYCLES[direction]),),
+                    costs=(Cost((f"gdma.copy.{direction.lower()}",), costs.COPIES[direction]),),
                     notes=notes,
                 )
             )
@@ -84,7 +79,7 @@ def _matrices() -> tuple[Entry, ...]:
             (local, system),
             None,
             (*limits, Limit("row_stride", 0, None, hidden=True), replace(stride, level=Level.WARNING)),
-            (Cost(("gdma.copy.s2l",), _CYCLES["S2L"]),),
+            (Cost(("gdma.copy.s2l",), costs.READ),),
             notes=notes,
         ),
         Entry(
@@ -98,7 +93,7 @@ def _matrices() -> tuple[Entry, ...]:
             ),
             None,
             (*limits, replace(stride, given={"rows": 2})),
-            (Cost(("gdma.copy.l2s",), _CYCLES["L2S"]),),
+            (Cost(("gdma.copy.l2s",), costs.WRITE),),
             notes=notes,
         ),
     )
@@ -106,7 +101,7 @@ def _matrices() -> tuple[Entry, ...]:
 
 def _fills() -> tuple[Entry, ...]:
     out = []
-    for place, letter, cycles in (("system", "S", "bytes / 46.8"), ("local", "L", "bytes / 32")):
+    for place, letter, cycles in (("system", "S", costs.WRITE), ("local", "L", costs.LOCAL)):
         name, layout = _PLACES[letter]
         notes: tuple[str, ...] = (_W,)
         if place == "local":
@@ -136,10 +131,16 @@ FAMILIES = (
         "Copies and fills",
         "S is system memory (DDR or L2, absolute addresses below 2^40), L local memory. Bits go through "
         "unchanged. "
-        "In cycles, `bytes` are those moved and `runs` the pieces of a lane that are contiguous on both "
-        "sides: a copy from "
-        "system memory takes 2.9 cycles for each at least, so rows of fewer than 38 words are slow. In "
-        "the local function "
+        "In cycles, `bytes` are those moved, and `pieces` are what lies together on both sides, within one "
+        "channel. System "
+        "memory is met in `bursts`: the blocks of 64 bytes that pieces touch, each piece for itself (where "
+        "they do not all begin "
+        "at multiples of 64 bytes, on the average over all beginnings). What lies together in system "
+        "memory, channels and "
+        "batches too, is a run: `jumps` lead from a run of at least 64 bytes to the next, and `scattered` "
+        "are shorter runs, "
+        "where there are several. So rows that are short or not at multiples of 64 bytes are slow. In the "
+        "local function "
         "of a layer only copies from L2 into local memory are allowed.",
         (
             *_copies(),
@@ -153,7 +154,7 @@ FAMILIES = (
                     Operand("src", "32-bit", Layout.CONTINUOUS, unit=1),
                 ),
                 Extents(_PIECES, "nc"),
-                costs=(Cost(("gdma.copy.s2l",), _CYCLES["S2L"]),),
+                costs=(Cost(("gdma.copy.s2l",), costs.READ),),
             ),
             *_matrices(),
             *_fills(),

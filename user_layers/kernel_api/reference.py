@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from firmware_sim.errors import UsageError
+from firmware_sim.isa import timing
 from firmware_sim.suggest import did_you_mean
 from user_layers.kernel_api import atomic, atomic_nn, fixed, fp32, moves, special, system, window
 from user_layers.kernel_api.entry import Cost, Entry, Family, Level, Operand
@@ -154,7 +155,7 @@ def _sections(entry: Entry) -> list[tuple[str, list[str]]]:
         ("limits", limit_lines(entry)),
         ("in place", [place] if place else []),
         ("notes", [*([accuracy(entry)] if entry.within else []), *entry.notes]),
-        ("costs", [cost_text(cost) for cost in entry.costs]),
+        (f"costs ({timing.modelled()})", [cost_text(cost) for cost in entry.costs]),
     ]
     return [(label, lines) for label, lines in found if lines]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from user_layers.kernel_api import costs
 from user_layers.kernel_api.entry import Cost, Entry, Extents, Family, Layout, Level, Limit, Operand
 
 _SUMS = 1e-5
@@ -46,18 +47,10 @@ _CHAINS = (
     "Products are rounded, then added in four chains by the parity of the input channel and of the tap "
     "((kh * kernel_w + kw) * pairs + pair); the chains are added pairwise, then bias, then the old output."
 )
-_CONV_CYCLES = (
-    "1.18 * n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w * ceil(c / 2) + 3 + 2 * using_bias)",
-    "n * L * ceil(oh * ow / 16) * ((7.84 + 1.09 * stride_w) * kernel_h * kernel_w + 4)",
-    "n * L * ceil(oh * ow / 16) * (12.1 * kernel_h * kernel_w + 4)",
-)
 
 
 def _conv_costs() -> tuple[Cost, ...]:
-    return tuple(
-        Cost(("conv.fp32",), cycles, when)
-        for cycles, when in zip(_CONV_CYCLES, ("4 input channels or more", "3", "1 or 2"), strict=True)
-    )
+    return tuple(Cost(("conv.fp32",), cycles, when) for when, cycles in costs.CONVOLUTION.items())
 
 
 def _convolutions() -> tuple[Entry, ...]:
@@ -136,7 +129,7 @@ def _convolutions() -> tuple[Entry, ...]:
                 ),
             ),
             Extents(_SIDES.most),
-            costs=(Cost(("conv.fp32",), "16.1 * n * L * P"),),
+            costs=(Cost(("conv.fp32",), costs.BROADCAST),),
             notes=("A 1x1 convolution of one channel with the weight 1: denormals become 0.",),
         ),
         Entry(
@@ -161,13 +154,7 @@ def _convolutions() -> tuple[Entry, ...]:
             ),
             _SIDES,
             (*_KERNEL, _PAD, _STRIDE, *_DILATION),
-            (
-                Cost(
-                    ("depthwise.fp32",),
-                    "n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3 + 2 * using_bias)"
-                    " * (1 + 0.6 * (stride_w - 1))",
-                ),
-            ),
+            (Cost(("depthwise.fp32",), costs.DEPTHWISE),),
             notes=(
                 _SIZE,
                 _PADDED,
@@ -178,7 +165,6 @@ def _convolutions() -> tuple[Entry, ...]:
 
 
 def _pools() -> tuple[Entry, ...]:
-    cycles = "n * L * ceil(oh * ow / 16) * (kernel_h * kernel_w + 3) * (1 + 0.6 * (stride_w - 1))"
     size = (
         "oh = (h + top + bottom - kernel_h) // stride.h + 1, ow likewise; padding and stride NULL: 0 and 1."
     )
@@ -218,7 +204,7 @@ def _pools() -> tuple[Entry, ...]:
                 (_output("n, c, oh, ow"), _input()),
                 _POOL_SIDES,
                 (*_KERNEL, _PAD, _STRIDE),
-                (Cost((instruction,), cycles),),
+                (Cost((instruction,), costs.POOL),),
                 notes=(note, size, _PADDED),
             )
         )
@@ -282,9 +268,12 @@ def _product() -> Entry:
         (
             Cost(
                 ("matmul.fp32",),
-                "left_rows * slots(ceil(right_cols / right_cols_per_channel)) * "
-                "ceil(right_cols_per_channel / 16)"
-                " * (left_cols + 6 + 2 * using_bias)",
+                costs.product(
+                    "left_rows",
+                    "ceil(right_cols / right_cols_per_channel)",
+                    "right_cols_per_channel",
+                    "left_cols",
+                ),
             ),
         ),
         notes=(

@@ -16,6 +16,7 @@ from firmware_sim.device.client import Device
 from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import Kind, kind_named
+from firmware_sim.isa import timing
 from user_layers.kernels.arguments import find_arguments
 from user_layers.toolchain.kernel import kernel_firmware
 from user_layers.toolchain.report import Reporter
@@ -33,7 +34,7 @@ class Output:
 
 @dataclass(frozen=True)
 class KernelResult:
-    """outputs by the name of the address member; cycles: modelled time of the engines at 550 MHz;
+    """outputs by the name of the address member; cycles: modelled time of the launch at 550 MHz;
     instructions: what the controller ran (0: a native firmware, where nobody counts)."""
 
     outputs: dict[str, Array]
@@ -43,7 +44,8 @@ class KernelResult:
     def __repr__(self) -> str:
         arrays = (f"{name} {shown.array(array)}" for name, array in self.outputs.items())
         micros = self.cycles / CLOCK_HZ * 1e6
-        return f"<KernelResult {shown.listed(arrays)}; {self.cycles:.0f} cycles, {micros:.1f} us at 550 MHz>"
+        time = f"{self.cycles:.0f} cycles, {micros:.1f} us at 550 MHz ({timing.modelled()})"
+        return f"<KernelResult {shown.listed(arrays)}; {time}>"
 
 
 def run_kernel(

@@ -17,6 +17,7 @@ from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import kind_named, usual_kind
+from firmware_sim.isa import timing
 from firmware_sim.npy import read_npy
 from user_layers.files import read_input, write_atomic
 from user_layers.kernels.run_kernel import Output, run_kernel
@@ -163,9 +164,10 @@ def run(
     seconds = result.cycles / CLOCK_HZ
     if as_json:
         found = {member: _for_json(result.outputs[member], path) for member, _, path in wanted}
-        answer = {"kernel": name, "cycles": result.cycles, "seconds": seconds, "outputs": found}
-        more = {"controller_instructions": result.instructions, "findings": export.as_json(seen)}
-        return json.dumps(_plain({**answer, **more}))
+        answer = {"kernel": name, "cycles": result.cycles, "seconds": seconds, "time": timing.modelled()}
+        answer |= {"outputs": found, "controller_instructions": result.instructions}
+        return json.dumps(_plain({**answer, "findings": export.as_json(seen)}))
     counted = f"; the controller ran {result.instructions} instructions" if result.instructions else ""
-    lines.append(f"{name}: {result.cycles:.0f} cycles modelled, {seconds * 1e6:.1f} us at 550 MHz{counted}")
+    time = f"{result.cycles:.0f} cycles, {seconds * 1e6:.1f} us at 550 MHz ({timing.modelled()})"
+    lines.append(f"{name}: {time}{counted}")
     return "\n".join(lines)

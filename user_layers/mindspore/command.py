@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.errors import DeviceError, ModelError, UsageError
+from firmware_sim.isa import timing
 from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.mindir import read_model
 from user_layers.mindir.work import macs
@@ -144,7 +145,7 @@ def _tell(told: Mapping[str, Any], report: bool, say: Say) -> None:
     modelled = count["ns"] / len(seconds) / 1e6
     say(
         f"{count['runs']} runs, {count['commands']} commands, {count['bytes_in']} bytes in, "
-        f"{count['bytes_out']} bytes out; modelled time {modelled:.3f} ms a call"
+        f"{count['bytes_out']} bytes out; {modelled:.3f} ms a call ({timing.modelled()})"
     )
     wall = f"this machine: {min(seconds) * 1e3:.2f} ms a call"
     if told["framework_seconds"]:

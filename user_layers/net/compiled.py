@@ -12,6 +12,7 @@ from firmware_sim import shown
 from firmware_sim.wire import CommandGroup, DType, StoreMode
 
 if TYPE_CHECKING:
+    from user_layers.net.command_map import RecordedCommands
     from user_layers.report import StageReport
 
 
@@ -57,9 +58,11 @@ class LayerUse:
 
 @dataclass(frozen=True)
 class StaticBody:
-    """Ready command streams for fixed addresses: groups run one after the other."""
+    """Ready command streams for fixed addresses: groups run one after the other. commands: who issued them,
+    where that was recorded."""
 
     groups: tuple[CommandGroup, ...]
+    commands: RecordedCommands | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "static"
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from firmware_sim.chip import BANK_BYTES, CLOCK_HZ, LOCAL_BYTES
+from firmware_sim.isa import timing
 from user_layers import __version__
 from user_layers.report.model import (
     GroupReport,
@@ -17,6 +18,7 @@ from user_layers.report.model import (
     TensorReport,
     Traffic,
     Work,
+    launch_cycles,
     total,
 )
 
@@ -42,6 +44,7 @@ def report_document(nets: Sequence[NetReport]) -> dict[str, Any]:
             "local_bytes": LOCAL_BYTES,
             "bank_bytes": BANK_BYTES,
         },
+        "median_error_percent": timing.MEDIAN_ERROR,
         "nets": [{"name": net.name, "stages": [_stage(stage) for stage in net.stages]} for net in nets],
     }
 
@@ -56,6 +59,7 @@ def _stage(stage: StageReport) -> dict[str, Any]:
         "context_bytes": stage.context_bytes,
         "complete": stage.complete,
         "work": _work(total(stage.recorded)) if stage.recorded else None,
+        "launch_cycles": round(launch_cycles(stage), 1) if stage.recorded else None,
         "subnets": [_part(part) for part in stage.parts],
     }
 

@@ -12,6 +12,7 @@ from enum import Enum
 
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.instructions.instruction import Engine
+from firmware_sim.isa import timing
 from firmware_sim.shown import count, listed
 
 
@@ -220,7 +221,8 @@ class StageReport:
         if self.recorded:
             work = total(self.recorded)
             of = "" if self.complete else " in static subnets"
-            text += f"; {cycles_text(work.cycles)}{of}, DDR {megabytes(work.traffic.read)} MB read, "
+            text += f"; {cycles_text(work.cycles)}{of} ({timing.modelled()}), "
+            text += f"DDR {megabytes(work.traffic.read)} MB read, "
             text += f"{megabytes(work.traffic.written)} MB written"
         return text
 
@@ -266,6 +268,11 @@ class NetReport:
 def cycles_text(cycles: float) -> str:
     """`3,000 cycles (0.005 ms)`."""
     return f"{round(cycles):,} cycles ({cycles / CLOCK_HZ * 1000:.3f} ms)"
+
+
+def launch_cycles(stage: StageReport) -> float:
+    """What the launches of a run's static subnets cost beside their commands."""
+    return sum(timing.launch(work.traffic.read) for work in stage.recorded)
 
 
 def megabytes(nbytes: int) -> str:

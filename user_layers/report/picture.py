@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from firmware_sim.chip import BANK_BYTES, CLOCK_HZ, LOCAL_BANKS, LOCAL_BYTES
 from firmware_sim.instructions.instruction import Engine
+from firmware_sim.isa import timing
 from user_layers.report.model import (
     Bar,
     GroupReport,
@@ -86,7 +87,8 @@ def _stage(svg: Svg, title: str, stage: StageReport, place: str) -> None:
     svg.write(
         20,
         0,
-        f"{round(work.cycles):,} cycles, {_ms(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz (modelled); "
+        f"{round(work.cycles):,} cycles, {_ms(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz "
+        f"({timing.modelled()}); "
         f"{work.traffic.read / 1e6:,.1f} MB read from DDR, {work.traffic.written / 1e6:,.1f} MB written. "
         "Every lane has the same layout. Point at anything to read more.",
     )

@@ -7,6 +7,7 @@ from itertools import groupby
 from textwrap import wrap
 
 from firmware_sim.chip import CLOCK_HZ, LOCAL_BYTES
+from firmware_sim.isa import timing
 from user_layers.report.model import (
     GroupReport,
     NetReport,
@@ -18,6 +19,7 @@ from user_layers.report.model import (
     Traffic,
     Work,
     cycles_text,
+    launch_cycles,
     megabytes,
     total,
 )
@@ -97,7 +99,9 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
 def _totals(stage: StageReport) -> Iterator[str]:
     work = total(stage.recorded)
     where = "" if stage.complete else ", and that of the other subnets, which is not known here"
-    yield from _line("time", f"{cycles_text(work.cycles)} at {CLOCK_HZ // 1_000_000} MHz{where}")
+    rate = f"at {CLOCK_HZ // 1_000_000} MHz, {timing.modelled()}"
+    yield from _line("time", f"{cycles_text(work.cycles)} {rate}{where}")
+    yield from _line("launch", f"{cycles_text(launch_cycles(stage))} more for each run")
     yield from _line("busy", _busy(work))
     commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
     yield from _line("commands", commands)

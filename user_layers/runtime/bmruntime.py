@@ -18,6 +18,7 @@ from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
 from user_layers.bmodel.directory import BMODEL
+from user_layers.runtime.attribution import Attribution
 from user_layers.runtime.loaded import LoadedNet, Ran
 from user_layers.runtime.network import (
     Inputs,
@@ -67,15 +68,20 @@ class BModelRuntime:
             if on_close is not None:
                 on_close()
 
-    def load(self, source: Path | str | bytes | BModel) -> tuple[str, ...]:
+    def load(
+        self, source: Path | str | bytes | BModel, attribution: Attribution | None = None
+    ) -> tuple[str, ...]:
         """Load all nets of a bmodel; returns their names.
 
         source: the file or the folder that compiling wrote, the file's bytes, or what read() returned.
+        attribution: who issued the commands of its static nets, by default what lies beside the file.
 
         Raises ModelError when the file is damaged or foreign, when its user layers are not those of
         the device's firmware, or when a net of that name is loaded; then nothing of it stays loaded.
         """
-        model = source if isinstance(source, BModel) else read(_file(source))
+        file = source if isinstance(source, BModel) else _file(source)
+        model = file if isinstance(file, BModel) else read(file)
+        known = attribution or Attribution(file if isinstance(file, Path) else None)
         with self._lock:
             info = self._device.query()
             for net in model.nets:
@@ -87,7 +93,7 @@ class BModelRuntime:
             loaded: dict[str, tuple[NetworkInfo, LoadedNet]] = {}
             try:
                 for net in model.nets:
-                    loaded[net.name] = (network_info(net), LoadedNet(self._device, net))
+                    loaded[net.name] = (network_info(net), LoadedNet(self._device, net, known))
             except BaseException:
                 for _, made in loaded.values():
                     made.free()

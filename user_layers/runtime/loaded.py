@@ -10,6 +10,7 @@ from firmware_sim.device.api import Array, DeviceApi
 from firmware_sim.shown import brief
 from user_layers.bmodel.manifest import ProgramUse
 from user_layers.bmodel.model import SUBNET_CPU, Net, Stage, SubNet, Tensor
+from user_layers.runtime.attribution import Attribution
 from user_layers.runtime.memory import Memory
 from user_layers.runtime.parts import CpuPart, DynamicPart, LoadedPart, StaticPart, Tensors
 from user_layers.runtime.relocate import Region, relocate_addr
@@ -41,7 +42,10 @@ class LoadedStage:
     memory.
     """
 
-    def __init__(self, memory: Memory, where: str, stage: Stage, context: int) -> None:
+    def __init__(
+        self, memory: Memory, where: str, stage: Stage, context: int, attribution: Attribution
+    ) -> None:
+        self._attribution = attribution
         self._where = where
         self._stage = stage
         self._regions = [Region("the context", stage.ctx_addr, stage.ctx_size, context)]
@@ -70,7 +74,7 @@ class LoadedStage:
 
     def _part(self, memory: Memory, where: str, subnet: SubNet, program: ProgramUse | None) -> LoadedPart:
         if program is None and subnet.mode != SUBNET_CPU:
-            return StaticPart(memory, where, subnet, self._regions)
+            return StaticPart(memory, where, subnet, self._regions, self._attribution)
         for t in (*subnet.inputs, *subnet.outputs):
             if t.name not in self._tensors.address:
                 self._tensors.address[t.name] = self._addr(t)
@@ -113,14 +117,15 @@ class LoadedStage:
 class LoadedNet:
     """One net in device memory. The constructor frees what it allocated when it fails."""
 
-    def __init__(self, device: DeviceApi, net: Net) -> None:
+    def __init__(self, device: DeviceApi, net: Net, attribution: Attribution | None = None) -> None:
+        known = attribution or Attribution()
         self._memory = Memory(device)
         try:
             # One context serves all stages, because only one of them runs at a time.
             size = max(stage.ctx_size for stage in net.stages)
             context = self._memory.alloc(size, f"the context of net {net.name!r}")
             self._stages = [
-                LoadedStage(self._memory, f"net {net.name!r} stage {i}", stage, context)
+                LoadedStage(self._memory, f"net {net.name!r} stage {i}", stage, context, known)
                 for i, stage in enumerate(net.stages)
             ]
         except BaseException:

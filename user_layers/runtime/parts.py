@@ -16,6 +16,7 @@ from firmware_sim.firmware.image import StreamGroup
 from firmware_sim.wire import CommandGroup, DType, TensorRecord
 from user_layers.bmodel.manifest import ProgramUse
 from user_layers.bmodel.model import SubNet, Tensor
+from user_layers.runtime.attribution import Attribution
 from user_layers.runtime.cpu import CpuModel
 from user_layers.runtime.memory import Memory
 from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream
@@ -65,7 +66,15 @@ class Tensors:
 class StaticPart:
     """Command streams in device memory, relocated."""
 
-    def __init__(self, memory: Memory, where: str, subnet: SubNet, regions: Sequence[Region]) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        where: str,
+        subnet: SubNet,
+        regions: Sequence[Region],
+        attribution: Attribution,
+    ) -> None:
+        self._issuer = attribution.issuer(subnet.groups)
         self._where = where
         self._subnet = subnet
         self._groups = _upload(memory, where, subnet.groups, regions)
@@ -83,7 +92,7 @@ class StaticPart:
                     f"as {list(shape)}",
                     hint="compile the net with --dynamic",
                 )
-        tensors.device.run_streams(self._groups, self._modelled)
+        tensors.device.run_streams(self._groups, self._modelled, self._issuer)
         tensors.shape.update((t.name, t.shape) for t in self._subnet.outputs)
 
     def _modelled(self) -> float:

@@ -16,6 +16,7 @@ from user_layers.bmodel import write
 from user_layers.bmodel.directory import References
 from user_layers.net.compiled import CompiledNet, NetTensor
 from user_layers.runtime import BModelRuntime
+from user_layers.runtime.attribution import Attribution
 from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def load_net(net: CompiledNet, toolkit: Toolkit) -> BModelRuntime:
     """The net on the emulator, until the result is closed. Errors: as of `run_net`."""
     _check_memory(net)
     runtime = BModelRuntime(toolkit.device)
-    runtime.load(write(net))  # leaves nothing behind where it fails
+    runtime.load(write(net), Attribution(nets=[net]))  # leaves nothing behind where it fails
     return runtime
 
 

@@ -14,7 +14,11 @@ from user_layers.toolchain.compilers import Compiler
 from user_layers.workspace import sdk_dir
 
 _NAMES = "fw_watched_names.h"
-_CALLED = ("memcpy", "memmove", "memset", "memcmp")  # gcc writes short ones out, behind the instrumentation
+# gcc writes short ones out, behind the instrumentation; but strlen, which constants may be made of
+_CALLED = (
+    *("memcpy", "memmove", "memset", "memcmp", "memchr", "strcpy", "strncpy", "strcat", "strncat"),
+    *("strcmp", "strncmp", "strchr", "strrchr", "strstr", "sprintf", "snprintf", "vsnprintf"),
+)
 _GCC = (
     "-fsanitize=thread",
     *(f"-fno-builtin-{name}" for name in _CALLED),

@@ -295,3 +295,125 @@ void infinities_given(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(infinities_given)
+
+/* One batch for all, by a stride of 0 between batches in DDR. */
+void batch_repeated(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {p->n, p->c, p->h, p->w}, same = {0, p->h * p->w, p->w, 1};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2S(p->out, p->in, &shape, NULL, &same);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(batch_repeated)
+
+/* 16-bit numbers, three batches in words of two. */
+void packed_pairs_with_a_rest(const void *args) {
+    const args_t *p = args;
+    const int plane = p->h * p->w;
+    const dim4 one = {1, p->c, plane, 1}, whole = {p->n, p->c, p->h, p->w}, image = {0, plane, 1, 1};
+    const int words = ALIGN(plane, 32);
+    const dim4 half = {0, words * 2, 2, 1};
+    okk_initialize();
+    for (int n = 0; n < p->n; n++) {
+        okk_gdma_16bit_cpy_S2L(n / 2 * words * 4 + n % 2 * 2, p->in + n * p->c * plane * 2, &one, &half, &image);
+    }
+    okk_bdc_fixed_point_packed_add_C(BANK, 0, 1, &whole, NULL, NULL, S16_OP_S16_TO_S16, 0);
+    for (int n = 0; n < p->n; n++) {
+        okk_gdma_16bit_cpy_L2S(p->out + n * p->c * plane * 2, BANK + n / 2 * words * 4 + n % 2 * 2, &one, &image, &half);
+    }
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(packed_pairs_with_a_rest)
+
+/* A copy that one command cannot hold. */
+void more_than_one_command(const void *args) {
+    const args_t *p = args;
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2S(p->out, p->in, &(dim4){1, 1, 1, p->n}, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(more_than_one_command)
+
+/* Filled, then partly overwritten. */
+void filled_then_overwritten(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w}, some = {1, p->c, p->h / 2, p->w}, image = {0, p->h * p->w, p->w, 1};
+    dim4 local;
+    okk_128_byte_aligned_stride_for_32bit(&local, 0, &shape);
+    okk_initialize();
+    okk_gdma_32bit_set_C_local(0, (x32){.fp32 = 4}, &shape, NULL);
+    okk_gdma_32bit_cpy_S2L(0, p->in, &some, &local, &image);
+    okk_bdc_add_C(0, 0, 1.f, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(filled_then_overwritten)
+
+/* A table of which only the part that the indices name was filled. */
+void table_filled_in_part(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, 1, p->w};
+    const unsigned long long l2 = okk_l2_sram_start_addr();
+    TableLookupParam lookup = {.table_addr = (unsigned)(l2 - 0x10000000), .index_addr = 0, .output_addr = BANK,
+                               .shape = {1, p->c, 1, p->w}, .table_len = 256, .index_prec = 1};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2S(l2, p->in2, &(dim4){1, 1, 1, p->k}, NULL, NULL); /* indices are below k */
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    bm_atomic_table_lookup(&lookup);
+    okk_gdma_32bit_cpy_L2S(p->out, BANK, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(table_filled_in_part)
+
+/* Nothing is kept: the filter writes nothing, and the host looks at the count alone. */
+void nothing_kept(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    MaskMemCpy4DPram keep = {.mask_local_mem_addr = BANK, .dst_global_mem_addr = p->scratch,
+                             .shape = {1, p->c, p->h, p->w}};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_bdc_greater_C_select_value(BANK, 0, 100.f, (x32){.u32 = 1}, &shape, NULL, NULL);
+    bm_atomic_mask_memcpy_4D(&keep);
+    const int count = (int)bm_get_mask_memcpy_res_num();
+    okk_poll();
+    *(int *)okk_global_mem_addr(p->out) = count;
+}
+OKKERNEL_FUNC_REGISTER(nothing_kept)
+
+/* A matrix turned by its load. */
+void turned_by_the_load(const void *args) {
+    const args_t *p = args;
+    MemCpy2DParam load = {.global_mem_addr = p->in, .row = p->h, .col = p->w, .row_stride = p->w, .sec_size = p->h,
+                          .format = BM_GDMA_FORMAT_FLOAT32, .direction = BM_GDMA_DIR_S2L, .transpose = true};
+    okk_initialize();
+    bm_atomic_memcpy_2D(&load);
+    okk_gdma_32bit_matrix_L2S(p->out, 0, p->w, p->h, p->h, p->h);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(turned_by_the_load)
+
+/* Bytes by GDMA, words by the other engine: rows of 8 bytes are two words. */
+void bytes_then_words(const void *args) {
+    const args_t *p = args;
+    const dim4 bytes = {1, p->c, p->h, 8}, words = {1, p->c, p->h, 2};
+    const dim4 local8 = {0, ALIGN(p->h * 2, 32) * 4, 8, 1};
+    okk_initialize();
+    okk_gdma_8bit_cpy_S2L(0, p->in, &bytes, &local8, NULL);
+    okk_bdc_32bit_xor_C(0, 0, (x32){.u32 = 0x80808080u}, &words, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &words, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(bytes_then_words)
+
+/* Sums that end exactly at the limits of 8 bits, and none beyond. */
+void sums_at_the_limit(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {4, p->c, p->h, p->w}, words = {1, p->c, p->h, p->w};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &words, NULL, NULL);
+    okk_bdc_fixed_point_packed_add(BANK, 0, 0, &shape, NULL, NULL, NULL, S8_OP_S8_TO_S8, 1);
+    okk_gdma_32bit_cpy_L2S(p->out, BANK, &words, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(sums_at_the_limit)

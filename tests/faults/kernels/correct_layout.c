@@ -348,3 +348,53 @@ void zeros_by_xor(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(zeros_by_xor)
+
+/* The result goes to two places. */
+void stored_twice(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_bdc_add_C(0, 0, 1.f, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out2, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(stored_twice)
+
+/* Compact rows from an address that is a multiple of 4 and not of 128. */
+void off_the_lines(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    dim4 compact;
+    okk_compact_stride(&compact, 0, &shape);
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(36, p->in, &shape, &compact, NULL);
+    okk_bdc_mul_C(BANK + 4, 36, 2.f, &shape, &compact, &compact);
+    okk_gdma_32bit_cpy_L2S(p->out, BANK + 4, &shape, NULL, &compact);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(off_the_lines)
+
+/* Diagonals by a stride of a row and a column. */
+void diagonal(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, 1, p->w, 1}, from = {0, 0, p->w + 1, 1};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2S(p->out, p->in, &shape, NULL, &from);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(diagonal)
+
+/* Channels c and c + 64 share a lane: the sum of both slots of each. */
+void slots_added(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, 128, p->h, p->w}, half = {1, NPUS, p->h, p->w};
+    const local_addr_t second = ALIGN(p->h * p->w, 32) * FLOAT;
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_bdc_add(4 * BANK, 0, second, &half, NULL, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 4 * BANK, &half, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(slots_added)

@@ -229,3 +229,98 @@ void two_layers_in_sequence(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(two_layers_in_sequence)
+
+/* A dilation of 2 and one row of results: the rows between the taps are never loaded. */
+void rows_between_taps(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, 5, p->w}, loaded = {1, p->c, 3, p->w}, result = {1, p->oc, 1, p->w - 2};
+    const dim4 pairs = {9, 9, 3, 1}, image = {0, 5 * p->w, 2 * p->w, 1};
+    const dim2 dilation = {2, 1};
+    dim4 local;
+    okk_128_byte_aligned_stride_for_32bit(&local, 0, &shape);
+    local.h = 2 * p->w;
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &loaded, &local, &image);
+    load_compact(2 * BANK, p->in2, (dim4){DIV_UP(p->c, 2), p->oc, 9, 2});
+    okk_bdc_conv2d(4 * BANK, 0, 2 * BANK, 0, &shape, p->oc, 3, 3, NULL, &pairs, false, false, NULL, NULL, &dilation);
+    okk_gdma_32bit_cpy_L2S(p->out, 4 * BANK, &result, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(rows_between_taps)
+
+/* Windows of 2 rows at steps of 3: every third row is neither loaded nor read. */
+void rows_between_windows(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w}, result = {1, p->c, p->h / 3, p->w};
+    const dim2 stride = {3, 1};
+    dim4 local;
+    okk_128_byte_aligned_stride_for_32bit(&local, 0, &shape);
+    okk_initialize();
+    for (int h = 0; h < p->h; h += 3) {
+        const dim4 rows = {1, p->c, 2, p->w}, image = {0, p->h * p->w, p->w, 1};
+        okk_gdma_32bit_cpy_S2L(h * p->w * FLOAT, p->in + h * p->w * FLOAT, &rows, &local, &image);
+    }
+    okk_bdc_max_pool2d(4 * BANK, 0, &shape, 2, 1, NULL, &stride);
+    okk_gdma_32bit_cpy_L2S(p->out, 4 * BANK, &result, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(rows_between_windows)
+
+/* Windows that reach into columns which nothing wrote; their results are not stored. */
+void windows_over_the_edge(const void *args) {
+    const args_t *p = args;
+    const dim4 wide = {1, p->c, p->h, p->w + 2}, shape = {1, p->c, p->h, p->w}, result = {1, p->c, p->h, p->w - 2};
+    dim4 local, all = {1, p->c, p->h, p->w}, out;
+    okk_128_byte_aligned_stride_for_32bit(&local, 0, &wide);
+    okk_128_byte_aligned_stride_for_32bit(&out, 0, &all);
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, &local, NULL);
+    okk_bdc_avg_pool2d_v2(4 * BANK, 0, &wide, 1, 3, NULL, NULL, 1.f);
+    okk_gdma_32bit_cpy_L2S(p->out, 4 * BANK, &result, NULL, &out);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(windows_over_the_edge)
+
+/* Zeros between rows and columns: a transposed convolution that holds only what is between them. */
+void zeros_inserted(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    const unsigned plane = ALIGN(p->h * p->w, 32);
+    ConvParam conv = {.input_addr = 0, .weight_addr = 2 * BANK, .output_addr = 4 * BANK,
+                      .input_shape = {1, p->c, p->h, p->w}, .output_c = p->oc, .kernel_h = 1, .kernel_w = 1, .stride_h = 1,
+                      .stride_w = 1, .input_stride = {plane, plane, p->w, 1}, .kernel_stride = {1, 1, 1, 1}, .ins_h = 1,
+                      .ins_w = 1, .dilate_h = 1, .dilate_w = 1};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    load_compact(2 * BANK, p->in2, (dim4){DIV_UP(p->c, 2), p->oc, 1, 2});
+    bm_atomic_conv(&conv);
+    okk_gdma_32bit_cpy_L2S(p->out, 4 * BANK, &(dim4){1, p->oc, 2 * p->h - 1, 2 * p->w - 1}, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(zeros_inserted)
+
+/* A bias of 100 channels: lanes 36 to 63 have one word of it, the others two. */
+void bias_of_two_slots(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    load_compact(2 * BANK, p->in2, (dim4){1, p->c, 1, 1});
+    okk_bdc_bias(0, 0, 2 * BANK, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(bias_of_two_slots)
+
+/* More is loaded than the product uses: k of the rows and columns that there are. */
+void matmul_of_fewer_columns(const void *args) {
+    const args_t *p = args;
+    const int per_channel = 8, used = p->k / 2;
+    okk_initialize();
+    okk_gdma_32bit_matrix_S2L(0, p->in, p->n, p->k, per_channel, p->k);
+    okk_gdma_32bit_matrix_S2L(2 * BANK, p->in2, used, p->w, per_channel, p->w);
+    okk_bdc_matmul(4 * BANK, 0, 2 * BANK, 0, p->n, used, p->w, per_channel, per_channel, false, false);
+    okk_gdma_32bit_matrix_L2S(p->out, 4 * BANK, p->n, p->w, per_channel, p->w);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(matmul_of_fewer_columns)

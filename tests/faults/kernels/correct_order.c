@@ -380,3 +380,102 @@ void rolling_rows(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(rolling_rows)
+
+/* Nothing to do: no command, and a poll. */
+void no_batches(const void *args) {
+    const args_t *p = args;
+    const dim4 one = {1, p->c, p->h, p->w};
+    float *out = (float *)okk_global_mem_addr(p->out);
+    okk_initialize();
+    for (int n = 0; n < p->n; n++) okk_gdma_32bit_cpy_S2L(0, at(p->in, p, n), &one, NULL, NULL);
+    okk_poll();
+    out[0] = 1.f;
+}
+OKKERNEL_FUNC_REGISTER(no_batches)
+
+/* L2 takes the next table while local memory computes with the one before. */
+void next_table_to_l2(const void *args) {
+    const args_t *p = args;
+    const dim4 one = {1, p->c, p->h, p->w};
+    const unsigned long long l2 = okk_l2_sram_start_addr();
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2S(l2, p->in, &one, NULL, NULL);
+    for (int n = 0; n < p->n; n++) {
+        okk_gdma_32bit_cpy_S2L(0, l2 + n % 2 * BANK, &one, NULL, NULL);
+        okk_parallel_start();
+        if (n + 1 < p->n) okk_gdma_32bit_cpy_S2S(l2 + (n + 1) % 2 * BANK, at(p->in, p, n + 1), &one, NULL, NULL);
+        okk_bdc_add_C(BANK, 0, 1.f, &one, NULL, NULL);
+        okk_parallel_end();
+        okk_gdma_32bit_cpy_L2S(at(p->out, p, n), BANK, &one, NULL, NULL);
+    }
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(next_table_to_l2)
+
+/* One array as both operands, in DDR: two loads of it, and one result. */
+void same_array_twice(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_S2L(BANK, p->in, &shape, NULL, NULL);
+    okk_bdc_mul(0, 0, BANK, &shape, NULL, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(same_array_twice)
+
+/* The controller's own memory holds what it has to remember between two polls. */
+void remembers_in_dtcm(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, 1, 1, p->w};
+    float *seen = (float *)okk_dtcm_addr(okk_dtcm_start_addr());
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_poll();
+    for (int i = 0; i < 4; i++) seen[i] = *(const float *)okk_local_mem_addr(0, i * FLOAT);
+    okk_bdc_mul_C(0, 0, seen[0] + seen[1] + seen[2] + seen[3], &shape, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(remembers_in_dtcm)
+
+/* Columns in halves: GDMA fills the right half of rows whose left half is computed, and the other way around. */
+void halves_of_rows_in_turn(const void *args) {
+    const args_t *p = args;
+    const int half = p->w / 2;
+    const dim4 part = {1, p->c, p->h, half}, shape = {1, p->c, p->h, p->w}, image = {0, p->h * p->w, p->w, 1};
+    dim4 local;
+    okk_128_byte_aligned_stride_for_32bit(&local, 0, &shape);
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &part, &local, &image);
+    okk_parallel_start();
+    okk_bdc_mul_C(0, 0, 2.f, &part, &local, &local);
+    okk_gdma_32bit_cpy_S2L(half * FLOAT, p->in + half * FLOAT, &part, &local, &image);
+    okk_parallel_end();
+    okk_parallel_start();
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &part, &image, &local);
+    okk_bdc_mul_C(half * FLOAT, half * FLOAT, 2.f, &part, &local, &local);
+    okk_parallel_end();
+    okk_gdma_32bit_cpy_L2S(p->out + half * FLOAT, half * FLOAT, &part, &image, &local);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(halves_of_rows_in_turn)
+
+/* Polls after every batch: nothing left, and nothing wrong. */
+void polls_often(const void *args) {
+    const args_t *p = args;
+    const dim4 one = {1, p->c, p->h, p->w};
+    okk_initialize();
+    okk_poll();
+    for (int n = 0; n < p->n; n++) {
+        okk_gdma_32bit_cpy_S2L(0, at(p->in, p, n), &one, NULL, NULL);
+        okk_poll();
+        okk_bdc_neg(0, 0, &one, NULL, NULL);
+        okk_poll();
+        okk_gdma_32bit_cpy_L2S(at(p->out, p, n), 0, &one, NULL, NULL);
+        okk_poll();
+    }
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(polls_often)

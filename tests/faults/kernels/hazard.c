@@ -29,7 +29,7 @@ void end_of_section_missing(const void *args) {
     okk_initialize();
     for (int n = 0; n < p->n; n++) {
         okk_parallel_start();
-        okk_gdma_32bit_cpy_S2L(n * BANK, at(p->in, p, n), &one, NULL, NULL); /* FAULT hazard.raw|hazard.war */
+        okk_gdma_32bit_cpy_S2L(n * BANK, at(p->in, p, n), &one, NULL, NULL); /* FAULT hazard.raw|hazard.war|hazard.waw */
         okk_bdc_relu(n * BANK, n * BANK, &one, NULL, NULL); /* OTHER */
         okk_parallel_end();
     }

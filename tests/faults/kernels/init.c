@@ -431,3 +431,43 @@ void broadcast_of_an_empty_lane(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(broadcast_of_an_empty_lane)
+
+/* Helpers: the mistake is in what one of them is given, its line is in the helper. */
+static void load_row(local_addr_t to, unsigned long long from, int w) {
+    okk_gdma_32bit_cpy_S2L(to, from, &(dim4){1, 1, 1, w}, NULL, NULL);
+}
+
+static void add_rows(local_addr_t to, local_addr_t a, local_addr_t b, int w) {
+    okk_bdc_add(to, a, b, &(dim4){1, 1, 1, w}, NULL, NULL, NULL); /* FAULT init.unwritten */
+}
+
+/* Three rows are added, two of them are loaded. */
+void third_row_missing(const void *args) {
+    const args_t *p = args;
+    okk_initialize();
+    for (int row = 0; row < 2; row++) load_row(row * BANK, p->in + row * p->w * FLOAT, p->w);
+    add_rows(4 * BANK, 0, BANK, p->w);
+    add_rows(4 * BANK, 4 * BANK, 2 * BANK, p->w); /* FAULT init.unwritten */
+    okk_gdma_32bit_cpy_L2S(p->out, 4 * BANK, &(dim4){1, 1, 1, p->w}, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(third_row_missing)
+
+/* A dilated convolution: the last of the rows that its taps meet is not loaded. */
+void last_tap_not_loaded(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, 5, p->w}, loaded = {1, p->c, 2, p->w}, result = {1, p->oc, 1, p->w - 2};
+    const dim4 weights = {DIV_UP(p->c, 2), p->oc, 9, 2}, pairs = {9, 9, 3, 1}, image = {0, 5 * p->w, 2 * p->w, 1};
+    const dim2 dilation = {2, 1};
+    dim4 local, compact;
+    okk_128_byte_aligned_stride_for_32bit(&local, 0, &shape);
+    local.h = 2 * p->w;
+    okk_compact_stride(&compact, 0, &weights);
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &loaded, &local, &image);
+    okk_gdma_32bit_cpy_S2L(2 * BANK, p->in2, &weights, &compact, NULL);
+    okk_bdc_conv2d(4 * BANK, 0, 2 * BANK, 0, &shape, p->oc, 3, 3, NULL, &pairs, false, false, NULL, NULL, &dilation); /* FAULT init.unwritten */
+    okk_gdma_32bit_cpy_L2S(p->out, 4 * BANK, &result, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(last_tap_not_loaded)

@@ -384,7 +384,7 @@ void transposed_by_the_wrong_stride(const void *args) {
 OKKERNEL_FUNC_REGISTER(transposed_by_the_wrong_stride)
 
 /* Whole tiles of 64 rows only: those behind are never stored. */
-void rest_forgotten(const void *args) {
+void rest_forgotten(const void *args) { /* FAULT memory.not_written */
     const args_t *p = args;
     const dim4 tile = {1, NPUS, 1, p->w};
     okk_initialize();
@@ -399,7 +399,7 @@ void rest_forgotten(const void *args) {
 OKKERNEL_FUNC_REGISTER(rest_forgotten)
 
 /* Even columns only: the mistake of a stride of 2. */
-void every_other_column(const void *args) {
+void every_other_column(const void *args) { /* FAULT memory.not_written */
     const args_t *p = args;
     const dim4 shape = {1, p->c, p->w / 2, 1}, out = {0, p->w, 2, 1}, in = {0, p->w, 2, 1};
     okk_initialize();

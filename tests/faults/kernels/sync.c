@@ -108,7 +108,7 @@ void section_left_open(const void *args) {
     const dim4 shape = {1, p->c, p->h, p->w};
     okk_initialize();
     okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
-    okk_parallel_start();
+    okk_parallel_start(); /* FAULT */
     okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL); /* FAULT sync.no_poll */
 }
 OKKERNEL_FUNC_REGISTER(section_left_open)

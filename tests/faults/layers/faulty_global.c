@@ -60,7 +60,7 @@ typedef struct {
 __BM_SHAPE__(TPU_F_PARTLY_WRITTEN)
 SHAPE(f_partly_written_shape) { return same_shape(in, out); }
 __BM_GLOBAL__(TPU_F_PARTLY_WRITTEN)
-GLOBAL(f_partly_written_global) {
+GLOBAL(f_partly_written_global) { /* FAULT memory.not_written */
     const int *s = in[0].shape;
     okk_initialize();
     for (int c = 0; c + NPUS <= s[1]; c += NPUS) {
@@ -81,7 +81,7 @@ typedef struct {
 __BM_SHAPE__(TPU_F_FIRST_BATCH)
 SHAPE(f_first_batch_shape) { return same_shape(in, out); }
 __BM_GLOBAL__(TPU_F_FIRST_BATCH)
-GLOBAL(f_first_batch_global) {
+GLOBAL(f_first_batch_global) { /* FAULT memory.not_written */
     const dim4 shape = {1, in[0].shape[1], in[0].shape[2], in[0].shape[3]};
     okk_initialize();
     okk_gdma_32bit_cpy_S2L(0, in[0].addr, &shape, NULL, NULL);
@@ -143,8 +143,8 @@ GLOBAL(f_neighbour_global) {
     const dim4 shape = whole(&in[0]);
     const u64 scratch = out[0].addr + ALIGN(4ull * in[0].elem_num, 4096);
     okk_initialize();
-    okk_gdma_32bit_cpy_S2S(scratch, in[0].addr, &shape, NULL, NULL); /* FAULT memory.foreign|memory.outside */
-    okk_gdma_32bit_cpy_S2L(0, scratch, &shape, NULL, NULL); /* FAULT memory.foreign|memory.outside */
+    okk_gdma_32bit_cpy_S2S(scratch, in[0].addr, &shape, NULL, NULL); /* FAULT memory.foreign|memory.outside|memory.beyond|memory.freed */
+    okk_gdma_32bit_cpy_S2L(0, scratch, &shape, NULL, NULL); /* FAULT memory.foreign|memory.outside|memory.beyond|memory.freed */
     okk_bdc_add_C(0, 0, 1.f, &shape, NULL, NULL);
     okk_gdma_32bit_cpy_L2S(out[0].addr, 0, &shape, NULL, NULL);
     okk_poll();

@@ -118,7 +118,7 @@ SHAPE(f_last_row_shape) { return same_shape(in, out); }
 __BM_GLOBAL__(TPU_F_LAST_ROW)
 GLOBAL(f_last_row_global) { return double_all(in, out); }
 __BM_LOCAL__(TPU_F_LAST_ROW)
-LOCAL(f_last_row_local) {
+LOCAL(f_last_row_local) { /* FAULT memory.not_written */
     dim4 shape = tile(&out[0]), stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &shape);
     shape.h--;
