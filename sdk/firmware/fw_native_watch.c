@@ -18,6 +18,7 @@ enum { SLOTS = 2 * FW_CHAINS };
 static fw_watch *watch;    /* NULL while nobody watches */
 static const uintptr_t *outermost; /* the frame in which the firmware called what runs */
 static uint32_t slots[SLOTS], newest;
+static bool any_slots; /* since they were emptied; chain_count is set to 0 from outside too */
 
 static uint32_t hash(const uint64_t *chain) {
     uint64_t sum = 0;
@@ -35,6 +36,7 @@ static uint32_t numbered(const uint64_t *chain) {
     if (slots[at] == 0) {
         if (watch->chain_count + 1 >= FW_CHAINS) return 0;
         slots[at] = ++watch->chain_count;
+        any_slots = true;
         memcpy(watch->chains[slots[at]], chain, sizeof watch->chains[0]);
     }
     return newest = slots[at];
@@ -165,7 +167,8 @@ void fw_native_watch_start(const void *frame) {
     const fw_platform *p = fw.platform;
     watch = p != NULL && p->watch != NULL && p->watch->on ? p->watch : NULL;
     if (watch == NULL) return;
-    if (watch->chain_count > 0) memset(slots, 0, sizeof slots);
+    if (any_slots) memset(slots, 0, sizeof slots);
+    any_slots = false;
     watch->access_count = watch->chain_count = newest = 0;
     forget_runs();
     outermost = frame;

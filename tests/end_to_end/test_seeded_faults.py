@@ -35,6 +35,14 @@ def test_a_sample(kernels: KernelRunner, name: str) -> None:
     assert verdict.good, report(verdict)
 
 
+def test_the_second_time(kernels: KernelRunner) -> None:
+    (case,) = (case for case in KERNELS["init"] if case.name == "operand_not_loaded")
+    first, second = (kernels.run(case) for _ in range(2))
+    assert [one.by and one.by.frames for one in first.findings] == [
+        one.by and one.by.frames for one in second.findings
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("firmware", ["native", "arm"])
 def test_all(firmware: str, tmp_path: Path) -> None:
