@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import numpy as np
 from unicorn import arm_const as arm
@@ -45,7 +46,7 @@ class Watcher:
         self, uc: Uc, memory: SharedMemory, own_code: tuple[int, int], returns: Callable[[int], bool]
     ) -> None:
         self._own = own_code
-        self._returns = returns
+        self._returns = lru_cache(maxsize=1 << 14)(returns)  # code does not change
         self._stack = memoryview(memory.dtcm)  # type: ignore[arg-type]
         self._numbers: dict[Chain, int] = {(): 0}
         self._chains: list[Chain] = [()]
