@@ -129,6 +129,10 @@ class Watcher:
             chain = (pc + 4, *self._around(uc))
         else:
             around = list(self._around(uc))
+            lr = int(uc.reg_read(arm.UC_ARM_REG_LR))
+            # A function that has called none may read before it makes its frame: a kernel called it.
+            if not low <= lr < high and self._returns(lr) and lr not in around:
+                around.insert(0, lr)
             outside = next((i for i, at in enumerate(around) if not low <= at < high), None)
             if outside is None:
                 return
