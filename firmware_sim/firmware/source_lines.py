@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from firmware_sim.sdk_folder import here
 
 _FUNCTIONS = ("DW_TAG_subprogram", "DW_TAG_inlined_subroutine")
+_ENTRIES = ("bmtpu_device_entry.c", "bmbuiltin_device_entry.c")  # generated: they call the layers
 _Place = tuple[str, int]
 
 
@@ -154,6 +155,8 @@ class SourceLines:
 
 def of_the_user(line: Line) -> bool:
     """Whether a line is the user's, or a layer's: where the firmware itself was helps nobody."""
+    if os.path.basename(line.file) in _ENTRIES:
+        return False
     return not os.path.dirname(line.file).endswith(_OURS) and not _of_the_system(line.file)
 
 
