@@ -96,6 +96,7 @@ class Checker:
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
+        self._accesses: list[tuple[ControllerAccess, Callable[[], Issued]]] = []
         self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
 
@@ -128,6 +129,7 @@ class Checker:
         self._requests += 1
         self._found.take()
         self._kernel = False
+        self._accesses = []
         if self._gaps is not None:
             self._gaps.begin()
         if self.memory is not None:
@@ -147,9 +149,9 @@ class Checker:
     def before(self, batch: Batch) -> None:
         """Look at a batch that is about to be executed."""
         sequence = self._records.sequence(batch)
-        if not len(sequence):
-            return
-        self._found.add(self._findings(sequence, batch))
+        self._beside(sequence)
+        if len(sequence):
+            self._found.add(self._findings(sequence, batch))
 
     def recorded(self, batch: Batch) -> None:
         """Look at a batch of a net's program that is stored instead of executed."""
@@ -168,12 +170,39 @@ class Checker:
             def by(one: ControllerAccess = one) -> Issued:
                 return Issued("controller", 0, "", frames(one.site, *one.callers))
 
+            self._accesses.append((one, by))
+
             if self.memory is not None:
                 self._found.add(self.memory.controller(*where, write=one.write, by=by))
             if one.write:
                 self.shadow.mark(one.space, np.arange(one.offset, one.offset + one.nbytes))
                 if self._gaps is not None and one.space is Space.DDR:
                     self._gaps.accessed(one.offset)
+            elif not one.bd and not one.gdma:
+                self._read(one, by)
+
+    def _read(self, one: ControllerAccess, by: Callable[[], Issued]) -> None:
+        """The controller read what is there now."""
+        if self._init is not None:
+            found = self._init.controller(one.space, one.offset, one.nbytes, by)
+            self._found.add([found] if found is not None else [])
+
+    def _beside(self, sequence: Sequence | None) -> None:
+        """Accesses that were made while commands waited, with these commands; None: they never came."""
+        accesses, self._accesses = [one for one in self._accesses if one[0].bd or one[0].gdma], []
+        if not accesses:
+            return
+        unordered: set[int] = set()
+        if self._hazard is not None and sequence is not None:
+            made = [(a.space, a.offset, a.nbytes, a.write, a.bd, a.gdma) for a, _ in accesses]
+            for i, finding in self._hazard.controller(
+                sequence, made, partial(self._issued, sequence), lambda i: accesses[i][1]()
+            ):
+                unordered.add(i)
+                self._found.add([finding])
+        for i, (one, by) in enumerate(accesses):
+            if not one.write and i not in unordered:
+                self._read(one, by)
 
     def settled(self, places: Places) -> None:
         """Everything that was issued so far has been looked at. places: lines of code addresses."""
@@ -254,6 +283,7 @@ class Checker:
     def end(self) -> tuple[list[Finding], list[tuple[int, Stored]]]:
         """The request has ended: what was found, and what in DDR must not be read, each with the number of
         the request that stored it."""
+        self._beside(None)
         fresh = self._init.stored() if self._init is not None else []
         before = [(n, part) for n, one in self._stored for part in self._still(one)]
         self._stored = [*((self._requests, one) for one in fresh), *before]

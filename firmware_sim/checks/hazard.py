@@ -115,8 +115,9 @@ class Hazard:
         accesses: Several[tuple[Space, int, int, bool, int, int]],
         issued: Callable[[int], Issued],
         controller: Callable[[int], Issued],
-    ) -> Iterator[Finding]:
-        """Accesses of the controller beside commands that it had issued, and not waited for yet.
+    ) -> Iterator[tuple[int, Finding]]:
+        """Accesses of the controller beside commands that it had issued, and not waited for yet: which one,
+        and what is wrong.
 
         accesses: (memory, offset, bytes, whether it writes, BD and GDMA commands issued before). controller:
         who made access i.
@@ -130,11 +131,14 @@ class Hazard:
                     for block, end in zip(record.blocks, ends[k], strict=True):
                         if block.space is not space or not (write or block.access & WRITES):
                             continue
-                        if space is not Space.LOCAL and not (block.start < start + nbytes and start < end):
+                        if not _near(block, end, space, start, nbytes):
                             continue
                         shared = np.intersect1d(block.places(), at)
                         if len(shared):
-                            yield self._beside(record, block, shared, issued(k), controller(i), write=write)
+                            yield (
+                                i,
+                                self._beside(record, block, shared, issued(k), controller(i), write=write),
+                            )
 
     def _beside(
         self, record: Record, block: Runs, shared: I64, by: Issued, other: Issued, *, write: bool
@@ -147,6 +151,17 @@ class Hazard:
         )
         name, place = self._named(block.space, first), address_text(block.space, first)
         return Finding("hazard.controller", what, other, operand, name, place, (), len(shared), by)
+
+
+def _near(block: Runs, end: int, space: Space, start: int, nbytes: int) -> bool:
+    """Whether a block may share bytes with a range of its memory; never wrongly false."""
+    if space is Space.LOCAL:
+        lane, start = divmod(start, chip.LOCAL_BYTES)
+        if start + nbytes > chip.LOCAL_BYTES:
+            return True
+        if not block.lanes >> lane & 1:
+            return False
+    return block.start < start + nbytes and start < end
 
 
 def _name(record: Record, block: Runs) -> str:

@@ -158,8 +158,8 @@ class Init:
 
     # ---- where poison matters ----
 
-    def controller(self, space: Space, start: int, nbytes: int, by: Issued) -> Finding | None:
-        """The controller reads a range."""
+    def controller(self, space: Space, start: int, nbytes: int, by: Callable[[], Issued]) -> Finding | None:
+        """The controller reads a range. by: gives its code."""
         at = np.arange(start, start + nbytes)
         missing = at[~self._shadow.written(space, at)]
         if not len(missing):
@@ -167,10 +167,10 @@ class Init:
         first = int(missing[0])
         origin = self._origin(space, first)
         if origin is not None:
-            return self._finding(origin, f"the controller reads at {self._place(space, first)}", reader=by)
+            return self._finding(origin, f"the controller reads at {self._place(space, first)}", reader=by())
         what = f"the controller reads {len(missing)} bytes{self._of(space, first)} that nothing wrote"
         return Finding(
-            *("init.unwritten", what, by),
+            *("init.unwritten", what, by()),
             tensor=self._named(space, first),
             address=self._place(space, first),
             nbytes=len(missing),

@@ -155,11 +155,9 @@ class LayerCall:
         like = Area(f"{role} {number}", role, Space.DDR, 0, 0, rights, number=number)
         if self.is_tile(tensor):
             for area in tensor.tile_areas(like):
-                if area.lanes != ALL_LANES or rights != READS:
-                    yield area
-                # what fills up the rows and the lanes is nobody else's: reading it harms nothing, and a
-                # convolution clears the lanes behind an odd number of channels that it reads
-                yield replace(area, rights=READS, lanes=ALL_LANES)
+                # What fills up rows and lanes is nobody else's: a layer may work on all lanes of a tile, and
+                # a convolution clears those behind an odd number of channels that it reads.
+                yield replace(area, lanes=ALL_LANES)
                 if rights == READS and area.lanes != ALL_LANES:
                     yield replace(area, rights=BOTH, lanes=ALL_LANES ^ area.lanes)
         else:

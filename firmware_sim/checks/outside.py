@@ -206,13 +206,11 @@ class _Local(_Told):
                     else sum(int(bits).bit_count() for bits in missing[wrong])
                 )
         self.lanes = tuple(lane for lane in range(chip.NPU_NUM) if lanes >> lane & 1)
-        begins = [area for area in permit if area.holds(block.start) and area.lanes & block.lanes]
+        begins = [area for area in permit if area.holds(block.start) and area.lanes & lanes]
         here = [area for area in self.areas if area.holds(self.at) and area.lanes & lanes]
         own = next((area for area in begins if not self.writes or area.rights & WRITES), None)
         no_buffer = self.call is not None and self.call.kind == LOCAL and not self.call.buffer[1]
         if own is not None:
-            if own.holds(self.at):
-                return self.beyond(own, f"{self.nbytes} bytes in lanes without channels of")
             return self.beyond(own, f"{self.nbytes} bytes beyond the end of")
         inside = [area for area in here if area.start <= block.start and block.end <= area.end]
         if inside and self.writes:

@@ -45,7 +45,9 @@ def wrong(plan: Plan, program: Program) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(
+    "name", ["inception", *(pytest.param(n, marks=pytest.mark.slow) for n in GRAPHS if n != "inception")]
+)
 def test_dropped_waits(toolkit: Toolkit, name: str) -> None:
     graph = GRAPHS[name](toolkit, (1, 64, 28, 28))
     plan = plan_net(gather_attributes(infer_shapes(graph), toolkit), opt=2)

@@ -129,11 +129,11 @@ def test_the_controller_must_wait() -> None:
             lambda i: Issued("controller", i, ""),
         )
     )
-    assert [(one.rule, one.by and one.by.id, one.nbytes) for one in found] == [
+    assert [(one.rule, one.by and one.by.id, one.nbytes) for _, one in found] == [
         ("hazard.controller", 1, 4),
         ("hazard.controller", 4, 4),
     ]
-    assert "writes 4 bytes that gdma.copy.s2l reads as src" in found[0].what
+    assert "writes 4 bytes that gdma.copy.s2l reads as src" in found[0][1].what
 
 
 def test_common_bytes_and_conflicts() -> None:

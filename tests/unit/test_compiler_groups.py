@@ -275,6 +275,21 @@ def test_grouped_nets_give_the_same_bits(
             assert np.array_equal(a.view(np.uint32), c.view(np.uint32))
 
 
+def test_a_layer_beside_a_part_that_is_there_already(toolkit: Toolkit) -> None:
+    """A concatenation's second part, of 24 channels, is made first and copied behind the 104 of the first,
+    into the last lanes of the memory in which that one is made then."""
+    b = Branches(toolkit, (1, 16, 14, 14))
+    second = b.scale(b.conv(b.input, 24, 1), 2.0)
+    first = b._add("TPU_UNARY", [b.conv(b.input, 104, 1)], {"unary_op": 0, "a": 0, "b": 0})
+    b.conv(b.concat(first, second), 32, 1)
+    results = []
+    for opt in (0, 2):
+        b.graph.compile(opt=opt)
+        results.append(b.graph.run(run_input(b.graph)))
+    for one, other in zip(*results, strict=True):
+        assert np.array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_nets_with_branches_give_the_same_bits(toolkit: Toolkit, name: str) -> None:
     graph = GRAPHS[name](toolkit, (2, 64, 20, 18))

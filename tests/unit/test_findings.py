@@ -126,6 +126,8 @@ def test_json_and_sarif(golden: Golden) -> None:
     golden("checks/findings.json", json.dumps(as_json(EACH), indent=1) + "\n")
     log = as_sarif(EACH, version="1.2.3", folder=Path("/w"))
     del log["runs"][0]["tool"]["driver"]["rules"]
+    for result in log["runs"][0]["results"]:
+        assert list(RULES)[result.pop("ruleIndex")] == result["ruleId"]
     golden("checks/findings.sarif", json.dumps(log, indent=1) + "\n")
 
 
