@@ -185,9 +185,8 @@ void pointer_to_freed(const void *args) {
     const dim4 shape = {1, p->c, p->h, p->w};
     const float *factor = (const float *)okk_global_mem_addr(p->in2);
     okk_initialize();
-    const float by = factor[0]; /* FAULT memory.freed|memory.outside */
     okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
-    okk_bdc_mul_C(0, 0, by, &shape, NULL, NULL);
+    okk_bdc_mul_C(0, 0, factor[0], &shape, NULL, NULL); /* FAULT memory.freed|memory.outside */
     okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
     okk_poll();
 }

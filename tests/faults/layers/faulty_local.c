@@ -44,7 +44,7 @@ GLOBAL(f_local_buffer_too_small_global) { return double_all(in, out); }
 __BM_LOCAL__(TPU_F_LOCAL_BUFFER_TOO_SMALL)
 LOCAL(f_local_buffer_too_small_local) {
     const dim4 shape = tile(&out[0]);
-    okk_bdc_add_C(buffer, in[0].addr, 0.f, &shape, NULL, NULL); /* FAULT memory.beyond|memory.foreign|memory.read_only */
+    okk_bdc_32bit_cpy(buffer, in[0].addr, &shape, NULL, NULL); /* FAULT memory.beyond|memory.foreign|memory.read_only */
     okk_bdc_add(out[0].addr, buffer, in[0].addr, &shape, NULL, NULL, NULL); /* FAULT memory.beyond|memory.foreign */
     return BM_LAYER_OK;
 }
