@@ -21,7 +21,7 @@ from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.sanitize import sanitized_firmware
-from user_layers.toolchain.watched import watched
+from user_layers.toolchain.watched import watched_if_used
 from user_layers.workspace import sdk_dir
 
 
@@ -59,10 +59,10 @@ def kernel_firmware(
     folder = cache_root() / "kernels" / key.hexdigest()[:24]
     folder.mkdir(parents=True, exist_ok=True)
     # -g2 describes types too: the argument structs are read there. (After a -g1 zig does not look at -g.)
-    compiler = watched(replace(toolchain.c, flags=(*toolchain.c.flags, "-g2")))
+    search = [*dict.fromkeys(path.parent for path in paths), *folders, sdk_dir() / "include"]
+    compiler = watched_if_used(replace(toolchain.c, flags=(*toolchain.c.flags, "-g2")), paths, search)
     with locked(folder.with_suffix(".lock")):
         ninja = NinjaFile(folder, folder)
-        search = [*dict.fromkeys(path.parent for path in paths), *folders, sdk_dir() / "include"]
         group = Objects(compiler, paths, search, "kernels", FIRMWARE_DEFINES)
         objects = ninja.objects(group)
         native = ninja.shared(toolchain.c, folder / "firmware.so", objects, whole=[builtin.libtpufw])

@@ -17,7 +17,7 @@ from user_layers.toolchain.builtin import FIRMWARE_DEFINES, SEARCH, Builtin, api
 from user_layers.toolchain.compilers import Compiler, Toolchain
 from user_layers.toolchain.config import BuildConfig, c_sources, cxx_sources
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
-from user_layers.toolchain.watched import watched
+from user_layers.toolchain.watched import watched_if_used
 from user_layers.workspace import Workspace, sdk_dir
 
 HOST_HEADERS = (
@@ -192,7 +192,7 @@ def workspace_plan(
 def _firmware_part(
     compiler: Compiler, sources: Sequence[Path], includes: Sequence[Path], folder: str
 ) -> Objects:
-    return Objects(watched(compiler), sources, includes, folder, FIRMWARE_DEFINES)
+    return Objects(watched_if_used(compiler, sources, includes), sources, includes, folder, FIRMWARE_DEFINES)
 
 
 def _objects_for_controller(ninja: NinjaFile, groups: Sequence[Objects]) -> list[Path]:

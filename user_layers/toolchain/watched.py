@@ -7,6 +7,7 @@ with it and without.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from user_layers.toolchain.compilers import Compiler
 from user_layers.workspace import sdk_dir
 
 _NAMES = "fw_watched_names.h"
+_POINTERS = b"_mem_addr"  # okk_global_mem_addr and its like
 # gcc writes short ones out, behind the instrumentation; but strlen, which constants may be made of
 _CALLED = (
     *("memcpy", "memmove", "memset", "memcmp", "memchr", "strcpy", "strncpy", "strcat", "strncat"),
@@ -33,6 +35,19 @@ def watched(compiler: Compiler, sdk: Path | None = None) -> Compiler:
     """The compiler of a native firmware's kernels and layers. sdk: the toolkit's C, if a build calls it by
     another name."""
     return replace(compiler, flags=(*compiler.flags, *_flags(compiler), _names(sdk or sdk_dir())))
+
+
+def watched_if_used(compiler: Compiler, sources: Iterable[Path], includes: Iterable[Path]) -> Compiler:
+    """The same for C that takes pointers into these memories, in a source or a header beside it; other C is
+    compiled as it is, since instrumented loops are several times slower."""
+    headers = (path for folder in dict.fromkeys(includes) for path in sorted(folder.glob("*.h")))
+    for path in (*sources, *headers):
+        try:
+            if _POINTERS in path.read_bytes() and path.parent != sdk_dir() / "include":
+                return watched(compiler)
+        except OSError:  # the compiler will say so
+            continue
+    return compiler
 
 
 def unwatched(compiler: Compiler) -> Compiler:
