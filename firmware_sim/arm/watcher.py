@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import numpy as np
 from unicorn import arm_const as arm
@@ -45,7 +46,7 @@ class Watcher:
         self, uc: Uc, memory: SharedMemory, own_code: tuple[int, int], returns: Callable[[int], bool]
     ) -> None:
         self._own = own_code
-        self._returns = returns
+        self._returns = lru_cache(maxsize=1 << 14)(returns)  # code does not change
         self._stack = memoryview(memory.dtcm)  # type: ignore[arg-type]
         self._numbers: dict[Chain, int] = {(): 0}
         self._chains: list[Chain] = [()]
@@ -128,6 +129,10 @@ class Watcher:
             chain = (pc + 4, *self._around(uc))
         else:
             around = list(self._around(uc))
+            lr = int(uc.reg_read(arm.UC_ARM_REG_LR))
+            # A function that has called none may read before it makes its frame: a kernel called it.
+            if not low <= lr < high and self._returns(lr) and lr not in around:
+                around.insert(0, lr)
             outside = next((i for i, at in enumerate(around) if not low <= at < high), None)
             if outside is None:
                 return

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.checks.records import I64
 from firmware_sim.instructions.dma import moves_of
 from firmware_sim.instructions.window import Window, window_of
-from firmware_sim.isa.footprint import Access, Operand, Tensor
+from firmware_sim.isa.codes import Precision
+from firmware_sim.isa.footprint import Access, Constant, Operand, Tensor
 from firmware_sim.isa.layout import Row
 
 Marks = npt.NDArray[np.bool_]
@@ -21,10 +23,39 @@ Marks = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Marked:
-    """Some elements of an operand: bool[n, c, h, w]."""
+    """Some elements of an operand: bool[n * parts, c, h, w]. parts: of each word, where batches share words
+    or bytes are looked at one by one, see `parts_of`; those of a word are neighbours on the first axis."""
 
     tensor: Tensor
     marks: Marks
+
+    def bytes(self) -> I64:
+        """The places of the marked elements' bytes."""
+        tensor = self.tensor
+        parts = len(self.marks) // tensor.shape[0]
+        size = tensor.itemsize // parts
+        words = tensor.indices()[:, None] * tensor.itemsize
+        first = (words + np.arange(parts)[:, None, None, None] * size).reshape(self.marks.shape)[self.marks]
+        at: I64 = (first[:, None] + np.arange(size)).reshape(-1)
+        return at
+
+
+_BYTEWISE = ("ar.and", "ar.or", "ar.xor", "ar.copy", "ar.shift")
+_PACKED = ("conv.int8", "depthwise.int8", "max_pool.int8")
+
+
+def parts_of(name: str, row: Row, tensor: Tensor) -> int:
+    """How many parts of an operand's words are followed apart: elements of several batches, or bytes.
+
+    name: of the instruction.
+    """
+    if name in _BYTEWISE:
+        return tensor.itemsize
+    if name.startswith("ar.fixed"):
+        return tensor.itemsize // (2 if row[f"opt_{tensor.name}_prec"] == Precision.INT16 else 1)
+    if name.startswith(_PACKED) and tensor.name in ("opd0", "res0"):
+        return tensor.itemsize // (2 if tensor.name == "res0" and name.endswith("int16") else 1)
+    return 1
 
 
 def _results(operands: tuple[Operand, ...]) -> list[Tensor]:
@@ -119,6 +150,56 @@ _OF_BD = {
 _MOVES = ("gdma.copy", "gdma.transpose_nc", "gdma.convert")
 
 
+def _of_bytes(name: str, operands: tuple[Operand, ...], marks: Marks) -> Marks:
+    """The bytes of the results of an operation on words, [words, bytes, ...] of its operands' marked."""
+    constant = next((o.bits for o in operands if isinstance(o, Constant)), None)
+    if name == "ar.and" and constant is not None:
+        kept = np.array([constant >> 8 * k & 0xFF != 0 for k in range(marks.shape[1])])
+        return np.asarray(marks & kept[:, None, None, None])
+    if name != "ar.shift":
+        return marks
+    places = 0 if constant is None else (constant ^ 1 << 31) - (1 << 31)
+    if constant is None or places % 8:
+        return np.broadcast_to(np.asarray(marks.any(1, keepdims=True)), marks.shape)
+    moved = np.zeros_like(marks)
+    for k in range(marks.shape[1]):
+        if 0 <= k - places // 8 < marks.shape[1]:
+            moved[:, k] = marks[:, k - places // 8]
+        elif places < 0:  # an arithmetic shift repeats the sign
+            moved[:, k] = marks[:, -1]
+    return moved
+
+
+def _of_packed(name: str, row: Row, operands: tuple[Operand, ...], marked: list[Marked]) -> list[Marked]:
+    """Of operands whose batches share words, and come in pieces: full words, then the batches of the last."""
+    by_tensor = {id(one.tensor): one.marks for one in marked}
+    names = dict.fromkeys(one.tensor.name for one in marked)
+    results = _results(operands)
+    lengths = [t.shape[0] * parts_of(name, row, t) for t in results]
+    shape = (sum(lengths), *results[0].shape[1:])
+    out: Marks = np.zeros(shape, bool)
+    for operand in names:
+        pieces = [o for o in operands if isinstance(o, Tensor) and o.name == operand]
+        marks = np.concatenate(
+            [
+                by_tensor.get(id(o), np.zeros((o.shape[0] * parts_of(name, row, o), *o.shape[1:]), bool))
+                for o in pieces
+            ]
+        )
+        if operand == results[0].name or name.startswith(("ar.", "table")):
+            out |= _fitted(marks, shape)
+        elif name.startswith("conv."):
+            out |= _of_convolution(row, Marked(pieces[0], marks), shape)
+        else:
+            out |= _of_depthwise(row, Marked(pieces[0], marks), shape)
+    if name in _BYTEWISE:
+        words, size = results[0].shape[0], results[0].itemsize
+        split = out.reshape(words, size, *shape[1:])
+        out = _of_bytes(name, operands, split).reshape(shape)
+    cuts = np.cumsum(lengths)[:-1]
+    return [Marked(t, part) for t, part in zip(results, np.split(out, cuts), strict=True)]
+
+
 def influenced(name: str, row: Row, operands: tuple[Operand, ...], marked: list[Marked]) -> list[Marked]:
     """The elements of the results that depend on the marked elements of operands that the command reads.
 
@@ -129,6 +210,8 @@ def influenced(name: str, row: Row, operands: tuple[Operand, ...], marked: list[
     if name == "gdma.transpose_cw":
         [dst] = _results(operands)
         return [Marked(dst, marked[0].marks.transpose(0, 3, 2, 1).copy())]
+    if name.startswith(("ar.fixed", *_PACKED)) or name in _BYTEWISE:
+        return _of_packed(name, row, operands, marked)
     rule = next((rule for prefix, rule in _OF_BD.items() if name.startswith(prefix)), None)
     found = []
     for result in _results(operands):
@@ -138,16 +221,7 @@ def influenced(name: str, row: Row, operands: tuple[Operand, ...], marked: list[
                 marks |= one.marks
             elif rule is None:
                 marks[...] = True
-            elif _same_batches(one.tensor, result, operands):
+            else:
                 marks |= rule(row, one, result.shape)
         found.append(Marked(result, marks))
     return found
-
-
-def _same_batches(tensor: Tensor, result: Tensor, operands: tuple[Operand, ...]) -> bool:
-    """Packed operands come in pieces: full words, then the last batches. Those of one word go together."""
-    pieces = [o for o in operands if isinstance(o, Tensor) and o.name == tensor.name]
-    results = [o for o in operands if isinstance(o, Tensor) and o.name == result.name]
-    if len(pieces) != len(results) or len(pieces) == 1:
-        return True
-    return [o is tensor for o in pieces] == [o is result for o in results]

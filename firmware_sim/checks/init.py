@@ -16,8 +16,8 @@ import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.checks.finding import Finding, Issued
-from firmware_sim.checks.influence import Marked, Marks, influenced
-from firmware_sim.checks.records import I64, READS, Record
+from firmware_sim.checks.influence import Marked, Marks, influenced, parts_of
+from firmware_sim.checks.records import READS, Record
 from firmware_sim.checks.sequence import ENGINES, Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.isa.footprint import Access, Space, Tensor, address_text
@@ -45,10 +45,7 @@ class Poisoned:
 
     def made(self, space: Space, at: int) -> bool:
         """Whether it poisoned this byte."""
-        return any(
-            one.tensor.space is space and (_bytes_of(one.tensor, one.marks) == at).any()
-            for one in self.results
-        )
+        return any(one.tensor.space is space and (one.bytes() == at).any() for one in self.results)
 
 
 @dataclass(frozen=True)
@@ -62,13 +59,6 @@ class Stored:
     def overlaps(self, start: int, nbytes: int) -> bool:
         """Whether some of its bytes lie in a range."""
         return start < self.start + self.nbytes and self.start < start + nbytes
-
-
-def _bytes_of(tensor: Tensor, marks: Marks) -> I64:
-    """The places of the marked elements' bytes."""
-    first = tensor.indices()[marks] * tensor.itemsize
-    at: I64 = (first[:, None] + np.arange(tensor.itemsize)).reshape(-1)
-    return at
 
 
 def _unused(record: Record, tensor: Tensor, row: Row) -> Marks | None:
@@ -124,7 +114,10 @@ class Init:
             if not missing.any():
                 continue
             places = at[missing]
-            marked.append(Marked(tensor, np.asarray(missing.any(-1))))
+            parts = parts_of(record.name, row, tensor)
+            apart = np.asarray(missing.reshape(*tensor.shape, parts, -1).any(-1))
+            marks = np.moveaxis(apart, -1, 1).reshape(-1, *tensor.shape[1:])
+            marked.append(Marked(tensor, marks))
             if worst is None:
                 local = tensor.space is Space.LOCAL
                 lanes = tuple(np.unique(places // chip.LOCAL_BYTES).tolist()) if local else ()
@@ -135,7 +128,7 @@ class Init:
                 self._shadow.mark(block.space, block.places())
         for one in results:
             if one.marks.any():
-                self._shadow.clear(one.tensor.space, _bytes_of(one.tensor, one.marks))
+                self._shadow.clear(one.tensor.space, one.bytes())
         if worst is None:
             return
         self._remember(Poisoned(by, worst.operand, worst.at, worst.nbytes, worst.lanes, tuple(results)))
@@ -184,7 +177,7 @@ class Init:
             for one in poisoned.results:
                 if one.tensor.space is not Space.DDR or Access.WRITE not in one.tensor.access:
                     continue
-                at = np.unique(_bytes_of(one.tensor, one.marks))
+                at = np.unique(one.bytes())
                 at = at[~self._shadow.written(Space.DDR, at)]
                 if not len(at):
                     continue

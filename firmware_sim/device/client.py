@@ -504,6 +504,7 @@ class Device:
                 "seconds": self._limit.seconds,
                 **self._findings.header(),
             }
+            self._ledger.again()
             try:
                 self._child.request(boot, limit=BOOT_LIMIT)
             except BaseException:

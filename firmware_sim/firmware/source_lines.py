@@ -23,6 +23,7 @@ class _Table(NamedTuple):
     places: list[_Place | None]
 
 
+_CALLERS = "_device_entry.c"  # generated: what calls layers
 _OURS = ("sdk/firmware", "sdk/arm", "sdk/libc", "sdk/generated")
 
 
@@ -154,7 +155,8 @@ class SourceLines:
 
 def of_the_user(line: Line) -> bool:
     """Whether a line is the user's, or a layer's: where the firmware itself was helps nobody."""
-    return not os.path.dirname(line.file).endswith(_OURS) and not _of_the_system(line.file)
+    folder, name = os.path.split(line.file)
+    return not (folder.endswith(_OURS) or name.endswith(_CALLERS) or _of_the_system(line.file))
 
 
 def place_text(lines: SourceLines, frames: Sequence[int], newest: int = 0) -> str:

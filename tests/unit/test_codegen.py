@@ -143,6 +143,7 @@ def test_builtin_names_and_numbers(sources: Sources) -> None:
     assert defined == [
         "bmbuiltin_layers",
         "bmbuiltin_layer_count",
+        "bmbuiltin_functions",
         "builtin_shape_infer_entry",
         "builtin_global_calculate_entry",
         "builtin_local_calculate_entry",
