@@ -9,6 +9,7 @@ import pytest
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.rules import RULES
+from firmware_sim.firmware.image import KINDS, Kind
 from tests.faults import kernel_case, net_case
 from tests.faults.marks import Marks, marks_in
 from tests.faults.run import KERNELS, NETS, judge, run_all
@@ -43,12 +44,25 @@ def test_the_second_time(kernels: KernelRunner) -> None:
     ]
 
 
+MISSED = {  # what the checks do not tell, and why
+    "filter_into_too_little": "how much a filter writes is known only when it has run",
+    "half_of_a_pair": "the weight of a channel that is not there counts as unread",
+    "index_behind_the_table": "which words of its table a gather reads depends on the indices",
+}
+WITHOUT_LINE = {  # on the controller, where the compiler puts a load behind the line that it is on
+    "arm": {"result_read_before_poll", "local_result_before_poll"},
+    "native": set[str](),
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("firmware", ["native", "arm"])
-def test_all(firmware: str, tmp_path: Path) -> None:
-    verdicts = run_all((), "arm" if firmware == "arm" else "native", tmp_path, lambda verdict: None)
-    bad = [report(verdict) for verdict in verdicts if not verdict.good]
-    assert not bad, "\n".join([table(verdicts), *bad])
+@pytest.mark.parametrize("firmware", KINDS)
+def test_all(firmware: Kind, tmp_path: Path) -> None:
+    verdicts = run_all((), firmware, tmp_path, lambda verdict: None)
+    bad = {verdict.name: verdict for verdict in verdicts if not verdict.good}
+    wanted = dict.fromkeys(MISSED, Word.MISSED) | dict.fromkeys(WITHOUT_LINE[firmware], Word.FOUND)
+    told = "\n".join([table(verdicts), *map(report, bad.values())])
+    assert {name: verdict.word for name, verdict in bad.items()} == wanted, told
 
 
 def test_every_kernel_has_its_case() -> None:

@@ -663,4 +663,9 @@ def slots_added(x: Array) -> Any:
     return x[:, :64] + x[:, 64:]
 
 
+@_case(x=random(20, 6, 7), y=random(30, 6, 7), out=(20, 6, 7), out2=(30, 6, 7), c=20, oc=30, h=6, w=7)
+def around_beside_another_stream(x: Array, y: Array) -> Any:
+    return x + f32(1), y
+
+
 CORRECT: tuple[Kernel, ...] = tuple(_CASES)

@@ -10,6 +10,10 @@ _MAP = (1, 20, 6, 7)
 _SIZES = {"c": 20, "h": 6, "w": 7}
 
 MEMORY: tuple[Kernel, ...] = (
+    kernel("copied_by_the_controller", x=random(5, 40), out=(5, 40), h=5, w=40),
+    kernel("cleared_by_the_controller", out=(77,), n=77),
+    kernel("places_of_all", x=random(200), out=(200,), out2=Result((10,), "int32"), n=200),
+    kernel("halves_where_bytes_are_wanted", x=random(*_MAP), out=Result(_MAP, "int8"), sizes=_SIZES),
     kernel("row_too_many", x=random(5, 40), out=(5, 40), h=5, w=40),
     kernel("padded_stride_in_ddr", x=random(*_MAP), out=_MAP, sizes=_SIZES),
     kernel("bytes_of_bytes", x=random(3, 20, 6, 7), out=(3, 20, 6, 7), n=3, sizes=_SIZES),
@@ -135,6 +139,19 @@ INIT: tuple[Kernel, ...] = (
         sizes=_SIZES,
     ),
     kernel("broadcast_of_an_empty_lane", x=random(50), out=(20, 50), c=20, w=50),
+    kernel(
+        "index_behind_the_table",
+        x=random(64),
+        y=np.append(integers(49, low=0, high=64, dtype="int32"), np.int32(64)),
+        out=(50,),
+        n=50,
+        w=64,
+    ),
+    kernel("rows_of_the_right_missing", x=random(10, 32), y=random(32, 24), out=(10, 24), n=10, k=32, w=24),
+    kernel("scratch_copied_unfilled", scratch=20 * 6 * 7 * 4, out=_MAP, sizes=_SIZES),
+    kernel("mask_elsewhere", x=random(*_MAP), out=(20 * 6 * 7,), sizes=_SIZES),
+    kernel("converts_nothing", x=random(*_MAP), out=Result(_MAP, "float16"), sizes=_SIZES),
+    kernel("turned_one_column_too_many", x=random(40, 50), out=(50, 40), c=40, w=50),
     kernel("third_row_missing", x=random(3, 50), out=(50,), w=50),
     kernel(
         "last_tap_not_loaded",
@@ -150,6 +167,19 @@ INIT: tuple[Kernel, ...] = (
 _FOUR = (4, 20, 6, 7)
 
 HAZARD: tuple[Kernel, ...] = (
+    kernel("sort_beside_its_input", x=random(100), scratch=400, out=(100,), n=100),
+    kernel(
+        "around_into_another_stream",
+        x=random(70, 6, 7),
+        y=random(30, 6, 7),
+        out=(30, 6, 7),
+        c=70,
+        oc=30,
+        h=6,
+        w=7,
+    ),
+    kernel("copied_before_poll", x=random(50), scratch=200, out=(50,), w=50),
+    kernel("even_rows_beside_even_ones", x=random(*_MAP), out=_MAP, sizes=_SIZES),
     kernel("one_buffer_for_two", x=random(*_FOUR), out=_FOUR, n=4, sizes=_SIZES),
     kernel("end_of_section_missing", x=random(*_FOUR), out=_FOUR, n=4, sizes=_SIZES),
     kernel("stored_while_computed", x=random(*_FOUR), out=_FOUR, n=4, sizes=_SIZES),

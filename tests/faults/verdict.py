@@ -124,9 +124,9 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, Any]:
 
 
 def table(verdicts: Iterable[Verdict]) -> str:
-    """One row per kind, as Markdown."""
+    """One row per kind, as Markdown; what is correct comes last."""
     rows: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
+    for verdict in sorted(verdicts, key=lambda verdict: verdict.kind == CORRECT):
         rows.setdefault(verdict.kind, []).append(verdict)
     lines = [
         "| cases | tried | found with line | found | missed | false alarms |",

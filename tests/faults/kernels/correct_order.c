@@ -479,3 +479,20 @@ void polls_often(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(polls_often)
+
+/* Channels go around from lane 63 to the second slot of lane 0; the other stream has the first one. */
+void around_beside_another_stream(const void *args) {
+    const args_t *p = args;
+    const dim4 first = {1, p->c, p->h, p->w}, second = {1, p->oc, p->h, p->w};
+    const local_addr_t lane40 = 40 * okk_local_mem_size_per_npu();
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &first, NULL, NULL);
+    okk_parallel_start();
+    okk_bdc_add_C(0, 0, 1.f, &first, NULL, NULL);
+    okk_gdma_32bit_cpy_S2L(lane40, p->in2, &second, NULL, NULL);
+    okk_parallel_end();
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &first, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out2, lane40, &second, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(around_beside_another_stream)

@@ -1,4 +1,6 @@
 /* Commands that may run side by side and use the same memory. The other command's line says OTHER. */
+#include <string.h>
+
 #include "faults.h"
 
 static unsigned long long at(unsigned long long base, const args_t *p, int n) {
@@ -406,3 +408,66 @@ void table_in_l2_replaced(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(table_in_l2_replaced)
+
+/* A sort of numbers that the other engine is still copying. */
+void sort_beside_its_input(const void *args) {
+    const args_t *p = args;
+    SortParam sort = {.input_data_addr = p->scratch, .output_data_addr = p->out, .input_len = p->n, .output_len = p->n,
+                      .order = BM_ASCEND};
+    okk_initialize();
+    okk_gdma_32bit_set_C_system(p->scratch, (x32){.fp32 = 0}, &(dim4){1, 1, 1, p->n}, NULL);
+    okk_parallel_start();
+    okk_gdma_32bit_cpy_S2S(p->scratch, p->in, &(dim4){1, 1, 1, p->n}, NULL, NULL); /* OTHER */
+    bm_atomic_sort(&sort); /* FAULT hazard.raw|hazard.war */
+    okk_parallel_end();
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(sort_beside_its_input)
+
+/* Channels go around from lane 63 to the second slot of lane 0, where the other stream's 65th channel is. */
+void around_into_another_stream(const void *args) {
+    const args_t *p = args;
+    const dim4 first = {1, p->c, p->h, p->w}, second = {1, p->oc, p->h, p->w};
+    const local_addr_t lane40 = 40 * okk_local_mem_size_per_npu();
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &first, NULL, NULL);
+    okk_parallel_start();
+    okk_bdc_add_C(0, 0, 1.f, &first, NULL, NULL); /* OTHER */
+    okk_gdma_32bit_cpy_S2L(lane40, p->in2, &second, NULL, NULL); /* FAULT hazard.waw|hazard.war|hazard.raw */
+    okk_parallel_end();
+    okk_gdma_32bit_cpy_L2S(p->out, lane40, &second, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(around_into_another_stream)
+
+/* The controller copies a result with memcpy before it polls. */
+void copied_before_poll(const void *args) {
+    const args_t *p = args;
+    const dim4 row = {1, 1, 1, p->w};
+    okk_initialize();
+    okk_gdma_32bit_set_C_system(p->scratch, (x32){.fp32 = 0}, &row, NULL);
+    okk_poll();
+    okk_gdma_32bit_cpy_S2S(p->scratch, p->in, &row, NULL, NULL); /* OTHER */
+    memcpy(okk_global_mem_addr(p->out), okk_global_mem_addr(p->scratch), p->w * sizeof(float)); /* FAULT hazard.controller */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(copied_before_poll)
+
+/* Even rows are computed while "odd" ones are loaded, from the wrong first row. */
+void even_rows_beside_even_ones(const void *args) {
+    const args_t *p = args;
+    const int half = p->h / 2;
+    const dim4 rows = {1, p->c, half, p->w}, shape = {1, p->c, p->h, p->w}, image = {0, p->h * p->w, 2 * p->w, 1};
+    dim4 local;
+    okk_128_byte_aligned_stride_for_32bit(&local, 0, &shape);
+    local.h = 2 * p->w;
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_parallel_start();
+    okk_bdc_mul_C(0, 0, 2.f, &rows, &local, &local); /* OTHER */
+    okk_gdma_32bit_cpy_S2L(2 * p->w * FLOAT, p->in, &(dim4){1, p->c, 1, p->w}, &local, &image); /* FAULT hazard.waw|hazard.war|hazard.raw */
+    okk_parallel_end();
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(even_rows_beside_even_ones)

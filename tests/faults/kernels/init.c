@@ -471,3 +471,83 @@ void last_tap_not_loaded(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(last_tap_not_loaded)
+
+/* An index that is one too large: the gather takes what is behind the table. */
+void index_behind_the_table(const void *args) {
+    const args_t *p = args;
+    const unsigned l2 = okk_l2_sram_start_addr();
+    GatherDataParam gather = {l2, l2 + BANK, l2 + 2 * BANK, p->n, BM_GD_32BIT};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2S(l2, p->in, &(dim4){1, 1, 1, p->w}, NULL, NULL);
+    okk_gdma_32bit_cpy_S2S(l2 + BANK, p->in2, &(dim4){1, 1, 1, p->n}, NULL, NULL);
+    bm_atomic_gather_data(&gather); /* FAULT init.unwritten */
+    okk_gdma_32bit_cpy_S2S(p->out, l2 + 2 * BANK, &(dim4){1, 1, 1, p->n}, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(index_behind_the_table)
+
+/* The right matrix lacks the rows of the last slice. */
+void rows_of_the_right_missing(const void *args) {
+    const args_t *p = args;
+    const int per_channel = 8;
+    okk_initialize();
+    okk_gdma_32bit_matrix_S2L(0, p->in, p->n, p->k, per_channel, p->k);
+    okk_gdma_32bit_matrix_S2L(2 * BANK, p->in2, p->k - 1, p->w, per_channel, p->w);
+    okk_bdc_matmul(4 * BANK, 0, 2 * BANK, 0, p->n, p->k, p->w, per_channel, per_channel, false, false); /* FAULT init.unwritten */
+    okk_gdma_32bit_matrix_L2S(p->out, 4 * BANK, p->n, p->w, per_channel, p->w);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(rows_of_the_right_missing)
+
+/* Scratch in DDR is copied to the result, and nobody filled it. */
+void scratch_copied_unfilled(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2S(p->out, p->scratch, &shape, NULL, NULL); /* FAULT init.unwritten */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(scratch_copied_unfilled)
+
+/* The mask of the filter is computed in one place and looked for in another. */
+void mask_elsewhere(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    MaskMemCpy4DPram keep = {.mask_local_mem_addr = 2 * BANK, .dst_global_mem_addr = p->out, .shape = {1, p->c, p->h, p->w}};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_bdc_greater_C_select_value(BANK, 0, 0.f, (x32){.u32 = 1}, &shape, NULL, NULL);
+    bm_atomic_mask_memcpy_4D(&keep); /* FAULT init.unwritten */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(mask_elsewhere)
+
+/* fp32 to fp16 by the store, of a tile that lies elsewhere. */
+void converts_nothing(const void *args) {
+    const args_t *p = args;
+    const unsigned c = p->c, h = p->h, w = p->w, aligned = ALIGN(h * w, 32);
+    MemCpy4DParam store = {.src_addr = 2 * BANK, .src_shape = {1, c, h, w}, .src_stride = {aligned, aligned, w, 1},
+                           .src_format = BM_GDMA_FORMAT_FLOAT32, .dst_addr = p->out, .dst_shape = {1, c, h, w},
+                           .dst_stride = {c * h * w, h * w, w, 1}, .dst_format = BM_GDMA_FORMAT_FLOAT16,
+                           .direction = BM_GDMA_DIR_L2S};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &(dim4){1, p->c, p->h, p->w}, NULL, NULL);
+    bm_atomic_memcpy_4D(&store); /* FAULT init.unwritten */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(converts_nothing)
+
+/* Columns and channels are exchanged over one column more than is there. */
+void turned_one_column_too_many(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, 1, p->w - 1}, turned = {1, p->w, 1, p->c}, in = {0, p->w, p->w, 1};
+    CWTransParam turn = {.src_addr = 0, .dst_addr = BANK, .src_c = p->c, .src_w = p->w,
+                         .format = BM_GDMA_FORMAT_FLOAT32, .src_c_stride = ALIGN(p->w, 32), .dst_c_stride = ALIGN(p->c, 32)};
+    dim4 local = {ALIGN(p->w, 32), ALIGN(p->w, 32), p->w, 1};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, &local, &in);
+    bm_atomic_cwtrans(&turn); /* FAULT init.unwritten */
+    okk_gdma_32bit_cpy_L2S(p->out, BANK, &turned, NULL, NULL); /* FAULT init.unwritten */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(turned_one_column_too_many)

@@ -1,5 +1,7 @@
 /* Accesses that leave what they are for. The line of the mistake says FAULT and the rule, or rules that are
  * equally right. */
+#include <string.h>
+
 #include "faults.h"
 
 /* Copies n rows, and one more: the loop bound of a filter that needs the row below. */
@@ -458,3 +460,48 @@ void n_stride_of_more_channels(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(n_stride_of_more_channels)
+
+/* memcpy by the controller, with the bytes of one row too many. */
+void copied_by_the_controller(const void *args) {
+    const args_t *p = args;
+    okk_initialize();
+    okk_poll();
+    memcpy(okk_global_mem_addr(p->out), okk_global_mem_addr(p->in), (p->h + 1) * p->w * sizeof(float)); /* FAULT memory.beyond */
+}
+OKKERNEL_FUNC_REGISTER(copied_by_the_controller)
+
+/* memset of a result, counted in elements of another size. */
+void cleared_by_the_controller(const void *args) {
+    const args_t *p = args;
+    okk_initialize();
+    okk_poll();
+    memset(okk_global_mem_addr(p->out), 0, p->n * sizeof(double)); /* FAULT memory.beyond */
+}
+OKKERNEL_FUNC_REGISTER(cleared_by_the_controller)
+
+/* The places of the k largest are as many as all. */
+void places_of_all(const void *args) {
+    const args_t *p = args;
+    SortParam sort = {.input_data_addr = p->in, .output_data_addr = p->out, .output_index_addr = p->out2,
+                      .input_len = p->n, .output_len = p->n, .order = BM_DESCEND, .index_enable = true,
+                      .index_auto = true};
+    okk_initialize();
+    bm_atomic_sort(&sort); /* FAULT memory.beyond */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(places_of_all)
+
+/* Stored as fp16 where the host made room for bytes. */
+void halves_where_bytes_are_wanted(const void *args) {
+    const args_t *p = args;
+    const unsigned c = p->c, h = p->h, w = p->w, aligned = ALIGN(h * w, 32);
+    MemCpy4DParam store = {.src_addr = 0, .src_shape = {1, c, h, w}, .src_stride = {aligned, aligned, w, 1},
+                           .src_format = BM_GDMA_FORMAT_FLOAT32, .dst_addr = p->out, .dst_shape = {1, c, h, w},
+                           .dst_stride = {c * h * w, h * w, w, 1}, .dst_format = BM_GDMA_FORMAT_FLOAT16,
+                           .direction = BM_GDMA_DIR_L2S};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &(dim4){1, p->c, p->h, p->w}, NULL, NULL);
+    bm_atomic_memcpy_4D(&store); /* FAULT memory.beyond */
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(halves_where_bytes_are_wanted)
