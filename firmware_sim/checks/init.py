@@ -17,7 +17,7 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.influence import Marked, Marks, influenced, parts_of
-from firmware_sim.checks.records import READS, Record
+from firmware_sim.checks.records import READS, Record, Runs
 from firmware_sim.checks.sequence import ENGINES, Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.isa.footprint import Access, Space, Tensor, address_text
@@ -33,19 +33,33 @@ Named = Callable[[Space, int], str]
 
 @dataclass(frozen=True)
 class Poisoned:
-    """A command that read what nothing wrote. operand, at, nbytes: the first such bytes, how many there are;
-    results: the elements that it poisoned."""
+    """A command that read what nothing wrote. operand, at, nbytes, lanes: the first such byte, how many there
+    are, where; results: the elements that it poisoned, or blocks, among which they are."""
 
     by: Issued
     operand: Tensor
     at: int
     nbytes: int
     lanes: tuple[int, ...]
-    results: tuple[Marked, ...]
+    results: tuple[Marked, ...] = ()
+    blocks: tuple[Runs, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """About how much memory it takes."""
+        return 1000 + sum(one.marks.size for one in self.results)
 
     def made(self, space: Space, at: int) -> bool:
         """Whether it poisoned this byte."""
-        return any(one.tensor.space is space and (one.bytes() == at).any() for one in self.results)
+        if any(block.holds(space, at) for block in self.blocks):
+            return True
+        within = at % chip.LOCAL_BYTES if space is Space.LOCAL else at
+        for one in self.results:
+            if one.tensor.space is space:
+                low, high = one.tensor.reach()
+                if low <= within < high and (one.bytes() == at).any():
+                    return True
+        return False
 
 
 @dataclass(frozen=True)
@@ -97,10 +111,25 @@ class Init:
     def check(self, sequence: Sequence, batch: Batch, issued: Callable[[int], Issued]) -> Iterator[Finding]:
         """Go through a batch. issued: who issued command k of the sequence."""
         k = 0
-        while (k := self._shadow.first_unwritten(sequence, k)) < len(sequence):
+        carried = np.zeros((len(sequence), 4), np.int64)
+        while True:
+            begun, k = k, self._shadow.first_unwritten(sequence, k, carried)
+            for i in (np.nonzero(carried[begun:k, 0])[0] + begun).tolist():
+                self._carried(sequence.records[i], carried[i].tolist(), issued(i))
+            if k == len(sequence):
+                return
             row = batch.columns[ENGINES[sequence.engine[k]]].row(int(sequence.index[k]))
             yield from self._command(sequence.records[k], row, issued(k))
             k += 1
+
+    def _carried(self, record: Record, told: list[int], by: Issued) -> None:
+        """An element-wise command: what it lacks of an operand, see `Shadow.first_unwritten`."""
+        operand, at, nbytes, mask = told
+        tensor = record.operands[operand - 1]
+        assert isinstance(tensor, Tensor)
+        lanes = tuple(lane for lane in range(chip.NPU_NUM) if mask >> lane & 1)
+        blocks = tuple(block for block in record.blocks if block.access & ~READS)
+        self._remember(Poisoned(by, tensor, at, nbytes, lanes, blocks=blocks))
 
     def _command(self, record: Record, row: Row, by: Issued) -> Iterator[Finding]:
         marked: list[Marked] = []
@@ -121,7 +150,7 @@ class Init:
             if worst is None:
                 local = tensor.space is Space.LOCAL
                 lanes = tuple(np.unique(places // chip.LOCAL_BYTES).tolist()) if local else ()
-                worst = Poisoned(by, tensor, int(places.flat[0]), len(np.unique(places)), lanes, ())
+                worst = Poisoned(by, tensor, int(places.flat[0]), len(np.unique(places)), lanes)
         results = influenced(record.name, row, record.operands, marked) if marked else []
         for block in record.blocks:
             if block.access & ~READS:
@@ -145,9 +174,9 @@ class Init:
 
     def _remember(self, poisoned: Poisoned) -> None:
         self._poisoned.append(poisoned)
-        self._size += sum(one.marks.size for one in poisoned.results)
+        self._size += poisoned.size
         while self._size > _REMEMBERED and len(self._poisoned) > 1:
-            self._size -= sum(one.marks.size for one in self._poisoned.popleft().results)
+            self._size -= self._poisoned.popleft().size
 
     # ---- where poison matters ----
 

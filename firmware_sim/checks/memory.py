@@ -15,8 +15,8 @@ import numpy.typing as npt
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.layer_calls import BEGINS, GLOBAL, CallTensor, LayerCall, parsed
 from firmware_sim.checks.objects import KERNEL_AREAS, STREAM_AREAS, Area, Objects
-from firmware_sim.checks.outside import access_record, explained, lanes_of, numbers_of
-from firmware_sim.checks.records import I64, LIMITS, READS, WRITES, Record, Runs
+from firmware_sim.checks.outside import access_record, explained, lanes_of
+from firmware_sim.checks.records import I64, LIMITS, READS, WRITES, Record, Runs, numbers_of
 from firmware_sim.checks.sequence import BD, GDMA
 from firmware_sim.checks.sequence import Sequence as Commands
 from firmware_sim.instructions.loops import native

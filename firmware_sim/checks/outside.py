@@ -11,17 +11,12 @@ from firmware_sim import chip
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.layer_calls import LOCAL, LayerCall
 from firmware_sim.checks.objects import Area, Objects
-from firmware_sim.checks.records import I64, READS, WRITES, Record, Runs
+from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
 from firmware_sim.isa.footprint import Space, address_text
 
 U64 = npt.NDArray[np.uint64]
 _NEAR = 1 << 16
 """Bytes behind an object in which what nobody owns is still told as being behind it."""
-
-
-def numbers_of(blocks: Sequence[Runs]) -> I64:
-    """A record's numbers for compiled loops."""
-    return np.array([len(blocks), *(value for one in blocks for value in one.packed())], np.int64)
 
 
 def access_record(block: Runs) -> Record:

@@ -1,13 +1,14 @@
 """What one command reads and writes, in the form that compiled loops go through: made once per descriptor.
 
-A record is an array of int64: the number of blocks, then 16 numbers for each (`FIELDS`, and loops/check.h). A
-block is a set of runs of bytes: `run` bytes at start + i0 * stride0 + i1 * stride1 + ..., in every lane of
-`lanes`. Strides are positive, and what lies side by side is one run.
+A record is an array of int64: the number of blocks, how unwritten bytes go on to results (`carried`), then 16
+numbers for each block (`FIELDS`, and loops/check.h). A block is a set of runs of bytes: `run` bytes at start +
+i0 * stride0 + i1 * stride1 + ..., in every lane of `lanes`. Strides are positive, and what lies side by side is
+one run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +72,16 @@ class Runs:
         lanes = np.array([lane for lane in range(chip.NPU_NUM) if self.lanes >> lane & 1], np.int64)
         everywhere: I64 = (lanes[:, None] * chip.LOCAL_BYTES + at).reshape(-1)
         return everywhere
+
+    def holds(self, space: Space, at: int) -> bool:
+        """Whether a byte is one of its own; at as in `places`."""
+        lane, within = divmod(at, chip.LOCAL_BYTES) if space is Space.LOCAL else (0, at)
+        if space is not self.space or (space is Space.LOCAL and not self.lanes >> lane & 1):
+            return False
+        if not self.start <= within < self.end:
+            return False
+        first = self.starts()
+        return bool(((first <= within) & (within < first + self.run)).any())
 
     @property
     def end(self) -> int:
@@ -163,6 +174,25 @@ def _runs(instruction: Instruction, row: Row, operands: tuple[Operand, ...]) -> 
                 yield one
 
 
+def numbers_of(blocks: Sequence[Runs], carry: int = 0) -> I64:
+    """A record's numbers for compiled loops."""
+    return np.array([len(blocks), carry, *(value for one in blocks for value in one.packed())], np.int64)
+
+
+_ELEMENT_WISE = ("ar.", "md_scalar.", "md_linear.", "md_cmp.", "md_sfu.", "table_lookup")
+_APART = ("ar.and", "ar.shift")  # bytes may leave, or go elsewhere
+_BYTE_BY_BYTE = ("ar.copy", "ar.or", "ar.xor")
+
+
+def carried(name: str, operands: tuple[Operand, ...]) -> int:
+    """Bytes of an element where each element of the results depends on those in the same place of the
+    operands alone, and elements are of one size; else 0."""
+    sizes = {o.itemsize for o in operands if isinstance(o, Tensor) and o.space is Space.LOCAL}
+    if not name.startswith(_ELEMENT_WISE) or name in _APART or name.startswith("ar.fixed") or sizes != {4}:
+        return 0
+    return 1 if name in _BYTE_BY_BYTE else 4
+
+
 def record_of(engine: Engine, row: Row) -> Record:
     """The record of a descriptor. DeviceError for one that is illegal, refused, or leaves its memory."""
     instruction = lookup(engine, row)
@@ -173,5 +203,5 @@ def record_of(engine: Engine, row: Row) -> Record:
     for one in blocks:
         if one.start < 0 or one.end > LIMITS[one.space]:
             raise DeviceError(f"{operands[one.operand].name} leaves its memory")
-    numbers = np.array([len(blocks), *(value for one in blocks for value in one.packed())], np.int64)
+    numbers = numbers_of(blocks, carried(instruction.name, operands))
     return Record(instruction.name, operands, blocks, numbers, int(numbers.ctypes.data))

@@ -13,8 +13,7 @@ from firmware_sim.checks.finding import Frame, Issued
 from firmware_sim.checks.gaps import Gaps
 from firmware_sim.checks.init import Stored
 from firmware_sim.checks.objects import BOTH, Objects
-from firmware_sim.checks.outside import numbers_of
-from firmware_sim.checks.records import READS, WRITES, Record, Runs
+from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
 from firmware_sim.checks.sequence import Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.isa.footprint import Space

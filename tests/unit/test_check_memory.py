@@ -21,8 +21,8 @@ from firmware_sim.checks.memory import (
     outside_areas_reference,
 )
 from firmware_sim.checks.objects import ALL_LANES, BOTH, KERNEL_AREAS, Allocations, Area, Objects
-from firmware_sim.checks.outside import explained, numbers_of
-from firmware_sim.checks.records import READS, WRITES, Record, Runs
+from firmware_sim.checks.outside import explained
+from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
 from firmware_sim.instructions.loops import native
 from firmware_sim.isa.footprint import Constant, Space
 from firmware_sim.wire import DType, StoreMode, TType

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import chip
-from firmware_sim.checks.records import READS, WRITES, Record, Runs
+from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
 from firmware_sim.checks.sequence import Sequence
 from firmware_sim.checks.shadow import PAGE, Shadow
 from firmware_sim.instructions.loops import native
@@ -37,7 +37,7 @@ def blocks(draw: st.DrawFn) -> Runs:
 def sequence_of(records: list[list[Runs]]) -> Sequence:
     made = []
     for one in records:
-        numbers = np.array([len(one), *(v for block in one for v in block.packed())], np.int64)
+        numbers = numbers_of(one)
         made.append(Record("a command", (), tuple(one), numbers, int(numbers.ctypes.data)))
     addresses = np.array([record.address for record in made], np.int64)
     return Sequence(tuple(made), NUMBERS, NUMBERS, NUMBERS, NUMBERS, addresses, (NUMBERS, NUMBERS))
@@ -71,7 +71,7 @@ def test_the_loop_equals_sets_of_bytes(records: list[list[Runs]]) -> None:
     fast, slow, plain = Shadow(DDR_BYTES), Shadow(DDR_BYTES), Plain(set())
     k = 0
     while k < len(records):
-        found = fast.first_unwritten(sequence, k)
+        found = fast.first_unwritten(sequence, k, np.zeros((len(records), 4), np.int64))
         assert found == plain.first_unwritten(records, k) == slow.plainly(sequence.records, k)
         k = found + 1
     for space, at in sorted(plain.written)[::97]:

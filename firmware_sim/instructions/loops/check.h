@@ -16,8 +16,9 @@ typedef struct {
     } dim[CHECK_DIMS];
 } check_block;
 
+/* carry: bytes of an element, where a result's elements depend on the operands' in the same place alone; or 0. */
 typedef struct {
-    int64_t count;
+    int64_t count, carry;
     check_block block[];
 } check_record;
 

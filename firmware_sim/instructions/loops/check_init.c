@@ -108,18 +108,133 @@ static shadow shadow_of(const tl_arg *a, int first) {
                     .bits = {NULL, a[first + 4].data, a[first + 6].data}};
 }
 
-/* addresses of records, first, shadow: commands from `first` on, what they write counts as written afterwards.
- * Returns the first command that reads what nothing wrote; it has written nothing yet. Or how many there are. */
+/* ---- element-wise commands ---- */
+
+enum { OPERANDS = 8 };
+
+static bool same_form(const check_block *x, const check_block *y) {
+    if (x->space != CHECK_LOCAL || y->space != CHECK_LOCAL || x->lanes != y->lanes || x->run != y->run ||
+        x->dims != y->dims)
+        return false;
+    for (int64_t d = 0; d < x->dims; d++)
+        if (x->dim[d].count != y->dim[d].count) return false;
+    const bool same = x->start == y->start && memcmp(x->dim, y->dim, sizeof x->dim) == 0;
+    return same || check_end(x) <= y->start || check_end(y) <= x->start;
+}
+
+static uint64_t lanes_of(const shadow *s, int64_t at) { return s->lines[at / CHECK_LINE] | s->bytes[at]; }
+
+/* Bytes of a run of the result are written in the lanes in which those of all inputs are. */
+static void carry_run(shadow *s, int64_t to, const int64_t *from, int count, int64_t run, uint64_t lanes, int64_t item) {
+    uint64_t kept[CHECK_LINE];
+    for (int64_t done = 0; done < run;) {
+        const int64_t n = TL_MIN(run - done, CHECK_LINE - (to + done) % CHECK_LINE);
+        uint64_t all = lanes;
+        for (int64_t i = 0; i < n; i++) {
+            kept[i] = lanes;
+            for (int k = 0; k < count; k++) kept[i] &= lanes_of(s, from[k] + done + i);
+        }
+        for (int64_t i = 0; i + item <= n; i += item) {
+            for (int64_t b = 1; b < item; b++) kept[i] &= kept[i + b];
+            for (int64_t b = 1; b < item; b++) kept[i + b] = kept[i];
+            all &= kept[i];
+        }
+        if (all == lanes) {
+            local_write(s, to + done, n, lanes);
+        } else {
+            const int64_t line = (to + done) / CHECK_LINE;
+            if (s->lines[line] & lanes)
+                for (int64_t i = 0; i < CHECK_LINE; i++) s->bytes[line * CHECK_LINE + i] |= s->lines[line] & lanes;
+            s->lines[line] &= ~lanes;
+            s->dirty[line] = 1;
+            for (int64_t i = 0; i < n; i++) s->bytes[to + done + i] = (s->bytes[to + done + i] & ~lanes) | kept[i];
+        }
+        done += n;
+    }
+}
+
+/* Carries what is unwritten from the operands of an element-wise command to its results; false, and nothing is done,
+ * where an operand that is not written whole has another form than a result. */
+static bool carry(shadow *s, const check_record *record) {
+    const check_block *missing[OPERANDS][OPERANDS], *result[OPERANDS];
+    int count[OPERANDS] = {0}, results = 0;
+    if (!record->carry) return false;
+    for (int64_t i = 0; i < record->count; i++) {
+        const check_block *b = &record->block[i];
+        if (!(b->access & CHECK_WRITES)) continue;
+        if (results == OPERANDS || b->run % record->carry || b->start % record->carry) return false;
+        result[results++] = b;
+    }
+    for (int64_t i = 0; i < record->count; i++) {
+        const check_block *b = &record->block[i];
+        if (!(b->access & CHECK_READS) || b->maybe || block_written(s, b)) continue;
+        int fits = 0;
+        for (int r = 0; r < results; r++)
+            if (same_form(b, result[r])) {
+                if (count[r] == OPERANDS) return false;
+                missing[r][count[r]++] = b;
+                fits++;
+            }
+        if (fits != 1) return false; /* pieces of operands and results that are alike in lanes are rare */
+    }
+    for (int r = 0; r < results; r++) {
+        const check_block *to = result[r];
+        if (!count[r]) {
+            block_write(s, to);
+            continue;
+        }
+        check_runs at = check_first(to), in[OPERANDS];
+        int64_t from[OPERANDS];
+        for (int k = 0; k < count[r]; k++) in[k] = check_first(missing[r][k]);
+        bool more;
+        do {
+            for (int k = 0; k < count[r]; k++) from[k] = in[k].at;
+            carry_run(s, at.at, from, count[r], to->run, to->lanes, record->carry);
+            more = check_next(to, &at);
+            for (int k = 0; k < count[r]; k++) check_next(missing[r][k], &in[k]);
+        } while (more);
+    }
+    return true;
+}
+
+/* The first unwritten byte of a block in local memory, over all lanes; how many there are, and their lanes. */
+static void missing_of(const shadow *s, const check_block *b, int64_t *told) {
+    uint64_t lanes = 0;
+    told[1] = -1, told[2] = 0;
+    check_runs r = check_first(b);
+    do {
+        for (int64_t at = r.at; at < r.at + b->run; at++) {
+            const uint64_t unwritten = b->lanes & ~lanes_of(s, at);
+            if (unwritten && told[1] < 0) told[1] = __builtin_ctzll(unwritten) * (int64_t)LANE + at;
+            told[2] += __builtin_popcountll(unwritten);
+            lanes |= unwritten;
+        }
+    } while (check_next(b, &r));
+    told[3] = (int64_t)lanes;
+}
+
+/* addresses of records, first, carried, shadow: commands from `first` on, what they write counts as written afterwards,
+ * but for what element-wise ones make of unwritten bytes. carried, of each such one: the operand, counted from 1, and
+ * of what it lacks the first byte's place, how many bytes, and their lanes. Returns the first other command
+ * that reads what nothing wrote; it has written nothing yet. Or how many there are. */
 int64_t check_init(const tl_arg *a) {
     const check_record *const *records = a[0].data;
-    shadow s = shadow_of(a, 2);
+    int64_t *carried = a[2].data;
+    shadow s = shadow_of(a, 3);
     for (int64_t k = a[1].value; k < a[0].shape[0]; k++) {
         const check_record *record = records[k];
-        for (int64_t i = 0; i < record->count; i++) {
-            const check_block *b = &record->block[i];
-            if ((b->access & CHECK_READS) && !b->maybe && !block_written(&s, b)) return k;
+        int64_t i = 0;
+        while (i < record->count && (!(record->block[i].access & CHECK_READS) || record->block[i].maybe ||
+                                     block_written(&s, &record->block[i])))
+            i++;
+        if (i < record->count) {
+            int64_t told[4] = {record->block[i].operand + 1};
+            if (record->carry) missing_of(&s, &record->block[i], told);
+            if (!carry(&s, record)) return k;
+            memcpy(carried + 4 * k, told, sizeof told);
+            continue;
         }
-        for (int64_t i = 0; i < record->count; i++)
+        for (i = 0; i < record->count; i++)
             if (record->block[i].access & CHECK_WRITES) block_write(&s, &record->block[i]);
     }
     return a[0].shape[0];

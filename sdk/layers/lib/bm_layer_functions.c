@@ -4,12 +4,11 @@
 #define BM_EXP_HIGH 87.9f /* e^this is finite */
 
 dim4 bm_flat(const dim4 *shape) {
-    enum { MOST_CHANNELS = 4095 }; /* of a command */
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
     /* Lanes behind the last channel may hold another tensor, as a concatenation's next part. */
     const bool rest = shape->c > CHIP_NPU_NUM && shape->c % CHIP_NPU_NUM != 0;
-    if (rest && shape->n == 1 && shape->c <= MOST_CHANNELS)
+    if (rest && shape->n == 1 && shape->c <= CHIP_CHANNELS_MAX)
         return (dim4){1, shape->c, stride.c / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
     return (dim4){1, smaller(shape->c, CHIP_NPU_NUM), shape->n * stride.n / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
 }
