@@ -1,9 +1,9 @@
 """What one command reads and writes, in the form that compiled loops go through: made once per descriptor.
 
-A record is an array of int64: the number of blocks, how unwritten bytes go on to results (`carried`), then 16
-numbers for each block (`FIELDS`, and loops/check.h). A block is a set of runs of bytes: `run` bytes at start +
-i0 * stride0 + i1 * stride1 + ..., in every lane of `lanes`. Strides are positive, and what lies side by side is
-one run.
+A record is an array of int64: the number of blocks, how unwritten bytes go on to results (`carried`), then
+16 numbers for each block (`FIELDS`, and loops/check.h). A block is a set of runs of bytes: `run` bytes at
+start + i0 * stride0 + i1 * stride1 + ..., in every lane of `lanes`. Strides are positive, and what lies side
+by side is one run.
 """
 
 from __future__ import annotations
