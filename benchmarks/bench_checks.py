@@ -1,9 +1,9 @@
 """What the checks cost: the same work without and with the default checks, taking turns in one run.
 
-    python benchmarks/bench_checks.py [--repeat N] [--resnet50 FILE.onnx]
+    python benchmarks/bench_checks.py [--repeat N] [--network FILE.onnx]
 
 Addition and matrix product in tiles (bench_tiles.py), 60,000 small commands of one kernel, and a network
-(static, opt 2; resnet50 of the onnx package's light models where it is found). Memory: what the shadow of
+(static, opt 2; such as resnet50 of the light models in the onnx package). Memory: what the shadow of
 the device process holds, beside the memory that commands touched.
 """
 

@@ -146,6 +146,11 @@ class Checker:
         self._stored = [one for one in self._stored if not one[1].overlaps(start, nbytes)]
         self.shadow.clear_range(start, nbytes)
 
+    def unseen(self) -> None:
+        """The firmware does not tell what the controller's code does: any of DDR may be written by it."""
+        self.shadow.forget()
+        self._gaps = None
+
     def before(self, batch: Batch) -> None:
         """Look at a batch that is about to be executed."""
         sequence = self._records.sequence(batch)

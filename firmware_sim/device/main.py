@@ -507,12 +507,12 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
                 checker.shadow.forget()
                 checker.execute_with(None)
             return None
-        from firmware_sim.checks.checker import Checker
-        from firmware_sim.checks.rules import Kind
+        with link.aside():  # their modules, and the processor's, take longer to import than a kernel to run
+            from firmware_sim.checks.checker import Checker
+            from firmware_sim.checks.rules import Kind
 
-        wanted = frozenset(map(Kind, kinds))
-        if not checkers or checkers[0].kinds != wanted:
-            with link.aside():
+            wanted = frozenset(map(Kind, kinds))
+            if not checkers or checkers[0].kinds != wanted:
                 known = (checkers[0].shadow, checkers[0].objects) if checkers else ()
                 checkers[:] = [Checker(wanted, *known)]
         checker = controller.checker = checkers[0]
@@ -525,6 +525,8 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         for deed, start, nbytes in deeds:
             note = checker.wrote if deed == Deed.WROTE else checker.anew
             note(start - DDR_BASE, nbytes)
+        if not controller.watched:
+            checker.unseen()
         return checker
 
     def handle(header: dict[str, object], payload: bytes) -> tuple[dict[str, object], bytes]:

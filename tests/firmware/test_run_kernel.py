@@ -175,6 +175,9 @@ def test_the_command(
     assert cli([*words, "--out", "y_addr=256:float32:out/y.npy"]) == 0
     assert "y_addr: [256] float32 -> out/y.npy" in capsys.readouterr().out
     assert np.array_equal(np.load("out/y.npy"), np.arange(256, dtype=np.float32) * 2 + 1.5)
+    assert cli([*words, "--out", "y_addr=2", "--json"]) == 5  # the kernel writes 256
+    assert [one["rule"] for one in json.loads(capsys.readouterr().out)["findings"]] == ["memory.beyond"]
+    words += ["--check", "off"]
     assert cli([*words, "--out", "y_addr=2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outputs"] == {"y_addr": [1.5, 3.5]}
     assert cli([*words, "--out", "y_addr=256:float32:out/z.npy", "--json"]) == 0

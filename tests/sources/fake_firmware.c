@@ -14,6 +14,7 @@ const uint32_t platform_layout[] = {
     AT(ddr),         AT(ddr_bytes), AT(local),    AT(l2),   AT(dtcm),     AT(flush),
     AT(run_group),   AT(log),      AT(activity),  AT(activity_bytes), AT(filtered),
     AT(bd_layer),    AT(gdma_layer), AT(frames),  AT(ddr_reserved), AT(newest),
+    AT(watch),
     sizeof(fw_platform),
 };
 
