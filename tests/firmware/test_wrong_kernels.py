@@ -235,7 +235,7 @@ def test_a_race_is_proved(device: Device, source: Path) -> None:
     lines = source.read_text().splitlines()
     assert "/* race */" in lines[finding.by.frames[0].line - 1]
     assert "/* adds */" in lines[finding.other.frames[0].line - 1]
-    told = "in another legal order, GDMA first, ddr +0x"
+    told = "in another legal order, GDMA first, buffer 1 of 8192 bytes at ddr +0x"
     assert finding.proof.startswith(told), finding.proof
     assert finding.proof.endswith(
         "ends as 0x00000000 (0) instead of 0x3f800000 (1); 4096 bytes of DDR differ"
