@@ -20,7 +20,7 @@ from tests.support.workspaces import tpulayer
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.toolkit import Toolkit
 
-FILES = ("compilation.bmodel", "input_ref_data.dat", "output_ref_data.dat")
+FILES = {"compilation.bmodel", "input_ref_data.dat", "output_ref_data.dat"}
 
 
 def node(op: str, inputs: str, outputs: str = "y", **attributes: Any) -> Any:
@@ -74,7 +74,7 @@ def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
             assert error.exit_code in (1, 2) and not out.exists()
         else:
             found["compiled"] += 1
-            assert sorted(p.name for p in out.iterdir()) == sorted(FILES)
+            assert {p.name for p in out.iterdir()} - {"compilation.sites.npz"} == FILES  # CPU alone: no commands
     assert found["refused"] > 200 and found["compiled"] > 10
 
 

@@ -166,7 +166,7 @@ def test_request_headers(firmware: fh.Harness) -> None:
     query = wire.REQUEST.pack(wire.Op.QUERY, 0, 0, 0)
     for op in (0, max(wire.Op) + 1):
         check(firmware.raw(changed(query, 0, "fw_request", "op", op)), "unknown request", op)
-    for flags, says in ((0, ""), (1, ""), (2, "unknown request flags 0x2")):
+    for flags, says in ((0, ""), (3, ""), (4, "unknown request flags 0x4")):
         check(firmware.raw(changed(query, 0, "fw_request", "flags", flags)), says, flags)
     for size, says in ((0, ""), (1, "announces 1 bytes and has 0")):
         check(firmware.raw(changed(query, 0, "fw_request", "bytes", size)), says, size)
