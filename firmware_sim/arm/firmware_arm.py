@@ -217,7 +217,7 @@ class ArmFirmware:
         """See `Firmware`."""
         watcher = self._machine.watcher
         self._lost = watcher is not None and watcher.log.lost
-        return [] if watcher is None else watcher.log.take()
+        return [] if watcher is None else watcher.taken()
 
     @property
     def accesses_lost(self) -> bool:

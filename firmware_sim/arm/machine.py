@@ -30,7 +30,6 @@ from unicorn import (
 )
 from unicorn import arm_const as arm
 from unicorn import unicorn_const as const
-from unicorn.unicorn_py3.unicorn import uclib
 
 from firmware_sim.arm import hooks, layout
 from firmware_sim.arm.images import Images
@@ -124,7 +123,7 @@ class Machine:
         self._counters[hooks.PC_POINTER] = frames_address
         self._counters[hooks.ASIDE_POINTER] = links["aside"].ctypes.data
         self._newest = (ctypes.c_uint64 * FRAMES).from_address(frames_address)
-        self._stop = hooks.stop_on_abort(hooks.address_of(uclib.uc_emu_stop))
+        self._stop = hooks.stop_on_abort()
         self._code: list[tuple[int, int]] = []
         self._invalid: tuple[int, int, int] | None = None
         self._interrupt: int | None = None
@@ -197,20 +196,9 @@ class Machine:
             (layout.WINDOW + behind, DDR_WINDOW_BYTES - behind, data, window + behind),
         ):
             uc.mem_map_ptr(base, size, rights, address)
-        on_block, on_access = hooks.addresses(hooks.address_of(uclib.uc_emu_stop))
-        for kind, function in ((UC_HOOK_BLOCK, on_block), (UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, on_access)):
-            handle = ctypes.c_size_t()
-            status = uclib.uc_hook_add(
-                uc._uch,
-                ctypes.byref(handle),
-                kind,
-                ctypes.c_void_p(function),
-                ctypes.c_void_p(self._counters.ctypes.data),
-                ctypes.c_uint64(1),  # begin above end: everywhere
-                ctypes.c_uint64(0),
-            )
-            if status != const.UC_ERR_OK:
-                raise UcError(status)
+        on_block, on_access = hooks.addresses()
+        hooks.add(uc, UC_HOOK_BLOCK, on_block, self._counters)
+        hooks.add(uc, UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE, on_access, self._counters)
         uc.hook_add(UC_HOOK_MEM_INVALID, self._on_invalid)
         uc.hook_add(UC_HOOK_INTR, self._on_interrupt)
         return uc

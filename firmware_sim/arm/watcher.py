@@ -16,8 +16,9 @@ import numpy as np
 from unicorn import arm_const as arm
 from unicorn.unicorn import Uc
 from unicorn.unicorn_const import UC_HOOK_MEM_READ, UC_HOOK_MEM_WRITE, UC_MEM_WRITE
+from unicorn.unicorn_py3.unicorn import HOOK_MEM_ACCESS_CFUNC, uccallback
 
-from firmware_sim.arm import layout
+from firmware_sim.arm import hooks, layout
 from firmware_sim.chip import (
     DDR_WINDOW_BYTES,
     DTCM_BASE,
@@ -26,7 +27,14 @@ from firmware_sim.chip import (
     LOCAL_BASE,
     STATIC_CONTEXT_OFFSET,
 )
-from firmware_sim.firmware.controller_log import CHAIN_DEPTH, CHAINS, AccessLog, Chain, IssuedBy
+from firmware_sim.firmware.controller_log import (
+    CHAIN_DEPTH,
+    CHAINS,
+    AccessLog,
+    Chain,
+    ControllerAccess,
+    IssuedBy,
+)
 from firmware_sim.isa.footprint import Space
 from firmware_sim.processes.shared_memory import ARENA_CAPACITY, SharedMemory
 
@@ -56,13 +64,17 @@ class Watcher:
         both = UC_HOOK_MEM_READ | UC_HOOK_MEM_WRITE
         sites = layout.SITES + 2 * ARENA_CAPACITY * _SITE_BYTES
         self._hooks = [uc.hook_add(UC_HOOK_MEM_WRITE, self._on_site, None, layout.SITES, sites - 1)]
-        for space, base, start, nbytes in (
+        self._seen = np.zeros(hooks.SEEN_WORDS, np.uint64)
+        self._on_new = uccallback(uc, HOOK_MEM_ACCESS_CFUNC)(self._on_access)
+        self._seen[hooks.SEEN_FUNCTION] = hooks.address_of(self._on_new)
+        self._windows = (
             (Space.DDR, layout.WINDOW, STATIC_CONTEXT_OFFSET, DDR_WINDOW_BYTES),
             (Space.LOCAL, LOCAL_BASE, 0, memory.local.size),
             (Space.L2, L2_BASE, 0, L2_BYTES),
-        ):
-            last = base + nbytes - 1
-            self._hooks.append(uc.hook_add(both, self._on_access, (space, base), base + start, last))
+        )
+        for _, base, start, nbytes in self._windows:
+            own = base + start, base + nbytes - 1
+            self._hooks.append(hooks.add(uc, both, hooks.on_watched(), self._seen, *own))
 
     def end(self) -> None:
         """Watch no longer."""
@@ -74,6 +86,16 @@ class Watcher:
         """A request begins: its chains are counted anew."""
         self._numbers, self._chains = {(): 0}, [()]
         self.log.clear()
+        self._nothing_seen()
+
+    def taken(self) -> list[ControllerAccess]:
+        """The log of accesses since the last call, in order."""
+        self._nothing_seen()
+        return self.log.take()
+
+    def _nothing_seen(self) -> None:
+        """An access may tell something again that it told before."""
+        self._seen[hooks.SEEN_NUMBER] += 1
 
     def handed_over(self) -> None:
         """A flush begins: the commands that were pending no longer are, once it has ended."""
@@ -101,6 +123,7 @@ class Watcher:
             self.log.gdma = index + 1
         else:
             self.log.bd = index + 1
+        self._nothing_seen()
         site &= 0xFFFF_FFFF
         chain: Chain = ()
         if site:
@@ -115,12 +138,11 @@ class Watcher:
                 self._chains.append(chain)
         self._issued[gdma][index] = number
 
-    def _on_access(
-        self, uc: Uc, kind: int, address: int, size: int, value: int, where: tuple[Space, int]
-    ) -> None:
+    def _on_access(self, uc: Uc, kind: int, address: int, size: int, value: int, data: object) -> None:
+        """An access to bytes that, as far as is known, had no such access before."""
         pc = int(uc.reg_read(arm.UC_ARM_REG_PC))
         low, high = self._own
-        space, base = where
+        space, base = next((s, b) for s, b, _, nbytes in self._windows if b <= address < b + nbytes)
         write = kind == UC_MEM_WRITE
         if not low <= pc < high:
             chain: Chain = (pc + 4,)
@@ -134,7 +156,8 @@ class Watcher:
             if not low <= lr < high and self._returns(lr) and lr not in around:
                 around.insert(0, lr)
             outside = next((i for i, at in enumerate(around) if not low <= at < high), None)
-            if outside is None:
+            if outside is None:  # a kernel's to the same bytes is to be told
+                self._nothing_seen()
                 return
             chain = tuple(around[outside:])
         self.log.add(space, address - base, size, write, chain[:CHAIN_DEPTH])

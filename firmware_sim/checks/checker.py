@@ -96,8 +96,6 @@ class Checker:
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
-        self._same: set[tuple[Space, int, int, bool, int, int]] = set()
-        """Accesses since commands ran, which change what another one like them would find."""
         self._accesses: list[tuple[ControllerAccess, Callable[[], Issued]]] = []
         self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
@@ -132,7 +130,6 @@ class Checker:
         self._found.take()
         self._kernel = False
         self._accesses = []
-        self._same.clear()
         if self._gaps is not None:
             self._gaps.begin()
         if self.memory is not None:
@@ -154,11 +151,16 @@ class Checker:
         self.shadow.forget()
         self._gaps = None
 
+    def lost(self) -> None:
+        """The controller's code did more than is kept: as `unseen`, for this request."""
+        self.shadow.forget()
+        if self.memory is not None:
+            self.memory.watched = False
+
     def before(self, batch: Batch) -> None:
         """Look at a batch that is about to be executed."""
         sequence = self._records.sequence(batch)
         self._beside(sequence)
-        self._same.clear()
         if len(sequence):
             self._found.add(self._findings(sequence, batch))
 
@@ -175,16 +177,11 @@ class Checker:
         frames: the user's lines at a chain of addresses."""
         for one in accesses:
             where = (one.space, one.offset, one.nbytes)
-            key = (*where, one.write, one.bd, one.gdma)
-            if key in self._same:
-                continue
-            self._same.add(key)
 
             def by(one: ControllerAccess = one) -> Issued:
                 return Issued("controller", 0, "", frames(one.site, *one.callers))
 
             self._accesses.append((one, by))
-
             if self.memory is not None:
                 self._found.add(self.memory.controller(*where, write=one.write, by=by))
             if one.write:

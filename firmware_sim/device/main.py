@@ -22,7 +22,7 @@ import numpy.typing as npt
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM, STATIC_CONTEXT_OFFSET
 from firmware_sim.device.ledger import Deed
 from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
-from firmware_sim.firmware.controller_log import IssuedBy
+from firmware_sim.firmware.controller_log import MOST_ACCESSES, IssuedBy
 from firmware_sim.firmware.image import EngineFailed, Firmware, FirmwareImage, StreamGroup
 from firmware_sim.firmware.leftovers import Leftovers
 from firmware_sim.firmware.native import FloatEnvironment, NativeFirmware
@@ -349,6 +349,12 @@ class Controller:
         """Show what the controller's code did since the last time."""
         assert self.firmware is not None
         accesses = self.firmware.accesses()
+        if self.firmware.accesses_lost:
+            checker.lost()
+            self._link.log(
+                f"note: the controller's code made more than {MOST_ACCESSES} accesses that lie apart "
+                "to memory of the engines; only so many were checked\n"
+            )
         if accesses:
             with self._link.aside():
                 checker.accessed(accesses, self._frames_at)

@@ -118,6 +118,37 @@ static bool grows(uint32_t entry, uint64_t offset, uint64_t bytes) {
     return true;
 }
 
+/* Which bytes were read and written since commands were last issued, or the log taken: doing it again tells nothing new.
+ * Many words of memory share a place here; what had it before is forgotten, and noted again. */
+enum { SEEN = 1 << 15, WORD = 8, MOST_SEEN = 8 * WORD };
+static struct {
+    uintptr_t word;
+    uint64_t since;
+    uint8_t bytes[2]; /* a bit each: read, written */
+} seen[SEEN];
+static uint64_t since = 1;
+static uint32_t logged, bd_then, gdma_then;
+
+static bool seen_before(uintptr_t start, uint64_t bytes, bool write) {
+    if (watch->access_count != logged || fw.bd_pending != bd_then || fw.gdma_pending != gdma_then) since++;
+    logged = watch->access_count, bd_then = fw.bd_pending, gdma_then = fw.gdma_pending;
+    if (bytes > MOST_SEEN) return false;
+    bool all = true;
+    for (uintptr_t at = start, end = start + bytes; at < end;) {
+        const uintptr_t word = at / WORD, next = (word + 1) * WORD < end ? (word + 1) * WORD : end;
+        const uint8_t bits = (uint8_t)(((1u << (next - at)) - 1) << at % WORD);
+        if (seen[word % SEEN].word != word || seen[word % SEEN].since != since) {
+            memset(&seen[word % SEEN], 0, sizeof *seen);
+            seen[word % SEEN].word = word, seen[word % SEEN].since = since;
+        }
+        uint8_t *known = &seen[word % SEEN].bytes[write];
+        all = all && (*known & bits) == bits;
+        *known |= bits;
+        at = next;
+    }
+    return all;
+}
+
 static void forget_runs(void) {
     memset(runs, 0, sizeof runs);
     ended[0] = ended[1] = 0;
@@ -146,7 +177,7 @@ static void noted(const window *in, uint64_t offset, uint64_t bytes, bool write,
         bool of = watch->accesses[runs[at].entry - 1].write;
         if (runs[at].entry > ended[of]) ended[of] = runs[at].entry;
     }
-    runs[at].entry = watch->access_count;
+    runs[at].entry = logged = watch->access_count;
     runs[at].site = site;
 }
 
@@ -157,7 +188,8 @@ void fw_watched_access(const void *start, size_t bytes, bool write, const void *
         const window *in = &windows[i];
         uintptr_t from = first > in->start + in->skipped ? first : in->start + in->skipped;
         uintptr_t to = end < in->start + in->bytes ? end : in->start + in->bytes;
-        if (from < to) noted(in, from - in->start, to - from, write, (uintptr_t)site, frame);
+        if (from < to && !seen_before(from, to - from, write))
+            noted(in, from - in->start, to - from, write, (uintptr_t)site, frame);
     }
 }
 
@@ -169,7 +201,8 @@ void fw_native_watch_start(const void *frame) {
     if (watch == NULL) return;
     if (any_slots) memset(slots, 0, sizeof slots);
     any_slots = false;
-    watch->access_count = watch->chain_count = newest = 0;
+    watch->access_count = watch->chain_count = newest = logged = 0;
+    since++;
     forget_runs();
     outermost = frame;
     windows[0] = (window){(uintptr_t)p->ddr, p->ddr_bytes, p->ddr_reserved, FW_SPACE_DDR};

@@ -74,7 +74,8 @@ def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
             assert error.exit_code in (1, 2) and not out.exists()
         else:
             found["compiled"] += 1
-            assert {p.name for p in out.iterdir()} - {"compilation.sites.npz"} == FILES  # CPU alone: no commands
+            made = {p.name for p in out.iterdir()}  # with commands also who issued them
+            assert made - {"compilation.sites.npz"} == FILES
     assert found["refused"] > 200 and found["compiled"] > 10
 
 

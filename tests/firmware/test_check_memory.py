@@ -6,12 +6,14 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from firmware_sim import chip
 from firmware_sim.checks.finding import Finding
 from firmware_sim.checks.records import READS
 from firmware_sim.device.client import Device
+from firmware_sim.firmware.controller_log import MOST_ACCESSES
 from firmware_sim.firmware.image import KINDS, Kind
 from tests.paths import SOURCES
 from user_layers.toolchain.kernel import kernel_firmware
@@ -25,8 +27,15 @@ class Checked:
 
     def __init__(self, kind: Kind) -> None:
         self.findings: list[Finding] = []
+        self.logged: list[str] = []
         image = kernel_firmware([SOURCE], kind=kind)
-        self.device = Device(image, check="memory,init", on_findings=self.findings.extend, warnings="ignore")
+        self.device = Device(
+            image,
+            check="memory,init",
+            on_findings=self.findings.extend,
+            on_log=self.logged.append,
+            warnings="ignore",
+        )
 
     def launch(self, kernel: str, x: int, y: int, n: int) -> list[tuple[str, str, int]]:
         """What is found: rule, sentence, line."""
@@ -121,3 +130,25 @@ def test_pointers_of_the_controller(checked: Checked) -> None:
     )
     checked.device.free(x)
     checked.device.free(y)
+
+
+def test_more_accesses_than_are_kept(checked: Checked) -> None:
+    """What the others did is not known: nothing is said of it, and that it is so is."""
+    n = 2 * (MOST_ACCESSES + 8)
+    if checked.device.firmware.kind == "arm":
+        n //= 8  # slow there, and within what is kept
+    y = checked.device.malloc(4 * n, "y")
+    checked.logged.clear()
+    assert checked.launch("write_apart", 0, y, n) == []
+    assert checked.device.read(y, 4 * n) == np.arange(n, dtype=np.int32).tobytes()
+    assert checked.found() == []
+    lost = f"more than {MOST_ACCESSES} accesses" in "".join(checked.logged)
+    assert lost == (checked.device.firmware.kind == "native")
+    z = checked.device.malloc(64, "z")
+    assert checked.launch("write_apart", 0, z, 15) == []  # checked again
+    checked.device.read(z, 64)
+    assert [what for _, what, _ in checked.found()] == [
+        "z is not written in part: 4 of 64 bytes, and the host reads it"
+    ]
+    checked.device.free(y)
+    checked.device.free(z)

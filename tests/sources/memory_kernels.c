@@ -16,6 +16,15 @@ void copy_rows(const void *args) { // NEVER
 }
 OKKERNEL_FUNC_REGISTER(copy_rows)
 
+/* The even words, then the odd ones: a loop of either writes memory that lies apart. */
+void write_apart(const void *args) {
+    const args_t *p = args;
+    volatile int *y = (volatile int *)okk_global_mem_addr(p->y);
+    for (int i = 0; i < p->n; i += 2) y[i] = i;
+    for (int i = 1; i < p->n; i += 2) y[i] = i;
+}
+OKKERNEL_FUNC_REGISTER(write_apart)
+
 void sum_words(const void *args) {
     const args_t *p = args;
     const volatile int *x = (const volatile int *)okk_global_mem_addr(p->x);

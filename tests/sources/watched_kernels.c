@@ -80,7 +80,8 @@ void accesses(const void *args) {
     if (memcmp(p + 10 * 256, p + 11 * 256, 8) == 0) outside[1]++; /* [memcmp] */
     strcpy((char *)p + 12 * 256, "four"); /* [strcpy] */
     outside[2] += (int)strlen((char *)p + 12 * 256); /* [strlen] */
-    outside[4] += strchr((char *)p + 12 * 256 + (outside[6] & 0x100), 'u') != NULL; /* [strchr] */
+    strcpy((char *)p + 12 * 256 + 64, "four"); /* [another] */
+    outside[4] += strchr((char *)p + 12 * 256 + 64 + (outside[6] & 0x100), 'u') != NULL; /* [strchr] */
     snprintf((char *)p + 15 * 256, 100, "%d", 123); /* [snprintf] */
     qsort(p + 13 * 256, 8, 4, less); /* [qsort] */
     for (int i = 0; i < 60; i++) outside[i] += ((volatile int *)(p + 14 * 256))[i]; /* [loop] */
