@@ -123,6 +123,16 @@ def _demo_layers_are_built(request: pytest.FixtureRequest, monkeypatch: pytest.M
         monkeypatch.setenv("TPULAYER_WORKSPACE", str(request.getfixturevalue("demo_workspace")))
 
 
+@pytest.fixture(autouse=True)
+def _settings_of_commands_end() -> Iterator[None]:
+    """A command that a test runs in its own process sets variables for the processes that it starts."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("TPULAYER_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("TPULAYER_") and name not in before]:
+        del os.environ[name]
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_recorded_firmware(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What the tester's own load_firmware recorded is not what the tests run."""

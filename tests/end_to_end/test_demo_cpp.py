@@ -34,7 +34,11 @@ def test_both_modes(ws: Workspace, mode: str, folder: str, runs: int) -> None:
     assert done.stdout.count("equals the host's bit for bit") == runs
     assert "TPU(CROP)" in done.stderr and "TPU(DOUBLE)" in done.stderr
     names = {p.name for p in (ws.root / folder).iterdir()}
-    assert names == {"compilation.bmodel", "input_ref_data.dat", "output_ref_data.dat"}
+    assert names - {"compilation.sites.npz"} == {
+        "compilation.bmodel",
+        "input_ref_data.dat",
+        "output_ref_data.dat",
+    }
     said = tpulayer("bmrt_test", "--context_dir", folder, cwd=ws.root).stdout
     assert "+++ The network[tpulayer] stage[0] cmp success +++" in said
 

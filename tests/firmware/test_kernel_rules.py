@@ -90,7 +90,7 @@ def test_a_warning_counts_the_calls_of_one_place(firmware: fh.Harness) -> None:
     calls = Calls()
     for _ in range(3):
         calls.call(row["fn"], row["args"])
-    (line, _) = firmware.call_api(calls).warnings.splitlines()
+    (line,) = firmware.call_api(calls).warnings.splitlines()
     assert line.startswith(
         "3 okk_bdc_32bit_arithmetic_shift_C: shift count 33 is outside -32..32 [called at 0x"
     )

@@ -235,7 +235,7 @@ def test_data_is_shown_by_its_size() -> None:
     group = CommandGroup(bytes(256), bytes(128))
     assert repr(group) == "<CommandGroup: 2 BD and 1 GDMA commands>"
     steps = tuple((i, i) for i in range(1000))
-    assert repr(Recorded((group,), steps)).endswith("(6, 6), (7, 7), and 992 more))")
+    assert repr(Recorded((group,), steps)).endswith("(6, 6), (7, 7), and 992 more), sites=None)")
     text = "References(inputs=<1048576 bytes>, outputs=b'', output_shapes=())"
     assert repr(References(BIG, b"", ())) == text
     assert repr(CpuPart(BIG, "why", False)) == (
