@@ -400,7 +400,8 @@ def test_endless_kernels_are_stopped(open_device: Open, kernel: str) -> None:
 
 def test_endless_stream_of_instructions_is_stopped(open_device: Open) -> None:
     device = open_device(time_limit=0.5)
-    with pytest.raises(DeviceCrash, match=r"kernel stream ran for 0\.5 s and was stopped"):
+    said = r"kernel stream( ran for 0\.5 s and was stopped|.* takes more than 0\.5 s on the chip)"
+    with pytest.raises(DeviceError, match=said):  # by the clock of this machine or of the chip
         device.launch("stream")
     device.launch("many", args(20_000))
 

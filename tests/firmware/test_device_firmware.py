@@ -215,7 +215,9 @@ def test_arguments_that_are_shorter_than_the_kernels_struct(device: Device) -> N
 
 def test_endless_stream_is_stopped_at_the_limit(image: FirmwareImage) -> None:
     with Device(image, time_limit=2) as device:
-        with pytest.raises(DeviceCrash, match="kernel never_stops_issuing ran for 2 s") as caught:
+        # by this machine's clock, or by the chip's modelled one: whichever comes there first
+        said = "kernel never_stops_issuing( ran for 2 s|: .*takes more than 2 s on the chip)"
+        with pytest.raises(DeviceError, match=said) as caught:
             device.launch("never_stops_issuing")
         assert f"device_kernels.c:{line_of('never_stops_issuing')} in never_stops_issuing" in str(
             caught.value
