@@ -134,6 +134,7 @@ class Device:
         on_findings: OnFindings | None = None,
     ) -> None:
         variables.check()
+        self._served = False  # by a process that knew what is in the memories
         self._findings = Delivery(check, check_limit, on_findings)
         self._limit = limit_of(time_limit)
         self._warn = Told(chosen(warnings), on_warning)
@@ -504,7 +505,9 @@ class Device:
                 "seconds": self._limit.seconds,
                 **self._findings.header(),
             }
-            self._ledger.again()
+            if self._served:
+                self._ledger.again()
+            self._served = True
             try:
                 self._child.request(boot, limit=BOOT_LIMIT)
             except BaseException:
@@ -530,9 +533,9 @@ class Device:
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
             header |= self._findings.header(checked=checked)
-            header["deeds"] = self._ledger.take() if header["checks"] else []
             try:
-                child = self._started()
+                child = self._started()  # a new process has to be told what is there
+                header["deeds"] = self._ledger.take() if header["checks"] else []
                 if header["checks"]:
                     header["objects"] = self._allocations.take()
                 answer, data = child.request(header, head + payload, more=more)

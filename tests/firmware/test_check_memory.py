@@ -13,6 +13,7 @@ from firmware_sim import chip
 from firmware_sim.checks.finding import Finding
 from firmware_sim.checks.records import READS
 from firmware_sim.device.client import Device
+from firmware_sim.errors import DeviceCrash
 from firmware_sim.firmware.controller_log import MOST_ACCESSES
 from firmware_sim.firmware.image import KINDS, Kind
 from tests.paths import SOURCES
@@ -152,3 +153,22 @@ def test_more_accesses_than_are_kept(checked: Checked) -> None:
     ]
     checked.device.free(y)
     checked.device.free(z)
+
+
+def test_after_a_reset_all_counts_as_written(checked: Checked) -> None:
+    """A new process does not know what kernels wrote before; what comes later it does."""
+    x, y = checked.filled(ROW, "x"), checked.device.malloc(ROW, "y")
+    assert checked.launch("copy_rows", x, y, 1) == []
+    with pytest.raises(DeviceCrash):
+        checked.launch("crash", x, y, 1)
+    z = checked.device.malloc(ROW, "z")
+    checked.found()
+    assert checked.launch("copy_rows", x, x, 1) == []
+    checked.device.read(y, ROW)
+    assert checked.found() == []
+    w = checked.device.malloc(ROW, "w")
+    assert checked.launch("copy_rows", x, x, 1) == []
+    checked.device.read(w, ROW)
+    assert [rule for rule, _, _ in checked.found()] == ["memory.not_written"]
+    for address in (x, y, z, w):
+        checked.device.free(address)

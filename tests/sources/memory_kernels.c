@@ -34,3 +34,9 @@ void sum_words(const void *args) {
     y[0] = sum;
 }
 OKKERNEL_FUNC_REGISTER(sum_words)
+
+void crash(const void *args) {
+    (void)args;
+    *(volatile int *)0 = 1;
+}
+OKKERNEL_FUNC_REGISTER(crash)
