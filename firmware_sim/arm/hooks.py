@@ -186,8 +186,8 @@ def _compiled() -> tuple[object, dict[str, int], ctypes.c_int32]:
 
 
 def add(uc: Uc, kinds: int, function: int, words: U64, start: int = 1, last: int = 0) -> int:
-    """Have unicorn call the machine code at an address, with `words`, for accesses from start to last
-    (start above last: for all); the hook's number for `uc.hook_del`. Raises UcError."""
+    """Have unicorn call the machine code at an address, with `words`, for what happens from start to last
+    (start above last: everywhere); the hook's number for `uc.hook_del`. Raises UcError."""
     handle = ctypes.c_size_t()
     status = uclib.uc_hook_add(
         uc._uch,

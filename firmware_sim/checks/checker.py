@@ -147,12 +147,8 @@ class Checker:
         self.shadow.clear_range(start, nbytes)
 
     def unseen(self) -> None:
-        """The firmware does not tell what the controller's code does: any of DDR may be written by it."""
-        self.shadow.forget()
-        self._gaps = None
-
-    def lost(self) -> None:
-        """The controller's code did more than is kept: as `unseen`, for this request."""
+        """In this request the controller's code does things that nobody tells: any of DDR may be written by
+        it."""
         self.shadow.forget()
         if self.memory is not None:
             self.memory.watched = False

@@ -350,7 +350,7 @@ class Controller:
         assert self.firmware is not None
         accesses = self.firmware.accesses()
         if self.firmware.accesses_lost:
-            checker.lost()
+            checker.unseen()
             self._link.log(
                 f"note: the controller's code made more than {MOST_ACCESSES} accesses that lie apart "
                 "to memory of the engines; only so many were checked\n"
