@@ -11,7 +11,7 @@ import numpy as np
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.gaps import Gaps
 from firmware_sim.checks.hazard import Hazard
-from firmware_sim.checks.init import Init, Stored
+from firmware_sim.checks.init import Init
 from firmware_sim.checks.memory import Arena, MemoryCheck, Places
 from firmware_sim.checks.numeric import Numeric
 from firmware_sim.checks.objects import Objects
@@ -19,6 +19,7 @@ from firmware_sim.checks.rules import Kind
 from firmware_sim.checks.schedule import Proof, prove
 from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.checks.shadow import Shadow
+from firmware_sim.checks.stored import Stored
 from firmware_sim.checks.sync import Waits, last_command, no_poll, wrong_queue
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.controller_log import ControllerAccess
@@ -143,7 +144,8 @@ class Checker:
 
     def anew(self, start: int, nbytes: int) -> None:
         """A range of DDR was handed out, or given back."""
-        self._stored = [one for one in self._stored if not one[1].overlaps(start, nbytes)]
+        rest = [(n, one.outside(start, nbytes)) for n, one in self._stored]
+        self._stored = [(n, one) for n, one in rest if len(one.ranges)]
         self.shadow.clear_range(start, nbytes)
 
     def unseen(self) -> None:
@@ -291,8 +293,11 @@ class Checker:
         the request that stored it."""
         self._beside(None)
         fresh = self._init.stored() if self._init is not None else []
-        before = [(n, part) for n, one in self._stored for part in self._still(one)]
-        self._stored = [*((self._requests, one) for one in fresh), *before]
+        before = [(n, self._still(one)) for n, one in self._stored]
+        self._stored = [
+            *((self._requests, one) for one in fresh),
+            *((n, one) for n, one in before if len(one.ranges)),
+        ]
         gaps: list[Stored] = []
         if self._gaps is not None:
             stored = [one for _, one in self._stored]
@@ -303,12 +308,7 @@ class Checker:
         """The request launches a free kernel that runs; function: the line where its code begins."""
         self._kernel, self._function = True, function
 
-    def _still(self, one: Stored) -> Iterator[Stored]:
+    def _still(self, one: Stored) -> Stored:
         """The parts of it over which nothing was written since."""
-        at = (
-            one.start
-            + np.nonzero(~self.shadow.written(Space.DDR, np.arange(one.start, one.start + one.nbytes)))[0]
-        )
-        for part in np.split(at, np.nonzero(np.diff(at) != 1)[0] + 1):
-            if len(part):
-                yield replace(one, start=int(part[0]), nbytes=len(part))
+        start, end = one.reach()
+        return one.only(self.shadow.unwritten(start, end - start))

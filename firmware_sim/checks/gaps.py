@@ -6,19 +6,17 @@ when a kernel has returned is kept with who wrote beside it, and told when the h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from firmware_sim.checks.finding import Finding, Frame, Issued
-from firmware_sim.checks.init import Stored
 from firmware_sim.checks.objects import Area, Objects
 from firmware_sim.checks.records import WRITES, Record
 from firmware_sim.checks.sequence import Sequence
 from firmware_sim.checks.shadow import Shadow
+from firmware_sim.checks.stored import Stored, without
 from firmware_sim.isa.footprint import Space, address_text
-
-_MOST = 1000  # ranges of one buffer that are kept
 
 
 class Gaps:
@@ -28,7 +26,7 @@ class Gaps:
         self._objects = objects
         self._shadow = shadow
         self._writer: dict[int, Issued] = {}
-        self._left: dict[int, list[Stored]] = {}
+        self._left: dict[int, Stored | None] = {}  # by the buffer's start; None: all of it is written
         self._targets: dict[int, tuple[int, ...]] = {}
 
     def begin(self) -> None:
@@ -46,7 +44,7 @@ class Gaps:
             for start in self._written_by(address, commands.records[k]):
                 newest[start] = max(k, newest.get(start, -1))
         for start, k in newest.items():
-            if self._left.get(start) != []:  # else all of it was written before
+            if start not in self._left or self._left[start] is not None:
                 self._writer[start] = issued(k)
 
     def accessed(self, start: int) -> None:
@@ -59,13 +57,13 @@ class Gaps:
         what was written and depends on unwritten memory, which is not meant."""
         for area in self._objects.areas:
             if area.start not in self._left or area.start in self._writer:
-                self._left[area.start] = list(self._unwritten(area, kernel, doubtful))
+                self._left[area.start] = self._unwritten(area, kernel, doubtful)
         return self.left()
 
     def left(self) -> list[Stored]:
         """What is left unwritten, as far as is known."""
         known = {area.start for area in self._objects.areas}
-        return [one for start, some in self._left.items() if start in known for one in some]
+        return [one for start, one in self._left.items() if one is not None and start in known]
 
     def _written_by(self, address: int, record: Record) -> tuple[int, ...]:
         found = self._targets.get(address)
@@ -77,14 +75,14 @@ class Gaps:
 
     def _unwritten(
         self, area: Area, kernel: Callable[[], tuple[Frame, ...]], doubtful: list[Stored]
-    ) -> Iterator[Stored]:
+    ) -> Stored | None:
         ranges = self._shadow.unwritten(area.start, area.nbytes)
         for one in doubtful:
             if one.overlaps(area.start, area.nbytes):
-                ranges = list(_without(ranges, one.start, one.start + one.nbytes))
-        if not ranges:
-            return
-        missing = sum(nbytes for _, nbytes in ranges)
+                ranges = without(ranges, one.ranges)
+        if not len(ranges):
+            return None
+        missing = int((ranges[:, 1] - ranges[:, 0]).sum())
         all_of_it = missing == area.nbytes
         text = (
             "is never written" if all_of_it else f"is not written in part: {missing} of {area.nbytes} bytes"
@@ -94,16 +92,7 @@ class Gaps:
             f"{area.name} {text}, and the host reads it",
             by=self._writer.get(area.start) or Issued("", 0, "", kernel()),
             tensor=area.name,
-            address=address_text(Space.DDR, ranges[0][0]),
+            address=address_text(Space.DDR, int(ranges[0, 0])),
             nbytes=missing,
         )
-        for start, nbytes in ranges[:_MOST]:
-            yield Stored(start, nbytes, finding)
-
-
-def _without(ranges: list[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What of the ranges does not lie in [start, end)."""
-    for at, nbytes in ranges:
-        for low, high in ((at, min(at + nbytes, start)), (max(at, end), at + nbytes)):
-            if low < high:
-                yield low, high - low
+        return Stored(ranges, finding)

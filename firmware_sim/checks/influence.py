@@ -29,18 +29,21 @@ class Marked:
     tensor: Tensor
     marks: Marks
 
-    def bytes(self) -> I64:
-        """The places of the marked elements' bytes."""
+    def places(self) -> tuple[I64, int]:
+        """Where the marked elements begin, or their parts, and how many bytes each has."""
         tensor = self.tensor
+        words = tensor.indices() * tensor.itemsize
+        if self.marks.all():
+            return words.reshape(-1), tensor.itemsize
         parts = len(self.marks) // tensor.shape[0]
         size = tensor.itemsize // parts
-        words = tensor.indices()[:, None] * tensor.itemsize
-        first = (words + np.arange(parts)[:, None, None, None] * size).reshape(self.marks.shape)[self.marks]
-        at: I64 = (first[:, None] + np.arange(size)).reshape(-1)
-        return at
+        first = words[:, None] + np.arange(parts)[:, None, None, None] * size
+        at: I64 = first.reshape(self.marks.shape)[self.marks]
+        return at, size
 
 
 _BYTEWISE = ("ar.and", "ar.or", "ar.xor", "ar.copy", "ar.shift")
+_PLAIN_MOVES = ("gdma.copy", "gdma.transpose")
 _PACKED = ("conv.int8", "depthwise.int8", "max_pool.int8")
 
 
@@ -49,7 +52,7 @@ def parts_of(name: str, row: Row, tensor: Tensor) -> int:
 
     name: of the instruction.
     """
-    if name in _BYTEWISE:
+    if name in _BYTEWISE or (name.startswith(_PLAIN_MOVES) and not row["acc_write_enable"]):
         return tensor.itemsize
     if name.startswith("ar.fixed"):
         return tensor.itemsize // (2 if row[f"opt_{tensor.name}_prec"] == Precision.INT16 else 1)
@@ -130,9 +133,13 @@ def _of_move(row: Row, marked: list[Marked]) -> list[Marked]:
     found = list(old)
     for move in moves_of(row):
         marks = by_place.get((move.src.offset, move.src.shape))
-        if marks is not None:
-            moved = marks.transpose(1, 0, 2, 3) if move.transpose else marks
-            found.append(Marked(move.dst, moved.reshape(move.dst.shape)))
+        if marks is None:
+            continue
+        shape = move.src.shape
+        last = np.moveaxis(marks.reshape(shape[0], -1, *shape[1:]), 1, -1)  # parts of words stay together
+        moved = last.transpose(1, 0, 2, 3, 4) if move.transpose else last
+        moved = np.moveaxis(moved.reshape(*move.dst.shape, -1), -1, 1)
+        found.append(Marked(move.dst, moved.reshape(-1, *move.dst.shape[1:])))
     return found
 
 

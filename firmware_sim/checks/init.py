@@ -17,14 +17,15 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.influence import Marked, Marks, influenced, parts_of
-from firmware_sim.checks.records import READS, Record, Runs
+from firmware_sim.checks.records import I64, READS, Record, Runs
 from firmware_sim.checks.sequence import ENGINES, Sequence
 from firmware_sim.checks.shadow import Shadow
-from firmware_sim.isa.footprint import Access, Space, Tensor, address_text
+from firmware_sim.checks.stored import Stored, common, united
+from firmware_sim.isa.footprint import Space, Tensor, address_text
 from firmware_sim.isa.layout import Row
 from firmware_sim.tpu import Batch
 
-_REMEMBERED = 64 << 20  # elements of poisoned results that are kept to go back by
+_REMEMBERED = 1 << 17  # poisoned commands that are kept to go back by
 _DECIDING = {"gather": "opd1", "gdma.filter": "mask", "sort": "opd0"}
 """Operands whose values decide what is read or written."""
 
@@ -34,45 +35,34 @@ Named = Callable[[Space, int], str]
 @dataclass(frozen=True)
 class Poisoned:
     """A command that read what nothing wrote. operand, at, nbytes, lanes: the first such byte, how many there
-    are, where; results: the elements that it poisoned, or blocks, among which they are."""
+    are, where; blocks: what it wrote. Of that, what counts as unwritten afterwards it poisoned."""
 
     by: Issued
     operand: Tensor
     at: int
     nbytes: int
     lanes: tuple[int, ...]
-    results: tuple[Marked, ...] = ()
-    blocks: tuple[Runs, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """About how much memory it takes."""
-        return 1000 + sum(one.marks.size for one in self.results)
+    blocks: tuple[Runs, ...]
 
     def made(self, space: Space, at: int) -> bool:
-        """Whether it poisoned this byte."""
-        if any(block.holds(space, at) for block in self.blocks):
-            return True
-        within = at % chip.LOCAL_BYTES if space is Space.LOCAL else at
-        for one in self.results:
-            if one.tensor.space is space:
-                low, high = one.tensor.reach()
-                if low <= within < high and (one.bytes() == at).any():
-                    return True
-        return False
+        """Whether it wrote this byte."""
+        return any(block.holds(space, at) for block in self.blocks)
 
 
-@dataclass(frozen=True)
-class Stored:
-    """Bytes of DDR that hold what depends on unwritten memory when a request ends: offset, how many."""
-
-    start: int
-    nbytes: int
-    finding: Finding
-
-    def overlaps(self, start: int, nbytes: int) -> bool:
-        """Whether some of its bytes lie in a range."""
-        return start < self.start + self.nbytes and self.start < start + nbytes
+def _lacking(tensor: Tensor, missing: Marks) -> tuple[int, int, tuple[int, ...]]:
+    """Of the missing bytes of an operand, bool[n, c, h, w, itemsize]: the first one's place, how many there
+    are, the lanes that they are in."""
+    element, byte = divmod(int(missing.argmax()), tensor.itemsize)
+    at = int(tensor.indices().flat[element]) * tensor.itemsize + byte
+    # Elements that a stride of 0 repeats lie in one place, of channels in one of each lane.
+    local = tensor.space is Space.LOCAL
+    kept = [slice(None) if stride else slice(1) for stride in tensor.strides]
+    if local:
+        kept[1] = slice(None) if tensor.strides[1] else slice(chip.NPU_NUM)
+    missing = missing[tuple(kept)]
+    channels = np.nonzero(missing.any((0, 2, 3, 4)))[0]
+    lanes = np.unique((tensor.lane + channels) % chip.NPU_NUM).tolist() if local else ()
+    return at, int(np.count_nonzero(missing)), tuple(lanes)
 
 
 def _unused(record: Record, tensor: Tensor, row: Row) -> Marks | None:
@@ -93,20 +83,22 @@ def _unused(record: Record, tensor: Tensor, row: Row) -> Marks | None:
     return unused
 
 
+def _written(record: Record) -> tuple[Runs, ...]:
+    return tuple(block for block in record.blocks if block.access & ~READS)
+
+
 class Init:
     """The check `init` of one device. named: what a byte belongs to, "" where nobody knows."""
 
     def __init__(self, shadow: Shadow, named: Named) -> None:
         self._shadow = shadow
         self._named = named
-        self._poisoned: deque[Poisoned] = deque()
-        self._size = 0
+        self._poisoned: deque[Poisoned] = deque(maxlen=_REMEMBERED)
 
     def begin(self) -> None:
         """A request begins."""
         self._shadow.restart()
         self._poisoned.clear()
-        self._size = 0
 
     def check(self, sequence: Sequence, batch: Batch, issued: Callable[[int], Issued]) -> Iterator[Finding]:
         """Go through a batch. issued: who issued command k of the sequence."""
@@ -128,39 +120,33 @@ class Init:
         tensor = record.operands[operand - 1]
         assert isinstance(tensor, Tensor)
         lanes = tuple(lane for lane in range(chip.NPU_NUM) if mask >> lane & 1)
-        blocks = tuple(block for block in record.blocks if block.access & ~READS)
-        self._remember(Poisoned(by, tensor, at, nbytes, lanes, blocks=blocks))
+        self._poisoned.append(Poisoned(by, tensor, at, nbytes, lanes, _written(record)))
 
     def _command(self, record: Record, row: Row, by: Issued) -> Iterator[Finding]:
         marked: list[Marked] = []
         worst: Poisoned | None = None
         for tensor in {id(o): o for o in self._read(record)}.values():
-            at = tensor.indices()[..., None] * tensor.itemsize + np.arange(tensor.itemsize)
-            missing = ~self._shadow.written(tensor.space, at)
+            places = tensor.indices() * tensor.itemsize
+            missing = ~self._shadow.written(tensor.space, places, tensor.itemsize)
             unused = _unused(record, tensor, row)
             if unused is not None:
                 missing &= ~unused
             if not missing.any():
                 continue
-            places = at[missing]
             parts = parts_of(record.name, row, tensor)
             apart = np.asarray(missing.reshape(*tensor.shape, parts, -1).any(-1))
             marks = np.moveaxis(apart, -1, 1).reshape(-1, *tensor.shape[1:])
             marked.append(Marked(tensor, marks))
             if worst is None:
-                local = tensor.space is Space.LOCAL
-                lanes = tuple(np.unique(places // chip.LOCAL_BYTES).tolist()) if local else ()
-                worst = Poisoned(by, tensor, int(places.flat[0]), len(np.unique(places)), lanes)
+                worst = Poisoned(by, tensor, *_lacking(tensor, missing), _written(record))
         results = influenced(record.name, row, record.operands, marked) if marked else []
-        for block in record.blocks:
-            if block.access & ~READS:
-                self._shadow.mark(block.space, block.places())
+        self._shadow.write_blocks(record)
         for one in results:
             if one.marks.any():
-                self._shadow.clear(one.tensor.space, one.bytes())
+                self._shadow.clear(one.tensor.space, *one.places())
         if worst is None:
             return
-        self._remember(Poisoned(by, worst.operand, worst.at, worst.nbytes, worst.lanes, tuple(results)))
+        self._poisoned.append(worst)
         decides = next((name for start, name in _DECIDING.items() if record.name.startswith(start)), "")
         if any(one.tensor.name == decides for one in marked):
             yield self._finding(worst, f"decides what {record.name} does")
@@ -171,12 +157,6 @@ class Init:
             operand = record.operands[block.operand]
             if block.access & READS and not block.maybe and isinstance(operand, Tensor):
                 yield operand
-
-    def _remember(self, poisoned: Poisoned) -> None:
-        self._poisoned.append(poisoned)
-        self._size += poisoned.size
-        while self._size > _REMEMBERED and len(self._poisoned) > 1:
-            self._size -= self._poisoned.popleft().size
 
     # ---- where poison matters ----
 
@@ -200,30 +180,28 @@ class Init:
 
     def stored(self) -> list[Stored]:
         """What in DDR depends on unwritten memory now, by who stored it: told when the host reads it."""
+        by_story: dict[object, tuple[Poisoned, list[I64]]] = {}
+        seen: set[Runs] = set()
+        for poisoned in reversed(self._poisoned):
+            for block in poisoned.blocks:
+                if block.space is not Space.DDR or block in seen:
+                    continue
+                seen.add(block)
+                ranges = self._shadow.unwritten(block.start, block.end - block.start)
+                if len(ranges):
+                    starts = block.starts()
+                    ranges = common(ranges, united(np.stack([starts, starts + block.run], 1)))
+                if len(ranges):
+                    # The stores of one place in the code have one story.
+                    story = (poisoned.by.frames, poisoned.by.layer, poisoned.by.group)
+                    by_story.setdefault(story, (poisoned, []))[1].append(ranges)
         found = []
-        told: dict[object, Finding] = {}
-        for poisoned in self._poisoned:
-            for one in poisoned.results:
-                if one.tensor.space is not Space.DDR or Access.WRITE not in one.tensor.access:
-                    continue
-                at = np.unique(one.bytes())
-                at = at[~self._shadow.written(Space.DDR, at)]
-                if not len(at):
-                    continue
-                breaks = np.nonzero(np.diff(at) != 1)[0] + 1
-                firsts, lasts = at[np.r_[0, breaks]], at[np.r_[breaks - 1, len(at) - 1]]
-                # The stores of one place in the code have one story.
-                finding = told.get((poisoned.by.frames, poisoned.by.layer, poisoned.by.group))
-                if finding is None:
-                    origin = self._origin(Space.DDR, int(at[0])) or poisoned
-                    place = self._place(Space.DDR, int(at[0]))
-                    finding = self._finding(
-                        origin, f"ends in DDR{self._of(Space.DDR, int(at[0]))} at {place}"
-                    )
-                    told[poisoned.by.frames, poisoned.by.layer, poisoned.by.group] = finding
-                found += [
-                    Stored(int(a), int(b) - int(a) + 1, finding) for a, b in zip(firsts, lasts, strict=True)
-                ]
+        for poisoned, parts in by_story.values():
+            ranges = united(np.concatenate(parts))
+            at = int(ranges[0, 0])
+            origin = self._origin(Space.DDR, at) or poisoned
+            where = f"ends in DDR{self._of(Space.DDR, at)} at {self._place(Space.DDR, at)}"
+            found.append(Stored(ranges, self._finding(origin, where)))
         return found
 
     def _origin(self, space: Space, at: int) -> Poisoned | None:

@@ -19,9 +19,14 @@ U8 = npt.NDArray[np.uint8]
 U64 = npt.NDArray[np.uint64]
 
 LINE, PAGE, WORD = 128, 4096, 64  # bytes; see loops/check_init.c
-_ONE, _ALL = np.uint64(1), ~np.uint64(0)
-_MANY_HOLES = 1 << 16  # words with unwritten bytes that are looked at one by one
+_ONE = np.uint64(1)
+_MANY_HOLES = 1 << 16  # unwritten ranges that are told apart
 _MANY = 1 << 20  # bytes that are not looked at one by one while the loops are being made
+
+
+def _bytes(at: I64, size: int) -> I64:
+    places: I64 = at[..., None] + np.arange(size)
+    return places if size > 1 else at
 
 
 def _reserved(nbytes: int) -> U8:
@@ -107,50 +112,49 @@ class Shadow:
         """Whether every byte of a range is written; of local memory within one lane."""
         return nbytes <= 0 or bool(self.written(space, np.arange(start, start + nbytes)).all())
 
-    def written(self, space: Space, at: I64) -> Flags:
-        """For each place whether its byte is written."""
+    def written(self, space: Space, at: I64, size: int = 1) -> Flags:
+        """For each place whether its byte is written; with size, for each byte of an element there:
+        [..., size]."""
         if not native.ready():
-            return self.written_plainly(space, at)
-        places, found = np.ascontiguousarray(at.reshape(-1)), np.zeros(at.size, np.bool_)
-        native.bound("check_init_written", places, found, int(space), *self._arrays)()
-        return found.reshape(at.shape)
-
-    def unwritten(self, start: int, nbytes: int) -> list[tuple[int, int]]:
-        """Ranges of DDR, offset and bytes, within a range that nothing has written; of a range with very many
-        holes those of at least a word of 64 bytes."""
-        end, first = start + nbytes, start // WORD
-        index = np.arange(first, -(-end // WORD))
-        words = np.where(
-            self._pages[Space.DDR][index * WORD // PAGE] != 0, _ALL, self._bits[Space.DDR][index]
-        )
-        words[0] |= (_ONE << np.uint64(start % WORD)) - _ONE
-        if end % WORD:
-            words[-1] |= ~((_ONE << np.uint64(end % WORD)) - _ONE)
-        holes = np.nonzero(words != _ALL)[0]
-        if len(holes) > _MANY_HOLES:
-            holes = np.nonzero(words == 0)[0]
-            at, size = (first + holes) * WORD, WORD
+            found = self.written_plainly(space, _bytes(at, size))
         else:
-            bits = np.unpackbits(words[holes].view(np.uint8).reshape(-1, 8), axis=1, bitorder="little")
-            at, size = ((first + holes)[:, None] * WORD + np.arange(WORD))[bits == 0], 1
-        parts = np.split(at, np.nonzero(np.diff(at) != size)[0] + 1)
-        return [(int(part[0]), int(part[-1] - part[0]) + size) for part in parts if len(part)]
+            places, found = np.ascontiguousarray(at.reshape(-1)), np.zeros((at.size, size), np.bool_)
+            native.bound("check_init_written", places, found, int(space), *self._arrays)()
+        return found.reshape(at.shape if size == 1 else (*at.shape, size))
+
+    def unwritten(self, start: int, nbytes: int, most: int = _MANY_HOLES) -> I64:
+        """Ranges of DDR within a range that nothing has written, int64[k, 2] of start and end: at most so
+        many, of which the last one then goes on to the last byte that nothing wrote."""
+        if not native.ready():
+            return self.unwritten_plainly(start, nbytes, most)
+        found = np.zeros((most, 2), np.int64)
+        count = native.bound("check_init_unwritten", found, start, start + nbytes, *self._arrays)()
+        ranges: I64 = found[:count].copy()
+        return ranges
+
+    def write_blocks(self, record: Record) -> None:
+        """What a command writes is written."""
+        if native.ready():
+            native.bound("check_init_write", record.numbers, *self._arrays)()
+            return
+        for block in record.blocks:
+            if block.access & WRITES:
+                self.mark(block.space, block.places())
 
     def mark(self, space: Space, at: I64) -> None:
         """The bytes at these places are written."""
-        self._note(space, at, written=True)
+        self._note(space, at, 1, written=True)
 
-    def clear(self, space: Space, at: I64) -> None:
-        """Nothing has written the bytes at these places."""
-        self._note(space, at, written=False)
+    def clear(self, space: Space, at: I64, size: int = 1) -> None:
+        """Nothing has written the elements of so many bytes at these places."""
+        self._note(space, at, size, written=False)
 
-    def _note(self, space: Space, at: I64, *, written: bool) -> None:
+    def _note(self, space: Space, at: I64, size: int, *, written: bool) -> None:
         if native.ready():
-            native.bound(
-                "check_init_mark", np.ascontiguousarray(at.reshape(-1)), written, int(space), *self._arrays
-            )()
+            places = np.ascontiguousarray(at.reshape(-1))
+            native.bound("check_init_mark", places, size, written, int(space), *self._arrays)()
         else:
-            self.note_plainly(space, at, written=written)
+            self.note_plainly(space, _bytes(at, size), written=written)
 
     # ---- the same without loops: their reference ----
 
@@ -165,6 +169,21 @@ class Shadow:
         bit = self._bits[space][at // WORD] >> (at % WORD).astype(np.uint64) & _ONE
         flags: Flags = page | bit.astype(bool)
         return flags
+
+    def unwritten_plainly(self, start: int, nbytes: int, most: int) -> I64:
+        """As `unwritten`."""
+        found: list[list[int]] = []
+        for low in range(start, start + nbytes, _MANY):
+            at = np.arange(low, min(low + _MANY, start + nbytes))
+            at = at[~self.written_plainly(Space.DDR, at)]
+            for part in np.split(at, np.nonzero(np.diff(at) != 1)[0] + 1):
+                if not len(part):
+                    continue
+                if found and (found[-1][1] == part[0] or len(found) == most):
+                    found[-1][1] = int(part[-1]) + 1
+                else:
+                    found.append([int(part[0]), int(part[-1]) + 1])
+        return np.array(found, np.int64).reshape(-1, 2)
 
     def note_plainly(self, space: Space, at: I64, *, written: bool) -> None:
         """As `mark` and `clear`."""

@@ -35,7 +35,7 @@ from firmware_sim.wire import FLAG_CALLS, RECORDED_STEP, REPLY, REQUEST, Command
 
 if TYPE_CHECKING:  # with it comes what the first launch needs, and not the start
     from firmware_sim.checks.checker import Checker, Site
-    from firmware_sim.checks.finding import Finding, Frame
+    from firmware_sim.checks.finding import Frame
     from firmware_sim.checks.memory import Arena
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
@@ -429,13 +429,16 @@ _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
 def found(checker: Checker) -> dict[str, object]:
     """What the checks found in a request, for the header of its reply."""
     findings, stored = checker.end()
-    ranges: dict[tuple[int, int], tuple[Finding, list[tuple[int, int]]]] = {}  # one finding has many
-    for number, one in stored:
-        _, mine = ranges.setdefault((number, id(one.finding)), (one.finding, []))
-        mine.append((DDR_BASE + one.start, one.nbytes))
     return {
         "findings": [finding.to_json() for finding in findings],
-        "stored": [[n, finding.to_json(), mine] for (n, _), (finding, mine) in ranges.items()],
+        "stored": [
+            [
+                number,
+                one.finding.to_json(),
+                [(DDR_BASE + low, high - low) for low, high in one.ranges.tolist()],
+            ]
+            for number, one in stored
+        ],
     }
 
 

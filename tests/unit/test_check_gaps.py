@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from firmware_sim import chip
 from firmware_sim.checks.finding import Frame, Issued
 from firmware_sim.checks.gaps import Gaps
-from firmware_sim.checks.init import Stored
 from firmware_sim.checks.objects import BOTH, Objects
 from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
 from firmware_sim.checks.sequence import Sequence
 from firmware_sim.checks.shadow import Shadow
+from firmware_sim.checks.stored import Stored
 from firmware_sim.isa.footprint import Space
 
 START = 0x5100000
@@ -59,7 +59,7 @@ class Kernels:
 
 
 def text(left: list[Stored]) -> list[tuple[int, int]]:
-    return [(one.start - START, one.nbytes) for one in left]
+    return [(low - START, high - low) for one in left for low, high in one.ranges.tolist()]
 
 
 def test_a_buffer_that_is_never_written_names_the_kernel() -> None:
@@ -74,7 +74,6 @@ def test_what_is_left_names_the_newest_command_that_writes_the_buffer() -> None:
     kernels = Kernels()
     left = kernels.launch(wrote(START, 100), wrote(START + 120, 80), wrote(START, 300, READS))
     assert text(left) == [(100, 20), (200, 100)]
-    assert left[0].finding is left[1].finding
     assert left[0].finding.by == Issued("GDMA", 2, "copy")
     assert left[0].finding.nbytes == 120
     assert text(kernels.launch(wrote(START + 100, 20))) == [(200, 100)]
@@ -93,7 +92,7 @@ def test_memory_that_is_handed_out_anew_is_unwritten_again() -> None:
 
 def test_what_depends_on_unwritten_memory_is_another_finding() -> None:
     kernels = Kernels()
-    doubtful = Stored(START + 50, 100, Kernels().launch()[0].finding)
+    doubtful = Stored(np.array([[START + 50, START + 150]]), Kernels().launch()[0].finding)
     assert text(kernels.launch(wrote(START + 200, 100), doubtful=(doubtful,))) == [(0, 50), (150, 50)]
 
 
@@ -111,6 +110,12 @@ def test_unwritten_ranges_are_those_of_single_bytes(
         shadow.write(Space.DDR, START + at, size)
     places = np.arange(START + start, START + start + nbytes)
     unwritten = places[~shadow.written_plainly(Space.DDR, places)]
-    found = [np.arange(at, at + size) for at, size in shadow.unwritten(START + start, nbytes)]
+    ranges = shadow.unwritten(START + start, nbytes)
+    found = [np.arange(*one) for one in ranges.tolist()]
     assert np.array_equal(np.concatenate([places[:0], *found]), unwritten)
     assert all(a[-1] + 1 < b[0] for a, b in itertools.pairwise(found))
+    for most in (1, 2, 100):
+        few = shadow.unwritten(START + start, nbytes, most)
+        assert np.array_equal(few, shadow.unwritten_plainly(START + start, nbytes, most))
+        assert len(few) == min(most, len(ranges)) and np.array_equal(few[: most - 1], ranges[: most - 1])
+        assert not len(ranges) or few[-1, 1] == ranges[-1, 1]

@@ -100,7 +100,7 @@ def test_the_first_command_that_read_unwritten_memory_is_told(middle: str) -> No
     weights = [(Space.LOCAL, lane * chip.LOCAL_BYTES + 0x10000, 0x4000) for lane in range(64)]
     init, _ = checked(bd, [store], *weights)
     stored = init.stored()
-    assert stored and min(one.start for one in stored) == 0x10_0000
+    assert stored and min(one.reach()[0] for one in stored) == 0x10_0000
     [finding] = {one.finding.key: one.finding for one in stored}.values()
     assert finding.rule == "init.unwritten" and finding.by == issued(0)
     assert finding.address == "lane 0 +0x20000" and len(finding.lanes) == 64 and finding.nbytes == 64 * 1024
@@ -127,6 +127,23 @@ def test_padding_that_reaches_no_result_is_silent() -> None:
     init, shadow = checked(bd, gdma, (Space.DDR, 0, 0x1000))
     assert not init.stored()
     assert shadow.is_written(Space.LOCAL, 0x8000, 20) and not shadow.is_written(Space.LOCAL, 0x8014, 1)
+
+
+def test_a_copy_carries_single_bytes() -> None:
+    """Six bytes of two words: of the second word the host may read two bytes."""
+    size = {
+        f"{side}_{axis}size": n
+        for side in ("src", "dst")
+        for axis, n in zip("nchw", (1, 1, 1, 2), strict=True)
+    }
+    copies = [
+        command("gdma.copy.s2l", 1, 0, **DDR, dst_start_addr_l32=L, **size),
+        command("gdma.copy.l2s", 2, 0, src_start_addr_l32=L, **STORE, **size),
+    ]
+    init, shadow = checked([], copies, (Space.DDR, 0, 6))
+    [stored] = init.stored()
+    assert stored.ranges.tolist() == [[0x10_0006, 0x10_0008]] and stored.finding.nbytes == 2
+    assert shadow.is_written(Space.DDR, 0x10_0000, 6)
 
 
 def test_the_controller_is_told_what_it_reads() -> None:

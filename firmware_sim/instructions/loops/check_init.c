@@ -240,15 +240,62 @@ int64_t check_init(const tl_arg *a) {
     return a[0].shape[0];
 }
 
-/* places, written, shadow: whether each byte is written. */
+/* places of elements, written [elements, bytes of each], space, shadow: whether each byte is written. */
 int64_t check_init_written(const tl_arg *a) {
-    const int64_t *at = a[0].data;
+    const int64_t *at = a[0].data, size = a[1].shape[1];
     uint8_t *written = a[1].data;
     const shadow s = shadow_of(a, 3);
     for (int64_t i = 0; i < a[0].shape[0]; i++)
-        written[i] = a[2].value == CHECK_LOCAL
-                         ? local_written(&s, at[i] % LANE, 1, (uint64_t)1 << at[i] / LANE)
-                         : system_written(&s, a[2].value, at[i], 1);
+        for (int64_t b = 0; b < size; b++)
+            *written++ = a[2].value == CHECK_LOCAL
+                             ? local_written(&s, at[i] % LANE + b, 1, (uint64_t)1 << at[i] / LANE)
+                             : system_written(&s, a[2].value, at[i] + b, 1);
+    return TL_DONE;
+}
+
+typedef struct {
+    int64_t *range, count, most;
+} ranges;
+
+static void add_range(ranges *r, int64_t at, int64_t stop) {
+    if (r->count && (r->range[2 * r->count - 1] == at || r->count == r->most)) {
+        r->range[2 * r->count - 1] = stop;
+        return;
+    }
+    r->range[2 * r->count] = at;
+    r->range[2 * r->count + 1] = stop;
+    r->count++;
+}
+
+/* ranges [most, 2], start, end, shadow: of DDR the ranges that nothing has written; how many there are. If there are
+ * more, the last one goes on to the last such byte. */
+int64_t check_init_unwritten(const tl_arg *a) {
+    ranges found = {a[0].data, 0, a[0].shape[0]};
+    const int64_t end = a[2].value;
+    const shadow s = shadow_of(a, 3);
+    for (int64_t at = a[1].value; at < end;) {
+        if (s.pages[CHECK_DDR][at / PAGE]) {
+            at = (at / PAGE + 1) * PAGE;
+            continue;
+        }
+        const int64_t stop = TL_MIN(end, (at / WORD + 1) * WORD);
+        const uint64_t word = s.bits[CHECK_DDR][at / WORD];
+        if (!word)
+            add_range(&found, at, stop);
+        else if (word != ~(uint64_t)0)
+            for (int64_t i = at; i < stop; i++)
+                if (!(word >> i % WORD & 1)) add_range(&found, i, i + 1);
+        at = stop;
+    }
+    return found.count;
+}
+
+/* a record, shadow: what it writes is written. */
+int64_t check_init_write(const tl_arg *a) {
+    const check_record *record = a[0].data;
+    shadow s = shadow_of(a, 1);
+    for (int64_t i = 0; i < record->count; i++)
+        if (record->block[i].access & CHECK_WRITES) block_write(&s, &record->block[i]);
     return TL_DONE;
 }
 
@@ -271,20 +318,25 @@ static void system_clear(shadow *s, int64_t space, int64_t at) {
     s->bits[space][at / WORD] &= ~((uint64_t)1 << at % WORD);
 }
 
-/* places, whether they are written now, space, shadow. */
+/* places of elements, bytes of each, whether they are written now, space, shadow. */
 int64_t check_init_mark(const tl_arg *a) {
-    const int64_t *at = a[0].data, space = a[2].value;
-    shadow s = shadow_of(a, 3);
+    const int64_t *at = a[0].data, size = a[1].value, space = a[3].value;
+    shadow s = shadow_of(a, 4);
     for (int64_t i = 0; i < a[0].shape[0]; i++) {
         const uint64_t lane = space == CHECK_LOCAL ? (uint64_t)1 << at[i] / LANE : 0;
-        if (space == CHECK_LOCAL && a[1].value)
-            local_write(&s, at[i] % LANE, 1, lane);
-        else if (space == CHECK_LOCAL)
-            local_clear(&s, at[i] % LANE, lane);
-        else if (a[1].value)
-            system_write(&s, space, at[i], 1);
-        else
-            system_clear(&s, space, at[i]);
+        if (a[2].value) {
+            if (space == CHECK_LOCAL)
+                local_write(&s, at[i] % LANE, size, lane);
+            else
+                system_write(&s, space, at[i], size);
+            continue;
+        }
+        for (int64_t b = 0; b < size; b++) {
+            if (space == CHECK_LOCAL)
+                local_clear(&s, at[i] % LANE + b, lane);
+            else
+                system_clear(&s, space, at[i] + b);
+        }
     }
     return TL_DONE;
 }
