@@ -17,7 +17,7 @@ from firmware_sim.shown import brief, commands
 from firmware_sim.wire_structs import BY_NAME, OPERANDS
 from firmware_sim.wire_structs import NAME_BYTES as NAME_BYTES
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 PROGRAM_MAGIC = 0x52505446
 PROGRAM_VERSION = 1
 NONE = 0xFFFF_FFFF

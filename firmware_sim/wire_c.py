@@ -23,7 +23,7 @@ _TYPES = {
 _WIDTH = 110
 _STEP_NOTES: dict[enum.IntEnum, str] = {kind.opcode: kind.note for kind in wire.STEP_KINDS}
 _NUMBERS = (
-    ("FW_ABI_VERSION", f"{wire.ABI_VERSION}", "2: without fw_platform.newest"),
+    ("FW_ABI_VERSION", f"{wire.ABI_VERSION}", "3: without fw_platform.watch, FW_FLAG_CALLS"),
     ("FW_PROGRAM_MAGIC", f"0x{wire.PROGRAM_MAGIC:08X}u", '"FTPR"'),
     ("FW_PROGRAM_VERSION", f"{wire.PROGRAM_VERSION}", ""),
     ("FW_DIMS", f"{chip.MAX_SHAPE_DIMS}", ""),

@@ -288,9 +288,9 @@ class Checker:
             group=self.group,
         )
 
-    def end(self) -> tuple[list[Finding], list[tuple[int, Stored]]]:
+    def end(self, *, failed: bool = False) -> tuple[list[Finding], list[tuple[int, Stored]]]:
         """The request has ended: what was found, and what in DDR must not be read, each with the number of
-        the request that stored it."""
+        the request that stored it. failed: with an error, so what a kernel did not write is no news."""
         self._beside(None)
         fresh = self._init.stored() if self._init is not None else []
         before = [(n, self._still(one)) for n, one in self._stored]
@@ -301,7 +301,8 @@ class Checker:
         gaps: list[Stored] = []
         if self._gaps is not None:
             stored = [one for _, one in self._stored]
-            gaps = self._gaps.end(self._function, stored) if self._kernel else self._gaps.left()
+            came_to_end = self._kernel and not failed
+            gaps = self._gaps.end(self._function, stored) if came_to_end else self._gaps.left()
         return self._found.take(), [*self._stored, *((0, one) for one in gaps)]
 
     def launched(self, function: Callable[[], tuple[Frame, ...]]) -> None:

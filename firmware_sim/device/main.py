@@ -169,6 +169,7 @@ class Controller:
         self._float = FloatEnvironment()
         self._issued = 0
         self._groups = 0
+        self._lost_told = False
         self._request = ""
         self.executed = 0  # commands of both engines, so far
         self.firmware: Firmware | None = None
@@ -194,6 +195,7 @@ class Controller:
         self._processor.allow(self._seconds)
         self._issued = 0
         self._groups = 0
+        self._lost_told = False
         self._processor.restart()
         self._processor.watcher = self.checker
         if self.checker is not None:
@@ -351,10 +353,12 @@ class Controller:
         accesses = self.firmware.accesses()
         if self.firmware.accesses_lost:
             checker.unseen()
-            self._link.log(
-                f"note: the controller's code made more than {MOST_ACCESSES} accesses that lie apart "
-                "to memory of the engines; only so many were checked\n"
-            )
+            if not self._lost_told:
+                self._link.log(
+                    f"note: the controller's code made more than {MOST_ACCESSES} accesses that lie apart "
+                    "to memory of the engines; only so many were checked\n"
+                )
+            self._lost_told = True
         if accesses:
             with self._link.aside():
                 checker.accessed(accesses, self._frames_at)
@@ -426,9 +430,9 @@ def _frames(lines: Iterable[Line]) -> tuple[Frame, ...]:
 _EMPTY: U32 = np.zeros((0, DESCRIPTOR_BYTES // 4), np.uint32)
 
 
-def found(checker: Checker) -> dict[str, object]:
+def found(checker: Checker, *, failed: bool = False) -> dict[str, object]:
     """What the checks found in a request, for the header of its reply."""
-    findings, stored = checker.end()
+    findings, stored = checker.end(failed=failed)
     return {
         "findings": [finding.to_json() for finding in findings],
         "stored": [
@@ -574,7 +578,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         error = stuck or error
         if isinstance(error, TpulayerError):
             error.noted = warnings
-            error.found = {} if checker is None else found(checker)
+            error.found = {} if checker is None else found(checker, failed=True)
         if error is not None:
             raise error
         recording = controller.recording or Recording()

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define FW_ABI_VERSION 3 /* 2: without fw_platform.newest */
+#define FW_ABI_VERSION 4 /* 3: without fw_platform.watch, FW_FLAG_CALLS */
 #define FW_PROGRAM_MAGIC 0x52505446u /* "FTPR" */
 #define FW_PROGRAM_VERSION 1
 #define FW_DIMS 8

@@ -16,6 +16,7 @@ from firmware_sim.device.client import Device
 from firmware_sim.errors import BuildError, DeviceError, MissingError, UsageError
 from firmware_sim.firmware.image import DDR_NAME, TCM_NAME, FirmwareImage, find_firmware
 from firmware_sim.firmware.recorded import Records
+from firmware_sim.wire import ABI_VERSION
 from tests.support.workspaces import environment, make_workspace, tpulayer
 from user_layers.bmrt import load_firmware
 from user_layers.files import write_atomic
@@ -71,7 +72,10 @@ def flipped(data: bytes, at: int) -> bytes:
         (lambda tcm, ddr: (tcm, b"hello" * 100), "is not the DDR image of a firmware"),
         (lambda tcm, ddr: (flipped(tcm, 0x2000), ddr), "is damaged: its checksum is wrong"),
         (lambda tcm, ddr: (tcm, flipped(ddr, 0x100)), "is damaged: its checksum is wrong"),
-        (lambda tcm, ddr: (flipped(tcm, 0x40 + 16), ddr), "is of firmware ABI 7; this device speaks 3"),
+        (
+            lambda tcm, ddr: (flipped(tcm, 0x40 + 16), ddr),
+            f"is of firmware ABI {ABI_VERSION ^ 4}; this device speaks {ABI_VERSION}",
+        ),
         (lambda tcm, ddr: (flipped(tcm, 0x40 + 8), ddr), "a header of format 5"),
     ],
 )

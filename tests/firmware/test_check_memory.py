@@ -13,7 +13,7 @@ from firmware_sim import chip
 from firmware_sim.checks.finding import Finding
 from firmware_sim.checks.records import READS
 from firmware_sim.device.client import Device
-from firmware_sim.errors import DeviceCrash
+from firmware_sim.errors import DeviceCrash, DeviceError
 from firmware_sim.firmware.controller_log import MOST_ACCESSES
 from firmware_sim.firmware.image import KINDS, Kind
 from tests.paths import SOURCES
@@ -143,8 +143,8 @@ def test_more_accesses_than_are_kept(checked: Checked) -> None:
     assert checked.launch("write_apart", 0, y, n) == []
     assert checked.device.read(y, 4 * n) == np.arange(n, dtype=np.int32).tobytes()
     assert checked.found() == []
-    lost = f"more than {MOST_ACCESSES} accesses" in "".join(checked.logged)
-    assert lost == (checked.device.firmware.kind == "native")
+    told = "".join(checked.logged).count(f"more than {MOST_ACCESSES} accesses")
+    assert told == (checked.device.firmware.kind == "native")
     z = checked.device.malloc(64, "z")
     assert checked.launch("write_apart", 0, z, 15) == []  # checked again
     checked.device.read(z, 64)
@@ -153,6 +153,16 @@ def test_more_accesses_than_are_kept(checked: Checked) -> None:
     ]
     checked.device.free(y)
     checked.device.free(z)
+
+
+def test_what_a_kernel_that_failed_left_out_is_no_finding(checked: Checked) -> None:
+    x, y = checked.filled(2 * ROW, "x"), checked.device.malloc(ROW, "y")
+    with pytest.raises(DeviceError, match="but DDR ends at"):
+        checked.launch("copy_rows", x, chip.DDR_BASE + chip.DDR_BYTES - ROW, 2)
+    checked.device.read(y, ROW)
+    assert "memory.not_written" not in [rule for rule, _, _ in checked.found()]
+    checked.device.free(x)
+    checked.device.free(y)
 
 
 def test_after_a_reset_all_counts_as_written(checked: Checked) -> None:
