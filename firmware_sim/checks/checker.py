@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from firmware_sim.checks.by_data import by_data, decided
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.gaps import Gaps
 from firmware_sim.checks.hazard import Hazard
@@ -100,6 +102,8 @@ class Checker:
         self._accesses: list[tuple[ControllerAccess, Callable[[], Issued]]] = []
         self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
+        # commands whose data decides, by engine and place: where, and up to which the one before stands for
+        self._open: dict[tuple[Engine, int], tuple[Sequence, int, int]] = {}
 
     def named(self, space: Space, at: int) -> str:
         """The object that a byte belongs to, "" for none."""
@@ -111,13 +115,17 @@ class Checker:
         them. One that is no `Tpu` does neither."""
         before, tpu = self._tpu, processor if isinstance(processor, Tpu) else None
         self._tpu = tpu
-        if before is not None:
-            before.around = None
-        if tpu is not None:
-            tpu.around = self._around if Kind.NUMERIC in self.kinds else None
+        for one in (before, tpu):
+            if one is not None:
+                one.around = None
 
     def _around(self, batch: Batch, engine: Engine, index: int, run: Run) -> None:
         assert self._tpu is not None
+        if (engine, index) in self._open:
+            self._found.add(self._by_data(batch, *self._open.pop((engine, index))))
+        if Kind.NUMERIC not in self.kinds:
+            run()
+            return
         if self._numeric is None:
             self._numeric = Numeric(self._tpu.memory, self.named)
         issued = partial(self._command, engine, index, batch.columns[engine])
@@ -159,8 +167,27 @@ class Checker:
         """Look at a batch that is about to be executed."""
         sequence = self._records.sequence(batch)
         self._beside(sequence)
+        self._open.clear()
+        if self._tpu is not None and self._records.by_data:
+            later = [k for k, record in enumerate(sequence.records) if by_data(record)]
+            for k, end in itertools.pairwise([*later, len(sequence)]):
+                self._open[ENGINES[sequence.engine[k]], int(sequence.index[k])] = sequence, k, end
         if len(sequence):
             self._found.add(self._findings(sequence, batch))
+        if self._tpu is not None:
+            self._tpu.around = self._around if self._open or Kind.NUMERIC in self.kinds else None
+
+    def _by_data(self, batch: Batch, sequence: Sequence, k: int, end: int) -> Iterator[Finding]:
+        """Command k, which is executed next, and those behind it up to the next one of its kind."""
+        assert self._tpu is not None
+        issued = partial(self._issued, sequence)
+        now = decided(sequence.records[k], self._tpu.memory)
+        if self.memory is not None:
+            yield from self.memory.decided(k, now.record, partial(issued, k))
+        if self._init is not None:
+            row = batch.columns[ENGINES[sequence.engine[k]]].row(int(sequence.index[k]))
+            yield from self._init.decided(now, row, issued(k))
+            yield from self._init.check(sequence, batch, issued, k + 1, end)
 
     def recorded(self, batch: Batch) -> None:
         """Look at a batch of a net's program that is stored instead of executed."""
@@ -228,7 +255,8 @@ class Checker:
         if self._waits is not None and self.group:
             yield from self._waits.check(sequence, batch, issued)
         if self._init is not None:
-            yield from self._init.check(sequence, batch, issued)
+            first_open = min((k for _, k, _ in self._open.values()), default=len(sequence))
+            yield from self._init.check(sequence, batch, issued, 0, first_open)
 
     def _proved(self, sequence: Sequence, batch: Batch, hazards: list[Finding]) -> Iterator[Finding]:
         """What other legal orders of the batch change: told with its hazards, else a finding of its own."""

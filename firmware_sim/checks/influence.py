@@ -152,6 +152,7 @@ _OF_BD = {
     "vector_correlation.": _of_vector_correlation,
     "ar.": lambda row, one, shape: _fitted(one.marks, shape),
     "md_": lambda row, one, shape: _fitted(one.marks, shape),
+    "gather": lambda row, one, shape: _fitted(one.marks, shape),  # of the data the elements that are read
     "table_lookup": lambda row, one, shape: _fitted(one.marks, shape),
 }
 _MOVES = ("gdma.copy", "gdma.transpose_nc", "gdma.convert")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim.checks.by_data import Decided
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.influence import Marked, Marks, influenced, parts_of
 from firmware_sim.checks.records import I64, READS, Record, Runs
@@ -49,11 +50,11 @@ class Poisoned:
         return any(block.holds(space, at) for block in self.blocks)
 
 
-def _lacking(tensor: Tensor, missing: Marks) -> tuple[int, int, tuple[int, ...]]:
-    """Of the missing bytes of an operand, bool[n, c, h, w, itemsize]: the first one's place, how many there
-    are, the lanes that they are in."""
+def _lacking(tensor: Tensor, places: I64, missing: Marks) -> tuple[int, int, tuple[int, ...]]:
+    """Of the missing bytes, bool[n, c, h, w, itemsize], of an operand whose elements lie at these places: the
+    first one's place, how many there are, the lanes that they are in."""
     element, byte = divmod(int(missing.argmax()), tensor.itemsize)
-    at = int(tensor.indices().flat[element]) * tensor.itemsize + byte
+    at = int(places.flat[element]) + byte
     # Elements that a stride of 0 repeats lie in one place, of channels in one of each lane.
     local = tensor.space is Space.LOCAL
     kept = [slice(None) if stride else slice(1) for stride in tensor.strides]
@@ -100,19 +101,31 @@ class Init:
         self._shadow.restart()
         self._poisoned.clear()
 
-    def check(self, sequence: Sequence, batch: Batch, issued: Callable[[int], Issued]) -> Iterator[Finding]:
-        """Go through a batch. issued: who issued command k of the sequence."""
-        k = 0
+    def check(
+        self,
+        sequence: Sequence,
+        batch: Batch,
+        issued: Callable[[int], Issued],
+        first: int = 0,
+        end: int | None = None,
+    ) -> Iterator[Finding]:
+        """Go through a batch, or its commands from `first` up to `end`. issued: who issued command k of the
+        sequence."""
+        k, end = first, len(sequence) if end is None else end
         carried = np.zeros((len(sequence), 4), np.int64)
         while True:
-            begun, k = k, self._shadow.first_unwritten(sequence, k, carried)
+            begun, k = k, self._shadow.first_unwritten(sequence, k, end, carried)
             for i in (np.nonzero(carried[begun:k, 0])[0] + begun).tolist():
                 self._carried(sequence.records[i], carried[i].tolist(), issued(i))
-            if k == len(sequence):
+            if k == end:
                 return
             row = batch.columns[ENGINES[sequence.engine[k]]].row(int(sequence.index[k]))
             yield from self._command(sequence.records[k], row, issued(k))
             k += 1
+
+    def decided(self, done: Decided, row: Row, by: Issued) -> Iterator[Finding]:
+        """A command whose data is known now."""
+        yield from self._command(done.record, row, by, done)
 
     def _carried(self, record: Record, told: list[int], by: Issued) -> None:
         """An element-wise command: what it lacks of an operand, see `Shadow.first_unwritten`."""
@@ -122,11 +135,15 @@ class Init:
         lanes = tuple(lane for lane in range(chip.NPU_NUM) if mask >> lane & 1)
         self._poisoned.append(Poisoned(by, tensor, at, nbytes, lanes, _written(record)))
 
-    def _command(self, record: Record, row: Row, by: Issued) -> Iterator[Finding]:
+    def _command(
+        self, record: Record, row: Row, by: Issued, done: Decided | None = None
+    ) -> Iterator[Finding]:
         marked: list[Marked] = []
         worst: Poisoned | None = None
-        for tensor in {id(o): o for o in self._read(record)}.values():
-            places = tensor.indices() * tensor.itemsize
+        read = [(o, o.indices() * o.itemsize) for o in {id(o): o for o in self._read(record)}.values()]
+        if done is not None and done.of is not None and done.read is not None:
+            read.append((done.of, done.read))
+        for tensor, places in read:
             missing = ~self._shadow.written(tensor.space, places, tensor.itemsize)
             unused = _unused(record, tensor, row)
             if unused is not None:
@@ -138,7 +155,7 @@ class Init:
             marks = np.moveaxis(apart, -1, 1).reshape(-1, *tensor.shape[1:])
             marked.append(Marked(tensor, marks))
             if worst is None:
-                worst = Poisoned(by, tensor, *_lacking(tensor, missing), _written(record))
+                worst = Poisoned(by, tensor, *_lacking(tensor, places, missing), _written(record))
         results = influenced(record.name, row, record.operands, marked) if marked else []
         self._shadow.write_blocks(record)
         for one in results:

@@ -72,6 +72,7 @@ class MemoryCheck:
         self._calls: dict[int, _Open] = {}
         self._current: _Open | None = None
         self._known: set[tuple[int, int]] = set()
+        self._may: Callable[[int], tuple[Sequence[Area], LayerCall | None] | None] = lambda k: None
 
     def begin(self, *, program: bool, recorded: bool) -> None:
         """A request begins: a net's program, whose layers are announced, or else a free kernel or streams."""
@@ -92,6 +93,7 @@ class MemoryCheck:
     def commands(self, commands: Commands, arena: Arena | None, issued: IssuedBy) -> list[Finding]:
         """What is wrong with commands that were handed over. arena: who issued them; None of stored
         streams."""
+        self._may = lambda k: None
         if not len(commands):
             return []
         calls: list[_Open | None] = [None]
@@ -106,6 +108,12 @@ class MemoryCheck:
             tables = [one.call.areas if one is not None else () for one in calls]
             which = np.array([-1 if one is None else i for i, one in enumerate(calls)], np.int64)[which]
             self._note(commands, which, calls, arena.of(commands, arena.sites), issued)
+
+        def may(k: int) -> tuple[Sequence[Area], LayerCall | None] | None:
+            one = calls[which[k]]
+            return (tables[which[k]], None if one is None else one.call) if which[k] >= 0 else None
+
+        self._may = may
         found: list[Finding] = []
         for k, i in outside_areas(commands.records, commands.address, which, tables):
             one, record = calls[which[k]], commands.records[k]
@@ -115,6 +123,17 @@ class MemoryCheck:
                 call = None if one is None else one.call
                 found.append(explained(record, i, tables[which[k]], self._host, call, issued(k)))
         return found
+
+    def decided(self, k: int, record: Record, by: Callable[[], Issued]) -> list[Finding]:
+        """What is wrong with command k of those handed over last, now that its data is known."""
+        if (may := self._may(k)) is None:
+            return []
+        areas, call = may
+        return [
+            explained(record, i, areas, self._host, call, by())
+            for i, block in enumerate(record.blocks)
+            if not _inside(block, areas)
+        ]
 
     def controller(
         self, space: Space, offset: int, nbytes: int, *, write: bool, by: Callable[[], Issued]

@@ -7,6 +7,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from firmware_sim.checks.by_data import by_data
 from firmware_sim.checks.records import I64, Record, record_of
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine
@@ -51,6 +52,8 @@ class Records:
     """Makes sequences; keeps the records of descriptors that come again."""
 
     def __init__(self) -> None:
+        self.by_data = False
+        """Whether any so far was one whose data decides what it touches."""
         self._known: dict[Engine, dict[bytes, Record]] = {engine: {} for engine in Engine}
 
     def sequence(self, batch: Batch) -> Sequence:
@@ -101,4 +104,5 @@ class Records:
             if len(known) >= _MOST:
                 known.clear()
             known[key] = record
+            self.by_data = self.by_data or by_data(record)
         return known[key]

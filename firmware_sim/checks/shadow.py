@@ -74,16 +74,16 @@ class Shadow:
 
     # ---- records of commands ----
 
-    def first_unwritten(self, sequence: Sequence, first: int, carried: I64) -> int:
-        """Go through commands from `first` on: what they write counts as written, but for what element-wise
-        ones make of unwritten bytes: of these `carried`, int64[commands, 4], gets the operand, counted from
-        1, and of what it lacks the first byte's place, how many bytes, and their lanes. The first other
-        command that reads what nothing wrote (it has written nothing yet), or their number."""
+    def first_unwritten(self, sequence: Sequence, first: int, end: int, carried: I64) -> int:
+        """Go through commands from `first` up to `end`: what they write counts as written, but for what
+        element-wise ones make of unwritten bytes: of these `carried`, int64[commands, 4], gets the operand,
+        counted from 1, and of what it lacks the first byte's place, how many bytes, and their lanes. The
+        first other command that reads what nothing wrote (it has written nothing yet), or `end`."""
         if not native.ready():
             if sequence.nbytes() > _MANY and native.wait():
-                return self.first_unwritten(sequence, first, carried)
-            return self.plainly(sequence.records, first)
-        return native.bound("check_init", sequence.address, first, carried, *self._arrays)()
+                return self.first_unwritten(sequence, first, end, carried)
+            return self.plainly(sequence.records[:end], first)
+        return native.bound("check_init", sequence.address[:end], first, carried, *self._arrays)()
 
     def plainly(self, records: tuple[Record, ...], first: int) -> int:
         """The same, byte by byte: the reference, and what runs where loops do not."""

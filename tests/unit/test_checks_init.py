@@ -75,7 +75,9 @@ def test_the_loop_carries_what_the_plain_way_carries(
     _, fast = checked(bd, [], *written)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            Shadow, "first_unwritten", lambda self, sequence, k, _: self.plainly(sequence.records, k)
+            Shadow,
+            "first_unwritten",
+            lambda self, sequence, k, end, _: self.plainly(sequence.records[:end], k),
         )
         _, slow = checked(bd, [], *written)
     assert np.array_equal(fast.written(Space.LOCAL, everything), slow.written(Space.LOCAL, everything))

@@ -71,7 +71,7 @@ def test_the_loop_equals_sets_of_bytes(records: list[list[Runs]]) -> None:
     fast, slow, plain = Shadow(DDR_BYTES), Shadow(DDR_BYTES), Plain(set())
     k = 0
     while k < len(records):
-        found = fast.first_unwritten(sequence, k, np.zeros((len(records), 4), np.int64))
+        found = fast.first_unwritten(sequence, k, len(records), np.zeros((len(records), 4), np.int64))
         assert found == plain.first_unwritten(records, k) == slow.plainly(sequence.records, k)
         k = found + 1
     for space, at in sorted(plain.written)[::97]:
