@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 
 from tests.paths import ROOT, SOURCES
 from user_layers.toolchain.cache import locked
+from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
@@ -59,19 +60,53 @@ def built_workspace(
 
     All processes of a run share it: nobody changes or builds anything in it, or runs commands there that do.
     """
+
+    def make(root: Path) -> None:
+        make_workspace(root, layers)
+        for path in (SOURCES / folder).iterdir() if folder else ():
+            shutil.copy(path, root / ("device" if path.suffix == ".c" else "host") / path.name)
+
+    return _shared(factory, "_".join(("shared", *layers, folder)), make)
+
+
+def built_copy(factory: pytest.TempPathFactory, root: Path, layers: Sequence[str] = ("double",)) -> Workspace:
+    """A built workspace with layers of this repository in the new folder `root`, for the caller alone.
+
+    Nothing is compiled for it: it is a copy of one that all processes of a run share.
+    """
+    return _copy(built_workspace(factory, layers), root)
+
+
+def built_demo(factory: pytest.TempPathFactory, root: Path) -> Workspace:
+    """The same with what `tpulayer init --demo` writes; `root` may be an empty folder."""
+
+    def make(shared: Path) -> None:
+        shared.mkdir()
+        tpulayer("init", ".", "--demo", cwd=shared)
+
+    return _copy(_shared(factory, "shared_demo", make), root)
+
+
+def _shared(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Workspace:
+    """A workspace that the first process of a run that needs it makes and builds."""
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent  # which all workers have
-    root = base / "_".join(("shared", *layers, folder))
+    root = base / name
     with locked(root.with_suffix(".lock")):
         ready = root.with_suffix(".ready")
         if not ready.exists():
-            ws = make_workspace(root, layers)
-            for path in (SOURCES / folder).iterdir() if folder else ():
-                shutil.copy(path, root / ("device" if path.suffix == ".c" else "host") / path.name)
-            build_layers(ws)
+            make(root)
+            build_layers(Workspace(root))
             ready.touch()
     return Workspace(root)
+
+
+def _copy(built: Workspace, root: Path) -> Workspace:
+    shutil.copytree(built.root, root, symlinks=True, dirs_exist_ok=True)  # with the files' times
+    ws = Workspace(root)
+    build_layers(ws, Reporter(quiet=True))  # compiles nothing, and records the build as this folder's
+    return ws
 
 
 @contextmanager
