@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,10 @@ settings.load_profile("suite")
 os.environ["PATH"] = os.pathsep.join(
     part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != ROOT / "tool"
 )
+
+# The tests start thousands of processes: none but the first compiles the toolkit's modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _FRAMEWORKS = ("litert", "executorch", "mindspore")
 _FOLDERS = ("unit", "firmware", "end_to_end", "oracle", *_FRAMEWORKS)  # each is a marker
