@@ -16,6 +16,7 @@ from hypothesis import settings
 from tests.paths import GOLDEN, ROOT
 from tests.support import examples as _profiles  # noqa: F401 (registers hypothesis' profiles)
 from tests.support import firmware_harness
+from tests.support.shared import made_once
 
 if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
@@ -147,4 +148,4 @@ def _no_recorded_firmware(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def firmware_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A firmware.so with the tests' kernels and layers (tests/sources/firmware_fixture.c)."""
-    return firmware_harness.build(tmp_path_factory.mktemp("firmware"))
+    return made_once(tmp_path_factory, "firmware", firmware_harness.build) / firmware_harness.LIBRARY

@@ -8,14 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.paths import ROOT, SOURCES
-from user_layers.toolchain.cache import locked
+from tests.support.shared import made_once
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
@@ -65,8 +65,9 @@ def built_workspace(
         make_workspace(root, layers)
         for path in (SOURCES / folder).iterdir() if folder else ():
             shutil.copy(path, root / ("device" if path.suffix == ".c" else "host") / path.name)
+        build_layers(Workspace(root))
 
-    return _shared(factory, "_".join(("shared", *layers, folder)), make)
+    return Workspace(made_once(factory, "_".join(("shared", *layers, folder)), make))
 
 
 def built_copy(factory: pytest.TempPathFactory, root: Path, layers: Sequence[str] = ("double",)) -> Workspace:
@@ -74,36 +75,21 @@ def built_copy(factory: pytest.TempPathFactory, root: Path, layers: Sequence[str
 
     Nothing is compiled for it: it is a copy of one that all processes of a run share.
     """
-    return _copy(built_workspace(factory, layers), root)
+    return _copy(built_workspace(factory, layers).root, root)
 
 
 def built_demo(factory: pytest.TempPathFactory, root: Path) -> Workspace:
     """The same with what `tpulayer init --demo` writes; `root` may be an empty folder."""
 
     def make(shared: Path) -> None:
-        shared.mkdir()
         tpulayer("init", ".", "--demo", cwd=shared)
+        build_layers(Workspace(shared))
 
-    return _copy(_shared(factory, "shared_demo", make), root)
-
-
-def _shared(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Workspace:
-    """A workspace that the first process of a run that needs it makes and builds."""
-    base = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # which all workers have
-    root = base / name
-    with locked(root.with_suffix(".lock")):
-        ready = root.with_suffix(".ready")
-        if not ready.exists():
-            make(root)
-            build_layers(Workspace(root))
-            ready.touch()
-    return Workspace(root)
+    return _copy(made_once(factory, "shared_demo", make), root)
 
 
-def _copy(built: Workspace, root: Path) -> Workspace:
-    shutil.copytree(built.root, root, symlinks=True, dirs_exist_ok=True)  # with the files' times
+def _copy(built: Path, root: Path) -> Workspace:
+    shutil.copytree(built, root, symlinks=True, dirs_exist_ok=True)  # with the files' times
     ws = Workspace(root)
     build_layers(ws, Reporter(quiet=True))  # compiles nothing, and records the build as this folder's
     return ws
