@@ -214,3 +214,18 @@ def test_tensors_that_share_memory_at_the_wrong_time() -> None:
         verify(placed(plan, y=at["b"]))
     with pytest.raises(CompileError, match="a and c share memory"):
         verify(placed(plan, c=at["a"] + 256))
+
+
+def test_a_tile_may_be_in_two_places() -> None:
+    plan, program = joined()
+    at = of(program, StepOp.LOAD)
+    step = program.steps[at]
+    tile = program.tensors[step.outputs[0]]
+    copy = program.add(replace(tile, tensor=tile.tensor.at(0x60000)))
+    program.steps.insert(at + 1, replace(step, outputs=(copy,)))
+    for i, one in enumerate(program.steps):
+        if one.opcode is StepOp.WAIT:
+            after = {"bd_after": one.bd_after, "gdma_after": one.gdma_after}
+            moved = {name: number + (number >= at) for name, number in after.items()}
+            program.steps[i] = replace(one, **moved)  # type: ignore[arg-type]
+    verify(plan)

@@ -18,7 +18,7 @@ from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.mode import Kind
 from user_layers.compiler.plan import Plan
-from user_layers.compiler.tiles import tile_bytes
+from user_layers.compiler.tiles import split_shape, tile_bytes
 from user_layers.compiler.tiling import taken_whole
 from user_layers.compiler.verify_memory import (
     ALL_LANES,
@@ -222,10 +222,9 @@ class _Verifier:
                 self._window(k, i, t, made, shape)
                 reads += areas_of(t)
         writes: list[Area] = []
-        wanted = attrs.local_buffer(tuple(extent for _, extent in made)[: len(shape)])
-        _require(
-            step.buffer_bytes in (0, wanted), f"a work buffer of {step.buffer_bytes} bytes, not {wanted}"
-        )
+        n, _, h, w = (extent for _, extent in made)
+        wanted = attrs.local_buffer(split_shape(self._described, k, (n, h, w)))
+        _require(step.buffer_bytes == wanted, f"a work buffer of {step.buffer_bytes} bytes, not {wanted}")
         if step.buffer_bytes:
             end = step.buffer_addr + step.buffer_bytes
             writes.append((step.buffer_addr, end, ALL_LANES))
