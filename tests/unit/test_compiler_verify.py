@@ -216,6 +216,18 @@ def test_tensors_that_share_memory_at_the_wrong_time() -> None:
         verify(placed(plan, c=at["a"] + 256))
 
 
+def test_a_window_that_is_never_cut_has_padding() -> None:
+    graph = Graph(toolkit=FakeToolkit(window_layer("TPU_WIN", 0, kernel=3, pad=1, can_split_local_h_w=False)))
+    graph.add_input("x", (6, 64, 120, 120))
+    graph.add_tpu_layer("TPU_WIN", ["x"], None, ["y"])
+    plan, program = planned(graph)
+    call = program.steps[of(program, StepOp.LOCAL)]
+    assert program.tensors[call.inputs[0]].tensor.slice_pad == (0, 0, 1, 1)
+    record(StepOp.LOCAL, lambda t: replace(t, slice_pad=(0, 0, 0, 0)))(program)
+    with pytest.raises(CompileError, match="padding 0"):
+        verify(plan)
+
+
 def test_a_tile_may_be_in_two_places() -> None:
     plan, program = joined()
     at = of(program, StepOp.LOAD)

@@ -241,16 +241,19 @@ class _Verifier:
         out, size, pads = four(shape, 1), four(t.tensor.shape, 1), four(t.tensor.slice_pad, 0)
         alone = taken_whole(attrs, i)
         for axis, d in (("h", 2), ("w", 3)):
-            if alone or not attrs.can_split_h_w or (size[d] == 1 and out[d] > 1):
+            if alone or (size[d] == 1 and out[d] > 1 and len(attrs.node.inputs) > 1):  # broadcast
                 _require(got[d] == (0, size[d]) and pads[d] == 0, f"input {i} is cut along {axis}")
                 continue
             backward = (out[d], size[d]) if axis == "h" else ()
             first, extent = getattr(attrs, f"backward_{axis}")(*made[d], *backward)
             low, high = max(first, 0), min(first + extent, size[d])
-            inside = got[d][0] <= low and high <= sum(got[d])
-            exact = got[d] == (low, high - low) or (attrs.larger_tiles and inside)
+            if not attrs.can_split_h_w:
+                right = got[d] == (0, size[d])
+            else:
+                inside = got[d][0] <= low and high <= sum(got[d])
+                right = got[d] == (low, high - low) or (attrs.larger_tiles and inside)
             _require(
-                exact and pads[d] == low - first,
+                right and pads[d] == low - first,
                 f"input {i} has {got[d]} along {axis}, padding {pads[d]}; the window is {first}, {extent}",
             )
         _require(got[1] == (0, size[1]), f"input {i} has not all channels")
