@@ -116,7 +116,7 @@ class _Command:
         size = one.tensor.itemsize
         if self.written is None:
             return np.ones((*one.tensor.shape, size), bool)
-        return self.written(one.tensor.space, one.at * size, size).reshape(*one.tensor.shape, size)
+        return self.written(one.tensor.space, one.at * size, size)
 
     @property
     def results(self) -> list[_Held]:
