@@ -87,6 +87,18 @@ NODES = {
     "conv_depthwise": _one("Conv", (1, 70, 30, 31), _weight(70, 1, 3, 3), _weight(70), group=70, **_SAME),
     "conv_one_channel": _one("Conv", (1, 1, 30, 31), _weight(70, 1, 7, 7), pads=[3] * 4, strides=[2, 2]),
     "conv_large": _one("Conv", (1, 16, 600, 600), _weight(16, 16, 3, 3), _weight(16), **_SAME),
+    "conv_transpose": _one(
+        "ConvTranspose",
+        (1, 24, 13, 15),
+        _weight(24, 16, 4, 4),
+        _weight(16),
+        kernel_shape=[4, 4],
+        strides=[2, 2],
+        pads=[1] * 4,
+    ),
+    "conv_transpose_one": _one(
+        "ConvTranspose", (1, 8, 9, 9), _weight(8, 1, 2, 2), _weight(1), kernel_shape=[2, 2], strides=[2, 2]
+    ),
     "gemm": _one("Gemm", (5, 300), _weight(200, 300), _weight(200), transB=1),
     "matmul": _one("MatMul", (3, 40, 50), (3, 50, 60)),
     "matmul_constant": _one("MatMul", (3, 40, 50), _weight(50, 60)),
