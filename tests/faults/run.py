@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from firmware_sim.firmware.image import Kind
-from tests.faults import kernel_case, kernels_correct, kernels_faulty, net_case, nets_correct, nets_faulty
+from tests.faults import (
+    kernel_case,
+    kernels_correct,
+    kernels_correct_more,
+    kernels_faulty,
+    kernels_faulty_more,
+    net_case,
+    nets_correct,
+    nets_faulty,
+)
 from tests.faults.kernel_case import Kernel
 from tests.faults.marks import Marks, marks_in
 from tests.faults.net_case import Net
@@ -16,12 +25,12 @@ from tests.faults.run_nets import NetRunner
 from tests.faults.verdict import CORRECT, Outcome, Verdict, judge_correct, judge_faulty
 
 KERNELS: Mapping[str, tuple[Kernel, ...]] = {
-    "memory": kernels_faulty.MEMORY,
-    "init": kernels_faulty.INIT,
-    "hazard": kernels_faulty.HAZARD,
-    "sync": kernels_faulty.SYNC,
-    "numeric": kernels_faulty.NUMERIC,
-    CORRECT: kernels_correct.CORRECT,
+    "memory": (*kernels_faulty.MEMORY, *kernels_faulty_more.MEMORY),
+    "init": (*kernels_faulty.INIT, *kernels_faulty_more.INIT),
+    "hazard": (*kernels_faulty.HAZARD, *kernels_faulty_more.HAZARD),
+    "sync": (*kernels_faulty.SYNC, *kernels_faulty_more.SYNC),
+    "numeric": (*kernels_faulty.NUMERIC, *kernels_faulty_more.NUMERIC),
+    CORRECT: (*kernels_correct.CORRECT, *kernels_correct_more.CORRECT),
 }
 NETS: Mapping[str, tuple[Net, ...]] = {**nets_faulty.FAULTY, CORRECT: nets_correct.CORRECT}
 
