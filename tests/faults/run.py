@@ -16,6 +16,7 @@ from tests.faults import (
     net_case,
     nets_correct,
     nets_faulty,
+    nets_more,
 )
 from tests.faults.kernel_case import Kernel
 from tests.faults.marks import Marks, marks_in
@@ -32,7 +33,10 @@ KERNELS: Mapping[str, tuple[Kernel, ...]] = {
     "numeric": (*kernels_faulty.NUMERIC, *kernels_faulty_more.NUMERIC),
     CORRECT: (*kernels_correct.CORRECT, *kernels_correct_more.CORRECT),
 }
-NETS: Mapping[str, tuple[Net, ...]] = {**nets_faulty.FAULTY, CORRECT: nets_correct.CORRECT}
+NETS: Mapping[str, tuple[Net, ...]] = {
+    **{kind: (*nets, *nets_more.FAULTY[kind]) for kind, nets in nets_faulty.FAULTY.items()},
+    CORRECT: (*nets_correct.CORRECT, *nets_more.CORRECT),
+}
 
 Case = TypeVar("Case", Kernel, Net)
 
