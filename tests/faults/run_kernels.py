@@ -54,7 +54,7 @@ class KernelRunner:
             for name, array in case.given.items():
                 device.write(places[name], array)
             held = dict(places)
-            stack.callback(lambda: [device.free(place) for place in held.values()])
+            stack.callback(lambda: list(map(device.free, held.values())))
             for name in case.freed:
                 device.free(held.pop(name))
             try:
