@@ -46,9 +46,7 @@ def test_the_second_time(kernels: KernelRunner) -> None:
 
 
 MISSED = {  # what the checks do not tell, and why
-    "filter_into_too_little": "how much a filter writes is known only when it has run",
     "half_of_a_pair": "the weight of a channel that is not there counts as unread",
-    "index_behind_the_table": "which words of its table a gather reads depends on the indices",
     "rows_moved_over_themselves": "copies over themselves move as memmove does, here and on the model",
     "f_reads_what_it_replaced.local": "a tile in place of its input has no address of its own",
 }

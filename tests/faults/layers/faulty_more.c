@@ -295,7 +295,7 @@ __BM_LOCAL__(TPU_F_READS_WHAT_IT_REPLACED)
 LOCAL(f_reads_what_it_replaced_local) {
     const dim4 shape = tile(&out[0]);
     okk_bdc_relu(out[0].addr, in[0].addr, &shape, NULL, NULL); /* OTHER */
-    okk_bdc_sub(out[0].addr, in[0].addr, out[0].addr, &shape, NULL, NULL, NULL); /* FAULT memory.read_only|memory.replaced */
+    okk_bdc_sub(out[0].addr, in[0].addr, out[0].addr, &shape, NULL, NULL, NULL); /* FAULT memory.read_only */
     return BM_LAYER_OK;
 }
 
