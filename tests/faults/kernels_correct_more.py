@@ -191,4 +191,27 @@ def rows_between_rows(x: Array) -> Any:
     return np.stack([x, (x + below) * f32(0.5)], 3)
 
 
+@_case(x=random(*_MAP), out=_MAP, sizes=_SIZES)
+def first_row_taken_last(x: Array) -> Any:
+    return x - x[:, :, :1]
+
+
+@_case(x=random(1, 100, 5, 9), y=random(100, 3, 3), out=(1, 100, 5, 9), c=100, h=5, w=9, tolerance=1e-4)
+def result_behind_the_input(x: Array, weights: Array) -> Any:
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    taps = ((i, j) for i in range(3) for j in range(3))
+    y = sum(padded[:, :, i : i + 5, j : j + 9] * weights[:, i, j].reshape(-1, 1, 1) for i, j in taps)
+    return np.maximum(x, y)
+
+
+@_case(x=random(*_MAP), out=_MAP, sizes=_SIZES)
+def larger_of_the_row_above(x: Array) -> Any:
+    return np.concatenate([x[:, :, :1], np.maximum(x[:, :, 1:], x[:, :, :-1])], 2)
+
+
+@_case(x=random(4, 20, 6, 7, low=-90, high=90), out=Result((1, 20, 6, 7, 4), "int8"), n=4, sizes=_SIZES)
+def narrowed_in_place(x: Array) -> Any:
+    return np.trunc(x).transpose(1, 2, 3, 0)
+
+
 CORRECT: tuple[Kernel, ...] = tuple(_CASES)

@@ -14,6 +14,16 @@ _KEPT = np.sort(random(40))
 _ALWAYS_NEAR = np.full((1, 20, 6, 7), 1000.1, np.float32) + random(20, 1, 1)
 
 MEMORY: tuple[Kernel, ...] = (
+    kernel("offset_as_an_address", x=random(50), out=(50,), w=50),
+    kernel("second_operand_over_the_first", x=random(*_MAP), y=random(*_MAP), out=_MAP, sizes=_SIZES),
+    kernel("indices_without_a_place", x=random(50), out=(50,), n=50),
+    kernel(
+        "batches_of_halves_as_words",
+        x=integers(3, 20, 6, 7, dtype="int16"),
+        out=Result((3, 20, 6, 7), "int16"),
+        n=3,
+        sizes=_SIZES,
+    ),
     kernel("nearest_row_rounded_up", x=random(20, 6, 7), out=(20, 15, 7), k=15, sizes=_SIZES),
     kernel(
         "weights_of_a_group_beyond",
@@ -76,6 +86,18 @@ MEMORY: tuple[Kernel, ...] = (
 )
 
 INIT: tuple[Kernel, ...] = (
+    kernel(
+        "pairs_rounded_down",
+        x=random(1, 5, 6, 7),
+        y=random(3, 12, 2),
+        out=(1, 12, 6, 7),
+        c=5,
+        h=6,
+        w=7,
+        oc=12,
+    ),
+    kernel("columns_of_another_width", x=random(9, 30), y=random(30, 20), out=(9, 20), n=9, k=30, w=20),
+    kernel("count_read_from_an_output", out=Result((20,), "int32"), scratch=4, w=20),
     kernel(
         "dilation_forgotten", x=random(1, 20, 12, 13), y=random(20, 9), out=(1, 20, 10, 11), c=20, h=12, w=13
     ),
@@ -196,6 +218,9 @@ INIT: tuple[Kernel, ...] = (
 )
 
 HAZARD: tuple[Kernel, ...] = (
+    kernel("first_row_taken_from_itself", x=random(*_MAP), out=_MAP, sizes=_SIZES),
+    kernel("sum_by_a_stride_of_zero", x=random(20, 30), out=(20,), c=20, w=30),
+    kernel("product_over_its_operand", x=random(9, 30), y=random(30, 20), out=(9, 20), n=9, k=30, w=20),
     kernel("two_buffers_for_three_stages", x=random(5, 20, 6, 7), out=(5, 20, 6, 7), n=5, sizes=_SIZES),
     kernel("sorted_beside_its_use", x=random(200), out=(10,), scratch=40, n=200, k=10),
     kernel(
@@ -212,10 +237,20 @@ HAZARD: tuple[Kernel, ...] = (
 )
 
 SYNC: tuple[Kernel, ...] = (
+    kernel(
+        "counted_in_a_section",
+        x=random(*_MAP),
+        out=Result((1,), "int32"),
+        scratch=20 * 6 * 7 * 4 + 512,
+        sizes=_SIZES,
+    ),
     kernel("next_round_in_a_section", x=random(4, 20, 6, 7), out=(4, 20, 6, 7), n=4, sizes=_SIZES),
 )
 
 NUMERIC: tuple[Kernel, ...] = (
+    kernel(
+        "exponent_out_of_range", x=random(20, 30, low=-200, high=-150), out=(20, 30), checks="all", c=20, w=30
+    ),
     kernel(
         "softmax_without_the_maximum",
         x=random(20, 30, low=90, high=120),

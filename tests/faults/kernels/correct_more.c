@@ -377,3 +377,61 @@ void rows_between_rows(const void *args) {
     okk_poll();
 }
 OKKERNEL_FUNC_REGISTER(rows_between_rows)
+
+/* Each row less the first one, last row first, so that it is there until all have been done. */
+void first_row_taken_last(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w}, row = {1, p->c, 1, p->w};
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &shape);
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    for (int h = p->h - 1; h >= 0; h--)
+        okk_bdc_sub(h * p->w * FLOAT, h * p->w * FLOAT, 0, &row, &stride, &stride, &stride);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(first_row_taken_last)
+
+/* The result of a convolution begins where its input ends. */
+void result_behind_the_input(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w};
+    const local_addr_t y = ALIGN(p->h * p->w, 32) * DIV_UP(p->c, NPUS) * FLOAT, weights = 2 * y;
+    const Padding pad = {1, 1, 1, 1};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    load_compact(weights, p->in2, (dim4){1, p->c, 3, 3});
+    okk_bdc_depthwise2d(y, 0, weights, 0, &shape, 3, 3, false, &pad, NULL, NULL);
+    okk_bdc_max(0, y, 0, &shape, NULL, NULL, NULL);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(result_behind_the_input)
+
+/* The maximum of the row above and this one, from the last row on, in one buffer. */
+void larger_of_the_row_above(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {1, p->c, p->h, p->w}, row = {1, p->c, 1, p->w};
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &shape);
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    for (local_addr_t h = p->h - 1; h > 0; h--)
+        okk_bdc_max(h * p->w * FLOAT, h * p->w * FLOAT, (h - 1) * p->w * FLOAT, &row, &stride, &stride, &stride);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &shape, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(larger_of_the_row_above)
+
+/* 8-bit and 16-bit numbers are made of one another in place, by the functions that may. */
+void narrowed_in_place(const void *args) {
+    const args_t *p = args;
+    const dim4 shape = {p->n, p->c, p->h, p->w}, fours = {DIV_UP(p->n, 4), p->c, p->h, p->w};
+    okk_initialize();
+    okk_gdma_32bit_cpy_S2L(0, p->in, &shape, NULL, NULL);
+    okk_bdc_fp32_to_4N_int8(0, 0, BANK, &shape, true);
+    okk_gdma_32bit_cpy_L2S(p->out, 0, &fours, NULL, NULL);
+    okk_poll();
+}
+OKKERNEL_FUNC_REGISTER(narrowed_in_place)
