@@ -110,6 +110,6 @@ class Records:
                 known.clear()
             known[key] = record
             self.by_data = self.by_data or by_data(record)
-            if (found := replaced(record)) is not None:
+            if (found := replaced(record, row)) is not None:
                 self.replaced[record] = found
         return known[key]

@@ -214,4 +214,9 @@ def narrowed_in_place(x: Array) -> Any:
     return np.trunc(x).transpose(1, 2, 3, 0)
 
 
+@_case(x=random(*_MAP, low=1), out=(20,), tolerance=1e-5, sizes=_SIZES)
+def mean_over_its_map(x: Array) -> Any:
+    return x.mean((2, 3)) / x.max((2, 3))
+
+
 CORRECT: tuple[Kernel, ...] = tuple(_CASES)

@@ -220,7 +220,7 @@ INIT: tuple[Kernel, ...] = (
 HAZARD: tuple[Kernel, ...] = (
     kernel("first_row_taken_from_itself", x=random(*_MAP), out=_MAP, sizes=_SIZES),
     kernel("sum_by_a_stride_of_zero", x=random(20, 30), out=(20,), c=20, w=30),
-    kernel("product_over_its_operand", x=random(9, 30), y=random(30, 20), out=(9, 20), n=9, k=30, w=20),
+    kernel("product_over_its_operand", x=random(9, 30), y=random(30, 100), out=(9, 100), n=9, k=30, w=100),
     kernel("two_buffers_for_three_stages", x=random(5, 20, 6, 7), out=(5, 20, 6, 7), n=5, sizes=_SIZES),
     kernel("sorted_beside_its_use", x=random(200), out=(10,), scratch=40, n=200, k=10),
     kernel(

@@ -137,7 +137,7 @@ void sum_by_a_stride_of_zero(const void *args) {
 }
 OKKERNEL_FUNC_REGISTER(sum_by_a_stride_of_zero)
 
-/* A product into the memory of its left matrix. */
+/* A product into the memory of its left matrix, whose rows are shorter. */
 void product_over_its_operand(const void *args) {
     const args_t *p = args;
     okk_initialize();
