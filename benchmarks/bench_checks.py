@@ -1,10 +1,11 @@
 """What the checks cost: the same work without and with the default checks, taking turns in one run.
 
-    python benchmarks/bench_checks.py [--repeat N] [--network FILE.onnx]
+    python benchmarks/bench_checks.py [--repeat N] [--network FILE.onnx] [--memory]
 
 Addition and matrix product in tiles (bench_tiles.py), 60,000 small commands of one kernel, and a network
-(static, opt 2; such as resnet50 of the light models in the onnx package). Memory: what the shadow of
-the device process holds, beside the memory that commands touched.
+(static, opt 2; such as resnet50 of the light models in the onnx package). --memory: instead of times the
+peak of the device process without and with checks, and what they add beside the memory of the chip (DDR, L2,
+local memory) that was touched.
 """
 
 from __future__ import annotations
@@ -14,14 +15,20 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+if TYPE_CHECKING:
+    Runs = dict[str, Callable[[], object]]
+
+CHECKS = "memory,init,hazard,sync"
 SMALL = r"""
 #include "okk.h"
 
@@ -49,7 +56,7 @@ def turns(run: Callable[[], object], switch: Callable[[str], None], repeat: int)
     times: dict[str, list[float]] = {"off": [], "on": []}
     for k in range(repeat + 1):
         for mode, found in times.items():
-            switch("off" if mode == "off" else "memory,init,hazard,sync")
+            switch("off" if mode == "off" else CHECKS)
             start = time.perf_counter()
             run()
             if k:  # the first of each does not count
@@ -57,7 +64,8 @@ def turns(run: Callable[[], object], switch: Callable[[str], None], repeat: int)
     return statistics.median(times["off"]) * 1e3, statistics.median(times["on"]) * 1e3
 
 
-def kernels(repeat: int) -> None:
+@contextmanager
+def kernels() -> Iterator[tuple[Any, Runs]]:
     """The tiled kernels and the small commands."""
     from benchmarks.bench_tiles import KERNELS
     from firmware_sim.device.client import Device
@@ -74,22 +82,13 @@ def kernels(repeat: int) -> None:
         device.write(at_a, a)
         device.write(at_b, b)
         places = np.array([y, at_a, at_b], "<u8").tobytes()
-        for name, args in (
-            ("add_tiles", places),
-            ("matmul_tiles", places),
-            ("small", np.uint64(y).tobytes() + np.int32(60_000).tobytes()),
-        ):
-            show(
-                name, *turns(lambda n=name, x=args: device.launch(n, x), lambda c: setting(device, c), repeat)
-            )
+        small = np.uint64(y).tobytes() + np.int32(60_000).tobytes()
+        given = {"add_tiles": places, "matmul_tiles": places, "small": small}
+        yield device, {name: partial(device.launch, name, args) for name, args in given.items()}
 
 
-def setting(device: Any, kinds: str) -> None:
-    """Choose the checks of the next request."""
-    device.check = kinds
-
-
-def network(path: Path, repeat: int) -> None:
+@contextmanager
+def network(path: Path) -> Iterator[tuple[Any, Runs]]:
     """A network, loaded once."""
     from tpulayer import Graph
     from user_layers.bmodel import write
@@ -102,11 +101,33 @@ def network(path: Path, repeat: int) -> None:
     inputs = random_inputs(load_model(path))
     with Toolkit() as toolkit:
         net = compile_graph(Graph.from_onnx(path, toolkit=toolkit), opt=2)
-        device = toolkit.device
-        with BModelRuntime(device) as runtime:
-            runtime.load(write(net))
-            run = turns(lambda: runtime.launch(net.name, inputs), lambda c: setting(device, c), repeat)
-        show(path.parent.name or path.stem, *run)
+    with Toolkit() as toolkit, BModelRuntime(toolkit.device) as runtime:  # whose process has compiled nothing
+        runtime.load(write(net))
+        yield toolkit.device, {path.stem: partial(runtime.launch, net.name, inputs)}
+
+
+def memory(opened: Callable[[], AbstractContextManager[tuple[Any, Runs]]]) -> None:
+    """What the device process takes, and how much of the chip's memory it has touched."""
+    with opened() as (_, runs):
+        names = list(runs)
+    for name in names:
+        peaks: dict[str, tuple[float, float]] = {}
+        for mode in ("off", CHECKS):
+            with opened() as (device, runs):
+                device.check = mode
+                for _ in range(3):
+                    runs[name]()
+                peaks[mode] = resident(device)
+        (off, _), (on, touched) = peaks.values()
+        print(f"{name:24}{off:12.1f}{on:12.1f}{touched:12.1f}{(on - off) / touched:8.2f}", flush=True)
+
+
+def resident(device: Any) -> tuple[float, float]:
+    """MB of the device process at its peak, and of shared memory, which is the chip's."""
+    pid = device._child.pid  # nobody else asks for it
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    peak, shared = (int(status[key].split()[0]) / 1000 for key in ("VmHWM", "RssShmem"))
+    return peak, shared
 
 
 def show(name: str, off: float, on: float) -> None:
@@ -120,11 +141,19 @@ def main() -> None:
     )
     parser.add_argument("--repeat", type=int, default=11)
     parser.add_argument("--network", type=Path, help="an ONNX file")
+    parser.add_argument("--memory", action="store_true", help="memory instead of times")
     args = parser.parse_args()
+    cases = [kernels, *([partial(network, args.network)] if args.network is not None else [])]
+    if args.memory:
+        print(f"{'case':24}{'without':>12}{'checked':>12}{'touched':>12}{'ratio':>8}   MB")
+        for opened in cases:
+            memory(opened)
+        return
     print(f"{'case':24}{'without':>12}{'checked':>12}{'ratio':>8}   ms, medians")
-    kernels(args.repeat)
-    if args.network is not None:
-        network(args.network, args.repeat)
+    for opened in cases:
+        with opened() as (device, runs):
+            for name, run in runs.items():
+                show(name, *turns(run, partial(setattr, device, "check"), args.repeat))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from hypothesis import settings
 from tests.paths import GOLDEN, ROOT
 from tests.support import examples as _profiles  # noqa: F401 (registers hypothesis' profiles)
 from tests.support import firmware_harness
+from tests.support.shared import made_once
 
 if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
@@ -26,6 +28,10 @@ settings.load_profile("suite")
 os.environ["PATH"] = os.pathsep.join(
     part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != ROOT / "tool"
 )
+
+# The tests start thousands of processes: none but the first compiles the toolkit's modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _FRAMEWORKS = ("litert", "executorch", "mindspore")
 _FOLDERS = ("unit", "firmware", "end_to_end", "oracle", *_FRAMEWORKS)  # each is a marker
@@ -142,4 +148,4 @@ def _no_recorded_firmware(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def firmware_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A firmware.so with the tests' kernels and layers (tests/sources/firmware_fixture.c)."""
-    return firmware_harness.build(tmp_path_factory.mktemp("firmware"))
+    return made_once(tmp_path_factory, "firmware", firmware_harness.build) / firmware_harness.LIBRARY

@@ -1,6 +1,6 @@
 """Nets of the suite under all checks that look at results, every batch of commands in other legal orders too.
 
-    python -m tests.schedules [NAME...] [--dynamic] [--check WORDS]
+    python -m tests.schedules [NAME...] [--opt 0|1|2] [--dynamic] [--check WORDS]
 
 The nine architectures of the onnx package and the graphs of the groups' tests. Whatever is found is
 printed, and the exit code is then 5. For nets of other tests: TPULAYER_CHECK=all,schedule pytest FILE.
@@ -47,12 +47,14 @@ NETS: dict[str, Callable[[str, Toolkit, Path], tuple[Graph, Mapping[str, Array]]
 }
 
 
-def findings(name: str, toolkit: Toolkit, *, dynamic: bool = False, check: str = CHECKS) -> list[Finding]:
+def findings(
+    name: str, toolkit: Toolkit, *, dynamic: bool = False, opt: int = 2, check: str = CHECKS
+) -> list[Finding]:
     """What the checks find while the net is compiled and run."""
     found: list[Finding] = []
     with tempfile.TemporaryDirectory() as folder, together(check=check, on_findings=found.extend):
         graph, inputs = NETS[name](name, toolkit, Path(folder))
-        graph.compile(dynamic=dynamic)
+        graph.compile(dynamic=dynamic, opt=opt)
         graph.run(inputs)
     return found
 
@@ -61,6 +63,7 @@ def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(NETS), metavar="NAME")
+    parser.add_argument("--opt", type=int, choices=(0, 1, 2), default=2)
     parser.add_argument("--dynamic", action="store_true")
     parser.add_argument("--check", default=CHECKS)
     given = parser.parse_args()
@@ -68,8 +71,8 @@ def main() -> int:
     with builtin_toolkit() as toolkit:
         for name in given.names:
             start = time.perf_counter()
-            found = findings(name, toolkit, dynamic=given.dynamic, check=given.check)
-            seconds, mode = time.perf_counter() - start, "dynamic" if given.dynamic else "static"
+            found = findings(name, toolkit, dynamic=given.dynamic, opt=given.opt, check=given.check)
+            seconds, mode = time.perf_counter() - start, "dynamic" if given.dynamic else f"opt {given.opt}"
             print(f"{name:22} {mode:8} {seconds:6.1f} s  {len(found)} findings")
             for finding in found:
                 print(told(finding))

@@ -1,10 +1,11 @@
 """Small ONNX models, and what the vendor's tools and this project make of them, compared bit for bit.
 
-    python -m tests.vendor_models [NAME...] [--light] [--int8]
+    python -m tests.vendor_models [NAME...] [--light] [--int8] [--check WORDS]
 
 Needs the vendor's tools (python -m tests.oracle.toolchain). Of each model: the vendor's bmodel runs on the
 vendor's runtime and here; ours runs here and on the vendor's runtime. --light: the architectures of the onnx
-package; --int8: the vendor's bmodels with 8-bit layers.
+package; --int8: the vendor's bmodels with 8-bit layers. --check: nothing is compared, the vendor's bmodels
+run here under these checks, and what is found is printed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
+from firmware_sim.checks.finding import Finding
+from firmware_sim.checks.text import told
 from firmware_sim.device.api import DeviceApi
+from firmware_sim.device.findings import together
 from firmware_sim.errors import TpulayerError
 from firmware_sim.wire import DType
 from tests.onnx_light import NAMES as LIGHT
@@ -176,11 +180,20 @@ def compare(toolchain: Toolchain, device: DeviceApi, bmodel: Path) -> str | None
     return different(run_here(device, bmodel, given), toolchain.run(bmodel, given))
 
 
+def checked(device: DeviceApi, bmodel: Path, words: str) -> list[Finding]:
+    """What the checks find while the bmodel's nets run on the emulator."""
+    found: list[Finding] = []
+    with together(check=words, on_findings=found.extend):
+        run_here(device, bmodel, random_inputs(read(bmodel).nets))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--int8", action="store_true")
+    parser.add_argument("--check", metavar="WORDS")
     given = parser.parse_args()
     known = LIGHT if given.light else (CHAIN, *NODES)
     toolchain = Toolchain()
@@ -194,6 +207,10 @@ def main() -> None:
             said = []
             try:
                 theirs = toolchain.compile(path, shapes, quantize="INT8" if given.int8 else "F32")
+                if given.check:
+                    found = checked(device, theirs, given.check)
+                    print(f"{name:18} {len(found)} findings", *map(told, found), sep="\n", flush=True)
+                    continue
                 said.append(f"theirs: {compare(toolchain, device, theirs) or 'equal'}")
             except (Refused, TpulayerError) as error:
                 said.append(f"theirs: {error}")

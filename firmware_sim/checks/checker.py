@@ -102,7 +102,7 @@ class Checker:
         self._accesses: list[tuple[ControllerAccess, Callable[[], Issued]]] = []
         self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
-        # commands whose data decides, by engine and place: where, and up to which the one before stands for
+        # commands before which more is looked at, by engine and place: which of the sequence, up to where
         self._open: dict[tuple[Engine, int], tuple[Sequence, int, int]] = {}
 
     def named(self, space: Space, at: int) -> str:
@@ -122,12 +122,13 @@ class Checker:
     def _around(self, batch: Batch, engine: Engine, index: int, run: Run) -> None:
         assert self._tpu is not None
         if (engine, index) in self._open:
-            self._found.add(self._by_data(batch, *self._open.pop((engine, index))))
+            self._found.add(self._reached(batch, *self._open.pop((engine, index))))
         if Kind.NUMERIC not in self.kinds:
             run()
             return
         if self._numeric is None:
-            self._numeric = Numeric(self._tpu.memory, self.named)
+            written = self.shadow.written if self._init is not None else None
+            self._numeric = Numeric(self._tpu.memory, self.named, written)
         issued = partial(self._command, engine, index, batch.columns[engine])
         self._found.add(self._numeric.around(batch, engine, index, run, issued))
 
@@ -168,8 +169,9 @@ class Checker:
         sequence = self._records.sequence(batch)
         self._beside(sequence)
         self._open.clear()
-        if self._tpu is not None and self._records.by_data:
-            later = [k for k, record in enumerate(sequence.records) if by_data(record)]
+        every = Kind.NUMERIC in self.kinds and self._init is not None  # it asks what is written by then
+        if self._tpu is not None and (self._records.by_data or every):
+            later = [k for k, record in enumerate(sequence.records) if every or by_data(record)]
             for k, end in itertools.pairwise([*later, len(sequence)]):
                 self._open[ENGINES[sequence.engine[k]], int(sequence.index[k])] = sequence, k, end
         if len(sequence):
@@ -177,17 +179,20 @@ class Checker:
         if self._tpu is not None:
             self._tpu.around = self._around if self._open or Kind.NUMERIC in self.kinds else None
 
-    def _by_data(self, batch: Batch, sequence: Sequence, k: int, end: int) -> Iterator[Finding]:
-        """Command k, which is executed next, and those behind it up to the next one of its kind."""
+    def _reached(self, batch: Batch, sequence: Sequence, k: int, end: int) -> Iterator[Finding]:
+        """Command k is executed next: look at it and at those behind it up to `end`."""
         assert self._tpu is not None
         issued = partial(self._issued, sequence)
-        now = decided(sequence.records[k], self._tpu.memory)
-        if self.memory is not None:
-            yield from self.memory.decided(k, now.record, partial(issued, k))
+        if by_data(sequence.records[k]):
+            now = decided(sequence.records[k], self._tpu.memory)
+            if self.memory is not None:
+                yield from self.memory.decided(k, now.record, partial(issued, k))
+            if self._init is not None:
+                row = batch.columns[ENGINES[sequence.engine[k]]].row(int(sequence.index[k]))
+                yield from self._init.decided(now, row, issued(k))
+            k += 1
         if self._init is not None:
-            row = batch.columns[ENGINES[sequence.engine[k]]].row(int(sequence.index[k]))
-            yield from self._init.decided(now, row, issued(k))
-            yield from self._init.check(sequence, batch, issued, k + 1, end)
+            yield from self._init.check(sequence, batch, issued, k, end)
 
     def recorded(self, batch: Batch) -> None:
         """Look at a batch of a net's program that is stored instead of executed."""

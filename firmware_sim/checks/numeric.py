@@ -32,6 +32,7 @@ from firmware_sim.tpu import Batch
 
 Words = npt.NDArray[np.unsignedinteger]
 Marks = npt.NDArray[np.bool_]
+Written = Callable[[Space, npt.NDArray[np.int64], int], Marks]
 
 _FLOATS = (
     *("ar.mul", "ar.mac", "ar.add", "ar.sub", "ar.max", "ar.min", "ar.select_gt", "ar.div"),
@@ -100,13 +101,22 @@ class _Held:
 
 @dataclass
 class _Command:
-    """One command with its operands."""
+    """One command with its operands. written: of elements at these places which bytes were ever written, or
+    depend on those that were; None where nobody knows."""
 
     instruction: Instruction
     row: Row
     operands: tuple[Operand, ...]
     memory: Memory
     held: list[_Held]
+    written: Written | None
+
+    def known(self, one: _Held) -> Marks:
+        """Bytes of an operand, [n, c, h, w, itemsize], that mean something: others only fill up a tile."""
+        size = one.tensor.itemsize
+        if self.written is None:
+            return np.ones((*one.tensor.shape, size), bool)
+        return self.written(one.tensor.space, one.at * size, size)
 
     @property
     def results(self) -> list[_Held]:
@@ -149,9 +159,13 @@ class _Command:
 class Numeric:
     """The check `numeric` of one device."""
 
-    def __init__(self, memory: Memory, named: Callable[[Space, int], str]) -> None:
+    def __init__(
+        self, memory: Memory, named: Callable[[Space, int], str], written: Written | None = None
+    ) -> None:
+        """written: see `Shadow.written`, after the command that is looked at."""
         self._memory = memory
         self._named = named
+        self._written = written
 
     def around(
         self, batch: Batch, engine: Engine, index: int, run: Run, issued: Callable[[], Issued]
@@ -169,7 +183,7 @@ class Numeric:
             )
             return [Finding("numeric.unseen", what, issued())]
         held = [_Held.of(tensor, self._memory) for tensor in tensors]
-        command = _Command(instruction, row, operands, self._memory, held)
+        command = _Command(instruction, row, operands, self._memory, held, self._written)
         run()
         return [
             Finding(
@@ -259,7 +273,7 @@ def _clipped(command: _Command) -> Iterator[_Look]:
     size = 2 if on_bd and command.row["opt_res0_prec"] == Precision.INT16 else 1
     for one, words in zip(command.results, command.again(marks=True), strict=True):
         marks = words.view(f"u{size}").reshape(*words.shape, -1)  # of the batches that share a word
-        clipped = marks == 1 if relu else marks != 0
+        clipped = (marks == 1 if relu else marks != 0) & command.known(one).reshape(*marks.shape, -1).all(-1)
         what = "results beyond the range of their type"
         for look in _told("numeric.saturated", what, command, one, clipped.any(-1), int(clipped.sum())):
             yield replace(look, nbytes=int(clipped.sum()) * size)
@@ -334,7 +348,9 @@ def _told(
 ) -> Iterator[_Look]:
     """The finding of marked elements of an operand, if there are any. total: how many, where that is not the
     number of marks."""
-    total = int(np.count_nonzero(marks)) if total is None else total
+    if total is None:
+        marks = marks & command.known(one).all(-1) if marks.any() else marks
+        total = int(np.count_nonzero(marks))
     if not total:
         return
     tensor = one.tensor

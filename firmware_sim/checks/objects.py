@@ -11,14 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from firmware_sim import chip
+from firmware_sim.checks.finding import Finding
 from firmware_sim.checks.records import READS, WRITES
-from firmware_sim.isa.footprint import Space
+from firmware_sim.isa.footprint import Space, address_text
 from firmware_sim.l2_tables import TABLE_BYTES
 
 BOTH = READS | WRITES
 ALL_LANES = (1 << chip.NPU_NUM) - 1
 Change = list[int | str]
 """[address, bytes, rights, name]; bytes 0: it was freed."""
+_PAGE = 4096  # in which the device allocates
 _MOST_CHANGES = 1000  # that wait for a request with this check
 
 
@@ -130,19 +132,39 @@ class Allocations:
         self._used: dict[int, Change] = {}
         self._changes: list[Change] = []
         self._anew = True
+        self._starts: list[int] = []  # of _used, in order
 
     def add(self, address: int, nbytes: int, name: str = "", rights: int = BOTH) -> None:
         """Something was allocated. name: what messages call it, else its number and size."""
         self._made += 1
         known = name or f"buffer {self._made} of {nbytes} bytes"
         change: Change = [address, nbytes, rights, known]
+        if address not in self._used:
+            bisect.insort(self._starts, address)
         self._used[address] = change
         self._note(change)
 
     def remove(self, address: int) -> None:
         """It was given back."""
         if self._used.pop(address, None) is not None:
+            self._starts.remove(address)
             self._note([address, 0, 0, ""])
+
+    def beyond(self, address: int, nbytes: int, doing: str) -> Finding | None:
+        """What is wrong with a copy of the host's that begins in a page of something allocated and leaves
+        it. doing: "reading" or "writing"."""
+        i = bisect.bisect_right(self._starts, address) - 1
+        if i < 0:
+            return None
+        start, size, _, name = self._used[self._starts[i]]
+        end = int(start) + int(size)
+        over = min(nbytes, address + nbytes - end)
+        if over <= 0 or address >= -(-end // _PAGE) * _PAGE:
+            return None
+        copy = f"{doing} {nbytes} bytes from byte {address - int(start)} of {name}"
+        what = f"a copy of the host's, {copy}, goes {over} bytes beyond its end"
+        where = address_text(Space.DDR, max(end, address) - chip.DDR_BASE)
+        return Finding("memory.beyond", what, tensor=str(name), address=where, nbytes=over)
 
     def forgotten(self) -> None:
         """The device process knows nothing any more."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from firmware_sim.checks.by_data import by_data
 from firmware_sim.checks.overlap import Replaced, replaced
@@ -14,6 +17,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Tensor
 from firmware_sim.isa.layout import Row
+from firmware_sim.queues import Segment
 from firmware_sim.tpu import Batch
 
 ENGINES = (Engine.BD, Engine.GDMA)
@@ -49,6 +53,34 @@ class Sequence:
         )
 
 
+def in_order(
+    segments: Several[Segment],
+    waits: Mapping[Engine, npt.NDArray[np.int64]],
+    first: Mapping[Engine, int],
+    records: Several[Record],
+) -> Sequence:
+    """Commands in an order of execution, as many as there are records. waits, first: as those of a batch."""
+    engine = np.concatenate([np.full(last - begin, ENGINES.index(e)) for e, begin, last in segments])
+    index = np.concatenate([np.arange(begin, last) for _, begin, last in segments])
+    engine, index = engine[: len(records)].astype(np.int64), index[: len(records)].astype(np.int64)
+    base = np.array([first[e] for e in ENGINES], np.int64)
+    counts = [int((engine == k).sum()) for k in (BD, GDMA)]
+    awaited = np.zeros(len(records), np.int64)
+    for k, e in enumerate(ENGINES):
+        mine = engine == k
+        awaited[mine] = waits[e][index[mine]]
+    other = 1 - engine
+    return Sequence(
+        tuple(records),
+        engine,
+        index,
+        index + base[engine] + 1,
+        np.clip(awaited - base[other], 0, np.array(counts, np.int64)[other]),
+        np.fromiter(map(_ADDRESS, records), np.int64, len(records)),
+        (np.nonzero(engine == BD)[0], np.nonzero(engine == GDMA)[0]),
+    )
+
+
 class Records:
     """Makes sequences; keeps the records of descriptors that come again."""
 
@@ -61,29 +93,7 @@ class Records:
 
     def sequence(self, batch: Batch) -> Sequence:
         """The batch up to the first command that is illegal: executing it will say what is wrong."""
-        engine = np.concatenate(
-            [np.full(last - first, ENGINES.index(e)) for e, first, last in batch.segments]
-        )
-        index = np.concatenate([np.arange(first, last) for _, first, last in batch.segments])
-        records = self._records(batch)
-        engine, index = engine[: len(records)].astype(np.int64), index[: len(records)].astype(np.int64)
-        base = np.array([batch.first[e] for e in ENGINES], np.int64)
-        counts = [int((engine == k).sum()) for k in (BD, GDMA)]
-        waits = np.zeros(len(records), np.int64)
-        for k, e in enumerate(ENGINES):
-            mine = engine == k
-            waits[mine] = batch.waits[e][index[mine]]
-        other = 1 - engine
-        after = np.clip(waits - base[other], 0, np.array(counts, np.int64)[other])
-        return Sequence(
-            tuple(records),
-            engine,
-            index,
-            index + base[engine] + 1,
-            after,
-            np.fromiter(map(_ADDRESS, records), np.int64, len(records)),
-            (np.nonzero(engine == BD)[0], np.nonzero(engine == GDMA)[0]),
-        )
+        return in_order(batch.segments, batch.waits, batch.first, self._records(batch))
 
     def _records(self, batch: Batch) -> list[Record]:
         found: list[Record] = []

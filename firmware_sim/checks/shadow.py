@@ -26,7 +26,7 @@ _MANY = 1 << 20  # bytes that are not looked at one by one while the loops are b
 
 def _bytes(at: I64, size: int) -> I64:
     places: I64 = at[..., None] + np.arange(size)
-    return places if size > 1 else at
+    return places
 
 
 def _reserved(nbytes: int) -> U8:
@@ -112,15 +112,14 @@ class Shadow:
         """Whether every byte of a range is written; of local memory within one lane."""
         return nbytes <= 0 or bool(self.written(space, np.arange(start, start + nbytes)).all())
 
-    def written(self, space: Space, at: I64, size: int = 0) -> Flags:
+    def written(self, space: Space, at: I64, size: int | None = None) -> Flags:
         """For each place whether its byte is written; with size, for each byte of an element there:
         [..., size]."""
         if not native.ready():
-            found = self.written_plainly(space, _bytes(at, size or 1))
-        else:
-            places, found = np.ascontiguousarray(at.reshape(-1)), np.zeros((at.size, size or 1), np.bool_)
-            native.bound("check_init_written", places, found, int(space), *self._arrays)()
-        return found.reshape((*at.shape, size) if size else at.shape)
+            return self.written_plainly(space, at if size is None else _bytes(at, size))
+        places, found = np.ascontiguousarray(at.reshape(-1)), np.zeros((at.size, size or 1), np.bool_)
+        native.bound("check_init_written", places, found, int(space), *self._arrays)()
+        return found.reshape(at.shape if size is None else (*at.shape, size))
 
     def unwritten(self, start: int, nbytes: int, most: int = _MANY_HOLES) -> I64:
         """Ranges of DDR within a range that nothing has written, int64[k, 2] of start and end: at most so

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from firmware_sim import variables, wire
 from firmware_sim.checks.finding import Attribute, Finding
 from firmware_sim.checks.objects import BOTH, Allocations
+from firmware_sim.checks.rules import Kind as CheckKind
 from firmware_sim.checks.rules import chosen as chosen_checks
 from firmware_sim.chip import (
     DDR_BASE,
@@ -238,23 +239,26 @@ class Device:
     def write(self, addr: int, data: bytes | npt.NDArray[np.generic]) -> None:
         """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
 
-        AddressError when they do not lie in DDR, or where the firmware's own memory is.
+        AddressError when they do not lie in DDR, or where the firmware's own memory is; CheckError, once
+        they are there, when they begin in a buffer and end beyond it.
         """
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
         with self._lock:
             self.check_writable(addr, len(raw))
             self._ddr(addr, len(raw))[:] = np.frombuffer(raw, np.uint8)
             self._note(Deed.WROTE, addr, len(raw))
+        self._copied("writing", addr, len(raw), [])
 
     def read(self, addr: int, nbytes: int) -> bytes:
         """A copy of nbytes of DDR from an absolute address. AddressError when they do not lie in DDR.
 
-        CheckError, once, when what a request stored there depends on memory that nothing wrote.
+        CheckError, once, when what a request stored there depends on memory that nothing wrote; and when
+        they begin in a buffer and end beyond it.
         """
         with self._lock:
             data = self._ddr(addr, nbytes).tobytes()
             found = self._doubtful.read(addr, nbytes)
-        self._read(addr, nbytes, found)
+        self._copied("reading", addr, nbytes, found)
         return data
 
     def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
@@ -263,7 +267,7 @@ class Device:
         with self._lock:
             raw = self._ddr(addr, math.prod(shape) * kind.itemsize).copy()
             found = self._doubtful.read(addr, raw.size)
-        self._read(addr, raw.size, found)
+        self._copied("reading", addr, raw.size, found)
         out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
         return out
 
@@ -271,9 +275,13 @@ class Device:
         self._ledger.note(deed, addr, nbytes)
         self._doubtful.settle(addr, nbytes)
 
-    def _read(self, addr: int, nbytes: int, found: list[Finding]) -> None:
+    def _copied(self, doing: str, addr: int, nbytes: int, found: list[Finding]) -> None:
+        with self._lock:
+            beyond = self._allocations.beyond(addr, nbytes, doing)
+        if beyond is not None and self._findings.looks_for(CheckKind.MEMORY):
+            found = [beyond, *found]
         if found:
-            self._findings.add(f"reading {nbytes} bytes at {addr:#x}", found)
+            self._findings.add(f"{doing} {nbytes} bytes at {addr:#x}", found)
 
     def check_writable(self, addr: int, nbytes: int) -> None:
         """AddressError unless a program may write nbytes at an absolute address.
@@ -297,7 +305,7 @@ class Device:
             found = self._doubtful.read(addr, nbytes)
             self._note(Deed.WROTE, addr, nbytes)  # whenever they write there: nobody sees it
             place = self._open().ddr_file(addr - DDR_BASE)
-        self._read(addr, nbytes, found)
+        self._copied("mapping", addr, nbytes, found)
         return place
 
     @property

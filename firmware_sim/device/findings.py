@@ -43,10 +43,13 @@ class Delivery:
     def header(self, *, checked: bool = True) -> dict[str, object]:
         """What the device process has to know for a request. checked: False for a program that is recorded to
         be measured only: nobody looks at its layers' calls."""
-        gathering = _GATHERING.get()
-        asked = self.kinds if gathering is None or gathering.kinds is None else gathering.kinds
-        kinds = [kind.value for kind in rules.Kind if kind in asked]
+        kinds = [kind.value for kind in rules.Kind if self.looks_for(kind)]
         return {"checks": kinds, "check_limit": self.limit, "checked": checked}
+
+    def looks_for(self, kind: rules.Kind) -> bool:
+        """Whether a request that is made now has this check."""
+        gathering = _GATHERING.get()
+        return kind in (self.kinds if gathering is None or gathering.kinds is None else gathering.kinds)
 
     def take(
         self,

@@ -549,8 +549,8 @@ void bm_atomic_sort(const SortParam *param);
  * - data: input, by type [any] in L2, a table
  * - index: input, 32-bit [length] in L2, a table
  * - Limits: length from 1
- * - type: BM_GD_8BIT, BM_GD_32BIT or BM_GD_128BIT, the size of an element. Addresses are offsets
- *   in L2.
+ * - type: BM_GD_8BIT, BM_GD_32BIT or BM_GD_128BIT, the size of an element. Addresses are absolute,
+ *   0x10000000..0x103FFFFF; indices count elements from data_addr on.
  * - Cost: 1 command (gather), length, a guess cycles
  */
 void bm_atomic_gather_data(const GatherDataParam *param);

@@ -18,7 +18,7 @@ import pytest
 
 from firmware_sim.errors import BuildError, MissingError, UsageError
 from tests.paths import ROOT
-from tests.support.workspaces import add_repository_layer, environment, make_workspace, tpulayer
+from tests.support.workspaces import add_repository_layer, built_copy, environment, make_workspace, tpulayer
 from tpulayer import Graph
 from user_layers.bmcompiler.c_source import HEADERS
 from user_layers.toolchain import builtin_artifacts, firmware_image, targets
@@ -99,16 +99,18 @@ def age(ws: Workspace) -> None:
         settle(*(ws.root / folder).iterdir(), ws.root / folder)
 
 
+SPECIAL = "a $in b's: ü"  # what shells and ninja treat specially
+
+
 @pytest.fixture
-def ws(tmp_path: Path) -> Workspace:
-    """A built workspace with the layer double; its name holds what shells and ninja treat specially."""
-    made = make_workspace(tmp_path / "a $in b's: ü")
-    age(made)
-    build(made)
-    return made
+def ws(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Workspace:
+    """A built workspace with the layer double."""
+    return built_copy(tmp_path_factory, tmp_path / SPECIAL)
 
 
-def test_everything_is_installed(ws: Workspace) -> None:
+def test_everything_is_installed(tmp_path: Path) -> None:
+    ws = make_workspace(tmp_path / SPECIAL)
+    build(ws)
     files = {str(path.relative_to(ws.install_dir)) for path in ws.install_dir.rglob("*") if path.is_file()}
     assert files == set(INSTALLED)
     assert b"tpu_global_calculate_entry" in ws.firmware.read_bytes()

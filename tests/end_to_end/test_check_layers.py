@@ -11,9 +11,11 @@ import pytest
 
 from firmware_sim.checks.error import CheckError
 from firmware_sim.checks.finding import Finding
+from firmware_sim.device.findings import together
 from tests.paths import SOURCES
-from tests.support.workspaces import layers_toolkit
+from tests.support.workspaces import builtin_toolkit, layers_toolkit
 from user_layers.api import Graph
+from user_layers.onnx.convert_elementwise import UNARY
 from user_layers.toolkit import Toolkit
 
 FOLDER = "wrong_memory_layers"
@@ -113,3 +115,19 @@ def test_the_right_layer_gives_no_finding(
 ) -> None:
     graph = net(toolkit, RIGHT, 0 if local else 2560, local=local)
     assert found(graph, tmp_path, dynamic=dynamic, opt=2) == []
+
+
+def test_numbers_that_only_fill_up_a_tile_are_nobodys() -> None:
+    """Rows of 15 elements in lines of 32: 1/x of what nothing wrote is no infinity that anybody reads."""
+    findings: list[Finding] = []
+    x = np.linspace(0.5, 2, 2 * 70 * 3 * 5, dtype=np.float32).reshape(2, 70, 3, 5)
+    with builtin_toolkit() as toolkit, together(check="all", on_findings=findings.extend):
+        reciprocal = {"unary_op": UNARY["RECIPROCAL"], "a": 0.0, "b": 0.0}
+        graph = Graph(name="net", toolkit=toolkit)
+        graph.add_input("x", x.shape)
+        graph.add_tpu_layer("TPU_UNARY", ["x"], reciprocal, ["a"])
+        graph.add_tpu_layer("TPU_UNARY", ["a"], reciprocal, ["y"])
+        graph.compile(opt=1)
+        [y] = graph.run({"x": x})
+    np.testing.assert_allclose(y, x, rtol=1e-5)
+    assert findings == []

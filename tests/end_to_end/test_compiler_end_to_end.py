@@ -53,7 +53,7 @@ def groups(graph: Graph) -> list[Group]:
     return [s for s in plan_net(described).schedule.segments if isinstance(s, Group)]
 
 
-@examples(25)
+@examples(10)
 @given(
     n=st.integers(1, 4),
     c=st.sampled_from([1, 3, 64, 65]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.workspaces import make_workspace, tpulayer
+from tests.support.workspaces import built_copy, make_workspace, tpulayer
 from user_layers import demo
 
 
@@ -18,17 +18,17 @@ def test_a_workspace_that_is_not_built(tmp_path: Path) -> None:
     assert not (ws.root / "tpulayer_static").exists()
 
 
-def test_a_workspace_without_the_demo_layers(tmp_path: Path) -> None:
-    ws = make_workspace(tmp_path / "w", layers=("double",))
-    tpulayer("build_layers", cwd=ws.root)
+def test_a_workspace_without_the_demo_layers(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    ws = built_copy(tmp_path_factory, tmp_path / "w")
     done = tpulayer("test_tpu_layer", "1", cwd=ws.root, code=2)
     assert "TPU_CROP" in done.stderr and "TPU_DOUBLE" not in done.stderr
     assert "tpulayer init" in done.stderr and "--demo" in done.stderr
 
 
-def test_both_modes_and_their_folders(tmp_path: Path) -> None:
-    ws = make_workspace(tmp_path / "w", layers=("crop", "double"))
-    tpulayer("build_layers", cwd=ws.root)
+def test_both_modes_and_their_folders(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    ws = built_copy(tmp_path_factory, tmp_path / "w", ("crop", "double"))
     for mode, folder, runs in ((0, "tpulayer_static", 1), (1, "tpulayer_dynamic", 4)):
         done = tpulayer("test_tpu_layer", str(mode), cwd=ws.root)
         assert done.stdout.count("equals numpy bit for bit") == runs
@@ -41,8 +41,8 @@ def test_both_modes_and_their_folders(tmp_path: Path) -> None:
         assert "+++ The network[tpulayer] stage[0] cmp success +++" in done.stdout
 
 
-def test_a_wrong_kernel_is_noticed(tmp_path: Path) -> None:
-    ws = make_workspace(tmp_path / "w", layers=("crop", "double"))
+def test_a_wrong_kernel_is_noticed(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+    ws = built_copy(tmp_path_factory, tmp_path / "w", ("crop", "double"))
     source = ws.root / "device" / "bm_device_double.c"
     source.write_text(source.read_text().replace("2.0f", "2.5f"))
     tpulayer("build_layers", cwd=ws.root)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import ROOT
-from tests.support.workspaces import environment, make_workspace, tpulayer
+from tests.support.workspaces import built_copy, environment, tpulayer
 from user_layers.scaffold.workspace import DEMO_PROGRAM
 from user_layers.workspace import Workspace
 
@@ -17,8 +17,7 @@ from user_layers.workspace import Workspace
 @pytest.fixture(scope="module")
 def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Built before it had the program, and again with it."""
-    made = make_workspace(tmp_path_factory.mktemp("w"), layers=("crop", "double"))
-    tpulayer("build_layers", cwd=made.root)
+    made = built_copy(tmp_path_factory, tmp_path_factory.mktemp("w"), ("crop", "double"))
     made.test_dir.mkdir()
     shutil.copy(ROOT / DEMO_PROGRAM, made.test_dir)
     tpulayer("build_layers", cwd=made.root)

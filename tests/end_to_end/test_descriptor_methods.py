@@ -13,7 +13,7 @@ import pytest
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import TType
 from tests.paths import ROOT
-from tests.support.workspaces import layers_toolkit, make_workspace
+from tests.support.workspaces import built_copy, layers_toolkit
 from tpulayer import Graph
 from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.grouping import Alone, Group, Segment
@@ -115,7 +115,7 @@ class M%(name)sDescriptor : public bmcompiler::LayerDescriptor {
 
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"), ("double",))
+    ws = built_copy(tmp_path_factory, tmp_path_factory.mktemp("workspace"))
     rows = {name: body for name, body in BODIES.items() if body} | {PLAIN: ""}
     host = ["#include <string>\n#include <vector>\n", '#include "bmcompiler_tpulayer_host.hpp"\n']
     for name, body in rows.items():

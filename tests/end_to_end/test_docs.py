@@ -15,6 +15,7 @@ import pytest
 from tests.paths import ROOT
 from tests.support.doc_blocks import RUN, SOURCE, Block, blocks_of
 from tests.support.doc_pages import ORIGINALS, PAGES, anchors_of, links_of, sections_of
+from tests.support.workspaces import built_demo
 
 
 @pytest.mark.parametrize("page", ORIGINALS, ids=lambda p: p.name)
@@ -64,7 +65,7 @@ FIRST = ("README.md", "graphs.md", "python.md", "writing-layers.md")  # what new
     "page",
     [pytest.param(p, id=p.name, marks=() if p.name in FIRST else pytest.mark.slow) for p in ORIGINALS],
 )
-def test_examples_run(page: Path, tmp_path: Path) -> None:
+def test_examples_run(page: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     blocks = [b for b in blocks_of(page) if b.excerpt is None and (b.language in RUN or b.path)]
     if not blocks:
         pytest.skip(f"{page.name} has no example to run")
@@ -74,9 +75,7 @@ def test_examples_run(page: Path, tmp_path: Path) -> None:
         env.pop(name, None)
     env["XDG_STATE_HOME"] = str(tmp_path / "state")
     env["TPULAYER"] = str(ROOT)
-    workspace = tmp_path / "work"
-    _run(Block("bash", f"tpulayer init '{workspace}' --demo\n", 0, None, None), page, tmp_path, env)
-    _run(Block("bash", "build_layers\n", 0, None, None), page, workspace, env)
+    workspace = built_demo(tmp_path_factory, tmp_path / "work").root
     for block in blocks:
         if block.language in SOURCE and block.path is not None:
             target = workspace / block.path

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import ROOT
+from tests.support.workspaces import built_demo
 
 
 def _run(command: list[str], cwd: Path) -> str:
@@ -23,11 +24,7 @@ def _run(command: list[str], cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tpulayer = [sys.executable, "-m", "user_layers.cli.main"]
-    root = tmp_path_factory.mktemp("examples") / "work"
-    _run([*tpulayer, "init", str(root), "--demo"], ROOT)
-    _run([*tpulayer, "build_layers"], root)
-    return root
+    return built_demo(tmp_path_factory, tmp_path_factory.mktemp("examples") / "work").root
 
 
 def test_photo(workspace: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from firmware_sim.device.client import Device
 from firmware_sim.errors import CompileError, DeviceError, ModelError
 from firmware_sim.firmware.image import DDR_NAME, TCM_NAME
-from tests.support.workspaces import add_repository_layer, make_workspace
+from tests.support.workspaces import add_repository_layer, built_copy, make_workspace
 from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.model import BModel
@@ -45,9 +45,10 @@ def check_runs(device: Device, model: BModel) -> None:
     assert np.array_equal(y, x * np.float32(2))
 
 
-def test_old_nets_run_until_their_own_layer_changes(tmp_path: Path) -> None:
-    ws = make_workspace(tmp_path / "w", ("double",))
-    build_layers(ws)
+def test_old_nets_run_until_their_own_layer_changes(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    ws = built_copy(tmp_path_factory, tmp_path / "w")
     models = []
     for dynamic in (False, True):
         with doubling(ws) as graph:
@@ -82,11 +83,10 @@ def test_old_nets_run_until_their_own_layer_changes(tmp_path: Path) -> None:
 
 
 def test_a_firmware_with_other_layers_is_refused_before_it_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A graph on the firmware of another workspace, whose layer of the same number would answer."""
-    ws, other = make_workspace(tmp_path / "w"), make_workspace(tmp_path / "other", ("crop",))
-    build_layers(ws)
+    ws, other = built_copy(tmp_path_factory, tmp_path / "w"), make_workspace(tmp_path / "other", ("crop",))
     build_layers(other)
     before = shutil.copytree(ws.firmware.parent, tmp_path / "before")
     source = ws.device_dir / "bm_device_double.c"
@@ -115,10 +115,11 @@ def test_a_firmware_with_other_layers_is_refused_before_it_is_asked(
     load_firmware.forget(0)
 
 
-def test_a_build_of_an_older_toolkit_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_build_of_an_older_toolkit_is_told(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its built-in layers may differ from what the compiler expects."""
-    ws = make_workspace(tmp_path)
-    build_layers(ws)
+    ws = built_copy(tmp_path_factory, tmp_path)
     state = json.loads(manifest_path(ws).read_text())
     for changes in (False, True):
         capsys.readouterr()

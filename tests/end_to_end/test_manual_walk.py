@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.manual_shell import Shell, built
-from tests.support.workspaces import tpulayer
+from tests.support.workspaces import built_demo
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("user_layers")
-    tpulayer("init", ".", "--demo", cwd=root)
-    return root
+    return built_demo(tmp_path_factory, tmp_path_factory.mktemp("user_layers")).root
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from tests.paths import ROOT
 from tests.support.manual_shell import Shell, built
-from tests.support.workspaces import tpulayer
+from tests.support.workspaces import built_demo
 
 pytest.importorskip("google.protobuf", reason="reading Caffe's files needs protobuf")
 EXAMPLE = ROOT / "examples" / "yolov3"
@@ -21,8 +21,7 @@ EXAMPLE = ROOT / "examples" / "yolov3"
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("user_layers")
-    tpulayer("init", ".", "--demo", cwd=root)
+    root = built_demo(tmp_path_factory, tmp_path_factory.mktemp("user_layers")).root
     for folder in ("device", "host", "include", "imp_bmnetu"):
         shutil.copytree(EXAMPLE / folder, root / folder, dirs_exist_ok=True)
     return root

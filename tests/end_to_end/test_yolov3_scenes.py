@@ -19,6 +19,7 @@ pytest.importorskip("onnx", reason="Caffe's models are converted by way of ONNX"
 pytest.importorskip("google.protobuf", reason="Caffe's files are messages of protobuf")
 
 EXAMPLE = ROOT / "examples" / "yolov3"
+pytestmark = pytest.mark.slow  # compiles a large network; small ones in test_yolov3.py, test_manual_yolov3.py
 LEAST = 0.6  # of the mean average precision in the first 8 scenes
 
 

@@ -17,7 +17,7 @@ from firmware_sim.errors import BuildError, DeviceError, MissingError, UsageErro
 from firmware_sim.firmware.image import DDR_NAME, TCM_NAME, FirmwareImage, find_firmware
 from firmware_sim.firmware.recorded import Records
 from firmware_sim.wire import ABI_VERSION
-from tests.support.workspaces import environment, make_workspace, tpulayer
+from tests.support.workspaces import built_copy, environment, make_workspace, tpulayer
 from user_layers.bmrt import load_firmware
 from user_layers.files import write_atomic
 from user_layers.toolchain.arm import arm_compiler, link_arm
@@ -33,9 +33,7 @@ from user_layers.workspace import Workspace
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
-    build_layers(ws)
-    return ws
+    return built_copy(tmp_path_factory, tmp_path_factory.mktemp("workspace"))
 
 
 @pytest.fixture

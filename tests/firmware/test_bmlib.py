@@ -125,7 +125,7 @@ def firmware(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", COMPILERS)
 def test_a_host_program(name: str, language: str, firmware: Path, tmp_path: Path) -> None:
     program = build(tmp_path, HEAD + PROGRAM, name, language)
-    done = run(program, firmware, TPULAYER_PYTHON=sys.executable, TPULAYER_TIME_LIMIT="2")
+    done = run(program, firmware, TPULAYER_PYTHON=sys.executable, TPULAYER_TIME_LIMIT="1")
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr
     for text in (
         "no kernel minus",
@@ -148,7 +148,7 @@ def test_the_firmware_may_come_from_the_environment(firmware: Path, tmp_path: Pa
     done = subprocess.run(
         [program],
         cwd=tmp_path,
-        env={**os.environ, "BMRUNTIME_FIRMWARE_PATH": str(firmware), "TPULAYER_TIME_LIMIT": "2"},
+        env={**os.environ, "BMRUNTIME_FIRMWARE_PATH": str(firmware), "TPULAYER_TIME_LIMIT": "1"},
         capture_output=True,
         text=True,
         timeout=60,

@@ -277,6 +277,20 @@ def test_launches_that_are_not_waited_for(open_device: Open, fake: Fake) -> None
     with pytest.raises(CheckError, match="kernel fill"):
         device.sync()
     device.sync()
+    got: list[Finding] = []
+    threads = set()
+
+    def tell(findings: list[Finding]) -> None:
+        got.extend(findings)
+        threads.add(threading.current_thread())
+
+    told = open_device(on_findings=tell)
+    addr = told.malloc(4)
+    mine: list[Finding] = []
+    with together(on_findings=mine.extend):  # of this thread
+        told.launch_async("fill", addr.to_bytes(8, "little"))
+        told.sync()
+    assert got == [RACE] and not mine and threading.current_thread() not in threads
 
 
 def test_threads_gather_for_themselves(open_device: Open, fake: Fake) -> None:

@@ -127,6 +127,21 @@ def test_what_the_host_reads(source: Path) -> None:
             assert len(device.read(y, NBYTES)) == NBYTES
 
 
+def test_copies_that_leave_their_buffer(source: Path) -> None:
+    with Device(kernel_firmware([source])) as device:
+        x = device.malloc(NBYTES, "x")
+        device.write(x, X)
+        with pytest.raises(CheckError, match=rf"^reading {NBYTES + 4} bytes at .*") as caught:
+            device.read(x, NBYTES + 4)
+        [finding] = caught.value.findings
+        assert (finding.rule, finding.tensor, finding.nbytes) == ("memory.beyond", "x", 4)
+        with pytest.raises(CheckError, match=r"^writing [^!]*goes 16 bytes beyond its end"):
+            device.write(x + NBYTES - 16, bytes(range(32)))
+        assert device.read_array(x + NBYTES - 16, (16,), np.uint8).tolist() == list(range(16))
+        with device.checking("init,hazard"):
+            device.write(x + NBYTES - 16, bytes(32))
+
+
 def test_the_words_of_bmlib(source: Path) -> None:
     with Device(kernel_firmware([source])) as device:
         x, y = device.malloc(NBYTES), device.malloc(NBYTES)
@@ -184,6 +199,11 @@ int main(int argc, char **argv) {
     CHECK(okkernel_launch_sync(h, "garbage", args, sizeof args) == BM_SUCCESS);
     memset(got, 0x55, sizeof got);
     CHECK(bm_memcpy_d2s(h, got, y) == wrong); /* the bytes come all the same */
+    static float more[64 * 8 * 16 + 1]; /* a descriptor may be larger than what was allocated */
+    bm_device_mem_t larger = bm_mem_from_device(args[0], sizeof more);
+    CHECK(bm_memcpy_s2d(h, larger, more) == wrong && bm_memcpy_d2s(h, more, larger) == wrong);
+    CHECK(bm_memcpy_d2d_byte(h, larger, 0, x, 0, sizeof data) == BM_SUCCESS);
+    CHECK(bm_memcpy_d2d_byte(h, larger, 0, larger, 0, sizeof more) == wrong);
     int same = 0;
     for (int i = 0; i < 64 * 8 * 16; i++) same += memcmp(&got[i], "UUUU", 4) == 0;
     CHECK(same == 0);
@@ -201,5 +221,8 @@ def test_a_host_program(source: Path, tmp_path: Path) -> None:
     assert done.stderr.count("kernel race: checks found") == 2
     assert f"wrong.c:{line_of('RACE')} in race: hazard.war: " in done.stderr
     assert f"wrong.c:{line_of('GARBAGE')} in garbage: init.unwritten: " in done.stderr
+    copy = f"{NBYTES + 4} bytes from byte 0 of buffer 1 of {NBYTES} bytes (bm_malloc_device_byte)"
+    for doing in ("reading", "writing"):
+        assert f"{doing} {copy}, goes 4 bytes beyond its end" in done.stderr
     done = run(program, firmware, "off", TPULAYER_PYTHON=sys.executable, TPULAYER_CHECK="off")
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", ""), done.stdout + done.stderr

@@ -395,7 +395,8 @@ def test_many_layers_are_counted(tmp_path: Path) -> None:
         f'#include "bmcompiler_tpulayer_device.h"\nconst tpu_layer_entry_t bmtpu_layers[] = {{{rows}'
         "{-1, 0, 0, 0}};\nconst unsigned int bmtpu_layer_count = 50;\n"
     )
-    firmware = fh.Harness(fh.build(tmp_path, source))
+    fh.build(tmp_path, source)
+    firmware = fh.Harness(tmp_path / fh.LIBRARY)
     reply = run(firmware, two_tensors(), replace(layer(PASS), op_type=99))
     assert reply.text.endswith(f"TPU_LAYER_{'X' * 40}_3 (3) and 46 more")
 

@@ -27,6 +27,7 @@ from tests.paths import ROOT
 from user_layers.encode.calls import RESULT_WORDS, Calls, dispatcher_c
 from user_layers.kernel_api.prototypes import functions
 
+LIBRARY = "firmware.so"
 SDK = ROOT / "sdk"
 FIRMWARE_C = sorted(
     [*(SDK / "firmware").glob("*.c"), *(SDK / "libc").glob("format*.c"), *(SDK / "libc").glob("heap*.c")]
@@ -259,10 +260,10 @@ class Harness:
         return self.request(wire.Op.PROGRAM, [head, *tensors, data], record=record)
 
 
-def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmware_fixture.c") -> Path:
-    """Compile the firmware with its fixture into a shared library and return its path."""
+def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmware_fixture.c") -> None:
+    """Compile the firmware with its fixture into the shared library LIBRARY of a folder."""
     (directory / "dispatch.c").write_text(dispatcher_c())
-    library = directory / "firmware.so"
+    library = directory / LIBRARY
     sources = [
         *FIRMWARE_C,
         *LAYERS_C,
@@ -282,4 +283,3 @@ def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmwar
     ]
     command += INCLUDES
     subprocess.run([*command, *map(str, sources)], check=True, timeout=240)
-    return library

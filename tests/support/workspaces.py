@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.paths import ROOT, SOURCES
-from user_layers.toolchain.cache import locked
+from tests.support.shared import made_once
+from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.targets import build_layers
 from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace
@@ -59,19 +60,39 @@ def built_workspace(
 
     All processes of a run share it: nobody changes or builds anything in it, or runs commands there that do.
     """
-    base = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent  # which all workers have
-    root = base / "_".join(("shared", *layers, folder))
-    with locked(root.with_suffix(".lock")):
-        ready = root.with_suffix(".ready")
-        if not ready.exists():
-            ws = make_workspace(root, layers)
-            for path in (SOURCES / folder).iterdir() if folder else ():
-                shutil.copy(path, root / ("device" if path.suffix == ".c" else "host") / path.name)
-            build_layers(ws)
-            ready.touch()
-    return Workspace(root)
+
+    def make(root: Path) -> None:
+        make_workspace(root, layers)
+        for path in (SOURCES / folder).iterdir() if folder else ():
+            shutil.copy(path, root / ("device" if path.suffix == ".c" else "host") / path.name)
+        build_layers(Workspace(root))
+
+    return Workspace(made_once(factory, "_".join(("shared", *layers, folder)), make))
+
+
+def built_copy(factory: pytest.TempPathFactory, root: Path, layers: Sequence[str] = ("double",)) -> Workspace:
+    """A built workspace with layers of this repository in the new folder `root`, for the caller alone.
+
+    Nothing is compiled for it: it is a copy of one that all processes of a run share.
+    """
+    return _copy(built_workspace(factory, layers).root, root)
+
+
+def built_demo(factory: pytest.TempPathFactory, root: Path) -> Workspace:
+    """The same with what `tpulayer init --demo` writes; `root` may be an empty folder."""
+
+    def make(shared: Path) -> None:
+        tpulayer("init", ".", "--demo", cwd=shared)
+        build_layers(Workspace(shared))
+
+    return _copy(made_once(factory, "shared_demo", make), root)
+
+
+def _copy(built: Path, root: Path) -> Workspace:
+    shutil.copytree(built, root, symlinks=True, dirs_exist_ok=True)  # with the files' times
+    ws = Workspace(root)
+    build_layers(ws, Reporter(quiet=True))  # compiles nothing, and records the build as this folder's
+    return ws
 
 
 @contextmanager

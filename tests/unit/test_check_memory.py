@@ -111,6 +111,29 @@ def test_changes_that_nobody_takes_do_not_pile_up() -> None:
     assert [area.name for area in objects.areas] == ["last"]
 
 
+def test_copies_of_the_host_stay_in_their_buffer() -> None:
+    allocations = Allocations()
+    allocations.add(DDR + 0x5102000, 100, "weights")
+    allocations.add(DDR + 0x5100000, 5000)
+    weights, large = DDR + 0x5102000, DDR + 0x5100000
+    for start, nbytes in (
+        *((weights, 100), (weights + 99, 1), (weights, 0), (weights + 100, 0), (weights + 4096, 8)),
+        *((large, 5000), (large - 8, 8), (large - 8, 9000)),
+    ):
+        assert allocations.beyond(start, nbytes, "reading") is None
+    found = allocations.beyond(weights + 90, 14, "writing")
+    assert found is not None and (found.rule, found.tensor, found.nbytes) == ("memory.beyond", "weights", 4)
+    assert (
+        found.what
+        == "a copy of the host's, writing 14 bytes from byte 90 of weights, goes 4 bytes beyond its end"
+    )
+    assert found.address == "ddr +0x5102064"
+    behind = allocations.beyond(large + 5096, 16, "reading")  # in its second page
+    assert behind is not None and (behind.nbytes, behind.address) == (16, "ddr +0x51013e8")
+    allocations.remove(weights)
+    assert allocations.beyond(weights + 90, 14, "writing") is None
+
+
 # ---- the loops and their references ----
 
 SMALL = 48

@@ -17,6 +17,7 @@ from firmware_sim.isa.footprint import Space
 from tests.support.check_batches import batch_of, command
 
 L = chip.LOCAL_BASE
+BYTES = {"src_data_format": 3, "dst_data_format": 3}
 DDR = {"src_start_addr_h8": 1, "src_start_addr_l32": 0}
 STORE = {"dst_start_addr_h8": 1, "dst_start_addr_l32": 0x10_0000}
 
@@ -146,6 +147,19 @@ def test_a_copy_carries_single_bytes() -> None:
     [stored] = init.stored()
     assert stored.ranges.tolist() == [[0x10_0006, 0x10_0008]] and stored.finding.nbytes == 2
     assert shadow.is_written(Space.DDR, 0x10_0000, 6)
+
+
+def test_elements_of_one_byte() -> None:
+    size = {
+        f"{side}_{axis}size": n
+        for side in ("src", "dst")
+        for axis, n in zip("nchw", (1, 1, 1, 8), strict=True)
+    }
+    init, _ = checked(
+        [], [command("gdma.copy.s2s", 1, 0, **DDR, **STORE, **size, **BYTES)], (Space.DDR, 0, 6)
+    )
+    [stored] = init.stored()
+    assert stored.ranges.tolist() == [[0x10_0006, 0x10_0008]] and stored.finding.nbytes == 2
 
 
 def test_the_controller_is_told_what_it_reads() -> None:

@@ -16,7 +16,6 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.wire import NONE, DType, Program, StepOp, TensorKind, TensorRecord, TType
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, reshape_layer
 from tests.support.examples import examples
-from tests.support.program_checker import Checker
 from tpulayer import Graph
 from user_layers.compiler.aliases import find_aliases
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
@@ -41,7 +40,6 @@ def static(g: Graph, opt: int = 2) -> tuple[DdrPlan, Program]:
     plan = plan_net(describe(g), opt=opt)
     (program,) = plan.programs
     assert program is not None
-    Checker(plan.described, plan.ddr, program).run()
     return plan.ddr, program
 
 

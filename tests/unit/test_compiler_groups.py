@@ -14,7 +14,6 @@ from firmware_sim.timeline import Timer
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.support.examples import examples
 from tests.support.group_graphs import GRAPHS, Branches, run_input
-from tests.support.program_checker import Checker
 from tpulayer import Graph
 from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.fitting import Group, fit_counts
@@ -22,20 +21,14 @@ from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Alone, Elided
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.plan import Plan
+from user_layers.compiler.prepare import prepare_constants
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.compiled import StaticBody
 from user_layers.toolkit import Toolkit
 
 
 def planned(graph: Graph, opt: int = 2) -> Plan:
-    return plan_net(gather_attributes(infer_shapes(graph), graph.toolkit), opt=opt)
-
-
-def checked(plan: Plan) -> Plan:
-    (program,) = plan.programs
-    assert program is not None
-    Checker(plan.described, plan.ddr, program).run()
-    return plan
+    return plan_net(prepare_constants(gather_attributes(infer_shapes(graph), graph.toolkit)), opt=opt)
 
 
 def modelled(graph: Graph, opt: int) -> float:
@@ -95,7 +88,7 @@ def windows(plan: Plan) -> str:
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_schedules_of_small_nets(toolkit: Toolkit, golden: Callable[[str, str], None], name: str) -> None:
     graph = GRAPHS[name](toolkit, (1, 64, 14, 14))
-    plan = checked(planned(graph))
+    plan = planned(graph)
     golden(f"compiler/groups_{name}.txt", text(plan))
     assert text(planned(GRAPHS[name](toolkit, (1, 64, 14, 14)))) == text(plan)
 
@@ -135,7 +128,7 @@ def test_branches_are_cut_with_their_group(
     assert isinstance(group, Group) and group.tiling.count == max(counts)
     x = [v for v in group.local.values if v.tensor == "x"]
     assert len(x) == 1  # one tile for both readers
-    plan = checked(planned(b.graph, opt=1))
+    plan = planned(b.graph, opt=1)
     assert any(isinstance(s, Group) and s.tiling.count > 1 for s in plan.schedule.segments)
     golden(f"compiler/cut_over_{axis}.txt", text(plan) + windows(plan))
 
@@ -204,7 +197,7 @@ def graph_channels(graph: Graph, name: str) -> int:
 @examples(60)
 @given(nets(), st.sampled_from([1, 2]))
 def test_concatenated_parts_are_where_readers_expect_them(graph: Graph, opt: int) -> None:
-    checked(planned(graph, opt))
+    planned(graph, opt)  # the compiler verifies its program
 
 
 def test_a_part_that_begins_on_the_first_npu_is_made_in_place() -> None:
@@ -213,7 +206,7 @@ def test_a_part_that_begins_on_the_first_npu_is_made_in_place() -> None:
     for i, op in enumerate(("TPU_C64", "TPU_C96", "TPU_C16")):
         graph.add_tpu_layer(op, ["x"], None, [f"p{i}"])
     graph.add_tpu_layer("TPU_JOIN", ["p0", "p1", "p2"], None, ["y"])
-    plan = checked(planned(graph))
+    plan = planned(graph)
     (group,) = plan.schedule.segments
     assert isinstance(group, Group)
     places = {v.tensor: v.offsets[0] for v in group.local.values}

@@ -1,8 +1,8 @@
-"""Groups in local memory: random nets, every emitted program checked region by region."""
+"""Groups in local memory: random nets, every emitted program verified by the compiler region by region."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import Any
 
 import pytest
@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, given, reject
 from hypothesis import strategies as st
 
 from firmware_sim.errors import CompileError
-from firmware_sim.wire import StepOp, TType
+from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorRecord, TType
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.support.examples import examples
-from tests.support.program_checker import Checker, region_of, volume
 from tpulayer import Graph
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
@@ -21,6 +20,8 @@ from user_layers.compiler.fitting import fit_counts
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.pipeline import plan_net
+from user_layers.compiler.plan import Plan
+from user_layers.compiler.verify_memory import region_of
 from user_layers.graph.shapes import infer_shapes
 
 BIG = (1, 64, 512, 512)  # 1 MiB per NPU: two slices at least
@@ -30,14 +31,26 @@ def describe(graph: Graph) -> DescribedNet:
     return gather_attributes(infer_shapes(graph), graph.toolkit)
 
 
-def checked(graph: Graph, opt: int = 2) -> tuple[list[Group | Alone], Checker]:
-    """The segments that run, and a checker that has run the program."""
+def planned(graph: Graph, opt: int = 2) -> tuple[list[Group | Alone], Plan]:
+    """The segments that run, and the plan, whose program the compiler has verified."""
     plan = plan_net(describe(graph), opt=opt)
+    return [s for s in plan.schedule.segments if isinstance(s, (Group, Alone))], plan
+
+
+def program_of(plan: Plan) -> Program:
     (program,) = plan.programs
     assert program is not None
-    checker = Checker(plan.described, plan.ddr, program)
-    checker.run()
-    return [s for s in plan.schedule.segments if isinstance(s, (Group, Alone))], checker
+    return program
+
+
+def loaded(plan: Plan) -> list[ProgramTensor]:
+    """The tiles of all loads."""
+    program = program_of(plan)
+    return [program.tensors[s.outputs[0]] for s in program.steps if s.opcode is StepOp.LOAD]
+
+
+def target(plan: Plan, store: Step) -> TensorRecord:
+    return program_of(plan).tensors[store.outputs[0]].tensor
 
 
 def chain(layers: list[FakeLayer], shape: tuple[int, ...]) -> Graph:
@@ -51,7 +64,7 @@ def chain(layers: list[FakeLayer], shape: tuple[int, ...]) -> Graph:
 
 
 def only_group(graph: Graph) -> Group:
-    segments, _ = checked(graph)
+    segments, _ = planned(graph)
     (group,) = segments
     assert isinstance(group, Group)
     return group
@@ -105,25 +118,23 @@ def chains(draw: st.DrawFn) -> Graph:
 @examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(chains())
 def test_every_program_moves_the_right_data(graph: Graph) -> None:
-    segments, checker = checked(graph)
+    segments, _ = planned(graph)
     for s in segments:
         if isinstance(s, Group):
             assert s.local.used <= 512 * 1024
-    del checker
 
 
 @examples(60, suppress_health_check=[HealthCheck.too_slow])
 @given(chains())
 def test_tiles_of_the_last_tensor_tile_it_exactly_once(graph: Graph) -> None:
-    segments, checker = checked(graph)
-    last = checker.described.net.outputs[0]
+    segments, plan = planned(graph)
+    net, (last,) = plan.described.net, plan.described.net.outputs
     if isinstance(segments[-1], Group):
-        tiles = checker.in_ddr[last]
-        total = 1
-        for extent in checker.described.net.tensors[last].shape:
-            total *= extent
+        stores = [s for s in program_of(plan).steps if s.opcode is StepOp.STORE]
+        to_last = {s.inputs[0] for s in stores if target(plan, s).addr == plan.ddr.address[last]}
+        tiles = [region_of(program_of(plan).tensors[i]) for i in to_last]
         assert len(set(tiles)) == len(tiles)
-        assert sum(volume(p) for p in tiles) == total
+        assert sum(math.prod(extent for _, extent in p) for p in tiles) == math.prod(net.tensors[last].shape)
 
 
 @examples(200)
@@ -181,8 +192,8 @@ def test_a_large_tensor_is_cut_over_h_and_pipelined() -> None:
     # Where nothing takes any time, the fewest tiles are best: three at a time, each at most 171 KiB.
     assert counts(group) == (1, 7, 1)
     assert group.local.overlapped
-    _, checker = checked(graph)
-    assert checker.sections == 1
+    _, plan = planned(graph)
+    assert [s.opcode for s in program_of(plan).steps].count(StepOp.PARALLEL_START) == 1
 
 
 def test_the_next_tile_is_loaded_while_one_is_computed() -> None:
@@ -245,7 +256,7 @@ def test_an_input_that_is_needed_later_is_not_overwritten() -> None:
 def test_can_split_local_h_w_false_leaves_only_batches() -> None:
     group = only_group(chain([local_layer(can_split_local_h_w=False)], (8, 64, 128, 128)))
     assert counts(group) == (4, 1, 1)
-    segments, _ = checked(chain([local_layer(can_split_local_h_w=False)], BIG))
+    segments, _ = planned(chain([local_layer(can_split_local_h_w=False)], BIG))
     assert [type(s) for s in segments] == [Alone]
 
 
@@ -254,10 +265,10 @@ def test_force_use_global_layer_and_missing_local_functions() -> None:
         (local_layer(force_use_global_layer=True), "force_use_global_layer"),
         (global_layer(), "no local function"),
     ):
-        segments, checker = checked(chain([layer], (1, 3, 8, 8)))
+        segments, plan = planned(chain([layer], (1, 3, 8, 8)))
         (alone,) = segments
         assert isinstance(alone, Alone) and alone.reason == reason
-        assert [s.opcode for s in checker.program.steps] == [StepOp.GLOBAL]
+        assert [s.opcode for s in program_of(plan).steps] == [StepOp.GLOBAL]
 
 
 def test_get_local_buffer_size_takes_room_and_makes_more_slices() -> None:
@@ -275,14 +286,14 @@ def test_get_local_buffer_size_takes_room_and_makes_more_slices() -> None:
 
 def test_a_layer_that_cannot_be_placed_leaves_the_group() -> None:
     huge = local_layer("TPU_HUGE", 1, get_local_buffer_size=600_000)
-    segments, _ = checked(chain([local_layer(), huge, local_layer()], (1, 3, 8, 8)))
+    segments, _ = planned(chain([local_layer(), huge, local_layer()], (1, 3, 8, 8)))
     assert [type(s) for s in segments] == [Group, Alone, Group]
 
 
 def test_halo_rows_are_loaded_and_padding_is_announced() -> None:
     conv = window_layer("TPU_CONV", 0, kernel=3, pad=1, axes="h")
-    segments, checker = checked(chain([conv], BIG))
-    program = checker.program
+    segments, plan = planned(chain([conv], BIG))
+    program = program_of(plan)
     local = [s for s in program.steps if s.opcode == StepOp.LOCAL]
     first, second = (program.tensors[s.inputs[0]].tensor for s in local[:2])
     made = [program.tensors[s.outputs[0]].tensor for s in local[:2]]
@@ -295,10 +306,10 @@ def test_halo_rows_are_loaded_and_padding_is_announced() -> None:
 
 def test_backward_w_is_used_when_columns_are_cut() -> None:
     conv = window_layer("TPU_CONV", 0, kernel=3, pad=1, axes="w")
-    segments, checker = checked(chain([conv], (1, 640, 1, 60000)))
+    segments, plan = planned(chain([conv], (1, 640, 1, 60000)))
     group = segments[0]
     assert isinstance(group, Group) and counts(group)[2] > 1
-    loads = [checker.program.tensors[s.outputs[0]] for s in checker.program.steps if s.opcode == StepOp.LOAD]
+    loads = loaded(plan)
     overlap = region_of(loads[0])[3], region_of(loads[1])[3]
     assert overlap[0][0] + overlap[0][1] == overlap[1][0] + 2
 
@@ -314,16 +325,17 @@ def two_readers(a: FakeLayer, b: FakeLayer, shape: tuple[int, ...]) -> Graph:
 
 
 def test_two_readers_that_need_the_same_tiles_stay_together() -> None:
-    segments, _ = checked(two_readers(local_layer("TPU_A", 0), local_layer("TPU_B", 1), BIG))
+    segments, _ = planned(two_readers(local_layer("TPU_A", 0), local_layer("TPU_B", 1), BIG))
     (group,) = segments
     assert isinstance(group, Group) and len(group.nodes) == 3
 
 
 def test_readers_that_need_different_tiles_are_parted() -> None:
     conv = window_layer("TPU_CONV", 1, kernel=3, pad=1)
-    segments, checker = checked(two_readers(local_layer("TPU_A", 0), conv, BIG))
+    segments, plan = planned(two_readers(local_layer("TPU_A", 0), conv, BIG))
     assert [len(s.nodes) if isinstance(s, Group) else 1 for s in segments] == [2, 1]
-    assert "t" in checker.in_ddr
+    stores = [s for s in program_of(plan).steps if s.opcode is StepOp.STORE]
+    assert plan.ddr.address["t"] in {target(plan, s).addr for s in stores}
 
 
 def test_a_tensor_that_is_also_an_output_is_stored_on_the_way() -> None:
@@ -341,7 +353,7 @@ def test_rows_that_no_tile_computes_but_others_read_part_the_group() -> None:
     graph = chain([local_layer("TPU_A", 0), drop], (1, 3, 20, 20))
     graph.add_output("t0")
     graph.add_output("t1")
-    segments, _ = checked(graph)
+    segments, _ = planned(graph)
     assert [type(s) for s in segments] == [Group, Group]
 
 
@@ -357,86 +369,66 @@ def with_constant(layer: FakeLayer, const: tuple[int, ...], shape: tuple[int, ..
 
 def test_a_compact_constant_is_loaded_once_for_all_tiles() -> None:
     layer = local_layer(input_type=lambda i: TType.COEFF if i == 1 else TType.NEURON)
-    segments, checker = checked(with_constant(layer, (1, 64, 1, 1), BIG))
+    segments, plan = planned(with_constant(layer, (1, 64, 1, 1), BIG))
     group = segments[0]
     assert isinstance(group, Group) and group.tiling.count > 1
-    loads = [
-        checker.program.tensors[s.outputs[0]].tensor for s in checker.program.steps if s.opcode == StepOp.LOAD
-    ]
+    loads = [t.tensor for t in loaded(plan)]
     assert [t.ttype for t in loads].count(TType.COEFF) == 1
     assert len(loads) == group.tiling.count + 1
 
 
 def test_an_aligned_constant_is_cut_like_any_input_and_broadcasts() -> None:
     layer = local_layer()
-    segments, checker = checked(with_constant(layer, BIG, BIG))
+    segments, plan = planned(with_constant(layer, BIG, BIG))
     group = segments[0]
     assert isinstance(group, Group)
     assert all(len(v.offsets) == group.tiling.count > 1 for v in group.local.values)
-    segments, checker = checked(with_constant(layer, (1, 64, 1, 1), BIG))
-    loads = [s for s in checker.program.steps if s.opcode == StepOp.LOAD]
+    segments, plan = planned(with_constant(layer, (1, 64, 1, 1), BIG))
+    loads = loaded(plan)
     assert isinstance(segments[0], Group)
     assert len(loads) == segments[0].tiling.count + 1
 
 
 def test_input_type_compact_parts_a_group() -> None:
     second = local_layer("TPU_B", 1, input_type=TType.COEFF_NEURON)
-    segments, checker = checked(chain([local_layer("TPU_A", 0), second], (1, 3, 8, 8)))
+    segments, plan = planned(chain([local_layer("TPU_A", 0), second], (1, 3, 8, 8)))
     assert [type(s) for s in segments] == [Group, Group]
-    local = [s for s in checker.program.steps if s.opcode == StepOp.LOCAL]
-    assert checker.program.tensors[local[1].inputs[0]].tensor.ttype == TType.COEFF_NEURON
+    local = [s for s in program_of(plan).steps if s.opcode == StepOp.LOCAL]
+    assert program_of(plan).tensors[local[1].inputs[0]].tensor.ttype == TType.COEFF_NEURON
 
 
 def test_should_input_on_l2mem_copies_there_and_is_not_overlapped() -> None:
     layer = local_layer(should_input_on_l2mem=lambda i: i == 1)
-    segments, checker = checked(with_constant(layer, (1, 64, 33, 7), BIG))
+    segments, plan = planned(with_constant(layer, (1, 64, 33, 7), BIG))
     group = segments[0]
     assert isinstance(group, Group) and group.tiling.count > 1
-    assert not group.local.overlapped and checker.sections == 0
-    opcodes = [s.opcode for s in checker.program.steps]
+    opcodes = [s.opcode for s in program_of(plan).steps]
+    assert not group.local.overlapped and StepOp.PARALLEL_START not in opcodes
     assert opcodes[0] == StepOp.COPY and opcodes.count(StepOp.COPY) == 1
 
 
 def test_what_is_too_large_for_l2_runs_globally() -> None:
     layer = local_layer(should_input_on_l2mem=lambda i: i == 1)
-    segments, _ = checked(with_constant(layer, (1, 64, 200, 200), (1, 64, 20, 20)))
+    segments, _ = planned(with_constant(layer, (1, 64, 200, 200), (1, 64, 20, 20)))
     (alone,) = segments
     assert isinstance(alone, Alone) and "L2" in alone.reason
 
 
 def test_opt_levels() -> None:
     graph = chain([local_layer(), local_layer(), global_layer(), local_layer()], (1, 3, 8, 8))
-    assert [type(s) for s in checked(graph, 0)[0]] == [Alone] * 4
-    assert [type(s) for s in checked(graph, 1)[0]] == [Group, Alone, Group]
-    assert [type(s) for s in checked(graph, 2)[0]] == [Group, Alone, Group]
+    assert [type(s) for s in planned(graph, 0)[0]] == [Alone] * 4
+    assert [type(s) for s in planned(graph, 1)[0]] == [Group, Alone, Group]
+    assert [type(s) for s in planned(graph, 2)[0]] == [Group, Alone, Group]
 
 
 def test_tensors_with_five_dimensions_stay_in_ddr() -> None:
-    segments, _ = checked(chain([local_layer()], (1, 2, 3, 4, 5)))
+    segments, _ = planned(chain([local_layer()], (1, 2, 3, 4, 5)))
     (alone,) = segments
     assert isinstance(alone, Alone) and "5 dimensions" in alone.reason
 
 
 def test_fewer_dimensions_keep_their_number_in_the_records() -> None:
-    _, checker = checked(chain([local_layer()], (6, 70, 9)))
-    for t in checker.program.tensors:
+    _, plan = planned(chain([local_layer()], (6, 70, 9)))
+    for t in program_of(plan).tensors:
         assert len(t.tensor.shape) == 3
         assert len(t.tensor.slice_shape) in (0, 3)
-
-
-def test_the_checker_notices_a_wrong_program() -> None:
-    """The checker itself: moving one tile by a row must not pass."""
-    described = describe(chain([local_layer()], BIG))
-    plan = plan_net(described)
-    (program,) = plan.programs
-    assert program is not None
-    at = next(i for i, t in enumerate(program.tensors) if t.tensor.processed[2:3] > (0,))
-    moved = program.tensors[at].tensor
-    program.tensors[at] = replace(
-        program.tensors[at], tensor=replace(moved, processed=(0, 0, moved.processed[2] + 1, 0))
-    )
-    try:
-        Checker(plan.described, plan.ddr, program).run()
-    except AssertionError:
-        return
-    raise AssertionError("a moved tile passed")

@@ -160,14 +160,14 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run.Copy:
         ("limits", "LIMIT = 3", "LIMIT = 4", "killed", "tests/test_limits.py::test_it"),
         ("limits", "UNUSED = 4", "UNUSED = 5", "SURVIVED", ""),
         ("limits", "MODULE = 'time'", "MODULE = 'emit'", "killed", "tests/test_limits.py"),
-        ("limits", "WAIT = 0", "WAIT = 99", "killed", "time: not done after 10 s"),
+        ("limits", "WAIT = 0", "WAIT = 99", "killed", "time: not done after 4 s"),
         ("broken", "UNUSED = 4", "UNUSED = 5", "UNCLEAR", "fails without the mutant, too: tests/test_broken"),
     ],
 )
 def test_what_becomes_of_a_mutant(copy: run.Copy, test: str, old: str, new: str, word: str, by: str) -> None:
     before = (copy.root / "limits.py").read_bytes()
     mutant = Mutant("room/name", "limits.py", "chosen", [f"test_{test}.py"], old, new, "", [f"-{old}"])
-    result = copy.run(mutant, limit=10 if "WAIT" in old else run.LIMIT)
+    result = copy.run(mutant, limit=4 if "WAIT" in old else run.LIMIT)
     run.check([result], copy)
     assert (result.word, result.by[: len(by)], bool(result.by)) == (word, by, bool(by))
     assert result.accepted == (word == "killed")

@@ -19,9 +19,8 @@ import tpulayer
 from tests.paths import ROOT
 from tests.support.doc_blocks import blocks_of
 from tests.support.onnx_models import make_model
-from tests.support.workspaces import environment, make_workspace
+from tests.support.workspaces import built_copy, environment
 from user_layers.graph import BINARY_ADD
-from user_layers.toolchain.targets import build_layers
 
 NAMES = [
     "BINARY_ADD",
@@ -178,8 +177,7 @@ def test_the_page_lists_every_name() -> None:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A built workspace with the layer double; the current folder."""
-    ws = make_workspace(tmp_path_factory.mktemp("workspace"))
-    build_layers(ws)
+    ws = built_copy(tmp_path_factory, tmp_path_factory.mktemp("workspace"))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ws.root)
         yield ws.root

@@ -155,7 +155,7 @@ def test_a_device_that_runs_keeps_the_pair_it_booted(
     (tmp_path / "loop.c").write_text(LOOP)
     tcm = kernel_firmware([tmp_path / "loop.c"], kind="arm")
     keep(FirmwareImage(tcm, tcm.with_name(DDR_NAME)), 2)
-    with Device(dev_id=2) as device:
+    with Device(dev_id=2, time_limit=1) as device:
         keep(pair, 2)
         record = HERE.of(2)
         assert record is not None and record.folder != device.firmware.path.parent

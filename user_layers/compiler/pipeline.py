@@ -3,7 +3,7 @@
 GraphBuilder -> shapes -> attributes -> prepared constants -> mode -> partition
   static parts:  -> aliases -> groups, tiles, local memory
   dynamic parts: -> Program, stored as it is
--> DDR -> static parts: Program -> recorded CommandGroups
+-> DDR -> static parts: Program -> verified -> recorded CommandGroups
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.schedule import PartPlan, Schedule
 from user_layers.compiler.trace import steps_of
+from user_layers.compiler.verify import verify
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.command_map import RecordedCommands
 from user_layers.net.compiled import (
@@ -96,7 +97,9 @@ def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) ->
     for i, plan in enumerate(plans):
         if plan.part.kind == Kind.STATIC:
             programs[i] = emit_static(described, plan.segments, ddr)
-    return Plan(described, mode, whole, ddr, tuple(programs))
+    complete = Plan(described, mode, whole, ddr, tuple(programs))
+    verify(complete)
+    return complete
 
 
 def _record(plan: Plan, toolkit: Toolkit) -> list[Recorded | None]:

@@ -317,7 +317,7 @@ def _others() -> tuple[Entry, ...]:
             (Cost(("gather",), "length, a guess"),),
             notes=(
                 "type: BM_GD_8BIT, BM_GD_32BIT or BM_GD_128BIT, the size of an element. Addresses are "
-                "offsets in L2.",
+                "absolute, 0x10000000..0x103FFFFF; indices count elements from data_addr on.",
             ),
             values={"type": (0, 2, 4)},
         ),
