@@ -257,6 +257,8 @@ class Checker:
             self._gaps.commands(sequence, issued)
         hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
         yield from self._proved(sequence, batch, hazards)
+        if self._hazard is not None and self._records.replaced:
+            yield from self._hazard.over(sequence, self._records.replaced, issued)
         if self._waits is not None and self.group:
             yield from self._waits.check(sequence, batch, issued)
         if self._init is not None:

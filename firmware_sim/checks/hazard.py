@@ -6,13 +6,14 @@ everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Several
 
 import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.checks.finding import Finding, Issued
+from firmware_sim.checks.overlap import Replaced
 from firmware_sim.checks.records import I64, READS, WRITES, Record, Runs
 from firmware_sim.checks.sequence import BD, GDMA, Sequence
 from firmware_sim.instructions.loops import native
@@ -108,6 +109,23 @@ class Hazard:
         lanes = tuple(np.unique(shared // chip.LOCAL_BYTES).tolist()) if local else ()
         place = address_text(x.space, first)
         return Finding(rule, what, by, operand, self._named(x.space, first), place, lanes, len(shared), other)
+
+    def over(
+        self, sequence: Sequence, replaced: Mapping[Record, Replaced], issued: Callable[[int], Issued]
+    ) -> Iterator[Finding]:
+        """Commands of a batch whose results lie over what they read."""
+        for k, record in enumerate(sequence.records):
+            one = replaced.get(record)
+            if one is None:
+                continue
+            operand, result = one.operand, one.result
+            what = (
+                f"{record.name} writes {result.name} over {one.nbytes} bytes of {operand.name} before it has "
+                "read them"
+            )
+            name, place = self._named(operand.space, one.at), address_text(operand.space, one.at)
+            lanes = (one.at // chip.LOCAL_BYTES,)
+            yield Finding("hazard.overlap", what, issued(k), operand.name, name, place, lanes, one.nbytes)
 
     def controller(
         self,

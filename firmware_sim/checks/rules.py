@@ -106,6 +106,11 @@ RULES: dict[str, Rule] = _rules(
         "end the parallel section between them, or use different memory (ping-pong)",
     ),
     (
+        "hazard.overlap",
+        "a result over an operand that the command still reads",
+        "use other memory for the result, or exactly the operand's, where the function may work in place",
+    ),
+    (
         "hazard.controller",
         "the controller uses memory that an engine still works on",
         "call okk_poll between the commands and the C code that uses their memory",

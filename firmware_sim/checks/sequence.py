@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.checks.by_data import by_data
+from firmware_sim.checks.overlap import Replaced, replaced
 from firmware_sim.checks.records import I64, Record, record_of
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.instruction import Engine
@@ -86,6 +87,8 @@ class Records:
     def __init__(self) -> None:
         self.by_data = False
         """Whether any so far was one whose data decides what it touches."""
+        self.replaced: dict[Record, Replaced] = {}
+        """Those that may read what they have replaced."""
         self._known: dict[Engine, dict[bytes, Record]] = {engine: {} for engine in Engine}
 
     def sequence(self, batch: Batch) -> Sequence:
@@ -112,7 +115,11 @@ class Records:
         if key not in known:
             record = record_of(engine, row)
             if len(known) >= _MOST:
+                for one in known.values():
+                    self.replaced.pop(one, None)
                 known.clear()
             known[key] = record
             self.by_data = self.by_data or by_data(record)
+            if (found := replaced(record, row)) is not None:
+                self.replaced[record] = found
         return known[key]

@@ -212,6 +212,6 @@ void bm_atomic_mask_memcpy_4D(const MaskMemCpy4DPram *param) {
 unsigned int bm_get_mask_memcpy_res_num(void) {
     FW_ENTER();
     if (fw.recording) fw_refuse("the number of words kept is not known while commands are recorded");
-    bm_poll();
+    fw_poll();
     return fw.platform->filtered;
 }

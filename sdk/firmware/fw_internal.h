@@ -89,6 +89,7 @@ void fw_emit_bd(uint32_t *descriptor);
 void fw_emit_gdma(uint32_t *descriptor);
 /* "; it was opened [called at ...]" of the parallel section that is open, "" where nobody knows; until the next call. */
 const char *fw_opened(void);
+void fw_poll(void); /* okk_poll, for functions that wait themselves */
 void fw_parallel_start(void);
 void fw_parallel_end(void);
 

@@ -22,7 +22,7 @@ static void initialize(void) {
     if (fw.bd_id != 0 || fw.gdma_id != 0) fw_flush(fw.recording ? FW_FLUSH_SPLIT : FW_FLUSH_FULL);
 }
 
-static void poll(void) {
+void fw_poll(void) {
     not_in_local_function();
     if (fw.parallel)
         fw_refuse("it is not allowed inside a parallel section: call okk_parallel_end first%s", fw_opened());
@@ -42,12 +42,12 @@ void bm_initialize(void) {
 
 void okk_poll(void) {
     FW_ENTER();
-    poll();
+    fw_poll();
 }
 
 void bm_poll(void) {
     FW_ENTER();
-    poll();
+    fw_poll();
 }
 
 void okk_parallel_start(void) {

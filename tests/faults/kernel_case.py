@@ -31,9 +31,10 @@ class Result:
 class Kernel:
     """name: of the C function. given: arrays by member of args_t, with `out` among them where it holds
     something before; results: by member too. scratch: bytes. launches: sizes that differ from `sizes`, one
-    mapping per launch. freed: members that the host frees before the first launch. checks: as `--check` has
-    them, None the default ones. expected: makes the results (those in `results`, in order) from the given
-    arrays (in the order of args_t); None where a mistake leaves nothing to compare."""
+    mapping per launch. freed: members that the host frees before the first launch; between: those it frees
+    between launches, and allocates again if renewed. checks: as `--check` has them, None the default ones.
+    expected: makes the results (those in `results`, in order) from the given arrays (in the order of args_t);
+    None where a mistake leaves nothing to compare."""
 
     name: str
     given: Mapping[str, Array]
@@ -45,6 +46,8 @@ class Kernel:
     checks: str | None = None
     expected: Callable[..., Any] | None = None
     tolerance: float = 0.0
+    between: tuple[str, ...] = ()
+    renewed: bool = False
 
     def arguments(self, places: Mapping[str, int], changed: Mapping[str, int]) -> bytes:
         """The bytes of args_t."""
@@ -82,6 +85,8 @@ def kernel(
     checks: str | None = None,
     expected: Callable[..., Any] | None = None,
     tolerance: float = 0.0,
+    between: tuple[str, ...] = (),
+    renewed: bool = False,
     sizes: Mapping[str, int] | None = None,
     **more: int,
 ) -> Kernel:
@@ -103,4 +108,6 @@ def kernel(
         checks,
         expected,
         tolerance,
+        between,
+        renewed,
     )

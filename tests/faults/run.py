@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from firmware_sim.firmware.image import Kind
-from tests.faults import kernel_case, kernels_correct, kernels_faulty, net_case, nets_correct, nets_faulty
+from tests.faults import (
+    kernel_case,
+    kernels_correct,
+    kernels_correct_more,
+    kernels_faulty,
+    kernels_faulty_more,
+    net_case,
+    nets_correct,
+    nets_faulty,
+    nets_more,
+)
 from tests.faults.kernel_case import Kernel
 from tests.faults.marks import Marks, marks_in
 from tests.faults.net_case import Net
@@ -16,14 +26,17 @@ from tests.faults.run_nets import NetRunner
 from tests.faults.verdict import CORRECT, Outcome, Verdict, judge_correct, judge_faulty
 
 KERNELS: Mapping[str, tuple[Kernel, ...]] = {
-    "memory": kernels_faulty.MEMORY,
-    "init": kernels_faulty.INIT,
-    "hazard": kernels_faulty.HAZARD,
-    "sync": kernels_faulty.SYNC,
-    "numeric": kernels_faulty.NUMERIC,
-    CORRECT: kernels_correct.CORRECT,
+    "memory": (*kernels_faulty.MEMORY, *kernels_faulty_more.MEMORY),
+    "init": (*kernels_faulty.INIT, *kernels_faulty_more.INIT),
+    "hazard": (*kernels_faulty.HAZARD, *kernels_faulty_more.HAZARD),
+    "sync": (*kernels_faulty.SYNC, *kernels_faulty_more.SYNC),
+    "numeric": (*kernels_faulty.NUMERIC, *kernels_faulty_more.NUMERIC),
+    CORRECT: (*kernels_correct.CORRECT, *kernels_correct_more.CORRECT),
 }
-NETS: Mapping[str, tuple[Net, ...]] = {**nets_faulty.FAULTY, CORRECT: nets_correct.CORRECT}
+NETS: Mapping[str, tuple[Net, ...]] = {
+    **{kind: (*nets, *nets_more.FAULTY[kind]) for kind, nets in nets_faulty.FAULTY.items()},
+    CORRECT: (*nets_correct.CORRECT, *nets_more.CORRECT),
+}
 
 Case = TypeVar("Case", Kernel, Net)
 

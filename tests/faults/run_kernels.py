@@ -51,14 +51,19 @@ class KernelRunner:
                 sizes["scratch"] = case.scratch
             for name, nbytes in sizes.items():
                 places[name] = device.malloc(nbytes)
-                if name not in case.freed:
-                    stack.callback(device.free, places[name])
             for name, array in case.given.items():
                 device.write(places[name], array)
+            held = dict(places)
+            stack.callback(lambda: list(map(device.free, held.values())))
             for name in case.freed:
-                device.free(places[name])
+                device.free(held.pop(name))
             try:
-                for changed in case.launches:
+                for i, changed in enumerate(case.launches):
+                    for name in case.between if i else ():
+                        if name in held:
+                            device.free(held.pop(name))
+                        if case.renewed:
+                            places[name] = held[name] = device.malloc(sizes[name])
                     device.launch(case.name, case.arguments(places, changed))
             except TpulayerError as raised:
                 error = raised.message
