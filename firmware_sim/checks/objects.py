@@ -22,6 +22,7 @@ Change = list[int | str]
 """[address, bytes, rights, name]; bytes 0: it was freed."""
 _PAGE = 4096  # in which the device allocates
 _MOST_CHANGES = 1000  # that wait for a request with this check
+_MOST_FREED = 100  # allocations that are remembered when they are gone
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ class Allocations:
         self._changes: list[Change] = []
         self._anew = True
         self._starts: list[int] = []  # of _used, in order
+        self._freed: dict[int, tuple[int, str]] = {}  # address -> end, name; the newest last
 
     def add(self, address: int, nbytes: int, name: str = "", rights: int = BOTH) -> None:
         """Something was allocated. name: what messages call it, else its number and size."""
@@ -142,17 +144,30 @@ class Allocations:
         if address not in self._used:
             bisect.insort(self._starts, address)
         self._used[address] = change
+        end = address + nbytes
+        for at in [at for at, (behind, _) in self._freed.items() if at < end and address < behind]:
+            del self._freed[at]
         self._note(change)
 
     def remove(self, address: int) -> None:
         """It was given back."""
-        if self._used.pop(address, None) is not None:
+        if (gone := self._used.pop(address, None)) is not None:
             self._starts.remove(address)
+            self._freed[address] = address + int(gone[1]), str(gone[3])
+            if len(self._freed) > _MOST_FREED:
+                del self._freed[next(iter(self._freed))]
             self._note([address, 0, 0, ""])
 
-    def beyond(self, address: int, nbytes: int, doing: str) -> Finding | None:
+    def wrong_copy(self, address: int, nbytes: int, doing: str) -> Finding | None:
         """What is wrong with a copy of the host's that begins in a page of something allocated and leaves
-        it. doing: "reading" or "writing"."""
+        it, or begins in what was freed. doing: "reading" or "writing"."""
+        copy = f"a copy of the host's, {doing} {nbytes} bytes"
+        if freed := next((name for at, (end, name) in self._freed.items() if at <= address < end), ""):
+            where = address_text(Space.DDR, address - chip.DDR_BASE)
+            what = f"{copy}, uses {freed}, which was freed"
+            return (
+                Finding("memory.freed", what, tensor=freed, address=where, nbytes=nbytes) if nbytes else None
+            )
         i = bisect.bisect_right(self._starts, address) - 1
         if i < 0:
             return None
@@ -161,8 +176,7 @@ class Allocations:
         over = min(nbytes, address + nbytes - end)
         if over <= 0 or address >= -(-end // _PAGE) * _PAGE:
             return None
-        copy = f"{doing} {nbytes} bytes from byte {address - int(start)} of {name}"
-        what = f"a copy of the host's, {copy}, goes {over} bytes beyond its end"
+        what = f"{copy} from byte {address - int(start)} of {name}, goes {over} bytes beyond its end"
         where = address_text(Space.DDR, max(end, address) - chip.DDR_BASE)
         return Finding("memory.beyond", what, tensor=str(name), address=where, nbytes=over)
 

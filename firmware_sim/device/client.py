@@ -240,7 +240,7 @@ class Device:
         """Copy bytes, or an array's elements in C order, to DDR; addr in bytes, absolute.
 
         AddressError when they do not lie in DDR, or where the firmware's own memory is; CheckError, once
-        they are there, when they begin in a buffer and end beyond it.
+        they are there, when they leave their buffer, or it was freed.
         """
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
         with self._lock:
@@ -277,9 +277,9 @@ class Device:
 
     def _copied(self, doing: str, addr: int, nbytes: int, found: list[Finding]) -> None:
         with self._lock:
-            beyond = self._allocations.beyond(addr, nbytes, doing)
-        if beyond is not None and self._findings.looks_for(CheckKind.MEMORY):
-            found = [beyond, *found]
+            wrong = self._allocations.wrong_copy(addr, nbytes, doing)
+        if wrong is not None and self._findings.looks_for(CheckKind.MEMORY):
+            found = [wrong, *found]
         if found:
             self._findings.add(f"{doing} {nbytes} bytes at {addr:#x}", found)
 

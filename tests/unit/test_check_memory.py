@@ -120,18 +120,23 @@ def test_copies_of_the_host_stay_in_their_buffer() -> None:
         *((weights, 100), (weights + 99, 1), (weights, 0), (weights + 100, 0), (weights + 4096, 8)),
         *((large, 5000), (large - 8, 8), (large - 8, 9000)),
     ):
-        assert allocations.beyond(start, nbytes, "reading") is None
-    found = allocations.beyond(weights + 90, 14, "writing")
+        assert allocations.wrong_copy(start, nbytes, "reading") is None
+    found = allocations.wrong_copy(weights + 90, 14, "writing")
     assert found is not None and (found.rule, found.tensor, found.nbytes) == ("memory.beyond", "weights", 4)
     assert (
         found.what
         == "a copy of the host's, writing 14 bytes from byte 90 of weights, goes 4 bytes beyond its end"
     )
     assert found.address == "ddr +0x5102064"
-    behind = allocations.beyond(large + 5096, 16, "reading")  # in its second page
+    behind = allocations.wrong_copy(large + 5096, 16, "reading")  # in its second page
     assert behind is not None and (behind.nbytes, behind.address) == (16, "ddr +0x51013e8")
     allocations.remove(weights)
-    assert allocations.beyond(weights + 90, 14, "writing") is None
+    gone = allocations.wrong_copy(weights + 90, 14, "writing")
+    assert gone is not None and (gone.rule, gone.tensor) == ("memory.freed", "weights")
+    assert gone.what == "a copy of the host's, writing 14 bytes, uses weights, which was freed"
+    assert allocations.wrong_copy(weights + 100, 14, "writing") is None
+    allocations.add(weights + 96, 16)
+    assert allocations.wrong_copy(weights + 90, 14, "writing") is None
 
 
 # ---- the loops and their references ----

@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Output:
-    """An array that the kernel writes: its shape and numpy dtype; it starts as zeros."""
+    """An array that the kernel writes: its shape and numpy dtype. What it leaves out is a finding, and 0."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -110,8 +110,7 @@ def run_kernel(
         for member, out in wanted.items():
             size = int(np.prod(out.shape)) * np.dtype(out.dtype).itemsize
             if member not in places:
-                places[member] = device.malloc(max(size, 1), member)
-                device.write(places[member], bytes(size))
+                places[member] = device.malloc(max(size, 1), member)  # zeros: the device is new
             elif given[member].nbytes < size:
                 raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")
         packed = layout.argument_bytes({**values, **places}) if layout is not None else b""
