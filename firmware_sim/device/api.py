@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from firmware_sim.checks.finding import Attribute
 from firmware_sim.checks.objects import BOTH
+from firmware_sim.device.doubtful import Filled
 from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, StreamGroup
 from firmware_sim.wire import Program, Recorded, TensorRecord
 
@@ -42,8 +43,10 @@ class DeviceApi(Protocol):
     def write(self, addr: int, data: bytes | Array) -> None:
         """Copy bytes, or an array's elements in C order, to DDR."""
 
-    def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
-        """A copy of a continuous tensor in DDR; shape in elements."""
+    def read_array(
+        self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike, filled: Filled | None = None
+    ) -> Array:
+        """A copy of a continuous tensor in DDR; shape in elements; filled: what of it means nothing."""
 
     def query(self) -> FirmwareInfo:
         """The user layers and kernels of the running firmware, by which a net's layers are checked."""

@@ -37,7 +37,7 @@ from firmware_sim.chip import (
 )
 from firmware_sim.device import payloads
 from firmware_sim.device.crash_report import describe
-from firmware_sim.device.doubtful import Doubtful
+from firmware_sim.device.doubtful import Doubtful, Filled
 from firmware_sim.device.findings import Delivery, OnFindings, words
 from firmware_sim.device.heap import Heap
 from firmware_sim.device.kernel_warnings import KernelWarning, Mode, Told, chosen, parsed
@@ -261,12 +261,14 @@ class Device:
         self._copied("reading", addr, nbytes, found)
         return data
 
-    def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-        """A copy of a continuous tensor in DDR. Errors: as of `read`."""
+    def read_array(
+        self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike, filled: Filled | None = None
+    ) -> npt.NDArray[np.generic]:
+        """A copy of a continuous tensor in DDR. filled: what of it means nothing. Errors: as of `read`."""
         kind = np.dtype(dtype)
         with self._lock:
             raw = self._ddr(addr, math.prod(shape) * kind.itemsize).copy()
-            found = self._doubtful.read(addr, raw.size)
+            found = self._doubtful.read(addr, raw.size, filled)
         self._copied("reading", addr, raw.size, found)
         out: npt.NDArray[np.generic] = raw.view(kind).reshape(shape)
         return out

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from firmware_sim.checks.finding import Attribute, Finding, attributed
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The last words of a tensor in 2N or 4N whose batches do not fill them: from byte `first` of it on only
+    `used` bytes of each `word` mean something."""
+
+    first: int
+    word: int
+    used: int
+
+    def covers(self, low: int, high: int) -> bool:
+        """Whether no byte of the range means anything."""
+        place = (low - self.first) % self.word
+        return low >= self.first and place >= self.used and place + high - low <= self.word
 
 
 class Doubtful:
@@ -42,13 +58,16 @@ class Doubtful:
                     kept.append((low, high, request, finding))
         self._ranges = kept
 
-    def read(self, start: int, nbytes: int) -> list[Finding]:
+    def read(self, start: int, nbytes: int, filled: Filled | None = None) -> list[Finding]:
         """The host reads there: the findings of what it gets that were not told before."""
         if not self._ranges:
             return []
         found = []
         for at, to, request, finding in self._ranges:
-            if at < start + nbytes and start < to and (request, finding.key) not in self._told:
+            low, high = max(at, start), min(to, start + nbytes)
+            if low >= high or (filled is not None and filled.covers(low - start, high - start)):
+                continue
+            if (request, finding.key) not in self._told:
                 self._told.add((request, finding.key))
                 found.append(finding)
         return found

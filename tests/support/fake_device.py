@@ -14,6 +14,7 @@ from firmware_sim import wire
 from firmware_sim.checks.finding import Attribute
 from firmware_sim.chip import DDR_BASE
 from firmware_sim.device.api import Array
+from firmware_sim.device.doubtful import Filled
 from firmware_sim.device.heap import Heap
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import FirmwareImage, FirmwareInfo, FirmwareLayer, StreamGroup
@@ -87,7 +88,9 @@ class FakeDevice:
     def read(self, addr: int, nbytes: int) -> bytes:
         return self._at(addr, nbytes).tobytes()
 
-    def read_array(self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike) -> Array:
+    def read_array(
+        self, addr: int, shape: Sequence[int], dtype: npt.DTypeLike, filled: Filled | None = None
+    ) -> Array:
         count = int(np.prod(shape)) * np.dtype(dtype).itemsize
         raw = self._at(addr, count).copy()
         return np.frombuffer(raw, np.dtype(dtype)).reshape(shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firmware_sim.device.doubtful import Doubtful
+from firmware_sim.device.doubtful import Doubtful, Filled
 from tests.support.examples import examples
 from tests.support.findings_sample import RACE, UNWRITTEN
 
@@ -49,3 +49,10 @@ def test_told_once_for_each_request_that_stored_it() -> None:
     assert doubtful.read(100, 4) == [RACE]
     doubtful.renew([])
     assert doubtful.read(100, 4) == []
+
+
+def test_what_fills_up_the_last_words_means_nothing() -> None:
+    """Five batches in 4N: of each word behind the first group one byte means something."""
+    filled = Filled(64, 4, 1)
+    assert [filled.covers(*one) for one in ((65, 68), (69, 70), (66, 68))] == [True] * 3
+    assert [filled.covers(*one) for one in ((64, 68), (65, 69), (61, 64), (1, 4))] == [False] * 4

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.api import Array, DeviceApi
+from firmware_sim.device.doubtful import Filled
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import StreamGroup
 from firmware_sim.wire import CommandGroup, DType, TensorRecord
@@ -40,7 +41,11 @@ class Tensors:
         """A copy of a tensor in the shape it has in this run, its batches taken apart (2N, 4N)."""
         record, together = self.record(tensor), batches_together(tensor)
         shape = stored_shape(record.shape, together)
-        stored = self.device.read_array(record.addr, shape, record.dtype.numpy_name)
+        filled = None
+        if together > 1 and (rest := record.shape[0] % together):
+            size, word = record.dtype.itemsize, record.dtype.itemsize * together
+            filled = Filled((shape[0] - 1) * shape[1] * word, word, rest * size)
+        stored = self.device.read_array(record.addr, shape, record.dtype.numpy_name, filled)
         return separate(stored, record.shape, together)
 
     def write(self, tensor: Tensor, array: Array, where: str) -> None:
