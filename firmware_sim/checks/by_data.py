@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from firmware_sim.checks.records import I64, Record, numbers_of
+from firmware_sim.checks.records import I64, Record, with_numbers
 from firmware_sim.isa.footprint import Space, Tensor
 from firmware_sim.memory import Memory
 
@@ -45,8 +45,7 @@ def decided(record: Record, memory: Memory) -> Decided:
         for block in record.blocks
         if written or not block.maybe
     )
-    numbers = numbers_of(blocks)
-    return Decided(replace(record, blocks=blocks, numbers=numbers, address=int(numbers.ctypes.data)))
+    return Decided(with_numbers(record.name, record.operands, blocks))
 
 
 def _words(tensor: Tensor, memory: Memory) -> I64:

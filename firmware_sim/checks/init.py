@@ -18,7 +18,7 @@ from firmware_sim import chip
 from firmware_sim.checks.by_data import Decided
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.influence import Marked, Marks, influenced, parts_of
-from firmware_sim.checks.records import I64, READS, Record, Runs
+from firmware_sim.checks.records import I64, READS, WRITES, Record, Runs
 from firmware_sim.checks.sequence import ENGINES, Sequence
 from firmware_sim.checks.shadow import Shadow
 from firmware_sim.checks.stored import Stored, common, united
@@ -85,7 +85,7 @@ def _unused(record: Record, tensor: Tensor, row: Row) -> Marks | None:
 
 
 def _written(record: Record) -> tuple[Runs, ...]:
-    return tuple(block for block in record.blocks if block.access & ~READS)
+    return tuple(block for block in record.blocks if block.access & WRITES)
 
 
 class Init:

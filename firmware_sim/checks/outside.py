@@ -11,7 +11,7 @@ from firmware_sim import chip
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.layer_calls import LOCAL, LayerCall
 from firmware_sim.checks.objects import Area, Objects
-from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
+from firmware_sim.checks.records import READS, WRITES, Record, Runs, with_numbers
 from firmware_sim.isa.footprint import Space, address_text
 
 U64 = npt.NDArray[np.uint64]
@@ -21,8 +21,7 @@ _NEAR = 1 << 16
 
 def access_record(block: Runs) -> Record:
     """An access without a command, as a record of one block."""
-    numbers = numbers_of([block])
-    return Record("", (), (block,), numbers, int(numbers.ctypes.data))
+    return with_numbers("", (), (block,))
 
 
 def lanes_of(areas: Sequence[Area], start: int, end: int) -> U64:

@@ -179,6 +179,14 @@ def numbers_of(blocks: Sequence[Runs], carry: int = 0) -> I64:
     return np.array([len(blocks), carry, *(value for one in blocks for value in one.packed())], np.int64)
 
 
+def with_numbers(
+    name: str, operands: tuple[Operand, ...], blocks: tuple[Runs, ...], carry: int = 0
+) -> Record:
+    """A record of these blocks, with its numbers."""
+    numbers = numbers_of(blocks, carry)
+    return Record(name, operands, blocks, numbers, int(numbers.ctypes.data))
+
+
 _ELEMENT_WISE = ("ar.", "md_scalar.", "md_linear.", "md_cmp.", "md_sfu.", "table_lookup")
 _APART = ("ar.and", "ar.shift")  # bytes may leave, or go elsewhere
 _BYTE_BY_BYTE = ("ar.copy", "ar.or", "ar.xor")
@@ -203,5 +211,4 @@ def record_of(engine: Engine, row: Row) -> Record:
     for one in blocks:
         if one.start < 0 or one.end > LIMITS[one.space]:
             raise DeviceError(f"{operands[one.operand].name} leaves its memory")
-    numbers = numbers_of(blocks, carried(instruction.name, operands))
-    return Record(instruction.name, operands, blocks, numbers, int(numbers.ctypes.data))
+    return with_numbers(instruction.name, operands, blocks, carried(instruction.name, operands))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from firmware_sim.checks.sequence import Records, Sequence
+from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.example import example
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import BY_NAME
-from firmware_sim.isa.layout import BD, GDMA, U32
+from firmware_sim.isa.layout import BD, GDMA, U32, Row
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Batch, Tpu
 
@@ -21,6 +22,13 @@ def command(name: str, number: int, wait: int, **fields: int) -> bytes:
     )
     layout = BD if instruction.engine is Engine.BD else GDMA
     return layout.encode(**{**example(instruction), **fields, own: number, other: wait})
+
+
+def row_of(name: str, **fields: int) -> Row:
+    """The fields of a descriptor like the instruction's example."""
+    instruction = BY_NAME[name]
+    layout = LAYOUTS[instruction.engine]
+    return layout.columns(words([layout.encode(**{**example(instruction), **fields})])).row(0)
 
 
 def words(commands: list[bytes]) -> U32:

@@ -9,20 +9,11 @@ from hypothesis import strategies as st
 
 from firmware_sim.checks.by_data import by_data, decided
 from firmware_sim.checks.records import WRITES, Record, record_of
-from firmware_sim.instructions.disasm import LAYOUTS
-from firmware_sim.instructions.example import example
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import BY_NAME
 from firmware_sim.isa.footprint import Space, Tensor
-from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
-
-
-def row_of(name: str, **fields: int) -> Row:
-    instruction = BY_NAME[name]
-    layout = LAYOUTS[instruction.engine]
-    data = layout.encode(**{**example(instruction), **fields})
-    return layout.columns(np.frombuffer(data, np.uint32).reshape(1, 32)).row(0)
+from tests.support.check_batches import row_of
 
 
 def tensors(record: Record) -> list[Tensor]:

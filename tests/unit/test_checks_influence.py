@@ -7,12 +7,10 @@ import pytest
 
 from firmware_sim import chip
 from firmware_sim.checks.influence import Marked, influenced
-from firmware_sim.instructions.example import example
-from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import BY_NAME
 from firmware_sim.isa.footprint import Access, Space, Tensor
-from firmware_sim.isa.layout import BD, GDMA, Row
 from firmware_sim.memory import Memory
+from tests.support.check_batches import row_of
 
 SMALL = {
     f"{name}_{axis}": n for name in ("res0", "opd0") for axis, n in zip("nchw", (2, 3, 4, 5), strict=True)
@@ -75,17 +73,10 @@ CASES = {
 UPPER_BOUND = ("md_cmp", "max_pool")  # a maximum need not notice; nor a tap that lies in the padding
 
 
-def row_of(name: str, fields: dict[str, int]) -> Row:
-    instruction = BY_NAME[name]
-    layout = BD if instruction.engine is Engine.BD else GDMA
-    data = layout.encode(**{**example(instruction), **fields})
-    return layout.columns(np.frombuffer(data, np.uint32).reshape(1, 32)).row(0)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_results_that_change_are_those_that_depend(case: str) -> None:
     name = case.split()[0]
-    row = row_of(name, CASES[case])
+    row = row_of(name, **CASES[case])
     semantics = BY_NAME[name].semantics
     assert semantics is not None
     operands = semantics.operands(row)
@@ -127,7 +118,7 @@ def test_results_that_change_are_those_that_depend(case: str) -> None:
 
 
 def test_of_others_everything_depends_on_everything() -> None:
-    row = row_of("correlation", {})
+    row = row_of("correlation")
     semantics = BY_NAME["correlation"].semantics
     assert semantics is not None
     operands = semantics.operands(row)

@@ -3,12 +3,13 @@ happens-before of commands (firmware_sim/checks/hazard.py), with a step in the p
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from firmware_sim.checks.hazard import Hazard
-from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
+from firmware_sim.checks.records import READS, WRITES, Record, Runs, with_numbers
 from firmware_sim.checks.sequence import in_order
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
@@ -39,7 +40,7 @@ class Section:
     def add(self, at: int, engine: Engine, reads: Sequence[Area], writes: Sequence[Area]) -> None:
         """Step `at` uses local memory."""
         [other] = set(Engine) - {engine}
-        self._after[engine].append(sum(step <= self._waits[engine] for step in self._steps[other]))
+        self._after[engine].append(bisect.bisect_right(self._steps[other], self._waits[engine]))
         self._steps[engine].append(at)
         self._records[engine].append(_record(reads, writes))
 
@@ -61,5 +62,4 @@ def _record(reads: Sequence[Area], writes: Sequence[Area]) -> Record:
         for access, areas in ((READS, reads), (WRITES, writes))
         for start, end, (first, last) in areas
     )
-    numbers = numbers_of(blocks)
-    return Record("step", (), blocks, numbers, int(numbers.ctypes.data))
+    return with_numbers("step", (), blocks)
