@@ -17,9 +17,9 @@ from firmware_sim.shown import brief, commands
 from firmware_sim.wire_structs import BY_NAME, OPERANDS
 from firmware_sim.wire_structs import NAME_BYTES as NAME_BYTES
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 PROGRAM_MAGIC = 0x52505446
-PROGRAM_VERSION = 1
+PROGRAM_VERSION = 2  # 1: without scales of tensors
 NONE = 0xFFFF_FFFF
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
@@ -44,7 +44,8 @@ class Op(enum.IntEnum):
 OP_NOTES: dict[enum.IntEnum, str] = {
     Op.QUERY: "-> fw_info, fw_layer_info[], kernel names: each NUL-terminated, ended by an empty one",
     Op.LAUNCH: "fw_launch, then the argument bytes",
-    Op.SHAPE: "fw_layer_call, inputs, param bytes, host data -> outputs, host data",
+    Op.SHAPE: "fw_layer_call, inputs, param bytes, host data, scales in which the net wants the outputs -> "
+    "outputs, host data",
     Op.PROGRAM: "fw_run, inputs, outputs, [program] -> outputs",
     Op.STREAMS: "fw_streams, then fw_group[]",
 }
@@ -135,6 +136,67 @@ class StoreMode(enum.IntEnum):
     N1 = 0
     N2 = 1
     N4 = 2
+
+    @property
+    def together(self) -> int:
+        """How many batches share a word."""
+        return (1, 2, 4)[self]
+
+    @property
+    def text(self) -> str:
+        """As the vendor's documents call it: "4N"."""
+        return f"{self.together}N"
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the elements of a tensor are stored, and what they mean.
+
+    scale: of a quantised tensor, whose values are scale x integer (zero point 0; whether there are negative
+    ones dtype says). 0: the elements are the values themselves.
+    """
+
+    dtype: DType = DType.FP32
+    store_mode: StoreMode = StoreMode.N1
+    scale: float = 0.0
+
+    @property
+    def quantised(self) -> bool:
+        """Whether the elements are multiples of a scale."""
+        return self.scale != 0.0
+
+    @property
+    def together(self) -> int:
+        """How many batches are interleaved."""
+        return self.store_mode.together
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of an element with those of other batches that it is interleaved with."""
+        return self.dtype.itemsize * self.together
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the type has this store mode (2N 16 bits, 4N 8 bits) and may have a scale."""
+        fits = self.together == 1 or self.word_bytes == 4
+        return fits and not (self.quantised and self.dtype not in QUANTISED)
+
+    def nbytes(self, shape: Sequence[int]) -> int:
+        """Bytes of a whole tensor as it lies in DDR, with what fills up the last words in 2N and 4N."""
+        n = self.word_bytes
+        for d, extent in enumerate(shape):
+            n *= extent if d else -(-extent // self.together)
+        return n
+
+    @property
+    def text(self) -> str:
+        """`float32`, `int8 4N`, `int8 4N x 0.05`."""
+        mode = f" {self.store_mode.text}" if self.together > 1 else ""
+        return f"{self.dtype.numpy_name}{mode}{f' x {self.scale:.6g}' if self.quantised else ''}"
+
+
+QUANTISED = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
+"""The types that a quantised tensor may have."""
 
 
 class TensorKind(enum.IntEnum):
@@ -263,7 +325,7 @@ STEP = BY_NAME["fw_step"].form
 RECORDED_STEP = struct.Struct("<II")  # from the device process: an entry of Recorded.steps
 
 
-def packed(form: struct.Struct | str, *values: int | bytes) -> bytes:
+def packed(form: struct.Struct | str, *values: int | float | bytes) -> bytes:
     """The bytes of a record. UsageError for a number that it has no room for."""
     try:
         return (form if isinstance(form, struct.Struct) else struct.Struct(form)).pack(*values)
@@ -290,7 +352,7 @@ class TensorRecord:
 
     slice_pad, slice_shape and processed have as many entries as shape; empty means "the whole
     tensor": pads and first indices 0, extents equal to shape. host_data are the int32 values of a
-    NEURON_SHAPE tensor.
+    NEURON_SHAPE tensor. scale: see Format.
     """
 
     shape: tuple[int, ...]
@@ -302,8 +364,14 @@ class TensorRecord:
     slice_shape: tuple[int, ...] = ()
     processed: tuple[int, ...] = ()
     host_data: tuple[int, ...] | None = None
+    scale: float = 0.0
 
     __repr__ = brief
+
+    @property
+    def format(self) -> Format:
+        """How its elements are stored."""
+        return Format(self.dtype, self.store_mode, self.scale)
 
     @property
     def elem_num(self) -> int:
@@ -316,14 +384,14 @@ class TensorRecord:
     @property
     def nbytes(self) -> int:
         """Bytes of the whole tensor, continuous."""
-        return self.elem_num * self.dtype.itemsize
+        return self.format.nbytes(self.shape)
 
     def at(self, addr: int) -> TensorRecord:
         """The same tensor at another address, in bytes."""
         return replace(self, addr=addr)
 
     def encode(self, host_offset: int = NONE) -> bytes:
-        """The 152 bytes of the fw_tensor.
+        """The 160 bytes of the fw_tensor.
 
         host_offset: where its host_data begin in the bytes they come with, NONE without any.
         Raises UsageError for more than 8 dimensions and numbers that the struct has no room for.
@@ -341,6 +409,8 @@ class TensorRecord:
             self.ttype,
             self.dtype,
             self.store_mode,
+            0,
+            self.scale,
             0,
         )
 
@@ -379,6 +449,7 @@ class TensorRecord:
             dtype=DType(dtype),
             store_mode=StoreMode(mode),
             host_data=values,
+            scale=v[40],
         )
 
 

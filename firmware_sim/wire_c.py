@@ -17,13 +17,18 @@ _TYPES = {
     "u32": "uint32_t",
     "i32": "int32_t",
     "u8": "uint8_t",
+    "f32": "float",
     "char": "char",
     "pad": "uint8_t",
 }
 _WIDTH = 110
 _STEP_NOTES: dict[enum.IntEnum, str] = {kind.opcode: kind.note for kind in wire.STEP_KINDS}
 _NUMBERS = (
-    ("FW_ABI_VERSION", f"{wire.ABI_VERSION}", "3: without fw_platform.watch, FW_FLAG_CALLS"),
+    (
+        "FW_ABI_VERSION",
+        f"{wire.ABI_VERSION}",
+        "4: without scales of tensors; 3: without fw_platform.watch, FW_FLAG_CALLS",
+    ),
     ("FW_PROGRAM_MAGIC", f"0x{wire.PROGRAM_MAGIC:08X}u", '"FTPR"'),
     ("FW_PROGRAM_VERSION", f"{wire.PROGRAM_VERSION}", ""),
     ("FW_DIMS", f"{chip.MAX_SHAPE_DIMS}", ""),

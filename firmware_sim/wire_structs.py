@@ -14,13 +14,13 @@ from firmware_sim.chip import MAX_SHAPE_DIMS
 NAME_BYTES = 64
 OPERANDS = 2  # numbers of a step that its opcode gives a meaning
 
-_CODES = {"u64": "Q", "u32": "I", "i32": "i", "u8": "B", "char": "s", "pad": "x"}
+_CODES = {"u64": "Q", "u32": "I", "i32": "i", "u8": "B", "f32": "f", "char": "s", "pad": "x"}
 
 
 @dataclass(frozen=True)
 class Member:
-    """One member of a struct. kind: u64, u32, i32, u8, char (text), pad (bytes without a value), or the name
-    of another struct, which then ends this one; count: its elements; size: how C writes the count."""
+    """One member of a struct. kind: u64, u32, i32, u8, f32, char (text), pad (bytes without a value), or the
+    name of another struct, which then ends this one; count: its elements; size: how C writes the count."""
 
     name: str
     kind: str
@@ -87,6 +87,8 @@ RECORDS = (
             Member("dtype", "u8"),
             Member("store_mode", "u8"),
             Member("reserved", "u8"),
+            Member("scale", "f32", note="value = scale x integer; 0: the elements are the values"),
+            Member("reserved2", "u32"),
         ),
     ),
     Record(
@@ -129,7 +131,7 @@ RECORDS = (
             Member("in_num", "u32"),
             Member("out_num", "u32"),
             Member("host_bytes", "u32"),
-            Member("reserved", "u32"),
+            Member("scale_num", "u32", note="0, or out_num: floats behind the host data, see FW_OP_SHAPE"),
         ),
     ),
     Record(

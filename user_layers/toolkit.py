@@ -242,7 +242,7 @@ class Toolkit:
 
         def plain(t: NetTensorInfo) -> PluginTensor:
             t = t.plain or t
-            return PluginTensor(t.name, t.shape, t.dtype, t.ttype)
+            return PluginTensor(t.name, t.shape, t.dtype, t.ttype, t.store_mode, t.scale)
 
         ins = [plain(t) for t in inputs]
         for i, taken in sorted((i, t) for x in inputs for i, t in x.holds.items()):

@@ -21,7 +21,6 @@ from firmware_sim.wire import DType, StoreMode, TType
 BEGINS, ENDED = 1, 2
 GLOBAL, LOCAL = 1, 2
 _COMPACT = (TType.COEFF, TType.COEFF_NEURON)
-_TOGETHER = {StoreMode.N1: 1, StoreMode.N2: 2, StoreMode.N4: 4}
 
 
 @dataclass(frozen=True)
@@ -55,19 +54,45 @@ class CallTensor:
 
     def tile(self, operand: int) -> tuple[Runs, ...]:
         """Where a tile's elements lie, without what fills up aligned rows: those of full rounds of lanes, and
-        those of the channels that are left."""
-        (n, c, h, w), size = self._stored(self.extents)
-        plane, used = self.plane, h * w * size
+        those of the channels that are left. In 2N and 4N all of the words."""
+        (n, *_), size = self._stored(self.extents)
+        return tuple(self._tile(operand, 0, n, size))
+
+    def tile_elements(self, operand: int) -> tuple[Runs, ...]:
+        """The same without what fills up the last words in 2N and 4N, where no batch is."""
+        size = self.dtype.itemsize
+        words, rest = divmod(self.extents[0] if self.extents else 1, self.store_mode.together)
+        full = self._tile(operand, 0, words, size * self.store_mode.together) if words else ()
+        return *full, *(self._tile(operand, words, 1, rest * size) if rest else ())
+
+    def _tile(self, operand: int, first: int, n: int, used: int) -> Iterator[Runs]:
+        """n batches (or words of them) from `first` on, of each word the first `used` bytes."""
+        (_, c, h, w), size = self._stored(self.extents)
+        plane = self.plane
         rounds, rest = divmod(c, chip.NPU_NUM)
-        batches = ((n, (rounds + bool(rest)) * plane),) if n > 1 else ()
+        batch = (rounds + bool(rest)) * plane
+        run, words = (h * w * size, ()) if used == size else (used, ((h * w, size),))
+        batches = ((n, batch),) if n > 1 else ()
         slots = ((rounds, plane),) if rounds > 1 else ()
-        found = []
+        start = self.address + first * batch
         if rounds:
-            dims = (*slots, *batches)
-            found.append(Runs(operand, WRITES, Space.LOCAL, ALL_LANES, self.address, used, dims))
+            yield Runs(operand, WRITES, Space.LOCAL, ALL_LANES, start, run, (*words, *slots, *batches))
         if rest:
-            at, lanes = self.address + rounds * plane, (1 << rest) - 1
-            found.append(Runs(operand, WRITES, Space.LOCAL, lanes, at, used, batches))
+            lanes = (1 << rest) - 1
+            yield Runs(operand, WRITES, Space.LOCAL, lanes, start + rounds * plane, run, (*words, *batches))
+
+    def whole_elements(self, space: Space, start: int) -> tuple[Runs, ...]:
+        """Where the elements of the whole tensor lie in system memory, without what fills up the last words
+        in 2N and 4N."""
+        (n, *rest), size = self._stored(self.shape)
+        together = self.store_mode.together
+        batch, left = math.prod(rest), (self.shape[0] if self.shape else 1) % together
+        full = (n - bool(left)) * batch * size
+        found = [Runs(0, WRITES, space, 0, start, full)] if full else []
+        if left:
+            found.append(
+                Runs(0, WRITES, space, 0, start + full, left * self.dtype.itemsize, ((batch, size),))
+            )
         return tuple(found)
 
     @property
@@ -92,7 +117,7 @@ class CallTensor:
         """[n, c, h, w] as it lies in memory, and bytes of an element there: in 2N and 4N several batches
         share a word."""
         n, c, h, *rest = shape if len(shape) > 3 else (*shape, 1, 1, 1, 1)[:4]
-        together = _TOGETHER[self.store_mode]
+        together = self.store_mode.together
         return (-(-n // together), c, h, math.prod(rest)), self.dtype.itemsize * together
 
 

@@ -200,10 +200,10 @@ def _left_out(one: _Open, number: int, output: CallTensor, places: Places) -> It
     if output.values or call.in_place(output):
         return
     if call.is_tile(output):
-        wanted, space = output.tile(0), Space.LOCAL
+        wanted, space = output.tile_elements(0), Space.LOCAL
     else:
         space, offset = locate(output.address, f"output {number}")
-        wanted = (Runs(0, WRITES, space, 0, offset, output.nbytes),)
+        wanted = output.whole_elements(space, offset)
     missing, at, lanes = not_written([record for record, _ in one.writers.values()], wanted)
     if not missing:
         return

@@ -20,7 +20,7 @@ U64 = npt.NDArray[np.uint64]
 
 LINE, PAGE, WORD = 128, 4096, 64  # bytes; see loops/check_init.c
 _ONE = np.uint64(1)
-_MANY_HOLES = 1 << 16  # unwritten ranges that are told apart
+_MANY_HOLES = 1 << 22  # unwritten ranges that are told apart: in 4N, one for each word of a tensor
 _MANY = 1 << 20  # bytes that are not looked at one by one while the loops are being made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,6 +42,33 @@ def without(ranges: I64, others: I64) -> I64:
     limits = np.iinfo(np.int64)
     edges = np.r_[limits.min, others.reshape(-1), limits.max].reshape(-1, 2)
     return common(ranges, edges[edges[:, 0] < edges[:, 1]])
+
+
+def strided(ranges: I64) -> list[tuple[int, int, int, int]]:
+    """Ranges as (start, bytes, count, stride) of those that follow one another at equal distances, as they
+    do in the words of a tensor in 4N."""
+    starts, sizes = ranges[:, 0], ranges[:, 1] - ranges[:, 0]
+    gaps = np.diff(starts)
+    gaps[sizes[1:] != sizes[:-1]] = 0
+    edges = [0, *(np.nonzero(np.diff(gaps))[0] + 1).tolist(), len(gaps)]
+    found, first = [], 0
+    for low, high in itertools.pairwise(edges):  # these gaps are equal, and between the ranges low to high
+        first = max(first, low)
+        if low < high and gaps[low]:
+            found.append((int(starts[first]), int(sizes[first]), high - first + 1, int(gaps[low])))
+            first = high + 1
+        else:
+            found += [(int(starts[k]), int(sizes[k]), 1, 0) for k in range(first, high)]
+    return found + [(int(starts[k]), int(sizes[k]), 1, 0) for k in range(max(first, len(gaps)), len(ranges))]
+
+
+def expanded(strides: Iterable[Sequence[int]]) -> I64:
+    """What `strided` made of ranges, as they were."""
+    parts = [
+        np.arange(count, dtype=np.int64)[:, None] * stride + np.array([start, start + nbytes])
+        for start, nbytes, count, stride in strides
+    ]
+    return np.concatenate(parts) if parts else np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True, eq=False)

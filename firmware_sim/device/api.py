@@ -52,7 +52,12 @@ class DeviceApi(Protocol):
         """The user layers and kernels of the running firmware, by which a net's layers are checked."""
 
     def infer_shape(
-        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+        self,
+        op_type: int,
+        param: bytes,
+        inputs: Sequence[TensorRecord],
+        out_num: int,
+        scales: Sequence[float] = (),
     ) -> list[TensorRecord]:
         """The outputs of a layer by its own shape function; param: bytes of its parameter struct."""
 

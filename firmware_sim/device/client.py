@@ -422,14 +422,21 @@ class Device:
         return list(recorded.groups)
 
     def infer_shape(
-        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+        self,
+        op_type: int,
+        param: bytes,
+        inputs: Sequence[TensorRecord],
+        out_num: int,
+        scales: Sequence[float] = (),
     ) -> list[TensorRecord]:
-        """Ask a layer's shape function for its outputs."""
+        """Ask a layer's shape function for its outputs. scales: in which they are wanted where they are
+        quantised, for each output; 0: as the layer likes, for all of them where there are none."""
         if not 0 <= out_num <= MAX_TENSORS:
             raise UsageError(f"{out_num} outputs: a layer has at most {MAX_TENSORS}")
         records, host = payloads.encode(inputs, "inputs")
-        head = wire.packed(wire.LAYER_CALL, op_type, len(param), len(inputs), out_num, len(host), 0)
-        payload = payloads.aligned([head, records, param, host])
+        head = wire.packed(wire.LAYER_CALL, op_type, len(param), len(inputs), out_num, len(host), len(scales))
+        wanted = wire.packed(f"<{len(scales)}f", *scales)
+        payload = payloads.aligned([head, records, param, host, wanted])
         reply, _ = self._call(wire.Op.SHAPE, payload, f"the shape function of op_type {op_type}")
         return payloads.decode(reply, out_num)
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from firmware_sim.checks.finding import Attribute, Finding, attributed
+from firmware_sim.checks.records import I64
+from firmware_sim.checks.stored import common, expanded, united, without
+
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -18,56 +25,53 @@ class Filled:
     word: int
     used: int
 
-    def covers(self, low: int, high: int) -> bool:
-        """Whether no byte of the range means anything."""
+    def covers(self, ranges: I64) -> Flags:
+        """Of ranges, int64[k, 2] of first byte and end, in which no byte means anything."""
+        low, high = ranges[:, 0], ranges[:, 1]
         place = (low - self.first) % self.word
-        return low >= self.first and place >= self.used and place + high - low <= self.word
+        covered: Flags = (low >= self.first) & (place >= self.used) & (place + high - low <= self.word)
+        return covered
 
 
 class Doubtful:
     """Ranges of DDR with the finding of each, as the device process says after each request."""
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int, int, Finding]] = []  # start, end, number of the request, finding
+        self._ranges: list[tuple[I64, int, Finding]] = []  # as of Stored; number of the request; finding
         self._attributes: dict[int, Attribute | None] = {}
         self._told: set[tuple[int, tuple[object, ...]]] = set()
 
     def renew(
         self,
-        stored: Iterable[tuple[int, dict[str, Any], Iterable[tuple[int, int]]]],
+        stored: Iterable[tuple[int, dict[str, Any], Sequence[Sequence[int]]]],
         attribute: Attribute | None = None,
     ) -> None:
-        """All there are now: number of the request that stored it, Finding.to_json(), and absolute addresses
-        with their bytes. attribute: says more of who issued commands, of the newest request."""
-        known = [(n, Finding.from_json(one), ranges) for n, one, ranges in stored]
+        """All there are now: number of the request that stored it, Finding.to_json(), and `strided` ranges of
+        absolute addresses. attribute: says more of who issued commands, of the newest request."""
+        known = [(n, Finding.from_json(one), united(expanded(ranges))) for n, one, ranges in stored]
         self._attributes = {n: self._attributes.get(n, attribute) for n, _, _ in known}
-        self._ranges = [
-            (start, start + nbytes, n, attributed(finding, self._attributes[n]))
-            for n, finding, ranges in known
-            for start, nbytes in ranges
-        ]
-        self._told &= {(request, finding.key) for _, _, request, finding in self._ranges}
+        self._ranges = [(ranges, n, attributed(finding, self._attributes[n])) for n, finding, ranges in known]
+        self._told &= {(request, finding.key) for _, request, finding in self._ranges}
 
     def settle(self, start: int, nbytes: int) -> None:
         """The host wrote there, or it belongs to somebody else now."""
-        end = start + nbytes
-        kept = []
-        for at, to, request, finding in self._ranges:
-            for low, high in ((at, min(to, start)), (max(at, end), to)):
-                if low < high:
-                    kept.append((low, high, request, finding))
-        self._ranges = kept
+        rest = [(without(ranges, _one(start, nbytes)), n, finding) for ranges, n, finding in self._ranges]
+        self._ranges = [(ranges, n, finding) for ranges, n, finding in rest if len(ranges)]
 
     def read(self, start: int, nbytes: int, filled: Filled | None = None) -> list[Finding]:
         """The host reads there: the findings of what it gets that were not told before."""
         if not self._ranges:
             return []
         found = []
-        for at, to, request, finding in self._ranges:
-            low, high = max(at, start), min(to, start + nbytes)
-            if low >= high or (filled is not None and filled.covers(low - start, high - start)):
+        for ranges, request, finding in self._ranges:
+            here = common(ranges, _one(start, nbytes))
+            if not len(here) or (filled is not None and filled.covers(here - start).all()):
                 continue
             if (request, finding.key) not in self._told:
                 self._told.add((request, finding.key))
                 found.append(finding)
         return found
+
+
+def _one(start: int, nbytes: int) -> I64:
+    return np.array([[start, start + nbytes]], np.int64)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.checks.stored import strided
 from firmware_sim.chip import DDR_BASE, DESCRIPTOR_BYTES, LOCAL_BYTES, NPU_NUM, STATIC_CONTEXT_OFFSET
 from firmware_sim.device.ledger import Deed
 from firmware_sim.errors import DeviceCrash, DeviceError, TpulayerError
@@ -439,7 +440,7 @@ def found(checker: Checker, *, failed: bool = False) -> dict[str, object]:
             [
                 number,
                 one.finding.to_json(),
-                [(DDR_BASE + low, high - low) for low, high in one.ranges.tolist()],
+                strided(one.ranges + DDR_BASE),
             ]
             for number, one in stored
         ],

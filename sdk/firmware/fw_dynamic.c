@@ -61,18 +61,16 @@ typedef struct {
     tpu_tensor_t *out;
 } state;
 
-static uint64_t bytes_of(const tpu_tensor_t *t) {
-    return (uint64_t)t->elem_num * (uint64_t)fw_dtype_bytes(t->dtype);
-}
-
 static const char *const kind_names[] = {"net input", "net output", "neuron", "constant", "tile", "L2 tensor"};
 
 /* The actual shape may be anything whose bytes fit the compiled maximum, with as many dimensions. */
 static void check_maximum(const state *d, uint32_t index, const tpu_tensor_t *t, const char *layer) {
     const fw_program_tensor *r = &d->p->records[index];
     const tpu_tensor_t *most = &d->p->tensors[index];
-    uint64_t bytes = bytes_of(t);
-    if (bytes <= r->max_bytes && t->dims == most->dims && t->dtype == most->dtype) return;
+    uint64_t bytes = fw_tensor_bytes(t);
+    if (bytes <= r->max_bytes && t->dims == most->dims && t->dtype == most->dtype &&
+        t->store_mode == most->store_mode)
+        return;
     char is[128], was[128];
     fw_shape_text(is, sizeof is, t->shape, t->dims);
     int compiled[FW_DIMS];
@@ -99,9 +97,10 @@ static void settle_inputs(state *d) {
         tpu_tensor_t *t = &d->p->tensors[i];
         if (r->kind == FW_TENSOR_INPUT) {
             check_maximum(d, i, &d->in[r->index], "of the request");
-            unsigned char ttype = t->ttype;
+            const unsigned char ttype = t->ttype;
+            const float scale = t->scale;
             *t = d->in[r->index];
-            t->ttype = ttype;
+            t->ttype = ttype, t->scale = scale;
             d->ready[i] = true;
         } else if (r->kind == FW_TENSOR_COEFF) {
             t->addr += d->p->run->coeff_addr;
@@ -129,7 +128,7 @@ static void place_output(state *d, const step *s, uint32_t index, tpu_tensor_t *
         block *b = pool_find(&d->memory, t->addr);
         if (b != NULL) b->users++;
     } else {
-        t->addr = pool_allocate(&d->memory, bytes_of(t), s->label);
+        t->addr = pool_allocate(&d->memory, fw_tensor_bytes(t), s->label);
     }
 }
 
@@ -169,13 +168,14 @@ static void run_layer(state *d, const step *s) {
     uint64_t inferred[FW_MAX_TENSORS];
     gather_inputs(d, s, in);
     fw_tensor_prepare(out, r->out_num);
+    for (uint32_t i = 0; i < r->out_num; i++) out[i].scale = d->p->tensors[s->out[i]].scale;
     fw_layer_args args = fw_step_call(s, in, out);
     fw_layer_run(FW_CALL_SHAPE, &args);
     for (uint32_t i = 0; i < r->out_num; i++) {
         fw_tensor_complete(&out[i], s->label, i);
         fw_tensor_whole(&out[i]);
         place_output(d, s, s->out[i], &out[i]);
-        inferred[i] = bytes_of(&out[i]);
+        inferred[i] = fw_tensor_bytes(&out[i]);
     }
     uint64_t buffer = 0;
     if (FW_BUFFER_BYTES(r) != 0) buffer = pool_allocate(&d->memory, FW_BUFFER_BYTES(r), s->label);
@@ -188,7 +188,7 @@ static void run_layer(state *d, const step *s) {
     for (uint32_t i = 0; i < r->out_num; i++) {
         /* Layers whose output shape depends on data set it in their global function. */
         fw_tensor_complete(&out[i], s->label, i);
-        if (bytes_of(&out[i]) > inferred[i])
+        if (fw_tensor_bytes(&out[i]) > inferred[i])
             fw_fail(FW_STATUS_SHAPE, "layer %s: global function made output %u larger than its shape function said",
                     s->label, (unsigned)i);
         check_maximum(d, s->out[i], &out[i], s->label);

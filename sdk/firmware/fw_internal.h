@@ -159,6 +159,12 @@ void fw_layer_check(const char *label, int op_type, uint32_t param_bytes, uint32
 
 /* ---- tensors of messages ---- */
 int fw_dtype_bytes(int dtype);
+/* How many batches share a word; 0 for an unknown store mode. */
+int fw_together(int store_mode);
+/* Bytes of a whole tensor as it lies in DDR, with what fills up the last words in 2N and 4N. */
+uint64_t fw_tensor_bytes(const tpu_tensor_t *t);
+/* Batches (extents or indices) in words. */
+int fw_batch_words(const tpu_tensor_t *t, int batches);
 /* Checks a tensor of a message and makes the layer's view of it. host is what host_offset counts in.
  * what names the tensor in the message ("input 0 of the request"). */
 void fw_tensor_import(const fw_tensor *from, tpu_tensor_t *to, const uint8_t *host, uint32_t host_bytes,

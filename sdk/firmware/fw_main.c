@@ -98,6 +98,10 @@ static void op_shape(message *m) {
     const uint8_t *tensors = take(m, (uint64_t)head.in_num * sizeof(fw_tensor), "inputs");
     const void *sent = take(m, head.param_bytes, "parameters");
     const uint8_t *host = take(m, head.host_bytes, "host data");
+    if (head.scale_num != 0 && head.scale_num != head.out_num)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "a layer call with %u outputs and scales of %u", (unsigned)head.out_num,
+                (unsigned)head.scale_num);
+    const uint8_t *scales = take(m, (uint64_t)head.scale_num * sizeof(float), "scales");
     take_end(m);
     void *param = fw_scratch(head.param_bytes);
     memcpy(param, sent, head.param_bytes);
@@ -109,6 +113,7 @@ static void op_shape(message *m) {
         fw_tensor_import(&t, &in[i], host, head.host_bytes, "input", i);
     }
     fw_tensor_prepare(out, head.out_num);
+    for (uint32_t i = 0; i < head.scale_num; i++) memcpy(&out[i].scale, scales + i * sizeof(float), sizeof(float));
 
     char label[FW_LABEL_BYTES];
     fw_layer_label(label, NULL, head.op_type);

@@ -102,10 +102,9 @@ static dim4 dims_of(const int *v) { return (dim4){v[0], v[1], v[2], v[3]}; }
 
 /* One tile: where it begins in the whole tensor, and both layouts. */
 static void move_tile(const step *s, const tpu_tensor_t *whole, const tpu_tensor_t *tile, bool load) {
-    int element = fw_dtype_bytes(tile->dtype);
-    if (whole->dims > 4 || tile->dims > 4 || whole->store_mode != STORE_MODE_1N ||
-        tile->store_mode != STORE_MODE_1N || whole->dtype != tile->dtype)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s): tiles have up to 4 dimensions, 1N, and their tensor's type",
+    const int together = fw_together(tile->store_mode), element = fw_dtype_bytes(tile->dtype) * together;
+    if (whole->dims > 4 || tile->dims > 4 || whole->store_mode != tile->store_mode || whole->dtype != tile->dtype)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s): tiles have up to 4 dimensions, and their tensor's type and store mode",
                 (unsigned)s->index, s->name);
     uint64_t first = 0;
     for (int d = 0; d < 4; d++) {
@@ -114,9 +113,14 @@ static void move_tile(const step *s, const tpu_tensor_t *whole, const tpu_tensor
             fw_fail(FW_STATUS_SHAPE, "step %u (%s): dimension %d: elements %d to %lld of a tile of %d, in a tensor of %d",
                     (unsigned)s->index, s->name, d, tile->processed[d],
                     (long long)tile->processed[d] + tile->slice_shape[d] - 1, tile->shape[d], whole->shape[d]);
-        first = first * (uint64_t)whole->shape[d] + (uint64_t)tile->processed[d];
+        first = first * (uint64_t)whole->shape[d] + (uint64_t)(d == 0 ? tile->processed[0] / together : tile->processed[d]);
     }
+    const int end = tile->processed[0] + tile->slice_shape[0];
+    if (tile->processed[0] % together != 0 || (end % together != 0 && end != whole->shape[0]))
+        fw_fail(FW_STATUS_SHAPE, "step %u (%s): batches %d to %d of a tile do not fill words of %d", (unsigned)s->index,
+                s->name, tile->processed[0], end - 1, together);
     dim4 all = dims_of(whole->shape), size = dims_of(tile->slice_shape), outside, inside;
+    all.n = fw_batch_words(whole, all.n), size.n = fw_batch_words(tile, size.n);
     fw_continuous_stride(&outside, &all);
     if (tile->ttype == BMNET_COEFF || tile->ttype == BMNET_COEFF_NEURON)
         fw_compact_stride(&inside, 0, &size);
@@ -131,16 +135,18 @@ static void move_tile(const step *s, const tpu_tensor_t *whole, const tpu_tensor
 
 /* A tile into some of the channels of another one, which begin on any NPU. */
 static void concat_tile(const step *s, const tpu_tensor_t *part, const tpu_tensor_t *tile) {
-    const int element = fw_dtype_bytes(part->dtype), *from = part->slice_shape, *to = tile->slice_shape;
+    const int together = fw_together(part->store_mode), element = fw_dtype_bytes(part->dtype) * together;
+    const int *from = part->slice_shape, *to = tile->slice_shape;
     const uint64_t first = FW_CHANNEL(s->record);
     const bool fits = part->dims <= 4 && tile->dims <= 4 && part->dtype == tile->dtype && from[0] == to[0] &&
                       from[2] == to[2] && from[3] == to[3] && from[1] >= 1 && to[1] >= from[1] &&
                       first <= (uint64_t)(to[1] - from[1]);
-    if (!fits || part->store_mode != STORE_MODE_1N || tile->store_mode != STORE_MODE_1N)
+    if (!fits || part->store_mode != tile->store_mode)
         fw_fail(FW_STATUS_SHAPE, "step %u (%s): a tile [%d, %d, %d, %d] is not part of [%d, %d, %d, %d] from channel %llu on",
                 (unsigned)s->index, s->name, from[0], from[1], from[2], from[3], to[0], to[1], to[2], to[3],
                 (unsigned long long)first);
     dim4 size = dims_of(from), all = dims_of(to), inside, outside;
+    size.n = all.n = fw_batch_words(part, size.n);
     fw_aligned_stride(&inside, 0, &size, element);
     fw_aligned_stride(&outside, 0, &all, element);
     const local_addr_t lane = (local_addr_t)(first % CHIP_NPU_NUM), slot = (local_addr_t)(first / CHIP_NPU_NUM);
@@ -164,6 +170,7 @@ static bool holds(const tpu_tensor_t *a, const tpu_tensor_t *b, uint32_t dims) {
 static void check_forward(const program *p, const step *s, const tpu_tensor_t *in, const tpu_tensor_t *wanted) {
     tpu_tensor_t out[FW_MAX_TENSORS];
     fw_tensor_prepare(out, s->record->out_num);
+    for (uint32_t i = 0; i < s->record->out_num; i++) out[i].scale = wanted[i].scale;
     fw_layer_args args = fw_step_call(s, in, out);
     fw_layer_run(FW_CALL_SHAPE, &args);
     for (uint32_t i = 0; i < s->record->out_num; i++) {

@@ -52,10 +52,10 @@ void fw_step_load(const program *p, uint32_t index, step *s) {
 
 void fw_step_copy(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *out) {
     int element = fw_dtype_bytes(in->dtype);
-    if (element != fw_dtype_bytes(out->dtype) || in->elem_num != out->elem_num)
+    if (element != fw_dtype_bytes(out->dtype) || in->elem_num != out->elem_num || fw_tensor_bytes(in) != fw_tensor_bytes(out))
         fw_fail(FW_STATUS_SHAPE, "step %u (%s): copies %d elements of %d bytes to %d of %d bytes", (unsigned)s->index,
                 s->name, in->elem_num, element, out->elem_num, fw_dtype_bytes(out->dtype));
-    if (in->addr != out->addr) fw_gdma_copy(out->addr, in->addr, (uint64_t)in->elem_num, element);
+    if (in->addr != out->addr) fw_gdma_copy(out->addr, in->addr, fw_tensor_bytes(in) / (unsigned)element, element);
 }
 
 fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *out) {

@@ -1,12 +1,43 @@
 /* Tensors as they come in messages and programs, and as layer functions see them. */
 #include "fw_internal.h"
 
+#include <float.h>
 #include <limits.h>
 #include <string.h>
 
 int fw_dtype_bytes(int dtype) {
     static const unsigned char bytes[] = {4, 2, 1, 1, 2, 2, 4, 4}; /* by DATA_TYPE_T */
     return dtype >= 0 && dtype < (int)sizeof bytes ? bytes[dtype] : 0;
+}
+
+int fw_together(int store_mode) {
+    switch (store_mode) {
+    case STORE_MODE_1N: return 1;
+    case STORE_MODE_2N: return 2;
+    case STORE_MODE_4N: return 4;
+    default: return 0;
+    }
+}
+
+int fw_batch_words(const tpu_tensor_t *t, int batches) {
+    const int together = fw_together(t->store_mode);
+    return batches / together + (batches % together != 0);
+}
+
+uint64_t fw_tensor_bytes(const tpu_tensor_t *t) {
+    const int together = fw_together(t->store_mode);
+    const uint64_t batch = (uint64_t)(t->elem_num / t->shape[0]) * (uint64_t)fw_dtype_bytes(t->dtype);
+    return batch * (uint64_t)fw_batch_words(t, t->shape[0]) * (uint64_t)together;
+}
+
+/* NULL, or what is wrong with store mode and scale of a tensor whose data type is known. */
+static const char *format_mistake(const tpu_tensor_t *t) {
+    const int together = fw_together(t->store_mode), bytes = fw_dtype_bytes(t->dtype);
+    if (together == 0 || (together > 1 && together * bytes != 4)) return "a store mode that its data type does not have";
+    const bool integers = bytes < 4 && t->dtype != DTYPE_FP16;
+    if (t->scale != 0.0f && !(integers && t->scale > 0.0f && t->scale <= FLT_MAX))
+        return integers ? "a scale that is not a positive number" : "a scale, which only integers of 8 and 16 bits have";
+    return NULL;
 }
 
 void fw_shape_text(char *text, size_t capacity, const int *shape, uint32_t dims) {
@@ -53,6 +84,9 @@ void fw_tensor_import(const fw_tensor *from, tpu_tensor_t *to, const uint8_t *ho
     to->ttype = from->ttype;
     to->dtype = from->dtype;
     to->store_mode = from->store_mode;
+    to->scale = from->scale;
+    const char *mistake = format_mistake(to);
+    if (mistake != NULL) fw_fail(FW_STATUS_BAD_MESSAGE, "%s %u has %s", what, (unsigned)index, mistake);
     for (uint32_t d = 0; d < from->dims; d++) {
         to->shape[d] = from->shape[d];
         to->slice_pad[d] = from->slice_pad[d];
@@ -90,6 +124,7 @@ void fw_tensor_export(const tpu_tensor_t *from, fw_tensor *to) {
     to->ttype = from->ttype;
     to->dtype = from->dtype;
     to->store_mode = from->store_mode;
+    to->scale = from->scale;
 }
 
 void fw_tensor_whole(tpu_tensor_t *t) {
@@ -110,6 +145,9 @@ void fw_tensor_complete(tpu_tensor_t *t, const char *layer, uint32_t index) {
     if (fw_dtype_bytes(t->dtype) == 0)
         fw_fail(FW_STATUS_SHAPE, "layer %s gave output %u the unknown data type %u", layer,
                 (unsigned)index, (unsigned)t->dtype);
+    if (fw_dtype_bytes(t->dtype) == 4 || t->dtype == DTYPE_FP16) t->scale = 0.0f; /* one that the net wanted */
+    const char *mistake = format_mistake(t);
+    if (mistake != NULL) fw_fail(FW_STATUS_SHAPE, "layer %s gave output %u %s", layer, (unsigned)index, mistake);
     int64_t count = count_elements(t->shape, t->dims);
     if (count < 0) {
         char text[128];

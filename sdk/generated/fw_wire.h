@@ -6,9 +6,9 @@
 
 #include <stdint.h>
 
-#define FW_ABI_VERSION 4 /* 3: without fw_platform.watch, FW_FLAG_CALLS */
+#define FW_ABI_VERSION 5 /* 4: without scales of tensors; 3: without fw_platform.watch, FW_FLAG_CALLS */
 #define FW_PROGRAM_MAGIC 0x52505446u /* "FTPR" */
-#define FW_PROGRAM_VERSION 1
+#define FW_PROGRAM_VERSION 2
 #define FW_DIMS 8
 #define FW_NONE 0xFFFFFFFFu
 #define FW_NAME_BYTES 64
@@ -23,7 +23,9 @@
 enum {
     FW_OP_QUERY = 1, /* -> fw_info, fw_layer_info[], kernel names: each NUL-terminated, ended by an empty one */
     FW_OP_LAUNCH = 2, /* fw_launch, then the argument bytes */
-    FW_OP_SHAPE = 3, /* fw_layer_call, inputs, param bytes, host data -> outputs, host data */
+    /* fw_layer_call, inputs, param bytes, host data, scales in which the net wants the outputs -> outputs,
+     * host data */
+    FW_OP_SHAPE = 3,
     FW_OP_PROGRAM = 4, /* fw_run, inputs, outputs, [program] -> outputs */
     FW_OP_STREAMS = 5 /* fw_streams, then fw_group[] */
 };
@@ -92,7 +94,9 @@ typedef struct {
     uint8_t dtype;
     uint8_t store_mode;
     uint8_t reserved;
-} fw_tensor; /* 152 bytes */
+    float scale; /* value = scale x integer; 0: the elements are the values */
+    uint32_t reserved2;
+} fw_tensor; /* 160 bytes */
 
 typedef struct {
     uint32_t abi_version;
@@ -120,7 +124,7 @@ typedef struct {
     uint32_t in_num;
     uint32_t out_num;
     uint32_t host_bytes;
-    uint32_t reserved;
+    uint32_t scale_num; /* 0, or out_num: floats behind the host data, see FW_OP_SHAPE */
 } fw_layer_call; /* 24 bytes */
 
 typedef struct {
@@ -153,7 +157,7 @@ typedef struct {
     uint32_t alias_of; /* dynamic: tensor whose memory this one shares (reshape layers), or FW_NONE */
     uint64_t max_bytes; /* capacity: the compiled maximum */
     fw_tensor tensor; /* dynamic: shape holds the compiled maximum */
-} fw_program_tensor; /* 176 bytes */
+} fw_program_tensor; /* 184 bytes */
 
 typedef struct {
     uint32_t opcode; /* FW_STEP_* */

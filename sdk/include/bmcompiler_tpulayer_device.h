@@ -84,6 +84,13 @@ typedef enum { STORE_MODE_1N = 0, STORE_MODE_2N = 1, STORE_MODE_4N = 2 } STORE_M
  *                 backward extent of the output tile.
  *
  * host_data  the tensor's values when its ttype is BMNET_NEURON_SHAPE, otherwise NULL.
+ *
+ * store_mode  STORE_MODE_1N: the plain array. 4N (8-bit types), 2N (16-bit types): the elements of four, two
+ *             batches share a 32-bit word, in DDR [ceil(n / 4)][c][h][w][4], and a tile lies in local memory
+ *             as one of ceil(n / 4) batches of words; batches that only fill up the last word are anything.
+ *             shape, slice_shape, processed go on counting elements; tiles begin at whole words.
+ * scale       of a quantised tensor (zero point 0). A shape function finds in those of its outputs the scale
+ *             that the net wants, or 0, and leaves there the one that the layer makes.
  */
 typedef struct {
     bm_addr_t addr;
@@ -97,6 +104,7 @@ typedef struct {
     unsigned char ttype;      /* TENSOR_TYPE_T */
     unsigned char dtype;      /* DATA_TYPE_T */
     unsigned char store_mode; /* STORE_MODE_T */
+    float scale;              /* value = scale x integer; 0: the elements are the values */
 } tpu_tensor_t;
 
 /* One row of bmtpu_layers, the table of layers that the generated bmtpu_device_entry.c defines beside

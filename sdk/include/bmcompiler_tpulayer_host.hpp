@@ -26,6 +26,8 @@ struct GraphTensor {
     DATA_TYPE_T dtype = DTYPE_FP32;
     TENSOR_TYPE_T ttype = BMNET_NEURON;  // BMNET_COEFF: a constant
     const void *data = nullptr;          // its elements, inside prepare, where that needs them
+    STORE_MODE_T store_mode = STORE_MODE_1N;
+    float scale = 0.0f;  // of a quantised tensor: value = scale x integer; else 0
 };
 
 // The node of the graph that a descriptor describes.
@@ -113,6 +115,21 @@ class LayerDescriptor {
     virtual bool is_concat_layer() const { return false; }
     // is_backslice_optimize_support_layer for layers whose windows no kernel, stride and padding describe.
     virtual bool accepts_larger_tiles() const { return is_backslice_optimize_support_layer(); }
+
+    // How the C functions take an input: where the graph has it in another way, a conversion is put before the layer.
+    // A layer that says nothing takes fp32 (and integers that are no quantised values, such as indices, as they are);
+    // one that takes integers says in its shape function which type, store mode and scale its outputs have. Not asked
+    // for constants; outputs have no shape yet when these are asked.
+    virtual DATA_TYPE_T input_dtype(int /*in_idx*/) const { return DTYPE_FP32; }
+    virtual STORE_MODE_T input_store_mode(int in_idx) const {
+        switch (input_dtype(in_idx)) {
+        case DTYPE_INT8:
+        case DTYPE_UINT8: return STORE_MODE_4N;
+        case DTYPE_INT16:
+        case DTYPE_UINT16: return STORE_MODE_2N;
+        default: return STORE_MODE_1N;
+        }
+    }
 
     // Called once by the generated entry, before anything else.
     void bind(GraphNode *node) { node_ = node; }

@@ -8,8 +8,9 @@
 
 #include <stdint.h>
 
-#define BMPLUGIN_ABI_VERSION 6 /* 1: without bmplugin_prepared and bmplugin_prepare; 2 to 4: without the last methods;
-                                  * 5: the methods from BACKWARD_KH to BACKWARD_DOWN_PAD_H take no argument */
+#define BMPLUGIN_ABI_VERSION 7 /* 1: without bmplugin_prepared and bmplugin_prepare; 2 to 4: without the last methods;
+                                  * 5: the methods from BACKWARD_KH to BACKWARD_DOWN_PAD_H take no argument;
+                                  * 6: without formats and the last methods */
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
 #define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
@@ -37,6 +38,11 @@ typedef struct {
 } bmplugin_tensor;
 
 typedef struct {
+    int32_t store_mode; /* STORE_MODE_T */
+    float scale;        /* of a quantised tensor, else 0 */
+} bmplugin_format;
+
+typedef struct {
     const char *name;
     int32_t op_type;
     uint32_t param_size;
@@ -45,6 +51,8 @@ typedef struct {
     uint32_t output_num;
     bmplugin_tensor inputs[BMPLUGIN_MAX_TENSORS];
     bmplugin_tensor outputs[BMPLUGIN_MAX_TENSORS];
+    bmplugin_format input_formats[BMPLUGIN_MAX_TENSORS]; /* since version 7 */
+    bmplugin_format output_formats[BMPLUGIN_MAX_TENSORS];
 } bmplugin_node;
 
 /* Virtual methods by number, in the order of class LayerDescriptor; get_name and the three that prepare
@@ -75,7 +83,9 @@ enum {
     BMPLUGIN_FORWARD_HEIGHT,
     BMPLUGIN_IS_CONCAT_LAYER,
     BMPLUGIN_ACCEPTS_LARGER_TILES,
-    BMPLUGIN_PREPARED_WITH
+    BMPLUGIN_PREPARED_WITH,
+    BMPLUGIN_INPUT_DTYPE,
+    BMPLUGIN_INPUT_STORE_MODE
 };
 
 int32_t bmplugin_abi_version(void);

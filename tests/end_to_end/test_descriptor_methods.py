@@ -70,6 +70,9 @@ BODIES = {
     "prepared_with": "std::vector<int> prepared_shape(int) const override { return {1, 8}; }\n"
     "    int prepared_with(int i) const override { return i == 2 ? 1 : i; }\n"
     "    void prepare(int, const void *, void *) const override {}",
+    "input_dtype": "DATA_TYPE_T input_dtype(int) const override { return DTYPE_UINT8; }",
+    "input_store_mode": "DATA_TYPE_T input_dtype(int) const override { return DTYPE_INT8; }\n"
+    "    STORE_MODE_T input_store_mode(int) const override { return STORE_MODE_1N; }",
     "prepare": "std::vector<int> prepared_shape(int) const override { return {1, 4}; }\n"
     "    void prepare(int, const void *, void *to) const override { *static_cast<float *>(to) = 9; }",
 }
@@ -191,7 +194,8 @@ def test_the_manual_lists_the_first_of_them() -> None:
     """The class of tests/sources/manual_layers overrides exactly the methods that are not our own."""
     text = (ROOT / "tests" / "sources" / "manual_layers" / "bm_host_xxx.h").read_text()
     manual = re.findall(r"(\w+)\([^()]*\) const override", text)
-    own = {"is_concat_layer", "accepts_larger_tiles"} | {n for n in descriptor_methods() if "prepare" in n}
+    own = {"is_concat_layer", "accepts_larger_tiles", "input_dtype", "input_store_mode"}
+    own |= {n for n in descriptor_methods() if "prepare" in n}
     assert sorted(manual) == sorted(set(descriptor_methods()) - own) and len(manual) == 23
 
 
@@ -252,6 +256,24 @@ def test_is_share_mem_layer_gives_one_address(toolkit: Toolkit) -> None:
     for method, same in ((PLAIN, False), ("is_share_mem_layer", True)):
         ddr = planned(toolkit, method, opt=0).plan.ddr
         assert (ddr.address["made"] == ddr.address["first"]) == same
+
+
+def test_what_it_takes_is_converted(toolkit: Toolkit) -> None:
+    """A quantised tensor becomes fp32 for a layer that says nothing, and stays for one that takes it."""
+    found = {}
+    for method, dtype, mode in (
+        (PLAIN, "int8", None),
+        ("input_dtype", "uint8", None),
+        ("input_store_mode", "int8", "1N"),
+    ):
+        graph = Graph(name="net", toolkit=toolkit)
+        graph.add_input("x", (2, 3, 4, 5), dtype, scale=0.5, store_mode=mode)
+        graph.add_tpu_layer(op_of(method), ["x"], None, ["y"])
+        found[method] = [node.op.op for node in infer_shapes(graph).nodes]
+    assert found == {
+        PLAIN: ["TPU_DEQUANTIZE", op_of(PLAIN)],
+        **{method: [op_of(method)] for method in ("input_dtype", "input_store_mode")},
+    }
 
 
 def test_get_global_buffer_size(toolkit: Toolkit) -> None:

@@ -127,7 +127,12 @@ class RecordingDevice(FakeDevice):
         )
 
     def infer_shape(
-        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+        self,
+        op_type: int,
+        param: bytes,
+        inputs: Sequence[TensorRecord],
+        out_num: int,
+        scales: Sequence[float] = (),
     ) -> list[TensorRecord]:
         return self._layers[op_type].shape(inputs, param)
 

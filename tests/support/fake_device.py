@@ -45,7 +45,12 @@ class FakeDevice:
         self.calls: list[tuple[int, ...]] = []
 
     def infer_shape(
-        self, op_type: int, param: bytes, inputs: Sequence[TensorRecord], out_num: int
+        self,
+        op_type: int,
+        param: bytes,
+        inputs: Sequence[TensorRecord],
+        out_num: int,
+        scales: Sequence[float] = (),
     ) -> list[TensorRecord]:
         raise DeviceError("no layers here")
 

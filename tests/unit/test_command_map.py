@@ -161,7 +161,7 @@ def test_what_was_stored_earlier_keeps_its_names(tmp_path: Path) -> None:
     issuer = beside(tmp_path, encoded([example()])).issuer(GROUPS)
     stored = Finding("init.unwritten", "what", BY).to_json()
     doubtful = Doubtful()
-    doubtful.renew([(1, stored, [(0, 16)])], issuer)
-    doubtful.renew([(1, stored, [(0, 16)]), (2, stored, [(16, 16)])])
+    doubtful.renew([(1, stored, [(0, 16, 1, 0)])], issuer)
+    doubtful.renew([(1, stored, [(0, 16, 1, 0)]), (2, stored, [(16, 16, 1, 0)])])
     assert [one.by for one in doubtful.read(0, 16)] == [NAMED]
     assert [one.by for one in doubtful.read(16, 16)] == [BY]

@@ -245,6 +245,7 @@ def _tensor(tensor: NetTensor, on_host: dict[str, NetTensor]) -> TensorT:
     made.name = tensor.name
     made.dataType = int(tensor.dtype)
     made.gmemStmode = int(tensor.store_mode)
+    made.scale = tensor.scale or 1.0
     made.deviceAddr = tensor.addr
     made.size = tensor.nbytes
     made.memType = MEM_TPU

@@ -25,7 +25,10 @@ def concat_channels(described: DescribedNet, k: int) -> tuple[int, ...] | None:
     out = net.tensors[node.outputs[0]]
     parts = [net.tensors[name] for name in node.inputs]
     if not 2 <= len(out.shape) <= 4 or any(
-        p.data is not None or p.dtype != out.dtype or len(p.shape) != len(out.shape) for p in parts
+        p.data is not None
+        or (p.dtype, p.store_mode) != (out.dtype, out.store_mode)
+        or len(p.shape) != len(out.shape)
+        for p in parts
     ):
         return None
     ends = list(itertools.accumulate(p.shape[1] for p in parts))

@@ -130,7 +130,7 @@ class MeasuredCost:
             whole = _add(
                 program,
                 TensorKind.NEURON,
-                TensorRecord(tile.shape, tile.dtype, tile.ttype, addr=_DDR_START),
+                TensorRecord(tile.shape, tile.dtype, tile.ttype, tile.store_mode, addr=_DDR_START),
             )
             part = _add(program, TensorKind.LOCAL, tile)
             ends = (whole, part) if opcode == StepOp.LOAD else (part, whole)
@@ -167,4 +167,4 @@ def _add(program: Program, kind: TensorKind, record: TensorRecord, index: int = 
 
 def _shape_of(record: TensorRecord) -> tuple[object, ...]:
     """All that cycles depend on."""
-    return record.shape, record.slice_shape, record.slice_pad, record.dtype, record.ttype, record.host_data
+    return record.shape, record.slice_shape, record.slice_pad, record.format, record.ttype, record.host_data

@@ -167,7 +167,9 @@ def _body(
 
 
 def _net_tensor(info: NetTensorInfo, addr: int, varies: bool) -> NetTensor:
-    return NetTensor(info.name, info.shape, info.dtype, addr=addr, varies=varies)
+    return NetTensor(
+        info.name, info.shape, info.dtype, info.store_mode, addr=addr, varies=varies, scale=info.scale
+    )
 
 
 def _uses(described: DescribedNet) -> tuple[LayerUse, ...]:

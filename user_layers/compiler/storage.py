@@ -102,7 +102,9 @@ class _Sharing:
         they begin on the first NPU; the others are copied."""
         s = self._new(v, step, self._last_read(v, step))
         s.concat = v
-        single = all(part.made[self.cut.values[v].tensor].extent == 1 for part in self.cut.tiling.n)
+        tensor = self.cut.described.net.tensors[self.cut.values[v].tensor]
+        together = tensor.format.together  # one batch of words
+        single = all(part.made[tensor.name].extent <= together for part in self.cut.tiling.n)
         for i, channel in enumerate(channels):
             u = self.cut.read[k, i]
             part = self._where[u]
@@ -150,7 +152,7 @@ class _Sharing:
                 and not self.cut.values[v].once
                 and not self.cut.values[v].stored
                 and self._last_read(v, step) == step
-                and source.dtype == target.dtype
+                and (source.dtype, source.store_mode) == (target.dtype, target.store_mode)
                 and source.nchw[1] == target.nchw[1]
                 and _same_regions(self.cut.tiling, k, i, node.outputs[0])
                 and attrs.can_inplace(source.dtype)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from firmware_sim.chip import ALIGN_BYTES, NPU_NUM
-from firmware_sim.wire import TensorRecord, TType
+from firmware_sim.wire import Format, TensorRecord, TType
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.tiling import Tile, Tiling, Window, stored, taken_whole
 from user_layers.graph.shapes import input_record
@@ -35,17 +35,18 @@ class Value:
         return self.offsets[tile % len(self.offsets)]
 
 
-def tile_bytes(ttype: TType, shape: tuple[int, int, int, int], itemsize: int) -> int:
+def tile_bytes(ttype: TType, shape: tuple[int, int, int, int], form: Format) -> int:
     """Bytes per NPU of a tile [n, c, h, w] that starts on NPU 0.
 
-    Aligned (NEURON): each channel's h*w is rounded up to 128 bytes; compact (COEFF, COEFF_NEURON): not.
+    Aligned (NEURON): each channel's h*w is rounded up to 128 bytes; compact (COEFF, COEFF_NEURON): not. In 2N
+    and 4N the batches that share a word are one.
     """
     n, c, h, w = shape
     slots = -(-c // NPU_NUM)
-    plane = h * w * itemsize
+    plane = h * w * form.word_bytes
     if ttype == TType.NEURON:
         plane = -(-plane // ALIGN_BYTES) * ALIGN_BYTES
-    return n * slots * plane
+    return -(-n // form.together) * slots * plane
 
 
 def tile_shape(channels: int, axes: Sequence[tuple[int, int]]) -> tuple[int, int, int, int]:
@@ -176,7 +177,7 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> 
     def add(name: str, ttype: TType, regions: list[list[tuple[int, int]]], loaded: bool, once: bool) -> int:
         info = net.tensors[name]
         largest = tile_shape(info.nchw[1], [max(axis, key=lambda r: r[1]) for axis in regions])
-        nbytes = tile_bytes(ttype, largest, info.dtype.itemsize)
+        nbytes = tile_bytes(ttype, largest, info.format)
         values.append(Value(name, ttype, loaded, once, not loaded and name in keep, nbytes))
         return len(values) - 1
 
@@ -206,4 +207,4 @@ def slot_bytes(tiles: GroupTiles, name: str, p: int) -> int:
     """Bytes of one channel of a tensor that the group computes, as it lies in local memory."""
     info = tiles.cut.described.net.tensors[name]
     _, h, w = (axis.made[name].extent for axis in tiles.tiles[p])
-    return -(-h * w * info.dtype.itemsize // ALIGN_BYTES) * ALIGN_BYTES
+    return -(-h * w * info.format.word_bytes // ALIGN_BYTES) * ALIGN_BYTES

@@ -140,13 +140,24 @@ def taken_whole(attrs: LayerAttributes, index: int) -> bool:
 
 def axis_extent(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
     """The most slices that an axis allows: the smallest extent among the sinks."""
-    return min(described.net.tensors[name].nchw[_DIM[axis]] for name in sinks(described, nodes))
+    extent = min(described.net.tensors[name].nchw[_DIM[axis]] for name in sinks(described, nodes))
+    return -(-extent // _unit(described, nodes, axis))
+
+
+def _unit(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
+    """Slices begin at multiples of it: along n, at whole words of tensors in 2N and 4N."""
+    if axis != "n":
+        return 1
+    names = (
+        name for k in nodes for name in (*described.net.nodes[k].inputs, *described.net.nodes[k].outputs)
+    )
+    return max(described.net.tensors[name].format.together for name in names)
 
 
 def _slice(
     described: DescribedNet, nodes: Sequence[int], axis: str, index: int, count: int
 ) -> Slice | Infeasible:
-    net, dim = described.net, _DIM[axis]
+    net, dim, unit = described.net, _DIM[axis], _unit(described, nodes, axis)
     made: dict[str, Window] = {}
     read: dict[tuple[int, int], Window] = {}
     inside = {out for k in nodes for out in net.nodes[k].outputs}
@@ -156,7 +167,8 @@ def _slice(
         for out in node.outputs:
             extent = net.tensors[out].nchw[dim]
             if out not in made:
-                first, end = index * extent // count, (index + 1) * extent // count
+                parts = -(-extent // unit)
+                first, end = (min(k * parts // count * unit, extent) for k in (index, index + 1))
                 if first == end:
                     return Infeasible(f"{out} has fewer than {count} elements along {axis}")
                 made[out] = Window(first, end - first)

@@ -209,7 +209,7 @@ def _place(tensor: ProgramTensor) -> tuple[TensorKind, int]:
 def _bytes(tile: ProgramTensor) -> int:
     t = tile.tensor
     n, c, h, w = (*(t.slice_shape or t.shape), 1, 1, 1, 1)[:4]
-    return tile_bytes(t.ttype, (n, c, h, w), t.dtype.itemsize)
+    return tile_bytes(t.ttype, (n, c, h, w), t.format)
 
 
 def steps_of(net: Net, program: Program, nodes: Sequence[int]) -> tuple[StepOf, ...]:

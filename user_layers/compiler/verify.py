@@ -298,9 +298,9 @@ class _Verifier:
         region = (n, (0, shape[1]), h, w)
         if self._local.copied(t.tensor.addr, channel) == (k, part, region):
             return True
-        if channel % NPU_NUM or n[1] != 1:
+        if channel % NPU_NUM or n[1] > t.tensor.format.together:
             return False
-        plane = tile_bytes(TType.NEURON, (1, 1, h[1], w[1]), t.tensor.dtype.itemsize)
+        plane = tile_bytes(TType.NEURON, (1, 1, h[1], w[1]), t.tensor.format)
         dims = len(t.tensor.shape)
         record = replace(
             t.tensor,

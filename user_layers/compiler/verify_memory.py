@@ -42,13 +42,13 @@ def areas_of(t: ProgramTensor, channels: tuple[int, int] | None = None) -> list[
     record = t.tensor
     n, c, h, w = four(record.slice_shape, 1)
     if record.ttype != TType.NEURON:
-        end = record.addr + tile_bytes(record.ttype, (n, c, h, w), record.dtype.itemsize)
+        end = record.addr + tile_bytes(record.ttype, (n, c, h, w), record.format)
         return [(record.addr, end, ALL_LANES)]
     first, last = channels or (0, c)
-    plane = tile_bytes(TType.NEURON, (1, 1, h, w), record.dtype.itemsize)
-    rounds = -(-c // NPU_NUM)
+    plane = tile_bytes(TType.NEURON, (1, 1, h, w), record.format)
+    rounds, batches = -(-c // NPU_NUM), range(-(-n // record.format.together))
     found: list[Area] = []
-    for batch, number in itertools.product(range(n), range(first // NPU_NUM, -(-last // NPU_NUM))):
+    for batch, number in itertools.product(batches, range(first // NPU_NUM, -(-last // NPU_NUM))):
         start = record.addr + (batch * rounds + number) * plane
         lanes = max(first - NPU_NUM * number, 0), min(last - NPU_NUM * number, NPU_NUM)
         if found and found[-1][1:] == (start, lanes):

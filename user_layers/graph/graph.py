@@ -17,7 +17,9 @@ from user_layers.net.nodes import (
     Tensor,
     caller,
     check_dtype,
+    check_format,
     check_name,
+    check_scale,
     check_shape,
 )
 from user_layers.net.ops import OpInfo
@@ -62,6 +64,8 @@ class GraphBuilder:
         self.toolkit = toolkit if toolkit is not None else Toolkit()
         self.tensors: dict[str, Tensor] = {}
         self.nodes: list[LayerNode] = []
+        self.scales: dict[str, float] = {}
+        """Of tensors that are fp32 or made by layers, by name: see set_scale."""
         self._made_by: dict[str, str] = {}
         self._outputs: list[str] = []
         self.restrict: Callable[[CompiledNet], CompiledNet] | None = None
@@ -96,15 +100,33 @@ class GraphBuilder:
 
     # ---- building ----
 
-    def add_input(self, name: str, shape: Sequence[int], dtype: Any = "float32") -> str:
-        """An input of the net; in a dynamic net `shape` is the maximum. Returns its name."""
+    def add_input(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: Any = "float32",
+        *,
+        store_mode: str | int | None = None,
+        scale: float | None = None,
+    ) -> str:
+        """An input of the net; in a dynamic net `shape` is the maximum. Returns its name.
+
+        scale: of a quantised input, whose values are scale x integer; store_mode: "1N", "2N" or "4N", by
+        default the chip's own for quantised ones (4N for 8 bits, 2N for 16), else 1N. Arrays are plain
+        whatever the store mode.
+        """
         what = f"{caller()}: input {name!r}"
         if len(self.inputs) == MAX_TENSORS:
             raise UsageError(
                 f"{what} is input {MAX_TENSORS + 1} of the net", hint=f"a net has at most {MAX_TENSORS}"
             )
-        extents, kind = check_shape(shape, what), check_dtype(dtype, what)
-        self.tensors[self._claim(name, what)] = Tensor(name, extents, kind)
+        extents, form = (
+            check_shape(shape, what),
+            check_format(check_dtype(dtype, what), store_mode, scale, what),
+        )
+        self.tensors[self._claim(name, what)] = Tensor(
+            name, extents, form.dtype, store_mode=form.store_mode, scale=form.scale
+        )
         return name
 
     def add_const(self, name: str, array: ArrayLike) -> str:
@@ -233,6 +255,15 @@ class GraphBuilder:
         self.add_tpu_layer("TPU_CONST_BINARY", [input], param, [output], name=name)
         return output
 
+    def set_scale(self, name: str, scale: float) -> None:
+        """The scale that a tensor shall have wherever it is quantised: a layer that makes it finds the scale
+        in its output, and fp32 is converted with it for layers that take integers."""
+        what = f"{caller()}: scale of {name!r}"
+        self._check_known(name, what)
+        if name in self.tensors and (self.tensors[name].scale or self.tensors[name].data is not None):
+            raise UsageError(f"{what}: it is an input with a scale, or a constant", hint="give it once")
+        self.scales[name] = check_scale(scale, what)
+
     def add_output(self, name: str) -> None:
         """Make a layer's output an output of the net, in the order of the calls."""
         what = f"{caller()}: output {name!r}"
@@ -284,8 +315,14 @@ class GraphBuilder:
             if wanted in self.tensors:
                 made.tensors[wanted] = self.tensors[wanted]
             else:
-                made.tensors[wanted] = Tensor(wanted, net.tensors[wanted].shape, net.tensors[wanted].dtype)
+                info = net.tensors[wanted]
+                made.tensors[wanted] = Tensor(
+                    wanted, info.shape, info.dtype, store_mode=info.store_mode, scale=info.scale
+                )
         made.nodes = list(nodes)
+        made.scales = {
+            name: scale for name, scale in self.scales.items() if name in own or name in made.tensors
+        }
         made._made_by = {tensor: self._made_by[tensor] for tensor in (*made.tensors, *own)}
         made._outputs = list(outputs)
         return made

@@ -66,7 +66,7 @@ def adopt_prepared(
             )
         shape, dtype = found
         plain = tensors[name]
-        names[i] = _free(f"{name}:prepared", tensors, made, taken)
+        names[i] = free_name(f"{name}:prepared", tensors, made, taken)
         made[names[i]] = replace(
             plain, name=names[i], shape=shape, dtype=dtype, plain=plain, holds=holds.get(i, {})
         )
@@ -74,7 +74,8 @@ def adopt_prepared(
     return Adopted(replace(node, inputs=tuple(names[i] for i in kept)), made, tuple(wanted[i] for i in kept))
 
 
-def _free(stem: str, *taken: Container[str]) -> str:
+def free_name(stem: str, *taken: Container[str]) -> str:
+    """A name for a tensor that the compiler adds: the stem, with a number where it is taken."""
     name, count = stem, 0
     while any(name in names for names in taken):
         count += 1

@@ -11,6 +11,7 @@ from typing import Protocol
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.wire import DType, TensorRecord, TType
+from user_layers.graph.formats import Conversions
 from user_layers.graph.prepared import Adopted, adopt_prepared
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import MAX_ELEMENTS, LayerNode, Tensor
@@ -24,6 +25,7 @@ class Unresolved(Protocol):
     toolkit: Toolkit
     tensors: dict[str, Tensor]
     nodes: list[LayerNode]
+    scales: dict[str, float]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -35,7 +37,8 @@ class Unresolved(Protocol):
 
 
 def infer_shapes(graph: Unresolved, wanted: Sequence[str] | None = None) -> Net:
-    """Graph -> Net: layers that no output needs are left out.
+    """Graph -> Net: layers that no output needs are left out, and conversions are put before layers that
+    take other formats.
 
     wanted: the tensors to know, by default the outputs; for others the graph need not be complete.
 
@@ -48,18 +51,29 @@ def infer_shapes(graph: Unresolved, wanted: Sequence[str] | None = None) -> Net:
         _check_complete(graph, read)
     tensors = {
         t.name: NetTensorInfo(
-            t.name, t.shape, t.dtype, TType.NEURON if t.data is None else TType.COEFF, t.data
+            t.name,
+            t.shape,
+            t.dtype,
+            TType.NEURON if t.data is None else TType.COEFF,
+            t.data,
+            store_mode=t.store_mode,
+            scale=t.scale,
         )
         for t in graph.tensors.values()
         if t.data is None or t.name in read
     }
     names = {*graph.tensors, *(name for node in graph.nodes for name in node.outputs)}
-    for k, node in enumerate(nodes):
-        adopted = adopt_prepared(node, tensors, graph.toolkit, names)
-        nodes[k] = adopted.node
-        tensors.update(adopted.tensors)
-        tensors.update((info.name, info) for info in _infer(adopted, tensors, graph.toolkit))
-    return Net(graph.name, tensors, tuple(nodes), graph.inputs, graph.outputs)
+    conversions = Conversions(graph.toolkit, graph.scales, names)
+    placed: list[LayerNode] = []
+    for given in nodes:
+        settled = conversions.settle(given, tensors)
+        for node in (*settled.before, settled.node):
+            adopted = adopt_prepared(node, tensors, graph.toolkit, names)
+            placed.append(adopted.node)
+            tensors.update(adopted.tensors)
+            found = _infer(adopted, tensors, graph.toolkit, graph.scales)
+            tensors.update((info.name, info) for info in found)
+    return Net(graph.name, tensors, tuple(placed), graph.inputs, graph.outputs)
 
 
 def _check_complete(graph: Unresolved, read: set[str]) -> None:
@@ -94,7 +108,13 @@ def infer_layer(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Too
     return _infer(adopted, {**tensors, **adopted.tensors}, toolkit)
 
 
-def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
+def _infer(
+    adopted: Adopted,
+    tensors: Mapping[str, NetTensorInfo],
+    toolkit: Toolkit,
+    scales: Mapping[str, float] | None = None,
+) -> list[NetTensorInfo]:
+    """scales: in which the graph wants tensors where they are quantised, by name."""
     node = adopted.node
     if node.cpu is not None:
         assert node.shapes is not None and node.dtypes is not None  # add_cpu_layer asks for them
@@ -104,8 +124,11 @@ def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Tool
         ]
     toolkit.check_firmware(node.op, node.title)
     inputs = input_records(node, tensors, adopted.wanted)
+    wanted = [(scales or {}).get(name, 0.0) for name in node.outputs]
     try:
-        records = toolkit.device.infer_shape(node.op.op_type, node.param, inputs, len(node.outputs))
+        records = toolkit.device.infer_shape(
+            node.op.op_type, node.param, inputs, len(node.outputs), wanted if any(wanted) else ()
+        )
     except DeviceError as e:
         raise CompileError(f"{node.title}: its shape function failed: {e.message}", hint=e.hint) from e
     result = []
@@ -125,7 +148,22 @@ def _infer(adopted: Adopted, tensors: Mapping[str, NetTensorInfo], toolkit: Tool
         if node.dtypes is not None and node.dtypes[i] != record.dtype:
             given, says = f"the type {node.dtypes[i].numpy_name}", record.dtype.numpy_name
             raise _contradiction(node, tensors, i, "output_dtypes", given, says)
-        result.append(NetTensorInfo(name, record.shape, record.dtype, record.ttype))
+        if record.format.together > 1 and not record.scale and any(r.scale for r in inputs):
+            raise CompileError(
+                f"{node.title}: its shape function gives {name!r} {record.format.text} and no scale, for "
+                "inputs that have one",
+                hint=f"set out_tensors[{i}].scale: the values are scale x integer",
+            )
+        result.append(
+            NetTensorInfo(
+                name,
+                record.shape,
+                record.dtype,
+                record.ttype,
+                store_mode=record.store_mode,
+                scale=record.scale,
+            )
+        )
     return result
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from firmware_sim import shown
-from firmware_sim.wire import CommandGroup, DType, StoreMode
+from firmware_sim.wire import CommandGroup, DType, Format, StoreMode
 
 if TYPE_CHECKING:
     from user_layers.net.command_map import RecordedCommands
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class NetTensor:
     """An input or output of a net. Static: addr is its compile-time DDR address and shape is exact;
     dynamic: shape is the compiled maximum and addr is 0 (the runtime allocates). varies: an output whose
-    shape is known only when the net has run, in a static net too; shape is the largest one."""
+    shape is known only when the net has run, in a static net too; shape is the largest one. scale: see
+    firmware_sim.wire.Format."""
 
     name: str
     shape: tuple[int, ...]
@@ -28,19 +29,22 @@ class NetTensor:
     store_mode: StoreMode = StoreMode.N1
     addr: int = 0
     varies: bool = False
+    scale: float = 0.0
+
+    @property
+    def format(self) -> Format:
+        """How its elements are stored."""
+        return Format(self.dtype, self.store_mode, self.scale)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the whole tensor, continuous; where its shape may be smaller, of the compiled maximum."""
-        n = self.dtype.itemsize
-        for s in self.shape:
-            n *= s
-        return n
+        return self.format.nbytes(self.shape)
 
     @property
     def text(self) -> str:
         """`x [1, 3, 64, 64] float32`."""
-        return shown.tensor(self.name, self.shape, self.dtype.numpy_name, varies=self.varies)
+        return shown.tensor(self.name, self.shape, self.format.text, varies=self.varies)
 
     def __repr__(self) -> str:
         return f"<NetTensor {self.text}{f' at {self.addr:#x}' if self.addr else ''}>"

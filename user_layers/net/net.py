@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from firmware_sim.shown import brief
-from firmware_sim.wire import DType, TensorRecord, TType
+from firmware_sim.wire import DType, Format, StoreMode, TensorRecord, TType
 from user_layers.net.nodes import LayerNode
 
 
@@ -25,8 +25,15 @@ class NetTensorInfo:
     data: bytes | None = None
     plain: NetTensorInfo | None = None
     holds: Mapping[int, NetTensorInfo] = field(default_factory=dict, hash=False)
+    store_mode: StoreMode = StoreMode.N1
+    scale: float = 0.0
 
     __repr__ = brief
+
+    @property
+    def format(self) -> Format:
+        """How its elements are stored."""
+        return Format(self.dtype, self.store_mode, self.scale)
 
     @property
     def nbytes(self) -> int:
@@ -41,7 +48,7 @@ class NetTensorInfo:
 
     def record(self) -> TensorRecord:
         """The tensor without an address."""
-        return TensorRecord(self.shape, self.dtype, self.ttype)
+        return TensorRecord(self.shape, self.dtype, self.ttype, self.store_mode, scale=self.scale)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from firmware_sim import shown
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import UsageError
-from firmware_sim.wire import DType
+from firmware_sim.wire import QUANTISED, DType, Format, StoreMode
 from user_layers.net.ops import OpInfo
 
 MAX_ELEMENTS = 2**31 - 1  # elem_num of a tensor is an int
@@ -24,18 +24,26 @@ _PACKAGE = str(Path(__file__).resolve().parent.parent)
 class Tensor:
     """A tensor that exists before any layer runs.
 
-    data: the values of a constant, continuous; None for an input of the net.
+    data: the values of a constant, continuous; None for an input of the net. store_mode, scale: see
+    firmware_sim.wire.Format.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: DType
     data: bytes | None = None
+    store_mode: StoreMode = StoreMode.N1
+    scale: float = 0.0
+
+    @property
+    def format(self) -> Format:
+        """How its elements are stored."""
+        return Format(self.dtype, self.store_mode, self.scale)
 
     @property
     def text(self) -> str:
         """`x [1, 3, 64, 64] float32`."""
-        return shown.tensor(self.name, self.shape, self.dtype.numpy_name)
+        return shown.tensor(self.name, self.shape, self.format.text)
 
     def __repr__(self) -> str:
         what = "input" if self.data is None else f"constant of {len(self.data)} bytes"
@@ -144,6 +152,52 @@ def check_shape(shape: object, what: str) -> tuple[int, ...]:
             f"{what}: the shape {list(result)} has {count} elements", hint=f"at most {MAX_ELEMENTS} fit"
         )
     return result
+
+
+def check_scale(scale: object, what: str) -> float:
+    """A positive number, rounded to what the bmodel holds (single precision)."""
+    import numpy as np
+
+    if isinstance(scale, (int, float, np.floating)) and not isinstance(scale, bool):
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(scale))
+        if 0 < rounded < float("inf"):
+            return rounded
+    raise UsageError(
+        f"{what}: the scale {scale!r} is not a positive number",
+        hint="value = scale x integer; 0.05 for values of -6.4 to 6.35 in int8",
+    )
+
+
+def check_format(dtype: DType, store_mode: object, scale: object, what: str) -> Format:
+    """Type, store mode and scale of a tensor.
+
+    store_mode: "1N", "2N", "4N", its number, or None: 4N for quantised tensors of 8 bits, 2N for those of 16,
+    else 1N. scale: None where the elements are the values.
+    """
+    given = 0.0 if scale is None else check_scale(scale, what)
+    if given and dtype not in QUANTISED:
+        raise UsageError(
+            f"{what}: a scale for {dtype.numpy_name}",
+            hint=f"quantised tensors are {', '.join(d.numpy_name for d in QUANTISED)}",
+        )
+    if store_mode is None:
+        mode = {1: StoreMode.N4, 2: StoreMode.N2}[dtype.itemsize] if given else StoreMode.N1
+    else:
+        known = {key: m for m in StoreMode for key in (m.text, int(m))}
+        if not isinstance(store_mode, (str, int)) or store_mode not in known:
+            raise UsageError(
+                f"{what}: no store mode is {store_mode!r}",
+                hint=f"one of {', '.join(m.text for m in StoreMode)}",
+            )
+        mode = known[store_mode]
+    made = Format(dtype, mode, given)
+    if not made.is_possible:
+        raise UsageError(
+            f"{what}: {dtype.numpy_name} has no store mode {mode.text}",
+            hint="4N is for 8-bit types, 2N for 16-bit types, 1N for all",
+        )
+    return made
 
 
 def check_dtype(dtype: object, what: str) -> DType:

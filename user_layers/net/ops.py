@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from firmware_sim.wire import BUILTIN_OP_BASE, DType, TType
+from firmware_sim.wire import BUILTIN_OP_BASE, DType, Format, TType
 
 
 class Descriptor(Protocol):
@@ -48,6 +48,9 @@ class Descriptor(Protocol):
 
     def input_type(self, in_idx: int, /) -> TType:
         """Layout of an input; NEURON_SHAPE: a constant that the kernel reads through host_data."""
+
+    def takes(self, in_idx: int, /) -> Format:
+        """Type and store mode in which the functions take an input (without a scale)."""
 
     def get_local_buffer_size(self, split_shape: Sequence[int], /) -> int:
         """Bytes of scratch per NPU for the local function, for an output tile of four extents."""

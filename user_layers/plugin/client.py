@@ -12,7 +12,7 @@ from firmware_sim.chip import MAX_SHAPE_DIMS, MAX_TENSORS
 from firmware_sim.errors import CompileError, TpulayerError, UsageError
 from firmware_sim.processes.process import Child, Crash
 from firmware_sim.processes.process_child import MAX_PAYLOAD
-from firmware_sim.wire import DType, TType
+from firmware_sim.wire import DType, Format, StoreMode, TType
 from user_layers.plugin.methods import BY_NAME
 
 LIMIT = 10.0  # s for one virtual method: they compute a number
@@ -26,6 +26,8 @@ class PluginTensor:
     shape: tuple[int, ...]
     dtype: DType = DType.FP32
     ttype: TType = TType.NEURON
+    store_mode: StoreMode = StoreMode.N1
+    scale: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class PluginHost:
 
 
 def _tensor(t: PluginTensor) -> list[object]:
-    return [t.name, list(t.shape), int(t.dtype), int(t.ttype)]
+    return [t.name, list(t.shape), int(t.dtype), int(t.ttype), int(t.store_mode), t.scale]
 
 
 def _crashed(crash: Crash) -> TpulayerError:
@@ -228,6 +230,23 @@ class DescriptorHandle:
                 f"({in_idx}) returned {value}, which is not a TENSOR_TYPE_T",
                 hint="return one of BMNET_NEURON, BMNET_COEFF, BMNET_COEFF_NEURON, BMNET_NEURON_SHAPE",
             ) from None
+
+    def takes(self, in_idx: int) -> Format:
+        """Type and store mode in which the functions take an input that is quantised, or of which they want
+        integers: input_dtype and input_store_mode. CompileError for a pair that the chip does not have."""
+        dtype, mode = self.call("input_dtype", [in_idx]), self.call("input_store_mode", [in_idx])
+        try:
+            taken = Format(DType(dtype), StoreMode(mode))
+            if taken.is_possible:
+                return taken
+        except ValueError:
+            pass
+        raise CompileError(
+            f"layer {self.node.name} ({self.layer.op_name}): {self.layer.descriptor} takes input {in_idx} as "
+            f"type {dtype} in store mode {mode}",
+            hint="input_dtype returns one of DTYPE_*, input_store_mode STORE_MODE_4N for 8 bits or "
+            "STORE_MODE_2N for 16 bits, or STORE_MODE_1N",
+        )
 
     def get_local_buffer_size(self, split_shape: Sequence[int]) -> int:
         """Bytes of local memory per NPU for a tile of these four extents."""

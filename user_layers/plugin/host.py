@@ -17,12 +17,14 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.processes.process_child import Handler, Link
 from user_layers.plugin.methods import BY_NAME, METHODS
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
 _SINCE = {
     BY_NAME["is_concat_layer"].number: 3,
     BY_NAME["accepts_larger_tiles"].number: 4,
     BY_NAME["prepared_with"].number: 5,
+    BY_NAME["input_dtype"].number: 7,
+    BY_NAME["input_store_mode"].number: 7,
 }
 """Methods by number: the first version that has them."""
 _WITHOUT_ARGUMENT = {
@@ -63,6 +65,12 @@ class Tensor(ctypes.Structure):
     )
 
 
+class Format(ctypes.Structure):
+    """bmplugin_format of bmplugin_abi.h: what a tensor has beside its type."""
+
+    _fields_ = (("store_mode", ctypes.c_int32), ("scale", ctypes.c_float))
+
+
 class Node(ctypes.Structure):
     """bmplugin_node of bmplugin_abi.h: what a descriptor is made for."""
 
@@ -75,6 +83,8 @@ class Node(ctypes.Structure):
         ("output_num", ctypes.c_uint32),
         ("inputs", Tensor * MAX_TENSORS),
         ("outputs", Tensor * MAX_TENSORS),
+        ("input_formats", Format * MAX_TENSORS),
+        ("output_formats", Format * MAX_TENSORS),
     )
 
 
@@ -222,8 +232,8 @@ class Host:
         node = Node(
             name=request["name"].encode(), op_type=request["op_type"], param_size=len(param), param=param
         )
-        node.input_num = _fill(node.inputs, request["inputs"])
-        node.output_num = _fill(node.outputs, request["outputs"])
+        node.input_num = _fill(node.inputs, node.input_formats, request["inputs"])
+        node.output_num = _fill(node.outputs, node.output_formats, request["outputs"])
         self._link.activity = f"{label}, its constructor,"
         handle = plugin.lib.bmplugin_create(ctypes.byref(node))
         if not handle:
@@ -238,7 +248,8 @@ class Host:
     def call(self, request: dict[str, Any]) -> dict[str, object]:
         """One virtual method: {handle, method, args}; method by its number. Returns {result}, an int.
 
-        A plugin of an older interface that lacks the method answers 0, or what goes in for prepared_with.
+        A plugin of an older interface that lacks the method answers 0 (DTYPE_FP32, STORE_MODE_1N), or what
+        goes in for prepared_with.
         CompileError when the method throws.
         """
         bound = self._bound[request["handle"]]
@@ -320,12 +331,13 @@ class Guarded:
         self._map.close()
 
 
-def _fill(target: Any, tensors: list[list[Any]]) -> int:
-    for i, (name, shape, dtype, ttype) in enumerate(tensors):
+def _fill(target: Any, formats: Any, tensors: list[list[Any]]) -> int:
+    for i, (name, shape, dtype, ttype, store_mode, scale) in enumerate(tensors):
         target[i].name = name.encode()
         target[i].dims = len(shape)
         target[i].shape[: len(shape)] = shape
         target[i].dtype, target[i].ttype = dtype, ttype
+        formats[i].store_mode, formats[i].scale = store_mode, scale
     return len(tensors)
 
 

@@ -52,6 +52,8 @@ _ROWS = (
     ("is_concat_layer", "", "bool"),
     ("accepts_larger_tiles", "", "bool"),
     ("prepared_with", "index", "int"),
+    ("input_dtype", "index", "int"),
+    ("input_store_mode", "index", "int"),
 )
 METHODS = tuple(Method(name, i, arg, result) for i, (name, arg, result) in enumerate(_ROWS, 1))
 BY_NAME = {m.name: m for m in METHODS}

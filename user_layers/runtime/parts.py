@@ -21,7 +21,7 @@ from user_layers.runtime.attribution import Attribution
 from user_layers.runtime.cpu import CpuModel
 from user_layers.runtime.memory import Memory
 from user_layers.runtime.relocate import Region, relocate_sorts, relocate_stream
-from user_layers.runtime.store_mode import batches_together, interleave, separate, stored_shape
+from user_layers.runtime.store_mode import batches_together, format_of, interleave, separate, stored_shape
 
 
 @dataclass
@@ -35,7 +35,8 @@ class Tensors:
     def record(self, tensor: Tensor) -> TensorRecord:
         """A tensor with its place and its shape, or the largest one where it is still to be made."""
         shape = self.shape.get(tensor.name, tensor.shape)
-        return TensorRecord(shape, DType(tensor.dtype), addr=self.address[tensor.name])
+        form = format_of(tensor)
+        return TensorRecord(shape, form.dtype, store_mode=form.store_mode, addr=self.address[tensor.name])
 
     def read(self, tensor: Tensor) -> Array:
         """A copy of a tensor in the shape it has in this run, its batches taken apart (2N, 4N)."""
@@ -158,10 +159,7 @@ class DynamicPart:
             self._program,
             self._nbytes,
             [tensors.record(t) for t in self._subnet.inputs],
-            [
-                TensorRecord(t.shape, DType(t.dtype), addr=tensors.address[t.name])
-                for t in self._subnet.outputs
-            ],
+            [tensors.record(t) for t in self._subnet.outputs],
             self._arena,
             self._arena_bytes,
             self._coeff,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firmware_sim.chip import DDR_BYTES
 from firmware_sim.errors import ModelError
 from firmware_sim.firmware.image import FirmwareInfo
-from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC, StoreMode
+from firmware_sim.wire import BUILTIN_OP_BASE, PROGRAM_MAGIC
 from user_layers.bmodel.model import (
     SUBNET_CPU,
     SUBNET_MODES,
@@ -81,11 +81,6 @@ def _check_tensors(net: Net, stage: Stage, here: str) -> None:
             if ours or not streams:
                 _check_tensor(net, t, f"{here} subnet {k}")
             _check_same(t, f"that of subnet {k}", known, f"{here}: subnet {k}", ours=ours)
-            if subnet.is_dynamic and t.store_mode != StoreMode.N1:
-                raise ModelError(
-                    f"{here}: subnet {k} is dynamic and has {t.name} in mode {t.store_mode} (2N or 4N); "
-                    "the firmware knows 1N only"
-                )
         if ours and (unmade := [t.name for t in subnet.inputs if t.name not in made]):
             raise ModelError(
                 f"damaged bmodel: {here}: subnet {k} reads {unmade[0]}, which is no input of the net and "

@@ -12,29 +12,31 @@ import numpy as np
 
 from firmware_sim.device.api import Array
 from firmware_sim.errors import ModelError
-from firmware_sim.wire import DType, StoreMode
+from firmware_sim.wire import DType, Format, StoreMode
 from user_layers.bmodel.model import Tensor
 
-_TOGETHER: dict[int, int] = {StoreMode.N1: 1, StoreMode.N2: 2, StoreMode.N4: 4}
-_WORD_BYTES = 4
+
+def format_of(tensor: Tensor) -> Format:
+    """Type and store mode. ModelError for a mode that the type does not have."""
+    kind = DType(tensor.dtype)
+    if tensor.store_mode in tuple(StoreMode):
+        found = Format(kind, StoreMode(tensor.store_mode) if tensor.shape else StoreMode.N1)
+        if found.is_possible:
+            return found
+    raise ModelError(
+        f"{tensor.name!r}, {kind.numpy_name}, is stored in mode {tensor.store_mode}; known are 1N (0), "
+        "2N (1) of 16-bit types and 4N (2) of 8-bit types"
+    )
 
 
 def batches_together(tensor: Tensor) -> int:
-    """How many batches are interleaved: 1, 2 or 4. ModelError for a mode that the type does not have."""
-    kind = DType(tensor.dtype)
-    together = _TOGETHER.get(tensor.store_mode) if tensor.shape else 1
-    if together is None or together not in (1, _WORD_BYTES // kind.itemsize):
-        raise ModelError(
-            f"{tensor.name!r}, {kind.numpy_name}, is stored in mode {tensor.store_mode}; known are 1N (0), "
-            "2N (1) of 16-bit types and 4N (2) of 8-bit types"
-        )
-    return together
+    """How many batches are interleaved: 1, 2 or 4. Errors: as of format_of."""
+    return format_of(tensor).together
 
 
 def stored_bytes(tensor: Tensor) -> int:
     """Its size in memory, with what fills up the last words."""
-    shape = stored_shape(tensor.shape, batches_together(tensor))
-    return math.prod(shape) * DType(tensor.dtype).itemsize
+    return format_of(tensor).nbytes(tensor.shape)
 
 
 def stored_shape(shape: tuple[int, ...], together: int) -> tuple[int, ...]:
