@@ -9,7 +9,16 @@ from typing import Any, cast
 
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import FirmwareInfo, FirmwareLayer
-from firmware_sim.wire import BUILTIN_OP_BASE, CommandGroup, DType, Program, Recorded, TensorRecord, TType
+from firmware_sim.wire import (
+    BUILTIN_OP_BASE,
+    CommandGroup,
+    DType,
+    Format,
+    Program,
+    Recorded,
+    TensorRecord,
+    TType,
+)
 from tests.support.fake_device import FakeDevice
 from user_layers.graph import LayerNode
 from user_layers.net.net import NetTensorInfo
@@ -51,6 +60,7 @@ DEFAULTS: dict[str, Any] = {
     "input_type": TType.NEURON,
     "get_local_buffer_size": 0,
     "should_input_on_l2mem": False,
+    "takes": lambda i: Format(),
     "prepared": None,
     "prepared_with": lambda i: i,
     "prepare": lambda i, constants, nbytes: constants[i],

@@ -244,11 +244,11 @@ def test_data_is_shown_by_its_size() -> None:
     constant = NetTensorInfo("w", (4, 3, 2, 1), DType.FP32, data=BIG)
     assert repr(constant) == (
         "NetTensorInfo(name='w', shape=(4, 3, 2, 1), dtype=DType.FP32, ttype=TType.NEURON, "
-        "data=<1048576 bytes>, plain=None, holds={})"
+        "data=<1048576 bytes>, plain=None, holds={}, store_mode=StoreMode.N1, scale=0)"
     )
     shape = TensorRecord((1,) * 8, host_data=tuple(range(5000)))
     assert "shape=(1, 1, 1, 1, 1, 1, 1, 1), dtype=DType.FP32" in repr(shape)
-    assert repr(shape).endswith("host_data=(0, 1, 2, 3, 4, 5, 6, 7, and 4992 more))")
+    assert repr(shape).endswith("host_data=(0, 1, 2, 3, 4, 5, 6, 7, and 4992 more), scale=0)")
     step = Step(StepOp.GLOBAL, param=BIG, name="n" * 100)
     assert "name=<100 letters>, param=<1048576 bytes>" in repr(step)
     assert len(repr(Program(steps=[step] * 10_000))) < 10 * LONG
