@@ -124,20 +124,26 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
     return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets)
 
 
-def infer_values(model: Model) -> Model:
-    """The model with shapes and types inferred again, now that more constants or shapes are known."""
+def infer_values(model: Model, nodes: Sequence[Node] | None = None) -> Model:
+    """The model with shapes and types inferred again, now that more constants or shapes are known.
+
+    nodes: of these alone, a stretch of the model in its order; what they read is as it is known.
+    """
     onnx = _onnx()
-    large = [name for name, array in model.constants.items() if array.size > _SMALL]
-    read = {name for node in model.nodes for name in node.reads}
-    inputs = [value.name for value in model.inputs]
-    names = [*inputs, *(name for name in large if name in read)]
-    results = [
-        value.name for value in model.outputs if value.name in {n for x in model.nodes for n in x.makes}
-    ]
-    proto = part_proto(model, model.nodes, names, results, shapes=True)
-    skip = {*names, *results}
-    for value in model.values.values():
-        if value.name not in skip and value.dtype is not None and value.shape is not None:
+    nodes = model.nodes if nodes is None else nodes
+    made = {name for node in nodes for name in node.makes}
+    # Constants that inference reads are in the part; the others are inputs, as is what other nodes make.
+    outside = dict.fromkeys(
+        name
+        for node in nodes
+        for name in node.reads
+        if name not in made and (name not in model.constants or model.constants[name].size > _SMALL)
+    )
+    results = [value.name for value in model.outputs if value.name in made]
+    proto = part_proto(model, nodes, list(outside), results, shapes=True)
+    for name in made.difference(results):
+        value = model.value(name)
+        if name not in model.constants and value.dtype is not None and value.shape is not None:
             proto.graph.value_info.append(_info(onnx, value))
     try:
         found = onnx.load_from_string(infer_model(serialized(proto, "the model"))).graph

@@ -25,14 +25,15 @@ def part_proto(
 ) -> Any:
     """An onnx.ModelProto of some nodes of a model; what they read that is not an input must be a constant.
 
-    Inputs are declared with their types and ranks, with shapes=True also with their extents; outputs with
-    their types where these are known.
+    Inputs are declared with their types and ranks, with shapes=True also with their extents, outputs with
+    their types, where these are known.
     """
     import onnx
 
-    read = {name for node in nodes for name in node.reads}
+    read = dict.fromkeys(name for node in nodes for name in node.reads)
     made = {name for node in nodes for name in node.makes}
-    kept = [name for name in model.constants if name in read and name not in inputs and name not in made]
+    declared = set(inputs)
+    kept = [name for name in read if name in model.constants and name not in declared and name not in made]
     graph = onnx.helper.make_graph(
         [proto for node in nodes for proto in _protos(model, node)],
         model.name or "part",
@@ -105,7 +106,8 @@ def element_type(dtype: np.dtype[Any]) -> int:
 def _declared(value: Value, shapes: bool) -> Any:
     import onnx
 
-    assert value.dtype is not None
+    if value.kind != "tensor" or value.dtype is None:
+        return onnx.helper.make_empty_tensor_value_info(value.name)
     extents: list[Any] | None = None
     if value.shape is not None:
         extents = [n if shapes and not isinstance(n, str) else None for n in value.shape]
