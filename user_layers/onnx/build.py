@@ -1,8 +1,8 @@
 """A model into a graph: the passes in their order. Each takes what earlier ones returned and reaches back to
 none; why each stands where it stands is said beside its call.
 
-Model -> mapped -> folded -> observed -> folded -> outputs -> survey (fused, written out) -> parts -> inputs
--> Graph
+Model -> mapped -> float32 -> folded -> observed -> folded -> outputs -> survey (fused, written out) -> parts
+-> inputs -> Graph
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
+from user_layers.onnx.precision import in_float32, narrow_types
 from user_layers.onnx.survey import Survey, survey_layers
 from user_layers.onnx.types import obstacle
 from user_layers.toolkit import Toolkit
@@ -28,13 +29,15 @@ from user_layers.toolkit import Toolkit
 class Built:
     """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
     net cannot have. layers: how many the graph has now. observed: values whose shapes were seen by running
-    the model, because nothing infers them."""
+    the model, because nothing infers them. narrow: floating-point types of the model in place of which it
+    computes in float32."""
 
     graph: GraphBuilder
     parts: tuple[Part, ...]
     empty: Mapping[str, Array]
     layers: int
     observed: tuple[Value, ...] = ()
+    narrow: tuple[str, ...] = ()
 
     @property
     def on_cpu(self) -> list[str]:
@@ -62,6 +65,8 @@ def build(
     functions = resolve_map(custom)
     # First, for no pass may touch a node that the user maps.
     model = _mark_mapped(model, functions)
+    # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
+    model, narrow = in_float32(model), narrow_types(model)
     # Before observing: an operand that says how large a result is must be a constant by then.
     model = fold_constants(model)
     # Behind folding, which infers shapes as far as possible: this runs the model for the rest.
@@ -89,7 +94,7 @@ def build(
         if toolkit is None:
             opened.close()
         raise
-    return Built(graph, tuple(parts), empty, len(graph.nodes), survey.model.observed)
+    return Built(graph, tuple(parts), empty, len(graph.nodes), survey.model.observed, tuple(narrow))
 
 
 def _mark_mapped(model: Model, functions: Mapping[str, Converter]) -> Model:

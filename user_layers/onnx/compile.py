@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,13 @@ from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, RE
 from user_layers.layer_nets import layer_nets
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import Built, build
-from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
+from user_layers.onnx.check import compare, narrow_line, random_inputs, reference, tolerance
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Value, shown
+from user_layers.onnx.precision import described, in_float32
 from user_layers.onnx.types import from_net, to_net
 from user_layers.product import combine_stages, compile_net, write_directory
 from user_layers.runtime.references import run_net
@@ -165,6 +166,8 @@ def compile_model(
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
             shared = built.graph.toolkit
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
+            about = described(built.narrow)
+            net = _with_notes(net, about)
             if dynamic:
                 fixed = fixed_extents_of(built, one, lambda given: source.load(proto, given), custom, cpu)
                 net = restricted(net, fixed)
@@ -175,6 +178,7 @@ def compile_model(
             if number == 0:
                 summary = _summary(built)
                 apart = layer_nets(built.graph, fed) if layers else None
+                head += about
                 head += [f"on the CPU: {line}" for line in built.on_cpu]
                 head += _observed_line(built.observed)
             which = f"stage {number}: " if len(models) > 1 else ""
@@ -190,6 +194,12 @@ def compile_model(
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
     return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart)
+
+
+def _with_notes(net: CompiledNet, lines: Sequence[str]) -> CompiledNet:
+    """The net with lines in its log and its report that are not about one layer."""
+    report = tuple(replace(stage, reasons=(*lines, *stage.reasons)) for stage in net.report)
+    return replace(net, log=(*lines, *net.log), report=report)
 
 
 def _observed_line(observed: Sequence[Value]) -> list[str]:
@@ -219,7 +229,7 @@ def _run(
             return inputs, fed, run_net(net, built.graph.toolkit, fed)
         except DeviceError as error:
             refused = refused or error
-            if all(value.dtype is not None and value.dtype.kind == "f" for value in model.inputs):
+            if all(value.is_float for value in model.inputs):
                 break
     assert refused is not None
     raise refused
@@ -242,14 +252,20 @@ def _compared(
         return ["not compared: onnxruntime does not know the model's own layers"], []
     if any(is_random(node) for node in model.nodes):
         return ["not compared: the model makes random numbers"], []
-    want = reference(original, inputs)
-    mine = [from_net(array, value) for array, value in zip(got, model.outputs, strict=True)]
+    wide = in_float32(model)
+    names = [value.name for value in wide.outputs]
+    if wide is model:
+        want, own = reference(original, inputs), []
+    else:
+        want = reference(wide, {v.name: inputs[v.name].astype(v.dtype) for v in wide.inputs if v.dtype})
+        own = [narrow_line(original, names, want, inputs)]
+    mine = [from_net(array, value) for array, value in zip(got, wide.outputs, strict=True)]
     lines, different = [], []
-    for found in compare([value.name for value in model.outputs], mine, want):
-        wrong = found.relative > TOLERANCE
+    for found, value in zip(compare(names, mine, want), wide.outputs, strict=True):
+        wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"
         lines.append(
             f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
         )
         different += lines[-1:] if wrong else []
-    return lines, different
+    return lines + own, different

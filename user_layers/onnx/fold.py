@@ -27,6 +27,7 @@ _RANDOM = frozenset(
         "Bernoulli",
     }
 )
+_NOTHING = ("Identity", "Dropout", "Cast")  # which may do nothing
 _LARGEST = 1 << 28  # bytes that one folded node may make
 _ROUNDS = (
     8  # of inferring the whole model for what its stretches do not tell: sequences, values without types
@@ -34,8 +35,8 @@ _ROUNDS = (
 
 
 def fold_constants(model: Model) -> Model:
-    """The model without nodes that compute constants, Identity, Dropout (which does nothing here), and what
-    no output needs. Values without elements are constants too.
+    """The model without nodes that compute constants, what does nothing (Identity, Dropout, Cast to the same
+    type), and what no output needs. Values without elements are constants too.
 
     Where that makes shapes known that were not, it goes on with these: the walk infers each stretch of the
     model once, when something behind it reads a shape of it, so that a chain of any length takes as long as
@@ -77,11 +78,7 @@ class _Walk:
                 continue
             if node.mapped:
                 self._kept.append(node)
-            elif (
-                node.op in ("Identity", "Dropout")
-                and node.outputs[0] not in named
-                and _does_nothing(model, node)
-            ):
+            elif node.outputs[0] not in named and _does_nothing(self._model, node, model):
                 self._same[node.outputs[0]] = node.inputs[0]
             elif node.op in ("Shape", "Size") and (known := self._shape_of(node)) is not None:
                 constants[node.outputs[0]] = known
@@ -136,16 +133,20 @@ def _empty(value: Value) -> Array | None:
         raise ModelError(f"{shown(value.name)} cannot have the shape {list(shape)}: {error}") from None
 
 
-def _does_nothing(model: Model, node: Node) -> bool:
-    """Identity of a tensor, and Dropout whose mask nobody reads and that is not for training."""
-    if model.value(node.inputs[0]).kind != "tensor" or any(
-        name in model.results or name in model.consumers for name in node.outputs[1:]
-    ):
+def _does_nothing(known: Model, node: Node, model: Model) -> bool:
+    """Identity of a tensor, Cast to the type that it has, and Dropout whose mask nobody reads and that is not
+    for training. known: the values as they are known now; model: who reads them."""
+    if node.op not in _NOTHING or known.value(node.inputs[0]).kind != "tensor":
+        return False
+    if node.op == "Cast":
+        before, after = (known.value(name).dtype for name in (node.inputs[0], node.outputs[0]))
+        return before is not None and before == after
+    if any(name in model.results or name in model.consumers for name in node.outputs[1:]):
         return False
     training = node.inputs[2] if len(node.inputs) > 2 else ""
     if not training:
         return True
-    return training in model.constants and not bool(model.constants[training])
+    return training in known.constants and not bool(known.constants[training])
 
 
 def _cast_like(model: Model, node: Node) -> Node:

@@ -14,7 +14,8 @@ from firmware_sim.errors import MissingError, ModelError, UsageError
 from user_layers.files import check_input
 from user_layers.onnx.apart import check_model, infer_model, inline_functions
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
-from user_layers.onnx.proto import element_type, part_proto, serialized, subgraphs
+from user_layers.onnx.proto import array_of, element_type, part_proto, serialized, subgraphs
+from user_layers.onnx.widen import holds_bfloat16, widen_graph
 from user_layers.runtime.onnx_session import first_line
 
 if TYPE_CHECKING:
@@ -108,17 +109,21 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
     if proto.graph.sparse_initializer:
         name = proto.graph.sparse_initializer[0].values.name
         raise ModelError(f"{where}: the constant {name} is sparse", hint="store it dense")
-    constants = {t.name: _array(t, where) for t in proto.graph.initializer}
+    constants = {t.name: array_of(t, where) for t in proto.graph.initializer}
     proto = _light(proto, constants)
     _fix_shapes(proto, dict(shapes or {}), constants, where)
     nodes = tuple(node_of(node, where) for node in proto.graph.node)
     given = [v.name for v in proto.graph.input if v.name not in constants]
     made = _check_nodes(nodes, {*given, *constants}, where)
     _check_edges(proto.graph, given, made, where)
+    edges = {v.name: value_of(v, where).dtype for v in (*proto.graph.input, *proto.graph.output)}
+    if holds_bfloat16(proto.graph):  # many operations take it in new opsets alone, or nowhere; here all do
+        widen_graph(proto.graph, {})
     proto = _checked(proto, all(node.domain in STANDARD for node in nodes), where)
     graph = proto.graph
-    inputs = tuple(value_of(v, where) for v in graph.input if v.name not in constants)
     values = {v.name: value_of(v, where) for v in (*graph.value_info, *graph.input, *graph.output)}
+    values |= {name: replace(values[name], dtype=dtype) for name, dtype in edges.items() if dtype is not None}
+    inputs = tuple(values[v.name] for v in graph.input if v.name not in constants)
     outputs = tuple(values[v.name] for v in graph.output)
     opsets = {("" if o.domain in STANDARD else o.domain): int(o.version) for o in proto.opset_import}
     return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets)
@@ -349,15 +354,6 @@ def _known(dim: Any) -> bool:
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
-def _array(tensor: Any, where: str) -> Array:
-    onnx = _onnx()
-    try:
-        array: Array = onnx.numpy_helper.to_array(tensor)
-    except Exception as error:
-        raise ModelError(f"{where}: the constant {tensor.name} is damaged: {first_line(error)}") from None
-    return array
-
-
 def node_of(node: Any, where: str) -> Node:
     """A Node from an onnx.NodeProto. ModelError for damaged attributes."""
     onnx = _onnx()
@@ -375,7 +371,7 @@ def node_of(node: Any, where: str) -> Node:
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         elif isinstance(value, onnx.TensorProto):
-            value = _array(value, where)
+            value = array_of(value, where)
         elif attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
             value = list(value)
         elif attribute.type == onnx.AttributeProto.STRINGS:

@@ -266,7 +266,7 @@ class Lowering:
             if name in self.model.constants:
                 continue  # converters read constants of any type
             why = obstacle(value)
-            if why is None and not is_computed(value.dtype):
+            if why is None and not is_computed(value.dtype) and node.op != "Cast":
                 why = f"is {value.what}; layers take float32, int32, int64 and bool"
             if why is not None:
                 raise Unsupported(f"{name!r} {why}", follows=name in node.reads and name not in self._names)

@@ -14,6 +14,7 @@ Array = npt.NDArray[Any]
 
 STANDARD = ("", "ai.onnx")  # both names of ONNX's own domain
 CUSTOM_DOMAIN = "tpulayer"
+NARROW = ("float16", "bfloat16")  # floating-point types of 16 bits; numpy knows the second as no number
 
 
 def shown(name: str) -> str:
@@ -41,6 +42,11 @@ class Value:
         if self.shape is None or any(isinstance(extent, str) for extent in self.shape):
             return None
         return tuple(int(extent) for extent in self.shape)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its elements are floating-point numbers of any size."""
+        return self.dtype is not None and (self.dtype.kind == "f" or self.dtype.name in NARROW)
 
     @property
     def what(self) -> str:

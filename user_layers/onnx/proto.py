@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import CompileError
+from firmware_sim.errors import CompileError, ModelError
 from user_layers.onnx.fuse import AFFINE, DOMAIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.runtime.onnx_session import first_line
 
 IR_VERSION = 10  # what the oldest onnxruntime that this package takes reads
 _LARGEST = 1 << 31  # bytes of a protobuf message
@@ -94,6 +95,17 @@ def tensor_proto(array: Array, name: str) -> Any:
     import onnx
 
     return onnx.numpy_helper.from_array(np.asarray(array), name)
+
+
+def array_of(tensor: Any, where: str) -> Array:
+    """The values of an onnx.TensorProto. ModelError for one that is damaged."""
+    import onnx
+
+    try:
+        array: Array = onnx.numpy_helper.to_array(tensor)
+    except Exception as error:
+        raise ModelError(f"{where}: the constant {tensor.name} is damaged: {first_line(error)}") from None
+    return array
 
 
 def element_type(dtype: np.dtype[Any]) -> int:
