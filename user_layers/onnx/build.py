@@ -14,6 +14,7 @@ from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, UsageError
 from user_layers.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, resolve_map
+from user_layers.onnx.fitting import check_shapes
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Array, Model, Value
@@ -73,6 +74,8 @@ def build(
     model = observe_shapes(model)
     # Again: what reads a shape that was observed is constant now.
     model = fold_constants(model)
+    # Behind all that makes constants and shapes known, before anything asks whether there are layers.
+    check_shapes(model)
     # Behind folding, which makes a constant of every value without elements.
     wanted, empty = _part_outputs(model, allow_empty)
     opened = toolkit or Toolkit()

@@ -8,22 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.device.findings import together
-from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.errors import CompileError
 from firmware_sim.shown import count
 from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
 from user_layers.layer_nets import layer_nets
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import Built, build
-from user_layers.onnx.check import compare, narrow_line, random_inputs, reference, tolerance
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
-from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import Source, overridden, read_proto
-from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Value, shown
-from user_layers.onnx.precision import described, in_float32
-from user_layers.onnx.types import from_net, to_net
+from user_layers.onnx.model import Value, shown
+from user_layers.onnx.precision import described
+from user_layers.onnx.trial import compared, run_random
 from user_layers.product import combine_stages, compile_net, write_directory
-from user_layers.runtime.references import run_net
 
 if TYPE_CHECKING:
     import onnx
@@ -173,7 +170,7 @@ def compile_model(
                 net = restricted(net, fixed)
                 notes += _fixed_lines(fixed)
             nets.append(net)
-            inputs, fed, got = _run(one, built, net)
+            inputs, fed, got = run_random(one, built, net)
             data.append(References.of(fed.values(), got))
             if number == 0:
                 summary = _summary(built)
@@ -185,7 +182,7 @@ def compile_model(
             lines += [f"{which}{stage.summary}" for stage in net.report]
             if check:
                 original = source.path if source.path is not None and not sets[number] else one
-                found, wrong = _compared(one, bool(custom), original, inputs, got)
+                found, wrong = compared(one, bool(custom), original, inputs, got)
                 lines += [f"{which}{line}" for line in found]
                 different += [f"{which}{line}" for line in wrong]
     finally:
@@ -216,56 +213,8 @@ def _fixed_lines(fixed: Fixed) -> list[str]:
     return [f"inputs need the compiled {what}: layer {name} depends on it" for what, name in kinds if name]
 
 
-def _run(
-    model: Model, built: Built, net: CompiledNet
-) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
-    """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
-    with the whole numbers (it divides by them, or they are indices), others are tried."""
-    refused: DeviceError | None = None
-    for whole in (None, 1, 0):
-        inputs = random_inputs(model, whole=whole)
-        fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
-        try:
-            return inputs, fed, run_net(net, built.graph.toolkit, fed)
-        except DeviceError as error:
-            refused = refused or error
-            if all(value.is_float for value in model.inputs):
-                break
-    assert refused is not None
-    raise refused
-
-
 def _summary(built: Built) -> str:
     parts = [part for part in built.parts if part.on_cpu]
     layers = len(built.graph.nodes) - len(parts)
     rest = f", {count(len(built.on_cpu), 'node')} on the CPU in {count(len(parts), 'part')}" if parts else ""
     return f"{count(layers, 'layer')}{rest}"
-
-
-def _compared(
-    model: Model, mapped: bool, original: Path | Model, inputs: Mapping[str, Array], got: Sequence[Array]
-) -> tuple[list[str], list[str]]:
-    """A line about each output, and those of them that tell of a difference from onnxruntime. mapped: nodes
-    became layers of the user's; original: what onnxruntime runs, the model where its inputs have other shapes
-    than the file says, which onnxruntime would refuse."""
-    if mapped or any(node.domain == CUSTOM_DOMAIN for node in model.nodes):
-        return ["not compared: onnxruntime does not know the model's own layers"], []
-    if any(is_random(node) for node in model.nodes):
-        return ["not compared: the model makes random numbers"], []
-    wide = in_float32(model)
-    names = [value.name for value in wide.outputs]
-    if wide is model:
-        want, own = reference(original, inputs), []
-    else:
-        want = reference(wide, {v.name: inputs[v.name].astype(v.dtype) for v in wide.inputs if v.dtype})
-        own = [narrow_line(original, names, want, inputs)]
-    mine = [from_net(array, value) for array, value in zip(got, wide.outputs, strict=True)]
-    lines, different = [], []
-    for found, value in zip(compare(names, mine, want), wide.outputs, strict=True):
-        wrong = found.relative > tolerance(value.dtype)
-        verdict = "DIFFERS from" if wrong else "equals"
-        lines.append(
-            f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
-        )
-        different += lines[-1:] if wrong else []
-    return lines + own, different

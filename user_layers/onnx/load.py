@@ -100,6 +100,7 @@ def read_proto(model: str | Path | onnx.ModelProto) -> Any:
 
 def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, where: str = "model") -> Model:
     """The same for an onnx.ModelProto in memory, which is not changed."""
+    onnx = _onnx()
     opset = _opset(proto, where)
     if not proto.graph.node and not proto.graph.output:
         raise ModelError(f"{where} is not an ONNX model: it has no graph")
@@ -111,22 +112,35 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
         raise ModelError(f"{where}: the constant {name} is sparse", hint="store it dense")
     constants = {t.name: array_of(t, where) for t in proto.graph.initializer}
     proto = _light(proto, constants)
-    _fix_shapes(proto, dict(shapes or {}), constants, where)
+    given = dict(shapes or {})
+    unfixed = onnx.ModelProto()
+    unfixed.CopyFrom(proto)
+    _fix_shapes(proto, given, constants, where)
     nodes = tuple(node_of(node, where) for node in proto.graph.node)
-    given = [v.name for v in proto.graph.input if v.name not in constants]
-    made = _check_nodes(nodes, {*given, *constants}, where)
-    _check_edges(proto.graph, given, made, where)
+    fed = [v.name for v in proto.graph.input if v.name not in constants]
+    made = _check_nodes(nodes, {*fed, *constants}, where)
+    _check_edges(proto.graph, fed, made, where)
     edges = {v.name: value_of(v, where).dtype for v in (*proto.graph.input, *proto.graph.output)}
     if holds_bfloat16(proto.graph):  # many operations take it in new opsets alone, or nowhere; here all do
-        widen_graph(proto.graph, {})
-    proto = _checked(proto, all(node.domain in STANDARD for node in nodes), where)
+        for graph in (proto.graph, unfixed.graph):
+            widen_graph(graph, {})
+    standard = all(node.domain in STANDARD for node in nodes)
+    try:
+        proto = _checked(proto, standard, where)
+    except ModelError:
+        if not given:
+            raise
+        _checked(unfixed, standard, where)
+        # The file is valid, but for other shapes than those given: `check_shapes` says what contradicts them.
+        proto = onnx.load_from_string(infer_model(serialized(proto, where)))
     graph = proto.graph
     values = {v.name: value_of(v, where) for v in (*graph.value_info, *graph.input, *graph.output)}
     values |= {name: replace(values[name], dtype=dtype) for name, dtype in edges.items() if dtype is not None}
     inputs = tuple(values[v.name] for v in graph.input if v.name not in constants)
     outputs = tuple(values[v.name] for v in graph.output)
     opsets = {("" if o.domain in STANDARD else o.domain): int(o.version) for o in proto.opset_import}
-    return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets)
+    fixed = {name: tuple(shape) for name, shape in given.items()}
+    return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets, fixed)
 
 
 def infer_values(model: Model, nodes: Sequence[Node] | None = None) -> Model:
@@ -135,7 +149,24 @@ def infer_values(model: Model, nodes: Sequence[Node] | None = None) -> Model:
     nodes: of these alone, a stretch of the model in its order; what they read is as it is known.
     """
     onnx = _onnx()
-    nodes = model.nodes if nodes is None else nodes
+    proto = inference_proto(model, model.nodes if nodes is None else nodes)
+    try:
+        found = onnx.load_from_string(infer_model(serialized(proto, "the model"))).graph
+    except ModelError:  # what it cannot infer stays unknown
+        return model
+    values = dict(model.values)
+    for info in (*found.value_info, *found.output):
+        new, old = value_of(info, model.name), values.get(info.name)
+        if old is None or (old.fixed is None and new.shape is not None):
+            values[info.name] = replace(new, dtype=new.dtype if old is None else old.dtype or new.dtype)
+    outputs = tuple(values.get(value.name, value) for value in model.outputs)
+    return replace(model, values=values, outputs=outputs)
+
+
+def inference_proto(model: Model, nodes: Sequence[Node]) -> Any:
+    """An onnx.ModelProto of nodes of a model, in their order, with all that is known of their values' shapes,
+    and of constants the small ones."""
+    onnx = _onnx()
     made = {name for node in nodes for name in node.makes}
     # Constants that inference reads are in the part; the others are inputs, as is what other nodes make.
     outside = dict.fromkeys(
@@ -150,17 +181,7 @@ def infer_values(model: Model, nodes: Sequence[Node] | None = None) -> Model:
         value = model.value(name)
         if name not in model.constants and value.dtype is not None and value.shape is not None:
             proto.graph.value_info.append(_info(onnx, value))
-    try:
-        found = onnx.load_from_string(infer_model(serialized(proto, "the model"))).graph
-    except ModelError:  # what it cannot infer stays unknown
-        return model
-    values = dict(model.values)
-    for info in (*found.value_info, *found.output):
-        new, old = value_of(info, model.name), values.get(info.name)
-        if old is None or (old.fixed is None and new.shape is not None):
-            values[info.name] = replace(new, dtype=new.dtype if old is None else old.dtype or new.dtype)
-    outputs = tuple(values.get(value.name, value) for value in model.outputs)
-    return replace(model, values=values, outputs=outputs)
+    return proto
 
 
 def _info(onnx: Any, value: Value) -> Any:

@@ -102,7 +102,8 @@ class Node:
 class Model:
     """Nodes in an order in which they can run; constants by name (also those that nodes made).
 
-    opset: of ONNX's own operations; opsets: of all domains ("" is ONNX's).
+    opset: of ONNX's own operations; opsets: of all domains ("" is ONNX's). given: shapes of inputs that the
+    user gave.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Model:
     nodes: tuple[Node, ...]
     values: Mapping[str, Value]
     opsets: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def consumers(self) -> dict[str, tuple[Node, ...]]:
