@@ -8,7 +8,7 @@ Model -> mapped -> float32 -> folded -> observed -> folded -> outputs -> survey 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, UsageError
@@ -23,6 +23,7 @@ from user_layers.onnx.partition import Part, partition
 from user_layers.onnx.precision import in_float32, narrow_types
 from user_layers.onnx.survey import Survey, survey_layers
 from user_layers.onnx.types import obstacle
+from user_layers.onnx.varying import largest_shapes
 from user_layers.toolkit import Toolkit
 
 
@@ -31,7 +32,8 @@ class Built:
     """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
     net cannot have. layers: how many the graph has now. observed: values whose shapes were seen by running
     the model, because nothing infers them. narrow: floating-point types of the model in place of which it
-    computes in float32."""
+    computes in float32. varying: the largest shapes of outputs whose shapes are known only when a net has
+    run."""
 
     graph: GraphBuilder
     parts: tuple[Part, ...]
@@ -39,6 +41,7 @@ class Built:
     layers: int
     observed: tuple[Value, ...] = ()
     narrow: tuple[str, ...] = ()
+    varying: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def on_cpu(self) -> list[str]:
@@ -87,17 +90,19 @@ def build(
         # Behind all that makes shapes and constants known, because converters ask for both. It fuses and
         # writes out in turn: a node without a layer may get some, and only then its neighbours can fuse.
         survey = survey_layers(model, new_graph, functions, cpu=cpu)
+        # Behind the survey, which made all shapes known that can be.
+        varying = largest_shapes(survey.model)
         # Behind the survey, which says why nodes cannot run on the TPU and what the layers read.
-        parts = _partition(survey)
+        parts = _partition(survey, varying)
         # Behind the partition: only now it is known which inputs anything reads.
         inputs = _used_inputs(survey.model, parts, wanted)
         # Last: layers and parts on the CPU, with the outputs named.
-        graph = _lower(survey, parts, inputs, wanted, functions, new_graph)
+        graph = _lower(survey, parts, inputs, wanted, functions, varying, new_graph)
     except BaseException:
         if toolkit is None:
             opened.close()
         raise
-    return Built(graph, tuple(parts), empty, len(graph.nodes), survey.model.observed, tuple(narrow))
+    return Built(graph, tuple(parts), empty, len(graph.nodes), survey.model.observed, tuple(narrow), varying)
 
 
 def _mark_mapped(model: Model, functions: Mapping[str, Converter]) -> Model:
@@ -129,7 +134,7 @@ def _part_outputs(model: Model, allow_empty: bool) -> tuple[list[str], dict[str,
     return [value.name for value in model.outputs if value.name not in empty], empty
 
 
-def _partition(survey: Survey) -> list[Part]:
+def _partition(survey: Survey, varying: Collection[str]) -> list[Part]:
     """The parts for TPU and CPU. Errors: CompileError for too many tensors between them."""
     model = survey.model
     return partition(
@@ -138,6 +143,7 @@ def _partition(survey: Survey) -> list[Part]:
         lambda value: obstacle(model.value(value)),
         MAX_TENSORS,
         survey.lowering.operands,
+        varying,
     )
 
 
@@ -156,12 +162,13 @@ def _lower(
     inputs: Collection[str],
     wanted: Sequence[str],
     functions: Mapping[str, Converter],
+    varying: Mapping[str, tuple[int, ...]],
     new_graph: Callable[[], GraphBuilder],
 ) -> GraphBuilder:
     """The graph of the parts: the survey's own where every node has a layer and no input is left out."""
     lowering = survey.lowering
     if any(part.on_cpu for part in parts) or len(inputs) < len(survey.model.inputs):
         lowering = Lowering(survey.model, new_graph(), functions)
-        lowering.build(parts, inputs)
+        lowering.build(parts, inputs, varying)
     lowering.finish(wanted)
     return lowering.graph

@@ -178,6 +178,10 @@ def compile_model(
                 head += about
                 head += [f"on the CPU: {line}" for line in built.on_cpu]
                 head += _observed_line(built.observed)
+                head += [
+                    f"output {shown(name)} is at most {list(shape)}: its shape is known when the net has run"
+                    for name, shape in built.varying.items()
+                ]
             which = f"stage {number}: " if len(models) > 1 else ""
             lines += [f"{which}{stage.summary}" for stage in net.report]
             if check:

@@ -211,13 +211,16 @@ class Lowering:
                 self._asked = len(self.graph.nodes)
         return found
 
-    def build(self, parts: Iterable[Part], inputs: Iterable[str]) -> None:
-        """The graph of the parts, with these inputs."""
+    def build(
+        self, parts: Iterable[Part], inputs: Iterable[str], varying: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        """The graph of the parts, with these inputs. varying: the largest shapes of outputs of the model that
+        have none."""
         wanted = set(inputs)
         self._add_inputs([value for value in self.model.inputs if value.name in wanted])
         for part in parts:
             if part.on_cpu:
-                self._cpu(part)
+                self._cpu(part, varying)
                 continue
             for node in part.nodes:
                 try:
@@ -323,17 +326,21 @@ class Lowering:
             self._infos[name_] = NetTensorInfo(name_, net_shape(value), kind[0])
             self._names[name] = name_
 
-    def _cpu(self, part: Part) -> None:
+    def _cpu(self, part: Part, varying: Mapping[str, tuple[int, ...]]) -> None:
         what = part.nodes[0].title
         if len(part.nodes) > 1:
             what += f" and {len(part.nodes) - 1} more nodes"
         data = self._cpu_model(part, what)
         values = [self.model.value(name) for name in part.outputs]
+        values = [replace(v, shape=varying.get(v.name, v.shape)) for v in values]
         for value in values:
             why = obstacle(value)
             if why is not None:
                 maker = next(node for node in part.nodes if value.name in node.makes)
-                raise CompileError(f"{maker.title}: the output {value.name!r} {why}")
+                raise CompileError(
+                    f"{maker.title}: the output {value.name!r} {why}",
+                    hint="say its shape in the model, or make an output of what it is computed from",
+                )
         self.graph.add_cpu_layer(
             data,
             [self.tensor(name) for name in part.inputs or self._unread()],
@@ -344,6 +351,7 @@ class Lowering:
             reason="; ".join(
                 f"{node.title}: {reason.text}" for node, reason in zip(part.nodes, part.reasons, strict=True)
             ),
+            shape_varies=not varying.keys().isdisjoint(part.outputs),
         )
         self._names.update((name, name) for name in part.outputs)
 
