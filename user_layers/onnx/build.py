@@ -29,13 +29,14 @@ from user_layers.toolkit import Toolkit
 
 @dataclass(frozen=True)
 class Built:
-    """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
-    net cannot have. layers: how many the graph has now. observed: values whose shapes were seen by running
-    the model, because nothing infers them. narrow: floating-point types of the model in place of which it
-    computes in float32. varying: the largest shapes of outputs whose shapes are known only when a net has
-    run."""
+    """A graph made of a model. model: folded, fused and with shapes, whose nodes are in `parts`. parts: what
+    runs where, in order. empty: outputs without elements, which a net cannot have. layers: how many the graph
+    has now. observed: values whose shapes were seen by running the model, because nothing infers them.
+    narrow: floating-point types of the model in place of which it computes in float32. varying: the largest
+    shapes of outputs whose shapes are known only when a net has run."""
 
     graph: GraphBuilder
+    model: Model
     parts: tuple[Part, ...]
     empty: Mapping[str, Array]
     layers: int
@@ -102,7 +103,8 @@ def build(
         if toolkit is None:
             opened.close()
         raise
-    return Built(graph, tuple(parts), empty, len(graph.nodes), survey.model.observed, tuple(narrow), varying)
+    done = survey.model
+    return Built(graph, done, tuple(parts), empty, len(graph.nodes), done.observed, tuple(narrow), varying)
 
 
 def _mark_mapped(model: Model, functions: Mapping[str, Converter]) -> Model:

@@ -1,20 +1,24 @@
-"""`tpulayer compile`: a model file into a folder with a bmodel, compared with onnxruntime."""
+"""`tpulayer compile`: a model file into a folder with a bmodel, compared with onnxruntime. `tpulayer
+explain`: what of it would run where."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import UsageError
+from user_layers.onnx.build import build
 from user_layers.onnx.compile import compile_model
 from user_layers.onnx.custom import parse_map
+from user_layers.onnx.explain import explain
+from user_layers.onnx.load import Source, read_proto
 
 if TYPE_CHECKING:
     import onnx
 
-    from user_layers.onnx.load import Source
     from user_layers.toolkit import Toolkit
 
 
@@ -38,6 +42,16 @@ class CompileOptions:
     layers: bool = False
     proto: onnx.ModelProto | None = None  # what the file means, where it is not ONNX's
     source: Source | None = None  # and where that comes from
+
+
+@dataclass(frozen=True)
+class ExplainOptions:
+    """The options of `tpulayer explain`, as those of `CompileOptions`; json: one object."""
+
+    model: Path
+    shapes: Sequence[str] = ()
+    custom: Sequence[str] = ()
+    json: bool = False
 
 
 def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
@@ -76,3 +90,25 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
     )
     made.write(options.directory, say)
     return not made.different
+
+
+def explain_model(
+    options: ExplainOptions,
+    proto: Path | onnx.ModelProto,
+    source: Source | None,
+    say: Callable[[str], None],
+    toolkit: Toolkit | None = None,
+) -> None:
+    """Say what of a model would run where; proto and source: what `in_onnx` gives for the file.
+
+    Errors: those of `graph_from_onnx`.
+    """
+    source = source or Source.of(options.model)
+    model = source.load(read_proto(proto), parse_shapes(options.shapes))
+    built = build(model, source.name, custom=source.mapped(parse_map(options.custom)), toolkit=toolkit)
+    try:
+        found = explain(built)
+    finally:
+        if toolkit is None:
+            built.graph.toolkit.close()
+    say(json.dumps(found.as_json(source.place), indent=2) if options.json else found.as_text(source.place))

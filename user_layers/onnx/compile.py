@@ -15,6 +15,7 @@ from user_layers.layer_nets import layer_nets
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.custom import MapFunction
+from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import Value, shown
@@ -163,7 +164,8 @@ def compile_model(
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
             shared = built.graph.toolkit
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
-            about = described(built.narrow)
+            warned = explain(built).warning(source.place)
+            about = [*described(built.narrow), *([warned] if warned else [])]
             net = _with_notes(net, about)
             if dynamic:
                 fixed = fixed_extents_of(built, one, lambda given: source.load(proto, given), custom, cpu)
