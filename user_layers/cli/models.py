@@ -73,6 +73,7 @@ def compile(
     time_limit: TimeLimit = None,
 ) -> int:
     """Compile a model into a bmodel, and compare it with onnxruntime on random inputs."""
+    from user_layers.cli.progress import Progress
     from user_layers.formats import in_onnx
     from user_layers.onnx.command import CompileOptions, parse_shapes, run
 
@@ -94,4 +95,10 @@ def compile(
         proto=proto if source is not None else None,
         source=source,
     )
-    return 0 if run(options, typer.echo) else 1
+    with Progress() as progress:
+
+        def say(line: str) -> None:
+            progress.done()
+            typer.echo(line)
+
+        return 0 if run(options, say, step=progress.step) else 1

@@ -68,8 +68,14 @@ def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tu
     return found
 
 
-def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | None = None) -> bool:
-    """Compile, write the folder, compare; False when an output differs by more than the tolerance.
+def run(
+    options: CompileOptions,
+    say: Callable[[str], None],
+    toolkit: Toolkit | None = None,
+    step: Callable[[str], None] = lambda _: None,
+) -> bool:
+    """Compile, write the folder, compare; False when an output differs by more than the tolerance. step: gets
+    a text when each step begins.
 
     Errors: those of `compile_onnx` but for the differences; nothing is written then.
     """
@@ -87,6 +93,7 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         layers=options.layers,
         toolkit=toolkit,
         source=options.source,
+        step=step,
     )
     made.write(options.directory, say)
     return not made.different

@@ -138,13 +138,16 @@ def compile_model(
     layers: bool,
     toolkit: Toolkit | None,
     source: Source | None = None,
+    step: Callable[[str], None] = lambda _: None,
 ) -> CompiledModel:
-    """Compile and compare; see `compile_onnx`, which also says what the arguments are.
+    """Compile and compare; see `compile_onnx`, which also says what the arguments are. step: gets a text when
+    each step begins.
 
     The net runs once for each stage: what it gives is compared, and is the reference data.
     """
     proto, source = read_proto(model), source or Source.of(model)
     custom = source.mapped(custom)
+    step(f"reading {source.short}")
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
     models = [source.load(proto, given) for given in sets]
     head = list(source.notes)
@@ -161,8 +164,11 @@ def compile_model(
     caller = CALLER.set(source.short)  # what messages call the place where a layer was added
     try:
         for number, one in enumerate(models):
+            at = f", stage {number}" if len(models) > 1 else ""
+            step(f"looking for layers{at}")
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
             shared = built.graph.toolkit
+            step(f"compiling{at}")
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
             warned = explain(built).warning(source.place)
             about = [*described(built.narrow), *([warned] if warned else [])]
@@ -172,6 +178,7 @@ def compile_model(
                 net = restricted(net, fixed)
                 notes += _fixed_lines(fixed)
             nets.append(net)
+            step(f"running on the emulator{at}")
             inputs, fed, got = run_random(one, built, net)
             data.append(References.of(fed.values(), got))
             if number == 0:
@@ -187,6 +194,7 @@ def compile_model(
             which = f"stage {number}: " if len(models) > 1 else ""
             lines += [f"{which}{stage.summary}" for stage in net.report]
             if check:
+                step(f"comparing with onnxruntime{at}")
                 original = source.path if source.path is not None and not sets[number] else one
                 found, wrong = compared(one, bool(custom), original, inputs, got)
                 lines += [f"{which}{line}" for line in found]
