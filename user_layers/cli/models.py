@@ -76,6 +76,7 @@ def compile(
     from user_layers.cli.progress import Progress
     from user_layers.formats import in_onnx
     from user_layers.onnx.command import CompileOptions, parse_shapes, run
+    from user_layers.testing.golden import WorkspaceGoldens
 
     for_devices(time_limit)
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
@@ -101,4 +102,4 @@ def compile(
             progress.done()
             typer.echo(line)
 
-        return 0 if run(options, say, step=progress.step) else 1
+        return 0 if run(options, say, step=progress.step, goldens=WorkspaceGoldens) else 1

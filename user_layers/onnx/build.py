@@ -16,7 +16,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, resolve_map
 from user_layers.onnx.fitting import check_shapes
 from user_layers.onnx.fold import fold_constants
-from user_layers.onnx.lower import Converter, Lowering
+from user_layers.onnx.lower import Converter, Lowering, OwnLayers
 from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
@@ -33,7 +33,8 @@ class Built:
     runs where, in order. empty: outputs without elements, which a net cannot have. layers: how many the graph
     has now. observed: values whose shapes were seen by running the model, because nothing infers them.
     narrow: floating-point types of the model in place of which it computes in float32. varying: the largest
-    shapes of outputs whose shapes are known only when a net has run."""
+    shapes of outputs whose shapes are known only when a net has run. own: the layers of the user's nodes, by
+    the node's first output."""
 
     graph: GraphBuilder
     model: Model
@@ -43,6 +44,7 @@ class Built:
     observed: tuple[Value, ...] = ()
     narrow: tuple[str, ...] = ()
     varying: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    own: Mapping[str, OwnLayers] = field(default_factory=dict)
 
     @property
     def on_cpu(self) -> list[str]:
@@ -69,7 +71,7 @@ def build(
     graph_type: the class of the graph."""
     functions = resolve_map(custom)
     # First, for no pass may touch a node that the user maps.
-    model = _mark_mapped(model, functions)
+    model = mark_mapped(model, functions)
     # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
     model, narrow = in_float32(model), narrow_types(model)
     # Before observing: an operand that says how large a result is must be a constant by then.
@@ -98,16 +100,17 @@ def build(
         # Behind the partition: only now it is known which inputs anything reads.
         inputs = _used_inputs(survey.model, parts, wanted)
         # Last: layers and parts on the CPU, with the outputs named.
-        graph = _lower(survey, parts, inputs, wanted, functions, varying, new_graph)
+        lowering = _lower(survey, parts, inputs, wanted, functions, varying, new_graph)
     except BaseException:
         if toolkit is None:
             opened.close()
         raise
-    done = survey.model
-    return Built(graph, done, tuple(parts), empty, len(graph.nodes), done.observed, tuple(narrow), varying)
+    graph, done = lowering.graph, survey.model
+    count, seen = len(graph.nodes), done.observed
+    return Built(graph, done, tuple(parts), empty, count, seen, tuple(narrow), varying, lowering.own)
 
 
-def _mark_mapped(model: Model, functions: Mapping[str, Converter]) -> Model:
+def mark_mapped(model: Model, functions: Mapping[str, object]) -> Model:
     """The model with the nodes marked of which the user says what they become. Errors: UsageError for one
     that it does not have."""
     unknown = set(functions) - {text for node in model.nodes for text in (node.name, node.op)}
@@ -166,11 +169,11 @@ def _lower(
     functions: Mapping[str, Converter],
     varying: Mapping[str, tuple[int, ...]],
     new_graph: Callable[[], GraphBuilder],
-) -> GraphBuilder:
+) -> Lowering:
     """The graph of the parts: the survey's own where every node has a layer and no input is left out."""
     lowering = survey.lowering
     if any(part.on_cpu for part in parts) or len(inputs) < len(survey.model.inputs):
         lowering = Lowering(survey.model, new_graph(), functions)
         lowering.build(parts, inputs, varying)
     lowering.finish(wanted)
-    return lowering.graph
+    return lowering

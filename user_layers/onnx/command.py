@@ -19,6 +19,7 @@ from user_layers.onnx.load import Source, read_proto
 if TYPE_CHECKING:
     import onnx
 
+    from user_layers.onnx.own import FindGoldens
     from user_layers.toolkit import Toolkit
 
 
@@ -73,9 +74,10 @@ def run(
     say: Callable[[str], None],
     toolkit: Toolkit | None = None,
     step: Callable[[str], None] = lambda _: None,
+    goldens: FindGoldens | None = None,
 ) -> bool:
     """Compile, write the folder, compare; False when an output differs by more than the tolerance. step: gets
-    a text when each step begins.
+    a text when each step begins; goldens: as of `compile_model`.
 
     Errors: those of `compile_onnx` but for the differences; nothing is written then.
     """
@@ -94,6 +96,7 @@ def run(
         toolkit=toolkit,
         source=options.source,
         step=step,
+        goldens=goldens,
     )
     made.write(options.directory, say)
     return not made.different

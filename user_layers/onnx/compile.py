@@ -19,6 +19,7 @@ from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import Value, shown
+from user_layers.onnx.own import FindGoldens
 from user_layers.onnx.precision import described
 from user_layers.onnx.trial import compared, run_random
 from user_layers.product import combine_stages, compile_net, write_directory
@@ -65,7 +66,8 @@ def compile_onnx(
     function of a Graph and a MappedNode.
     cpu: what no layer computes runs on onnxruntime; otherwise it is a CompileError.
     check: run the net on random inputs and compare it with onnxruntime; an output that differs by more than
-    1e-4 of its largest value is a CompileError. (Not done for models with layers of the user's.)
+    1e-4 of its largest value is a CompileError. Layers of the user's compute alone there, and the rest is
+    compared with what onnxruntime makes of their results.
     report: also write what became of every layer: report.txt, report.json, local_memory.svg.
     name: of the net; by default the file's, or that of the ModelProto's graph.
     layers: also write a net for each layer (of the first stage) to the folder layers/, for `tpulayer pack`.
@@ -139,9 +141,10 @@ def compile_model(
     toolkit: Toolkit | None,
     source: Source | None = None,
     step: Callable[[str], None] = lambda _: None,
+    goldens: FindGoldens | None = None,
 ) -> CompiledModel:
     """Compile and compare; see `compile_onnx`, which also says what the arguments are. step: gets a text when
-    each step begins.
+    each step begins. goldens: finds the golden functions of a workspace, with which its layers are compared.
 
     The net runs once for each stage: what it gives is compared, and is the reference data.
     """
@@ -195,8 +198,9 @@ def compile_model(
             lines += [f"{which}{stage.summary}" for stage in net.report]
             if check:
                 step(f"comparing with onnxruntime{at}")
+                known = goldens(shared.workspace) if goldens and shared.workspace else None
                 original = source.path if source.path is not None and not sets[number] else one
-                found, wrong = compared(one, bool(custom), original, inputs, got)
+                found, wrong = compared(one, built, custom, original, inputs, got, known)
                 lines += [f"{which}{line}" for line in found]
                 different += [f"{which}{line}" for line in wrong]
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,6 +17,7 @@ from firmware_sim.wire import TType
 from user_layers.graph import GraphBuilder
 from user_layers.graph.shapes import infer_layer
 from user_layers.net.net import NetTensorInfo
+from user_layers.net.nodes import LayerNode
 from user_layers.onnx.apart import check_part
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.load import infer_values
@@ -64,6 +65,16 @@ def load_converters() -> None:
             import_module(module.name)
 
 
+@dataclass(frozen=True)
+class OwnLayers:
+    """The layers of the graph that a node of the user's became, from `first` up to `last`; operands: the
+    graph's tensors that are its inputs, and which of these they are."""
+
+    first: int
+    last: int
+    operands: Mapping[str, int]
+
+
 class Lowering:
     """A model on its way into a graph.
 
@@ -85,6 +96,7 @@ class Lowering:
         self._asked = 0  # layers of the graph whose shapes were asked
         self._taken: dict[str, None] = {}  # values that became operands, in order
         self.operands: dict[int, tuple[str, ...]] = {}  # of each node that has layers
+        self.own: dict[str, OwnLayers] = {}  # of the user's nodes, by their first output
 
     # ---- what converters ask ----
 
@@ -255,7 +267,11 @@ class Lowering:
     def _convert(self, node: Node) -> None:
         own = self._own(node)
         if own is not None:
+            first = len(self.graph.nodes)
             own(self, node)
+            given = ((name, i) for i, name in enumerate(node.inputs) if name and name in self._names)
+            operands = {self._names[name]: i for name, i in given if name not in self.model.constants}
+            self.own[node.makes[0]] = OwnLayers(first, len(self.graph.nodes), operands)
             return
         converter = CONVERTERS.get(node.op) if node.domain in (*STANDARD, DOMAIN) else None
         if converter is None:
@@ -289,7 +305,9 @@ class Lowering:
             try:
                 found = infer_layer(layer, self._infos, self.graph.toolkit)
             except CompileError as error:
-                if own or self.graph.toolkit.old_build:  # the layer may do it once it is built
+                if own:
+                    raise self._refused(node, layer, error) from None
+                if self.graph.toolkit.old_build:  # the layer may do it once it is built
                     raise
                 raise Unsupported(error.message) from None
             self._infos.update((info.name, info) for info in found)
@@ -309,6 +327,17 @@ class Lowering:
             values[name] = Value(name, info.shape, kind)
         if values != self.model.values:
             self.model = infer_values(replace(self.model, values=values))
+
+    def _refused(self, node: Node, layer: LayerNode, error: CompileError) -> CompileError:
+        """The error of a layer that the user put in place of a node, with what the layer was given."""
+        shapes = ", ".join(str(list(self._infos[name].shape)) for name in layer.inputs)
+        inputs = "input" if len(layer.inputs) == 1 else "inputs"
+        return CompileError(
+            f"{node.title}: {layer.op.op} gets {len(layer.inputs)} {inputs}, {shapes}, and the parameters "
+            f"{dict(node.attributes)} of the node: {error.message}",
+            hint=error.hint
+            or "where the layer takes others, a function can give them: --map NODE=FILE.py:FUNCTION",
+        )
 
     def _stand_in(self, node: Node) -> None:
         """Tensors in place of a node without a layer, so that the walk can go on behind it."""

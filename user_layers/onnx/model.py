@@ -88,6 +88,11 @@ class Node:
         return f"{shown(kind)} with the output {shown(next(iter(self.makes), '(none)'))}"
 
     @property
+    def is_own(self) -> bool:
+        """Whether it becomes what the user says: mapped, or a layer of the user's by its domain."""
+        return self.mapped or self.domain == CUSTOM_DOMAIN
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """Every value that it needs, each once."""
         return tuple(dict.fromkeys(name for name in (*self.inputs, *self.captured) if name))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from user_layers.onnx.load import node_of
-from user_layers.onnx.model import CUSTOM_DOMAIN, NARROW, Model, Node, Value
+from user_layers.onnx.model import NARROW, Model, Node, Value
 from user_layers.onnx.proto import element_type
 from user_layers.onnx.widen import wide_node
 
@@ -65,7 +65,7 @@ class _Widening:
         }
         self._values = {name: _widened(value) for name, value in model.values.items()}
         kept = [value.name for value in (*model.inputs, *model.outputs)]
-        kept += [name for node in model.nodes if _is_own(node) for name in node.makes]
+        kept += [name for node in model.nodes if node.is_own for name in node.makes]
         self._wide = {name: self._new(name, _FLOAT) for name in dict.fromkeys(kept) if self._is_half(name)}
         self._half: dict[str, str] = {}  # the same for what layers of the user's read
 
@@ -80,7 +80,7 @@ class _Widening:
             if value.name in self._wide:
                 self._cast(value.name, self._wide[value.name], _FLOAT)
         for node in model.nodes:
-            (self._own if _is_own(node) else self._node)(node)
+            (self._own if node.is_own else self._node)(node)
         return replace(
             model,
             inputs=tuple(self._values[value.name] for value in model.inputs),
@@ -124,10 +124,6 @@ class _Widening:
             free += "_"
         self._values[free] = Value(free, self._model.value(name).shape, dtype)
         return free
-
-
-def _is_own(node: Node) -> bool:
-    return node.mapped or node.domain == CUSTOM_DOMAIN
 
 
 def _widened(value: Value) -> Value:

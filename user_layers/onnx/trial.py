@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from firmware_sim.errors import CompileError, DeviceError, UsageError
 from user_layers.net.compiled import CompiledNet
-from user_layers.onnx.build import Built
+from user_layers.onnx.build import Built, mark_mapped
 from user_layers.onnx.check import compare, narrow_line, random_inputs, reference, tolerance
 from user_layers.onnx.fitting import OTHER_SHAPES
 from user_layers.onnx.fold import is_random
-from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model
+from user_layers.onnx.model import Array, Model
+from user_layers.onnx.own import Goldens, run_beside
 from user_layers.onnx.precision import in_float32
 from user_layers.onnx.types import from_net, to_net
 from user_layers.runtime.references import run_net
@@ -33,7 +34,7 @@ def run_random(
             if all(value.is_float for value in model.inputs):
                 break
     assert refused is not None
-    if model.given and not _has_own(model):
+    if model.given and not any(node.is_own for node in built.model.nodes):
         _check_runs(model, inputs)
     raise refused
 
@@ -50,24 +51,33 @@ def _check_runs(model: Model, inputs: Mapping[str, Array]) -> None:
 
 
 def compared(
-    model: Model, mapped: bool, original: Path | Model, inputs: Mapping[str, Array], got: Sequence[Array]
+    model: Model,
+    built: Built,
+    custom: Collection[str],
+    original: Path | Model,
+    inputs: Mapping[str, Array],
+    got: Sequence[Array],
+    goldens: Goldens | None,
 ) -> tuple[list[str], list[str]]:
-    """A line about each output, and those of them that tell of a difference from onnxruntime. mapped: nodes
-    became layers of the user's; original: what onnxruntime runs, the model where its inputs have other shapes
-    than the file says, which onnxruntime would refuse."""
-    if mapped or _has_own(model):
-        return ["not compared: onnxruntime does not know the model's own layers"], []
+    """A line about each output, and those of them that tell of a difference from onnxruntime. custom: nodes
+    that became layers of the user's; original: what onnxruntime runs, the model where its inputs have other
+    shapes than the file says, which onnxruntime would refuse; goldens: of the user's layers."""
     if any(is_random(node) for node in model.nodes):
         return ["not compared: the model makes random numbers"], []
-    wide = in_float32(model)
+    wide = in_float32(mark_mapped(model, dict.fromkeys(custom)))
     names = [value.name for value in wide.outputs]
-    if wide is model:
-        want, own = reference(original, inputs), []
-    else:
+    told: list[str] = []
+    different: list[str] = []
+    if any(node.is_own for node in wide.nodes):
+        want, witness = run_beside(wide, built, _fed(wide, inputs), goldens)
+        told, different = witness.lines, list(witness.different)
+    elif built.narrow:
         want = reference(wide, _fed(wide, inputs))
-        own = [narrow_line(original, names, want, inputs)]
+        told = [narrow_line(original, names, want, inputs)]
+    else:
+        want = reference(original, inputs)
     mine = [from_net(array, value) for array, value in zip(got, wide.outputs, strict=True)]
-    lines, different = [], []
+    lines = []
     for found, value in zip(compare(names, mine, want), wide.outputs, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"
@@ -75,11 +85,7 @@ def compared(
             f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
         )
         different += lines[-1:] if wrong else []
-    return lines + own, different
-
-
-def _has_own(model: Model) -> bool:
-    return any(node.domain == CUSTOM_DOMAIN for node in model.nodes)
+    return lines + told, different
 
 
 def _fed(wide: Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
