@@ -197,13 +197,6 @@ def test_any_mixture(toolkit: Toolkit, tmp_path: Path, data: st.DataObject) -> N
     assert len([part for part in built.parts if part.on_cpu]) <= len(nodes)
 
 
-def test_an_output_without_a_known_shape_is_refused(toolkit: Toolkit) -> None:
-    proto = make_model([node("NonZero", "x", "y", name="where")], {"x": (3, 5)}, ["y"])
-    proto.graph.output[0].type.tensor_type.elem_type = I64
-    with pytest.raises(CompileError, match="NonZero where: the output 'y' has a shape that is known only"):
-        build(from_proto(proto), "net", toolkit=toolkit)
-
-
 def test_an_input_that_the_device_cannot_hold_is_refused(toolkit: Toolkit) -> None:
     proto = make_model([node("Relu", "x")], {"x": (3, 5)}, ["y"])
     for value in (*proto.graph.input, *proto.graph.output):

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 from firmware_sim.errors import CompileError
+from tests.paths import ROOT
 from tests.support.onnx_models import make_model
 from tests.support.workspaces import layers_toolkit
 from tpulayer import Graph
@@ -20,6 +21,9 @@ from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.custom import MapFunction, MappedNode
 from user_layers.onnx.load import from_proto
+from user_layers.onnx.lower import CONVERTERS, Lowering
+from user_layers.onnx.model import Node
+from user_layers.testing.golden import WorkspaceGoldens
 from user_layers.toolkit import Toolkit
 
 RNG = np.random.default_rng(3)
@@ -163,3 +167,95 @@ def test_stages(dynamic: bool, toolkit: Toolkit, tmp_path: Path) -> None:
         (1, 3, 20, 18),
         (4, 3, 18, 18),
     ]
+
+
+@pytest.fixture
+def tested(toolkit: Toolkit) -> Iterator[Path]:
+    """The tests of the layers crop and double in the workspace; that of double."""
+    assert toolkit.workspace is not None
+    folder = toolkit.workspace.tests_dir
+    made = [folder / f"test_{name}.py" for name in ("crop", "double")]
+    folder.mkdir(exist_ok=True)
+    for path in made:
+        path.write_text((ROOT / "tests" / path.name).read_text())
+    yield made[1]
+    for path in made:
+        path.unlink(missing_ok=True)
+
+
+def _compiled(proto: Any, folder: Path, toolkit: Toolkit, *custom: str) -> tuple[bool, list[str]]:
+    onnx.save(proto, str(folder / "m.onnx"))
+    lines: list[str] = []
+    options = CompileOptions(folder / "m.onnx", folder / "net", custom=custom)
+    return run(options, lines.append, toolkit, goldens=WorkspaceGoldens), lines
+
+
+def test_a_mapped_layer_is_compared_with_its_golden_function(
+    toolkit: Toolkit, tmp_path: Path, tested: Path
+) -> None:
+    """And the rest of the model with onnxruntime, fed with golden's result."""
+    chain = [
+        helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"], name="act"),
+        helper.make_node("Relu", ["b"], ["d"], name="again"),
+        helper.make_node("Conv", ["d", "w"], ["e"], pads=[1] * 4),
+        helper.make_node("Sigmoid", ["e"], ["y"]),
+    ]
+    proto = make_model(chain, {"x": (2, 3, 9, 9)}, ["y"], WEIGHTS)
+    ok, lines = _compiled(proto, tmp_path, toolkit, "Relu=TPU_DOUBLE")
+    assert ok and any(line.startswith("y equals onnxruntime's within") for line in lines)
+    assert "TPU_DOUBLE equals golden of its test, 2 layers" in lines
+    assert any(line.startswith("Relu mapped, 2 nodes: at most") for line in lines)
+
+    tested.write_text(tested.read_text().replace("np.float32(2)]", "np.float32(3)]"))
+    ok, lines = _compiled(proto, tmp_path, toolkit, "act=TPU_DOUBLE")
+    assert not ok and any(line.startswith("TPU_DOUBLE (act): DIFFERS in 1296 of 1296") for line in lines)
+    assert any(line.startswith("y DIFFERS from onnxruntime's") for line in lines)
+
+    tested.unlink()
+    ok, lines = _compiled(proto, tmp_path, toolkit, "act=TPU_DOUBLE")
+    assert ok and "TPU_DOUBLE has no golden function: 1 layer taken as computed" in lines
+
+
+@pytest.mark.usefixtures("tested")
+def test_a_mistake_beside_an_own_layer_is_found(
+    toolkit: Toolkit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers of the user's do not turn the comparison off."""
+    original = CONVERTERS["Relu"]
+    monkeypatch.setitem(CONVERTERS, "Relu", lambda to, node: to.simple("TPU_COPY", node, *_copied(to, node)))
+    ok, lines = _compiled(net(*OWN), tmp_path, toolkit)
+    assert not ok and any(line.startswith("y DIFFERS from onnxruntime's") for line in lines)
+    monkeypatch.setitem(CONVERTERS, "Relu", original)
+    ok, lines = _compiled(net(*OWN), tmp_path, toolkit)
+    assert ok and "TPU_DOUBLE equals golden of its test, 1 layer" in lines
+    assert "TPU_CROP equals golden of its test, 1 layer" in lines
+
+
+def _copied(to: Lowering, node: Node) -> tuple[list[str], dict[str, int]]:
+    return [to.tensor(node.inputs[0])], {"reserved": 0}
+
+
+def test_own_layers_in_float16_models(toolkit: Toolkit, tmp_path: Path) -> None:
+    """The rest is float32; a float16 that such a layer gets is compared with golden's float16."""
+    half = TensorProto.FLOAT16
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"], name="act"),
+        helper.make_node("Sigmoid", ["b"], ["y"]),
+    ]
+    edges = [helper.make_tensor_value_info(name, half, [2, 5]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", edges[:1], edges[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "maps.py").write_text(
+        "def same(graph, node):\n"
+        "    graph.add_tpu_layer('TPU_COPY', node.inputs[:1], {'reserved': 0}, node.outputs)\n"
+    )
+    ok, lines = _compiled(proto, tmp_path, toolkit, f"act={tmp_path}/maps.py:same")
+    assert ok and any(line.startswith("Relu mapped, 1 node: at most 0.0e+00") for line in lines), lines
+
+
+def test_what_a_layer_gets_that_refuses_it(toolkit: Toolkit, tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r"Mul twice: TPU_DOUBLE gets 2 inputs, \[2, 8") as caught:
+        _compiled(net(*STANDARD), tmp_path, toolkit, "twice=TPU_DOUBLE")
+    assert "--map NODE=FILE.py:FUNCTION" in caught.value.hint

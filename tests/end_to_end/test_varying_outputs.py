@@ -168,7 +168,7 @@ def test_reference_data_of_others_need_no_shapes(toolkit: Toolkit, tmp_path: Pat
         check(toolkit, tmp_path)
     for text, message in (
         ("[[[1, 5]]]", r"has shapes of 1 stages with 1 outputs; the nets .* have 1 stages with 2"),
-        ("[[[1, 5], [0]]]", r"does not hold shapes: \[0\] is not a shape"),
+        ("[[[1, 5], [-1]]]", r"does not hold shapes: \[-1\] is not a shape"),
         ("[[[61, 5], [3]]]", r"an output of the shape \[61, 5\], compiled was \[60, 5\] at most"),
         (stored[:-3], "does not hold shapes"),
         ("3", "does not hold shapes: 3 is not a list"),

@@ -15,12 +15,12 @@ from user_layers.graph.shapes import infer_shapes
 from user_layers.onnx import fold, load
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE
-from user_layers.onnx.compile import _compared
 from user_layers.onnx.convert_window import Axis, axes_of, window_of
 from user_layers.onnx.lower import OLDEST_OPSET, Unsupported
 from user_layers.onnx.model import Node, Value
 from user_layers.onnx.partition import Part, partition
 from user_layers.onnx.resize import Resize, upsampling
+from user_layers.onnx.trial import compared
 from user_layers.onnx.types import obstacle, to_net
 from user_layers.toolkit import Toolkit
 
@@ -407,13 +407,16 @@ def test_how_large_a_constant_inference_reads(size: int, read: bool, monkeypatch
 
 
 @pytest.mark.parametrize(("apart", "differs"), [(0.99, False), (1.0, False), (1.01, True)])
-def test_how_far_an_output_may_be_off(apart: float, differs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_far_an_output_may_be_off(
+    apart: float, differs: bool, monkeypatch: pytest.MonkeyPatch, toolkit: Toolkit
+) -> None:
     """By 1e-4 of its largest value."""
     proto = make_model([node("Relu", "x")], {"x": (2,)}, ["y"])
+    built = build(load.from_proto(proto), "net", toolkit=toolkit)
     want = np.array([1 / TOLERANCE, 0], np.float64)
-    monkeypatch.setattr("user_layers.onnx.compile.reference", lambda model, inputs: [want])
+    monkeypatch.setattr("user_layers.onnx.trial.reference", lambda model, inputs: [want])
     model = load.from_proto(proto)
     got = want + np.array([0, apart])
-    monkeypatch.setattr("user_layers.onnx.compile.from_net", lambda array, value: array)
-    lines, different = _compared(model, False, model, {}, [got])
+    monkeypatch.setattr("user_layers.onnx.trial.from_net", lambda array, value: array)
+    lines, different = compared(model, built, (), model, {}, [got], None, ())
     assert len(lines) == 1 and bool(different) == differs

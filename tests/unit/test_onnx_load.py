@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from onnx import helper
 from firmware_sim.errors import ModelError, UsageError
 from tests.paths import ROOT
 from tests.support.onnx_models import make_model
+from user_layers.onnx import fold
 from user_layers.onnx.build import build
 from user_layers.onnx.fold import fold_constants, run_node
-from user_layers.onnx.load import from_proto, load_model
+from user_layers.onnx.load import from_proto, infer_values, load_model
 from user_layers.onnx.model import Model, Node, Value
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -152,7 +154,8 @@ def test_the_documentation_lists_the_passes_in_their_order() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
     table = text[text.index("An ONNX model becomes a graph") :].split("\n\n")[1]
     listed = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
-    called = re.findall(r"= (?:\w+\.)?(\w+)\((?:model|survey)\b", inspect.getsource(build))
+    call = r"^ +(?:[\w, ]+ = )?(\w+)\((?:model|survey)\b"
+    called = re.findall(call, inspect.getsource(build), re.MULTILINE)
     assert listed == ["from_proto", *called]
 
 
@@ -174,3 +177,62 @@ def test_no_elements_and_yet_too_large() -> None:
 )
 def test_messages_say_what_a_value_is(value: Value, what: str) -> None:
     assert value.what == what
+
+
+def _reshapes(count: int) -> onnx.ModelProto:
+    """Blocks whose shape follows from that of the block before, by what inference does not compute."""
+    nodes, last = [], "x"
+    for i in range(count):
+        nodes += [
+            helper.make_node("Shape", [last], [f"shape{i}"]),
+            helper.make_node("Div", [f"shape{i}", "one"], [f"same{i}"]),
+            helper.make_node("Reshape", [last, f"same{i}"], [f"shaped{i}"]),
+            helper.make_node("Relu", [f"shaped{i}"], [last := f"out{i}"]),
+        ]
+    return make_model(nodes, {"x": (2, 3)}, [last], {"one": np.array(1, np.int64)})
+
+
+def test_a_chain_of_shapes_folds_to_its_end_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    inferred = []
+
+    def counted(model: Model, nodes: Sequence[Node] | None = None) -> Model:
+        inferred.append(len(model.nodes if nodes is None else nodes))
+        return infer_values(model, nodes)
+
+    monkeypatch.setattr(fold, "infer_values", counted)
+    for count in (3, 40):
+        model = from_proto(_reshapes(count))
+        inferred.clear()
+        folded = fold_constants(model)
+        assert [node.op for node in folded.nodes] == ["Reshape", "Relu"] * count
+        assert folded.value(f"out{count - 1}").fixed == (2, 3)
+        assert len(inferred) <= count + 1 and sum(inferred) <= 2 * len(folded.nodes)
+
+
+def test_what_stays_unknown_ends_the_folding() -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["where"]),
+        helper.make_node("Shape", ["where"], ["shape"]),
+        helper.make_node("Shape", ["x"], ["known"]),
+        helper.make_node("Cast", ["shape"], ["y"], to=1),
+        helper.make_node("Cast", ["known"], ["z"], to=1),
+    ]
+    folded = fold_constants(from_proto(make_model(nodes, {"x": (2, 3)}, ["y", "z"])))
+    assert [node.op for node in folded.nodes] == ["NonZero", "Shape", "Cast"]
+    assert np.array_equal(folded.constants["z"], [2, 3])
+
+
+def test_shapes_behind_a_sequence_are_known() -> None:
+    """A sequence has no shape that a stretch could be told: then the whole model is inferred."""
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["both"]),
+        helper.make_node("SequenceAt", ["both", "zero"], ["first"]),
+        helper.make_node("Shape", ["first"], ["shape"]),
+        helper.make_node("Div", ["shape", "one"], ["same"]),
+        helper.make_node("Reshape", ["first", "same"], ["r"]),
+        helper.make_node("Shape", ["r"], ["known"]),
+        helper.make_node("Cast", ["known"], ["y"], to=1),
+    ]
+    constants = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64)}
+    folded = fold_constants(from_proto(make_model(nodes, {"x": (2, 3)}, ["y"], constants)))
+    assert not folded.nodes and np.array_equal(folded.constants["y"], [2, 3])

@@ -113,7 +113,7 @@ def _counted(counts: Sequence[int]) -> str:
 
 def _shape(value: Any) -> Shape:
     shape = tuple(_list(value))
-    if len(shape) > MAX_SHAPE_DIMS or any(type(n) is not int or not 1 <= n < 1 << 31 for n in shape):
+    if len(shape) > MAX_SHAPE_DIMS or any(type(n) is not int or not 0 <= n < 1 << 31 for n in shape):
         raise ValueError(f"{value} is not a shape")
     return shape
 

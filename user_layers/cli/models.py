@@ -9,21 +9,48 @@ import typer
 
 from user_layers.cli.options import TimeLimit, for_devices
 
+Model = Annotated[
+    Path,
+    typer.Argument(help="A file: .onnx, .tflite, .pt2, .ms, .mindir or .prototxt.", metavar="MODEL"),
+]
+Weight = Annotated[
+    Path | None,
+    typer.Option("--weight", help="FILE.caffemodel of a .prototxt, if it is not called as that."),
+]
+Shapes = Annotated[
+    list[str] | None, typer.Option("--shapes", help="INPUT=1x3x224x224; may be given several times.")
+]
+Custom = Annotated[
+    list[str] | None,
+    typer.Option("--map", help="NODE=TPU_OP or NODE=FILE.py:FUNCTION: layers of your own for a node."),
+]
+
+
+def explain(
+    model: Model,
+    weight: Weight = None,
+    shapes: Shapes = None,
+    custom: Custom = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    time_limit: TimeLimit = None,
+) -> None:
+    """Say of a model, without compiling it, which operations run on the TPU and which on the CPU, why, and
+    how to add the layers that are missing."""
+    from user_layers.formats import in_onnx
+    from user_layers.onnx.command import ExplainOptions, explain_model, parse_shapes
+
+    for_devices(time_limit)
+    proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
+    options = ExplainOptions(model, tuple(shapes or ()), tuple(custom or ()), json)
+    explain_model(options, proto, source, typer.echo)
+
 
 def compile(
-    model: Annotated[
-        Path,
-        typer.Argument(help="A file: .onnx, .tflite, .pt2, .ms, .mindir or .prototxt.", metavar="MODEL"),
-    ],
+    model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
-    weight: Annotated[
-        Path | None,
-        typer.Option("--weight", help="FILE.caffemodel of a .prototxt, if it is not called as that."),
-    ] = None,
+    weight: Weight = None,
     dynamic: Annotated[bool, typer.Option("--dynamic", help="Any shapes up to the given ones.")] = False,
-    shapes: Annotated[
-        list[str] | None, typer.Option("--shapes", help="INPUT=1x3x224x224; may be given several times.")
-    ] = None,
+    shapes: Shapes = None,
     stages: Annotated[
         list[str] | None,
         typer.Option("--stage", help="INPUT=4x3x224x224[,INPUT=...]: a further set of input shapes."),
@@ -32,10 +59,7 @@ def compile(
     opt: Annotated[
         int, typer.Option("--opt", min=0, max=2, help="0: every layer alone; 1: cheap groups; 2: by cycles.")
     ] = 2,
-    custom: Annotated[
-        list[str] | None,
-        typer.Option("--map", help="NODE=TPU_OP or NODE=FILE.py:FUNCTION: layers of your own for a node."),
-    ] = None,
+    custom: Custom = None,
     cpu: Annotated[
         bool, typer.Option("--cpu/--no-cpu", help="Run what no layer computes on onnxruntime.")
     ] = True,
@@ -49,8 +73,10 @@ def compile(
     time_limit: TimeLimit = None,
 ) -> int:
     """Compile a model into a bmodel, and compare it with onnxruntime on random inputs."""
+    from user_layers.cli.progress import Progress
     from user_layers.formats import in_onnx
     from user_layers.onnx.command import CompileOptions, parse_shapes, run
+    from user_layers.testing.golden import WorkspaceGoldens
 
     for_devices(time_limit)
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
@@ -70,4 +96,10 @@ def compile(
         proto=proto if source is not None else None,
         source=source,
     )
-    return 0 if run(options, typer.echo) else 1
+    with Progress() as progress:
+
+        def say(line: str) -> None:
+            progress.done()
+            typer.echo(line)
+
+        return 0 if run(options, say, step=progress.step, goldens=WorkspaceGoldens) else 1

@@ -33,9 +33,10 @@ def check_model(proto: bytes, *, standard: bool) -> bytes:
     return _request({"op": "check", "standard": standard}, proto)
 
 
-def infer_model(proto: bytes) -> bytes:
-    """A serialized model with inferred shapes. Errors: ModelError."""
-    return _request({"op": "infer"}, proto)
+def infer_model(proto: bytes, *, strict: bool = False) -> bytes:
+    """A serialized model with inferred shapes; strict: what contradicts itself is an error, and not left
+    unknown. Errors: ModelError."""
+    return _request({"op": "infer", "strict": strict}, proto)
 
 
 def inline_functions(proto: bytes) -> bytes:

@@ -25,7 +25,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
             return {}, _check(payload, bool(header["standard"]))
         if op == "infer":
             link.activity = "the package onnx, inferring shapes,"
-            return {}, _infer(payload, strict=False)
+            return {}, _infer(payload, strict=bool(header["strict"]))
         if op == "inline":
             link.activity = "the package onnx, writing out functions,"
             return {}, _inline(payload)

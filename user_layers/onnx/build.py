@@ -1,40 +1,50 @@
 """A model into a graph: the passes in their order. Each takes what earlier ones returned and reaches back to
 none; why each stands where it stands is said beside its call.
 
-Model -> mapped -> folded -> observed -> folded -> outputs -> survey (fused, written out) -> parts -> inputs
--> Graph
+Model -> mapped -> float32 -> folded -> observed -> folded -> outputs -> survey (fused, written out) -> parts
+-> inputs -> Graph
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, UsageError
 from user_layers.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, resolve_map
+from user_layers.onnx.fitting import check_shapes
 from user_layers.onnx.fold import fold_constants
-from user_layers.onnx.lower import Converter, Lowering
+from user_layers.onnx.lower import Converter, Lowering, OwnLayers
 from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
+from user_layers.onnx.precision import in_float32, narrow_types
 from user_layers.onnx.survey import Survey, survey_layers
 from user_layers.onnx.types import obstacle
+from user_layers.onnx.varying import largest_shapes
 from user_layers.toolkit import Toolkit
 
 
 @dataclass(frozen=True)
 class Built:
-    """A graph made of a model. parts: what runs where, in order. empty: outputs without elements, which a
-    net cannot have. layers: how many the graph has now. observed: values whose shapes were seen by running
-    the model, because nothing infers them."""
+    """A graph made of a model. model: folded, fused and with shapes, whose nodes are in `parts`. parts: what
+    runs where, in order. empty: outputs without elements, which a net cannot have. layers: how many the graph
+    has now. observed: values whose shapes were seen by running the model, because nothing infers them.
+    narrow: floating-point types of the model in place of which it computes in float32. varying: the largest
+    shapes of outputs whose shapes are known only when a net has run. own: the layers of the user's nodes, by
+    the node's first output."""
 
     graph: GraphBuilder
+    model: Model
     parts: tuple[Part, ...]
     empty: Mapping[str, Array]
     layers: int
     observed: tuple[Value, ...] = ()
+    narrow: tuple[str, ...] = ()
+    varying: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    own: Mapping[str, OwnLayers] = field(default_factory=dict)
 
     @property
     def on_cpu(self) -> list[str]:
@@ -61,13 +71,17 @@ def build(
     graph_type: the class of the graph."""
     functions = resolve_map(custom)
     # First, for no pass may touch a node that the user maps.
-    model = _mark_mapped(model, functions)
+    model = mark_mapped(model, functions)
+    # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
+    model, narrow = in_float32(model), narrow_types(model)
     # Before observing: an operand that says how large a result is must be a constant by then.
     model = fold_constants(model)
     # Behind folding, which infers shapes as far as possible: this runs the model for the rest.
     model = observe_shapes(model)
     # Again: what reads a shape that was observed is constant now.
     model = fold_constants(model)
+    # Behind all that makes constants and shapes known, before anything asks whether there are layers.
+    check_shapes(model)
     # Behind folding, which makes a constant of every value without elements.
     wanted, empty = _part_outputs(model, allow_empty)
     opened = toolkit or Toolkit()
@@ -79,20 +93,24 @@ def build(
         # Behind all that makes shapes and constants known, because converters ask for both. It fuses and
         # writes out in turn: a node without a layer may get some, and only then its neighbours can fuse.
         survey = survey_layers(model, new_graph, functions, cpu=cpu)
+        # Behind the survey, which made all shapes known that can be.
+        varying = largest_shapes(survey.model)
         # Behind the survey, which says why nodes cannot run on the TPU and what the layers read.
-        parts = _partition(survey)
+        parts = _partition(survey, varying)
         # Behind the partition: only now it is known which inputs anything reads.
         inputs = _used_inputs(survey.model, parts, wanted)
         # Last: layers and parts on the CPU, with the outputs named.
-        graph = _lower(survey, parts, inputs, wanted, functions, new_graph)
+        lowering = _lower(survey, parts, inputs, wanted, functions, varying, new_graph)
     except BaseException:
         if toolkit is None:
             opened.close()
         raise
-    return Built(graph, tuple(parts), empty, len(graph.nodes), survey.model.observed)
+    graph, done = lowering.graph, survey.model
+    count, seen = len(graph.nodes), done.observed
+    return Built(graph, done, tuple(parts), empty, count, seen, tuple(narrow), varying, lowering.own)
 
 
-def _mark_mapped(model: Model, functions: Mapping[str, Converter]) -> Model:
+def mark_mapped(model: Model, functions: Mapping[str, object]) -> Model:
     """The model with the nodes marked of which the user says what they become. Errors: UsageError for one
     that it does not have."""
     unknown = set(functions) - {text for node in model.nodes for text in (node.name, node.op)}
@@ -121,7 +139,7 @@ def _part_outputs(model: Model, allow_empty: bool) -> tuple[list[str], dict[str,
     return [value.name for value in model.outputs if value.name not in empty], empty
 
 
-def _partition(survey: Survey) -> list[Part]:
+def _partition(survey: Survey, varying: Collection[str]) -> list[Part]:
     """The parts for TPU and CPU. Errors: CompileError for too many tensors between them."""
     model = survey.model
     return partition(
@@ -130,6 +148,7 @@ def _partition(survey: Survey) -> list[Part]:
         lambda value: obstacle(model.value(value)),
         MAX_TENSORS,
         survey.lowering.operands,
+        varying,
     )
 
 
@@ -148,12 +167,13 @@ def _lower(
     inputs: Collection[str],
     wanted: Sequence[str],
     functions: Mapping[str, Converter],
+    varying: Mapping[str, tuple[int, ...]],
     new_graph: Callable[[], GraphBuilder],
-) -> GraphBuilder:
+) -> Lowering:
     """The graph of the parts: the survey's own where every node has a layer and no input is left out."""
     lowering = survey.lowering
     if any(part.on_cpu for part in parts) or len(inputs) < len(survey.model.inputs):
         lowering = Lowering(survey.model, new_graph(), functions)
-        lowering.build(parts, inputs)
+        lowering.build(parts, inputs, varying)
     lowering.finish(wanted)
-    return lowering.graph
+    return lowering

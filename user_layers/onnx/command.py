@@ -1,20 +1,25 @@
-"""`tpulayer compile`: a model file into a folder with a bmodel, compared with onnxruntime."""
+"""`tpulayer compile`: a model file into a folder with a bmodel, compared with onnxruntime. `tpulayer
+explain`: what of it would run where."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import UsageError
+from user_layers.onnx.build import build
 from user_layers.onnx.compile import compile_model
 from user_layers.onnx.custom import parse_map
+from user_layers.onnx.explain import explain
+from user_layers.onnx.load import Source, read_proto
 
 if TYPE_CHECKING:
     import onnx
 
-    from user_layers.onnx.load import Source
+    from user_layers.onnx.own import FindGoldens
     from user_layers.toolkit import Toolkit
 
 
@@ -40,6 +45,16 @@ class CompileOptions:
     source: Source | None = None  # and where that comes from
 
 
+@dataclass(frozen=True)
+class ExplainOptions:
+    """The options of `tpulayer explain`, as those of `CompileOptions`; json: one object."""
+
+    model: Path
+    shapes: Sequence[str] = ()
+    custom: Sequence[str] = ()
+    json: bool = False
+
+
 def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
     """NAME=1x3x224x224 texts; several may stand in one, with commas between. Errors: UsageError."""
     found = {}
@@ -54,8 +69,15 @@ def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tu
     return found
 
 
-def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | None = None) -> bool:
-    """Compile, write the folder, compare; False when an output differs by more than the tolerance.
+def run(
+    options: CompileOptions,
+    say: Callable[[str], None],
+    toolkit: Toolkit | None = None,
+    step: Callable[[str], None] = lambda _: None,
+    goldens: FindGoldens | None = None,
+) -> bool:
+    """Compile, write the folder, compare; False when an output differs by more than the tolerance. step: gets
+    a text when each step begins; goldens: as of `compile_model`.
 
     Errors: those of `compile_onnx` but for the differences; nothing is written then.
     """
@@ -73,6 +95,30 @@ def run(options: CompileOptions, say: Callable[[str], None], toolkit: Toolkit | 
         layers=options.layers,
         toolkit=toolkit,
         source=options.source,
+        step=step,
+        goldens=goldens,
     )
     made.write(options.directory, say)
     return not made.different
+
+
+def explain_model(
+    options: ExplainOptions,
+    proto: Path | onnx.ModelProto,
+    source: Source | None,
+    say: Callable[[str], None],
+    toolkit: Toolkit | None = None,
+) -> None:
+    """Say what of a model would run where; proto and source: what `in_onnx` gives for the file.
+
+    Errors: those of `graph_from_onnx`.
+    """
+    source = source or Source.of(options.model)
+    model = source.load(read_proto(proto), parse_shapes(options.shapes))
+    built = build(model, source.name, custom=source.mapped(parse_map(options.custom)), toolkit=toolkit)
+    try:
+        found = explain(built)
+    finally:
+        if toolkit is None:
+            built.graph.toolkit.close()
+    say(json.dumps(found.as_json(source.place), indent=2) if options.json else found.as_text(source.place))

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.device.findings import together
-from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.errors import CompileError
 from firmware_sim.shown import count
 from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
 from user_layers.layer_nets import layer_nets
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import Built, build
-from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.custom import MapFunction
+from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
-from user_layers.onnx.fold import is_random
 from user_layers.onnx.load import Source, overridden, read_proto
-from user_layers.onnx.model import CUSTOM_DOMAIN, Array, Model, Value, shown
-from user_layers.onnx.types import from_net, to_net
+from user_layers.onnx.model import Value, shown
+from user_layers.onnx.own import FindGoldens
+from user_layers.onnx.precision import described
+from user_layers.onnx.trial import compared, run_random
 from user_layers.product import combine_stages, compile_net, write_directory
-from user_layers.runtime.references import run_net
 
 if TYPE_CHECKING:
     import onnx
@@ -66,7 +66,8 @@ def compile_onnx(
     function of a Graph and a MappedNode.
     cpu: what no layer computes runs on onnxruntime; otherwise it is a CompileError.
     check: run the net on random inputs and compare it with onnxruntime; an output that differs by more than
-    1e-4 of its largest value is a CompileError. (Not done for models with layers of the user's.)
+    1e-4 of its largest value is a CompileError. Layers of the user's compute alone there, and the rest is
+    compared with what onnxruntime makes of their results.
     report: also write what became of every layer: report.txt, report.json, local_memory.svg.
     name: of the net; by default the file's, or that of the ModelProto's graph.
     layers: also write a net for each layer (of the first stage) to the folder layers/, for `tpulayer pack`.
@@ -139,13 +140,17 @@ def compile_model(
     layers: bool,
     toolkit: Toolkit | None,
     source: Source | None = None,
+    step: Callable[[str], None] = lambda _: None,
+    goldens: FindGoldens | None = None,
 ) -> CompiledModel:
-    """Compile and compare; see `compile_onnx`, which also says what the arguments are.
+    """Compile and compare; see `compile_onnx`, which also says what the arguments are. step: gets a text when
+    each step begins. goldens: finds the golden functions of a workspace, with which its layers are compared.
 
     The net runs once for each stage: what it gives is compared, and is the reference data.
     """
     proto, source = read_proto(model), source or Source.of(model)
     custom = source.mapped(custom)
+    step(f"reading {source.short}")
     sets = [dict(shapes or {}), *({**(shapes or {}), **stage} for stage in stages)]
     models = [source.load(proto, given) for given in sets]
     head = list(source.notes)
@@ -162,26 +167,41 @@ def compile_model(
     caller = CALLER.set(source.short)  # what messages call the place where a layer was added
     try:
         for number, one in enumerate(models):
+            at = f", stage {number}" if len(models) > 1 else ""
+            step(f"looking for layers{at}")
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
             shared = built.graph.toolkit
+            step(f"compiling{at}")
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
+            warned = explain(built).warning(source.place)
+            about = [*described(built.narrow), *([warned] if warned else [])]
+            net = _with_notes(net, about)
             if dynamic:
                 fixed = fixed_extents_of(built, one, lambda given: source.load(proto, given), custom, cpu)
                 net = restricted(net, fixed)
                 notes += _fixed_lines(fixed)
             nets.append(net)
-            inputs, fed, got = _run(one, built, net)
+            step(f"running on the emulator{at}")
+            inputs, fed, got = run_random(one, built, net)
             data.append(References.of(fed.values(), got))
             if number == 0:
                 summary = _summary(built)
                 apart = layer_nets(built.graph, fed) if layers else None
+                head += about
                 head += [f"on the CPU: {line}" for line in built.on_cpu]
                 head += _observed_line(built.observed)
+                head += [
+                    f"output {shown(name)} is at most {list(shape)}: its shape is known when the net has run"
+                    for name, shape in built.varying.items()
+                ]
             which = f"stage {number}: " if len(models) > 1 else ""
             lines += [f"{which}{stage.summary}" for stage in net.report]
             if check:
+                step(f"comparing with onnxruntime{at}")
+                known = goldens(shared.workspace) if goldens and shared.workspace else None
                 original = source.path if source.path is not None and not sets[number] else one
-                found, wrong = _compared(one, bool(custom), original, inputs, got)
+                varying = {t.name for t in net.stages[0].outputs if t.varies}
+                found, wrong = compared(one, built, custom, original, inputs, got, known, varying)
                 lines += [f"{which}{line}" for line in found]
                 different += [f"{which}{line}" for line in wrong]
     finally:
@@ -190,6 +210,12 @@ def compile_model(
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
     return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart)
+
+
+def _with_notes(net: CompiledNet, lines: Sequence[str]) -> CompiledNet:
+    """The net with lines in its log and its report that are not about one layer."""
+    report = tuple(replace(stage, reasons=(*lines, *stage.reasons)) for stage in net.report)
+    return replace(net, log=(*lines, *net.log), report=report)
 
 
 def _observed_line(observed: Sequence[Value]) -> list[str]:
@@ -206,50 +232,8 @@ def _fixed_lines(fixed: Fixed) -> list[str]:
     return [f"inputs need the compiled {what}: layer {name} depends on it" for what, name in kinds if name]
 
 
-def _run(
-    model: Model, built: Built, net: CompiledNet
-) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
-    """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
-    with the whole numbers (it divides by them, or they are indices), others are tried."""
-    refused: DeviceError | None = None
-    for whole in (None, 1, 0):
-        inputs = random_inputs(model, whole=whole)
-        fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
-        try:
-            return inputs, fed, run_net(net, built.graph.toolkit, fed)
-        except DeviceError as error:
-            refused = refused or error
-            if all(value.dtype is not None and value.dtype.kind == "f" for value in model.inputs):
-                break
-    assert refused is not None
-    raise refused
-
-
 def _summary(built: Built) -> str:
     parts = [part for part in built.parts if part.on_cpu]
     layers = len(built.graph.nodes) - len(parts)
     rest = f", {count(len(built.on_cpu), 'node')} on the CPU in {count(len(parts), 'part')}" if parts else ""
     return f"{count(layers, 'layer')}{rest}"
-
-
-def _compared(
-    model: Model, mapped: bool, original: Path | Model, inputs: Mapping[str, Array], got: Sequence[Array]
-) -> tuple[list[str], list[str]]:
-    """A line about each output, and those of them that tell of a difference from onnxruntime. mapped: nodes
-    became layers of the user's; original: what onnxruntime runs, the model where its inputs have other shapes
-    than the file says, which onnxruntime would refuse."""
-    if mapped or any(node.domain == CUSTOM_DOMAIN for node in model.nodes):
-        return ["not compared: onnxruntime does not know the model's own layers"], []
-    if any(is_random(node) for node in model.nodes):
-        return ["not compared: the model makes random numbers"], []
-    want = reference(original, inputs)
-    mine = [from_net(array, value) for array, value in zip(got, model.outputs, strict=True)]
-    lines, different = [], []
-    for found in compare([value.name for value in model.outputs], mine, want):
-        wrong = found.relative > TOLERANCE
-        verdict = "DIFFERS from" if wrong else "equals"
-        lines.append(
-            f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
-        )
-        different += lines[-1:] if wrong else []
-    return lines, different

@@ -220,9 +220,11 @@ def where(to: Lowering, node: Node) -> None:
 
 @converts("Cast")
 def cast(to: Lowering, node: Node) -> None:
-    """Between what the device holds: float32, int32 (also for int64), truth values as float32."""
+    """Between what the device holds: float32, float16 (at the edge of a net), int32 (also for int64), truth
+    values as float32."""
     source, wanted = (to.model.value(name).dtype for name in (node.inputs[0], node.outputs[0]))
-    held = {np.dtype(np.float32): 0, np.dtype(np.int32): 6, np.dtype(np.int64): 6, np.dtype(np.bool_): 0}
+    codes = {"float32": 0, "float16": 1, "int32": 6, "int64": 6, "bool": 0}
+    held = {np.dtype(name): code for name, code in codes.items()}
     if source is None or wanted is None or source not in held or wanted not in held:
         raise Unsupported(f"from {source} to {wanted}")
     names = [to.tensor(node.inputs[0])]

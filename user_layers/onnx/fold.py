@@ -27,19 +27,23 @@ _RANDOM = frozenset(
         "Bernoulli",
     }
 )
+_NOTHING = ("Identity", "Dropout", "Cast")  # which may do nothing
 _LARGEST = 1 << 28  # bytes that one folded node may make
-_ROUNDS = 8  # of folding and inferring: each needs a shape that the one before found
+_ROUNDS = (
+    8  # of inferring the whole model for what its stretches do not tell: sequences, values without types
+)
 
 
 def fold_constants(model: Model) -> Model:
-    """The model without nodes that compute constants, Identity, Dropout (which does nothing here), and what
-    no output needs. Values without elements are constants too.
+    """The model without nodes that compute constants, what does nothing (Identity, Dropout, Cast to the same
+    type), and what no output needs. Values without elements are constants too.
 
-    Where that makes shapes known that were not, it goes on with these. Errors: MissingError without
-    onnxruntime. A node that onnxruntime cannot compute stays.
+    Where that makes shapes known that were not, it goes on with these: the walk infers each stretch of the
+    model once, when something behind it reads a shape of it, so that a chain of any length takes as long as
+    it has nodes. Errors: MissingError without onnxruntime. A node that onnxruntime cannot compute stays.
     """
     for _ in range(_ROUNDS):
-        folded = _needed(_folded(model))
+        folded = _needed(_Walk(model).folded())
         if not any(folded.value(name).fixed is None for node in folded.nodes for name in node.makes):
             return folded
         inferred = infer_values(folded)
@@ -49,33 +53,62 @@ def fold_constants(model: Model) -> Model:
     return folded
 
 
-def _folded(model: Model) -> Model:
-    constants = dict(model.constants)
-    same: dict[str, str] = {}  # output of a node that does nothing -> its input
-    kept: list[Node] = []
-    constants.update((v.name, empty) for v in model.values.values() if (empty := _empty(v)) is not None)
-    captured = {name for node in model.nodes for name in node.captured}
-    for node in model.nodes:
-        node = replace(node, inputs=tuple(same.get(name, name) for name in node.inputs))
-        node = _cast_like(model, node)
-        free = node.outputs[0] not in model.results | captured if node.outputs else False
-        if all(name in constants for name in node.makes):
-            continue
-        if node.mapped:
-            kept.append(node)
-        elif node.op in ("Identity", "Dropout") and free and _does_nothing(model, node):
-            same[node.outputs[0]] = node.inputs[0]
-        elif node.op in ("Shape", "Size") and (known := _shape_of(model, node, constants)) is not None:
-            constants[node.outputs[0]] = known
-        elif _foldable(model, node, constants):
-            try:
-                constants.update(run_node(replace(model, constants=constants), node))
-            except ModelError:
-                kept.append(node)  # it may have a layer, or be refused by name later
-        else:
-            kept.append(node)
-    inputs = tuple(v for v in model.inputs if v.name not in constants)
-    return replace(model, inputs=inputs, constants=constants, nodes=tuple(kept))
+class _Walk:
+    """Once over the nodes in their order. What a node reads is known by then as far as it ever will be."""
+
+    def __init__(self, model: Model) -> None:
+        self._constants = dict(model.constants)
+        self._constants.update(
+            (v.name, empty) for v in model.values.values() if (empty := _empty(v)) is not None
+        )
+        # The dictionary is shared: what the walk finds is in the model at once.
+        self._model = replace(model, constants=self._constants)
+        self._same: dict[str, str] = {}  # output of a node that does nothing -> its input
+        self._kept: list[Node] = []
+        self._inferred = 0  # of the nodes kept, those whose shapes have been inferred
+
+    def folded(self) -> Model:
+        """The model with what is constant computed; its values may know more shapes than before."""
+        model, constants = self._model, self._constants
+        named = model.results | {name for node in model.nodes for name in node.captured}
+        for node in model.nodes:
+            node = replace(node, inputs=tuple(self._same.get(name, name) for name in node.inputs))
+            node = _cast_like(self._model, node)
+            if all(name in constants for name in node.makes):
+                continue
+            if node.mapped:
+                self._kept.append(node)
+            elif node.outputs[0] not in named and _does_nothing(self._model, node, model):
+                self._same[node.outputs[0]] = node.inputs[0]
+            elif node.op in ("Shape", "Size") and (known := self._shape_of(node)) is not None:
+                constants[node.outputs[0]] = known
+            elif _foldable(self._model, node, constants):
+                try:
+                    constants.update(run_node(self._model, node))
+                except ModelError:
+                    self._kept.append(node)  # it may have a layer, or be refused by name later
+            else:
+                self._kept.append(node)
+        inputs = tuple(v for v in model.inputs if v.name not in constants)
+        kept = (node for node in self._kept if not all(name in constants for name in node.makes))
+        return replace(self._model, inputs=inputs, nodes=tuple(kept))
+
+    def _shape_of(self, node: Node) -> Array | None:
+        """What a Shape or Size gives, where the shape is known or can be inferred by now."""
+        name = node.inputs[0]
+        if self._model.value(name).fixed is None and self._inferred < len(self._kept):
+            stretch = self._kept[self._inferred :]
+            self._inferred = len(self._kept)
+            self._model = infer_values(self._model, stretch)
+            made = (self._model.value(made) for node in stretch for made in node.makes)
+            self._constants.update((v.name, empty) for v in made if (empty := _empty(v)) is not None)
+        shape = self._model.value(name).fixed
+        if shape is None:
+            return None
+        if node.op == "Size":
+            return np.array(math.prod(shape), np.int64)
+        start, end = node.attributes.get("start", 0), node.attributes.get("end")
+        return np.array(shape[start:end], np.int64)
 
 
 def _needed(model: Model) -> Model:
@@ -100,16 +133,20 @@ def _empty(value: Value) -> Array | None:
         raise ModelError(f"{shown(value.name)} cannot have the shape {list(shape)}: {error}") from None
 
 
-def _does_nothing(model: Model, node: Node) -> bool:
-    """Identity of a tensor, and Dropout whose mask nobody reads and that is not for training."""
-    if model.value(node.inputs[0]).kind != "tensor" or any(
-        name in model.results or name in model.consumers for name in node.outputs[1:]
-    ):
+def _does_nothing(known: Model, node: Node, model: Model) -> bool:
+    """Identity of a tensor, Cast to the type that it has, and Dropout whose mask nobody reads and that is not
+    for training. known: the values as they are known now; model: who reads them."""
+    if node.op not in _NOTHING or known.value(node.inputs[0]).kind != "tensor":
+        return False
+    if node.op == "Cast":
+        before, after = (known.value(name).dtype for name in (node.inputs[0], node.outputs[0]))
+        return before is not None and before == after
+    if any(name in model.results or name in model.consumers for name in node.outputs[1:]):
         return False
     training = node.inputs[2] if len(node.inputs) > 2 else ""
     if not training:
         return True
-    return training in model.constants and not bool(model.constants[training])
+    return training in known.constants and not bool(known.constants[training])
 
 
 def _cast_like(model: Model, node: Node) -> Node:
@@ -121,18 +158,6 @@ def _cast_like(model: Model, node: Node) -> Node:
         return node
     attributes = {**node.attributes, "to": element_type(dtype)}
     return replace(node, op="Cast", inputs=node.inputs[:1], attributes=attributes, proto=None)
-
-
-def _shape_of(model: Model, node: Node, constants: Mapping[str, Array]) -> Array | None:
-    shape = model.value(node.inputs[0]).fixed
-    if node.inputs[0] in constants:
-        shape = constants[node.inputs[0]].shape
-    if shape is None:
-        return None
-    if node.op == "Size":
-        return np.array(math.prod(shape), np.int64)
-    start, end = node.attributes.get("start", 0), node.attributes.get("end")
-    return np.array(shape[start:end], np.int64)
 
 
 def _foldable(model: Model, node: Node, constants: Mapping[str, Array]) -> bool:

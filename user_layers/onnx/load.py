@@ -14,7 +14,8 @@ from firmware_sim.errors import MissingError, ModelError, UsageError
 from user_layers.files import check_input
 from user_layers.onnx.apart import check_model, infer_model, inline_functions
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
-from user_layers.onnx.proto import element_type, part_proto, serialized, subgraphs
+from user_layers.onnx.proto import array_of, element_type, part_proto, serialized, subgraphs
+from user_layers.onnx.widen import holds_bfloat16, widen_graph
 from user_layers.runtime.onnx_session import first_line
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def read_proto(model: str | Path | onnx.ModelProto) -> Any:
 
 def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, where: str = "model") -> Model:
     """The same for an onnx.ModelProto in memory, which is not changed."""
+    onnx = _onnx()
     opset = _opset(proto, where)
     if not proto.graph.node and not proto.graph.output:
         raise ModelError(f"{where} is not an ONNX model: it has no graph")
@@ -108,37 +110,46 @@ def from_proto(proto: Any, shapes: Mapping[str, Sequence[int]] | None = None, wh
     if proto.graph.sparse_initializer:
         name = proto.graph.sparse_initializer[0].values.name
         raise ModelError(f"{where}: the constant {name} is sparse", hint="store it dense")
-    constants = {t.name: _array(t, where) for t in proto.graph.initializer}
+    constants = {t.name: array_of(t, where) for t in proto.graph.initializer}
     proto = _light(proto, constants)
-    _fix_shapes(proto, dict(shapes or {}), constants, where)
+    given = dict(shapes or {})
+    unfixed = onnx.ModelProto()
+    unfixed.CopyFrom(proto)
+    _fix_shapes(proto, given, constants, where)
     nodes = tuple(node_of(node, where) for node in proto.graph.node)
-    given = [v.name for v in proto.graph.input if v.name not in constants]
-    made = _check_nodes(nodes, {*given, *constants}, where)
-    _check_edges(proto.graph, given, made, where)
-    proto = _checked(proto, all(node.domain in STANDARD for node in nodes), where)
+    fed = [v.name for v in proto.graph.input if v.name not in constants]
+    made = _check_nodes(nodes, {*fed, *constants}, where)
+    _check_edges(proto.graph, fed, made, where)
+    edges = {v.name: value_of(v, where).dtype for v in (*proto.graph.input, *proto.graph.output)}
+    if holds_bfloat16(proto.graph):  # many operations take it in new opsets alone, or nowhere; here all do
+        for graph in (proto.graph, unfixed.graph):
+            widen_graph(graph, {})
+    standard = all(node.domain in STANDARD for node in nodes)
+    try:
+        proto = _checked(proto, standard, where)
+    except ModelError:
+        if not given:
+            raise
+        _checked(unfixed, standard, where)
+        # The file is valid, but for other shapes than those given: `check_shapes` says what contradicts them.
+        proto = onnx.load_from_string(infer_model(serialized(proto, where)))
     graph = proto.graph
-    inputs = tuple(value_of(v, where) for v in graph.input if v.name not in constants)
     values = {v.name: value_of(v, where) for v in (*graph.value_info, *graph.input, *graph.output)}
+    values |= {name: replace(values[name], dtype=dtype) for name, dtype in edges.items() if dtype is not None}
+    inputs = tuple(values[v.name] for v in graph.input if v.name not in constants)
     outputs = tuple(values[v.name] for v in graph.output)
     opsets = {("" if o.domain in STANDARD else o.domain): int(o.version) for o in proto.opset_import}
-    return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets)
+    fixed = {name: tuple(shape) for name, shape in given.items()}
+    return Model(graph.name or "net", opset, inputs, outputs, constants, nodes, values, opsets, fixed)
 
 
-def infer_values(model: Model) -> Model:
-    """The model with shapes and types inferred again, now that more constants or shapes are known."""
+def infer_values(model: Model, nodes: Sequence[Node] | None = None) -> Model:
+    """The model with shapes and types inferred again, now that more constants or shapes are known.
+
+    nodes: of these alone, a stretch of the model in its order; what they read is as it is known.
+    """
     onnx = _onnx()
-    large = [name for name, array in model.constants.items() if array.size > _SMALL]
-    read = {name for node in model.nodes for name in node.reads}
-    inputs = [value.name for value in model.inputs]
-    names = [*inputs, *(name for name in large if name in read)]
-    results = [
-        value.name for value in model.outputs if value.name in {n for x in model.nodes for n in x.makes}
-    ]
-    proto = part_proto(model, model.nodes, names, results, shapes=True)
-    skip = {*names, *results}
-    for value in model.values.values():
-        if value.name not in skip and value.dtype is not None and value.shape is not None:
-            proto.graph.value_info.append(_info(onnx, value))
+    proto = inference_proto(model, model.nodes if nodes is None else nodes)
     try:
         found = onnx.load_from_string(infer_model(serialized(proto, "the model"))).graph
     except ModelError:  # what it cannot infer stays unknown
@@ -150,6 +161,27 @@ def infer_values(model: Model) -> Model:
             values[info.name] = replace(new, dtype=new.dtype if old is None else old.dtype or new.dtype)
     outputs = tuple(values.get(value.name, value) for value in model.outputs)
     return replace(model, values=values, outputs=outputs)
+
+
+def inference_proto(model: Model, nodes: Sequence[Node]) -> Any:
+    """An onnx.ModelProto of nodes of a model, in their order, with all that is known of their values' shapes,
+    and of constants the small ones."""
+    onnx = _onnx()
+    made = {name for node in nodes for name in node.makes}
+    # Constants that inference reads are in the part; the others are inputs, as is what other nodes make.
+    outside = dict.fromkeys(
+        name
+        for node in nodes
+        for name in node.reads
+        if name not in made and (name not in model.constants or model.constants[name].size > _SMALL)
+    )
+    results = [value.name for value in model.outputs if value.name in made]
+    proto = part_proto(model, nodes, list(outside), results, shapes=True)
+    for name in made.difference(results):
+        value = model.value(name)
+        if name not in model.constants and value.dtype is not None and value.shape is not None:
+            proto.graph.value_info.append(_info(onnx, value))
+    return proto
 
 
 def _info(onnx: Any, value: Value) -> Any:
@@ -343,15 +375,6 @@ def _known(dim: Any) -> bool:
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
-def _array(tensor: Any, where: str) -> Array:
-    onnx = _onnx()
-    try:
-        array: Array = onnx.numpy_helper.to_array(tensor)
-    except Exception as error:
-        raise ModelError(f"{where}: the constant {tensor.name} is damaged: {first_line(error)}") from None
-    return array
-
-
 def node_of(node: Any, where: str) -> Node:
     """A Node from an onnx.NodeProto. ModelError for damaged attributes."""
     onnx = _onnx()
@@ -369,7 +392,7 @@ def node_of(node: Any, where: str) -> Node:
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         elif isinstance(value, onnx.TensorProto):
-            value = _array(value, where)
+            value = array_of(value, where)
         elif attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS):
             value = list(value)
         elif attribute.type == onnx.AttributeProto.STRINGS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -17,6 +17,7 @@ from firmware_sim.wire import TType
 from user_layers.graph import GraphBuilder
 from user_layers.graph.shapes import infer_layer
 from user_layers.net.net import NetTensorInfo
+from user_layers.net.nodes import LayerNode
 from user_layers.onnx.apart import check_part
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.load import infer_values
@@ -64,6 +65,16 @@ def load_converters() -> None:
             import_module(module.name)
 
 
+@dataclass(frozen=True)
+class OwnLayers:
+    """The layers of the graph that a node of the user's became, from `first` up to `last`; operands: the
+    graph's tensors that are its inputs, and which of these they are."""
+
+    first: int
+    last: int
+    operands: Mapping[str, int]
+
+
 class Lowering:
     """A model on its way into a graph.
 
@@ -85,6 +96,7 @@ class Lowering:
         self._asked = 0  # layers of the graph whose shapes were asked
         self._taken: dict[str, None] = {}  # values that became operands, in order
         self.operands: dict[int, tuple[str, ...]] = {}  # of each node that has layers
+        self.own: dict[str, OwnLayers] = {}  # of the user's nodes, by their first output
 
     # ---- what converters ask ----
 
@@ -211,13 +223,16 @@ class Lowering:
                 self._asked = len(self.graph.nodes)
         return found
 
-    def build(self, parts: Iterable[Part], inputs: Iterable[str]) -> None:
-        """The graph of the parts, with these inputs."""
+    def build(
+        self, parts: Iterable[Part], inputs: Iterable[str], varying: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        """The graph of the parts, with these inputs. varying: the largest shapes of outputs of the model that
+        have none."""
         wanted = set(inputs)
         self._add_inputs([value for value in self.model.inputs if value.name in wanted])
         for part in parts:
             if part.on_cpu:
-                self._cpu(part)
+                self._cpu(part, varying)
                 continue
             for node in part.nodes:
                 try:
@@ -252,7 +267,11 @@ class Lowering:
     def _convert(self, node: Node) -> None:
         own = self._own(node)
         if own is not None:
+            first = len(self.graph.nodes)
             own(self, node)
+            given = ((name, i) for i, name in enumerate(node.inputs) if name and name in self._names)
+            operands = {self._names[name]: i for name, i in given if name not in self.model.constants}
+            self.own[node.makes[0]] = OwnLayers(first, len(self.graph.nodes), operands)
             return
         converter = CONVERTERS.get(node.op) if node.domain in (*STANDARD, DOMAIN) else None
         if converter is None:
@@ -266,7 +285,7 @@ class Lowering:
             if name in self.model.constants:
                 continue  # converters read constants of any type
             why = obstacle(value)
-            if why is None and not is_computed(value.dtype):
+            if why is None and not is_computed(value.dtype) and node.op != "Cast":
                 why = f"is {value.what}; layers take float32, int32, int64 and bool"
             if why is not None:
                 raise Unsupported(f"{name!r} {why}", follows=name in node.reads and name not in self._names)
@@ -286,7 +305,9 @@ class Lowering:
             try:
                 found = infer_layer(layer, self._infos, self.graph.toolkit)
             except CompileError as error:
-                if own or self.graph.toolkit.old_build:  # the layer may do it once it is built
+                if own:
+                    raise self._refused(node, layer, error) from None
+                if self.graph.toolkit.old_build:  # the layer may do it once it is built
                     raise
                 raise Unsupported(error.message) from None
             self._infos.update((info.name, info) for info in found)
@@ -307,6 +328,17 @@ class Lowering:
         if values != self.model.values:
             self.model = infer_values(replace(self.model, values=values))
 
+    def _refused(self, node: Node, layer: LayerNode, error: CompileError) -> CompileError:
+        """The error of a layer that the user put in place of a node, with what the layer was given."""
+        shapes = ", ".join(str(list(self._infos[name].shape)) for name in layer.inputs)
+        inputs = "input" if len(layer.inputs) == 1 else "inputs"
+        return CompileError(
+            f"{node.title}: {layer.op.op} gets {len(layer.inputs)} {inputs}, {shapes}, and the parameters "
+            f"{dict(node.attributes)} of the node: {error.message}",
+            hint=error.hint
+            or "where the layer takes others, a function can give them: --map NODE=FILE.py:FUNCTION",
+        )
+
     def _stand_in(self, node: Node) -> None:
         """Tensors in place of a node without a layer, so that the walk can go on behind it."""
         for name in node.makes:
@@ -323,17 +355,21 @@ class Lowering:
             self._infos[name_] = NetTensorInfo(name_, net_shape(value), kind[0])
             self._names[name] = name_
 
-    def _cpu(self, part: Part) -> None:
+    def _cpu(self, part: Part, varying: Mapping[str, tuple[int, ...]]) -> None:
         what = part.nodes[0].title
         if len(part.nodes) > 1:
             what += f" and {len(part.nodes) - 1} more nodes"
         data = self._cpu_model(part, what)
         values = [self.model.value(name) for name in part.outputs]
+        values = [replace(v, shape=varying.get(v.name, v.shape)) for v in values]
         for value in values:
             why = obstacle(value)
             if why is not None:
                 maker = next(node for node in part.nodes if value.name in node.makes)
-                raise CompileError(f"{maker.title}: the output {value.name!r} {why}")
+                raise CompileError(
+                    f"{maker.title}: the output {value.name!r} {why}",
+                    hint="say its shape in the model, or make an output of what it is computed from",
+                )
         self.graph.add_cpu_layer(
             data,
             [self.tensor(name) for name in part.inputs or self._unread()],
@@ -344,6 +380,7 @@ class Lowering:
             reason="; ".join(
                 f"{node.title}: {reason.text}" for node, reason in zip(part.nodes, part.reasons, strict=True)
             ),
+            shape_varies=not varying.keys().isdisjoint(part.outputs),
         )
         self._names.update((name, name) for name in part.outputs)
 

@@ -14,6 +14,7 @@ Array = npt.NDArray[Any]
 
 STANDARD = ("", "ai.onnx")  # both names of ONNX's own domain
 CUSTOM_DOMAIN = "tpulayer"
+NARROW = ("float16", "bfloat16")  # floating-point types of 16 bits; numpy knows the second as no number
 
 
 def shown(name: str) -> str:
@@ -41,6 +42,11 @@ class Value:
         if self.shape is None or any(isinstance(extent, str) for extent in self.shape):
             return None
         return tuple(int(extent) for extent in self.shape)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its elements are floating-point numbers of any size."""
+        return self.dtype is not None and (self.dtype.kind == "f" or self.dtype.name in NARROW)
 
     @property
     def what(self) -> str:
@@ -82,6 +88,11 @@ class Node:
         return f"{shown(kind)} with the output {shown(next(iter(self.makes), '(none)'))}"
 
     @property
+    def is_own(self) -> bool:
+        """Whether it becomes what the user says: mapped, or a layer of the user's by its domain."""
+        return self.mapped or self.domain == CUSTOM_DOMAIN
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """Every value that it needs, each once."""
         return tuple(dict.fromkeys(name for name in (*self.inputs, *self.captured) if name))
@@ -96,7 +107,8 @@ class Node:
 class Model:
     """Nodes in an order in which they can run; constants by name (also those that nodes made).
 
-    opset: of ONNX's own operations; opsets: of all domains ("" is ONNX's).
+    opset: of ONNX's own operations; opsets: of all domains ("" is ONNX's). given: shapes of inputs that the
+    user gave.
     """
 
     name: str
@@ -107,6 +119,7 @@ class Model:
     nodes: tuple[Node, ...]
     values: Mapping[str, Value]
     opsets: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @cached_property
     def consumers(self) -> dict[str, tuple[Node, ...]]:

@@ -49,12 +49,11 @@ _BY_OPERAND = {  # operands that say how large a result is
 def observe_shapes(model: Model) -> Model:
     """The model with shapes of values that two runs on different random inputs agree about."""
     makers = {name: node for node in model.nodes for name in node.makes}
+    by_values = _by_values(model)
     wanted = [
         name
         for name in makers
-        if (value := model.value(name)).kind == "tensor"
-        and value.fixed is None
-        and _fixed(model, makers, name)
+        if (value := model.value(name)).kind == "tensor" and value.fixed is None and name not in by_values
     ]
     if not wanted:
         return model
@@ -81,10 +80,13 @@ def observe_shapes(model: Model) -> Model:
     return replace(model, values=values, outputs=tuple(values.get(v.name, v) for v in model.outputs))
 
 
-def _fixed(model: Model, makers: dict[str, Node], name: str) -> bool:
-    """Whether the shape of a value cannot depend on other values."""
-    cone = _cone(makers, [name])
-    return not any(_depends(model, node) for node in makers.values() if id(node) in cone)
+def _by_values(model: Model) -> set[str]:
+    """The values whose shapes can depend on other values."""
+    found: set[str] = set()
+    for node in model.nodes:
+        if _depends(model, node) or not found.isdisjoint(node.reads):
+            found.update(node.makes)
+    return found
 
 
 def _depends(model: Model, node: Node) -> bool:

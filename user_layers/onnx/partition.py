@@ -47,12 +47,14 @@ def partition(
     obstacle: Callable[[str], str | None],
     most: int,
     operands: Mapping[int, Collection[str]] | None = None,
+    varying: Collection[str] = (),
 ) -> list[Part]:
     """Parts in an order in which they can run: alternately all that can run on the TPU, all on the CPU.
 
     refused: nodes (by index) without a layer. obstacle: why the device cannot hold a value, or None.
     most: inputs, and outputs, of one part on the CPU; larger parts are cut. operands: what the layers of a
-    node take, where that is not all that the node reads. What no output depends on is left out.
+    node take, where that is not all that the node reads. varying: outputs whose shapes vary; parts on the CPU
+    that make some make no others. What no output depends on is left out.
     Errors: CompileError when nodes that cannot be cut apart have more.
     """
     reasons = dict(refused)
@@ -61,11 +63,17 @@ def partition(
         pulled = dict(reasons)
         clusters = _clusters(wires, pulled, obstacle)
         if len(pulled) == len(reasons) or not operands:
-            return _ordered(wires, clusters, pulled, most)
+            return _ordered(wires, clusters, pulled, most, varying)
         reasons = pulled  # the nodes pulled in read all that they read
 
 
-def _ordered(wires: _Wires, waiting: list[list[int]], reasons: Mapping[int, Reason], most: int) -> list[Part]:
+def _ordered(
+    wires: _Wires,
+    waiting: list[list[int]],
+    reasons: Mapping[int, Reason],
+    most: int,
+    varying: Collection[str],
+) -> list[Part]:
     model = wires.model
     known = {value.name for value in model.inputs} | set(model.constants)
     parts: list[Part] = []
@@ -73,7 +81,7 @@ def _ordered(wires: _Wires, waiting: list[list[int]], reasons: Mapping[int, Reas
     while waiting:
         ready = _take_ready(wires, waiting, known, reasons, on_cpu)
         if on_cpu:
-            parts += [wires.part(nodes, reasons) for nodes in _cut(wires, ready, most)]
+            parts += [wires.part(nodes, reasons) for nodes in _cut(wires, ready, most, varying)]
         elif ready:
             parts.append(wires.part([index for cluster in ready for index in cluster], {}))
         on_cpu = not on_cpu
@@ -139,11 +147,20 @@ def _take_ready(
     return taken
 
 
-def _cut(wires: _Wires, clusters: list[list[int]], most: int) -> list[list[int]]:
-    """Clusters of one side, in order, into as few groups as have at most so many inputs and outputs."""
+def _cut(wires: _Wires, clusters: list[list[int]], most: int, varying: Collection[str]) -> list[list[int]]:
+    """Clusters of one side, in order, into as few groups as have at most so many inputs and outputs, and of
+    which each makes either what varies or what does not."""
+
+    def varies(group: list[int]) -> bool:
+        return any(name in varying for index in group for name in wires.model.nodes[index].makes)
+
     groups: list[list[int]] = []
     for cluster in clusters:
-        if groups and _fits(wires.part([*groups[-1], *cluster], {}), most):
+        if (
+            groups
+            and varies(groups[-1]) == varies(cluster)
+            and _fits(wires.part([*groups[-1], *cluster], {}), most)
+        ):
             groups[-1] += cluster
             continue
         part = wires.part(cluster, {})

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.errors import CompileError
+from firmware_sim.errors import CompileError, ModelError
 from user_layers.onnx.fuse import AFFINE, DOMAIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.runtime.onnx_session import first_line
 
 IR_VERSION = 10  # what the oldest onnxruntime that this package takes reads
 _LARGEST = 1 << 31  # bytes of a protobuf message
@@ -25,14 +26,15 @@ def part_proto(
 ) -> Any:
     """An onnx.ModelProto of some nodes of a model; what they read that is not an input must be a constant.
 
-    Inputs are declared with their types and ranks, with shapes=True also with their extents; outputs with
-    their types where these are known.
+    Inputs are declared with their types and ranks, with shapes=True also with their extents, outputs with
+    their types, where these are known.
     """
     import onnx
 
-    read = {name for node in nodes for name in node.reads}
+    read = dict.fromkeys(name for node in nodes for name in node.reads)
     made = {name for node in nodes for name in node.makes}
-    kept = [name for name in model.constants if name in read and name not in inputs and name not in made]
+    declared = set(inputs)
+    kept = [name for name in read if name in model.constants and name not in declared and name not in made]
     graph = onnx.helper.make_graph(
         [proto for node in nodes for proto in _protos(model, node)],
         model.name or "part",
@@ -95,6 +97,17 @@ def tensor_proto(array: Array, name: str) -> Any:
     return onnx.numpy_helper.from_array(np.asarray(array), name)
 
 
+def array_of(tensor: Any, where: str) -> Array:
+    """The values of an onnx.TensorProto. ModelError for one that is damaged."""
+    import onnx
+
+    try:
+        array: Array = onnx.numpy_helper.to_array(tensor)
+    except Exception as error:
+        raise ModelError(f"{where}: the constant {tensor.name} is damaged: {first_line(error)}") from None
+    return array
+
+
 def element_type(dtype: np.dtype[Any]) -> int:
     """ONNX's number of a type."""
     import onnx
@@ -105,7 +118,8 @@ def element_type(dtype: np.dtype[Any]) -> int:
 def _declared(value: Value, shapes: bool) -> Any:
     import onnx
 
-    assert value.dtype is not None
+    if value.kind != "tensor" or value.dtype is None:
+        return onnx.helper.make_empty_tensor_value_info(value.name)
     extents: list[Any] | None = None
     if value.shape is not None:
         extents = [n if shapes and not isinstance(n, str) else None for n in value.shape]

@@ -20,6 +20,7 @@ _HELD = {
         "int64": "int32",
         "bool": "float32",  # 0 and 1
         "float16": "float16",
+        "bfloat16": "float32",  # which has all its numbers
         "int8": "int8",
         "uint8": "uint8",
         "int16": "int16",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from firmware_sim.suggest import did_you_mean
 from user_layers.net.nodes import CALLER
 from user_layers.testing.cases import Array, Case, Const, Golden, Param, Shapes
 from user_layers.testing.compare import Difference, difference
+from user_layers.testing.golden import GoldenError, call_golden
 from user_layers.workspace import WORKSPACE_VARIABLE, Workspace, check_installed
 
 if TYPE_CHECKING:
@@ -238,22 +238,10 @@ class _One:
 
     def _expected(self, arrays: list[Array]) -> list[Array]:
         """What golden says, checked."""
-        import numpy as np
-
         try:
-            found = self.golden([x.copy() for x in arrays], self.param)
-        except Exception as e:
-            frame = traceback.extract_tb(e.__traceback__)[-1]
-            place = f"{Path(frame.filename).name}:{frame.lineno}"
-            raise _Wrong(f"golden failed at {place}: {type(e).__name__}: {e}") from e
-        if (
-            not isinstance(found, (list, tuple))
-            or not all(isinstance(y, np.ndarray) for y in found)
-            or not found
-        ):
-            given = "an array" if isinstance(found, np.ndarray) else type(found).__name__
-            raise _Wrong(f"golden returned {given}; it returns a list with an array for each output: [y]")
-        return list(found)
+            return call_golden(self.golden, arrays, self.param)
+        except GoldenError as e:
+            raise _Wrong(str(e)) from e
 
     def _graph(
         self, arrays: list[Array], outputs: int, *, around: bool = False, exact: bool = False

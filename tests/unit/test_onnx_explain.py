@@ -1,0 +1,167 @@
+"""What of a model runs where, said before it is compiled; the warning where too little runs on the TPU."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.support.examples import examples
+from tests.support.onnx_models import make_model
+from user_layers.cli.main import run as run_command
+from user_layers.onnx.build import build
+from user_layers.onnx.check import reference
+from user_layers.onnx.command import CompileOptions, ExplainOptions, explain_model, run
+from user_layers.onnx.explain import Explanation, Gap, explain
+from user_layers.onnx.load import from_proto
+from user_layers.onnx.work import macs
+from user_layers.scaffold.layers import check_name
+from user_layers.toolkit import Toolkit
+
+
+def _model() -> Any:
+    """A convolution and a product on the TPU, two sums on the CPU and what only follows them."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4, name="conv"),
+        helper.make_node("CumSum", ["a", "axis"], ["b"], name="sums"),
+        helper.make_node("CumSum", ["b", "axis"], ["c"], name="sums again"),
+        helper.make_node("Cast", ["c"], ["d"], to=11),
+        helper.make_node("Sqrt", ["d"], ["e"]),
+        helper.make_node("Cast", ["e"], ["f"], to=1),
+        helper.make_node("MatMul", ["f", "m"], ["y"], name="dense"),
+    ]
+    constants = {
+        "w": np.ones((4, 3, 3, 3), np.float32),
+        "axis": np.int64(1),
+        "m": np.ones((6, 2), np.float32),
+    }
+    return make_model(nodes, {"x": (1, 3, 5, 6)}, ["y"], constants)
+
+
+def _explained(proto: Any, toolkit: Toolkit) -> Explanation:
+    return explain(build(from_proto(proto), "net", toolkit=toolkit))
+
+
+def test_operations_gaps_and_what_follows(toolkit: Toolkit) -> None:
+    found = _explained(_model(), toolkit)
+    assert [(one.name, one.tpu, one.cpu) for one in found.operations[:3]] == [
+        ("Conv", 1, 0),
+        ("MatMul", 1, 0),
+        ("CumSum", 0, 2),
+    ]
+    assert found.macs == 4 * 5 * 6 * 27 + 4 * 5 * 2 * 6 and found.cpu_macs == 0
+    (gap, *others) = found.gaps
+    assert gap == Gap("CumSum", "there is no layer for this operation", True, ["sums", "sums again"])
+    assert all("float64" in other.reason for other in others)
+    assert found.cpu == sum(len(gap.nodes) for gap in found.gaps) + found.follows
+    assert not found.warning("m.onnx")
+
+
+def test_text_and_json_say_the_same(toolkit: Toolkit, tmp_path: Path) -> None:
+    onnx.save(_model(), str(tmp_path / "m.onnx"))
+    said: list[str] = []
+    for as_json in (False, True):
+        explain_model(
+            ExplainOptions(tmp_path / "m.onnx", json=as_json), tmp_path / "m.onnx", None, said.append, toolkit
+        )
+    assert "2 of 7 nodes on the TPU, 5 on the CPU in 1 part" in said[0]
+    assert "  a layer of your own: tpulayer add_layer my_cum_sum" in said[0].splitlines()
+    assert "  and then: tpulayer compile --map CumSum=TPU_MY_CUM_SUM" in said[0].splitlines()
+    answer = json.loads(said[1])
+    assert answer["nodes"] == {"tpu": 2, "cpu": 5, "cpu_parts": 1}
+    assert answer["gaps"][0]["nodes"] == ["sums", "sums again"]
+    assert {one["name"] for one in answer["operations"]} == {"Conv", "MatMul", "CumSum", "Cast", "Sqrt"}
+
+
+def test_the_command(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    free = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": ("n", 3)}, ["y"])
+    onnx.save(free, str(tmp_path / "m.onnx"))
+    assert run_command(["explain", str(tmp_path / "m.onnx")]) == 2
+    assert "free dimensions" in capfd.readouterr().err
+    assert run_command(["explain", str(tmp_path / "m.onnx"), "--shapes", "x=2x3", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["nodes"]["tpu"] == 1
+
+
+def test_a_gap_that_not_all_nodes_of_the_operation_have(toolkit: Toolkit) -> None:
+    """Then the option names the nodes: the others keep their layers."""
+    nodes = [
+        helper.make_node("Gather", ["x", "first"], ["a"], name="known"),
+        helper.make_node("ArgMax", ["x"], ["i"], axis=1, keepdims=0),
+        helper.make_node("Gather", ["a", "i"], ["y"], name="looked up"),
+    ]
+    proto = make_model(nodes, {"x": (3, 4)}, ["y"], {"first": np.array([0, 1, 2])})
+    (gap,) = _explained(proto, toolkit).gaps
+    assert gap.option == "--map 'looked up=TPU_MY_GATHER'"
+
+
+@pytest.mark.parametrize(
+    "op", ["CumSum", "LSTM", "com.microsoft.FusedMatMul", "GridSample", "Gather", "STFT"]
+)
+def test_the_layers_name_is_one_that_add_layer_takes(op: str) -> None:
+    check_name(Gap(op, "").layer)
+
+
+def _warned(nodes: Sequence[Any], constants: dict[str, Any], toolkit: Toolkit, path: Path) -> list[str]:
+    onnx.save(make_model(list(nodes), {"x": (2, 4)}, ["y"], constants), str(path / "m.onnx"))
+    lines: list[str] = []
+    assert run(CompileOptions(path / "m.onnx", path / "net", report=True), lines.append, toolkit)
+    found = [line for line in lines if line.startswith("warning: ")]
+    report = " ".join((path / "net" / "report.txt").read_text().split())
+    assert all(line.partition("; ")[0] in report for line in found)
+    return found
+
+
+def test_a_warning_where_nothing_runs_on_the_tpu(toolkit: Toolkit, tmp_path: Path) -> None:
+    nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
+    (line,) = _warned(nodes, {"axis": np.int64(1)}, toolkit, tmp_path)
+    assert line == (
+        "warning: nothing of this model runs on the TPU: CumSum (1 node): there is no layer for this "
+        f"operation; `tpulayer explain {tmp_path / 'm.onnx'}` says what would help"
+    )
+
+
+def test_a_warning_where_most_is_multiplied_on_the_cpu(toolkit: Toolkit, tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Cast", ["x"], ["d"], to=11),
+        helper.make_node("MatMul", ["d", "w"], ["e"]),
+        helper.make_node("Cast", ["e"], ["f"], to=1),
+        helper.make_node("MatMul", ["f", "m"], ["y"]),
+    ]
+    few, many = np.ones((9, 1), np.float32), np.ones((4, 9), np.float64)
+    (line,) = _warned(nodes, {"w": many, "m": few}, toolkit, tmp_path)
+    assert line.startswith("warning: 80% of the multiply-accumulates run on the CPU: ")
+    little = {"w": np.ones((4, 1), np.float64), "m": np.ones((1, 99), np.float32)}
+    assert not _warned(nodes, little, toolkit, tmp_path)
+
+
+@examples(60)
+@given(st.data())
+def test_multiplications_are_those_that_are_done(data: st.DataObject) -> None:
+    """The slow reference: with all factors 1 each result is the number of its products."""
+    extent = st.integers(1, 4)
+    n, c, k, h = (data.draw(extent) for _ in range(4))
+    group, transposed = data.draw(st.sampled_from([1, 2])), data.draw(st.booleans())
+    cases: dict[str, tuple[list[int], list[int], dict[str, Any]]] = {
+        "Conv": ([n, c * group, h], [k * group, c, min(2, h)], {"group": group}),
+        "MatMul": ([n, h, c], [c, k], {}),
+        "Gemm": ([c, n] if transposed else [n, c], [c, k], {"transA": int(transposed)}),
+        "Einsum": ([n, h, c], [c, k], {"equation": "nhc,ck->nhk"}),
+    }
+    op = data.draw(st.sampled_from(sorted(cases)))
+    x, w, attributes = cases[op]
+    node = helper.make_node(op, ["x", "w"], ["y"], **attributes)
+    model = from_proto(make_model([node], {"x": x}, ["y"], {"w": np.ones(w, np.float32)}))
+
+    (y,) = reference(model, {"x": np.ones(x, np.float32)})
+    assert macs(model, model.nodes[0]) == y.sum()

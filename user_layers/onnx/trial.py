@@ -1,0 +1,102 @@
+"""A compiled net on random inputs, and beside onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from firmware_sim.errors import CompileError, DeviceError, UsageError
+from user_layers.net.compiled import CompiledNet
+from user_layers.onnx.build import Built, mark_mapped
+from user_layers.onnx.check import compare, narrow_line, random_inputs, reference, tolerance
+from user_layers.onnx.fitting import OTHER_SHAPES
+from user_layers.onnx.fold import is_random
+from user_layers.onnx.model import Array, Model
+from user_layers.onnx.own import Goldens, run_beside
+from user_layers.onnx.precision import in_float32
+from user_layers.onnx.types import from_net, to_net
+from user_layers.runtime.references import run_net
+
+
+def run_random(
+    model: Model, built: Built, net: CompiledNet
+) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
+    """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
+    with the whole numbers (it divides by them, or they are indices), others are tried."""
+    refused: DeviceError | None = None
+    for whole in (None, 1, 0):
+        inputs = random_inputs(model, whole=whole)
+        fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
+        try:
+            return inputs, fed, run_net(net, built.graph.toolkit, fed)
+        except DeviceError as error:
+            refused = refused or error
+            if all(value.is_float for value in model.inputs):
+                break
+    assert refused is not None
+    if model.given and not any(node.is_own for node in built.model.nodes):
+        _check_runs(model, inputs)
+    raise refused
+
+
+def _check_runs(model: Model, inputs: Mapping[str, Array]) -> None:
+    """Whether onnxruntime runs the model with the shapes given. UsageError where it does not."""
+    wide = in_float32(model)
+    try:
+        reference(wide, _fed(wide, inputs))
+    except CompileError as error:
+        raise UsageError(
+            f"the model does not run with the shapes given: {error.message}", hint=OTHER_SHAPES
+        ) from None
+
+
+def compared(
+    model: Model,
+    built: Built,
+    custom: Collection[str],
+    original: Path | Model,
+    inputs: Mapping[str, Array],
+    got: Sequence[Array],
+    goldens: Goldens | None,
+    varying: Collection[str],
+) -> tuple[list[str], list[str]]:
+    """A line about each output, and those of them that tell of a difference from onnxruntime. custom: nodes
+    that became layers of the user's; original: what onnxruntime runs, the model where its inputs have other
+    shapes than the file says, which onnxruntime would refuse; goldens: of the user's layers; varying: outputs
+    whose shapes a run decides: behind layers of the user's the last bit of a number may decide it too."""
+    if any(is_random(node) for node in model.nodes):
+        return ["not compared: the model makes random numbers"], []
+    wide = in_float32(mark_mapped(model, dict.fromkeys(custom)))
+    names = [value.name for value in wide.outputs]
+    told: list[str] = []
+    different: list[str] = []
+    own = any(node.is_own for node in wide.nodes)
+    if own:
+        want, witness = run_beside(wide, built, _fed(wide, inputs), goldens)
+        told, different = witness.lines, list(witness.different)
+    elif built.narrow:
+        want = reference(wide, _fed(wide, inputs))
+        told = [narrow_line(original, names, want, inputs)]
+    else:
+        want = reference(original, inputs)
+    mine = [from_net(array, value) for array, value in zip(got, wide.outputs, strict=True)]
+    lines = []
+    outputs = list(wide.outputs)
+    for i in reversed(range(len(outputs))):
+        if own and names[i] in varying and mine[i].shape != want[i].shape:
+            shapes = f"{list(mine[i].shape)}, behind onnxruntime's numbers {list(want[i].shape)}"
+            lines.append(f"{names[i]} is not compared: it came out as {shapes}")
+            del names[i], mine[i], want[i], outputs[i]
+    for found, value in zip(compare(names, mine, want), outputs, strict=True):
+        wrong = found.relative > tolerance(value.dtype)
+        verdict = "DIFFERS from" if wrong else "equals"
+        lines.append(
+            f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
+        )
+        different += lines[-1:] if wrong else []
+    return lines + told, different
+
+
+def _fed(wide: Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Inputs of a model in the types that they have where it is computed in float32."""
+    return {v.name: inputs[v.name].astype(v.dtype) for v in wide.inputs if v.dtype is not None}
