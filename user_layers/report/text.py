@@ -153,7 +153,9 @@ def _cost(one: Total, whole: Work) -> str:
     def share(cycles: float, of: float) -> list[str]:
         return [_number(cycles / 1000, 9), f"{cycles / of:.1%}" if of else ""]
 
-    cells = [one.name, str(one.layers)]
+    room = -_TOTALS[0][1]  # names of one net begin alike
+    name = one.name if len(one.name) <= room else _CUT + one.name[1 - room :]
+    cells = [name, str(one.layers)]
     cells += share(one.work.bd_cycles, whole.bd_cycles) + share(one.work.gdma_cycles, whole.gdma_cycles)
     cells += [f"{one.macs / 1e6:,.3f}" if one.macs else ""]
     cells += [megabytes(one.work.traffic.read + one.work.traffic.written)]
