@@ -13,7 +13,7 @@ from firmware_sim.instructions import adder_tree
 from firmware_sim.instructions.arithmetic import BY_EU
 from firmware_sim.isa import timing
 from firmware_sim.isa.codes import Eu
-from firmware_sim.wire import DType
+from firmware_sim.wire import BUILTIN_OP_BASE, DType
 from tests.support.examples import examples
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.operations import demands
@@ -77,21 +77,31 @@ def test_bytes_take_the_fitted_bandwidth() -> None:
     assert timing.FITTED.write_burst / 64 == 1 / WRITTEN
 
 
+def _matmul(dtype: DType, op_type: int) -> Demand:
+    tensors = {
+        name: NetTensorInfo(name, shape, dtype, data=data)
+        for name, shape, data in (("a", (3, 4), None), ("b", (4, 5), b""), ("c", (3, 5), None))
+    }
+    op = OpInfo("TPU_MATMUL", op_type, 0, 0, has_local=False)
+    node = LayerNode("m", op, b"", ("a", "b"), ("c",), None, None, "")
+    described = SimpleNamespace(
+        net=Net("net", tensors, (node,), ("a",), ("c",)), attrs=[SimpleNamespace(just_reshape=False)]
+    )
+    return demands(cast(DescribedNet, described), [0])[0]
+
+
 def test_products_of_bytes_have_a_class_of_their_own() -> None:
     for dtype, kind in (
         (DType.INT8, Kind.PRODUCT8),
         (DType.UINT8, Kind.PRODUCT8),
         (DType.FP32, Kind.PRODUCT),
     ):
-        tensors = {
-            name: NetTensorInfo(name, shape, dtype, data=data)
-            for name, shape, data in (("a", (3, 4), None), ("b", (4, 5), b""), ("c", (3, 5), None))
-        }
-        op = OpInfo("TPU_MATMUL", 1, 0, 0, has_local=False)
-        node = LayerNode("m", op, b"", ("a", "b"), ("c",), None, None, "")
-        described = SimpleNamespace(net=Net("net", tensors, (node,), ("a",), ("c",)))
-        found = demands(cast(DescribedNet, described), [0])
-        assert found == {0: Demand(kind, 60, 32 * dtype.itemsize, 15 * dtype.itemsize)}
+        size = dtype.itemsize
+        assert _matmul(dtype, BUILTIN_OP_BASE) == Demand(kind, 60, 32 * size, 15 * size)
+
+
+def test_nothing_is_known_of_layers_of_the_users() -> None:
+    assert _matmul(DType.FP32, 1) == Demand(Kind.COPY, 15, 4 * 27, 4 * 15)
 
 
 def test_classes_follow_one_another_and_each_takes_the_longer_time() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.net.functions import BINARY, UNARY
 from user_layers.net.net import Net, NetTensorInfo
+from user_layers.net.nodes import LayerNode
 from user_layers.report.roofline import Demand, Kind
 
 # Where a layer's parameters have the code of its function: the struct's offset, and the codes.
@@ -69,7 +70,7 @@ def _taken(described: DescribedNet, k: int, size: int) -> int:
 
 def _kind(described: DescribedNet, k: int) -> Kind:
     node = described.net.nodes[k]
-    op, first = node.op.op, described.net.tensors[node.inputs[0]] if node.inputs else None
+    op, first = _op(node), described.net.tensors[node.inputs[0]] if node.inputs else None
     if op in _PRODUCTS:
         assert first is not None
         if op != "TPU_MATMUL" and _is_depthwise(described.net, k):
@@ -86,13 +87,13 @@ def _count(described: DescribedNet, k: int) -> int:
     net, node = described.net, described.net.nodes[k]
     made = sum(math.prod(net.tensors[name].shape) for name in node.outputs)
     first = net.tensors[node.inputs[0]].shape if node.inputs else ()
-    if node.op.op == "TPU_CONV":
+    if _op(node) == "TPU_CONV":
         return made * math.prod(_weights(net, k)[1:])
-    if node.op.op == "TPU_DECONV":
+    if _op(node) == "TPU_DECONV":
         return math.prod(first) * math.prod(_weights(net, k)[1:])
-    if node.op.op == "TPU_MATMUL":
+    if _op(node) == "TPU_MATMUL":
         return made * _summed(first, net.tensors[node.inputs[1]].shape, net.tensors[node.outputs[0]].shape)
-    if node.op.op == "TPU_RESIZE":
+    if _op(node) == "TPU_RESIZE":
         return made * _weights(net, k)[0]
     kind = _kind(described, k)
     if kind is Kind.COPY:
@@ -117,16 +118,21 @@ def _is_depthwise(net: Net, k: int) -> bool:
     """Whether each of several channels of a convolution's result is made from one channel."""
     node = net.nodes[k]
     channels, made = (net.tensors[name].shape[1] for name in (node.inputs[0], node.outputs[0]))
-    transposed = node.op.op == "TPU_DECONV"  # its weights tell the channels made, not those read
+    transposed = _op(node) == "TPU_DECONV"  # its weights tell the channels made, not those read
     return channels > 1 and _weights(net, k)[1] == 1 and (made == channels or not transposed)
+
+
+def _op(node: LayerNode) -> str:
+    """The name of a built-in layer; empty for the user's, whatever they are called."""
+    return node.op.op if node.op.is_builtin else ""
 
 
 def _function(described: DescribedNet, k: int) -> str:
     """The name of an element-wise layer's function; empty for other layers."""
     node = described.net.nodes[k]
-    if node.op.op not in _CODES:
+    if _op(node) not in _CODES:
         return ""
-    offset, codes = _CODES[node.op.op]
+    offset, codes = _CODES[_op(node)]
     (code,) = struct.unpack_from("<i", node.param, offset)
     return next(name for name, number in codes.items() if number == code)
 
