@@ -40,8 +40,12 @@ def main() -> int:
 
 
 def _randomize(model: Any, torch: Any) -> None:
-    """Statistics and factors of normalisations; activations keep their size through the layers."""
+    """Statistics and factors of normalisations, and what begins as zero, whole heads in some networks, whose
+    results would tell nothing; activations keep their size through the layers."""
     with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                parameter.normal_(0, 0.02)
         for module in model.modules():
             if getattr(module, "running_mean", None) is not None:
                 module.running_mean.normal_(0, 0.1)

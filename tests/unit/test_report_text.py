@@ -41,6 +41,15 @@ def test_long_names_among_those_that_cost_most_are_cut(name: str, shown: str) ->
     assert [line.split()[:2] for line in head.splitlines() if line.startswith("more")] == [["more", "3"]]
 
 
+@pytest.mark.parametrize(("name", "shown"), [("n" * 20, "n" * 20), ("n" * 21, "n" * 10 + "…" + "n" * 9)])
+def test_long_names_of_rows_are_cut_in_the_middle(name: str, shown: str) -> None:
+    (stage,) = sample()[0].stages
+    last = stage.parts[3]
+    part = replace(last, nodes=(replace(last.nodes[0], name=name),))
+    text = report_text([NetReport("net", (replace(stage, parts=(*stage.parts[:3], part)),))])
+    assert f"   6 {shown} CONST_BINARY " in text
+
+
 def test_a_few_names_are_not_told_twice() -> None:
     (stage,) = sample()[0].stages
     (one,) = (node for node in stage.nodes if node.name == "scale")
