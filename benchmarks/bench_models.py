@@ -27,11 +27,15 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.models.table import GROUPS, MODELS, TINY
+
+if TYPE_CHECKING:
+    from user_layers.net.compiled import CompiledNet
+    from user_layers.toolkit import Toolkit
 
 Row = dict[str, Any]
 BUILD = Path(__file__).resolve().parent / "models" / "build.py"
@@ -44,7 +48,6 @@ def measure(path: Path, opts: Sequence[int], repeat: int, vendor: bool) -> Row:
     """What the table says of one file; the last of `opts` is the one that runs."""
     from firmware_sim.chip import CLOCK_HZ
     from tpulayer import Graph
-    from user_layers.bmodel import write
     from user_layers.net.compiled import CpuBody
     from user_layers.report.model import total
     from user_layers.toolkit import Toolkit
@@ -72,7 +75,7 @@ def measure(path: Path, opts: Sequence[int], repeat: int, vendor: bool) -> Row:
     row["host_nodes"] = sum(_nodes(body.model) for body in bodies if isinstance(body, CpuBody))
     row["host_parts"] = sum(isinstance(body, CpuBody) for body in bodies)
     with Toolkit() as toolkit:
-        row |= _run(path, net.name, write(net), toolkit, repeat)
+        row |= _run(path, net, toolkit, repeat)
     if vendor:
         row |= _vendor(path, row["ms"] * CLOCK_HZ / 1e3)
     return row
@@ -84,25 +87,30 @@ def _nodes(model: bytes) -> int:
     return len(onnx.load_from_string(model).graph.node)
 
 
-def _run(path: Path, name: str, bmodel: bytes, toolkit: Any, repeat: int) -> Row:
+def _run(path: Path, net: CompiledNet, toolkit: Toolkit, repeat: int) -> Row:
     """Differences to onnxruntime, and the time of both."""
     import onnxruntime
 
+    from user_layers.bmodel import write
     from user_layers.onnx.check import compare, random_inputs
     from user_layers.onnx.load import load_model
+    from user_layers.onnx.types import from_net, to_net
     from user_layers.runtime import BModelRuntime
 
-    inputs = random_inputs(load_model(path))
+    model = load_model(path)
+    inputs, taken = random_inputs(model), {tensor.name for tensor in net.stages[0].inputs}
+    fed = {value.name: to_net(inputs[value.name], value) for value in model.inputs if value.name in taken}
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options)
     want = session.run(None, dict(inputs))
     with BModelRuntime(toolkit.device) as runtime:
-        runtime.load(bmodel)
-        got = runtime.launch(name, inputs)
-        found = compare([output.name for output in session.get_outputs()], got, want)
-        ours = _best(lambda: runtime.launch(name, inputs), repeat)
+        runtime.load(write(net))
+        results = runtime.launch(net.name, fed)
+        got = [from_net(array, value) for array, value in zip(results, model.outputs, strict=True)]
+        found = compare([value.name for value in model.outputs], got, want)
+        ours = _best(lambda: runtime.launch(net.name, fed), repeat)
     theirs = _best(lambda: session.run(None, dict(inputs)), max(repeat, 3))
     return {
         "difference": max(one.relative for one in found),
