@@ -15,7 +15,7 @@ from firmware_sim.device.findings import together
 from tests.paths import SOURCES
 from tests.support.workspaces import builtin_toolkit, layers_toolkit
 from user_layers.api import Graph
-from user_layers.onnx.convert_elementwise import UNARY
+from user_layers.net.functions import UNARY
 from user_layers.toolkit import Toolkit
 
 FOLDER = "wrong_memory_layers"

@@ -17,7 +17,7 @@ from firmware_sim.errors import TpulayerError
 from tests.paths import ROOT
 from tests.support.examples import examples
 from tpulayer import Graph
-from user_layers.onnx import convert_elementwise
+from user_layers.net import functions
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[Any]
@@ -255,7 +255,7 @@ LOGIC: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def test_every_operation_of_the_headers_is_tested_and_known_to_the_importer() -> None:
-    assert UNARY == convert_elementwise.UNARY and BINARY == convert_elementwise.BINARY
+    assert UNARY == functions.UNARY and BINARY == functions.BINARY
     assert FUNCTIONS.keys() == UNARY.keys()
     assert PAIRS.keys() | LOGIC.keys() == BINARY.keys()
 

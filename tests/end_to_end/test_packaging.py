@@ -193,6 +193,7 @@ _LOCKS = {  # others are in requirements.lock, which everybody installs
     "ai-edge-litert": "requirements-litert.lock",
     "executorch": "requirements-executorch.lock",
     "torch": "requirements-executorch.lock",
+    **dict.fromkeys(("timm", "torchvision", "transformers", "ultralytics"), "requirements-models.lock"),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from firmware_sim.instructions.instruction import Engine
 from user_layers.report.model import (
     Bar,
@@ -18,6 +20,7 @@ from user_layers.report.model import (
     ValueReport,
     Work,
 )
+from user_layers.report.roofline import Demand, Kind
 
 KIB = 1024
 ALIAS = "its output lies in its input's memory"
@@ -37,6 +40,13 @@ FLAT = tensor("flat", 1, 589824)
 SORTED = tensor("a_long_name_of_the_tensor_with_all_that_was_sorted", 1, 589824)
 TOP = tensor("top", 1, 5)
 OUT = tensor("out", 1, 5)
+DEMANDS = {
+    "conv1": Demand(Kind.PRODUCT, 5_242_880, 131072, 0),
+    "relu1": Demand(Kind.ELEMENTWISE, 589824, 0, 0),
+    "flatten": Demand(Kind.COPY, 0),
+    "sort_everything_by_value": Demand(Kind.COPY, 589824, 0, 2359296),
+    "scale": Demand(Kind.ELEMENTWISE, 5, 20, 20),
+}
 
 
 def group() -> GroupReport:
@@ -85,6 +95,7 @@ def group() -> GroupReport:
         work=Work(12, 13, 4500.0, 9500.0, 0.0, end, Traffic(2359296, 2359296, 16384)),
         stays=tuple(stays),
         bars=tuple(bars),
+        roofline=1234.5,
     )
 
 
@@ -98,12 +109,16 @@ def mixed() -> StageReport:
         40, 80, 120_000.0, 90_000.0, end, end + 130_000.5, Traffic(2359296, 2359296, 0, 524288, 524288)
     )
     nodes = (
-        NodeReport("conv1", "TPU_CONV", "CONV", (DATA, WEIGHTS), (CONV,), Runs.GROUP, "", 0, 146 * KIB, conv),
-        NodeReport("relu1", "TPU_UNARY", "UNARY", (CONV,), (RELU,), Runs.GROUP, "", 0, 64 * KIB, relu),
-        NodeReport("flatten", "TPU_RESHAPE", "RESHAPE", (RELU,), (FLAT,), Runs.SHARES, ALIAS),
+        NodeReport("conv1", "TPU_CONV", "CONV", (DATA, WEIGHTS), (CONV,), Runs.GROUP, "", 0, 146 * KIB, conv,
+                   "CONV", DEMANDS["conv1"]),
+        NodeReport("relu1", "TPU_UNARY", "UNARY", (CONV,), (RELU,), Runs.GROUP, "", 0, 64 * KIB, relu,
+                   "UNARY relu", DEMANDS["relu1"]),
+        NodeReport("flatten", "TPU_RESHAPE", "RESHAPE", (RELU,), (FLAT,), Runs.SHARES, ALIAS,
+                   operation="RESHAPE", demand=DEMANDS["flatten"]),
         NodeReport(
             "sort_everything_by_value", "TPU_SORT", "TPU(SORT)", (FLAT,), (SORTED,), Runs.ALONE,
-            "no local function", None, 300 * KIB, sort,
+            "it has no version for local memory", None, 300 * KIB, sort,
+            "TPU(SORT)", replace(DEMANDS["sort_everything_by_value"], read=2359296),
         ),
     )  # fmt: skip
     static = PartReport(
@@ -118,11 +133,24 @@ def mixed() -> StageReport:
     firmware = PartReport(2, "dynamic", ("top",), ("top",), (shape,), (), (0,), None, 8192)
     tail = Work(1, 2, 10.0, 4400.0, 0.0, 4410.0, Traffic(20, 20))
     scale = NodeReport(
-        "scale", "TPU_CONST_BINARY", "CONST_BINARY", (TOP,), (OUT,), Runs.ALONE, "opt=0", None, 128, tail
+        "scale",
+        "TPU_CONST_BINARY",
+        "CONST_BINARY",
+        (TOP,),
+        (OUT,),
+        Runs.ALONE,
+        "opt 0 makes no groups",
+        None,
+        128,
+        tail,
+        "CONST_BINARY mul",
+        DEMANDS["scale"],
     )
     last = PartReport(3, "static", ("top",), ("out",), (scale,), (), (0,), tail, 0)
     reason = "compiled dynamically: must_dynamic_run of TPU(SHAPED) (shaped) is true"
-    return StageReport((DATA,), (OUT,), False, (reason,), 16384, 7_000_064, (static, host, firmware, last))
+    return StageReport(
+        (DATA,), (OUT,), False, (reason,), 16384, 7_000_064, (static, host, firmware, last), DEMANDS
+    )
 
 
 def dynamic() -> StageReport:

@@ -25,8 +25,8 @@ from user_layers.bmcompiler.calls import (
 )
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.graph.graph import BINARY_OPS
+from user_layers.net.functions import BINARY, UNARY
 from user_layers.net.nodes import check_dtype
-from user_layers.onnx.convert_elementwise import BINARY, UNARY
 
 # ---- what several of them are made of ----
 

@@ -28,7 +28,7 @@ from user_layers.bmcompiler.calls import (
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.bmcompiler.shapes import axis_of, field, reshape
 from user_layers.bmcompiler.windows import planes
-from user_layers.onnx.convert_elementwise import BINARY
+from user_layers.net.functions import BINARY
 
 # ---- matrix products ----
 

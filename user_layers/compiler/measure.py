@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from user_layers.compiler.attributes import DescribedNet, LayerAttributes
 from user_layers.compiler.ddr import DdrPlan
 from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.mode import Kind
+from user_layers.compiler.operations import demands, operation
 from user_layers.compiler.schedule import PartPlan
 from user_layers.compiler.trace import Area, Origin, areas, call_bytes, trace
 from user_layers.report.model import (
@@ -36,6 +37,8 @@ from user_layers.report.model import (
     ValueReport,
     Work,
 )
+from user_layers.report.roofline import Demand, roofline
+from user_layers.report.words import plain
 
 if TYPE_CHECKING:
     from user_layers.compiler.plan import Plan
@@ -69,6 +72,18 @@ def measure(plan: Plan, recorded: Sequence[Recorded | None], timer: Timer) -> St
         constants_bytes=len(plan.ddr.coefficients.data),
         context_bytes=plan.ddr.ctx_bytes,
         parts=tuple(parts),
+        demands={
+            net.nodes[k].name: demand
+            for k, demand in demands(
+                described,
+                [
+                    k
+                    for planned, found in zip(plan.schedule.parts, recorded, strict=True)
+                    if found is not None
+                    for k in planned.part.nodes
+                ],
+            ).items()
+        },
     )
 
 
@@ -149,13 +164,15 @@ class _StaticPart:
                 number = self.first_group + len(groups)
                 groups.append(self._group(segment, number))
                 order.append(groups[-1])
+                needs = demands(self.described, segment.nodes)
                 for k in segment.nodes:
-                    reports[k] = self._node(k, Runs.GROUP, "", number)
+                    reports[k] = self._node(k, Runs.GROUP, "", needs[k], number)
             else:
                 runs, reason = Runs.SHARES, _why_elided(self.described.attrs[segment.node])
                 if isinstance(segment, Alone):
                     runs, reason = Runs.ALONE, segment.reason
-                reports[segment.node] = self._node(segment.node, runs, reason)
+                need = demands(self.described, [segment.node])[segment.node]
+                reports[segment.node] = self._node(segment.node, runs, reason, need)
                 order.append(segment.node - part.nodes.start)
         whole = _Sum()
         for one in self.nodes.values():
@@ -172,7 +189,7 @@ class _StaticPart:
             arena_bytes=0,
         )
 
-    def _node(self, k: int, runs: Runs, reason: str, group: int | None = None) -> NodeReport:
+    def _node(self, k: int, runs: Runs, reason: str, demand: Demand, group: int | None = None) -> NodeReport:
         local = None
         if runs is Runs.GROUP:
             own = (self.program.steps[s] for s in self.steps_of[k])
@@ -184,7 +201,8 @@ class _StaticPart:
             commands = (s.command for spans in self.nodes[k].spans.values() for s in spans)
             local = _covered({place for command in commands for place in command.local})
         work = self.nodes[k].work() if runs is not Runs.SHARES else None
-        return _node_report(self.described, k, runs, reason, group, local, work)
+        found = _node_report(self.described, k, runs, reason)
+        return replace(found, group=group, local_bytes=local, work=work, demand=demand)
 
     def _group(self, group: Group, number: int) -> GroupReport:
         net = self.described.net
@@ -210,6 +228,7 @@ class _StaticPart:
             tuple(
                 bar for s in sorted(s for k in group.nodes for s in self.steps_of[k]) for bar in self._bars(s)
             ),
+            roofline(demands(self.described, group.nodes).values()),
         )
 
     def _stay(self, a: Area) -> Stay:
@@ -310,15 +329,7 @@ def _other_part(
     )
 
 
-def _node_report(
-    described: DescribedNet,
-    k: int,
-    runs: Runs,
-    reason: str,
-    group: int | None = None,
-    local: int | None = None,
-    work: Work | None = None,
-) -> NodeReport:
+def _node_report(described: DescribedNet, k: int, runs: Runs, reason: str) -> NodeReport:
     attrs = described.attrs[k]
     node = attrs.node
     return NodeReport(
@@ -328,10 +339,8 @@ def _node_report(
         _tensors(described, node.inputs),
         _tensors(described, node.outputs),
         runs,
-        reason,
-        group,
-        local,
-        work,
+        plain(reason),
+        operation=operation(described, k),
     )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from user_layers.onnx.convert_elementwise import BINARY, UNARY, binary
+from user_layers.net.functions import BINARY, UNARY
+from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_matrix import REDUCTIONS
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import planes, pool_param, result, window_of

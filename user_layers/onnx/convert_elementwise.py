@@ -7,32 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from user_layers.net.functions import BINARY, UNARY
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
-
-# BM_UNARY_... of sdk/layers/lib/bm_layer_unary_ops.h, in its order.
-UNARY = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("RELU", "LEAKY_RELU", "CLIP", "SIGMOID", "TANH", "EXP", "LOG", "SQRT", "ABS", "NEG"),
-            *("RECIPROCAL", "ELU", "SELU", "CELU", "HARD_SIGMOID", "HARD_SWISH", "SOFTPLUS", "SOFTSIGN"),
-            *("GELU", "GELU_TANH", "ERF", "SQUARE", "SIGN", "FLOOR", "CEIL", "ROUND", "THRESHOLDED_RELU"),
-            *("NOT", "IS_NAN", "IS_INF", "SWISH", "MISH"),
-        )
-    )
-}
-# BM_BINARY_... of sdk/layers/lib/bm_layer_binary_ops.h.
-BINARY = {"ADD": 0, "SUB": 1, "MUL": 2, "DIV": 3, "MAX": 4, "MIN": 10000} | {
-    name: 20000 + i
-    for i, name in enumerate(
-        (
-            *("POW", "MOD", "FMOD", "PRELU", "EQUAL", "GREATER", "GREATER_OR_EQUAL", "LESS"),
-            *("LESS_OR_EQUAL", "AND", "OR", "XOR"),
-        )
-    )
-}
 
 _PLAIN = {
     "Relu": "RELU",

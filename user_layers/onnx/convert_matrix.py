@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 
-from user_layers.onnx.convert_elementwise import BINARY, binary
+from user_layers.net.functions import BINARY
+from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import whole_planes
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts

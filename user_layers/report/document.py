@@ -21,6 +21,7 @@ from user_layers.report.model import (
     launch_cycles,
     total,
 )
+from user_layers.report.totals import Total, by_name, by_operation
 
 FORMAT = "tpulayer report"
 VERSION = 1
@@ -60,7 +61,30 @@ def _stage(stage: StageReport) -> dict[str, Any]:
         "complete": stage.complete,
         "work": _work(total(stage.recorded)) if stage.recorded else None,
         "launch_cycles": round(launch_cycles(stage), 1) if stage.recorded else None,
+        "roofline": {
+            "cycles": round(stage.roofline, 1),
+            "efficiency": _share(stage.efficiency),
+            "macs": stage.macs,
+            "ddr_read": sum(demand.read for demand in stage.demands.values()),
+            "ddr_written": sum(demand.written for demand in stage.demands.values()),
+        }
+        if stage.recorded
+        else None,
+        "operations": [_total(one) for one in by_operation(stage)],
+        "names": [_total(one) for one in by_name(stage)],
         "subnets": [_part(part) for part in stage.parts],
+    }
+
+
+def _total(one: Total) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "layers": one.layers,
+        "busy_cycles": _busy(one.work),
+        "ddr_bytes": _traffic(one.work.traffic),
+        "macs": one.macs,
+        "roofline_cycles": round(one.roofline, 1),
+        "efficiency": _share(one.efficiency),
     }
 
 
@@ -90,6 +114,8 @@ def _group(group: GroupReport) -> dict[str, Any]:
             for v in group.values
         ],
         "work": _work(group.work),
+        "roofline_cycles": round(group.roofline, 1),
+        "efficiency": _share(group.efficiency),
     }
 
 
@@ -104,7 +130,15 @@ def _node(node: NodeReport) -> dict[str, Any]:
         "group": node.group,
         "local_bytes": node.local_bytes,
         "work": _optional_work(node.work),
+        "operation": node.operation,
+        "macs": node.demand.macs if node.demand is not None else None,
+        "roofline_cycles": round(node.demand.cycles, 1) if node.demand is not None else None,
+        "efficiency": _share(node.efficiency),
     }
+
+
+def _share(share: float | None) -> float | None:
+    return round(share, 4) if share is not None else None
 
 
 def _optional_work(work: Work | None) -> dict[str, Any] | None:
@@ -114,11 +148,15 @@ def _optional_work(work: Work | None) -> dict[str, Any] | None:
 def _work(work: Work) -> dict[str, Any]:
     return {
         "commands": {"bd": work.bd_commands, "gdma": work.gdma_commands},
-        "busy_cycles": {"bd": round(work.bd_cycles, 1), "gdma": round(work.gdma_cycles, 1)},
+        "busy_cycles": _busy(work),
         "start": round(work.start, 1),
         "end": round(work.end, 1),
         "ddr_bytes": _traffic(work.traffic),
     }
+
+
+def _busy(work: Work) -> dict[str, float]:
+    return {"bd": round(work.bd_cycles, 1), "gdma": round(work.gdma_cycles, 1)}
 
 
 def _traffic(traffic: Traffic) -> dict[str, Any]:

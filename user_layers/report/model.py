@@ -6,14 +6,15 @@ commands move. Where nothing was recorded (dynamic parts, parts on the host) the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa import timing
 from firmware_sim.shown import count, listed
+from user_layers.report.roofline import Demand, roofline
 
 
 class Role(Enum):
@@ -91,6 +92,11 @@ class Work:
         """From the start of the first command to the end of the last, waiting included."""
         return self.end - self.start
 
+    @property
+    def busier(self) -> float:
+        """Cycles of the engine that has more to do."""
+        return max(self.bd_cycles, self.gdma_cycles)
+
 
 @dataclass(frozen=True)
 class NodeReport:
@@ -99,6 +105,8 @@ class NodeReport:
 
     group: number of its group. local_bytes: of local memory per lane; of a node in a group its tiles and
     its work buffer, of one that runs alone what its commands touch. work: None where nothing is recorded.
+    operation: what it computes, for totals. demand: its operations, and the bytes of tensors that it brings
+    into its group, or takes out of it; None on the host.
     """
 
     name: str
@@ -111,6 +119,16 @@ class NodeReport:
     group: int | None = None
     local_bytes: int | None = None
     work: Work | None = None
+    operation: str = ""
+    demand: Demand | None = None
+
+    @property
+    def efficiency(self) -> float | None:
+        """Its roofline in parts of its time; in a group, where others run meanwhile, in parts of the time of
+        its busier engine. None where nothing is recorded or nothing has to be done."""
+        if self.work is None or self.demand is None:
+            return None
+        return parts(self.demand.cycles, self.work.busier if self.runs is Runs.GROUP else self.work.cycles)
 
 
 @dataclass(frozen=True)
@@ -155,7 +173,7 @@ class Bar:
 @dataclass(frozen=True)
 class GroupReport:
     """One group. slices: how many along n, h, w; local_bytes: up to where local memory is used; l2: bytes of
-    inputs copied to L2."""
+    inputs copied to L2; roofline: cycles of the least time that its layers together can take."""
 
     index: int
     nodes: tuple[str, ...]
@@ -167,9 +185,15 @@ class GroupReport:
     work: Work
     stays: tuple[Stay, ...]
     bars: tuple[Bar, ...]
+    roofline: float = 0.0
 
     def __repr__(self) -> str:
         return f"<GroupReport {self.index}: {listed(self.nodes)}; {count(self.tiles, 'tile')}>"
+
+    @property
+    def efficiency(self) -> float | None:
+        """The roofline in parts of the time."""
+        return parts(self.roofline, self.work.cycles)
 
     @property
     def tiles(self) -> int:
@@ -201,7 +225,8 @@ class PartReport:
 @dataclass(frozen=True)
 class StageReport:
     """One set of input shapes. reasons: why nodes of a static net are dynamic; context_bytes: DDR for inputs,
-    outputs and all between."""
+    outputs and all between; demands: of each node of the static parts by name, with the bytes of tensors that
+    these parts together read from DDR and write to it."""
 
     inputs: tuple[TensorReport, ...]
     outputs: tuple[TensorReport, ...]
@@ -210,6 +235,7 @@ class StageReport:
     constants_bytes: int
     context_bytes: int
     parts: tuple[PartReport, ...]
+    demands: Mapping[str, Demand] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<StageReport, {'dynamic' if self.dynamic else 'static'}: {self.summary}>"
@@ -252,6 +278,21 @@ class StageReport:
         return tuple(part.work for part in self.parts if part.work is not None)
 
     @property
+    def roofline(self) -> float:
+        """Cycles of the least time that the static parts can take."""
+        return roofline(self.demands.values())
+
+    @property
+    def macs(self) -> int:
+        """Multiplications with additions of the static parts."""
+        return sum(demand.macs for demand in self.demands.values())
+
+    @property
+    def efficiency(self) -> float | None:
+        """The roofline in parts of the time of the static parts."""
+        return parts(self.roofline, total(self.recorded).cycles)
+
+    @property
     def complete(self) -> bool:
         """Whether all of the stage is recorded, so that its time and traffic are known."""
         return all(part.work is not None for part in self.parts)
@@ -263,6 +304,11 @@ class NetReport:
 
     name: str
     stages: tuple[StageReport, ...]
+
+
+def parts(least: float, cycles: float) -> float | None:
+    """A roofline in parts of a time; None where there is neither."""
+    return least / cycles if least and cycles else None
 
 
 def cycles_text(cycles: float) -> str:

@@ -1,18 +1,20 @@
 """A picture of local memory over time: one SVG file that needs nothing else.
 
-First the whole net, then each group: what lies where in the banks that it uses, and below it what both
-engines do at that time. Of a group with many tiles the first ones and the last are drawn.
+First the whole net, then groups: what lies where in the banks that they use, and below it what both engines
+do at that time. Of a group with many tiles the first ones and the last are drawn. A group of one layer is
+drawn where it is the only one; of the others those that take longest, as far as there is room.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from firmware_sim.chip import BANK_BYTES, CLOCK_HZ, LOCAL_BANKS, LOCAL_BYTES
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa import timing
+from firmware_sim.shown import count
 from user_layers.report.model import (
     Bar,
     GroupReport,
@@ -40,6 +42,8 @@ _GAP = 12  # height of local memory that is never used
 _BREAK = 70  # between the first tiles and the last one
 _FIRST_TILES = 3
 _ROW_STEPS = 36  # calls of layers side by side
+_MOST_ROWS = 12  # of a stretch of time; with more calls they are narrower
+_TALLEST = 16_000  # of all groups: what browsers and viewers still draw
 _UNKNOWN = 110  # width of a part that nothing is known of
 
 _COLORS = {
@@ -65,16 +69,17 @@ def report_picture(nets: Sequence[NetReport]) -> str:
     """The SVG text."""
     svg = Svg(WIDTH)
     stages = 0
+    room = _TALLEST // max(sum(len(net.stages) for net in nets), 1)
     for net in nets:
         for number, stage in enumerate(net.stages):
             which = f", stage {number} of {len(net.stages)}" if len(net.stages) > 1 else ""
             stages += 1
-            _stage(svg, f"net {net.name}{which}", stage, f"stage{stages}")
+            _stage(svg, f"net {net.name}{which}", stage, f"stage{stages}", room)
     return svg.text("Local memory over time")
 
 
-def _stage(svg: Svg, title: str, stage: StageReport, place: str) -> None:
-    """place: begins the names that links lead to."""
+def _stage(svg: Svg, title: str, stage: StageReport, place: str, room: int) -> None:
+    """place: begins the names that links lead to; room: pixels for pictures of groups."""
     svg.anchor(place)
     svg.down(34)
     svg.write(20, 0, f"Local memory over time: {title}", size=20, bold=True)
@@ -95,12 +100,35 @@ def _stage(svg: Svg, title: str, stage: StageReport, place: str) -> None:
     svg.down(16)
     if any(part.groups for part in stage.parts):
         _legend(svg)
-    _overview(svg, stage, place)
-    for part in stage.parts:
-        for group in part.groups:
+    groups = [group for part in stage.parts for group in part.groups]
+    drawn = _drawn(groups, room)
+    _overview(svg, stage, place, drawn)
+    for group in groups:
+        if group.index in drawn:
             svg.anchor(_target(place, group))
             _group(svg, group, place)
+    if missing := [group for group in groups if group.index not in drawn]:
+        share = sum(group.work.cycles for group in missing) / (work.cycles or 1)
+        svg.down(34)
+        svg.write(
+            20,
+            0,
+            f"{count(len(missing), 'more group')}, {share:.1%} of the time, shown above only: "
+            "of one layer, or without room here. report.txt and report.json have them.",
+        )
     svg.down(20)
+
+
+def _drawn(groups: Sequence[GroupReport], room: int) -> frozenset[int]:
+    """The numbers of groups that get a picture: the only one, else of those with several layers the longest
+    that have room."""
+    found = set()
+    for group in sorted(groups, key=lambda g: (-g.work.cycles, g.index)):
+        height = _height(group)
+        if height <= room and (len(group.nodes) > 1 or len(groups) == 1):
+            found.add(group.index)
+            room -= height
+    return frozenset(found)
 
 
 def _legend(svg: Svg) -> None:
@@ -129,8 +157,8 @@ class _Column:
     short: str = ""
 
 
-def _overview(svg: Svg, stage: StageReport, place: str) -> None:
-    columns = [column for part in stage.parts for column in _columns(part, place)]
+def _overview(svg: Svg, stage: StageReport, place: str, drawn: Collection[int]) -> None:
+    columns = [column for part in stage.parts for column in _columns(part, place, drawn)]
     unknown = sum(column.work is None for column in columns)
     cycles = sum(column.work.cycles for column in columns if column.work is not None)
     scale = max(_PLOT - unknown * _UNKNOWN, _PLOT / 4) / (cycles or 1)
@@ -177,7 +205,8 @@ def _overview(svg: Svg, stage: StageReport, place: str) -> None:
     svg.down(gdma + _STRIP + 24)
 
 
-def _columns(part: PartReport, place: str) -> Iterator[_Column]:
+def _columns(part: PartReport, place: str, drawn: Collection[int]) -> Iterator[_Column]:
+    """drawn: groups to which a link can lead."""
     if part.work is None:
         what = "on the host" if part.kind == "cpu" else "dynamic"
         yield _Column(what, f"subnet {part.index}, {what}: {len(part.nodes)} layers", "", 0, None)
@@ -187,7 +216,8 @@ def _columns(part: PartReport, place: str) -> Iterator[_Column]:
             about = f"group {item.index}: {_group_text(item)}\n" + "\n".join(item.nodes)
             color = _GROUPS[item.index % 2]
             name = f"group {item.index}"
-            link, short = f"#{_target(place, item)}", str(item.index)
+            link = f"#{_target(place, item)}" if item.index in drawn else ""
+            short = str(item.index)
             yield _Column(name, about, color, item.local_bytes, item.work, link, short)
         else:
             node = part.nodes[item]
@@ -207,7 +237,7 @@ def _node_text(node: NodeReport, work: Work) -> str:
 
 def _group_text(group: GroupReport) -> str:
     n, h, w = group.slices
-    cut = " x ".join(f"{count} over {axis}" for count, axis in ((n, "n"), (h, "h"), (w, "w")) if count > 1)
+    cut = " x ".join(f"{slices} over {axis}" for slices, axis in ((n, "n"), (h, "h"), (w, "w")) if slices > 1)
     layers = f"{len(group.nodes)} layer{'s' if len(group.nodes) > 1 else ''}"
     tiles = f"slices: {cut}" if cut else "one slice"
     overlapped = ", loads and stores overlapped" if group.overlapped else ""
@@ -238,6 +268,13 @@ class _Window:
 
     def shows(self, start: float, end: float) -> bool:
         return start < self.end and end > self.start
+
+
+def _height(group: GroupReport) -> int:
+    """Pixels that `_group` goes down."""
+    rows = list(_rows(group))
+    one = _MEMORY + 2 * _STRIP + 10 + 20 + 16
+    return 34 + 18 + 22 + len(rows) * one + 26 * sum(bool(row.left_out) for row in rows)
 
 
 def _group(svg: Svg, group: GroupReport, place: str) -> None:
@@ -315,8 +352,8 @@ def _rows(group: GroupReport) -> Iterator[_Row]:
             )
         )
         return
-    for number, ((start, end), count) in enumerate(zip(stretches, counts, strict=True)):
-        rows = max(1, math.ceil(count / _ROW_STEPS))
+    for number, ((start, end), calls) in enumerate(zip(stretches, counts, strict=True)):
+        rows = min(max(1, math.ceil(calls / _ROW_STEPS)), _MOST_ROWS)
         length = (end - start) / rows
         for row in range(rows):
             window = _Window(start + row * length, start + (row + 1) * length, _LEFT, _PLOT)
@@ -336,8 +373,7 @@ def _stretches(group: GroupReport) -> list[tuple[float, float]]:
 
 
 def _left_out(group: GroupReport) -> str:
-    count = group.tiles - _FIRST_TILES - 1
-    return f"{count} more tile{'s' if count > 1 else ''}"
+    return count(group.tiles - _FIRST_TILES - 1, "more tile")
 
 
 def _draw_stay(svg: Svg, window: _Window, stay: Stay, group: GroupReport, axis: _Axis) -> None:

@@ -9,6 +9,8 @@ from xml.sax.saxutils import escape, quoteattr
 LETTER = 0.56  # average width of a letter, for a size of 1
 _LEAST_LETTERS = 3  # a label of fewer is not a label
 _CUT = "…"
+# Those of the common systems by name: not every program that draws knows what sans-serif is.
+_FONTS = "Helvetica, Arial, Liberation Sans, DejaVu Sans, Noto Sans, sans-serif"
 
 
 class Svg:
@@ -97,7 +99,7 @@ class Svg:
         height = _n(self._y + 20)
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self._width} {height}" '
-            f'width="{self._width}" height="{height}" font-family="Helvetica, Arial, sans-serif" '
+            f'width="{self._width}" height="{height}" font-family="{_FONTS}" '
             f'font-size="11" fill="#222222">'
         )
         pattern = (

@@ -8,6 +8,7 @@ from textwrap import wrap
 
 from firmware_sim.chip import CLOCK_HZ, LOCAL_BYTES
 from firmware_sim.isa import timing
+from firmware_sim.shown import count
 from user_layers.report.model import (
     GroupReport,
     NetReport,
@@ -23,18 +24,19 @@ from user_layers.report.model import (
     megabytes,
     total,
 )
+from user_layers.report.totals import Total, by_name, by_operation
 
 WIDTH = 110
 _INDENT = "  "
 _NAME = 40  # letters of a name in the head
-_LONGEST = 5  # how many of the longest groups and layers the head names
+_MOST = 5  # how many names of layers that cost most the head has
 _CUT = "…"
 
 _COLUMNS = (
     # title, width; text to the left, numbers to the right
     ("#", 4),
-    ("layer", -23),
-    ("type", -14),
+    ("layer", -20),
+    ("type", -13),
     ("output", -17),
     ("local", 6),
     ("BD", 8),
@@ -42,11 +44,25 @@ _COLUMNS = (
     ("in", 7),
     ("out", 7),
     ("const", 7),
+    ("eff", 3),
+)
+_TOTALS = (
+    ("layers", -35),
+    ("number", 6),
+    ("BD", 9),
+    ("", 6),
+    ("GDMA", 9),
+    ("", 6),
+    ("M MACs", 9),
+    ("DDR MB", 8),
+    ("least", 9),
+    ("eff", 4),
 )
 _EXPLANATION = """\
 Columns: local: KiB of local memory per lane that the layer has to do with. BD, GDMA: thousands of cycles that
 the tensor unit and the DMA engine are busy with it. in, out, const: KiB of activations read from and written
-to DDR, and of constants read. Cycles are modelled, those of the recorded commands."""
+to DDR, and of constants read. eff: the least time by the roofline in per cent of the layer's; in a group of
+that of its busier engine. Cycles are modelled, those of the recorded commands."""
 
 
 def report_text(nets: Sequence[NetReport]) -> str:
@@ -75,15 +91,22 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
             text = f"{_shortened(tensor.name, _NAME)} {_shape(tensor)} {tensor.dtype}"
             yield from _line(name if i == 0 else "", text)
     yield from _line("layers", stage.layers)
+    hosted = sum(node.runs is Runs.HOST for node in stage.nodes)
     if stage.recorded:
         yield from _totals(stage)
+    elif hosted == len(stage.nodes):
+        yield from _line("time", "not known here: nothing of this net runs on the TPU")
     else:
         yield from _line("time", "not known here: the firmware issues the commands when the net runs")
+    if hosted:
+        text = f"{count(hosted, 'part')} on the host; how long onnxruntime takes is known when the net runs"
+        yield from _line("host", text)
     constants, context = megabytes(stage.constants_bytes), megabytes(stage.context_bytes)
     memory = f"{constants} MB of DDR for constants, {context} MB for inputs, outputs and everything between"
     yield from _line("memory", memory)
     for reason in stage.reasons:
         yield from _line("note", reason)
+    yield from _costs(stage)
     number = 0
     for part in stage.parts:
         yield ""
@@ -106,21 +129,38 @@ def _totals(stage: StageReport) -> Iterator[str]:
     commands = f"{work.bd_commands:,} of the tensor unit, {work.gdma_commands:,} of the DMA engine"
     yield from _line("commands", commands)
     yield from _line("DDR", _traffic(work.traffic))
-    longest = sorted(_durations(stage), reverse=True)[:_LONGEST]
-    if work.cycles and len(longest) > 1:
-        text = ", ".join(f"{name} {cycles / work.cycles:.1%}" for cycles, name in longest)
-        yield from _line("longest", text)
+    if stage.efficiency is not None:
+        least = f"{cycles_text(stage.roofline)} at least, {stage.efficiency:.1%} of the time"
+        yield from _line("roofline", f"{least}; {stage.macs / 1e6:,.3f} million multiplications")
 
 
-def _durations(stage: StageReport) -> Iterator[tuple[float, str]]:
-    for part in stage.parts:
-        for item in part.order:
-            if isinstance(item, GroupReport):
-                yield item.work.cycles, f"group {item.index}"
-            else:
-                node = part.nodes[item]
-                if node.work is not None:
-                    yield node.work.cycles, _shortened(node.name, 30)
+def _costs(stage: StageReport) -> Iterator[str]:
+    """What the time goes into, by operation and by name."""
+    operations, names = by_operation(stage), by_name(stage)
+    if len(operations) < 2:
+        return
+    whole = total(stage.recorded)
+    yield ""
+    yield "By operation: thousands of cycles, and their share of what each engine does:"
+    yield _row(["operation", *(title for title, _ in _TOTALS[1:])], _TOTALS)
+    yield from (_cost(one, whole) for one in operations)
+    if len(names) > _MOST:
+        yield f"What costs most, by names (* stands for numbers), {_MOST} of {len(names)}:"
+        yield from (_cost(one, whole) for one in names[:_MOST])
+
+
+def _cost(one: Total, whole: Work) -> str:
+    def share(cycles: float, of: float) -> list[str]:
+        return [_number(cycles / 1000, 9), f"{cycles / of:.1%}" if of else ""]
+
+    room = -_TOTALS[0][1]  # names of one net begin alike
+    name = one.name if len(one.name) <= room else _CUT + one.name[1 - room :]
+    cells = [name, str(one.layers)]
+    cells += share(one.work.bd_cycles, whole.bd_cycles) + share(one.work.gdma_cycles, whole.gdma_cycles)
+    cells += [f"{one.macs / 1e6:,.3f}" if one.macs else ""]
+    cells += [megabytes(one.work.traffic.read + one.work.traffic.written)]
+    cells += [_number(one.roofline / 1000, 9) if one.roofline else "", _percent(one.efficiency)]
+    return _row(cells, _TOTALS)
 
 
 def _part_title(part: PartReport) -> str:
@@ -157,14 +197,15 @@ def _part(part: PartReport, first: int) -> Iterator[str]:
 
 def _group_title(group: GroupReport, part: PartReport) -> str:
     n, h, w = group.slices
-    cut = " x ".join(f"{count} over {axis}" for count, axis in ((n, "n"), (h, "h"), (w, "w")) if count > 1)
+    cut = " x ".join(f"{slices} over {axis}" for slices, axis in ((n, "n"), (h, "h"), (w, "w")) if slices > 1)
     text = f"group {group.index}: " + (f"slices {cut}" if cut else "one slice")
     text += ", overlapped" if group.overlapped else ""
     text += f"; {_kib(group.local_bytes)} of {LOCAL_BYTES >> 10} KiB local memory"
     text += f", {_kib(group.l2_bytes)} KiB of L2" if group.l2_bytes else ""
     assert part.work is not None
     share = f" ({group.work.cycles / part.work.cycles:.1%})" if part.work.cycles else ""
-    return f"{text}; {round(group.work.cycles):,} cycles{share}"
+    text += f"; {round(group.work.cycles):,} cycles{share}"
+    return text + (f", efficiency {group.efficiency:.1%}" if group.efficiency is not None else "")
 
 
 def _alone_title(node: NodeReport) -> str:
@@ -185,6 +226,7 @@ def _rows(nodes: Sequence[tuple[int, NodeReport]]) -> Iterator[str]:
             cells += [_number(cycles / 1000, 8) for cycles in (w.bd_cycles, w.gdma_cycles)]
             sizes = (t.activations_read, t.activations_written, t.constants_read)
             cells += [_number(size / 1024, 7) if size else "" for size in sizes]
+            cells.append(_percent(node.efficiency))
         yield _row(cells)
         if node.work is not None and node.work.traffic.buffers_read + node.work.traffic.buffers_written:
             t = node.work.traffic
@@ -192,9 +234,9 @@ def _rows(nodes: Sequence[tuple[int, NodeReport]]) -> Iterator[str]:
             yield f"{_INDENT * 4}its work buffer in DDR: {read} KiB read, {written} KiB written"
 
 
-def _row(cells: Sequence[str]) -> str:
+def _row(cells: Sequence[str], columns: Sequence[tuple[str, int]] = _COLUMNS) -> str:
     parts = []
-    for cell, (_, width) in zip(cells, _COLUMNS, strict=False):
+    for cell, (_, width) in zip(cells, columns, strict=False):
         text = _shortened(cell, abs(width)) if width < 0 else cell
         parts.append(f"{text:<{-width}}" if width < 0 else f"{text:>{width}}")
     return " ".join(parts)
@@ -227,6 +269,10 @@ def _number(value: float, width: int) -> str:
     """With one decimal where there is room for it."""
     text = f"{value:,.1f}"
     return text if len(text) <= width else f"{value:,.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return f"{100 * share:.0f}" if share is not None else ""
 
 
 def _kib(nbytes: int) -> str:

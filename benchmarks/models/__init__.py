@@ -1,0 +1,1 @@
+"""Networks of many architectures as ONNX files, with seeded random weights."""
