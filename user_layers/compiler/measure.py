@@ -69,6 +69,7 @@ def measure(plan: Plan, recorded: Sequence[Recorded | None], timer: Timer) -> St
         constants_bytes=len(plan.ddr.coefficients.data),
         context_bytes=plan.ddr.ctx_bytes,
         parts=tuple(parts),
+        notes=plan.schedule.notes,
     )
 
 

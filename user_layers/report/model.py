@@ -200,8 +200,8 @@ class PartReport:
 
 @dataclass(frozen=True)
 class StageReport:
-    """One set of input shapes. reasons: why nodes of a static net are dynamic; context_bytes: DDR for inputs,
-    outputs and all between."""
+    """One set of input shapes. reasons: why nodes of a static net are dynamic; notes: that the search for
+    groups was cut short, where it was; context_bytes: DDR for inputs, outputs and all between."""
 
     inputs: tuple[TensorReport, ...]
     outputs: tuple[TensorReport, ...]
@@ -210,6 +210,7 @@ class StageReport:
     constants_bytes: int
     context_bytes: int
     parts: tuple[PartReport, ...]
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<StageReport, {'dynamic' if self.dynamic else 'static'}: {self.summary}>"

@@ -82,8 +82,8 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
     constants, context = megabytes(stage.constants_bytes), megabytes(stage.context_bytes)
     memory = f"{constants} MB of DDR for constants, {context} MB for inputs, outputs and everything between"
     yield from _line("memory", memory)
-    for reason in stage.reasons:
-        yield from _line("note", reason)
+    for note in (*stage.reasons, *stage.notes):
+        yield from _line("note", note)
     number = 0
     for part in stage.parts:
         yield ""
