@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from tests.support.group_graphs import GRAPHS, Branches, run_input
 from tpulayer import Graph
 from user_layers.compiler.attributes import gather_attributes
-from user_layers.compiler.fitting import Group, fit_counts
+from user_layers.compiler.fitting import Group, fit_counts, fit_group
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Alone, Elided
 from user_layers.compiler.pipeline import plan_net
@@ -206,8 +206,8 @@ def test_a_part_that_begins_on_the_first_npu_is_made_in_place() -> None:
     for i, op in enumerate(("TPU_C64", "TPU_C96", "TPU_C16")):
         graph.add_tpu_layer(op, ["x"], None, [f"p{i}"])
     graph.add_tpu_layer("TPU_JOIN", ["p0", "p1", "p2"], None, ["y"])
-    plan = planned(graph)
-    (group,) = plan.schedule.segments
+    described = gather_attributes(infer_shapes(graph), graph.toolkit)
+    group = fit_group(described, (0, 1, 2, 3))
     assert isinstance(group, Group)
     places = {v.tensor: v.offsets[0] for v in group.local.values}
     plane = 256

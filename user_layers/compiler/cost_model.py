@@ -40,6 +40,11 @@ class MeasuredCost:
         self._timer = Timer()
         self._known: dict[object, float] = {}
 
+    @property
+    def recorded(self) -> int:
+        """How many calls and transfers were recorded so far."""
+        return len(self._known)
+
     def load(self, tile: TensorRecord) -> float:
         """A tile from DDR into local memory."""
         return self._transfer(StepOp.LOAD, tile)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from firmware_sim.chip import L2_BASE, L2_USER_BYTES, L2_USER_OFFSET
+from firmware_sim.wire import TensorRecord
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.concat import concat_channels
+from user_layers.compiler.flow import OpKind, Order
 from user_layers.compiler.local_memory import CostModel, LocalPlan, plan_local
+from user_layers.compiler.tiles import CutGroup, GroupTiles
 from user_layers.compiler.tiling import AXES, Infeasible, Tiling, axis_extent, may_split, tile_group
 
 Counts = tuple[int, int, int]  # slices along n, h, w
@@ -33,25 +40,58 @@ class Group:
         return len(self.tiling.n), len(self.tiling.h), len(self.tiling.w)
 
 
+class Work:
+    """How much planning there may still be: layer calls, over all tiles that are tried. Counted instead of
+    timed, so that the result is the same on every machine."""
+
+    def __init__(self, left: float = math.inf) -> None:
+        self.left = left
+
+    def take(self, calls: float) -> bool:
+        """Spend so many, if there are."""
+        if calls > self.left:
+            return False
+        self.left -= calls
+        return True
+
+    @contextmanager
+    def at_most(self, calls: float) -> Iterator[None]:
+        """Set the rest aside while the block runs."""
+        aside = max(self.left - calls, 0.0)
+        self.left -= aside
+        yield
+        self.left += aside
+
+
+class TooMuchWork(Infeasible):
+    """Not tried: there is no work left for it."""
+
+
 def fit_group(
     described: DescribedNet,
     nodes: tuple[int, ...],
     cost_model: CostModel | None = None,
     least: Counts = (1, 1, 1),
+    work: Work | None = None,
 ) -> Group | Infeasible:
-    """Cut these nodes into as few slices as fit, but at least so many: first along n, then h, then w."""
+    """Cut these nodes into as few slices as fit, but at least so many: first along n, then h, then w.
+
+    work: what planning takes is taken from it; TooMuchWork where it does not suffice.
+    """
     l2 = _place_l2(described, nodes)
     if isinstance(l2, Infeasible):
         return l2
 
     def attempt(counts: Counts) -> Group | Infeasible:
+        if work is not None and not work.take(len(nodes) * math.prod(counts)):
+            return TooMuchWork("there is not enough work left")
         return fit_counts(described, nodes, counts, cost_model, l2)
 
     counts = least
     best = attempt(counts)
     allowed = may_split(described, nodes)
     for dim, axis in enumerate(AXES):
-        if isinstance(best, Group):
+        if isinstance(best, Group | TooMuchWork):
             break
         limit = axis_extent(described, nodes, axis) if allowed[axis] else 1
         best, counts = _fewest(attempt, counts, dim, limit, best)
@@ -75,22 +115,58 @@ def fit_counts(
     local = plan_local(described, nodes, tiling, cost_model)
     if isinstance(local, Infeasible):
         return local
-    copies = (
-        0.0
-        if cost_model is None
-        else sum(cost_model.copy(described.net.tensors[name].record()) for name in placed)
-    )
+    copies = 0.0 if cost_model is None else _copies(described, placed, cost_model)
     return Group(nodes, tiling, local, placed, local.cycles + copies)
 
 
-def finer_tilings(described: DescribedNet, group: Group, most: int) -> Iterator[Counts]:
-    """Finer tilings of a group, at most `most` tiles in all: one axis finer, from little to much."""
-    allowed = may_split(described, group.nodes)
+def _copies(described: DescribedNet, l2: dict[str, int], cost_model: CostModel) -> float:
+    return sum(cost_model.copy(described.net.tensors[name].record()) for name in l2)
+
+
+def timed(described: DescribedNet, group: Group, cost_model: CostModel) -> Group:
+    """A group that was planned without a cost model, as it is, with the cycles of all that happens in it."""
+    local = group.local
+    cut = CutGroup(described, group.nodes, group.tiling, local.values, local.made, local.read)
+    tiles = GroupTiles(cut)
+
+    def where(p: int, k: int) -> tuple[list[TensorRecord], int]:
+        return tiles.call(p, k), local.work[k][p] if k in local.work else 0
+
+    order = Order(serial=not local.overlapped)
+    for op in local.ops:
+        if op.kind is OpKind.LOAD:
+            cycles = cost_model.load(tiles.moved(op.which, op.tile))
+        elif op.kind is OpKind.STORE:
+            cycles = cost_model.store(tiles.moved(op.which, op.tile))
+        elif op.kind is OpKind.MOVE:
+            part, whole = tiles.concat(op.tile, op.which, op.index)
+            channels = concat_channels(described, op.which)
+            assert channels is not None
+            cycles = cost_model.move(part, whole, channels[op.index])
+        else:
+            cycles = cost_model.layer(
+                op.which,
+                tiles.call(op.tile, op.which),
+                tiles.work_bytes(op.tile, op.which),
+                partial(where, op.tile, op.which),
+            )
+        order.ops.append(replace(op, cycles=cycles))
+    cycles = order.cycles()
+    measured = replace(local, ops=tuple(order.ops), cycles=cycles)
+    return replace(group, local=measured, cycles=cycles + _copies(described, group.l2, cost_model))
+
+
+def finer_tilings(
+    described: DescribedNet, nodes: tuple[int, ...], base: Counts, most: int
+) -> Iterator[Counts]:
+    """Finer tilings of a group than `base`, at most `most` tiles in all: one axis finer, from little to
+    much."""
+    allowed = may_split(described, nodes)
     for dim, axis in enumerate(AXES):
-        limit = axis_extent(described, group.nodes, axis) if allowed[axis] else 1
-        now = group.counts[dim]
+        limit = axis_extent(described, nodes, axis) if allowed[axis] else 1
+        now = base[dim]
         for count in sorted({now + 1, now + 2, now * 3 // 2, now * 2, now * 3, now * 4} - {now}):
-            counts = [*group.counts]
+            counts = [*base]
             counts[dim] = count
             if count <= limit and counts[0] * counts[1] * counts[2] <= most:
                 yield counts[0], counts[1], counts[2]
@@ -127,6 +203,8 @@ def _fewest(
                     low = middle
             return result, with_count(high)
         failed = result
+        if isinstance(result, TooMuchWork):
+            break
         if result.lacks_room:
             cuttable = high
         low = high

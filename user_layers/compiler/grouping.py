@@ -1,13 +1,15 @@
 """Which layers run together in local memory.
 
-With opt=2 by modelled cycles (search.py). With opt=1 by a cheap rule: consecutive layers that hand a tensor
-to one another form a group as long as all of it can be cut and placed; the longest beginning that fits is
-taken. A layer for which nothing fits, or that is faster alone, runs by itself in DDR.
+With opt=1 by a cheap rule: consecutive layers that hand a tensor to one another form a group as long as all
+of it can be cut and placed; the longest beginning that fits is taken. With opt=2 by modelled cycles
+(search.py), never slower than by the cheap rule. A layer for which nothing fits, or that is faster alone,
+runs by itself in DDR.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from firmware_sim.errors import UsageError
@@ -20,7 +22,7 @@ from user_layers.compiler.fitting import Counts, Group, fit_group
 from user_layers.compiler.search import Search
 from user_layers.compiler.tiling import Infeasible
 
-__all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "schedule"]
+__all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "Segments", "schedule"]
 
 _MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
 _MAX_EXTENT = 65535  # n, h, w
@@ -46,9 +48,16 @@ class Alone:
 Segment = Elided | Alone | Group
 
 
-def schedule(
-    described: DescribedNet, aliases: Aliases, opt: int, nodes: range | None = None
-) -> tuple[Segment, ...]:
+@dataclass(frozen=True)
+class Segments:
+    """What runs for the nodes of a static subnet, in order. note: what is to be said of how they were found,
+    "" where nothing is."""
+
+    segments: tuple[Segment, ...]
+    note: str = ""
+
+
+def schedule(described: DescribedNet, aliases: Aliases, opt: int, nodes: range | None = None) -> Segments:
     """What runs for these nodes of a net (None: all), which are one static subnet.
 
     opt: 0 no groups, 1 as many layers in groups as possible (the cheap rule), 2 groups by modelled cycles.
@@ -58,16 +67,24 @@ def schedule(
     count = len(described.net.nodes)
     run = range(count) if nodes is None else nodes
     reasons = [_why_global(described, aliases, i) if opt else "opt=0" for i in range(count)]
-    if opt == 2:
-        return _by_cycles(described, reasons, aliases, run)
+    simple = _as_long_as_possible(described, reasons, aliases, run)
+    if opt < 2:
+        return Segments(simple)
+    return _by_cycles(described, reasons, aliases, run, simple)
+
+
+def _as_long_as_possible(
+    described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range
+) -> tuple[Segment, ...]:
+    """The cheap rule."""
     segments: list[Segment] = []
-    at = run.start
-    while at < run.stop:
+    at = nodes.start
+    while at < nodes.stop:
         if at in aliases.elided:
             segments.append(Elided(at))
             at += 1
             continue
-        end = min(_run_end(described, reasons, at), run.stop)
+        end = min(_run_end(described, reasons, at), nodes.stop)
         group: Group | Infeasible = Infeasible(reasons[at])
         while end > at:
             group = fit_group(described, tuple(range(at, end)))
@@ -84,33 +101,29 @@ def schedule(
 
 
 def _by_cycles(
-    described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range
-) -> tuple[Segment, ...]:
-    """Runs of nodes that may be in groups are divided by the search; the others run alone."""
+    described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range, simple: Sequence[Segment]
+) -> Segments:
+    """The cheapest division that the search finds, which knows that of the cheap rule too."""
     cost_model = MeasuredCost(described, described.toolkit.device)
-    search = Search(described, cost_model, aliases.elided)
-    segments: list[Segment] = []
+    runs = []
     at = nodes.start
     while at < nodes.stop:
-        if at in aliases.elided and reasons[at]:
-            segments.append(Elided(at))
-            at += 1
-        elif reasons[at]:
-            segments.append(Alone(at, reasons[at], _known(cost_model.global_layer(at))))
-            at += 1
+        end = min(_local_end(described, reasons, at), nodes.stop)
+        if end > at:
+            runs.append(range(at, end))
+        at = max(end, at + 1)
+    given = [segment for segment in simple if isinstance(segment, Group)]
+    search = Search(described, cost_model, aliases.elided, nodes, runs, given)
+    segments: list[Segment] = []
+    for part in search.divide():
+        if isinstance(part, Group):
+            segments.append(part)
+        elif part[0] in aliases.elided:
+            segments.append(Elided(part[0]))
         else:
-            end = min(_local_end(described, reasons, at), nodes.stop)
-            for part in search.divide(range(at, end)):
-                if isinstance(part, Group):
-                    segments.append(part)
-                else:
-                    node, cycles = part
-                    elided = node in aliases.elided
-                    segments.append(
-                        Elided(node) if elided else Alone(node, search.why_not(node), _known(cycles))
-                    )
-            at = end
-    return tuple(segments)
+            node, cycles = part
+            segments.append(Alone(node, reasons[node] or search.why_not(node), _known(cycles)))
+    return Segments(tuple(segments), search.note)
 
 
 def _known(cycles: float) -> float:

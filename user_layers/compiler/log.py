@@ -8,11 +8,13 @@ from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.grouping import Alone, Group, Segment
 from user_layers.compiler.mode import REASON, Kind, Mode
 from user_layers.compiler.schedule import Schedule
+from user_layers.compiler.search import LIMIT
 
 
 def log_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
-    """The reasons for the mode, then what happened to each layer, in the order of the nodes."""
-    lines = list(mode.reasons)
+    """The reasons for the mode, notes on the search for groups, then what happened to each layer, in the
+    order of the nodes."""
+    lines = [*mode.reasons, *plan.notes]
     groups = 0
     for number, planned in enumerate(plan.parts):
         part = planned.part
@@ -35,7 +37,7 @@ def numbered(lines: Sequence[str]) -> list[str]:
     """The same with the vendor's numbers of layers: `layer_id 3 "TPU(CROP)" crop: ...`."""
     found, number = [], 0
     for line in lines:
-        if not line.startswith(REASON):
+        if not line.startswith((REASON, LIMIT)):
             label, _, rest = line.partition(" ")
             line, number = f'layer_id {number} "{label}" {rest}', number + 1
         found.append(line)

@@ -84,6 +84,7 @@ def measure(plan: Plan, recorded: Sequence[Recorded | None], timer: Timer) -> St
                 ],
             ).items()
         },
+        notes=plan.schedule.notes,
     )
 
 

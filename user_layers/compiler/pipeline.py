@@ -83,7 +83,8 @@ def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) ->
     for part in parts:
         program = None
         if part.kind == Kind.STATIC:
-            plans.append(PartPlan(part, schedule(described, aliases, opt, part.nodes)))
+            found = schedule(described, aliases, opt, part.nodes)
+            plans.append(PartPlan(part, found.segments, note=found.note))
         elif part.kind == Kind.DYNAMIC:
             own = part_net(described, part)
             made = emit_dynamic(own, find_aliases(own, dynamic=True), coefficients)

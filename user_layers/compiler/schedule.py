@@ -11,11 +11,12 @@ from user_layers.compiler.partition import Part
 @dataclass(frozen=True)
 class PartPlan:
     """One part. segments: of a static one, in which each of its nodes is once; arena_bytes: DDR for what
-    the firmware allocates in a dynamic one."""
+    the firmware allocates in a dynamic one; note: what is to be said of how the segments were found."""
 
     part: Part
     segments: tuple[Segment, ...] = ()
     arena_bytes: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,8 @@ class Schedule:
     def segments(self) -> tuple[Segment, ...]:
         """Those of all static parts, in order."""
         return tuple(segment for plan in self.parts for segment in plan.segments)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of how those of static parts were found."""
+        return tuple(plan.note for plan in self.parts if plan.note)

@@ -109,17 +109,15 @@ class GroupTiles:
 
     def inputs(self, p: int, k: int) -> list[TensorRecord]:
         """The inputs of node k; those in L2 without an address."""
+        return [self._input(p, k, i) for i in range(len(self.cut.described.net.nodes[k].inputs))]
+
+    def _input(self, p: int, k: int, i: int) -> TensorRecord:
         node, attrs = self.cut.described.net.nodes[k], self.cut.described.attrs[k]
-        found = []
-        for i, name in enumerate(node.inputs):
-            if (k, i) in self.cut.read:
-                windows = [axis.read[k, i] for axis in self.tiles[p]]
-                found.append(self._record(self.cut.values[self.cut.read[k, i]], p, windows))
-            elif attrs.on_l2[i]:
-                found.append(self.cut.described.net.tensors[name].record())
-            else:
-                found.append(input_record(node, self.cut.described.net.tensors[name], attrs.input_types[i]))
-        return found
+        if (k, i) in self.cut.read:
+            windows = [axis.read[k, i] for axis in self.tiles[p]]
+            return self._record(self.cut.values[self.cut.read[k, i]], p, windows)
+        info = self.cut.described.net.tensors[node.inputs[i]]
+        return info.record() if attrs.on_l2[i] else input_record(node, info, attrs.input_types[i])
 
     def outputs(self, p: int, k: int) -> list[TensorRecord]:
         """The outputs of node k for tile p."""
@@ -130,7 +128,7 @@ class GroupTiles:
 
     def concat(self, p: int, k: int, i: int) -> tuple[TensorRecord, TensorRecord]:
         """Input i of a concatenation, and its output."""
-        return self.inputs(p, k)[i], self.outputs(p, k)[0]
+        return self._input(p, k, i), self.outputs(p, k)[0]
 
     def work_bytes(self, p: int, k: int) -> int:
         """The work buffer that node k's local function gets."""

@@ -56,6 +56,7 @@ def _stage(stage: StageReport) -> dict[str, Any]:
         "outputs": _tensors(stage.outputs),
         "dynamic": stage.dynamic,
         "reasons": list(stage.reasons),
+        "notes": list(stage.notes),
         "constants_bytes": stage.constants_bytes,
         "context_bytes": stage.context_bytes,
         "complete": stage.complete,

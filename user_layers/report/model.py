@@ -224,9 +224,10 @@ class PartReport:
 
 @dataclass(frozen=True)
 class StageReport:
-    """One set of input shapes. reasons: why nodes of a static net are dynamic; context_bytes: DDR for inputs,
-    outputs and all between; demands: of each node of the static parts by name, with the bytes of tensors that
-    these parts together read from DDR and write to it."""
+    """One set of input shapes. reasons: why nodes of a static net are dynamic; notes: that the search for
+    groups was cut short, where it was; context_bytes: DDR for inputs, outputs and all between; demands: of
+    each node of the static parts by name, with the bytes of tensors that these parts together read from DDR
+    and write to it."""
 
     inputs: tuple[TensorReport, ...]
     outputs: tuple[TensorReport, ...]
@@ -236,6 +237,7 @@ class StageReport:
     context_bytes: int
     parts: tuple[PartReport, ...]
     demands: Mapping[str, Demand] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<StageReport, {'dynamic' if self.dynamic else 'static'}: {self.summary}>"

@@ -104,8 +104,8 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
     constants, context = megabytes(stage.constants_bytes), megabytes(stage.context_bytes)
     memory = f"{constants} MB of DDR for constants, {context} MB for inputs, outputs and everything between"
     yield from _line("memory", memory)
-    for reason in stage.reasons:
-        yield from _line("note", reason)
+    for note in (*stage.reasons, *stage.notes):
+        yield from _line("note", note)
     yield from _costs(stage)
     number = 0
     for part in stage.parts:
