@@ -9,7 +9,7 @@ from typing import Any
 
 from firmware_sim.shown import count
 from user_layers.onnx.build import Built
-from user_layers.onnx.fuse import AFFINE
+from user_layers.onnx.fuse import AFFINE, DOMAIN
 from user_layers.onnx.model import STANDARD, Node, shown
 from user_layers.onnx.precision import described
 from user_layers.onnx.work import macs
@@ -173,7 +173,7 @@ def explain(built: Built) -> Explanation:
 def _operation(node: Node) -> str:
     if node.op == AFFINE:
         return "BatchNormalization"  # also products and sums of channels, which are one
-    return node.op if node.domain in STANDARD else f"{node.domain}.{node.op}"
+    return node.op if node.domain in (*STANDARD, DOMAIN) else f"{node.domain}.{node.op}"
 
 
 def _without(reason: str, node: Node) -> str:

@@ -14,6 +14,7 @@ from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Model
 from user_layers.onnx.partition import Reason
+from user_layers.onnx.patterns import fuse_patterns
 
 
 class NoLayers(CompileError):
@@ -48,11 +49,11 @@ def survey_layers(
     that names each.
     """
     expansion = Expansion(model)
-    lowering = Lowering(fuse_affine(model), graph(), custom)
+    lowering = Lowering(fuse_affine(fuse_patterns(model)), graph(), custom)
     refused = lowering.survey()
     while refused and expansion.review(lowering.model, refused):
         written = fold_constants(infer_values(expansion.written_out()))
-        lowering = Lowering(fuse_affine(written), graph(), custom)
+        lowering = Lowering(fuse_affine(fuse_patterns(written)), graph(), custom)
         refused = lowering.survey()
     if refused and not cpu:
         nodes = lowering.model.nodes

@@ -1,0 +1,43 @@
+"""Functions of one value that models write with several operations, each a layer of its own here.
+
+A pattern is a function in a file of its own: it is asked at each node whether that is the end of what it
+looks for, goes back from there by its Matcher, and says which operation computes the same from which value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from user_layers.onnx.fuse import DOMAIN
+from user_layers.onnx.model import Model, Node
+from user_layers.onnx.patterns.gelu import gelu
+from user_layers.onnx.patterns.hard_swish import hard_swish
+from user_layers.onnx.patterns.match import Found, Matcher
+from user_layers.onnx.patterns.mish import mish
+from user_layers.onnx.patterns.silu import silu
+
+Pattern = Callable[[Matcher, Node], Found | None]
+PATTERNS: tuple[Pattern, ...] = (silu, gelu, hard_swish, mish)
+
+
+def fuse_patterns(model: Model) -> Model:
+    """Put one node in the place of those that patterns find, where all are float32 of one known shape."""
+    makers = {node.outputs[0]: node for node in model.nodes if len(node.outputs) == 1}
+    gone: set[str] = set()
+    instead: dict[str, Node] = {}
+    for node in reversed(model.nodes):  # the larger of two patterns that end in one another comes first
+        if len(node.outputs) != 1 or node.outputs[0] in gone or node.mapped:
+            continue
+        for pattern in PATTERNS:
+            at = Matcher(model, makers, node)
+            found = pattern(at, node)
+            if found is None or not at.same_type(found.source) or at.absorbed & gone:
+                continue
+            gone |= at.absorbed
+            instead[node.outputs[0]] = Node(
+                found.op, DOMAIN, node.name, (found.source,), node.outputs, found.attributes
+            )
+            break
+    nodes = (node for node in model.nodes if node.outputs[0] not in gone)
+    return replace(model, nodes=tuple(instead.get(node.outputs[0], node) for node in nodes))
