@@ -349,7 +349,7 @@ def test_tensors_that_do_not_run_here(device: FakeDevice, changes: dict[str, Any
         ({"name": "inner", "size": 8}, "stage 0 subnet 0: inner needs 240 bytes, the bmodel gives it 8"),
         ({"dtype": DType.INT32}, "subnet 0 has another x than the rest"),
         ({"size": 1000}, "subnet 0 has another x than the rest"),
-        ({"name": "inner", "dtype": DType.INT8, "store_mode": 2}, "is dynamic and has inner in mode 2"),
+        ({"name": "inner", "dtype": DType.INT8, "store_mode": 1}, "inner', int8, is stored in mode 1"),
     ],
 )
 def test_tensors_of_subnets_that_do_not_run_here(

@@ -271,7 +271,11 @@ def test_global_layers_see_whole_tensors(firmware: fh.Harness) -> None:
 def _bytes(firmware: fh.Harness, name: str, size: int = 0) -> bytes:
     """The bytes of an exported variable; a tpu_tensor_t as an fw_tensor."""
     raw = bytes((ctypes.c_char * (size or 160)).in_dll(firmware.lib, name))
-    return raw if size else raw[:144] + struct.pack("<I", 0xFFFF_FFFF) + raw[152:155] + b"\0"
+    return (
+        raw
+        if size
+        else raw[:144] + struct.pack("<I", 0xFFFF_FFFF) + raw[152:155] + b"\0" + raw[156:160] + bytes(4)
+    )
 
 
 def test_local_layers_see_tiles(firmware: fh.Harness) -> None:
