@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from firmware_sim.errors import CompileError, MissingError, UsageError
-from firmware_sim.wire import DType, TType
+from firmware_sim.wire import DType, Format, TType
 from tests.support.layer_sources import (
     HEAD,
     Sources,
@@ -222,7 +222,7 @@ def test_numbers_and_arguments(plugins: PluginHost) -> None:
 
 def test_every_method_of_the_table_is_a_method_of_the_handle() -> None:
     methods = {n for n in vars(DescriptorHandle) if not n.startswith("_")} - {"call", "prepared", "prepare"}
-    assert methods == {m.name for m in METHODS}
+    assert methods - {"takes"} == {m.name for m in METHODS} - {"input_dtype", "input_store_mode"}
 
 
 def test_defaults(plugins: PluginHost) -> None:
@@ -402,10 +402,10 @@ def test_files_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "b.c").write_text("int other;\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "b.c"), "-o", str(tmp_path / "b.so")])
     assert "no TPU-layer plugin" in load([tmp_path / "b.so"])
-    (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 7; }\n")
+    (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 8; }\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "c.c"), "-o", str(tmp_path / "c.so")])
     text = load([tmp_path / "c.so"])
-    assert "made for version 7 of the plugin interface, this toolkit has versions 1 to 6" in text
+    assert "made for version 8 of the plugin interface, this toolkit has versions 1 to 7" in text
     assert "rebuild_layers" in text
 
 
@@ -426,7 +426,7 @@ def test_a_plugin_of_version_1_prepares_nothing(tmp_path: Path) -> None:
     with PluginHost([compiled(sources, entry, *absent)]) as plugins:
         h = plugins.create(node(256))
         assert h.prepared(0) is None and h.backward_kh(1) == 9 and not h.is_concat_layer()
-        assert h.prepared_with(1) == 1
+        assert h.prepared_with(1) == 1 and h.takes(0) == Format()
         assert not h.accepts_larger_tiles()
 
 
@@ -443,7 +443,12 @@ def test_builtin_and_user_plugins_together(library: Path, tmp_path: Path) -> Non
 
 
 def test_the_structures_are_the_headers(tmp_path: Path) -> None:
-    structures = (("layer", plugin_host.Layer), ("tensor", plugin_host.Tensor), ("node", plugin_host.Node))
+    structures = (
+        ("layer", plugin_host.Layer),
+        ("tensor", plugin_host.Tensor),
+        ("format", plugin_host.Format),
+        ("node", plugin_host.Node),
+    )
     lines = ['#include "bmplugin_abi.h"', "#include <stddef.h>", "#include <stdio.h>", "int main(void) {"]
     expected = []
     for name, structure in structures:
