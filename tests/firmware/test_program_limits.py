@@ -74,7 +74,7 @@ def whole() -> bytes:
     ("name", "steps"),
     [
         ("magic", ((-1, "this is not a program"), (0, ""), (1, "this is not a program"))),
-        ("version", ((-1, "version 0"), (0, ""), (1, "version 2"))),
+        ("version", ((-1, "version 1"), (0, ""), (1, "version 3"))),
         ("data_bytes", ((-1, ""), (0, ""), (1, "the program's data"))),
         ("data_offset", ((1, "the program's data"), (8, "the program's data"))),
     ],
@@ -89,7 +89,7 @@ def test_program_headers(firmware: fh.Harness, name: str, steps: Sequence[tuple[
         check(run_bytes(firmware, changed(data, 0, "fw_program", name, value)), says, (name, step))
 
 
-@pytest.mark.parametrize(("name", "size"), [("tensor_offset", 3 * 176), ("step_offset", 56)])
+@pytest.mark.parametrize(("name", "size"), [("tensor_offset", 3 * 184), ("step_offset", 56)])
 def test_sections_end_with_the_program(firmware: fh.Harness, name: str, size: int) -> None:
     data = whole()
     data += bytes(-len(data) % 8)
@@ -222,18 +222,49 @@ def test_regions_of_tiles(firmware: fh.Harness) -> None:
 
 
 def test_layouts_of_tiles(firmware: fh.Harness) -> None:
-    says = "tiles have up to 4 dimensions, 1N, and their tensor's type"
+    says = "tiles have up to 4 dimensions, and their tensor's type and store mode"
     for changes, expected in (
         ({}, ""),
-        ({"store_mode": StoreMode.N2}, says),
+        ({"store_mode": StoreMode.N2}, "a store mode that its data type does not have"),
+        ({"store_mode": StoreMode.N2, "dtype": DType.INT16}, says),
         ({"dtype": DType.INT32}, says),
         ({"shape": (*SHAPE, 1), "first": (0,) * 5, "extent": (*SHAPE, 1)}, says),
     ):
         check(firmware.run(load(**changes)), expected, changes)
-    for record in (TensorRecord((*SHAPE, 1)), TensorRecord(SHAPE, store_mode=StoreMode.N4)):
+    for record in (TensorRecord((*SHAPE, 1)), TensorRecord(SHAPE, DType.INT16)):
         program = load()
         program.tensors[0] = ProgramTensor(TensorKind.NEURON, record)
         check(firmware.run(program), says, record)
+
+
+def test_tiles_of_whole_words(firmware: fh.Harness) -> None:
+    """In 4N a tile begins at a word and ends at one, or where the batches end."""
+    shape = (6, *SHAPE[1:])
+    packed = {"dtype": DType.INT8, "store_mode": StoreMode.N4}
+    for first, batches, taken in (
+        *((0, 6, True), (0, 4, True), (4, 2, True), (0, 3, False), (0, 5, False)),
+        *((1, 5, False), (3, 1, False), (4, 1, False), (5, 1, False)),
+    ):
+        program = load(shape=shape, first=(first, 0, 0, 0), extent=(batches, *SHAPE[1:]), **packed)
+        record = TensorRecord(shape, DType.INT8, store_mode=StoreMode.N4, addr=chip.DDR_BASE)
+        program.tensors[0] = ProgramTensor(TensorKind.NEURON, record)
+        check(firmware.run(program), "" if taken else "do not fill words of 4", (first, batches))
+
+
+def test_scales(firmware: fh.Harness) -> None:
+    """Positive numbers, of integers of 8 and 16 bits."""
+    for dtype, scale, says in (
+        (DType.INT8, 0.5, ""),
+        (DType.UINT16, 1e-30, ""),
+        (DType.INT8, -0.5, "a scale that is not a positive number"),
+        (DType.INT8, float("inf"), "a scale that is not a positive number"),
+        (DType.INT8, float("nan"), "a scale that is not a positive number"),
+        (DType.FP32, 0.5, "a scale, which only integers of 8 and 16 bits have"),
+        (DType.INT32, 0.5, "a scale, which only integers of 8 and 16 bits have"),
+    ):
+        program = load(dtype=dtype)
+        program.tensors[0] = ProgramTensor(TensorKind.NEURON, TensorRecord(SHAPE, dtype, scale=scale))
+        check(firmware.run(program), says, (dtype, scale))
 
 
 def test_tiles_in_another(firmware: fh.Harness) -> None:
@@ -251,7 +282,7 @@ def test_tiles_in_another(firmware: fh.Harness) -> None:
             extent = list(SHAPE)
             extent[axis] += step
             check(move(shape=(9, 70, 9, 9), extent=extent), "is not part of", extent)
-    for changes in ({"dtype": DType.INT32}, {"store_mode": StoreMode.N2}):
+    for changes in ({"dtype": DType.INT32}, {"dtype": DType.INT16, "store_mode": StoreMode.N2}):
         check(move(**changes), "is not part of", changes)
     check(move(shape=(*SHAPE, 1), first=(0,) * 5, extent=(*SHAPE, 1)), "is not part of", "5 dimensions")
 

@@ -14,6 +14,7 @@ from tests.unit.test_compiler_groups import LAYERS
 from tpulayer import Graph
 from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.emit_static import emit_static
+from user_layers.compiler.fitting import Group, fit_group
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.verify import verify
@@ -40,14 +41,20 @@ def tiled() -> tuple[Plan, Program]:
 
 
 def joined() -> tuple[Plan, Program]:
-    """A concatenation in local memory, of which one part is copied."""
+    """A concatenation in local memory, of which one part is copied; all in one group, whatever costs less."""
     graph = Graph(toolkit=FakeToolkit(*LAYERS, local_layer("TPU_LAST", 30)))
     graph.add_input("x", (1, 64, 8, 8))
     for i, op in enumerate(("TPU_C64", "TPU_C96", "TPU_C16")):
         graph.add_tpu_layer(op, ["x"], None, [f"p{i}"])
     graph.add_tpu_layer("TPU_JOIN", ["p0", "p1", "p2"], None, ["j"])
     graph.add_tpu_layer("TPU_LAST", ["j"], None, ["y"])
-    return planned(graph)
+    plan, _ = planned(graph)
+    group = fit_group(plan.described, tuple(range(len(plan.described.attrs))))
+    assert isinstance(group, Group)
+    (part,) = plan.schedule.parts
+    schedule = replace(plan.schedule, parts=(replace(part, segments=(group,)),))
+    program = emit_static(plan.described, (group,), plan.ddr)
+    return replace(plan, schedule=schedule, programs=(program,)), program
 
 
 def on_l2() -> tuple[Plan, Program]:

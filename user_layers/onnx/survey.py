@@ -15,6 +15,7 @@ from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Model
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.patterns import fuse_patterns
+from user_layers.onnx.phases import split_phases
 
 
 class NoLayers(CompileError):
@@ -49,11 +50,11 @@ def survey_layers(
     that names each.
     """
     expansion = Expansion(model)
-    lowering = Lowering(fuse_affine(fuse_patterns(model)), graph(), custom)
+    lowering = Lowering(_layered(model), graph(), custom)
     refused = lowering.survey()
     while refused and expansion.review(lowering.model, refused):
         written = fold_constants(infer_values(expansion.written_out()))
-        lowering = Lowering(fuse_affine(fuse_patterns(written)), graph(), custom)
+        lowering = Lowering(_layered(written), graph(), custom)
         refused = lowering.survey()
     if refused and not cpu:
         nodes = lowering.model.nodes
@@ -61,6 +62,11 @@ def survey_layers(
         text = "no layer does this:\n  " + "\n  ".join(lines)
         raise NoLayers(text, _behind(lowering.model, refused))
     return Survey(lowering, refused)
+
+
+def _layered(model: Model) -> Model:
+    """The model in operations as the layers are: what one layer does is one node."""
+    return fuse_affine(split_phases(fuse_patterns(model)))
 
 
 def _behind(model: Model, refused: Mapping[int, Reason]) -> frozenset[str]:

@@ -1,0 +1,94 @@
+"""Transposed convolutions by phases of the stride: the same values, and fewer cycles where they are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.support.examples import examples
+from tests.support.onnx_models import make_model
+from tests.support.workspaces import builtin_toolkit
+from tpulayer import Graph
+from user_layers.onnx import phases
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.load import load_model
+from user_layers.onnx.model import Model
+from user_layers.toolkit import Toolkit
+
+
+@pytest.fixture(scope="module")
+def toolkit() -> Iterator[Toolkit]:
+    with builtin_toolkit() as opened:
+        yield opened
+
+
+def model(
+    shape: tuple[int, int, int, int],
+    outs: int,
+    kernel: int,
+    stride: int,
+    pad: int,
+    more: int,
+    bias: bool = True,
+) -> Model:
+    rng = np.random.default_rng(kernel)
+    constants = {"w": rng.standard_normal((shape[1], outs, kernel, kernel)).astype(np.float32)}
+    if bias:
+        constants["b"] = rng.standard_normal(outs).astype(np.float32)
+    node = helper.make_node(
+        *("ConvTranspose", ["x", *constants], ["y"]),
+        strides=[stride, stride],
+        pads=[pad, pad, pad, pad],
+        output_padding=[more, more],
+    )
+    return make_model([node], {"x": shape}, ["y"], constants)
+
+
+@examples(60)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(1, 5), st.integers(2, 7), st.integers(2, 7)),
+    *(st.integers(1, 4), st.integers(1, 9), st.integers(2, 4), st.integers(0, 4), st.integers(0, 3)),
+    st.booleans(),
+)
+def test_the_same_values(
+    shape: tuple[int, int, int, int], outs: int, kernel: int, stride: int, pad: int, more: int, bias: bool
+) -> None:
+    """As onnxruntime computes both, whatever it costs here."""
+    assume(pad < kernel and more < stride)
+    assume(all((n - 1) * stride + kernel - 2 * pad + more > 0 for n in shape[2:]))
+    plain = model(shape, outs, kernel, stride, pad, more, bias)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(phases, "_MOVED", -(10**9))
+        split = phases.split_phases(plain)
+    if len(split.nodes) == 1:
+        assert split.nodes == plain.nodes
+        whole = all(((n - 1) * stride + kernel - 2 * pad + more) % stride == 0 for n in shape[2:])
+        assert not whole or pad or more  # only pads that a convolution has not may be in the way
+        return
+    x = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    (difference,) = compare(["y"], reference(split, x), reference(plain, x))
+    assert difference.relative <= TOLERANCE
+
+
+def test_super_resolution(toolkit: Toolkit) -> None:
+    """One output channel, through the whole of compiling."""
+    shape = (1, 24, 20, 22)
+    x = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    proto = transposed(shape, 1, 9, 2, 4, 1)
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    assert [node.op.short for node in graph.resolve().nodes] == ["CONV", "DEPTH_TO_SPACE"]
+    graph.compile()
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE
+
+
+def test_many_channels_stay_as_they_are() -> None:
+    """All lanes work anyway, and the way through DDR would cost more."""
+    plain = model((1, 64, 8, 8), 64, 2, 2, 0, 0)
+    assert phases.split_phases(plain).nodes == plain.nodes

@@ -1,0 +1,129 @@
+"""Transposed convolutions with few output channels as convolutions for all phases of the stride.
+
+An output row of phase r = row mod stride needs every stride-th row of the kernel only, and input rows next to
+one another: so all phases are channels of one convolution, and its result's channels become pixels
+(DepthToSpace). The other way, a convolution over an input with zeros between its elements, multiplies
+stride x stride times as much, on as few lanes as there are output channels; but it makes its output in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from firmware_sim.chip import NPU_NUM
+from user_layers.onnx.model import STANDARD, Array, Model, Node
+
+_MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
+_MOVED = 8  # cycles for an element that goes through DepthToSpace, its way to DDR included
+_PAD_MOST = 15  # of a convolution
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis. taps: of the convolution; first: which input element the first one reads for output 0."""
+
+    size: int
+    out: int
+    kernel: int
+    stride: int
+    pad: int
+
+    @property
+    def first(self) -> int:
+        return -((self.kernel - 1 - self.pad) // self.stride)
+
+    @property
+    def taps(self) -> int:
+        return (self.stride - 1 + self.pad) // self.stride - self.first + 1
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Rows of zeros before and behind the input."""
+        return -self.first, self.out // self.stride - self.size + self.first + self.taps - 1
+
+    @property
+    def possible(self) -> bool:
+        return self.out % self.stride == 0 and all(0 <= pad <= _PAD_MOST for pad in self.pads)
+
+    def kernel_index(self, phase: int, tap: int) -> int:
+        """Which element of the kernel a tap of a phase is; outside of the kernel: none."""
+        return phase + self.pad - self.stride * (self.first + tap)
+
+
+def split_phases(model: Model) -> Model:
+    """Put Conv and DepthToSpace in the place of ConvTranspose where that takes fewer cycles."""
+    constants = dict(model.constants)
+    values = dict(model.values)
+    nodes: list[Node] = []
+    for node in model.nodes:
+        axes = _axes(model, node)
+        if axes is None:
+            nodes.append(node)
+            continue
+        name, (h, w) = node.outputs[0], axes
+        weights = constants[node.inputs[1]]
+        constants[f"{name}:phases"] = _phases(weights, h, w)
+        inputs = [node.inputs[0], f"{name}:phases"]
+        if len(node.inputs) > 2 and node.inputs[2]:
+            constants[f"{name}:bias"] = np.tile(constants[node.inputs[2]], h.stride**2)
+            inputs.append(f"{name}:bias")
+        made = f"{name}:squares"
+        shape = (*(model.value(node.inputs[0]).fixed or ())[:1], weights.shape[1] * h.stride**2)
+        values[made] = replace(
+            model.value(name), name=made, shape=(*shape, h.out // h.stride, w.out // w.stride)
+        )
+        attributes = {
+            "kernel_shape": [h.taps, w.taps],
+            "pads": [h.pads[0], w.pads[0], h.pads[1], w.pads[1]],
+        }
+        nodes.append(Node("Conv", "", node.name, tuple(inputs), (made,), attributes))
+        squares = {"blocksize": h.stride, "mode": "DCR"}
+        nodes.append(Node("DepthToSpace", "", f"{node.name}:pixels", (made,), node.outputs, squares))
+    return replace(model, constants=constants, values=values, nodes=tuple(nodes))
+
+
+def _axes(model: Model, node: Node) -> tuple[_Axis, _Axis] | None:
+    """Both axes of a transposed convolution that takes fewer cycles by phases; None for any other node."""
+    if node.op != "ConvTranspose" or node.domain not in STANDARD or node.mapped:
+        return None
+    weights = model.constants.get(node.inputs[1])
+    known = [name in model.constants for name in node.inputs[2:] if name]
+    shapes = [model.value(name).fixed for name in (node.inputs[0], node.outputs[0])]
+    given, out = shapes
+    if weights is None or weights.ndim != 4 or not all(known) or given is None or out is None:
+        return None
+    if any(model.value(name).dtype != np.float32 for name in (node.inputs[0], node.outputs[0])):
+        return None
+    plain = node.attributes.get("auto_pad", "NOTSET") == "NOTSET" and "output_shape" not in node.attributes
+    strides = [int(v) for v in node.attributes.get("strides", (1, 1))]
+    dilations = [int(v) for v in node.attributes.get("dilations", (1, 1))]
+    if not plain or node.attributes.get("group", 1) != 1 or dilations != [1, 1]:
+        return None
+    if strides[0] != strides[1] or strides[0] < 2:
+        return None
+    pads = [int(v) for v in node.attributes.get("pads", (0, 0, 0, 0))]
+    h, w = (_Axis(given[i + 2], out[i + 2], weights.shape[i + 2], strides[i], pads[i]) for i in (0, 1))
+    if not (h.possible and w.possible):
+        return None
+    ins, outs = weights.shape[:2]
+    pixels, phases = h.out * w.out, h.stride**2
+    zeros = -(-outs // NPU_NUM) * pixels * h.kernel * w.kernel
+    phased = -(-outs * phases // NPU_NUM) * (pixels // phases) * h.taps * w.taps
+    return (h, w) if (zeros - phased) * ins > _MACS * _MOVED * outs * pixels else None
+
+
+def _phases(weights: Array, h: _Axis, w: _Axis) -> Array:
+    """[phase of the row, phase of the column, output channel] of kernels, from [IC, OC, KH, KW]."""
+    ins, outs = weights.shape[:2]
+    made = np.zeros((h.stride, w.stride, outs, ins, h.taps, w.taps), weights.dtype)
+    for row in range(h.stride):
+        for column in range(w.stride):
+            for i in range(h.taps):
+                for j in range(w.taps):
+                    y, x = h.kernel_index(row, i), w.kernel_index(column, j)
+                    if 0 <= y < h.kernel and 0 <= x < w.kernel:
+                        made[row, column, :, :, i, j] = weights[:, :, y, x].T
+    found: Array = made.reshape(-1, ins, h.taps, w.taps)
+    return found
