@@ -28,7 +28,11 @@ def toolkit() -> Iterator[Toolkit]:
         yield opened
 
 
-def model(
+def model(*arguments: Any) -> Model:
+    return load_model(transposed(*arguments))
+
+
+def transposed(
     shape: tuple[int, int, int, int],
     outs: int,
     kernel: int,
@@ -36,7 +40,8 @@ def model(
     pad: int,
     more: int,
     bias: bool = True,
-) -> Model:
+) -> Any:
+    """A transposed convolution; more: output_padding."""
     rng = np.random.default_rng(kernel)
     constants = {"w": rng.standard_normal((shape[1], outs, kernel, kernel)).astype(np.float32)}
     if bias:
