@@ -1,4 +1,4 @@
-"""Transposed convolutions by phases of the stride: the same values, and only where that takes fewer cycles."""
+"""Transposed convolutions by phases of the stride: the same values, only where that takes fewer cycles."""
 
 from __future__ import annotations
 
