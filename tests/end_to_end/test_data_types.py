@@ -73,7 +73,7 @@ MODES = [
 
 
 @pytest.mark.parametrize("options", MODES, ids=str)
-@pytest.mark.parametrize("n", [1, 3, 4, 6, 9])
+@pytest.mark.parametrize("n", [1, 4, 6])
 @pytest.mark.parametrize(("op", "dtype"), [("8", "int8"), ("8", "uint8"), ("16", "int16")])
 def test_an_integer_layer_doubles(
     toolkit: Toolkit, op: str, dtype: str, n: int, options: dict[str, Any]

@@ -105,19 +105,28 @@ def test_wrong_shapes_from_layers_are_refused(firmware: fh.Harness) -> None:
 @pytest.mark.parametrize(
     ("tensor", "text"),
     [
-        (wire.TENSOR.pack(0, 9, 1, *[1] * 32, wire.NONE, 0, 0, 0, 0), "input 0 has 9 dimensions; at most 8"),
-        (wire.TENSOR.pack(0, 1, 1, *[0] * 32, wire.NONE, 0, 0, 0, 0), "input 0 has the shape [0]; extents"),
         (
-            wire.TENSOR.pack(0, 2, 1, *[65536] * 32, wire.NONE, 0, 0, 0, 0),
+            wire.TENSOR.pack(0, 9, 1, *[1] * 32, wire.NONE, 0, 0, 0, 0, 0, 0),
+            "input 0 has 9 dimensions; at most 8",
+        ),
+        (
+            wire.TENSOR.pack(0, 1, 1, *[0] * 32, wire.NONE, 0, 0, 0, 0, 0, 0),
+            "input 0 has the shape [0]; extents",
+        ),
+        (
+            wire.TENSOR.pack(0, 2, 1, *[65536] * 32, wire.NONE, 0, 0, 0, 0, 0, 0),
             "the shape [65536, 65536]; extents",
         ),
-        (wire.TENSOR.pack(0, 1, 1, *[1] * 32, wire.NONE, 0, 8, 0, 0), "input 0 has the unknown data type 8"),
         (
-            wire.TENSOR.pack(0, 1, 1, *[4] * 32, 0, 0, 0, 0, 0),
+            wire.TENSOR.pack(0, 1, 1, *[1] * 32, wire.NONE, 0, 8, 0, 0, 0, 0),
+            "input 0 has the unknown data type 8",
+        ),
+        (
+            wire.TENSOR.pack(0, 1, 1, *[4] * 32, 0, 0, 0, 0, 0, 0, 0),
             "host data of input 0 is not inside the 0 bytes",
         ),
         (
-            wire.TENSOR.pack(0, 1, 1, *[1] * 32, 4, 0, 0, 0, 0),
+            wire.TENSOR.pack(0, 1, 1, *[1] * 32, 4, 0, 0, 0, 0, 0, 0),
             "host data of input 0 is not inside the 0 bytes",
         ),
     ],
@@ -127,6 +136,16 @@ def test_damaged_tensors(firmware: fh.Harness, tensor: bytes, text: str) -> None
     reply = firmware.request(Op.SHAPE, [head, tensor, bytes(4)])
     assert reply.status == Status.BAD_MESSAGE
     assert text in reply.text
+
+
+def test_scales_that_the_net_wants_are_of_all_outputs(firmware: fh.Harness) -> None:
+    record = TensorRecord((2, 3)).encode()
+    for scales, text in ((2, "a layer call with 1 outputs and scales of 2"), (1, "")):
+        head = wire.LAYER_CALL.pack(PROBE, 4, 1, 1, 0, scales)
+        reply = firmware.request(
+            Op.SHAPE, [head, record, bytes(4), struct.pack(f"<{scales}f", *[0.5] * scales)]
+        )
+        assert (reply.status == Status.BAD_MESSAGE, text in reply.text) == (bool(text), True), reply.text
 
 
 def test_streams_run_group_by_group(firmware: fh.Harness) -> None:

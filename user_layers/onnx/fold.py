@@ -29,9 +29,8 @@ _RANDOM = frozenset(
 )
 _NOTHING = ("Identity", "Dropout", "Cast")  # which may do nothing
 _LARGEST = 1 << 28  # bytes that one folded node may make
-_ROUNDS = (
-    8  # of inferring the whole model for what its stretches do not tell: sequences, values without types
-)
+# Of inferring the whole model for what its stretches do not tell: sequences, values without types.
+_ROUNDS = 8
 
 
 def fold_constants(model: Model) -> Model:

@@ -69,7 +69,8 @@ template <typename Body> int32_t guarded(Body body) {
     }
 }
 
-std::vector<GraphTensor> tensors(const bmplugin_tensor *from, uint32_t count, const char *what) {
+std::vector<GraphTensor> tensors(const bmplugin_tensor *from, const bmplugin_format *formats, uint32_t count,
+                                 const char *what) {
     if (count > BMPLUGIN_MAX_TENSORS)
         throw std::invalid_argument(std::string("too many ") + what + ": " + std::to_string(count));
     std::vector<GraphTensor> result(count);
@@ -80,6 +81,8 @@ std::vector<GraphTensor> tensors(const bmplugin_tensor *from, uint32_t count, co
         result[i].shape.assign(from[i].shape, from[i].shape + from[i].dims);
         result[i].dtype = static_cast<DATA_TYPE_T>(from[i].dtype);
         result[i].ttype = static_cast<TENSOR_TYPE_T>(from[i].ttype);
+        result[i].store_mode = static_cast<STORE_MODE_T>(formats[i].store_mode);
+        result[i].scale = formats[i].scale;
     }
     return result;
 }
@@ -192,6 +195,12 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
     case BMPLUGIN_PREPARED_WITH:
         need(1);
         return static_cast<int64_t>(d.prepared_with(as_int(args[0])));
+    case BMPLUGIN_INPUT_DTYPE:
+        need(1);
+        return static_cast<int64_t>(d.input_dtype(as_int(args[0])));
+    case BMPLUGIN_INPUT_STORE_MODE:
+        need(1);
+        return static_cast<int64_t>(d.input_store_mode(as_int(args[0])));
     default:
         throw std::invalid_argument("no method has the number " + std::to_string(method));
     }
@@ -231,8 +240,8 @@ void *bmplugin_create(const bmplugin_node *node) {
         handle->node.op_type = node->op_type;
         handle->node.param = handle->param.data();
         handle->node.param_size = static_cast<int>(node->param_size);
-        handle->node.inputs = tensors(node->inputs, node->input_num, "inputs");
-        handle->node.outputs = tensors(node->outputs, node->output_num, "outputs");
+        handle->node.inputs = tensors(node->inputs, node->input_formats, node->input_num, "inputs");
+        handle->node.outputs = tensors(node->outputs, node->output_formats, node->output_num, "outputs");
         handle->descriptor.reset(entry->make());
         handle->descriptor->bind(&handle->node);
         made = handle.release();
