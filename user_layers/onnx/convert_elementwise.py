@@ -205,6 +205,8 @@ def cast(to: Lowering, node: Node) -> None:
     held = {np.dtype(name): code for name, code in codes.items()}
     if source is None or wanted is None or source not in held or wanted not in held:
         raise Unsupported(f"from {source} to {wanted}")
+    if wanted == np.float16 and node.proto is not None:  # not at the edge of a net that computes in float32
+        raise Unsupported("to float16, of which the TPU has no NaN and nothing under 2^-14")
     names = [to.tensor(node.inputs[0])]
     if wanted == np.bool_ and source != np.bool_:
         if held[source] != 0:

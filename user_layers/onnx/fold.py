@@ -149,11 +149,12 @@ def _does_nothing(known: Model, node: Node, model: Model) -> bool:
 
 
 def _cast_like(model: Model, node: Node) -> Node:
-    """CastLike as the Cast that it is: only the type of its second input matters."""
+    """CastLike as the Cast that it is: only the type of its second input matters. Not to float16, for which
+    there is no layer inside a net."""
     if node.op != "CastLike" or node.domain not in STANDARD:
         return node
     dtype = model.value(node.inputs[1]).dtype
-    if dtype is None or held_as(dtype) is None:
+    if dtype is None or held_as(dtype) is None or dtype == np.float16:
         return node
     attributes = {**node.attributes, "to": element_type(dtype)}
     return replace(node, op="Cast", inputs=node.inputs[:1], attributes=attributes, proto=None)

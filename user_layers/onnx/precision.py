@@ -19,6 +19,7 @@ from user_layers.onnx.widen import wide_node
 
 _FLOAT, _HALF = np.dtype(np.float32), np.dtype(np.float16)
 _OLDEST_OPSET = 6
+_CONVERSIONS = ("Cast", "CastLike")
 
 
 def is_narrow(dtype: np.dtype[Any] | None) -> bool:
@@ -27,10 +28,17 @@ def is_narrow(dtype: np.dtype[Any] | None) -> bool:
 
 
 def narrow_types(model: Model) -> list[str]:
-    """Those of NARROW in which values of the model are."""
+    """Those of NARROW in which values of the model are; none where it only converts to and from them, which
+    the host does to the last bit (the device has no NaN in float16)."""
+    if all(node.op in _CONVERSIONS for node in model.nodes if _touches(model, node)):
+        return []
     values = (*model.values.values(), *(model.value(name) for name in model.constants))
     found = {value.dtype.name for value in values if value.dtype is not None}
     return [name for name in NARROW if name in found]
+
+
+def _touches(model: Model, node: Node) -> bool:
+    return any(is_narrow(model.value(name).dtype) for name in (*node.reads, *node.makes))
 
 
 def described(narrow: Sequence[str]) -> list[str]:
