@@ -28,9 +28,10 @@ def is_narrow(dtype: np.dtype[Any] | None) -> bool:
 
 
 def narrow_types(model: Model) -> list[str]:
-    """Those of NARROW in which values of the model are; none where it only converts to and from them, which
-    the host does to the last bit (the device has no NaN in float16)."""
-    if all(node.op in _CONVERSIONS for node in model.nodes if _touches(model, node)):
+    """Those of NARROW in which values of the model are; none where it only converts, to float16 among them,
+    which the host does to the last bit (the device has no NaN in float16)."""
+    halves = any(value.dtype == _HALF for value in model.outputs)
+    if halves and all(node.op in _CONVERSIONS for node in model.nodes if _touches(model, node)):
         return []
     values = (*model.values.values(), *(model.value(name) for name in model.constants))
     found = {value.dtype.name for value in values if value.dtype is not None}
