@@ -83,7 +83,14 @@ def _lowest(size: int, taken: Sequence[tuple[int, int]], align: int, limit: int 
 
 def _meet(a: Request, b: Request) -> bool:
     """Whether one of them is used while the other is moved."""
-    return any(
-        x.used is not None and any(first <= x.used[1] and x.used[0] <= last for first, last in y.moved)
-        for x, y in ((a, b), (b, a))
-    )
+    return _within(a.used, b.moved) or _within(b.used, a.moved)
+
+
+def _within(used: Times | None, moved: tuple[Times, ...]) -> bool:
+    if used is None:
+        return False
+    start, end = used
+    for first, last in moved:  # noqa: SIM110 - not `any`: it is asked for each pair of buffers
+        if first <= end and start <= last:
+            return True
+    return False
