@@ -160,6 +160,14 @@ class Format:
     store_mode: StoreMode = StoreMode.N1
     scale: float = 0.0
 
+    @classmethod
+    def of_codes(cls, dtype: int, store_mode: int) -> Format | None:
+        """By the codes of files and of C, without a scale; None for codes that are none, or not together."""
+        if dtype not in tuple(DType) or store_mode not in tuple(StoreMode):
+            return None
+        found = cls(DType(dtype), StoreMode(store_mode))
+        return found if found.is_possible else None
+
     @property
     def quantised(self) -> bool:
         """Whether the elements are multiples of a scale."""

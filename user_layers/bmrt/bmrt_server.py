@@ -19,6 +19,7 @@ from firmware_sim.device.host_server import Host
 from firmware_sim.device.host_server import main as serve_host
 from firmware_sim.errors import AddressError, DeviceError, ModelError, UsageError
 from firmware_sim.firmware.image import FirmwareImage
+from firmware_sim.wire import Format, StoreMode
 
 if TYPE_CHECKING:
     from firmware_sim.device.api import Array
@@ -238,14 +239,14 @@ def _check_place(where: str, nbytes: int, place: DeviceTensor, device: Device) -
 
 def _together(info: NetworkInfo, what: str, tensor: TensorInfo, given: DeviceTensor) -> int:
     """How many batches share a word of the caller's memory; the net's own mode is the runtime's matter."""
-    together = {0: 1, 1: 2, 2: 4}.get(given.store_mode)
-    if together is None or together not in (1, 4 // tensor.dtype.itemsize):
-        mode = {1: "2N", 2: "4N"}.get(given.store_mode, str(given.store_mode))
+    form = Format.of_codes(tensor.dtype, given.store_mode)
+    if form is None:
+        mode = next((m.text for m in StoreMode if m == given.store_mode), str(given.store_mode))
         raise UsageError(
             f"net {info.name!r}: {what} {tensor.name!r} has the store mode {mode}; {tensor.dtype.numpy_name} "
             "lies in 1N, with 16 bits also in 2N, with 8 bits also in 4N"
         )
-    return together
+    return form.together
 
 
 def describe(info: NetworkInfo, addr_mode: int, device: Device, blocks: list[int]) -> bytes:

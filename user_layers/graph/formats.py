@@ -39,6 +39,7 @@ class Conversions:
         self._scales = scales
         self._taken = taken
         self._made: dict[tuple[str, Format], str] = {}
+        self._names: set[str] = set()
 
     def settle(self, node: LayerNode, tensors: Mapping[str, NetTensorInfo]) -> Settled:
         """Put conversions before a node where it takes its inputs in other formats.
@@ -104,12 +105,13 @@ class Conversions:
         if (integers.dtype, integers.store_mode) not in _CONVERTED:
             known = ", ".join(Format(*pair).text for pair in _CONVERTED)
             raise self._refused(node, i, tensor, to, f"from and to float32 there are {known}")
-        name = free_name(f"{tensor.name}:{to.dtype.numpy_name}", self._taken, set(self._made.values()))
+        name = free_name(f"{tensor.name}:{to.dtype.numpy_name}", self._taken, self._names)
         op = self._toolkit.op("TPU_QUANTIZE" if to.quantised else "TPU_DEQUANTIZE", node.where)
         values = {"dtype": int(to.dtype), "scale": to.scale} if to.quantised else None
         param = self._toolkit.layer_param(op, values, node.title)
         before.append(LayerNode(name, op, param, (tensor.name,), (name,), None, None, node.where))
         self._made[key] = name
+        self._names.add(name)
         return name
 
     def _refused(

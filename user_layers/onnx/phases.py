@@ -70,10 +70,10 @@ def split_phases(model: Model) -> Model:
             constants[f"{name}:bias"] = np.tile(constants[node.inputs[2]], h.stride**2)
             inputs.append(f"{name}:bias")
         made = f"{name}:squares"
-        shape = (*(model.value(node.inputs[0]).fixed or ())[:1], weights.shape[1] * h.stride**2)
-        values[made] = replace(
-            model.value(name), name=made, shape=(*shape, h.out // h.stride, w.out // w.stride)
-        )
+        value = model.value(name)
+        assert value.fixed is not None  # _axes looks at nothing else
+        shape = (value.fixed[0], len(constants[inputs[1]]), h.out // h.stride, w.out // w.stride)
+        values[made] = replace(value, name=made, shape=shape)
         attributes = {
             "kernel_shape": [h.taps, w.taps],
             "pads": [h.pads[0], w.pads[0], h.pads[1], w.pads[1]],
@@ -90,8 +90,7 @@ def _axes(model: Model, node: Node) -> tuple[_Axis, _Axis] | None:
         return None
     weights = model.constants.get(node.inputs[1])
     known = [name in model.constants for name in node.inputs[2:] if name]
-    shapes = [model.value(name).fixed for name in (node.inputs[0], node.outputs[0])]
-    given, out = shapes
+    given, out = (model.value(name).fixed for name in (node.inputs[0], node.outputs[0]))
     if weights is None or weights.ndim != 4 or not all(known) or given is None or out is None:
         return None
     if any(model.value(name).dtype != np.float32 for name in (node.inputs[0], node.outputs[0])):

@@ -235,12 +235,9 @@ class DescriptorHandle:
         """Type and store mode in which the functions take an input that is quantised, or of which they want
         integers: input_dtype and input_store_mode. CompileError for a pair that the chip does not have."""
         dtype, mode = self.call("input_dtype", [in_idx]), self.call("input_store_mode", [in_idx])
-        try:
-            taken = Format(DType(dtype), StoreMode(mode))
-            if taken.is_possible:
-                return taken
-        except ValueError:
-            pass
+        taken = Format.of_codes(dtype, mode)
+        if taken is not None:
+            return taken
         raise CompileError(
             f"layer {self.node.name} ({self.layer.op_name}): {self.layer.descriptor} takes input {in_idx} as "
             f"type {dtype} in store mode {mode}",

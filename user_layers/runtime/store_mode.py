@@ -18,14 +18,12 @@ from user_layers.bmodel.model import Tensor
 
 def format_of(tensor: Tensor) -> Format:
     """Type and store mode. ModelError for a mode that the type does not have."""
-    kind = DType(tensor.dtype)
-    if tensor.store_mode in tuple(StoreMode):
-        found = Format(kind, StoreMode(tensor.store_mode) if tensor.shape else StoreMode.N1)
-        if found.is_possible:
-            return found
+    found = Format.of_codes(tensor.dtype, tensor.store_mode if tensor.shape else StoreMode.N1)
+    if found is not None:
+        return found
     raise ModelError(
-        f"{tensor.name!r}, {kind.numpy_name}, is stored in mode {tensor.store_mode}; known are 1N (0), "
-        "2N (1) of 16-bit types and 4N (2) of 8-bit types"
+        f"{tensor.name!r}, {DType(tensor.dtype).numpy_name}, is stored in mode {tensor.store_mode}; known "
+        "are 1N (0), 2N (1) of 16-bit types and 4N (2) of 8-bit types"
     )
 
 
