@@ -16,10 +16,11 @@ from user_layers.onnx.model import Node
 
 @converts("MatMul")
 def matmul(to: Lowering, node: Node) -> None:
-    """One layer, which broadcasts over the leading dimensions; of two vectors the first becomes a row."""
+    """One layer, which broadcasts over the leading dimensions; of two vectors the first becomes a row. A factor
+    and a third input (bias.py) go into it."""
     to.need_float(*node.inputs)
     names = [to.tensor(name) for name in node.inputs]
-    param = {"trans_a": 0, "trans_b": 0, "alpha": 1.0}
+    param = {"trans_a": 0, "trans_b": 0, "alpha": float(node.attributes.get("alpha", 1.0))}
     if to.shape(node.outputs[0]):
         to.simple("TPU_MATMUL", node, names, param)
         return

@@ -43,8 +43,10 @@ def part_proto(
         [tensor_proto(model.constants[name], name) for name in kept],
     )
     for node in nodes:
-        if node.domain == DOMAIN:
+        if node.domain == DOMAIN and node.op == AFFINE:
             graph.initializer.extend(_affine_constants(model, node))
+        if node.domain == DOMAIN and node.op == "MatMul":
+            graph.initializer.append(_factor(node))
     proto = onnx.helper.make_model(graph, opset_imports=_opsets(model, nodes))
     proto.ir_version = IR_VERSION
     return proto
@@ -137,7 +139,7 @@ def _result(value: Value) -> Any:
 def _opsets(model: Model, nodes: Iterable[Node]) -> list[Any]:
     import onnx
 
-    used = {"" if node.domain in (*STANDARD, DOMAIN) else node.domain for node in nodes}
+    used = {"" if node.domain in STANDARD or _is_written_out(node) else node.domain for node in nodes}
     for graph in (graph for node in nodes if node.proto is not None for graph in subgraphs(node.proto)):
         used |= {"" if inner.domain in STANDARD else inner.domain for inner in _all_nodes(graph)}
     known = {**model.opsets, "": model.opset}
@@ -153,11 +155,26 @@ def subgraphs(proto: Any) -> list[Any]:
     ]
 
 
+def _is_written_out(node: Node) -> bool:
+    """Whether an operation of this compiler is written in ONNX's own. The others have layers whatever they are
+    given, so they never run on the host; inference leaves their results as the patterns knew them."""
+    return node.domain == DOMAIN and node.op in (AFFINE, "MatMul")
+
+
 def _protos(model: Model, node: Node) -> list[Any]:
     import onnx
 
-    if node.domain == DOMAIN:
-        assert node.op == AFFINE
+    if _is_written_out(node) and node.op == "MatMul":
+        product, scaled = f"{node.outputs[0]}:product", f"{node.outputs[0]}:scaled"
+        added = len(node.inputs) > 2
+        return [
+            onnx.helper.make_node("MatMul", node.inputs[:2], [product]),
+            onnx.helper.make_node(
+                "Mul", [product, _factor(node).name], [scaled if added else node.outputs[0]]
+            ),
+            *([onnx.helper.make_node("Add", [scaled, node.inputs[2]], [node.outputs[0]])] if added else []),
+        ]
+    if _is_written_out(node):
         between = f"{node.outputs[0]}:scaled"
         names = [f"{name}:channels" for name in node.inputs[1:]]
         return [
@@ -180,6 +197,11 @@ def _protos(model: Model, node: Node) -> list[Any]:
     proto.input.extend(node.inputs)
     proto.output.extend(node.outputs)
     return [proto]
+
+
+def _factor(node: Node) -> Any:
+    """The factor of a product."""
+    return tensor_proto(np.float32(node.attributes.get("alpha", 1.0)).reshape(()), f"{node.outputs[0]}:alpha")
 
 
 def _affine_constants(model: Model, node: Node) -> list[Any]:

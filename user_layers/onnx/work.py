@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import STANDARD, Model, Node
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -13,7 +14,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 def macs(model: Model, node: Node) -> int:
     """The multiply-accumulates of products: convolutions, matrix products, recurrent layers; 0 for what has
     none, or where a shape is not known."""
-    count = _COUNTS.get(node.op) if node.domain in STANDARD else None
+    count = _COUNTS.get(node.op) if node.domain in (*STANDARD, DOMAIN) else None
     shapes = [model.value(name).fixed if name else () for name in node.inputs]
     made = model.value(node.outputs[0]).fixed if node.makes and node.outputs[0] else ()
     if count is None or made is None:

@@ -12,6 +12,7 @@
 #include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_product.h"
+#include "bm_layer_rows.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
@@ -28,7 +29,7 @@
  * shape is a following addition). Constants that are stored transposed the descriptor turns, others are turned in DDR
  * before anything else. A constant right matrix for few rows it prepares as
  * blocks of PRODUCT_BLOCK columns, each with its rows one after the other, the last block narrower where n asks for it;
- * its type is BMNET_COEFF_NEURON then, and its shape still [k, n]. */
+ * its type is BMNET_COEFF_NEURON then, and its shape still [k, n]. For local groups it is [1, k, n]. */
 __BM_PARAM__(TPU_MATMUL)
 typedef struct {
     int trans_a; /* 1: the left matrices are stored as [k, m] */
@@ -466,5 +467,75 @@ int matmul_global(const void *param, const int param_size, const tpu_tensor_t *i
         current = next;
     }
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: rows of the left matrices are channels, and rows of these where there are four dimensions; the right
+ * matrix is a constant [1, k, n], its rows one to a channel. So the tile's channels are weights of a convolution as
+ * they lie, and what it makes lies as the result shall. ---- */
+
+typedef struct {
+    local_addr_t x, right, y, spare; /* spare: room for one row of the result in each lane */
+    int n, channels, rows, k;
+    int columns, row;         /* of the result's tile; words from one row of the right matrix to the next */
+    dim4 x_stride, y_stride;  /* of [n, channels, rows, k or columns] */
+} local_product;
+
+/* Columns `first` .. of the result's rows in `lanes` channels; target: where they begin. */
+static void convolve_rows(const local_product *p, local_addr_t target, local_addr_t weights, int lanes, int first,
+                          int columns) {
+    const dim4 picture = {1, p->k, 1, columns}, from = {0, p->row, p->row, 1}, pairs = {1, p->x_stride.c / 2, 1, 1};
+    okk_bdc_conv2d(target, p->right + 4u * (local_addr_t)first, weights, 0, &picture, lanes, 1, 1, &from, &pairs, false,
+                   false, NULL, NULL, NULL);
+}
+
+/* Row `row` of all channels of a batch. A convolution writes whole lines, so where rows of the result begin elsewhere
+ * they are made in the spare room. */
+static void multiply_row(const local_product *p, int batch, int row) {
+    const local_addr_t x = p->x + 4u * (local_addr_t)(batch * p->x_stride.n + row * p->k);
+    const local_addr_t y = p->y + 4u * (local_addr_t)(batch * p->y_stride.n + row * p->columns);
+    const bool aligned = row * p->columns % CHIP_ALIGN_WORDS == 0;
+    if (p->rows == 1 && p->columns < CHIP_WINDOW_SIDE_MAX) {
+        convolve_rows(p, y, x, p->channels, 0, p->columns);
+        return;
+    }
+    for (int slot = 0; slot < local_slots(p->channels); slot++) {
+        const int lanes = smaller(CHIP_NPU_NUM, p->channels - slot * CHIP_NPU_NUM);
+        const local_addr_t made = y + 4u * (local_addr_t)(slot * p->y_stride.c), target = aligned ? made : p->spare;
+        for (int first = 0; first < p->columns; first += PRODUCT_STEP)
+            convolve_rows(p, target + 4u * (local_addr_t)first, x + 4u * (local_addr_t)(slot * p->x_stride.c), lanes,
+                          first, smaller(PRODUCT_STEP, p->columns - first));
+        const dim4 whole = {1, lanes, 1, p->columns};
+        if (!aligned) okk_bdc_32bit_cpy(made, target, &whole, &p->y_stride, NULL);
+    }
+}
+
+/* Adds one number per column, which lie in the first lane; work: room for a copy of them in every lane. */
+static void add_bias(const local_product *p, local_addr_t bias, local_addr_t work) {
+    bm_spread_row(work, bias, smaller(p->channels, CHIP_NPU_NUM), p->columns);
+    const dim4 shape = {p->n, p->channels, p->rows, p->columns}, once = {0, 0, 0, 1};
+    okk_bdc_add(p->y, p->y, work, &shape, &p->y_stride, &p->y_stride, &once);
+}
+
+__BM_LOCAL__(TPU_MATMUL)
+int matmul_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)buffer_size, (void)out_num;
+    const float alpha = ((const tpu_matmul_param_t *)param)->alpha;
+    const tpu_tensor_t *x = &in_tensors[0], *y = &out_tensors[0];
+    const int last = (int)y->dims - 1, first = y->processed[last];
+    local_product p = {.x = (local_addr_t)x->addr, .y = (local_addr_t)y->addr, .n = y->slice_shape[0],
+                       .channels = y->slice_shape[1], .rows = last == 3 ? y->slice_shape[2] : 1,
+                       .k = x->slice_shape[last], .columns = y->slice_shape[last], .row = in_tensors[1].shape[2]};
+    p.right = (local_addr_t)in_tensors[1].addr + 4u * (local_addr_t)first;
+    p.spare = (local_addr_t)buffer_offset + 4u * (local_addr_t)(in_num == 3 ? local_line(p.columns) : 0);
+    const dim4 from = {p.n, p.channels, p.rows, p.k}, shape = {p.n, p.channels, p.rows, p.columns};
+    okk_128_byte_aligned_stride_for_32bit(&p.x_stride, 0, &from);
+    okk_128_byte_aligned_stride_for_32bit(&p.y_stride, 0, &shape);
+    for (int batch = 0; batch < p.n; batch++)
+        for (int row = 0; row < p.rows; row++) multiply_row(&p, batch, row);
+    if (alpha != 0 && alpha != 1) okk_bdc_mul_C(p.y, p.y, alpha, &shape, NULL, NULL);
+    if (in_num == 3)
+        add_bias(&p, (local_addr_t)in_tensors[2].addr + 4u * (local_addr_t)first, (local_addr_t)buffer_offset);
     return BM_LAYER_OK;
 }

@@ -8,6 +8,7 @@
 #include "bm_layer_affine.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
+#include "bm_layer_rows.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
@@ -81,31 +82,36 @@ int norm_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
 
 /* ---- rows that fit into a lane: one pass ---- */
 
-static void compute(const norm *n, int rows, local_addr_t x) {
-    const dim4 all = {1, rows, 1, n->length}, one = {1, rows, 1, 1};
+/* Where a tile lies in local memory: y may be x; work has the layout of x; each: a number for each row, aligned; scale
+ * and shift: a copy in every lane, 0 for none. */
+typedef struct {
+    local_addr_t y, x, work, each, scale, shift;
+    dim4 shape, stride; /* [n, c, rows, length] */
+} buffers;
+
+static void compute(const norm *n, const buffers *f) {
+    const dim4 *all = &f->shape, *stride = &f->stride;
+    const dim4 one = {all->n, all->c, all->h, 1}, same = {0, 0, 0, 1};
     const float share = 1.0f / (float)n->length;
-    dim4 stride;
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &all);
-    dim4 once = stride;
+    dim4 once = *stride, every;
+    local_addr_t x = f->x;
     once.w = 0;
     if (!n->rms) {
-        bm_fold_rows(BM_FOLD_SUM, WORK, x, rows, n->length, 1);
-        okk_bdc_mul_C(WORK, WORK, share, &one, &stride, &stride);
-        okk_bdc_sub(x, x, WORK, &all, &stride, &stride, &once);
+        bm_fold_last(BM_FOLD_SUM, f->work, x, &one, stride, n->length);
+        okk_bdc_mul_C(f->work, f->work, share, &one, stride, stride);
+        okk_bdc_sub(f->y, x, f->work, all, stride, stride, &once);
+        x = f->y;
     }
-    okk_bdc_mul(WORK, x, x, &all, NULL, NULL, NULL);
-    bm_fold_rows(BM_FOLD_SUM, WORK, WORK, rows, n->length, 1);
-    okk_bdc_mul_C(ROWS, WORK, share, &one, NULL, &stride);
-    okk_bdc_add_C(ROWS, ROWS, n->epsilon, &one, NULL, NULL);
-    okk_bdc_rsqrt(ROWS, ROWS, &one);
-    okk_128_byte_aligned_stride_for_32bit(&once, 0, &one);
-    once.w = 0;
-    okk_bdc_mul(x, x, ROWS, &all, NULL, NULL, &once);
-    if (n->per_channel) return;
-    once.c = 0; /* every lane has a copy */
-    once.w = 1;
-    if (n->scale != 0) okk_bdc_mul(x, x, SCALE, &all, NULL, NULL, &once);
-    if (n->shift != 0) okk_bdc_add(x, x, SHIFT, &all, NULL, NULL, &once);
+    okk_bdc_mul(f->work, x, x, all, stride, stride, stride);
+    bm_fold_last(BM_FOLD_SUM, f->work, f->work, &one, stride, n->length);
+    okk_bdc_mul_C(f->each, f->work, share, &one, NULL, stride);
+    okk_bdc_add_C(f->each, f->each, n->epsilon, &one, NULL, NULL);
+    okk_bdc_rsqrt(f->each, f->each, &one);
+    okk_128_byte_aligned_stride_for_32bit(&every, 0, &one);
+    every.w = 0;
+    okk_bdc_mul(f->y, x, f->each, all, stride, stride, &every);
+    if (f->scale != 0) okk_bdc_mul(f->y, f->y, f->scale, all, stride, stride, &same);
+    if (f->shift != 0) okk_bdc_add(f->y, f->y, f->shift, all, stride, stride, &same);
 }
 
 /* The same numbers to every lane. */
@@ -121,6 +127,11 @@ static void one_pass(const norm *n) {
         spread(SCALE, n->scale, n->length);
         spread(SHIFT, n->shift, n->length);
     }
+    buffers f = {.work = WORK, .each = ROWS};
+    if (!n->per_channel) {
+        f.scale = n->scale != 0 ? SCALE : 0;
+        f.shift = n->shift != 0 ? SHIFT : 0;
+    }
     bm_reduce_measure(&cut, n->rows, n->length, 1, &now);
     bm_reduce_move(&cut, &now, n->in, n->length, 1, 0, 0, n->length, true);
     local_addr_t at = 0, stored_at = 0;
@@ -132,7 +143,10 @@ static void one_pass(const norm *n) {
             next = now;
             more = bm_reduce_next(&cut, n->rows, n->length, 1, &next);
             if (more) bm_reduce_move(&cut, &next, n->in, n->length, 1, next_at, 0, n->length, true);
-            compute(n, now.channels, at);
+            f.x = f.y = at;
+            f.shape = (dim4){1, now.channels, 1, n->length};
+            okk_128_byte_aligned_stride_for_32bit(&f.stride, 0, &f.shape);
+            compute(n, &f);
         }
         if (storing) bm_reduce_move(&cut, &stored, n->out, n->length, 1, stored_at, 0, n->length, false);
         okk_parallel_end();
@@ -222,5 +236,30 @@ int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_
     else
         one_pass(&n);
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: the last of three or four dimensions, whole in each tile ---- */
+
+__BM_LOCAL__(TPU_NORM)
+int norm_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+               u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)buffer_size, (void)out_num;
+    const tpu_norm_param_t *p = param;
+    const int *x = in_tensors[0].slice_shape;
+    const bool planes = in_tensors[0].dims == 4;
+    const norm n = {.length = planes ? x[3] : x[2], .rms = p->rms, .epsilon = p->epsilon};
+    buffers f = {.y = (local_addr_t)out_tensors[0].addr, .x = (local_addr_t)in_tensors[0].addr,
+                 .work = (local_addr_t)buffer_offset, .shape = {x[0], x[1], planes ? x[2] : 1, n.length}};
+    okk_128_byte_aligned_stride_for_32bit(&f.stride, 0, &f.shape);
+    f.each = f.work + (local_addr_t)local_bytes(f.shape.n, f.shape.c, f.shape.h, f.shape.w);
+    local_addr_t room = f.each + (local_addr_t)local_bytes(f.shape.n, f.shape.c, f.shape.h, 1);
+    local_addr_t *copies[] = {&f.scale, &f.shift};
+    for (int i = 1; i < in_num; i++) {
+        bm_spread_row(room, (local_addr_t)in_tensors[i].addr, smaller(f.shape.c, CHIP_NPU_NUM), n.length);
+        *copies[i - 1] = room;
+        room += 4u * (local_addr_t)local_line(n.length);
+    }
+    compute(&n, &f);
     return BM_LAYER_OK;
 }

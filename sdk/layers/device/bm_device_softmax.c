@@ -8,6 +8,7 @@
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
+#include "bm_layer_rows.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
@@ -181,5 +182,26 @@ int softmax_global(const void *param, const int param_size, const tpu_tensor_t *
     else
         one_pass(&j);
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: the last of three or four dimensions, whole in each tile ---- */
+
+__BM_LOCAL__(TPU_SOFTMAX)
+int softmax_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                  u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param, (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
+    const int *x = in_tensors[0].slice_shape;
+    const bool planes = in_tensors[0].dims == 4;
+    const dim4 shape = {x[0], x[1], planes ? x[2] : 1, planes ? x[3] : x[2]};
+    const local_addr_t y = (local_addr_t)out_tensors[0].addr, work = (local_addr_t)buffer_offset;
+    const local_addr_t other = work + (local_addr_t)local_bytes(shape.n, shape.c, shape.h, shape.w);
+    dim4 stride, once;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &shape);
+    once = stride;
+    once.w = 0;
+    bm_row_powers(y, (local_addr_t)in_tensors[0].addr, other, work, &shape);
+    bm_row_reciprocals(other, work, &shape);
+    okk_bdc_mul(y, y, other, &shape, &stride, &stride, &once);
     return BM_LAYER_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "../lib/bm_layer_product.h"
 #include "bm_host_constants.h"
+#include "bm_host_elementwise.h"
 #include "bmbuiltin.h"
 
 namespace {
@@ -33,13 +34,17 @@ u64 MatmulDescriptor::get_global_buffer_size() const {
 }
 
 std::vector<int> MatmulDescriptor::prepared_shape(int in_idx) const {
-    if (in_idx > 1 || (!turned(in_idx) && !(in_idx == 1 && in_blocks()))) return {};
-    bm_shape shape = layer()->inputs.at(static_cast<std::size_t>(in_idx)).shape;
+    const bmcompiler::GraphTensor &t = layer()->inputs.at(static_cast<std::size_t>(in_idx));
+    bm_shape shape = t.shape;
+    if (in_idx == 2) return is_local() ? bm_reshaped(t, local_bias()) : bm_shape{};
     if (turned(in_idx)) std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
-    return shape;
+    if (in_idx == 1 && is_local()) shape.insert(shape.begin(), 1);
+    return turned(in_idx) || shape != t.shape || (in_idx == 1 && in_blocks()) ? shape : bm_shape{};
 }
 
 void MatmulDescriptor::prepare(int in_idx, const void *constant, void *prepared) const {
+    if (in_idx == 2 || (!turned(in_idx) && !(in_idx == 1 && in_blocks())))
+        return bm_keep_elements(layer()->inputs[static_cast<std::size_t>(in_idx)], constant, prepared);
     const bm_shape &shape = layer()->inputs[static_cast<std::size_t>(in_idx)].shape;
     const std::size_t rows = static_cast<std::size_t>(shape[shape.size() - 2]);
     const std::size_t columns = static_cast<std::size_t>(shape.back());
@@ -70,4 +75,33 @@ bool MatmulDescriptor::in_blocks() const {
     if (inputs.size() < 2 || !bm_is_constant(inputs[1]) || inputs[1].shape.size() != 2) return false;
     const int k = inputs[1].shape[turned(1) ? 1 : 0], n = inputs[1].shape[turned(1) ? 0 : 1];
     return !product_by_convolution(static_cast<long long>(bm_elements(inputs[0].shape)) / k, n);
+}
+
+// The numbers of the columns lie behind one another in the first lane.
+bm_shape MatmulDescriptor::local_bias() const {
+    bm_shape shape(layer()->outputs[0].shape.size(), 1);
+    shape.back() = layer()->outputs[0].shape.back();
+    return shape;
+}
+
+// The local function takes rows of an even number of elements, which are the weights of a convolution, and a constant for
+// all batches.
+bool MatmulDescriptor::is_local() const {
+    const auto &inputs = layer()->inputs;
+    const bm_shape &x = inputs[0].shape;
+    if (bm_is_constant(inputs[0]) || !bm_is_constant(inputs[1]) || inputs[1].shape.size() != 2) return false;
+    if ((x.size() != 3 && x.size() != 4) || turned(0) || in_blocks()) return false;
+    if (inputs.size() == 3 && !bm_is_constant(inputs[2])) return false;
+    return x.back() % 2 == 0 && x.back() <= CHIP_CHANNELS_MAX && x[1] <= CHIP_CHANNELS_MAX;
+}
+
+int MatmulDescriptor::forward_height(int in_height) const {
+    return layer()->outputs[0].shape.size() == 3 ? layer()->outputs[0].shape[2] : in_height;
+}
+
+u32 MatmulDescriptor::get_local_buffer_size(const int *split_shape) const {
+    const std::size_t dims = layer()->outputs[0].shape.size();
+    const int line[4] = {1, 1, 1, split_shape[dims - 1]};
+    const bool spare = dims == 4 && line[3] % CHIP_ALIGN_WORDS != 0;
+    return bm_local_bytes(static_cast<bm_size_t>((layer()->inputs.size() == 3) + spare) * bm_tile_bytes(line));
 }

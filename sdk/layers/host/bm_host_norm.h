@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../lib/bm_layer_reduce_bytes.h"
+#include "bm_host_elementwise.h"
 #include "bmbuiltin.h"
 #include "bmcompiler_tpulayer_host.hpp"
 
@@ -14,7 +15,27 @@ __BM_DESC__(TPU_NORM)
 class NormDescriptor : public bmcompiler::LayerDescriptor {
   public:
     virtual std::string get_name() const override { return "NORM"; }
-    virtual bool force_use_global_layer() const override { return true; }
+    virtual bool force_use_global_layer() const override { return !is_local(); }
+    virtual bool can_split_local_h_w() const override { return false; }
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
+    virtual std::vector<int> prepared_shape(int in_idx) const override {
+        if (in_idx == 0 || !is_local()) return {};
+        const bmcompiler::GraphTensor &t = layer()->inputs.at((std::size_t)in_idx);
+        bm_shape shape(layer()->inputs[0].shape.size(), 1);
+        shape.back() = layer()->inputs[0].shape.back();
+        return bm_reshaped(t, shape);
+    }
+    virtual void prepare(int in_idx, const void *constant, void *prepared) const override {
+        bm_keep_elements(layer()->inputs[(std::size_t)in_idx], constant, prepared);
+    }
+    // Work of the tile's size, a number for each row, copies of scale and shift.
+    virtual u32 get_local_buffer_size(const int *split_shape) const override {
+        const bool planes = layer()->inputs[0].shape.size() == 4;
+        const int each[4] = {split_shape[0], split_shape[1], planes ? split_shape[2] : 1, 1};
+        const int line[4] = {1, 1, 1, layer()->inputs[0].shape.back()};
+        return bm_local_bytes(bm_tile_bytes(split_shape) + bm_tile_bytes(each) +
+                              (layer()->inputs.size() - 1) * bm_tile_bytes(line));
+    }
     // Partial results of reductions, one number for all that is normalized together, and one for each channel.
     virtual u64 get_global_buffer_size() const override {
         const tpu_norm_param_t *p = param<tpu_norm_param_t>();
@@ -24,6 +45,17 @@ class NormDescriptor : public bmcompiler::LayerDescriptor {
         bm_size_t rows = 1;
         for (int d = 0; d < axis && d < (int)shape.size(); d++) rows *= (bm_size_t)shape[(std::size_t)d];
         return BM_REDUCE_BYTES + 8 * rows;
+    }
+
+  private:
+    // In local memory the last of three or four dimensions lies in a lane.
+    bool is_local() const {
+        const tpu_norm_param_t *p = param<tpu_norm_param_t>();
+        const auto &inputs = layer()->inputs;
+        const int dims = (int)inputs[0].shape.size();
+        for (std::size_t i = 1; i < inputs.size(); i++)
+            if (!bm_is_constant(inputs[i])) return false;
+        return p->groups == 0 && (dims == 3 || dims == 4) && (p->axis == -1 || p->axis == dims - 1);
     }
 };
 

@@ -20,26 +20,32 @@ void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, con
     }
 }
 
-void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, int channels, int reduced, int width) {
-    const dim4 whole = {1, channels, 1, reduced * width};
-    dim4 stride;
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
+void bm_fold_last(int fold, local_addr_t dst, local_addr_t src, const dim4 *lines, const dim4 *stride, int reduced) {
+    const int width = lines->w;
+    dim4 shape = *lines;
     if (reduced == 1 && dst != src) {
-        okk_bdc_32bit_cpy(dst, src, &whole, &stride, &stride);
+        okk_bdc_32bit_cpy(dst, src, &shape, stride, stride);
         return;
     }
     while (reduced > 1) {
         const int pairs = reduced / 2, kept = reduced - pairs;
-        const dim4 shape = {1, channels, 1, pairs * width};
-        bm_fold_two(fold, dst, src, src + 4u * (local_addr_t)(kept * width), &shape, &stride, &stride, &stride);
+        shape.w = pairs * width;
+        bm_fold_two(fold, dst, src, src + 4u * (local_addr_t)(kept * width), &shape, stride, stride, stride);
         if (kept > pairs && dst != src) {
-            const dim4 row = {1, channels, 1, width};
             const local_addr_t at = 4u * (local_addr_t)(pairs * width);
-            okk_bdc_32bit_cpy(dst + at, src + at, &row, &stride, &stride);
+            shape.w = width;
+            okk_bdc_32bit_cpy(dst + at, src + at, &shape, stride, stride);
         }
         src = dst;
         reduced = kept;
     }
+}
+
+void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, int channels, int reduced, int width) {
+    const dim4 whole = {1, channels, 1, reduced * width}, lines = {1, channels, 1, width};
+    dim4 stride;
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
+    bm_fold_last(fold, dst, src, &lines, &stride, reduced);
 }
 
 bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width) {

@@ -31,6 +31,10 @@ typedef struct {
 void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape, const dim4 *dst_stride,
                  const dim4 *a_stride, const dim4 *b_stride);
 
+/* Folds `reduced` elements of w words, one after another in each line of [n, c, h], to the first one. dst and src lie by
+ * the same strides; dst may be src, otherwise it needs the room of half the elements (rounded up) and src stays. */
+void bm_fold_last(int fold, local_addr_t dst, local_addr_t src, const dim4 *lines, const dim4 *stride, int reduced);
+
 /* Folds `reduced` rows of `width` words, one after another in each of `channels` channels: the result is the first
  * row at dst. Both tensors have the aligned layout of [1, channels, 1, reduced * width]; dst may be src, otherwise
  * it needs the room of half the rows (rounded up) and src stays. */

@@ -1,0 +1,17 @@
+/* Rows of a tile in local memory: the w of [n, c, h, w], whole in a lane. */
+#ifndef BM_LAYER_ROWS_H
+#define BM_LAYER_ROWS_H
+
+#include "bm_layer_local.h"
+
+/* A row of `length` numbers in the first lane to that many lanes. A product with 1, in which a zero loses its sign. */
+void bm_spread_row(local_addr_t target, local_addr_t source, int lanes, int length);
+
+/* y = e^(x - the row's largest x) and in each row of work, as its first element, their sum. All buffers have x's
+ * layout, that of [n, c, h, w] aligned; d may be x, otherwise x stays. */
+void bm_row_powers(local_addr_t y, local_addr_t x, local_addr_t d, local_addr_t work, const dim4 *shape);
+
+/* y = 1 / x for the first element of each row, by the chip's reciprocal and a step of Newton's; x is overwritten. */
+void bm_row_reciprocals(local_addr_t y, local_addr_t x, const dim4 *shape);
+
+#endif
