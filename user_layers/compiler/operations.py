@@ -78,6 +78,8 @@ def _kind(described: DescribedNet, k: int) -> Kind:
         return Kind.PRODUCT8 if first.dtype.itemsize == 1 else Kind.PRODUCT
     if op == "TPU_RESIZE":
         return Kind.DEPTHWISE
+    if op == "TPU_ATTENTION":
+        return Kind.PRODUCT
     if op in _CODES:
         return Kind.FUNCTION if _function(described, k) in _HARD else Kind.ELEMENTWISE
     return _KINDS.get(op, Kind.COPY)
@@ -95,6 +97,9 @@ def _count(described: DescribedNet, k: int) -> int:
         return made * _summed(first, net.tensors[node.inputs[1]].shape, net.tensors[node.outputs[0]].shape)
     if _op(node) == "TPU_RESIZE":
         return made * _weights(net, k)[0]
+    if _op(node) == "TPU_ATTENTION":  # scores, and values weighted by them; their softmax does not count
+        size, value = (int(number) for number in struct.unpack_from("<ii", node.param, 4))
+        return made // value * net.tensors[node.inputs[1]].shape[-2] * (size + value)
     kind = _kind(described, k)
     if kind is Kind.COPY:
         return 0 if described.attrs[k].just_reshape else made

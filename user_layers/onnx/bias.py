@@ -11,9 +11,9 @@ from user_layers.onnx.model import STANDARD, Array, Model, Node
 
 
 def fuse_bias(model: Model) -> Model:
-    """MatMul, then Mul or Div by a number, then Add of a constant with one number per column: one node, `MatMul`
-    of this compiler, with that constant as its third input and the factor as its attribute `alpha`. Either may
-    be absent."""
+    """MatMul, then Mul or Div by a number, then Add of a constant with one number per column: one node,
+    `MatMul` of this compiler, with that constant as its third input and the factor as its attribute `alpha`.
+    Either may be absent."""
     constants = dict(model.constants)
     results = {value.name for value in model.outputs}
     products: dict[str, Node] = {}  # by their outputs, where only one node reads these
@@ -26,9 +26,10 @@ def fuse_bias(model: Model) -> Model:
             node = made
         nodes[node.makes[0] if node.makes else node.name] = node
         name = node.outputs[0] if node.outputs else ""
-        if node.op == "MatMul" and node.domain in (*STANDARD, DOMAIN) and not node.mapped:
-            if name not in results and len(model.consumers.get(name, ())) == 1 and len(node.inputs) == 2:
-                products[name] = node
+        alone = name not in results and len(model.consumers.get(name, ())) == 1
+        own = node.op == "MatMul" and node.domain in (*STANDARD, DOMAIN) and not node.mapped
+        if own and alone and len(node.inputs) == 2:
+            products[name] = node
     return replace(model, nodes=tuple(nodes.values()), constants=constants)
 
 
@@ -52,7 +53,9 @@ def _fused(
                 return None
             bias = f"{node.outputs[0]}:bias"
             constants[bias] = np.broadcast_to(values.reshape(-1), (shape[-1],)).copy()
-            return replace(product, domain=DOMAIN, proto=None, inputs=(*product.inputs, bias), outputs=node.outputs), source
+            return replace(
+                product, domain=DOMAIN, proto=None, inputs=(*product.inputs, bias), outputs=node.outputs
+            ), source
         if values.size != 1 or (node.op == "Div" and source != node.inputs[0]):
             return None
         number = float(values.reshape(-1)[0])

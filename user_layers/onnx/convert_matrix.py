@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from user_layers.net.functions import BINARY
+from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import whole_planes
@@ -16,8 +17,8 @@ from user_layers.onnx.model import Node
 
 @converts("MatMul")
 def matmul(to: Lowering, node: Node) -> None:
-    """One layer, which broadcasts over the leading dimensions; of two vectors the first becomes a row. A factor
-    and a third input (bias.py) go into it."""
+    """One layer, which broadcasts over the leading dimensions; of two vectors the first becomes a row. A
+    factor and a third input (bias.py) go into it."""
     to.need_float(*node.inputs)
     names = [to.tensor(name) for name in node.inputs]
     param = {"trans_a": 0, "trans_b": 0, "alpha": float(node.attributes.get("alpha", 1.0))}
@@ -26,6 +27,12 @@ def matmul(to: Lowering, node: Node) -> None:
         return
     row = to.between("TPU_RESHAPE", node, names[:1], shape_param((1, *to.shape(node.inputs[0]))))
     to.simple("TPU_MATMUL", node, [row, names[1]], param)  # two vectors
+
+
+@converts(ATTENTION)
+def attention(to: Lowering, node: Node) -> None:
+    """One layer for what attention.py found."""
+    to.simple("TPU_ATTENTION", node, [to.tensor(name) for name in node.inputs], node.attributes)
 
 
 @converts("Gemm")

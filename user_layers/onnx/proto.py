@@ -156,8 +156,8 @@ def subgraphs(proto: Any) -> list[Any]:
 
 
 def _is_written_out(node: Node) -> bool:
-    """Whether an operation of this compiler is written in ONNX's own. The others have layers whatever they are
-    given, so they never run on the host; inference leaves their results as the patterns knew them."""
+    """Whether an operation of this compiler is written in ONNX's own. The others have layers whatever they
+    are given, so they never run on the host; inference leaves their results as the patterns knew them."""
     return node.domain == DOMAIN and node.op in (AFFINE, "MatMul")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from firmware_sim.errors import CompileError
 from user_layers.graph import GraphBuilder
+from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
@@ -67,7 +68,7 @@ def survey_layers(
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    return fuse_affine(fuse_bias(split_phases(fuse_patterns(model))))
+    return fuse_affine(fuse_bias(split_phases(fuse_patterns(fuse_attention(model)))))
 
 
 def _behind(model: Model, refused: Mapping[int, Reason]) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import STANDARD, Model, Node
 
@@ -67,7 +68,14 @@ def _recurrent(node: Node, shapes: list[_Shape], made: _Shape) -> int:
     return steps * batch * directions * rows * (features + rows // _GATES[node.op])
 
 
+def _attention(node: Node, shapes: list[_Shape], made: _Shape) -> int:
+    """Scores, and values weighted by them."""
+    size, value = int(node.attributes["size"]), int(node.attributes["value_size"])
+    return math.prod(made) // value * shapes[1][-2] * (size + value)
+
+
 _COUNTS: dict[str, _Count] = {
+    ATTENTION: _attention,
     "Conv": _convolution(1),
     "ConvInteger": _convolution(1),
     "QLinearConv": _convolution(3),

@@ -481,32 +481,22 @@ typedef struct {
     dim4 x_stride, y_stride;  /* of [n, channels, rows, k or columns] */
 } local_product;
 
-/* Columns `first` .. of the result's rows in `lanes` channels; target: where they begin. */
-static void convolve_rows(const local_product *p, local_addr_t target, local_addr_t weights, int lanes, int first,
-                          int columns) {
-    const dim4 picture = {1, p->k, 1, columns}, from = {0, p->row, p->row, 1}, pairs = {1, p->x_stride.c / 2, 1, 1};
-    okk_bdc_conv2d(target, p->right + 4u * (local_addr_t)first, weights, 0, &picture, lanes, 1, 1, &from, &pairs, false,
-                   false, NULL, NULL, NULL);
-}
-
-/* Row `row` of all channels of a batch. A convolution writes whole lines, so where rows of the result begin elsewhere
+/* Row `row` of all channels of a batch. Products are written at whole lines, so where rows of the result begin elsewhere
  * they are made in the spare room. */
 static void multiply_row(const local_product *p, int batch, int row) {
     const local_addr_t x = p->x + 4u * (local_addr_t)(batch * p->x_stride.n + row * p->k);
     const local_addr_t y = p->y + 4u * (local_addr_t)(batch * p->y_stride.n + row * p->columns);
-    const bool aligned = row * p->columns % CHIP_ALIGN_WORDS == 0;
-    if (p->rows == 1 && p->columns < CHIP_WINDOW_SIDE_MAX) {
-        convolve_rows(p, y, x, p->channels, 0, p->columns);
+    bm_row_product m = {p->channels, p->k, p->columns, p->x_stride.c, p->row, p->y_stride.c};
+    if (row * p->columns % CHIP_ALIGN_WORDS == 0) {
+        bm_multiply_rows(&m, y, x, p->right);
         return;
     }
     for (int slot = 0; slot < local_slots(p->channels); slot++) {
-        const int lanes = smaller(CHIP_NPU_NUM, p->channels - slot * CHIP_NPU_NUM);
-        const local_addr_t made = y + 4u * (local_addr_t)(slot * p->y_stride.c), target = aligned ? made : p->spare;
-        for (int first = 0; first < p->columns; first += PRODUCT_STEP)
-            convolve_rows(p, target + 4u * (local_addr_t)first, x + 4u * (local_addr_t)(slot * p->x_stride.c), lanes,
-                          first, smaller(PRODUCT_STEP, p->columns - first));
-        const dim4 whole = {1, lanes, 1, p->columns};
-        if (!aligned) okk_bdc_32bit_cpy(made, target, &whole, &p->y_stride, NULL);
+        const local_addr_t to = y + 4u * (local_addr_t)(slot * p->y_stride.c);
+        m.rows = smaller(CHIP_NPU_NUM, p->channels - slot * CHIP_NPU_NUM);
+        bm_multiply_rows(&m, p->spare, x + 4u * (local_addr_t)(slot * p->x_stride.c), p->right);
+        const dim4 whole = {1, m.rows, 1, p->columns};
+        okk_bdc_32bit_cpy(to, p->spare, &whole, &p->y_stride, NULL);
     }
 }
 

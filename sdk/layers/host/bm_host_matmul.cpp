@@ -92,7 +92,7 @@ bool MatmulDescriptor::is_local() const {
     if (bm_is_constant(inputs[0]) || !bm_is_constant(inputs[1]) || inputs[1].shape.size() != 2) return false;
     if ((x.size() != 3 && x.size() != 4) || turned(0) || in_blocks()) return false;
     if (inputs.size() == 3 && !bm_is_constant(inputs[2])) return false;
-    return x.back() % 2 == 0 && x.back() <= CHIP_CHANNELS_MAX && x[1] <= CHIP_CHANNELS_MAX;
+    return x.back() % 2 == 0 && x[1] <= CHIP_CHANNELS_MAX;
 }
 
 int MatmulDescriptor::forward_height(int in_height) const {

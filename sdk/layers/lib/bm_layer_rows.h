@@ -14,4 +14,14 @@ void bm_row_powers(local_addr_t y, local_addr_t x, local_addr_t d, local_addr_t 
 /* y = 1 / x for the first element of each row, by the chip's reciprocal and a step of Newton's; x is overwritten. */
 void bm_row_reciprocals(local_addr_t y, local_addr_t x, const dim4 *shape);
 
+/* A product of matrices in local memory: rows of the left one are channels and so weights of a convolution as they lie;
+ * rows of the right one are channels, too, its picture. The result's rows lie as the left one's. */
+typedef struct {
+    int rows, sums, columns;             /* sums: even, or the left rows have a zero behind them */
+    int left_slot, right_slot, out_slot; /* words from one slot of channels to the next; out_slot in whole lines */
+} bm_row_product;
+
+/* y = x times right; y at a line, x at a multiple of 8. */
+void bm_multiply_rows(const bm_row_product *p, local_addr_t y, local_addr_t x, local_addr_t right);
+
 #endif

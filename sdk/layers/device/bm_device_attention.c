@@ -1,0 +1,327 @@
+/* TPU_ATTENTION: softmax(scale * q k' + mask) v for each head, in one go: nothing of it but the result goes to DDR.
+ *
+ * Queries, keys and values lie as [batch, tokens, channels], where the heads are runs of channels (of one tensor for
+ * all three, too), or as [batch, heads, tokens, size]; so may the result. Errors are those of TPU_MATMUL and
+ * TPU_SOFTMAX; a mask that leaves out all keys of a query gives NaN.
+ *
+ * Inputs: q, k, v, perhaps a mask that is added
+ * Makes: softmax(scale * q * k transposed + mask) * v, for each head
+ */
+#include "bm_atomic.h"
+#include "bm_layer_functions.h"
+#include "bm_layer_rows.h"
+#include "bm_layer_shape.h"
+#include "bmcompiler_tpulayer_device.h"
+#include "okk.h"
+
+enum { QUERY, KEY, VALUE, OPERANDS };
+
+/* Inputs: q, k, v of three dimensions, [batch, tokens, channels], or four, [batch, heads, tokens, size]; and a mask that
+ * broadcasts to [batch, heads, queries, keys]. */
+__BM_PARAM__(TPU_ATTENTION)
+typedef struct {
+    int heads;
+    int size;          /* elements of a head's query and key, an even number */
+    int value_size;    /* of its value and result */
+    int from[3];       /* of q, k and v with three dimensions: the first head's first channel */
+    int step[3];       /* and channels from one head to the next */
+    int apart;         /* 1: the result is [batch, heads, queries, value_size], else [.., queries, heads * value_size] */
+    float scale;
+} tpu_attention_param_t;
+
+/* ---- shapes ---- */
+
+/* Heads of tokens in DDR, in elements. */
+typedef struct {
+    system_addr_t addr;
+    unsigned long long batch, head, row;
+    int tokens, size;
+    bool together; /* a token's heads follow one another: they are one run */
+} heads;
+
+static bool heads_of(const tpu_attention_param_t *p, const tpu_tensor_t *t, int operand, heads *h) {
+    const bool apart = t->dims == 4;
+    if (t->dims != 3 && !apart) return false;
+    const int size = operand == VALUE ? p->value_size : p->size, from = p->from[operand], step = p->step[operand];
+    const unsigned long long channels = (unsigned long long)t->shape[t->dims - 1];
+    *h = (heads){.addr = t->addr, .tokens = t->shape[t->dims - 2], .size = size, .row = channels};
+    h->head = apart ? channels * (unsigned long long)h->tokens : (unsigned long long)step;
+    h->batch = channels * (unsigned long long)(h->tokens * (apart ? p->heads : 1));
+    h->together = !apart && step == size;
+    if (apart) return t->shape[1] == p->heads && t->shape[3] == size;
+    h->addr += 4ull * (unsigned long long)from;
+    return from >= 0 && step >= 0 && (long long)from + (long long)(p->heads - 1) * step + size <= t->shape[2];
+}
+
+/* Steps of the mask in elements, 0 where it is broadcast; false where it does not fit. */
+static bool mask_steps(const tpu_tensor_t *t, const int *extent, long long *step) {
+    long long size = 1;
+    if (t->dims > 4) return false;
+    for (int i = 0; i < 4; i++) {
+        const int d = 3 - i, own = (int)t->dims - 1 - i, has = own < 0 ? 1 : t->shape[own];
+        if (has != 1 && has != extent[d]) return false;
+        step[d] = has == 1 ? 0 : size;
+        size *= has;
+    }
+    return true;
+}
+
+__BM_SHAPE__(TPU_ATTENTION)
+int attention_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                    tpu_tensor_t *out_tensors, const int out_num) {
+    if (param_size != (int)sizeof(tpu_attention_param_t) || in_num < 3 || in_num > 4 || out_num != 1)
+        return BM_LAYER_PARAM_INVALID;
+    const tpu_attention_param_t *p = param;
+    if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
+    if (p->heads < 1 || p->size < 2 || p->size % 2 != 0 || p->value_size < 1 || (p->apart & ~1))
+        return BM_LAYER_PARAM_INVALID;
+    heads h[OPERANDS];
+    for (int i = 0; i < OPERANDS; i++)
+        if (!heads_of(p, &in_tensors[i], i, &h[i]) || in_tensors[i].shape[0] != in_tensors[0].shape[0])
+            return BM_LAYER_PARAM_INVALID;
+    if (h[KEY].tokens != h[VALUE].tokens) return BM_LAYER_PARAM_INVALID;
+    const int extent[4] = {in_tensors[0].shape[0], p->heads, h[QUERY].tokens, h[KEY].tokens};
+    long long step[4];
+    if (in_num == 4 && !mask_steps(&in_tensors[3], extent, step)) return BM_LAYER_PARAM_INVALID;
+    tpu_tensor_t *out = &out_tensors[0];
+    out->ttype = BMNET_NEURON;
+    out->dtype = DTYPE_FP32;
+    out->dims = p->apart ? 4 : 3;
+    out->shape[0] = extent[0];
+    out->shape[1] = p->apart ? p->heads : extent[2];
+    if (p->apart) out->shape[2] = extent[2];
+    out->shape[out->dims - 1] = p->apart ? p->value_size : p->heads * p->value_size;
+    return BM_LAYER_OK;
+}
+
+/* ---- what lies where ---- */
+
+/* A tile of heads in local memory, its tokens in channels: words from one head, and from one slot of tokens, to the
+ * next. */
+typedef struct {
+    int head, slot, words; /* words: all of it */
+} layout;
+
+typedef struct {
+    heads in[OPERANDS], out;
+    system_addr_t mask; /* 0: none */
+    long long mask_step[4];
+    int batches, number, queries, keys;
+    float scale;
+    int together, rows; /* heads and queries of a turn, at most */
+    layout lies[OPERANDS], made, turned, masked; /* turned: keys with their elements in channels */
+    local_addr_t raw, query[2], key[2], value[2], result[2], masks[2], scores, powers, work, product;
+} job;
+
+static layout layout_of(const heads *h, int count, int tokens) {
+    layout l;
+    const int slots = local_slots(tokens);
+    l.slot = local_line(h->together ? count * h->size : h->size);
+    l.head = h->together ? h->size : slots * l.slot;
+    l.words = slots * l.slot * (h->together ? 1 : count);
+    return l;
+}
+
+/* Places for turns of this size; how many words of a lane they take. */
+static long long lay_out(job *j, int together, int rows) {
+    const int score = local_slots(rows) * local_line(j->keys), slots = local_slots(j->in[QUERY].size);
+    j->together = together;
+    j->rows = rows;
+    j->lies[QUERY] = layout_of(&j->in[QUERY], together, rows);
+    j->lies[KEY] = layout_of(&j->in[KEY], together, j->keys);
+    j->lies[VALUE] = layout_of(&j->in[VALUE], together, j->keys);
+    j->made = layout_of(&j->out, together, rows);
+    j->turned = (layout){slots * local_line(j->keys), local_line(j->keys), together * slots * local_line(j->keys)};
+    j->masked = (layout){j->mask_step[1] != 0 ? score : 0, local_line(j->keys), 0};
+    j->masked.words = j->mask == 0 ? 0 : j->mask_step[1] != 0 ? together * score : score;
+    const struct {
+        local_addr_t *place;
+        int words;
+    } all[] = {{&j->raw, j->lies[KEY].words},
+               {&j->query[0], j->lies[QUERY].words},
+               {&j->query[1], j->lies[QUERY].words},
+               {&j->key[0], j->turned.words},
+               {&j->key[1], j->turned.words},
+               {&j->value[0], j->lies[VALUE].words},
+               {&j->value[1], j->lies[VALUE].words},
+               {&j->result[0], j->made.words},
+               {&j->result[1], j->made.words},
+               {&j->masks[0], j->masked.words},
+               {&j->masks[1], j->masked.words},
+               {&j->scores, score},
+               {&j->powers, score},
+               {&j->work, score},
+               {&j->product, local_slots(rows) * local_line(j->in[VALUE].size)}};
+    long long words = 0;
+    for (int i = 0; i < BM_COUNT(all); i++) {
+        *all[i].place = (local_addr_t)(4 * words);
+        words += all[i].words;
+    }
+    return words;
+}
+
+/* As many heads together as fit with a slot of queries, then as many queries. False where not even one head fits. */
+static bool plan(job *j) {
+    int together = j->number, slots = local_slots(j->queries);
+    while (together > 1 && lay_out(j, together, smaller(CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
+        together = divide_up(together, 2);
+    while (slots > 1 && lay_out(j, together, smaller(slots * CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
+        slots = divide_up(slots, 2);
+    slots = divide_up(local_slots(j->queries), divide_up(local_slots(j->queries), slots));
+    return lay_out(j, together, smaller(slots * CHIP_NPU_NUM, j->queries)) <= CHIP_LOCAL_WORDS;
+}
+
+/* ---- turns: some queries of some heads of a batch ---- */
+
+typedef struct {
+    int batch, head, heads, query, queries;
+    int key_at, query_at, mask_at; /* which buffers */
+    bool loads_keys, loads_mask;
+    system_addr_t mask;
+} turn;
+
+static void complete(const job *j, turn *t, const turn *before) {
+    t->heads = smaller(j->together, j->number - t->head);
+    t->queries = smaller(j->rows, j->queries - t->query);
+    t->loads_keys = before == NULL || before->batch != t->batch || before->head != t->head;
+    const long long mask = t->batch * j->mask_step[0] + t->head * j->mask_step[1] + t->query * j->mask_step[2];
+    t->mask = j->mask + 4ull * (unsigned long long)mask;
+    t->loads_mask = j->mask != 0 && (before == NULL || before->mask != t->mask || before->queries != t->queries ||
+                                     before->heads != t->heads);
+    t->key_at = before == NULL ? 0 : before->key_at ^ (int)t->loads_keys;
+    t->mask_at = before == NULL ? 0 : before->mask_at ^ (int)t->loads_mask;
+    t->query_at = before == NULL ? 0 : before->query_at ^ 1;
+}
+
+static bool next_turn(const job *j, const turn *now, turn *next) {
+    *next = *now;
+    if ((next->query += j->rows) >= j->queries) {
+        next->query = 0;
+        if ((next->head += j->together) >= j->number) {
+            next->head = 0;
+            if (++next->batch == j->batches) return false;
+        }
+    }
+    complete(j, next, now);
+    return true;
+}
+
+/* Tokens of the turn's heads between DDR and local memory. */
+static void move(const heads *h, const layout *l, const turn *t, local_addr_t local, int first, int tokens,
+                 bool to_local) {
+    const unsigned long long at = (unsigned long long)t->batch * h->batch + (unsigned long long)t->head * h->head +
+                                  (unsigned long long)first * h->row;
+    const system_addr_t far = h->addr + 4 * at;
+    dim4 shape, near, stride;
+    if (h->together) { /* a token's heads are one run */
+        shape = (dim4){1, tokens, 1, t->heads * h->size};
+        near = (dim4){0, l->slot, shape.w, 1};
+        stride = (dim4){0, (int)h->row, shape.w, 1};
+    } else {
+        shape = (dim4){t->heads, tokens, 1, h->size};
+        near = (dim4){l->head, l->slot, h->size, 1};
+        stride = (dim4){(int)h->head, (int)h->row, h->size, 1};
+    }
+    if (to_local)
+        okk_gdma_32bit_cpy_S2L(local, far, &shape, &near, &stride);
+    else
+        okk_gdma_32bit_cpy_L2S(far, local, &shape, &stride, &near);
+}
+
+static void load(const job *j, const turn *t) {
+    move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true);
+    if (t->loads_keys) {
+        move(&j->in[KEY], &j->lies[KEY], t, j->raw, 0, j->keys, true);
+        move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true);
+        for (int i = 0; i < t->heads; i++) {
+            const CWTransParam turned = {.src_addr = j->raw + 4u * (local_addr_t)(i * j->lies[KEY].head),
+                                         .dst_addr = j->key[t->key_at] + 4u * (local_addr_t)(i * j->turned.head),
+                                         .src_c = (unsigned int)j->keys,
+                                         .src_w = (unsigned int)j->in[KEY].size,
+                                         .format = BM_GDMA_FORMAT_FLOAT32,
+                                         .src_c_stride = (unsigned int)j->lies[KEY].slot,
+                                         .dst_c_stride = (unsigned int)j->turned.slot};
+            bm_atomic_cwtrans(&turned);
+        }
+    }
+    if (!t->loads_mask) return;
+    const int count = j->mask_step[1] != 0 ? t->heads : 1;
+    const dim4 shape = {count, t->queries, 1, j->keys}, near = {j->masked.head, j->masked.slot, j->keys, 1};
+    if (j->mask_step[3] != 0) {
+        const dim4 stride = {(int)j->mask_step[1], (int)j->mask_step[2], j->keys, 1};
+        okk_gdma_32bit_cpy_S2L(j->masks[t->mask_at], t->mask, &shape, &near, &stride);
+        return;
+    }
+    const dim4 one = {count, t->queries, 1, 1}, stride = {(int)j->mask_step[1], (int)j->mask_step[2], 1, 1};
+    okk_gdma_32bit_cpy_S2L(j->masks[t->mask_at], t->mask, &one, &near, &stride);
+}
+
+/* One head: scores, their powers, and the values weighted by these, divided by their sum. */
+static void compute(const job *j, const turn *t, int head) {
+    const int value = j->in[VALUE].size, line = local_line(j->keys);
+    const dim4 shape = {1, t->queries, 1, j->keys}, last = {1, t->queries, 1, 1};
+    const dim4 stride = {0, line, line, 1}, once = {0, line, line, 0};
+    const bm_row_product first = {t->queries, j->in[QUERY].size, j->keys, j->lies[QUERY].slot, line, line};
+    bm_multiply_rows(&first, j->scores, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
+                     j->key[t->key_at] + 4u * (local_addr_t)(head * j->turned.head));
+    if (j->scale != 1) okk_bdc_mul_C(j->scores, j->scores, j->scale, &shape, NULL, NULL);
+    if (j->mask != 0)
+        okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
+                    &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
+    bm_row_powers(j->powers, j->scores, j->scores, j->work, &shape);
+    bm_row_reciprocals(j->scores, j->work, &shape);
+    if (j->keys % 2 != 0) /* weights come in pairs */
+        okk_bdc_32bit_set_C(j->powers + 4u * (local_addr_t)j->keys, (x32){.u32 = 0}, &last, &stride);
+    const bm_row_product second = {t->queries, j->keys, value, line, j->lies[VALUE].slot, local_line(value)};
+    bm_multiply_rows(&second, j->product, j->powers,
+                     j->value[t->key_at] + 4u * (local_addr_t)(head * j->lies[VALUE].head));
+    const dim4 made = {1, t->queries, 1, value}, to = {0, j->made.slot, value, 1};
+    const dim4 from = {0, local_line(value), value, 1};
+    okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
+                &from, &once);
+}
+
+__BM_GLOBAL__(TPU_ATTENTION)
+int attention_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                     const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
+                     const int out_num) {
+    (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
+    const tpu_attention_param_t *p = param;
+    job j = {.batches = in_tensors[0].shape[0], .number = p->heads, .scale = p->scale};
+    for (int i = 0; i < OPERANDS; i++)
+        if (!heads_of(p, &in_tensors[i], i, &j.in[i])) return BM_LAYER_PARAM_INVALID;
+    j.queries = j.in[QUERY].tokens;
+    j.keys = j.in[KEY].tokens;
+    const tpu_attention_param_t result = {.heads = p->heads, .value_size = p->value_size,
+                                          .step = {0, 0, p->value_size}};
+    if (!heads_of(&result, &out_tensors[0], VALUE, &j.out)) return BM_LAYER_PARAM_INVALID;
+    if (in_num == 4) {
+        const int extent[4] = {j.batches, p->heads, j.queries, j.keys};
+        if (!mask_steps(&in_tensors[3], extent, j.mask_step)) return BM_LAYER_PARAM_INVALID;
+        j.mask = in_tensors[3].addr;
+    }
+    if (!plan(&j)) return BM_LAYER_NOT_SUPPORTED;
+
+    /* While one turn is computed, the next one's operands are loaded and the last one's results stored. */
+    okk_initialize();
+    turn now = {0}, next = {0}, stored = {0};
+    complete(&j, &now, NULL);
+    load(&j, &now);
+    for (bool more = true, storing = false; more || storing;) {
+        const bool computing = more;
+        okk_parallel_start();
+        if (computing) {
+            more = next_turn(&j, &now, &next);
+            if (more) load(&j, &next);
+            for (int i = 0; i < now.heads; i++) compute(&j, &now, i);
+        }
+        if (storing)
+            move(&j.out, &j.made, &stored, j.result[stored.query_at], stored.query, stored.queries, false);
+        okk_parallel_end();
+        storing = computing;
+        stored = now;
+        now = next;
+    }
+    okk_poll();
+    return BM_LAYER_OK;
+}

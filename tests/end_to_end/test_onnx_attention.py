@@ -1,0 +1,244 @@
+"""Attention as models write it: one layer, and the same values; what only looks like it stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.support.onnx_models import make_model
+from tests.support.workspaces import builtin_toolkit
+from tpulayer import Graph
+from user_layers.onnx.attention import ATTENTION, fuse_attention
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.load import load_model
+from user_layers.toolkit import Toolkit
+
+BATCH, TOKENS, HEADS, SIZE = 2, 7, 3, 4
+WIDTH = HEADS * SIZE
+APART = (BATCH, HEADS, TOKENS, SIZE)
+
+
+def node(op: str, inputs: str, output: str, **attributes: Any) -> Any:
+    return helper.make_node(op, inputs.split(), output.split(), **attributes)
+
+
+def numbers(shape: Sequence[int], seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+CONSTANTS: dict[str, Any] = {
+    "split": np.array([0, 0, 3, HEADS, SIZE]),
+    "heads": np.array([0, 0, HEADS, SIZE]),
+    "joined": np.array([0, 0, WIDTH]),
+    "root": np.float32(0.5),
+    "two": np.float32(2),
+    "w": numbers((WIDTH, WIDTH), 1),
+    "mask": numbers((TOKENS, TOKENS), 2),
+    "causal": np.tril(np.ones((1, 1, TOKENS, TOKENS), bool)),
+    "least": np.float32(np.finfo(np.float32).min),
+    **{str(i): np.array([i]) for i in range(4)},
+    **{f"at{i}": np.array(i) for i in range(3)},
+    **{f"to{i}": np.array([i * WIDTH]) for i in range(1, 4)},
+    "sequence": np.array([TOKENS, BATCH * HEADS, SIZE]),
+    "last": np.array([TOKENS, BATCH, WIDTH]),
+    "grouped": np.array([0, HEADS, 1, TOKENS, SIZE]),
+    "repeated": np.array([BATCH, HEADS, 2, TOKENS, SIZE]),
+    "many": np.array([BATCH, 2 * HEADS, TOKENS, SIZE]),
+    "queries": np.array([0, 0, 2 * HEADS, SIZE]),
+}
+CORE = [
+    node("MatMul", "q kt", "s"),
+    node("Softmax", "s", "p", axis=-1),
+    node("MatMul", "p v", "o"),
+    node("Transpose", "o", "t", perm=[0, 2, 1, 3]),
+    node("Reshape", "t joined", "y"),
+]
+
+
+def projected(x: str, made: str, order: Sequence[int]) -> list[Any]:
+    return [
+        node("MatMul", f"{x} w", f"{made}1"),
+        node("Reshape", f"{made}1 heads", f"{made}2"),
+        node("Transpose", f"{made}2", made, perm=list(order)),
+    ]
+
+
+PROJECTED = [
+    *projected("x", "q", (0, 2, 1, 3)),
+    *projected("x", "kt", (0, 2, 3, 1)),
+    *projected("x", "v", (0, 2, 1, 3)),
+]
+# What each is: the nodes, the shape of x, how many layers are left.
+FUSED: dict[str, tuple[list[Any], tuple[int, ...], int]] = {
+    "one product for q, k and v": (
+        [
+            node("Reshape", "x split", "a"),
+            node("Transpose", "a", "b", perm=[2, 0, 3, 1, 4]),
+            node("Gather", "b at0", "q0", axis=0),
+            node("Gather", "b at1", "k0", axis=0),
+            node("Gather", "b at2", "v", axis=0),
+            node("Mul", "q0 root", "q"),
+            node("Transpose", "k0", "k1", perm=[0, 1, 3, 2]),
+            node("Mul", "k1 root", "kt"),
+            *CORE,
+        ],
+        (BATCH, TOKENS, 3 * WIDTH),
+        1,
+    ),
+    "the same, split": (
+        [
+            node("Reshape", "x split", "a"),
+            node("Transpose", "a", "b", perm=[2, 0, 3, 1, 4]),
+            node("Split", "b", "q0 k0 v0", axis=0),
+            node("Squeeze", "q0 0", "q"),
+            node("Squeeze", "k0 0", "k1"),
+            node("Squeeze", "v0 0", "v"),
+            node("Transpose", "k1", "kt", perm=[0, 1, 3, 2]),
+            *CORE,
+        ],
+        (BATCH, TOKENS, 3 * WIDTH),
+        1,
+    ),
+    "channels cut apart": (
+        [
+            *(node("Slice", f"x {a} {b} 2 1", c) for a, b, c in (("0", "to1", "q0"), ("to1", "to2", "k0"))),
+            node("Slice", "x to2 to3 2", "v0"),
+            *(node("Reshape", f"{n}0 heads", f"{n}1") for n in "qkv"),
+            node("Transpose", "q1", "q", perm=[0, 2, 1, 3]),
+            node("Transpose", "k1", "kt", perm=[0, 2, 3, 1]),
+            node("Transpose", "v1", "v", perm=[0, 2, 1, 3]),
+            *CORE,
+        ],
+        (BATCH, TOKENS, 3 * WIDTH),
+        1,
+    ),
+    "three products": ([*PROJECTED, *CORE], (BATCH, TOKENS, WIDTH), 4),
+    "scores divided, a mask added": (
+        [
+            *PROJECTED,
+            CORE[0],
+            node("Div", "s two", "d"),
+            node("Add", "d mask", "m"),
+            node("Softmax", "m", "p", axis=-1),
+            *CORE[2:],
+        ],
+        (BATCH, TOKENS, WIDTH),
+        4,
+    ),
+    "scores left out": (
+        [
+            *PROJECTED,
+            CORE[0],
+            node("Div", "s two", "d"),
+            node("Where", "causal d least", "m"),
+            node("Softmax", "m", "p", axis=-1),
+            *CORE[2:],
+        ],
+        (BATCH, TOKENS, WIDTH),
+        4,
+    ),
+    "the sequence first": (
+        [
+            *(node("MatMul", "x w", f"{n}0") for n in "qkv"),
+            *(node("Reshape", f"{n}0 sequence", f"{n}1") for n in "qkv"),
+            node("Transpose", "q1", "q", perm=[1, 0, 2]),
+            node("Transpose", "k1", "kt", perm=[1, 2, 0]),
+            node("Transpose", "v1", "v", perm=[1, 0, 2]),
+            *CORE[:3],
+            node("Transpose", "o", "t", perm=[1, 0, 2]),
+            node("Reshape", "t last", "y"),
+        ],
+        (TOKENS, BATCH, WIDTH),
+        4,  # batches are heads, too, in the channels of the sequence
+    ),
+    "heads that share keys": (
+        [
+            node("MatMul", "x w2", "q1"),
+            node("Reshape", "q1 queries", "q2"),
+            node("Transpose", "q2", "q", perm=[0, 2, 1, 3]),
+            *projected("x", "k3", (0, 2, 1, 3)),
+            *projected("x", "v3", (0, 2, 1, 3)),
+            *(node("Reshape", f"{n}3 grouped", f"{n}4") for n in "kv"),
+            *(node("Expand", f"{n}4 repeated", f"{n}5") for n in "kv"),
+            *(node("Reshape", f"{n}5 many", f"{n}6") for n in "kv"),
+            node("Transpose", "k6", "kt", perm=[0, 1, 3, 2]),
+            node("Identity", "v6", "v"),
+            *CORE[:3],
+            node("Transpose", "o", "y", perm=[0, 2, 1, 3]),
+        ],
+        (BATCH, TOKENS, WIDTH),
+        -1,
+    ),
+    "heads that lie apart": (
+        [
+            node("Transpose", "x", "kt", perm=[0, 1, 3, 2]),
+            node("MatMul", "x kt", "s"),
+            CORE[1],
+            node("MatMul", "p x", "y"),
+        ],
+        APART,
+        1,
+    ),
+}
+CONSTANTS["w2"] = numbers((WIDTH, 2 * WIDTH), 3)
+
+
+@pytest.fixture(scope="module")
+def toolkit() -> Iterator[Toolkit]:
+    with builtin_toolkit() as opened:
+        yield opened
+
+
+def model(nodes: Sequence[Any], shape: Sequence[int], outputs: Sequence[str] = ("y",)) -> Any:
+    used = {name for each in nodes for name in each.input}
+    return make_model(list(nodes), {"x": shape}, outputs, {n: v for n, v in CONSTANTS.items() if n in used})
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", FUSED)
+def test_one_layer_with_the_same_values(toolkit: Toolkit, name: str, dynamic: bool) -> None:
+    nodes, shape, layers = FUSED[name]
+    proto = model(nodes, shape)
+    x = {"x": numbers(shape, 5)}
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    made = [layer.op.op for layer in graph.resolve().nodes]
+    assert made.count("TPU_ATTENTION") == 1 and "TPU_SOFTMAX" not in made
+    assert layers < 0 or sum(op != "TPU_RESHAPE" for op in made) == layers
+    graph.compile(dynamic=dynamic)
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE
+
+
+OTHERS: dict[str, tuple[list[Any], Sequence[str]]] = {
+    "scores that are wanted, too": ([*PROJECTED, *CORE], ("y", "s")),
+    "weights that are wanted, too": ([*PROJECTED, *CORE], ("y", "p")),
+    "a softmax over queries": ([*PROJECTED, CORE[0], node("Softmax", "s", "p", axis=-2), *CORE[2:]], ("y",)),
+    "a factor behind the mask": (
+        [*PROJECTED, CORE[0], node("Add", "s mask", "m"), node("Mul", "m root", "n"),
+         node("Softmax", "n", "p", axis=-1), *CORE[2:]],
+        ("y",),
+    ),
+    "values with a factor": (
+        [*PROJECTED, *CORE[:2], node("Mul", "v root", "vs"), node("MatMul", "p vs", "o"), *CORE[3:]], ("y",)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_nearly_like_it(toolkit: Toolkit, name: str) -> None:
+    """It stays as it is, and computes the same."""
+    nodes, outputs = OTHERS[name]
+    proto = model(nodes, (BATCH, TOKENS, WIDTH), outputs)
+    loaded = load_model(proto)
+    fused = fuse_attention(loaded)
+    if name != "values with a factor":  # which is a view of nothing that has the factor
+        assert ATTENTION not in {each.op for each in fused.nodes}
+    x = {"x": numbers((BATCH, TOKENS, WIDTH), 6)}
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    graph.compile()
+    for difference in compare(list(outputs), graph.run(x), reference(loaded, x)):
+        assert difference.relative <= TOLERANCE

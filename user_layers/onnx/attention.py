@@ -1,0 +1,338 @@
+"""Attention written out: softmax(scale * q k' + mask) v of each head becomes one node.
+
+The heads of q, k and v are views of what the products before them make, mostly channels of one tensor; so the
+transposes and cuts between are gone, too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from user_layers.onnx.fuse import DOMAIN
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.views import View, views_of
+
+ATTENTION = "HeadAttention"  # an operation of this compiler alone; ONNX's Attention is another
+_LEFT_OUT = -1e30  # what a mask puts in the place of scores is at most this
+
+
+@dataclass(frozen=True)
+class _Heads:
+    """Heads of tokens as the layer takes them. shape: of the tensor that they lie in, three or four extents;
+    first, step: the first head's first channel, and channels from one to the next, with three."""
+
+    view: View
+    shape: tuple[int, ...]
+    first: int = 0
+    step: int = 0
+
+
+@dataclass
+class _Found:
+    """scores: the value that softmax takes; mask: what is added, in the node's words; gone: outputs of nodes
+    that nothing else reads."""
+
+    query: str
+    key: str
+    factor: float = 1.0
+    mask: str | None = None
+    gone: list[str] = field(default_factory=list)
+
+
+def fuse_attention(model: Model) -> Model:
+    """Put a node in the place of each attention whose shapes are known, of float32 values of the same batches
+    and heads."""
+    return _Fusion(model).fused()
+
+
+class _Fusion:
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.makers = {name: node for node in model.nodes for name in node.makes}
+        self.constants: dict[str, Array] = dict(model.constants)
+        self.values = dict(model.values)
+        self.instead: dict[str, list[Node]] = {}  # by the output of the node in whose place they stand
+        self.gone: set[str] = set()
+
+    def fused(self) -> Model:
+        for node in self.model.nodes:
+            self._try(node)
+        if not self.instead:
+            return self.model
+        nodes: list[Node] = []
+        for node in self.model.nodes:
+            nodes += self.instead.get(node.outputs[0], [node]) if node.outputs else [node]
+        while True:  # what lay between goes where nothing reads it any more, from the last node to the first
+            read = {name for node in nodes for name in node.reads} | self.model.results
+            kept = [n for n in nodes if self.gone.isdisjoint(n.outputs) or not read.isdisjoint(n.makes)]
+            if len(kept) == len(nodes):
+                break
+            nodes = kept
+        return replace(self.model, nodes=tuple(nodes), constants=self.constants, values=self.values)
+
+    def _alone(self, name: str, *ops: str) -> Node | None:
+        """The node of one of these operations that makes a value for one reader only."""
+        node = self.makers.get(name)
+        if node is None or node.op not in ops or node.domain not in STANDARD or node.mapped:
+            return None
+        if name in self.model.results or len(self.model.consumers.get(name, ())) != 1:
+            return None
+        return node
+
+    def _try(self, node: Node) -> None:
+        if node.op != "MatMul" or node.domain not in STANDARD or node.mapped:
+            return
+        softmax = self._alone(node.inputs[0], "Softmax")
+        shape = self.model.value(node.outputs[0]).fixed
+        if softmax is None or shape is None or len(shape) < 2:
+            return
+        axis = int(softmax.attributes.get("axis", -1 if self.model.opset >= 13 else 1))
+        if axis not in (-1, len(shape) - 1):
+            return
+        found = self._scores(softmax.inputs[0])
+        if found is not None:
+            found.gone += [node.inputs[0]]
+            self._replace(node, found, shape)
+
+    def _scores(self, name: str) -> _Found | None:
+        """What makes the scores of a value: a product, a number that it is multiplied by, a mask."""
+        gone: list[str] = []
+        factor, mask = 1.0, None
+        while True:
+            gone.append(name)
+            node = self._alone(name, "Add", "Mul", "Div", "Where", "MatMul")
+            if node is None:
+                return None
+            if node.op == "MatMul":
+                return _Found(node.inputs[0], node.inputs[1], factor, mask, gone)
+            if node.op == "Where":
+                if mask is not None or factor != 1:
+                    return None
+                mask, name = self._left_out(node)
+            elif node.op == "Add":
+                if mask is not None or factor != 1:
+                    return None
+                mask, name = self._added(node)
+            else:
+                numbers = [self.model.constants.get(other) for other in node.inputs]
+                at = 0 if numbers[1] is not None else 1
+                number = numbers[1 - at]
+                if number is None or number.size != 1 or (at == 1 and node.op == "Div"):
+                    return None
+                value = float(number.reshape(-1)[0])
+                if value == 0 or not np.isfinite(value):
+                    return None
+                factor *= value if node.op == "Mul" else 1 / value
+                name = node.inputs[at]
+            if not name:
+                return None
+
+    def _added(self, node: Node) -> tuple[str | None, str]:
+        """The mask and the scores of a sum."""
+        for scores, mask in (node.inputs, node.inputs[::-1]):
+            known = self._is_float(mask) and self.model.value(mask).fixed is not None
+            if known and self._alone(scores, "Mul", "Div", "MatMul") is not None:
+                return mask, scores
+        return None, ""
+
+    def _left_out(self, node: Node) -> tuple[str | None, str]:
+        """The same of a choice, by a constant, between scores and a number so small that its power is 0."""
+        chosen = self.model.constants.get(node.inputs[0])
+        for kept, scores, other in (
+            (True, node.inputs[1], node.inputs[2]),
+            (False, node.inputs[2], node.inputs[1]),
+        ):
+            number = self.model.constants.get(other)
+            if chosen is None or number is None or number.size != 1 or not number.reshape(-1)[0] <= _LEFT_OUT:
+                continue
+            mask = np.where(chosen.astype(bool) == kept, np.float32(0), np.float32(number.reshape(-1)[0]))
+            name = f"{node.outputs[0]}:mask"
+            self.constants[name] = mask
+            return name, scores
+        return None, ""
+
+    def _is_float(self, name: str) -> bool:
+        return self.model.value(name).dtype == np.float32
+
+    def _replace(self, node: Node, found: _Found, shape: tuple[int, ...]) -> None:
+        batch, heads = _batch_and_heads(shape)
+        scores = self.model.value(found.gone[-1]).fixed
+        if scores is None or scores[:-2] != shape[:-2] or not self._is_float(node.outputs[0]):
+            return
+        operands = []
+        for name, tokens, size, turned in (
+            (found.query, shape[-2], None, False),
+            (found.key, scores[-1], None, True),
+            (node.inputs[1], scores[-1], shape[-1], False),
+        ):
+            last = (lambda a: a.swapaxes(-1, -2)) if turned else (lambda a: a)
+            best = None
+            for view in views_of(self.model, self.makers, name, last):
+                if view.shape[:-2] != shape[:-2] or view.shape[-2] != tokens:
+                    break  # batches are broadcast
+                if size is not None and view.shape[-1] != size:
+                    break
+                best = _heads(view, batch, heads) or best
+            if best is None:
+                return
+            operands.append(best)
+        query, key, value = operands
+        size = query.view.shape[-1]
+        if key.view.shape[-1] != size or size % 2 != 0 or value.view.factor != 1:
+            return
+        mask = self._mask(found.mask, batch, heads, shape)
+        if found.mask is not None and mask is None:
+            return
+        self._write(node, found, operands, mask, shape)
+
+    def _mask(
+        self, name: str | None, batch: int, heads: int, shape: tuple[int, ...]
+    ) -> tuple[str, tuple[int, ...]] | None:
+        """The mask, and its shape with the layer's dimensions."""
+        if name is None:
+            return None
+        own = self.constants[name].shape if name in self.constants else self.model.value(name).fixed
+        if own is None:
+            return None
+        lead = (*(1,) * (len(shape) - len(own)), *own)[: len(shape) - 2]
+        last = (1, 1, *own)[-2:]
+        if len(own) > len(shape):
+            return None
+        if len(shape) <= 3:  # all of it are heads of one batch, or one head
+            return name, (1, *lead, *last) if lead else (1, 1, *last)
+        if not _joins(lead[:-1], shape[:-3]):
+            return None
+        return name, (int(np.prod(lead[:-1])), lead[-1], *last)
+
+    def _write(
+        self,
+        node: Node,
+        found: _Found,
+        operands: list[_Heads],
+        mask: tuple[str, tuple[int, ...]] | None,
+        shape: tuple[int, ...],
+    ) -> None:
+        batch, heads = _batch_and_heads(shape)
+        end, packed = self._end(node, batch, heads, shape)
+        width = heads * shape[-1]
+        made = (batch, shape[-2], width) if packed else (batch, heads, *shape[-2:])
+        nodes: list[Node] = []
+        inputs = [self._shaped(nodes, end, h.view.source, h.shape) for h in operands]
+        if mask is not None:
+            inputs.append(self._shaped(nodes, end, *mask))
+        query, key, _ = operands
+        attributes = {
+            "heads": heads,
+            "size": query.view.shape[-1],
+            "value_size": shape[-1],
+            "from": [h.first for h in operands],
+            "step": [h.step for h in operands],
+            "apart": int(not packed),
+            "scale": found.factor * query.view.factor * key.view.factor,
+        }
+        wanted = self.model.value(end).fixed
+        output = end if wanted == made else f"{end}:heads"
+        nodes.append(Node(ATTENTION, DOMAIN, node.name, tuple(inputs), (output,), attributes))
+        if output != end:
+            self.values[output] = Value(output, made, np.dtype(np.float32))
+            assert wanted is not None
+            nodes.append(self._reshape(output, end, wanted))
+        self.instead[end] = nodes
+        passed = [name for h in operands for name in h.view.nodes]
+        self.gone.update(found.gone, passed, [node.outputs[0]] if end != node.outputs[0] else [])
+
+    def _end(self, node: Node, batch: int, heads: int, shape: tuple[int, ...]) -> tuple[str, bool]:
+        """The value that the layer makes: the result, or what lies behind transposes that bring a token's heads
+        together; whether that is so."""
+        name, passed = node.outputs[0], []
+        whole = np.arange(int(np.prod(shape)) if np.prod(shape) <= 1 << 26 else 0, dtype=np.int32)
+        if not whole.size:
+            return name, False
+        tokens, size = shape[-2:]
+        wanted = whole.reshape(batch, heads, tokens, size).swapaxes(1, 2).reshape(-1)
+        seen, best = whole.reshape(shape), name if heads == 1 else ""
+        while True:
+            readers = self.model.consumers.get(name, ())
+            if name in self.model.results or len(readers) != 1:
+                break
+            reader = readers[0]
+            after = self.model.value(reader.outputs[0]).fixed if reader.outputs else None
+            if reader.domain not in STANDARD or reader.mapped or after is None or reader.inputs[0] != name:
+                break
+            if reader.op == "Transpose":
+                seen = seen.transpose([int(i) for i in reader.attributes.get("perm", range(seen.ndim)[::-1])])
+            elif reader.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
+                seen = seen.reshape(after)
+            else:
+                break
+            passed.append(name)
+            name = reader.outputs[0]
+            if np.array_equal(seen.reshape(-1), wanted):
+                best = name
+        if best:
+            self.gone.update(passed[: passed.index(best)] if best in passed else passed)
+        return (best, True) if best else (node.outputs[0], False)
+
+    def _shaped(self, nodes: list[Node], end: str, name: str, shape: tuple[int, ...]) -> str:
+        """A value in another shape."""
+        old = self.constants[name].shape if name in self.constants else self.model.value(name).fixed
+        if old == shape:
+            return name
+        stem = f"{end}:operand{len(nodes)}"
+        if name in self.constants:
+            self.constants[stem] = self.constants[name].reshape(shape)
+            return stem
+        self.values[stem] = Value(stem, shape, np.dtype(np.float32))
+        nodes.append(self._reshape(name, stem, shape))
+        return stem
+
+    def _reshape(self, name: str, output: str, shape: tuple[int, ...]) -> Node:
+        target = f"{output}:shape"
+        self.constants[target] = np.array(shape, np.int64)
+        return Node("Reshape", "", "", (name, target), (output,))
+
+
+def _batch_and_heads(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Of a result: the last dimension before tokens and elements are heads, those before it batches."""
+    lead = shape[:-2]
+    return (int(np.prod(lead[:-1])), lead[-1]) if lead else (1, 1)
+
+
+def _joins(own: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether dimensions of a mask become one: all are there, or all broadcast."""
+    return own == whole or all(extent == 1 for extent in own)
+
+
+def _heads(view: View, batch: int, heads: int) -> _Heads | None:
+    """A view as the layer takes its operands, if it does."""
+    tokens, size = view.shape[-2:]
+    if size > 1 and view.strides[-1] != 1:
+        return None
+    lead = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), view.shape[:-2], view.strides[:-2])
+    apart = _merged(lead.shape[:-1], lead.strides[:-1])
+    if apart is None:
+        return None
+    (between, step), row = (apart, lead.strides[-1] if lead.ndim else 0), view.strides[-2]
+    dense = (batch == 1 or between == heads * tokens * size) and (heads == 1 or step == tokens * size)
+    if dense and (tokens == 1 or row == size) and view.count == batch * heads * tokens * size:
+        if heads == 1 or tokens == 1:
+            return _Heads(view, (batch, tokens, heads * size), 0, size)
+        return _Heads(view, (batch, heads, tokens, size))
+    width = row if tokens > 1 else between if batch > 1 else 0
+    if width <= 0 or (batch > 1 and between != tokens * width) or view.count != batch * tokens * width:
+        return None
+    if view.offset + (heads - 1) * step + size > width or step < 0:
+        return None
+    return _Heads(view, (batch, tokens, width), view.offset, step if heads > 1 else size)
+
+
+def _merged(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
+    """The stride of dimensions taken as one; 0 where there is one element, None where they are not one."""
+    large = [(n, s) for n, s in zip(extents, strides, strict=True) if n > 1]
+    for (_, outer), (n, inner) in itertools.pairwise(large):
+        if outer != n * inner:
+            return None
+    return large[-1][1] if large else 0
