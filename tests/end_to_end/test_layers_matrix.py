@@ -409,6 +409,48 @@ def test_scales_that_do_not_fit(toolkit: Toolkit) -> None:
     refused(toolkit, "TPU_SCALE_SHIFT", [x, sample((3,))], {"axis": 4})
 
 
+# ---- local versions: rows of products, softmax and normalisations, in slices ----
+
+
+@examples(40)
+@given(st.data())
+def test_rows_in_local_memory(toolkit: Toolkit, data: st.DataObject) -> None:
+    """A product, a normalisation, a softmax and another product, in groups and in slices."""
+
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    rank, k, n, last = draw(3, 4), 2 * draw(1, 60), 2 * draw(1, 70), draw(1, 90)
+    lead = [draw(1, 6), draw(1, 140), draw(1, 12)][: rank - 1]
+    x, w, v = sample((*lead, k)), sample((k, n), 1), sample((n, last), 2)
+    bias, scale = sample((n,), 3), sample((n,), 4)
+    graph = Graph(name="rows", toolkit=toolkit)
+    names = [graph.add_input("x", x.shape)]
+    names += [graph.add_const(f"c{i}", c) for i, c in enumerate((w, bias, scale, v))]
+    product_of = {"trans_a": 0, "trans_b": 0}
+    graph.add_tpu_layer("TPU_MATMUL", [names[0], *names[1:3]], {**product_of, "alpha": 0.25}, ["a"])
+    graph.add_tpu_layer("TPU_NORM", ["a", names[3]], {"axis": -1, "epsilon": 1e-3}, ["b"])
+    graph.add_tpu_layer("TPU_SOFTMAX", ["b"], {"axis": -1}, ["c"])
+    graph.add_tpu_layer("TPU_MATMUL", ["c", names[4]], {**product_of, "alpha": 1}, ["y"])
+    graph.compile(opt=data.draw(st.sampled_from([1, 2])))
+    (got,) = graph.run({"x": x})
+    a = product(x, w, {"alpha": 0.25}, bias).astype(np.float32)
+    b = normalized(a, {"axis": -1, "epsilon": 1e-3}, scale, None)
+    powers = np.exp(b - b.max(axis=-1, keepdims=True))
+    near(got, (powers / powers.sum(axis=-1, keepdims=True)) @ v.astype(np.float64), 2e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n"),
+    [((1, 8, 1200, 128), 64), ((2, 130, 9, 64), 33), ((1, 3, 2, 4600), 70), ((1, 70, 64), 3000)],
+)
+def test_products_in_slices(toolkit: Toolkit, shape: tuple[int, ...], n: int) -> None:
+    """Rows that do not fit at once or begin anywhere in a line; many summands, many columns."""
+    x, w = sample(shape), sample((shape[-1], n), 1)
+    (got,) = run(toolkit, "TPU_MATMUL", [x], {}, consts=[w, sample((n,), 2)], way="local")
+    near(got, product(x, w, {}, sample((n,), 2)))
+
+
 # ---- TPU_NORM ----
 
 
@@ -416,6 +458,9 @@ def normalized(x: Array, param: Mapping[str, Any], scale: Array | None, shift: A
     values = x.astype(np.float64)
     groups = param.get("groups", 0)
     form: Sequence[int]
+    if groups == -2:
+        made = normalized(np.moveaxis(x, 1, -1), {**param, "groups": 0, "axis": -1}, scale, shift)
+        return np.moveaxis(made, -1, 1)
     if groups:
         n, c = x.shape[:2]
         rows = values.reshape(n * (groups if groups > 0 else c), -1)
@@ -443,20 +488,28 @@ NORMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 70, 70), {"groups": -1}),  # a few long rows are dealt over the lanes
     ((10, 3, 10_000), {"axis": 1}),
     ((2, 2, 9000), {"axis": 1, "rms": 1}),
+    ((2, 5, 3, 42), {"axis": 3}),
+    ((1, 70, 30, 31), {"groups": -2}),
+    ((2, 96, 2500), {"groups": -2}),  # more positions than a picture is wide
+    ((3, 9, 7, 8), {"groups": -2, "rms": 1}),
+    ((2, 200), {"groups": -2}),
+    ((1, 300, 110, 111), {"groups": -2}),  # in several tiles
+    ((5, 70, 40, 60), {"axis": -1, "rms": 1}),
 ]
 
 
+@pytest.mark.parametrize("way", ["static", "local"])
 @pytest.mark.parametrize("operands", [0, 1, 2])
 @pytest.mark.parametrize(("shape", "param"), NORMS)
 def test_normalizations(
-    toolkit: Toolkit, shape: tuple[int, ...], param: dict[str, Any], operands: int
+    toolkit: Toolkit, shape: tuple[int, ...], param: dict[str, Any], operands: int, way: str
 ) -> None:
     x = sample(shape) * np.float32(3) + np.float32(10)
     param = {**param, "epsilon": 1e-3}
     size = shape[1] if param.get("groups") else int(np.prod(shape[param["axis"] % len(shape) :]))
     consts = [sample([size], 1), sample([size], 2)][:operands]
     scale, shift = (*consts, None, None)[:2]
-    (got,) = run(toolkit, "TPU_NORM", [x], param, consts=consts)
+    (got,) = run(toolkit, "TPU_NORM", [x], param, consts=consts, way=way)
     near(got, normalized(x, param, scale, shift))
 
 
@@ -478,6 +531,8 @@ def test_a_normalization_with_a_large_mean(toolkit: Toolkit) -> None:
 def test_normalizations_of_wrong_parameters(toolkit: Toolkit) -> None:
     x = sample((2, 6, 5))
     refused(toolkit, "TPU_NORM", [x], {"groups": 4})
+    refused(toolkit, "TPU_NORM", [x], {"groups": -3})
+    refused(toolkit, "TPU_NORM", [sample((1, 4096, 2))], {"groups": -2})
     refused(toolkit, "TPU_NORM", [x], {"axis": 3})
     refused(toolkit, "TPU_NORM", [x], {"axis": 2, "epsilon": -1.0})
     refused(toolkit, "TPU_NORM", [x, sample((6,))], {"axis": 2})

@@ -48,6 +48,42 @@ def fuse_attention(model: Model) -> Model:
     return _Fusion(model).fused()
 
 
+class _Masks:
+    """What is added to scores, from the last on: one value, or constants, which become one."""
+
+    def __init__(self, fusion: _Fusion) -> None:
+        self._fusion = fusion
+        self._value: str | None = None
+        self._sum: Array | None = None
+
+    def add(self, mask: str | Array) -> bool:
+        """Whether it can be added."""
+        if self._value is not None or (isinstance(mask, str) and self._sum is not None):
+            return False
+        if isinstance(mask, str):
+            self._value = mask
+        else:
+            with np.errstate(over="ignore"):
+                self._sum = mask if self._sum is None else np.asarray(self._sum + mask)
+        return True
+
+    def reshape(self, after: tuple[int, ...], before: tuple[int, ...] | None) -> bool:
+        """Whether what is added behind a change of shape can be added before it."""
+        if before is None or self._value is not None:
+            return False
+        if self._sum is not None:
+            self._sum = np.broadcast_to(self._sum, after).reshape(before)
+        return True
+
+    def name(self, scores: str) -> str | None:
+        """The value to add; None if there is none."""
+        if self._sum is None:
+            return self._value
+        name = f"{scores}:mask"
+        self._fusion.constants[name] = self._sum
+        return name
+
+
 class _Fusion:
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -98,60 +134,65 @@ class _Fusion:
             self._replace(node, found, shape)
 
     def _scores(self, name: str) -> _Found | None:
-        """What makes the scores of a value: a product, a number that it is multiplied by, a mask."""
+        """What makes the scores of a value: a product, a number that it is multiplied by, what is added."""
         gone: list[str] = []
-        factor, mask = 1.0, None
+        factor, masks = 1.0, _Masks(self)
         while True:
             gone.append(name)
-            node = self._alone(name, "Add", "Mul", "Div", "Where", "MatMul")
-            if node is None:
+            node = self._alone(name, "Add", "Mul", "Div", "Where", "Reshape", "MatMul")
+            shape = self.model.value(name).fixed
+            if node is None or shape is None or (factor != 1 and node.op not in ("Mul", "Div", "MatMul")):
                 return None
             if node.op == "MatMul":
-                return _Found(node.inputs[0], node.inputs[1], factor, mask, gone)
-            if node.op == "Where":
-                if mask is not None or factor != 1:
-                    return None
-                mask, name = self._left_out(node)
-            elif node.op == "Add":
-                if mask is not None or factor != 1:
-                    return None
-                mask, name = self._added(node)
-            else:
-                numbers = [self.model.constants.get(other) for other in node.inputs]
-                at = 0 if numbers[1] is not None else 1
-                number = numbers[1 - at]
-                if number is None or number.size != 1 or (at == 1 and node.op == "Div"):
+                return _Found(node.inputs[0], node.inputs[1], factor, masks.name(name), gone)
+            if node.op in ("Mul", "Div"):
+                number = self.model.constants.get(node.inputs[1])
+                at = 0 if number is not None else 1
+                if number is None and node.op == "Mul":
+                    number = self.model.constants.get(node.inputs[0])
+                if number is None or number.size != 1 or not np.isfinite(number).all() or not number.all():
                     return None
                 value = float(number.reshape(-1)[0])
-                if value == 0 or not np.isfinite(value):
-                    return None
                 factor *= value if node.op == "Mul" else 1 / value
                 name = node.inputs[at]
-            if not name:
+                continue
+            if node.op == "Reshape":
+                if not masks.reshape(shape, self.model.value(node.inputs[0]).fixed):
+                    return None
+                name = node.inputs[0]
+                continue
+            mask, name = self._added(node) if node.op == "Add" else self._left_out(node)
+            if mask is None or not masks.add(mask):
                 return None
 
-    def _added(self, node: Node) -> tuple[str | None, str]:
+    def _added(self, node: Node) -> tuple[str | Array | None, str]:
         """The mask and the scores of a sum."""
         for scores, mask in (node.inputs, node.inputs[::-1]):
-            known = self._is_float(mask) and self.model.value(mask).fixed is not None
-            if known and self._alone(scores, "Mul", "Div", "MatMul") is not None:
-                return mask, scores
+            if not self._is_float(mask) or self.model.value(mask).fixed is None:
+                continue
+            if self._are_scores(scores):
+                constant = self.model.constants.get(mask)
+                return mask if constant is None else constant, scores
         return None, ""
 
-    def _left_out(self, node: Node) -> tuple[str | None, str]:
+    def _are_scores(self, name: str) -> bool:
+        """Whether a value is a product of matrices, perhaps times numbers, or something is added to that."""
+        while True:
+            node = self._alone(name, "Add", "Where", "Mul", "Div", "Reshape", "MatMul")
+            if node is None or node.op in ("Add", "Where", "MatMul"):
+                return node is not None
+            name = next((other for other in node.inputs if other not in self.model.constants), "")
+
+    def _left_out(self, node: Node) -> tuple[Array | None, str]:
         """The same of a choice, by a constant, between scores and a number so small that its power is 0."""
         chosen = self.model.constants.get(node.inputs[0])
-        for kept, scores, other in (
-            (True, node.inputs[1], node.inputs[2]),
-            (False, node.inputs[2], node.inputs[1]),
-        ):
+        left, right = node.inputs[1:]
+        for kept, scores, other in ((True, left, right), (False, right, left)):
             number = self.model.constants.get(other)
             if chosen is None or number is None or number.size != 1 or not number.reshape(-1)[0] <= _LEFT_OUT:
                 continue
-            mask = np.where(chosen.astype(bool) == kept, np.float32(0), np.float32(number.reshape(-1)[0]))
-            name = f"{node.outputs[0]}:mask"
-            self.constants[name] = mask
-            return name, scores
+            least = np.float32(number.reshape(-1)[0])
+            return np.where(chosen.astype(bool) == kept, np.float32(0), least), scores
         return None, ""
 
     def _is_float(self, name: str) -> bool:
@@ -245,8 +286,8 @@ class _Fusion:
         self.gone.update(found.gone, passed, [node.outputs[0]] if end != node.outputs[0] else [])
 
     def _end(self, node: Node, batch: int, heads: int, shape: tuple[int, ...]) -> tuple[str, bool]:
-        """The value that the layer makes: the result, or what lies behind transposes that bring a token's heads
-        together; whether that is so."""
+        """The value that the layer makes: the result, or what lies behind transposes that bring a token's
+        heads together; whether that is so."""
         name, passed = node.outputs[0], []
         whole = np.arange(int(np.prod(shape)) if np.prod(shape) <= 1 << 26 else 0, dtype=np.int32)
         if not whole.size:

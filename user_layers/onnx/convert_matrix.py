@@ -8,6 +8,7 @@ import numpy as np
 
 from user_layers.net.functions import BINARY
 from user_layers.onnx.attention import ATTENTION
+from user_layers.onnx.channels import CHANNEL_NORM
 from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import whole_planes
@@ -140,7 +141,7 @@ def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> Non
     if len([name for name in node.outputs if name]) > 1:
         raise Unsupported("mean and deviation as outputs")
     inputs = [to.tensor(node.inputs[0])]
-    for index, default in ((1, 1.0), (2, 0.0)):
+    for index, default in ((1, 1.0), (2, 0.0))[: 1 if rms else 2]:
         values = to.known(node, index)
         if values is None:
             shape = to.shape(node.inputs[0])
@@ -156,6 +157,19 @@ def layer_normalization(to: Lowering, node: Node) -> None:
     """Over all dimensions from the axis on. Unsupported where mean or deviation are outputs too."""
     rank = len(to.shape(node.inputs[0]))
     _norm(to, node, 0, axis_of(int(node.attributes.get("axis", -1)), rank))
+
+
+@converts(CHANNEL_NORM)
+def channel_normalization(to: Lowering, node: Node) -> None:
+    """Over the channels of each position (channels.py)."""
+    _norm(to, node, -2, 0, rms=int(node.attributes["rms"]))
+
+
+@converts("RMSNormalization")
+def rms_normalization(to: Lowering, node: Node) -> None:
+    """Over all dimensions from the axis on, without a mean that is subtracted."""
+    rank = len(to.shape(node.inputs[0]))
+    _norm(to, node, 0, axis_of(int(node.attributes.get("axis", -1)), rank), rms=1)
 
 
 @converts("InstanceNormalization")

@@ -9,6 +9,7 @@ from firmware_sim.errors import CompileError
 from user_layers.graph import GraphBuilder
 from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
+from user_layers.onnx.channels import channels_stay
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import fuse_affine
@@ -68,7 +69,9 @@ def survey_layers(
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    return fuse_affine(fuse_bias(split_phases(fuse_patterns(fuse_attention(model)))))
+    # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
+    model = channels_stay(fuse_bias(split_phases(fuse_patterns(fuse_attention(model)))))
+    return fuse_affine(model)
 
 
 def _behind(model: Model, refused: Mapping[int, Reason]) -> frozenset[str]:

@@ -1,5 +1,6 @@
 /* TPU_NORM: (x - mean) / sqrt(variance + epsilon) over the last dimensions (LayerNormalization), over groups of
- * channels (GroupNormalization, InstanceNormalization), or x / sqrt(mean of squares + epsilon); then scale and shift.
+ * channels (GroupNormalization, InstanceNormalization), over the channels of each position (a LayerNormalization of
+ * channels that come last elsewhere), or x / sqrt(mean of squares + epsilon); then scale and shift.
  * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance.
  *
  * Inputs: x, perhaps scale, perhaps shift
@@ -26,7 +27,8 @@
  * dimensions. */
 __BM_PARAM__(TPU_NORM)
 typedef struct {
-    int groups; /* 0: over the dimensions from `axis` on. Else of [N, C, ...]: groups of channels; -1: each channel */
+    int groups; /* 0: over the dimensions from `axis` on. Else of [N, C, ...]: groups of channels; -1: each channel;
+                 * -2: the channels of each position */
     int axis;   /* negative counts from the end; not used with groups */
     int rms;    /* 1: no mean is subtracted */
     float epsilon;
@@ -37,6 +39,7 @@ typedef struct {
     int rows, length;                    /* `length` neighbours are normalized together */
     int batch, channels, inner;          /* x as [batch, channels, inner] */
     bool per_channel;                    /* scale and shift are of channels */
+    bool positions;                      /* the channels of each position are normalized together */
     bool rms;
     float epsilon;
 } norm;
@@ -49,11 +52,13 @@ static int norm_of(const tpu_norm_param_t *p, const tpu_tensor_t *in, norm *n) {
         if (axis < 0) return BM_LAYER_PARAM_INVALID;
         n->rows = (int)bm_layer_elements(in->shape, 0, axis);
     } else {
-        if (dims < 2 || p->groups < -1) return BM_LAYER_PARAM_INVALID;
+        if (dims < 2 || p->groups < -2) return BM_LAYER_PARAM_INVALID;
         const int groups = p->groups > 0 ? p->groups : in->shape[1];
         if (in->shape[1] % groups != 0) return BM_LAYER_PARAM_INVALID;
+        if (p->groups == -2 && in->shape[1] > CHIP_CHANNELS_MAX) return BM_LAYER_NOT_SUPPORTED;
         n->rows = in->shape[0] * groups;
         n->per_channel = true;
+        n->positions = p->groups == -2;
         n->batch = in->shape[0];
         n->channels = in->shape[1];
         n->inner = (int)bm_layer_elements(in->shape, 2, dims);
@@ -217,6 +222,101 @@ static void many_passes(const norm *n, system_addr_t buffer) {
         bm_affine(n->out, n->out, n->scale, n->shift, n->rows, n->length, 1, false);
 }
 
+/* ---- the channels of each position: they lie in different lanes, and a convolution sums them up for all of these ---- */
+
+#define PIXELS 1024 /* that a convolution takes at a time */
+#define POSITION_WORDS (CHIP_LOCAL_WORDS / 6 / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS) /* 32-bit words of one buffer */
+
+/* A tile [n, c, 1, w] in local memory; y may be x. work: of its layout; mean: [n, lanes, 1, w]; numbers: how many of
+ * scale and shift, which lie compact, there are. */
+typedef struct {
+    local_addr_t y, x, work, mean, scale, shift;
+    int numbers;
+    dim4 shape;
+} position_buffers;
+
+/* The mean of all channels of `from`, in every lane. */
+static void mean_of_channels(const position_buffers *f, local_addr_t from) {
+    const int line = local_line(f->shape.w), plane = local_slots(f->shape.c) * line;
+    for (int n = 0; n < f->shape.n; n++)
+        for (int first = 0; first < f->shape.w; first += PIXELS) {
+            const dim4 picture = {1, f->shape.c, 1, smaller(PIXELS, f->shape.w - first)};
+            const dim4 stride = {0, line, picture.w, 1};
+            okk_bdc_conv2d_kernel_const(f->mean + 4u * (local_addr_t)(n * line + first),
+                                        from + 4u * (local_addr_t)(n * plane + first), 0, &picture,
+                                        smaller(f->shape.c, CHIP_NPU_NUM), 1, 1, &stride, false, false, NULL, NULL,
+                                        1.0f / (float)f->shape.c);
+        }
+}
+
+static void compute_positions(const norm *n, const position_buffers *f) {
+    const int line = local_line(f->shape.w);
+    const dim4 *all = &f->shape, same = {line, 0, f->shape.w, 1};
+    const dim4 lanes = {f->shape.n, smaller(f->shape.c, CHIP_NPU_NUM), 1, f->shape.w};
+    local_addr_t x = f->x;
+    if (!n->rms) {
+        mean_of_channels(f, x);
+        okk_bdc_sub(f->y, x, f->mean, all, NULL, NULL, &same);
+        x = f->y;
+    }
+    okk_bdc_mul(f->work, x, x, all, NULL, NULL, NULL);
+    mean_of_channels(f, f->work);
+    okk_bdc_add_C(f->mean, f->mean, n->epsilon, &lanes, NULL, NULL);
+    okk_bdc_rsqrt(f->mean, f->mean, &lanes);
+    okk_bdc_mul(f->y, x, f->mean, all, NULL, NULL, &same);
+    if (f->numbers == 2)
+        okk_bdc_scale_bias(f->y, f->y, f->scale, f->shift, all, NULL, NULL);
+    else if (f->numbers == 1)
+        okk_bdc_scale(f->y, f->y, f->scale, all, NULL, NULL);
+}
+
+/* Pixels from `first` of batch `n` between DDR and local memory. */
+static void move_positions(const norm *n, int batch, int first, int width, local_addr_t local, system_addr_t base,
+                           bool to_local) {
+    const dim4 shape = {1, n->channels, 1, width}, far = {0, n->inner, width, 1};
+    const unsigned long long at = (unsigned long long)batch * (unsigned long long)n->channels *
+                                      (unsigned long long)n->inner + (unsigned long long)first;
+    if (to_local)
+        okk_gdma_32bit_cpy_S2L(local, base + 4 * at, &shape, NULL, &far);
+    else
+        okk_gdma_32bit_cpy_L2S(base + 4 * at, local, &shape, &far, NULL);
+}
+
+static void normalize_positions(const norm *n) {
+    const int slots = local_slots(n->channels);
+    const int most = (POSITION_WORDS - CHIP_ALIGN_WORDS) / slots / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS;
+    const int width = smaller(smaller(n->inner, most), CHIP_EXTENT_MAX), tiles = divide_up(n->inner, width);
+    const local_addr_t bytes = 4u * POSITION_WORDS, numbers = 5 * bytes;
+    position_buffers f = {.work = 3 * bytes, .mean = 4 * bytes, .scale = numbers,
+                          .shift = numbers + (local_addr_t)local_align(4 * slots),
+                          .numbers = (n->scale != 0) + (n->shift != 0)};
+    const dim4 one = {1, n->channels, 1, 1};
+    if (n->scale != 0) okk_gdma_compact_S2L(f.scale, n->scale, &one);
+    if (n->shift != 0) okk_gdma_compact_S2L(f.shift, n->shift, &one);
+    /* Of three buffers one is loaded, one computed in place, one stored. */
+    const int count = n->batch * tiles;
+    for (int i = 0; i < count + 2; i++) {
+        okk_parallel_start();
+        if (i < count) {
+            const int first = i % tiles * width;
+            move_positions(n, i / tiles, first, smaller(width, n->inner - first), (local_addr_t)(i % 3) * bytes, n->in,
+                           true);
+        }
+        if (i >= 1 && i - 1 < count) {
+            const int first = (i - 1) % tiles * width;
+            f.x = f.y = (local_addr_t)((i - 1) % 3) * bytes;
+            f.shape = (dim4){1, n->channels, 1, smaller(width, n->inner - first)};
+            compute_positions(n, &f);
+        }
+        if (i >= 2) {
+            const int first = (i - 2) % tiles * width;
+            move_positions(n, (i - 2) / tiles, first, smaller(width, n->inner - first),
+                           (local_addr_t)((i - 2) % 3) * bytes, n->out, false);
+        }
+        okk_parallel_end();
+    }
+}
+
 __BM_GLOBAL__(TPU_NORM)
 int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                 const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
@@ -231,7 +331,9 @@ int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_
     n.scale = in_num > 1 ? in_tensors[1].addr : 0;
     n.shift = in_num > 2 ? in_tensors[2].addr : 0;
     okk_initialize();
-    if (n.length > WORDS || bm_reduce_spreads(n.rows, n.length, 1))
+    if (n.positions)
+        normalize_positions(&n);
+    else if (n.length > WORDS || bm_reduce_spreads(n.rows, n.length, 1))
         many_passes(&n, buffer_addr);
     else
         one_pass(&n);
@@ -239,7 +341,17 @@ int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_
     return BM_LAYER_OK;
 }
 
-/* ---- local: the last of three or four dimensions, whole in each tile ---- */
+/* ---- local: the last of three or four dimensions, whole in each tile, or the channels of positions ---- */
+
+static void local_positions(const norm *n, const tpu_tensor_t *in, int in_num, local_addr_t y, local_addr_t work) {
+    const int *x = in[0].slice_shape;
+    position_buffers f = {.y = y, .x = (local_addr_t)in[0].addr, .work = work, .shape = {x[0], x[1], 1, x[2] * x[3]},
+                          .numbers = in_num - 1};
+    f.mean = work + (local_addr_t)local_bytes(x[0], x[1], x[2], x[3]);
+    f.scale = in_num > 1 ? (local_addr_t)in[1].addr : 0;
+    f.shift = in_num > 2 ? (local_addr_t)in[2].addr : 0;
+    compute_positions(n, &f);
+}
 
 __BM_LOCAL__(TPU_NORM)
 int norm_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
@@ -251,6 +363,10 @@ int norm_local(const void *param, const int param_size, const tpu_tensor_t *in_t
     const norm n = {.length = planes ? x[3] : x[2], .rms = p->rms, .epsilon = p->epsilon};
     buffers f = {.y = (local_addr_t)out_tensors[0].addr, .x = (local_addr_t)in_tensors[0].addr,
                  .work = (local_addr_t)buffer_offset, .shape = {x[0], x[1], planes ? x[2] : 1, n.length}};
+    if (p->groups == -2) {
+        local_positions(&n, in_tensors, in_num, f.y, f.work);
+        return BM_LAYER_OK;
+    }
     okk_128_byte_aligned_stride_for_32bit(&f.stride, 0, &f.shape);
     f.each = f.work + (local_addr_t)local_bytes(f.shape.n, f.shape.c, f.shape.h, f.shape.w);
     local_addr_t room = f.each + (local_addr_t)local_bytes(f.shape.n, f.shape.c, f.shape.h, 1);

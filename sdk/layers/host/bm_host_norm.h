@@ -16,20 +16,27 @@ class NormDescriptor : public bmcompiler::LayerDescriptor {
   public:
     virtual std::string get_name() const override { return "NORM"; }
     virtual bool force_use_global_layer() const override { return !is_local(); }
-    virtual bool can_split_local_h_w() const override { return false; }
+    virtual bool can_split_local_h_w() const override { return positions(); }
     virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
     virtual std::vector<int> prepared_shape(int in_idx) const override {
         if (in_idx == 0 || !is_local()) return {};
         const bmcompiler::GraphTensor &t = layer()->inputs.at((std::size_t)in_idx);
         bm_shape shape(layer()->inputs[0].shape.size(), 1);
-        shape.back() = layer()->inputs[0].shape.back();
+        if (positions())
+            shape[1] = layer()->inputs[0].shape[1];
+        else
+            shape.back() = layer()->inputs[0].shape.back();
         return bm_reshaped(t, shape);
     }
     virtual void prepare(int in_idx, const void *constant, void *prepared) const override {
         bm_keep_elements(layer()->inputs[(std::size_t)in_idx], constant, prepared);
     }
-    // Work of the tile's size, a number for each row, copies of scale and shift.
+    // Work of the tile's size, a number for each row (or position), copies of scale and shift.
     virtual u32 get_local_buffer_size(const int *split_shape) const override {
+        if (positions()) {
+            const int mean[4] = {split_shape[0], 1, split_shape[2], split_shape[3]};
+            return bm_local_bytes(bm_tile_bytes(split_shape) + bm_tile_bytes(mean));
+        }
         const bool planes = layer()->inputs[0].shape.size() == 4;
         const int each[4] = {split_shape[0], split_shape[1], planes ? split_shape[2] : 1, 1};
         const int line[4] = {1, 1, 1, layer()->inputs[0].shape.back()};
@@ -48,6 +55,7 @@ class NormDescriptor : public bmcompiler::LayerDescriptor {
     }
 
   private:
+    bool positions() const { return param<tpu_norm_param_t>()->groups == -2; }
     // In local memory the last of three or four dimensions lies in a lane.
     bool is_local() const {
         const tpu_norm_param_t *p = param<tpu_norm_param_t>();
@@ -55,6 +63,7 @@ class NormDescriptor : public bmcompiler::LayerDescriptor {
         const int dims = (int)inputs[0].shape.size();
         for (std::size_t i = 1; i < inputs.size(); i++)
             if (!bm_is_constant(inputs[i])) return false;
+        if (positions()) return dims == 3 || dims == 4;
         return p->groups == 0 && (dims == 3 || dims == 4) && (p->axis == -1 || p->axis == dims - 1);
     }
 };

@@ -15,10 +15,11 @@ from user_layers.onnx.patterns.gelu import gelu
 from user_layers.onnx.patterns.hard_swish import hard_swish
 from user_layers.onnx.patterns.match import Found, Matcher
 from user_layers.onnx.patterns.mish import mish
+from user_layers.onnx.patterns.norm import norm
 from user_layers.onnx.patterns.silu import silu
 
 Pattern = Callable[[Matcher, Node], Found | None]
-PATTERNS: tuple[Pattern, ...] = (silu, gelu, hard_swish, mish)
+PATTERNS: tuple[Pattern, ...] = (norm, silu, gelu, hard_swish, mish)
 
 
 def fuse_patterns(model: Model) -> Model:
@@ -36,7 +37,7 @@ def fuse_patterns(model: Model) -> Model:
                 continue
             gone |= at.absorbed
             instead[node.outputs[0]] = Node(
-                found.op, DOMAIN, node.name, (found.source,), node.outputs, found.attributes
+                found.op, DOMAIN, node.name, (found.source, *found.more), node.outputs, found.attributes
             )
             break
     nodes = (node for node in model.nodes if node.outputs[0] not in gone)

@@ -16,11 +16,13 @@ _CLOSE = 1e-6  # relative: constants as single precision holds them
 
 @dataclass(frozen=True)
 class Found:
-    """What a pattern found: the operation of this compiler that computes the same from one value."""
+    """What a pattern found: the operation of this compiler that computes the same from one value. more: what
+    else it takes, constants."""
 
     op: str
     source: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,14 @@ class Matcher:
         self._last = last
         self.absorbed: set[str] = set()
 
-    def node(self, name: str, *ops: str) -> Node | None:
-        """The node of one of these operations that makes a value for the pattern alone."""
+    def node(self, name: str, *ops: str, readers: int = 1) -> Node | None:
+        """The node of one of these operations that makes a value for the pattern alone; readers: how many
+        nodes of the pattern read it."""
         found = self._makers.get(name)
         if found is None or found.op not in ops or found.domain not in STANDARD or found.mapped:
             return None
         if name != self._last.outputs[0]:
-            if name in self._results or len(self._model.consumers.get(name, ())) != 1:
+            if name in self._results or len(self._model.consumers.get(name, ())) != readers:
                 return None
             self.absorbed.add(name)
         return found
@@ -101,6 +104,32 @@ class Matcher:
         node = self.node(name, "Add")
         found = self.numbers(node) if node is not None else None
         return found[0] if found is not None and close(found[1], number) else None
+
+    def row(self, name: str, op: str) -> tuple[str, str] | None:
+        """The two operands of a value where one of them is a constant with one number per column: (the other
+        one, the constant)."""
+        node, shape = self.node(name, op), self._model.value(name).fixed
+        for value, other in (node.inputs, node.inputs[::-1]) if node is not None and shape else ():
+            array = self._model.constants.get(other)
+            if array is None or value in self._model.constants or shape is None:
+                continue
+            if array.size == shape[-1] and array.shape[-1:] == shape[-1:]:
+                return value, other
+        self.absorbed.discard(name)
+        return None
+
+    def mean_of_row(self, name: str, readers: int = 1) -> str | None:
+        """What a value is the mean of, over the last dimension, which stays."""
+        node = self.node(name, "ReduceMean", readers=readers)
+        shape = self._model.value(node.inputs[0]).fixed if node is not None else None
+        if node is None or not shape or not node.attributes.get("keepdims", 1):
+            return None
+        axes = node.attributes.get("axes")
+        if axes is None and len(node.inputs) > 1:
+            axes = self._model.constants.get(node.inputs[1])
+        if axes is None or [int(axis) % len(shape) for axis in np.reshape(axes, -1)] != [len(shape) - 1]:
+            return None
+        return node.inputs[0]
 
     def same_type(self, name: str) -> bool:
         """Whether a value has the last node's shape, and both are float32: nothing is broadcast then."""

@@ -1,0 +1,185 @@
+"""Channels that come last for a while stay where they are, biases and factors go into products, and
+normalisations written out are one layer: the same values, and other layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.support.onnx_models import make_model
+from tests.support.workspaces import builtin_toolkit
+from tpulayer import Graph
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.load import load_model
+from user_layers.toolkit import Toolkit
+
+
+def node(op: str, inputs: str, output: str, **attributes: Any) -> Any:
+    return helper.make_node(op, inputs.split(), output.split(), **attributes)
+
+
+def numbers(shape: Sequence[int], seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+CONSTANTS: dict[str, Any] = {
+    "up": numbers((6, 10), 1),
+    "down": numbers((10, 6), 2),
+    "ten": numbers((10,), 3),
+    "six": numbers((6,), 4),
+    "also": numbers((6,), 5),
+    "column": numbers((5, 1), 6),
+    "half": np.float32(0.5),
+    "three": np.float32(3),
+    "two": np.float32(2),
+    "one": np.float32(1),
+    "least": np.float32(1e-5),
+    "zero": np.float32(0),
+}
+TO, BACK = [0, 2, 3, 1], [0, 3, 1, 2]
+MLP = [
+    node("LayerNormalization", "a six also", "b", axis=-1),
+    node("MatMul", "b up", "c"),
+    node("Add", "ten c", "d"),
+    node("Relu", "d", "e"),
+    node("MatMul", "e down", "f"),
+    node("Mul", "f half", "g"),
+    node("Add", "g six", "h"),
+    node("Mul", "also h", "i"),
+]
+MEAN = [node("ReduceMean", "x", "m", axes=[-1]), node("Sub", "x m", "d")]
+ROOT = [
+    node("ReduceMean", "q", "v", axes=[3], keepdims=1),
+    node("Add", "v least", "e"),
+    node("Sqrt", "e", "r"),
+]
+# The nodes, the layers that they become, and the shape of x.
+CASES: dict[str, tuple[list[Any], list[str], tuple[int, ...]]] = {
+    "a block": (
+        [node("Transpose", "x", "a", perm=TO), *MLP, node("Transpose", "i", "y", perm=BACK)],
+        ["NORM", "CONV", "UNARY", "CONV"],
+        (2, 6, 5, 4),
+    ),
+    "tokens": (
+        [
+            node("Transpose", "x", "a", perm=[0, 2, 1]),
+            node("RMSNormalization", "a six", "b", axis=-1),
+            node("MatMul", "b up", "c"),
+            node("Sub", "ten c", "d"),
+            node("Transpose", "d", "y", perm=[0, 2, 1]),
+        ],
+        ["NORM", "CONV", "BINARY"],
+        (2, 6, 9),
+    ),
+    "nothing between": (
+        [
+            node("Transpose", "x", "a", perm=TO),
+            node("Transpose", "a", "b", perm=BACK),
+            node("Relu", "b", "y"),
+        ],
+        ["COPY", "UNARY"],
+        (1, 6, 5, 4),
+    ),
+    "channels that others see": (
+        [
+            node("Transpose", "x", "a", perm=TO),
+            node("Relu", "a", "b"),
+            node("Transpose", "b", "c", perm=BACK),
+            node("ReduceSum", "b", "s", keepdims=0),
+            node("Add", "c s", "y"),
+        ],
+        ["TRANSPOSE", "UNARY", "TRANSPOSE", "REDUCE", "BINARY"],
+        (1, 6, 5, 4),
+    ),
+    "what differs along a row": (
+        [
+            node("Transpose", "x", "a", perm=TO),
+            node("Mul", "a column", "b"),
+            node("Transpose", "b", "y", perm=BACK),
+        ],
+        ["TRANSPOSE", "BINARY", "TRANSPOSE"],
+        (1, 4, 3, 5),
+    ),
+    "a layer normalisation": (
+        [
+            *MEAN,
+            node("Pow", "d two", "q"),
+            *ROOT,
+            node("Div", "d r", "n"),
+            node("Mul", "n six", "s"),
+            node("Add", "also s", "y"),
+        ],
+        ["NORM"],
+        (2, 5, 4, 6),
+    ),
+    "with a difference of its own": (
+        [
+            node("ReduceMean", "x", "m", axes=[-1]),
+            node("Sub", "x m", "d"),
+            node("Sub", "x m", "d2"),
+            node("Mul", "d2 d2", "q"),
+            *ROOT,
+            node("Div", "d r", "y"),
+        ],
+        ["NORM"],
+        (2, 5, 4, 6),
+    ),
+    "by the mean of squares": (
+        [
+            node("Mul", "x x", "q"),
+            *ROOT,
+            node("Div", "one r", "t"),
+            node("Mul", "x t", "n"),
+            node("Mul", "six n", "y"),
+        ],
+        ["NORM"],
+        (2, 5, 4, 6),
+    ),
+    "by a reciprocal": (
+        [node("Pow", "x two", "q"), *ROOT, node("Reciprocal", "r", "t"), node("Mul", "t x", "y")],
+        ["NORM"],
+        (2, 5, 4, 6),
+    ),
+    "a factor and a bias": (
+        [node("MatMul", "x up", "a"), node("Div", "a three", "b"), node("Add", "b ten", "y")],
+        ["MATMUL"],
+        (2, 5, 4, 6),
+    ),
+    "a bias that is one number": (
+        [node("MatMul", "x up", "a"), node("Add", "half a", "y")],
+        ["MATMUL"],
+        (3, 4, 6),
+    ),
+    "a product divides": (
+        [node("MatMul", "x up", "a"), node("Div", "three a", "y")],
+        ["MATMUL", "BINARY"],
+        (3, 4, 6),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def toolkit() -> Iterator[Toolkit]:
+    with builtin_toolkit() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_the_layers_and_their_values(toolkit: Toolkit, name: str, dynamic: bool) -> None:
+    nodes, layers, shape = CASES[name]
+    used = {value for each in nodes for value in each.input}
+    opset = 23 if any(each.op_type == "RMSNormalization" for each in nodes) else 17
+    constants = {n: v for n, v in CONSTANTS.items() if n in used}
+    proto = make_model(nodes, {"x": shape}, ["y"], constants, opset=opset)
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    made = [layer.op.op.removeprefix("TPU_") for layer in graph.resolve().nodes]
+    assert [op for op in made if op != "RESHAPE"] == layers
+    graph.compile(dynamic=dynamic)
+    x = {"x": numbers(shape, 9) + np.float32(0.5)}
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE

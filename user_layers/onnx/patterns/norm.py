@@ -1,0 +1,84 @@
+"""Normalisation of rows written out: (x - mean) / sqrt(variance + epsilon), or x / sqrt(mean of squares +
+epsilon), perhaps times one number per column, perhaps plus one."""
+
+from __future__ import annotations
+
+from user_layers.onnx.model import Node
+from user_layers.onnx.patterns.match import Found, Matcher, close
+
+
+def norm(at: Matcher, last: Node) -> Found | None:
+    """A quotient, or a product with a reciprocal, of what is normalised and a root."""
+    name = last.outputs[0]
+    shift, scale = "", ""
+    if last.op == "Add":
+        name, shift = at.row(name, "Add") or ("", "")
+    row = at.row(name, "Mul") if name else None
+    if row is not None:
+        name, scale = row
+    elif shift:
+        return None
+    found = _quotient(at, name) if name else None
+    if found is None:
+        return None
+    value, mean_of, epsilon = found
+    square = at.node(mean_of, "Pow", "Mul")
+    if square is None:
+        return None
+    if square.op == "Pow":
+        inner, two = at.numbers(square) or ("", 0.0)
+        if not close(two, 2.0) or inner != square.inputs[0]:
+            return None
+    elif square.inputs[0] == square.inputs[1]:
+        inner = square.inputs[0]
+    else:
+        return None
+    more = (scale, shift) if shift else (scale,) if scale else ()
+    centred = _centred(at, value, inner)
+    if centred is not None:
+        return Found("LayerNormalization", centred, {"axis": -1, "epsilon": epsilon}, more)
+    if inner != value:
+        return None
+    return Found("RMSNormalization", value, {"axis": -1, "epsilon": epsilon}, more)
+
+
+def _quotient(at: Matcher, name: str) -> tuple[str, str, float] | None:
+    """What is divided, what the mean under the root is of, and epsilon."""
+    node = at.node(name, "Div", "Mul")
+    if node is None or len(node.inputs) != 2:
+        return None
+    if node.op == "Div":
+        root = _root(at, node.inputs[1])
+        return None if root is None else (node.inputs[0], *root)
+    for value, other in (node.inputs, node.inputs[::-1]):
+        reciprocal = at.node(other, "Reciprocal", "Div")
+        if reciprocal is None:
+            continue
+        if reciprocal.op == "Div" and at.number(reciprocal.inputs[0]) != 1:
+            return None
+        root = _root(at, reciprocal.inputs[-1])
+        return None if root is None else (value, *root)
+    return None
+
+
+def _root(at: Matcher, name: str) -> tuple[str, float] | None:
+    """What the mean is of in sqrt(mean + epsilon), and epsilon."""
+    root = at.node(name, "Sqrt")
+    added = at.node(root.inputs[0], "Add") if root is not None else None
+    numbers = at.numbers(added) if added is not None else None
+    mean = at.mean_of_row(numbers[0]) if numbers is not None else None
+    return None if mean is None or numbers is None else (mean, numbers[1])
+
+
+def _centred(at: Matcher, value: str, squared: str) -> str | None:
+    """The x of x - its mean, where both values are that."""
+    sources = []
+    for name in dict.fromkeys((value, squared)):
+        node = at.node(name, "Sub", readers=1 + (value == squared))
+        if node is None:
+            return None
+        sources.append(node.inputs)
+    if len(set(map(tuple, sources))) != 1:
+        return None
+    source, mean = sources[0]
+    return source if at.mean_of_row(mean, readers=len(sources)) == source else None
