@@ -1,10 +1,19 @@
 #include "bm_layer_arithmetic.h"
 
+void bm_inverse(local_addr_t y, local_addr_t a, local_addr_t t, const dim4 *s) {
+    bm_xor_C(y, a, BM_MAGNITUDE, s);
+    bm_mul(t, a, y, s); /* 4 to 4.5 */
+    bm_mul_C(t, t, BM_INVERSE, s);
+    bm_C_sub(t, t, 1.0f, s); /* e; the rest is (1 + e) (1 + e^2 + e^4) */
+    bm_mac(y, y, t, s);
+    bm_mul(t, t, t, s);
+    bm_mac(t, t, t, s);
+    bm_mac(y, y, t, s);
+}
+
 void bm_reciprocal(local_addr_t y, local_addr_t a, local_addr_t t, const dim4 *s) {
-    okk_bdc_reciprocal(y, a, s, NULL, NULL);
-    bm_mul(t, a, y, s);
-    bm_C_sub(t, t, 2.0f, s);
-    bm_mul(y, y, t, s);
+    bm_inverse(y, a, t, s);
+    bm_mul_C(y, y, BM_INVERSE, s);
 }
 
 void bm_mantissa(local_addr_t y, bm_local x, local_addr_t t, const dim4 *s) {

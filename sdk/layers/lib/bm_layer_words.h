@@ -35,6 +35,13 @@ static inline void bm_add_C(local_addr_t y, local_addr_t a, float c, const dim4 
 static inline void bm_mul_C(local_addr_t y, local_addr_t a, float c, const dim4 *s) {
     okk_bdc_mul_C(y, a, c, s, NULL, NULL);
 }
+/* y += a b, the product rounded first; y may be a or b */
+static inline void bm_mac(local_addr_t y, local_addr_t a, local_addr_t b, const dim4 *s) {
+    okk_bdc_mac(y, a, b, s, NULL, NULL, NULL);
+}
+static inline void bm_mac_C(local_addr_t y, local_addr_t a, float c, const dim4 *s) {
+    okk_bdc_mac_C(y, a, c, s, NULL, NULL);
+}
 /* c - a */
 static inline void bm_C_sub(local_addr_t y, local_addr_t a, float c, const dim4 *s) {
     okk_bdc_C_sub(y, a, c, s, NULL, NULL);
