@@ -110,7 +110,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float, float, float, float]
     "SIGMOID": (lambda x: 1 / (1 + np.exp(-x)), 0, 0, 1e-6, SMALLEST),
     "TANH": (np.tanh, 0, 0, 1e-6, SMALLEST),
     "EXP": (np.exp, 0, 0, 1e-6, SMALLEST),
-    "LOG": (np.log, 0, 0, 1e-6, 0),
+    "LOG": (np.log, 0, 0, 2e-7, 0),
     "SQRT": (np.sqrt, 0, 0, 2e-7, 0),
     "ABS": (np.abs, 0, 0, 0, 0),
     "NEG": (np.negative, 0, 0, 0, 0),

@@ -7,6 +7,9 @@
 #include "bm_layer_tiles.h"
 #include "bm_layer_words.h"
 
+/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, lines, words of a line], padding included. */
+dim4 bm_flat(const dim4 *shape);
+
 /* y = 1 / (BM_INVERSE a) for normal numbers a, with a relative error below 2.5e-7 (for |a| below 2**100; beyond, the
  * error grows to 6e-39). The chip's division takes three times as long. All bits of a but its sign turned over are a
  * number near 4.25 / a: the exponent with its sign changed, and of the mantissa what is left to the next power of 2. What

@@ -7,16 +7,6 @@
 #define BM_LOGISTIC_SHIFT 24 /* results down to the smallest number come from larger ones */
 #define BM_TANH_END 15.9163437f /* of 2 x: there the result is 1 exactly, and not more before */
 
-dim4 bm_flat(const dim4 *shape) {
-    dim4 stride;
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
-    /* Lanes behind the last channel may hold another tensor, as a concatenation's next part. */
-    const bool rest = shape->c > CHIP_NPU_NUM && shape->c % CHIP_NPU_NUM != 0;
-    if (rest && shape->n == 1 && shape->c <= CHIP_CHANNELS_MAX)
-        return (dim4){1, shape->c, stride.c / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
-    return (dim4){1, smaller(shape->c, CHIP_NPU_NUM), shape->n * stride.n / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
-}
-
 void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {
     bm_mul_C(y, x, c[count - 1], s);
     for (int i = count - 2; i > 0; i--) {

@@ -11,9 +11,6 @@
 
 #define BM_COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, lines, words of a line], padding included. */
-dim4 bm_flat(const dim4 *shape);
-
 /* y = c[0] + c[1] x + c[2] x^2 + ... */
 void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s);
 

@@ -120,11 +120,4 @@ static inline void bm_nan_of(local_addr_t y, local_addr_t a, const dim4 *s) {
     bm_and(y, y, a, s);
 }
 
-/* y = mask ? a : b, by bits; a is overwritten. y may be any of them. */
-static inline void bm_choose(local_addr_t y, local_addr_t mask, local_addr_t a, local_addr_t b, const dim4 *s) {
-    bm_xor(a, a, b, s);
-    bm_and(a, a, mask, s);
-    bm_xor(y, a, b, s);
-}
-
 #endif
