@@ -110,7 +110,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float, float, float, float]
     "SIGMOID": (lambda x: 1 / (1 + np.exp(-x)), 0, 0, 1e-6, SMALLEST),
     "TANH": (np.tanh, 0, 0, 1e-6, SMALLEST),
     "EXP": (np.exp, 0, 0, 1e-6, SMALLEST),
-    "LOG": (np.log, 0, 0, 1e-6, 0),
+    "LOG": (np.log, 0, 0, 2e-7, 0),
     "SQRT": (np.sqrt, 0, 0, 2e-7, 0),
     "ABS": (np.abs, 0, 0, 0, 0),
     "NEG": (np.negative, 0, 0, 0, 0),
@@ -142,8 +142,16 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float, float, float, float]
 }
 
 
+def _near(x: Array) -> Array:
+    """Numbers next to x and -x."""
+    return np.concatenate([side * x * (1 + 1e-7 * step) for side in (-1, 1) for step in range(-3, 4)])
+
+
+_POWERS = np.ldexp(np.linspace(1, 2, 12, endpoint=False)[:, None], np.arange(-126, 128))  # every exponent
+
+
 def all_numbers(seed: int) -> Array:
-    """Any bits (but no denormals), numbers around the functions' turning points, and the special ones."""
+    """Any bits (but no denormals), every exponent, numbers around the functions' turning points, NaN."""
     rng = np.random.default_rng(seed)
     edges = [0, 0.5, 1, 1.5, 2.5, 4, 9, 0.6, 0.8, 0.35, 2**23 - 0.5, 2**23, 2**24 - 1, 3e38, 2e-38, np.inf]
     parts: list[Array] = [
@@ -155,6 +163,12 @@ def all_numbers(seed: int) -> Array:
         3 * rng.standard_normal(8000),
         1 + 1e-3 * rng.standard_normal(1000),
         rng.choice([-1, 1], 4000) * 10.0 ** rng.uniform(-8, 0, 4000),
+        _POWERS.reshape(-1),
+        -_POWERS.reshape(-1),
+        math.log(2)
+        / 2
+        * _near(np.arange(-260, 260)),  # where the power of 2 changes that is taken out of e^x
+        _near(np.array([87.336, 88.3, 88.722, 13.2, 15.9163437 / 2, 30, 44.4, 4, 20])),  # ends of ranges
     ]
     with np.errstate(invalid="ignore"):  # signalling NaNs
         x = np.concatenate([part.astype(np.float32) for part in parts])
@@ -204,6 +218,42 @@ def test_functions_of_any_shape(toolkit: Toolkit, shape: list[int], grow: int, n
     with np.errstate(invalid="ignore"):
         want = function(x.astype(np.float64))
     compare(unary(toolkit, name, x, a, b, way=way), want, relative, lost)
+
+
+@pytest.mark.parametrize("name", ["TANH", "ERF", "SIGMOID"])
+def test_what_tends_to_1_is_1_in_the_end_and_never_more(toolkit: Toolkit, name: str) -> None:
+    x = np.concatenate([np.linspace(0, 20, 200_000), [20, 90, 1e30, np.inf]]).astype(np.float32)
+    got = unary(toolkit, name, x)
+    assert got.max() == 1 and (got[x >= 17.5] == 1).all()
+    assert got[0] == (0.5 if name == "SIGMOID" else 0)
+    if name != "SIGMOID":
+        assert unary(toolkit, name, -x).min() == -1
+
+
+@pytest.mark.parametrize("name", ["SIGMOID", "EXP", "TANH", "RECIPROCAL"])
+def test_small_results_are_as_exact_as_others(toolkit: Toolkit, name: str) -> None:
+    """Down to the smallest number, but for what rounding makes a denormal."""
+    x = np.concatenate([np.linspace(-87.336, -60, 20_000), 10 ** np.linspace(-37.9, -20, 20_000)])
+    x = (1 / x[x > 0] if name == "RECIPROCAL" else x).astype(np.float32)
+    function, _, _, relative, _ = FUNCTIONS[name]
+    want = function(x.astype(np.float64))
+    normal = np.abs(want) > 1.0001 * SMALLEST
+    compare(unary(toolkit, name, x)[normal], want[normal], relative, 0)
+
+
+@pytest.mark.parametrize("name", ["GELU", "GELU_TANH"])
+@pytest.mark.parametrize(("least", "relative"), [(1e-6, 2e-6), (1e-30, 2e-5)])
+def test_errors_in_negative_tails(toolkit: Toolkit, name: str, least: float, relative: float) -> None:
+    x = np.linspace(-13, 3, 50_000).astype(np.float32)
+    want = FUNCTIONS[name][0](x.astype(np.float64))
+    kept = np.abs(want) > least
+    compare(unary(toolkit, name, x)[kept], want[kept], relative, 0)
+
+
+def test_swish_with_a_of_1_is_exact_in_its_tail(toolkit: Toolkit) -> None:
+    x = np.linspace(-80, 20, 50_000).astype(np.float32)
+    want = x / (1 + np.exp(-x.astype(np.float64)))
+    compare(unary(toolkit, "SWISH", x, 1.0), want, 1e-6, 0)
 
 
 def test_clip_between_infinities_and_crossed_limits(toolkit: Toolkit) -> None:

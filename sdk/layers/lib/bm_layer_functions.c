@@ -1,17 +1,11 @@
 #include "bm_layer_functions.h"
 
-#define BM_EXP_TERMS 12   /* of the series of e^x - 1 for |x| < 1: the next is below 2e-9 */
-#define BM_EXP_HIGH 87.9f /* e^this is finite */
-
-dim4 bm_flat(const dim4 *shape) {
-    dim4 stride;
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
-    /* Lanes behind the last channel may hold another tensor, as a concatenation's next part. */
-    const bool rest = shape->c > CHIP_NPU_NUM && shape->c % CHIP_NPU_NUM != 0;
-    if (rest && shape->n == 1 && shape->c <= CHIP_CHANNELS_MAX)
-        return (dim4){1, shape->c, stride.c / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
-    return (dim4){1, smaller(shape->c, CHIP_NPU_NUM), shape->n * stride.n / CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS};
-}
+#define BM_LOG2_E 1.44269504f
+#define BM_LN2_HIGH 0.693359375f /* 9 bits: times k it is exact */
+#define BM_LN2_LOW (-2.12194440e-4f)
+#define BM_TO_INTEGER 12582912.0f /* 3 * 2**22: sums with it are rounded to integers, which are their low bits */
+#define BM_LOGISTIC_SHIFT 24 /* results down to the smallest number come from larger ones */
+#define BM_TANH_END 15.9163437f /* of 2 x: there the result is 1 exactly, and not more before */
 
 void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {
     bm_mul_C(y, x, c[count - 1], s);
@@ -22,75 +16,99 @@ void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, co
     bm_add_C(y, y, c[0], s);
 }
 
-void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
-    bm_mul_C(x, x, 0.5f, s);
+/* z = 2^(k + scale), x = e^(x - k ln 2) - 1 where k is the integer next to x / ln 2 */
+static void bm_split_power(local_addr_t z, local_addr_t x, local_addr_t t, int scale, const dim4 *s) {
+    static const float rest[] = {/* (e^r - 1 - r) / r^2, |r| to 0.347 */
+        0.499994010f, 0.166668326f, 0.0418729447f, 0.00833800342f};
+    const float exponent_0 = BM_TO_INTEGER + 127.0f + (float)scale;
+    bm_mul_C(z, x, BM_LOG2_E, s);
+    bm_add_C(z, z, exponent_0, s);
+    bm_add_C(t, z, -exponent_0, s); /* k */
+    bm_mac_C(x, t, -BM_LN2_HIGH, s);
+    bm_mac_C(x, t, -BM_LN2_LOW, s);
+    okk_bdc_32bit_logical_shift_C(z, z, 23, s, NULL, NULL);
+    bm_polynomial(t, x, rest, BM_COUNT(rest), s);
+    bm_mul(t, t, x, s);
+    bm_mac(x, x, t, s);
+}
+
+void bm_power(local_addr_t y, local_addr_t x, local_addr_t t, int scale, const dim4 *s) {
+    bm_split_power(y, x, t, scale, s);
+    bm_mac(y, y, x, s);
+}
+
+void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
     bm_at_most(x, x, 44.4f, s);
     bm_at_least(x, x, -44.4f, s);
-    okk_bdc_exp_tunable(y, x, t, s, BM_EXP_TERMS);
+    bm_power(y, x, t, 0, s);
     bm_mul(y, y, y, s);
 }
 
-void bm_expm1_negative(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s) {
-    static const float ratio[] = {/* (e^x - 1) / x from -0.35 on */
-        1.0f, 0.49999997f, 0.166665554f, 0.0416532084f, 0.00825882331f, 0.00119574519f};
-    okk_bdc_32bit_cpy(t0, x, s, NULL, NULL);
-    bm_exp(y, t0, t1, s);
-    bm_add_C(y, y, -1.0f, s);
-    bm_polynomial(t0, x, ratio, BM_COUNT(ratio), s);
-    bm_mul(t0, t0, x, s);
-    bm_if_C_greater(y, -0.35f, x, bm_words_at(y), bm_words_at(t0), s);
+void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+    bm_mul_C(x, x, 0.5f, s);
+    bm_exp_twice(y, x, t, s);
+}
+
+void bm_expm1(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+    bm_split_power(t, x, y, 0, s);
+    bm_add_C(y, t, -1.0f, s); /* exact near 0, where it is 0 */
+    bm_mac(y, t, x, s);
 }
 
 void bm_logistic(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
-    bm_at_most(x, x, BM_EXP_HIGH, s);
-    bm_exp(y, x, t, s);
-    bm_add_C(x, y, 1.0f, s);
-    bm_reciprocal(y, x, t, s);
+    bm_at_most(x, x, 88.3f, s);
+    bm_at_least(x, x, -30.0f, s);
+    bm_power(y, x, t, -BM_LOGISTIC_SHIFT, s);
+    bm_add_C(x, y, 1.0f / (1 << BM_LOGISTIC_SHIFT), s);
+    bm_inverse(y, x, t, s);
+    bm_mul_C(y, y, BM_INVERSE / (1 << BM_LOGISTIC_SHIFT), s);
 }
 
-void bm_log1p_unit(local_addr_t y, local_addr_t u, local_addr_t t0, local_addr_t t1, const dim4 *s) {
-    static const float ratio[] = {/* 2 artanh(v) / v by v^2 */
-        2.0f, 0.666666806f, 0.399986386f, 0.286222041f, 0.21376203f, 0.244809076f};
-    bm_add_C(t0, u, 2.0f, s);
-    bm_reciprocal(y, t0, t1, s);
-    bm_mul(u, u, y, s);
-    bm_mul(t0, u, u, s);
-    bm_polynomial(y, t0, ratio, BM_COUNT(ratio), s);
-    bm_mul(y, y, u, s);
+void bm_log1p_unit(local_addr_t u, local_addr_t t, const dim4 *s) {
+    static const float rest[] = {/* (ln(1 + u) / u - 1) / u */
+        -0.499996483f, 0.333213300f, -0.248572171f, 0.191538483f, -0.137541875f, 0.0792088285f, -0.0300683007f,
+        0.00536542246f};
+    bm_polynomial(t, u, rest, BM_COUNT(rest), s);
+    bm_mul(t, t, u, s);
+    bm_mac(u, u, t, s);
 }
 
-void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
-             const dim4 *s) {
-    static const float ratio[] = {/* tanh(x) / x by x^2, to 0.6 */
-        1.0f, -0.333332837f, 0.133316889f, -0.0537687056f, 0.0207536276f, -0.00585216843f};
+void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, const dim4 *s) {
+    bm_add(t0, x, x, s);
+    bm_at_most(t0, t0, BM_TANH_END, s);
+    bm_at_least(t0, t0, -30.0f, s);
+    bm_expm1(y, t0, t1, s);
+    bm_add_C(t0, y, 2.0f, s);
+    bm_reciprocal(t1, t0, t2, s);
+    bm_mul(y, y, t1, s);
+}
+
+void bm_erf(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, const dim4 *s) {
+    static const float exponent[] = {/* ln(erfc x) / x, to 4 */
+        -1.12837934f, -0.636604905f, -0.102941208f, 0.0198028255f, -0.00102665741f, -0.000566579052f,
+        0.000109322478f};
     bm_and_C(t0, x, BM_MAGNITUDE, s);
-    bm_mul_C(t1, t0, -2.0f, s);
-    bm_exp(t2, t1, t3, s);
-    bm_add_C(t1, t2, 1.0f, s);
-    bm_C_sub(t2, t2, 1.0f, s);
-    bm_reciprocal(t3, t1, t0, s);
-    bm_mul(t2, t2, t3, s);
-    bm_and_C(t0, x, BM_SIGN, s);
-    bm_or(t2, t2, t0, s);
-    bm_mul(t0, x, x, s);
-    bm_polynomial(t1, t0, ratio, BM_COUNT(ratio), s);
-    bm_mul(t1, t1, x, s);
-    bm_and_C(t0, x, BM_MAGNITUDE, s);
-    bm_if_greater_C(y, t0, 0.6f, bm_words_at(t2), bm_words_at(t1), s);
+    bm_at_most(t0, t0, 4.0f, s);
+    bm_polynomial(t1, t0, exponent, BM_COUNT(exponent), s);
+    bm_mul(t1, t1, t0, s);
+    bm_expm1(t0, t1, t2, s);
+    bm_mul_C(t1, t0, -1.0f, s);
+    bm_if_greater_C(y, x, 0.0f, bm_words_at(t1), bm_words_at(t0), s);
 }
 
-void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, local_addr_t t, const dim4 *s) {
-    static const float scaled[] = {/* e^(z^2) erfc(z) by 1 / (1 + z/2), z to 10 */
-        -6.01127476e-06f, 0.282221377f, 0.281098425f, 0.249793455f, 0.181250066f, 0.0170772653f, 0.221191525f,
-        -0.441478103f, 0.26390329f, -0.0550513342f};
-    bm_at_most(z, z, 10.0f, s);
-    bm_mul_C(z, z, 0.5f, s);
-    bm_add_C(z, z, 1.0f, s);
-    bm_reciprocal(y, z, t, s);
-    bm_polynomial(z, y, scaled, BM_COUNT(scaled), s);
-    bm_xor_C(square, square, BM_SIGN, s);
-    bm_exp(y, square, t, s);
-    bm_mul(y, y, z, s);
+void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s) {
+    static const float scaled[] = {/* 2^-25 e^(z^2) erfc z for z = x / sqrt 2, to 9.4, by 1 / (BM_INVERSE (1 + 0.4 z)) */
+        2.42036577e-12f, 1.57299418e-09f, 3.99938499e-10f, 4.92213978e-11f, 3.93588009e-11f,
+        -8.38272767e-12f, 3.49779537e-12f, -4.69919568e-13f, 2.06161094e-14f};
+    bm_at_most(x, x, 13.2f, s);
+    bm_mul_C(t0, x, -0.5f, s);
+    bm_mul(t0, t0, x, s);
+    bm_mul_C(x, x, 0.282842726f, s);
+    bm_add_C(x, x, 1.0f, s);
+    bm_inverse(y, x, t1, s);
+    bm_polynomial(x, y, scaled, BM_COUNT(scaled), s);
+    bm_power(y, t0, t1, 24, s);
+    bm_mul(y, y, x, s);
 }
 
 void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,

@@ -11,9 +11,6 @@
 
 #define BM_COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-/* The aligned tensor [n, c, h, w] in local memory from NPU 0 on as [1, c, lines, words of a line], padding included. */
-dim4 bm_flat(const dim4 *shape);
-
 /* y = c[0] + c[1] x + c[2] x^2 + ... */
 void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s);
 
@@ -25,26 +22,33 @@ static inline void bm_at_least(local_addr_t y, local_addr_t x, float c, const di
     bm_if_C_greater(y, c, x, bm_float(c), bm_words_at(x), s);
 }
 
-/* y = e^x; x is overwritten. The chip's sequence multiplies by tabled powers of e; they lose digits and vanish below
- * e^-70, so half the exponent is taken and the result squared. */
-void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+/* y = 2^scale e^x where that is a number up to 2^127, and x not below (-127 - scale) ln 2; x is overwritten. What is
+ * added to x / ln 2 rounds it to an integer k and has 2^k's exponent in its low bits; e^(x - k ln 2) is a polynomial. As
+ * in 2^k (1 + w) the second part is lost below 2^-126, results below 2^-102 are less exact. */
+void bm_power(local_addr_t y, local_addr_t x, local_addr_t t, int scale, const dim4 *s);
 
-/* y = e^x - 1 for x <= 0 */
-void bm_expm1_negative(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s);
+/* y = e^x and y = e^(2 x), the square of e^x so that all exponents are reached; x is overwritten */
+void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+
+/* y = e^x - 1 for |x| up to 87; x is overwritten */
+void bm_expm1(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
 
 /* y = 1 / (1 + e^x); x is overwritten */
 void bm_logistic(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
 
-/* y = ln(1 + u) for u in 0 .. 1, as the series of 2 artanh(u / (2 + u)); u is overwritten */
-void bm_log1p_unit(local_addr_t y, local_addr_t u, local_addr_t t0, local_addr_t t1, const dim4 *s);
+/* u = ln(1 + u) for u in 0 .. 1 */
+void bm_log1p_unit(local_addr_t u, local_addr_t t, const dim4 *s);
 
-/* y = tanh x; y may be x */
-void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
-             const dim4 *s);
+/* y = tanh x as e / (e + 2) with e = e^(2 x) - 1, never beyond 1; y may be x */
+void bm_tanh(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, const dim4 *s);
 
-/* y = erfc(sqrt(square)) where z is that root, at least 0; z and square are overwritten. The error grows with square:
- * 5e-6 where the result is the smallest. */
-void bm_erfc(local_addr_t y, local_addr_t z, local_addr_t square, local_addr_t t, const dim4 *s);
+/* y = erf x as 1 - e^(ln erfc |x|) with the sign of x, whose exponent is a polynomial; y may be x */
+void bm_erf(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, const dim4 *s);
+
+/* y = erfc(x / sqrt 2) / 2 for x at least 0: what the normal distribution has beyond x; x is overwritten. The error
+ * grows with the square of x: 1e-5 where the result is the smallest. */
+void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s);
 
 /* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it
  * works, and one step that makes the roots of squares exact. */

@@ -1,51 +1,31 @@
 #include "bm_layer_log.h"
 
-#include "bm1684_chip.h"
-#include "bm_atomic.h"
+#include "bm_layer_functions.h"
 
-#define BM_LOG_TABLE (CHIP_L2_TABLE_OFFSET + 0x800u) /* in L2: (i - 127) ln 2 for i = 0 .. 255 */
+#define BM_2_TO_23 0x4B000000u /* this number, to which an integer in the low bits is added */
 
 void bm_log(local_addr_t dst, local_addr_t src, local_addr_t work, local_addr_t work2, const dim4 *shape) {
-    const float root = 1.41421356f, infinity = __builtin_inff();
-    const x32 ones = {.u32 = 0xffffffffu}, nan = {.u32 = 0x7fc00000u}, inf = {.u32 = 0x7f800000u};
-    const x32 minus_inf = {.u32 = 0xff800000u}, mantissa = {.u32 = 0x007fffffu}, one = {.fp32 = 1.0f};
-    const x32 ln2 = {.fp32 = 0.693147181f}, exponent_bit = {.u32 = 0x00800000u};
-    /* What is added to the result: 0, or what makes an exception of it. The smaller of NaN and infinity is infinity. */
-    okk_bdc_min_C(dst, src, infinity, shape, NULL, NULL);
-    okk_bdc_equal_select_value(dst, dst, src, ones, shape, NULL, NULL, NULL);
-    okk_bdc_32bit_xor_C(dst, dst, ones, shape, NULL, NULL);
-    okk_bdc_C_greater_select_value(work, src, 0.0f, nan, shape, NULL, NULL);
-    okk_bdc_32bit_or(dst, dst, work, shape, NULL, NULL, NULL);
-    okk_bdc_greater_C_select_value(work, src, 3.402823466e+38f, inf, shape, NULL, NULL);
-    okk_bdc_32bit_or(dst, dst, work, shape, NULL, NULL, NULL);
-    okk_bdc_C_greater_select_value(work, src, 1.17549435e-38f, minus_inf, shape, NULL, NULL);
-    okk_bdc_32bit_or(dst, dst, work, shape, NULL, NULL, NULL);
-    /* k ln 2 of the exponent as it stands */
-    okk_bdc_32bit_logical_shift_C(work, src, -23, shape, NULL, NULL);
-    const TableLookupParam look = {.table_addr = BM_LOG_TABLE, .index_addr = work, .output_addr = work2,
-                                   .shape = {(unsigned int)shape->n, (unsigned int)shape->c, (unsigned int)shape->h,
-                                             (unsigned int)shape->w},
-                                   .table_len = 256, .index_prec = 1};
-    bm_atomic_table_lookup(&look);
-    okk_bdc_add(dst, dst, work2, shape, NULL, NULL, NULL);
+    static const float rest[] = {/* (ln(1 + f) / f - 1) / f for 1 + f from the root of 1/2 to that of 2 */
+        -0.499999911f, 0.333339483f, -0.250017852f, 0.199621513f, -0.165700316f, 0.149168789f, -0.143098786f,
+        0.0874007717f};
+    const dim4 flat = bm_flat(shape), *s = &flat;
+    /* Where it is no number above 0: the result. */
+    bm_if_C_greater(dst, 0.0f, src, bm_float(__builtin_nanf("")), bm_words_at(src), s);
+    bm_if_C_greater(dst, 1.17549435e-38f, dst, bm_float(-BM_INFINITY), bm_words_at(dst), s);
     /* m in [1, 2); above the root of 2 its half, and k is one more */
-    okk_bdc_32bit_and_C(work2, src, mantissa, shape, NULL, NULL);
-    okk_bdc_32bit_or_C(work2, work2, one, shape, NULL, NULL);
-    okk_bdc_greater_C_select_value(work, work2, root, ln2, shape, NULL, NULL);
-    okk_bdc_add(dst, dst, work, shape, NULL, NULL, NULL);
-    okk_bdc_greater_C_select_value(work, work2, root, exponent_bit, shape, NULL, NULL);
-    okk_bdc_32bit_xor(work2, work2, work, shape, NULL, NULL, NULL);
-    /* s = (m - 1) / (m + 1), |s| < 0.172, z = s^2: 2 s + s z (2/3 + z (2/5 + z (2/7 + z 2/9))) */
-    okk_bdc_add_C(work, work2, 1.0f, shape, NULL, NULL);
-    okk_bdc_add_C(work2, work2, -1.0f, shape, NULL, NULL);
-    okk_bdc_div(work2, work2, work, shape, NULL, NULL, NULL);
-    okk_bdc_mul(work, work2, work2, shape, NULL, NULL, NULL);
-    okk_bdc_mul_C(src, work, 2.0f / 9, shape, NULL, NULL);
-    for (int i = 7; i >= 3; i -= 2) {
-        okk_bdc_add_C(src, src, 2.0f / (float)i, shape, NULL, NULL);
-        okk_bdc_mul(src, src, work, shape, NULL, NULL, NULL);
-    }
-    okk_bdc_add_C(src, src, 2.0f, shape, NULL, NULL);
-    okk_bdc_mul(src, src, work2, shape, NULL, NULL, NULL);
-    okk_bdc_add(dst, dst, src, shape, NULL, NULL, NULL);
+    bm_and_C(work, src, BM_MANTISSA, s);
+    bm_or_C(work, work, BM_ONE, s);
+    bm_if_greater_C(work2, work, 1.41421356f, bm_float(0.5f), bm_float(1.0f), s);
+    bm_mul(work, work, work2, s);
+    bm_add_C(work, work, -1.0f, s);
+    okk_bdc_32bit_logical_shift_C(src, src, -23, s, NULL, NULL);
+    bm_or_C(src, src, BM_2_TO_23, s);
+    bm_mac_C(src, work2, -2.0f, s);
+    bm_add_C(src, src, -(8388608.0f + 125.0f), s);
+    bm_polynomial(work2, work, rest, BM_COUNT(rest), s);
+    bm_mul(work2, work2, work, s);
+    bm_mac(work, work, work2, s);
+    bm_mac_C(work, src, 0.693147181f, s);
+    bm_if_greater_C(work, dst, BM_FLT_MAX, bm_words_at(dst), bm_words_at(work), s);
+    bm_if_greater_C(dst, dst, 0.0f, bm_words_at(work), bm_words_at(dst), s);
 }

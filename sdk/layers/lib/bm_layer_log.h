@@ -1,7 +1,7 @@
 /* Natural logarithm of fp32 numbers in local memory.
  *
- * x = m * 2^k with m in (0.707, 1.415): log x = k ln 2 + 2 artanh((m - 1) / (m + 1)). The chip has a table of k ln 2
- * by the exponent's eight bits. The error is a few units in the last place, also near x = 1.
+ * x = m * 2^k with m in (0.707, 1.415): log x = k ln 2 + log m, a polynomial in m - 1. The error is a few units in the
+ * last place, also near x = 1.
  */
 #ifndef BM_LAYER_LOG_H
 #define BM_LAYER_LOG_H

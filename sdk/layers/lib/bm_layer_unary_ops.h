@@ -67,17 +67,17 @@ static inline int bm_unary_work(int op) {
     case BM_UNARY_CEIL:
     case BM_UNARY_ROUND:
     case BM_UNARY_SWISH:
-        return 3;
-    case BM_UNARY_MISH:
     case BM_UNARY_TANH:
-    case BM_UNARY_SQRT:
     case BM_UNARY_ELU:
     case BM_UNARY_SELU:
     case BM_UNARY_CELU:
     case BM_UNARY_SOFTPLUS:
+    case BM_UNARY_ERF:
+        return 3;
+    case BM_UNARY_MISH:
+    case BM_UNARY_SQRT:
     case BM_UNARY_SOFTSIGN:
     case BM_UNARY_GELU:
-    case BM_UNARY_ERF:
         return 4;
     default:
         return -1;

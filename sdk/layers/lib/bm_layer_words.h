@@ -35,6 +35,13 @@ static inline void bm_add_C(local_addr_t y, local_addr_t a, float c, const dim4 
 static inline void bm_mul_C(local_addr_t y, local_addr_t a, float c, const dim4 *s) {
     okk_bdc_mul_C(y, a, c, s, NULL, NULL);
 }
+/* y += a b, the product rounded first; y may be a or b */
+static inline void bm_mac(local_addr_t y, local_addr_t a, local_addr_t b, const dim4 *s) {
+    okk_bdc_mac(y, a, b, s, NULL, NULL, NULL);
+}
+static inline void bm_mac_C(local_addr_t y, local_addr_t a, float c, const dim4 *s) {
+    okk_bdc_mac_C(y, a, c, s, NULL, NULL);
+}
 /* c - a */
 static inline void bm_C_sub(local_addr_t y, local_addr_t a, float c, const dim4 *s) {
     okk_bdc_C_sub(y, a, c, s, NULL, NULL);
@@ -111,13 +118,6 @@ static inline void bm_nan_of(local_addr_t y, local_addr_t a, const dim4 *s) {
     bm_number(y, a, BM_ONES, s);
     bm_not(y, y, s);
     bm_and(y, y, a, s);
-}
-
-/* y = mask ? a : b, by bits; a is overwritten. y may be any of them. */
-static inline void bm_choose(local_addr_t y, local_addr_t mask, local_addr_t a, local_addr_t b, const dim4 *s) {
-    bm_xor(a, a, b, s);
-    bm_and(a, a, mask, s);
-    bm_xor(y, a, b, s);
 }
 
 #endif
