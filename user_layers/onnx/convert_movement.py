@@ -131,9 +131,14 @@ def slice_(to: Lowering, node: Node) -> None:
 
 @converts("Transpose")
 def transpose(to: Lowering, node: Node) -> None:
-    """Without `perm` the dimensions turn around."""
-    rank = len(to.shape(node.inputs[0]))
-    order = node.attributes.get("perm", list(range(rank))[::-1])
+    """Without `perm` the dimensions turn around. Where only extents of 1 change places nothing moves."""
+    shape = to.shape(node.inputs[0])
+    rank = len(shape)
+    order = [int(i) for i in node.attributes.get("perm", range(rank)[::-1])]
+    large = [i for i in order if shape[i] != 1]
+    if large == sorted(large):
+        to.simple("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], shape_param([-2 - i for i in order]))
+        return
     to.simple("TPU_TRANSPOSE", node, [to.tensor(node.inputs[0])], {"dims": rank, "order": _dims(order)})
 
 

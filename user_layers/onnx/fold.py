@@ -35,7 +35,7 @@ _ROUNDS = 8
 
 def fold_constants(model: Model) -> Model:
     """The model without nodes that compute constants, what does nothing (Identity, Dropout, Cast to the same
-    type), and what no output needs. Values without elements are constants too.
+    type, slices of the whole), and what no output needs. Values without elements are constants too.
 
     Where that makes shapes known that were not, it goes on with these: the walk infers each stretch of the
     model once, when something behind it reads a shape of it, so that a chain of any length takes as long as
@@ -134,7 +134,10 @@ def _empty(value: Value) -> Array | None:
 
 def _does_nothing(known: Model, node: Node, model: Model) -> bool:
     """Identity of a tensor, Cast to the type that it has, and Dropout whose mask nobody reads and that is not
-    for training. known: the values as they are known now; model: who reads them."""
+    for training; slices, pads and expansions that change nothing. known: the values as they are known now;
+    model: who reads them."""
+    if node.op in ("Slice", "Pad", "Expand"):
+        return node.domain in STANDARD and _is_whole(known, node)
     if node.op not in _NOTHING or known.value(node.inputs[0]).kind != "tensor":
         return False
     if node.op == "Cast":
@@ -146,6 +149,24 @@ def _does_nothing(known: Model, node: Node, model: Model) -> bool:
     if not training:
         return True
     return training in known.constants and not bool(known.constants[training])
+
+
+def _is_whole(known: Model, node: Node) -> bool:
+    """Whether a slice takes all of its input, pads have no width, an expansion makes what is there."""
+    before, after = known.value(node.inputs[0]).fixed, known.value(node.outputs[0]).fixed
+    if before is None or before != after:
+        return False
+    if node.op == "Expand":
+        return True
+    if node.op == "Pad":
+        pads = node.attributes.get("pads")
+        if pads is None and len(node.inputs) > 1:
+            pads = known.constants.get(node.inputs[1])
+        return pads is not None and not np.any(pads)
+    if len(node.inputs) < 5 or not node.inputs[4]:
+        return True
+    steps = known.constants.get(node.inputs[4])
+    return steps is not None and bool(np.all(steps > 0))
 
 
 def _cast_like(model: Model, node: Node) -> Node:
