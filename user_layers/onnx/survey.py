@@ -19,6 +19,7 @@ from user_layers.onnx.model import Model
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.patterns import fuse_patterns
 from user_layers.onnx.phases import split_phases
+from user_layers.onnx.taps import without_idle_taps
 
 
 class NoLayers(CompileError):
@@ -70,7 +71,7 @@ def survey_layers(
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    model = channels_stay(fuse_bias(split_phases(fuse_patterns(fuse_attention(model)))))
+    model = channels_stay(fuse_bias(split_phases(fuse_patterns(fuse_attention(without_idle_taps(model))))))
     return fuse_affine(model)
 
 
