@@ -29,7 +29,7 @@ CYCLES = {
     "SOFTSIGN": 16,
     "LOG": 36,
     "RECIPROCAL": 26,
-    "SQRT": 39,
+    "SQRT": 26,
 }
 QUOTIENT = 51
 

@@ -50,8 +50,8 @@ void bm_erf(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, lo
  * grows with the square of x: 1e-5 where the result is the smallest. */
 void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s);
 
-/* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it
- * works, and one step that makes the roots of squares exact. */
+/* y = sqrt x; NaN below zero. y may be x. Numbers are brought away from the ends first. The bits of x halved and turned
+ * over are a number near 2^-63 / sqrt x, what that lacks a series in e; one step makes the roots of squares exact. */
 void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
              const dim4 *s);
 
