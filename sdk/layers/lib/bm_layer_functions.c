@@ -98,7 +98,7 @@ void bm_erf(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, lo
 }
 
 void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s) {
-    static const float scaled[] = {/* 2^-25 e^(z^2) erfc z for z = x / sqrt 2, to 9.4, by 1 / (BM_INVERSE (1 + 0.4 z)) */
+    static const float scaled[] = {/* 2^-25 e^(z^2) erfc z, z = x / sqrt 2 to 9.4, by 1 / (BM_INVERSE (1 + 0.4 z)) */
         2.42036577e-12f, 1.57299418e-09f, 3.99938499e-10f, 4.92213978e-11f, 3.93588009e-11f,
         -8.38272767e-12f, 3.49779537e-12f, -4.69919568e-13f, 2.06161094e-14f};
     bm_at_most(x, x, 13.2f, s);

@@ -23,8 +23,8 @@ static inline void bm_at_least(local_addr_t y, local_addr_t x, float c, const di
 }
 
 /* y = 2^scale e^x where that is a number up to 2^127, and x not below (-127 - scale) ln 2; x is overwritten. What is
- * added to x / ln 2 rounds it to an integer k and has 2^k's exponent in its low bits; e^(x - k ln 2) is a polynomial. As
- * in 2^k (1 + w) the second part is lost below 2^-126, results below 2^-102 are less exact. */
+ * added to x / ln 2 rounds it to an integer k and has 2^k's exponent in its low bits; e^(x - k ln 2) is a polynomial.
+ * As in 2^k (1 + w) the second part is lost below 2^-126, results below 2^-102 are less exact. */
 void bm_power(local_addr_t y, local_addr_t x, local_addr_t t, int scale, const dim4 *s);
 
 /* y = e^x and y = e^(2 x), the square of e^x so that all exponents are reached; x is overwritten */

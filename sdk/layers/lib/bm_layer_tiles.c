@@ -1,7 +1,7 @@
 #include "bm_layer_tiles.h"
 
 #define BM_FEW_LANES (CHIP_NPU_NUM / 2) /* fewer rows than this: the innermost dimension is dealt over the lanes */
-#define BM_PART_WORDS 512               /* of these a costly function takes longer than two more commands to move them */
+#define BM_PART_WORDS 500               /* of these a costly function takes longer than two more copies to begin */
 
 /* ---- the plan of a layer whose operands are broadcast as numpy does ---- */
 
