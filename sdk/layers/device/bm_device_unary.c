@@ -1,10 +1,10 @@
 /* TPU_UNARY: a function of each element, for fp32 tensors of any shape.
  *
  * Relative errors are below 1e-6 over all fp32 numbers, but for these: in the negative tails of GELU, GELU_TANH and
- * SWISH (with a other than 1) they grow to 2e-6 at 1e-6 and 2e-5 at the end; HARD_SIGMOID and HARD_SWISH cancel near their
- * zeros; results below 2**-119 in magnitude may be 0 (SWISH, MISH, SOFTPLUS, both GELUs). Denormals count as zero.
- * Special values are those of ONNX: NaN gives NaN; the sign of a zero may be lost. ABS, NEG, RELU, CLIP, FLOOR, CEIL,
- * ROUND, SIGN, THRESHOLDED_RELU and the tests are exact. TANH, ERF and SIGMOID are never beyond 1.
+ * SWISH (with a other than 1) they grow to 2e-6 at 1e-6 and 2e-5 at the end; HARD_SIGMOID and HARD_SWISH cancel near
+ * their zeros; results below 2**-119 in magnitude may be 0 (SWISH, MISH, SOFTPLUS, both GELUs). Denormals count as
+ * zero. Special values are those of ONNX: NaN gives NaN; the sign of a zero may be lost. ABS, NEG, RELU, CLIP, FLOOR,
+ * CEIL, ROUND, SIGN, THRESHOLDED_RELU and the tests are exact. TANH, ERF and SIGMOID are never beyond 1.
  *
  * Inputs: x
  * Makes: a function of each element

@@ -11,10 +11,10 @@
 dim4 bm_flat(const dim4 *shape);
 
 /* y = 1 / (BM_INVERSE a) for normal numbers a, with a relative error below 2.5e-7 (for |a| below 2**100; beyond, the
- * error grows to 6e-39). The chip's division takes three times as long. All bits of a but its sign turned over are a
- * number near 4.25 / a: the exponent with its sign changed, and of the mantissa what is left to the next power of 2. What
- * that lacks is a series in e, at most 0.0607. Of the constants that make the error small this one makes 1 / 1 exact, and
- * 1 / a at most 1 from there on. NaN gives NaN, infinity and zero too. t: a work buffer; y, a and t differ. */
+ * absolute error grows to 6e-39). The chip's division takes three times as long. All bits of a but its sign turned over
+ * are a number near 4.25 / a: the exponent with its sign changed, and of the mantissa what is left to the next power of
+ * 2. What that lacks is a series in e, at most 0.0607. Of the constants that make the error small this one makes 1 / 1
+ * exact, and 1 / a at most 1 from there on. NaN, infinity and zero give NaN. t: a work buffer; y, a and t differ. */
 #define BM_INVERSE 0x1.e2b342p-3f /* 0.2357 */
 void bm_inverse(local_addr_t y, local_addr_t a, local_addr_t t, const dim4 *s);
 

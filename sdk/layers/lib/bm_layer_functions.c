@@ -5,6 +5,7 @@
 #define BM_LN2_LOW (-2.12194440e-4f)
 #define BM_TO_INTEGER 12582912.0f /* 3 * 2**22: sums with it are rounded to integers, which are their low bits */
 #define BM_LOGISTIC_SHIFT 24 /* results down to the smallest number come from larger ones */
+#define BM_ROOT 6.23807372e18f /* makes e at most 0.0852 */
 #define BM_TANH_END 15.9163437f /* of 2 x: there the result is 1 exactly, and not more before */
 
 void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {
@@ -97,7 +98,7 @@ void bm_erf(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, lo
 }
 
 void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s) {
-    static const float scaled[] = {/* 2^-25 e^(z^2) erfc z for z = x / sqrt 2, to 9.4, by 1 / (BM_INVERSE (1 + 0.4 z)) */
+    static const float scaled[] = {/* 2^-25 e^(z^2) erfc z, z = x / sqrt 2 to 9.4, by 1 / (BM_INVERSE (1 + 0.4 z)) */
         2.42036577e-12f, 1.57299418e-09f, 3.99938499e-10f, 4.92213978e-11f, 3.93588009e-11f,
         -8.38272767e-12f, 3.49779537e-12f, -4.69919568e-13f, 2.06161094e-14f};
     bm_at_most(x, x, 13.2f, s);
@@ -113,16 +114,25 @@ void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_
 
 void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
              const dim4 *s) {
-    bm_if_C_greater(t0, 0x1p-60f, x, bm_float(0x1p64f), bm_float(1.0f), s);
+    static const float rest[] = {0.5f, 0.375f, 0.3125f}; /* of 1 / sqrt(1 - e) */
+    bm_if_C_greater(t0, 0x1p-60f, x, bm_float(0x1p64f), bm_float(0x1p-32f), s);
     bm_mul(t1, x, t0, s);
-    okk_bdc_rsqrt(t2, t1, s);
+    bm_add_C(t1, t1, 0.0f, s); /* -0 has no sign here */
+    okk_bdc_32bit_logical_shift_C(t2, t1, -1, s, NULL, NULL);
+    bm_xor_C(t2, t2, BM_MAGNITUDE >> 1, s);
+    bm_mul_C(t2, t2, BM_ROOT, s);
+    bm_mul(t3, t2, t2, s);
+    bm_mul(t3, t3, t1, s);
+    bm_C_sub(t3, t3, 1.0f, s);
+    bm_polynomial(t0, t3, rest, BM_COUNT(rest), s);
+    bm_mul(t0, t0, t3, s);
+    bm_mac(t2, t2, t0, s);
     bm_mul(t0, t1, t2, s);
     bm_mul(t3, t0, t0, s);
     bm_sub(t1, t1, t3, s);
     bm_mul(t1, t1, t2, s);
-    bm_mul_C(t1, t1, 0.5f, s);
-    bm_add(t0, t0, t1, s);
-    bm_if_C_greater(t1, 0x1p-60f, x, bm_float(0x1p-32f), bm_float(1.0f), s);
+    bm_mac_C(t0, t1, 0.5f, s);
+    bm_if_C_greater(t1, 0x1p-60f, x, bm_float(0x1p-32f), bm_float(0x1p16f), s);
     bm_mul(t0, t0, t1, s);
     bm_if_greater_C(t0, x, BM_FLT_MAX, bm_words_at(x), bm_words_at(t0), s);
     bm_if_C_greater(y, 0.0f, x, bm_float(__builtin_nanf("")), bm_words_at(t0), s);

@@ -23,8 +23,8 @@ static inline void bm_at_least(local_addr_t y, local_addr_t x, float c, const di
 }
 
 /* y = 2^scale e^x where that is a number up to 2^127, and x not below (-127 - scale) ln 2; x is overwritten. What is
- * added to x / ln 2 rounds it to an integer k and has 2^k's exponent in its low bits; e^(x - k ln 2) is a polynomial. As
- * in 2^k (1 + w) the second part is lost below 2^-126, results below 2^-102 are less exact. */
+ * added to x / ln 2 rounds it to an integer k and has 2^k's exponent in its low bits; e^(x - k ln 2) is a polynomial.
+ * As in 2^k (1 + w) the second part is lost below 2^-126, results below 2^-102 are less exact. */
 void bm_power(local_addr_t y, local_addr_t x, local_addr_t t, int scale, const dim4 *s);
 
 /* y = e^x and y = e^(2 x), the square of e^x so that all exponents are reached; x is overwritten */
@@ -50,8 +50,8 @@ void bm_erf(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, lo
  * grows with the square of x: 1e-5 where the result is the smallest. */
 void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, const dim4 *s);
 
-/* y = sqrt x; NaN below zero. y may be x. The chip's reciprocal root, after bringing small numbers up to where it
- * works, and one step that makes the roots of squares exact. */
+/* y = sqrt x; NaN below zero. y may be x. Numbers are brought away from the ends first. The bits of x halved and turned
+ * over are a number near 2^-63 / sqrt x, what that lacks a series in e; one step makes the roots of squares exact. */
 void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
              const dim4 *s);
 

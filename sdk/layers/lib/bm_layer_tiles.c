@@ -1,6 +1,7 @@
 #include "bm_layer_tiles.h"
 
 #define BM_FEW_LANES (CHIP_NPU_NUM / 2) /* fewer rows than this: the innermost dimension is dealt over the lanes */
+#define BM_PART_WORDS 500               /* of these a costly function takes longer than two more copies to begin */
 
 /* ---- the plan of a layer whose operands are broadcast as numpy does ---- */
 
@@ -53,6 +54,9 @@ typedef struct {
     system_addr_t addr[1 + BM_TILE_OPERANDS];
 } bm_tile;
 
+/* Whether `words` of a lane are worth two tiles: one moves while the other is computed, where that takes long. */
+static bool bm_in_parts(const bm_tiling *t, int words) { return t->work_buffers > 1 && words >= BM_PART_WORDS; }
+
 static bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
     bm_roles r = {-1, -1, t->dims - 1, 1, 1, 1};
     for (int d = 0; d < r.w; d++) {
@@ -69,7 +73,10 @@ static bm_roles bm_roles_of(const bm_tiling *t, int lane_words) {
         plane *= local_slots(r.most_row);
     }
     plane = local_line(plane);
-    if (r.n >= 0) r.most_n = smaller(smaller(t->extent[r.n], lane_words / plane), CHIP_EXTENT_MAX);
+    if (r.n >= 0) {
+        const int all = t->extent[r.n], fit = smaller(all, lane_words / plane);
+        r.most_n = smaller(fit == all && bm_in_parts(t, plane * all) ? (all + 1) / 2 : fit, CHIP_EXTENT_MAX);
+    }
     return r;
 }
 
@@ -183,18 +190,21 @@ void bm_run_tiles(bm_tiling t, bm_job_function function, const void *param) {
     int rows = 1;
     for (int d = 0; d < w; d++)
         if (t.extent[d] > rows) rows = t.extent[d];
-    if (rows >= BM_FEW_LANES || all < 2 * CHIP_NPU_NUM || w + 1 == MAX_SHAPE_DIMS) {
+    if (rows >= BM_FEW_LANES || all < 2 * CHIP_NPU_NUM || w + 2 >= MAX_SHAPE_DIMS) {
         bm_run_dealt(&t, function, param);
         return;
     }
     bm_tiling dealt = t;
-    const int each = all / CHIP_NPU_NUM, tail = all - each * CHIP_NPU_NUM;
-    dealt.dims = w + 2;
-    dealt.extent[w] = CHIP_NPU_NUM;
-    dealt.extent[w + 1] = each;
+    const int parts = bm_in_parts(&t, all / CHIP_NPU_NUM) ? 2 : 1;
+    const int each = all / (parts * CHIP_NPU_NUM), tail = all - parts * each * CHIP_NPU_NUM;
+    dealt.dims = w + 3;
+    dealt.extent[w] = parts;
+    dealt.extent[w + 1] = CHIP_NPU_NUM;
+    dealt.extent[w + 2] = each;
     for (int k = 0; k <= t.operands; k++) {
-        dealt.step[w + 1][k] = t.step[w][k];
-        dealt.step[w][k] = each * t.step[w][k];
+        dealt.step[w + 2][k] = t.step[w][k];
+        dealt.step[w + 1][k] = each * t.step[w][k];
+        dealt.step[w][k] = CHIP_NPU_NUM * each * t.step[w][k];
         t.addr[k] += 4ull * (unsigned int)(all - tail) * (unsigned int)t.step[w][k];
     }
     bm_run_dealt(&dealt, function, param);
