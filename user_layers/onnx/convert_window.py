@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Array, Node
+from user_layers.onnx.unfold import Axis, Problem, rows_fold, unfold_param, unfolded_weights
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,6 @@ class Window:
         top, left = self.before
         bottom, right = self.after
         return found | {"pad_top": top, "pad_left": left, "pad_bottom": bottom, "pad_right": right}
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The windows of a node along one axis; see Window."""
-
-    kernel: int
-    stride: int = 1
-    dilation: int = 1
-    before: int = 0
-    after: int = 0
-    extra: int = 0
 
 
 def axes_of(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> list[Axis]:
@@ -139,14 +128,31 @@ def conv(to: Lowering, node: Node) -> None:
     if len(shape) == 5:
         _conv_of_volumes(to, node, weights, groups)
         return
+    bias = to.known(node, 2) is not None
+    if len(shape) == 4 and groups == 1:
+        h, w = axes_of(node, shape[2:], weights.shape[2:])
+        made, computed = to.shape(node.outputs[0]), node.inputs[0] not in to.graph.inputs
+        if rows_fold(Problem(shape, made, 1, Axis(1), h, w, bias, computed)):
+            _conv_of_rows(to, node, weights, h, w)
+            return
     window = window_of(node, shape[2:], weights.shape[2:])
     inputs = [
         planes(to, node, node.inputs[0]),
         _kernels(to, node),
     ]
-    if to.known(node, 2) is not None:
+    if bias:
         inputs.append(to.tensor(node.inputs[2]))
     result(to, node, "TPU_CONV", inputs, {"groups": groups, **window.fields()})
+
+
+def _conv_of_rows(to: Lowering, node: Node, weights: Array, h: Axis, w: Axis) -> None:
+    """A convolution along w whose channels are the rows of the kernel, too."""
+    x = to.between("TPU_UNFOLD", node, [to.tensor(node.inputs[0])], unfold_param(1, Axis(1), h))
+    rows = to.add_const(unfolded_weights(weights[:, :, None], rows=True), f"{node.inputs[1]}:rows")
+    inputs = [x, rows]
+    if to.known(node, 2) is not None:
+        inputs.append(to.tensor(node.inputs[2]))
+    to.simple("TPU_CONV", node, inputs, {"groups": 1, **plane_window(Axis(1), w).fields()})
 
 
 def pool_param(window: Window, *, average: bool, count_pads: bool) -> dict[str, int]:
