@@ -163,3 +163,76 @@ def test_convolutions_of_few_channels(
     (y,) = graph.run({"x": x})
     (difference,) = compare(["y"], [y], reference(load_model(model), {"x": x}))
     assert difference.relative <= TOLERANCE
+
+
+# ---- volumes ----
+
+
+@st.composite
+def volume_nets(draw: st.DrawFn) -> Any:
+    """Convolutions of volumes and what reads them as planes and as volumes: [N, C, D, H, W]."""
+    extents = [draw(st.integers(1, 7)) for _ in range(3)]
+    groups = draw(st.sampled_from([1, 1, 2]))
+    shape = (draw(st.integers(1, 2)), groups * draw(st.integers(1, 4)), *extents)
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    window = [(draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 2))) for _ in extents]
+    pads = [draw(st.integers(0, 2)) for _ in range(6)]
+    for i, (kernel, _, dilation) in enumerate(window):
+        assume(extents[i] + pads[i] + pads[i + 3] > (kernel - 1) * dilation)
+    kernels, strides, dilations = (list(part) for part in zip(*window, strict=True))
+    outs = groups * draw(st.integers(1, 3))
+    weights = rng.standard_normal((outs, shape[1] // groups, *kernels)).astype(np.float32)
+    after = rng.standard_normal((3, outs, *[draw(st.sampled_from([1, 3])) for _ in range(3)]))
+    constants = {
+        "w": weights,
+        "b": rng.standard_normal(outs).astype(np.float32),
+        "v": after.astype(np.float32),
+        "s": rng.standard_normal((1, outs, 1, 1, 1)).astype(np.float32),
+    }
+    conv = {"strides": strides, "dilations": dilations, "pads": pads, "group": groups}
+    same_size = {"pads": [extent // 2 for extent in after.shape[2:]] * 2}
+    pool = {"kernel_shape": [1, 2, 2], "pads": [0, 1, 1, 0, 0, 0]}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], **conv),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Add", ["r", "c"], ["a"]),
+        helper.make_node("Mul", ["a", "s"], ["m"]),
+        helper.make_node("MaxPool", ["m"], ["p"], **pool),
+        helper.make_node("Conv", ["a", "v"], ["y"], **same_size),
+        helper.make_node("Transpose", ["a"], ["z"], perm=[4, 3, 2, 1, 0]),
+    ]
+    return make_model(nodes, {"x": shape}, ["c", "p", "y", "z"], constants), shape
+
+
+@examples(25)
+@given(volume_nets(), st.sampled_from([(0, False), (1, False), (2, False), (0, True)]))
+def test_volumes(toolkit: Toolkit, net: Any, how: tuple[int, bool]) -> None:
+    model, shape = net
+    x = {"x": np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
+    graph = Graph.from_onnx(model, toolkit=toolkit)
+    assert all(node.cpu is None for node in graph.nodes)
+    graph.compile(opt=how[0], dynamic=how[1])
+    for difference in compare(["c", "p", "y", "z"], graph.run(x), reference(load_model(model), x)):
+        assert difference.relative <= TOLERANCE
+
+
+def test_volumes_stay_planes(toolkit: Toolkit) -> None:
+    """Nothing is transposed between the first convolution and the last."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "v": rng.standard_normal((8, 2, 3, 3, 3)).astype(np.float32),
+        "w": rng.standard_normal((2, 8, 3, 3, 3)).astype(np.float32),
+    }
+    ones = {"pads": [1] * 6}
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], **ones),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w"], ["c"], **ones),
+        helper.make_node("Add", ["c", "x"], ["y"]),
+    ]
+    graph = Graph.from_onnx(make_model(nodes, {"x": (1, 2, 6, 16, 16)}, ["y"], constants), toolkit=toolkit)
+    made = [node.op.short for node in graph.resolve().nodes]
+    assert made == [
+        *("TRANSPOSE", "RESHAPE", "UNFOLD", "CONV", "UNARY", "UNFOLD", "CONV", "BINARY"),
+        *("RESHAPE", "TRANSPOSE"),
+    ]

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
-from user_layers.onnx.unfold import Axis, Problem, rows_fold, unfold_param, unfolded_weights
+from user_layers.onnx.unfold import MAX_CHANNELS, Axis, Problem, rows_fold, unfold_param, unfolded_weights
 
 
 @dataclass(frozen=True)
@@ -183,25 +183,51 @@ def _pool_of_volumes(to: Lowering, node: Node) -> None:
     lengths = to.shape(node.outputs[0])
     axes = axes_of(node, (d, h, w), tuple(node.attributes["kernel_shape"]))
     average, pads = node.op == "AveragePool", bool(node.attributes.get("count_include_pad", 0))
-    flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], _shape(n, c * d, h, w))
     param = pool_param(plane_window(*axes[1:]), average=average, count_pads=pads)
+    if axes[0] == Axis(1):
+        to.plane_by_plane("TPU_POOL", node, [to.planes(node.inputs[0])], param)
+        return
+    flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], reshape_param(n, c * d, h, w))
     pooled = to.between("TPU_POOL", node, [flat], param)
-    rows = to.between("TPU_RESHAPE", node, [pooled], _shape(n, c, d, lengths[3] * lengths[4]))
+    rows = to.between("TPU_RESHAPE", node, [pooled], reshape_param(n, c, d, lengths[3] * lengths[4]))
     param = pool_param(plane_window(axes[0], Axis(1)), average=average, count_pads=pads)
-    to.simple("TPU_RESHAPE", node, [to.between("TPU_POOL", node, [rows], param)], _shape(*lengths))
+    to.simple("TPU_RESHAPE", node, [to.between("TPU_POOL", node, [rows], param)], reshape_param(*lengths))
 
 
 def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
-    """A convolution of planes for each step of the kernel along d, added up; planes lie along n meanwhile."""
+    """A convolution of planes, whose channels are those of all planes that the window sees."""
     n, c, d, h, w = to.shape(node.inputs[0])
     _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
-    axes = axes_of(node, (d, h, w), weights.shape[2:])
-    along, window = axes[0], plane_window(*axes[1:])
-    swap = {"dims": 5, "order": [0, 2, 1, 3, 4, 0, 0, 0]}
-    x = to.between("TPU_TRANSPOSE", node, [to.tensor(node.inputs[0])], swap)
+    along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
+    if (groups > 1 and along != Axis(1)) or c * along.kernel > MAX_CHANNELS:
+        _conv_by_planes(to, node, weights, groups)
+        return
+    bias = to.known(node, 2) is not None
+    made = n * length, out_c, out_h, out_w
+    computed = node.inputs[0] not in to.graph.inputs
+    problem = Problem((n * d, c, h, w), made, d, along, axes[0], axes[1], bias, computed)
+    rows = groups == 1 and rows_fold(problem)
+    x = to.planes(node.inputs[0])
+    if rows or along != Axis(1):
+        x = to.between("TPU_UNFOLD", node, [x], unfold_param(d, along, axes[0] if rows else Axis(1)))
+    inputs = [x, to.add_const(unfolded_weights(weights, rows), f"{node.inputs[1]}:planes")]
+    if bias:
+        inputs.append(to.tensor(node.inputs[2]))
+    window = plane_window(Axis(1) if rows else axes[0], axes[1])
+    to.plane_by_plane("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
+
+
+def _conv_by_planes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
+    """A convolution for each step of the kernel along d, added up: for groups of channels, which have to stay
+    together, and for more channels than there can be."""
+    n, c, d, h, w = to.shape(node.inputs[0])
+    length = to.shape(node.outputs[0])[2]
+    along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
+    x = to.between("TPU_RESHAPE", node, [to.planes(node.inputs[0])], reshape_param(n, d, c, h, w))
     if along.before or along.after:
         ends = {"before": [0, along.before, *[0] * 6], "after": [0, along.after, *[0] * 6]}
         x = to.between("TPU_PAD", node, [x], {"mode": 0, "value": 0.0, "bits": 0, **ends})
+    param = {"groups": groups, **plane_window(*axes).fields()}
     total = ""
     for step in range(along.kernel):
         first = step * along.dilation
@@ -210,20 +236,19 @@ def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> N
         cut |= {"ends": [last, *[0] * 7], "steps": [along.stride, *[1] * 7]}
         part = to.between("TPU_SLICE", node, [x], cut)
         inputs = [
-            to.between("TPU_RESHAPE", node, [part], _shape(n * length, c, h, w)),
+            to.between("TPU_RESHAPE", node, [part], reshape_param(n * length, c, h, w)),
             to.add_const(weights[:, :, step], f"{node.inputs[1]}:{step}"),
         ]
         if step == 0 and to.known(node, 2) is not None:
             inputs.append(to.tensor(node.inputs[2]))
-        made = to.between("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
-        total = to.between("TPU_BINARY", node, [total, made], {"binary_op": 0}) if total else made
-    planes_ = to.between("TPU_RESHAPE", node, [total], _shape(n, length, out_c, out_h, out_w))
-    to.simple("TPU_TRANSPOSE", node, [planes_], swap)
-
-
-def _shape(*extents: int) -> dict[str, object]:
-    """Parameters of TPU_RESHAPE."""
-    return {"dims": len(extents), "shape": [*extents, *[0] * (8 - len(extents))]}
+        if along.kernel == 1:
+            to.plane_by_plane("TPU_CONV", node, inputs, param)
+            return
+        made = to.between("TPU_CONV", node, inputs, param)
+        if step == along.kernel - 1:
+            to.plane_by_plane("TPU_BINARY", node, [total, made], {"binary_op": 0})
+        else:
+            total = to.between("TPU_BINARY", node, [total, made], {"binary_op": 0}) if total else made
 
 
 @converts("GlobalMaxPool", "GlobalAveragePool")

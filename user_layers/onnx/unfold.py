@@ -16,7 +16,7 @@ from firmware_sim.isa import timing
 from firmware_sim.isa.bursts import straight
 from user_layers.onnx.model import Array
 
-_MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
+MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
 _TOLD = 4  # fewer channels have zeros beside them (conv_told of sdk/layers/lib/bm_layer_conv_plan.h)
 
 
@@ -52,9 +52,7 @@ def rows_fold(problem: Problem) -> bool:
     """Whether rows of the kernel become channels too: where there are some, and it takes fewer cycles."""
     channels = problem.shape[1] * problem.d.kernel * problem.h.kernel
     return (
-        problem.h.kernel > 1
-        and channels <= _MAX_CHANNELS
-        and _cycles(problem, True) < _cycles(problem, False)
+        problem.h.kernel > 1 and channels <= MAX_CHANNELS and _cycles(problem, True) < _cycles(problem, False)
     )
 
 
