@@ -172,7 +172,7 @@ def test_windows_of_just_the_size(change: dict[str, list[int]], fits: bool, tool
     attributes: dict[str, Any] = {"kernel_shape": [3], "count_include_pad": 1, **change}
     made = node("AveragePool", "x", **attributes)
     if fits:
-        assert layers(built(toolkit, made, {"x": (1, 2, 9)}, opset=19))[1] == "TPU_POOL"
+        assert layers(built(toolkit, made, {"x": (1, 2, 9)}, opset=19)) == ["TPU_POOL"]
     else:
         with pytest.raises((ModelError, CompileError)):
             built(toolkit, made, {"x": (1, 2, 9)}, opset=19)

@@ -1,4 +1,4 @@
-"""ONNX operations with windows over h and w: convolutions and pools; one-dimensional ones have h = 1."""
+"""ONNX operations with windows: convolutions and pools over h and w, or over h alone, and of volumes."""
 
 from __future__ import annotations
 
@@ -135,14 +135,17 @@ def conv(to: Lowering, node: Node) -> None:
         if rows_fold(Problem(shape, made, 1, Axis(1), h, w, bias, computed)):
             _conv_of_rows(to, node, weights, h, w)
             return
-    window = window_of(node, shape[2:], weights.shape[2:])
-    inputs = [
-        planes(to, node, node.inputs[0]),
-        _kernels(to, node),
-    ]
+    if len(shape) not in (3, 4):
+        raise Unsupported(f"{len(shape) - 2} spatial dimensions; layers have one, two or three")
+    columns = [Axis(1)] * (4 - len(shape))
+    window = plane_window(*axes_of(node, shape[2:], weights.shape[2:]), *columns)
+    kernels = to.tensor(node.inputs[1])
+    if columns:
+        kernels = to.add_const(weights[..., None], f"{node.inputs[1]}:rows")
+    inputs = [to.tensor(node.inputs[0]), kernels]
     if bias:
         inputs.append(to.tensor(node.inputs[2]))
-    result(to, node, "TPU_CONV", inputs, {"groups": groups, **window.fields()})
+    to.simple("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
 
 
 def _conv_of_rows(to: Lowering, node: Node, weights: Array, h: Axis, w: Axis) -> None:
@@ -171,10 +174,13 @@ def pool(to: Lowering, node: Node) -> None:
     if len(shape) == 5:
         _pool_of_volumes(to, node)
         return
-    window = window_of(node, shape[2:], tuple(node.attributes["kernel_shape"]))
+    if len(shape) not in (3, 4):
+        raise Unsupported(f"{len(shape) - 2} spatial dimensions; layers have one, two or three")
+    columns = [Axis(1)] * (4 - len(shape))
+    window = plane_window(*axes_of(node, shape[2:], tuple(node.attributes["kernel_shape"])), *columns)
     pads = bool(node.attributes.get("count_include_pad", 0))
     param = pool_param(window, average=node.op == "AveragePool", count_pads=pads)
-    result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
+    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], param)
 
 
 def _pool_of_volumes(to: Lowering, node: Node) -> None:
@@ -264,7 +270,7 @@ def whole_planes(to: Lowering, node: Node, average: bool) -> None:
     """The average or the maximum of each plane, with all dimensions."""
     window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
     param = {"mode": int(average), "whole": 1, **window.fields()}
-    result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
+    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], param)
 
 
 @converts("LRN")
