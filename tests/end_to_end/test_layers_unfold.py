@@ -187,6 +187,7 @@ def volume_nets(draw: st.DrawFn) -> Any:
         "w": weights,
         "b": rng.standard_normal(outs).astype(np.float32),
         "v": after.astype(np.float32),
+        "same": np.array([0, 0, 0, 0, -1]),
         "s": rng.standard_normal((1, outs, 1, 1, 1)).astype(np.float32),
     }
     conv = {"strides": strides, "dilations": dilations, "pads": pads, "group": groups}
@@ -198,7 +199,11 @@ def volume_nets(draw: st.DrawFn) -> Any:
         helper.make_node("Add", ["r", "c"], ["a"]),
         helper.make_node("Mul", ["a", "s"], ["m"]),
         helper.make_node("MaxPool", ["m"], ["p"], **pool),
-        helper.make_node("Conv", ["a", "v"], ["y"], **same_size),
+        helper.make_node("Reshape", ["a", "same"], ["e"]),
+        helper.make_node("Concat", ["a", "e", "r"], ["k"], axis=1),
+        helper.make_node("ReduceMean", ["k"], ["l"], axes=[1]),
+        helper.make_node("Sub", ["a", "l"], ["u"]),
+        helper.make_node("Conv", ["u", "v"], ["y"], **same_size),
         helper.make_node("Transpose", ["a"], ["z"], perm=[4, 3, 2, 1, 0]),
     ]
     return make_model(nodes, {"x": shape}, ["c", "p", "y", "z"], constants), shape

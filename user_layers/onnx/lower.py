@@ -27,6 +27,7 @@ from user_layers.onnx.proto import part_proto, serialized, since_version, with_o
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
 
 OLDEST_OPSET = 6  # whose operations converters know
+_VOLUME = 5  # dimensions
 _TURNED = {"dims": 5, "order": [0, 2, 1, 3, 4, 0, 0, 0]}  # channels and planes of volumes
 Converter = Callable[["Lowering", Node], None]
 CONVERTERS: dict[str, Converter] = {}
@@ -169,9 +170,11 @@ class Lowering:
         return self._planes[name]
 
     def in_planes(self, *names: str) -> bool:
-        """Whether these are volumes of one shape of which one at least is there as planes."""
-        shapes = {self.model.value(name).fixed for name in names}
-        return len(shapes) == 1 and not self._planes.keys().isdisjoint(names)
+        """Whether these are volumes, alike but for channels, of which one at least is there as planes."""
+        shapes = [self.model.value(name).fixed or () for name in names]
+        extents = {shape[:1] + shape[2:] for shape in shapes if len(shape) == _VOLUME}
+        same = len(extents) == 1 and all(len(shape) == _VOLUME for shape in shapes)
+        return same and not self._planes.keys().isdisjoint(names)
 
     def _volume(self, name: str) -> str:
         """The volume of planes."""
