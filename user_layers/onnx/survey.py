@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from firmware_sim.errors import CompileError
 from user_layers.graph import GraphBuilder
+from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import fuse_affine
@@ -66,7 +67,7 @@ def survey_layers(
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    return fuse_affine(split_phases(fuse_patterns(model)))
+    return fuse_affine(split_phases(fold_edges(fuse_patterns(model))))
 
 
 def _behind(model: Model, refused: Mapping[int, Reason]) -> frozenset[str]:
