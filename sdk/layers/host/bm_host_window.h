@@ -3,6 +3,7 @@
 #define BM_HOST_WINDOW_H
 
 #include "bm1684_chip.h"
+#include "bmcompiler_tpulayer_host.hpp"
 
 // Input elements below `count` output elements, pads included.
 inline int window_length(int count, int kernel, int stride, int dilation) {
