@@ -31,6 +31,7 @@ typedef struct {
     bool recording;
     bool announces; /* the device wants to know of each call of a layer */
     fw_scope scope;
+    bool gathers; /* the local function loads its output from inputs in DDR: a load of the program's */
     /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
      * request ends. */
     const char *layer;

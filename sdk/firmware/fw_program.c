@@ -18,13 +18,23 @@ static const void *section(const uint8_t *start, uint32_t bytes, uint32_t offset
     return start + offset;
 }
 
+/* Whether a local function loads its output itself, from inputs in DDR. */
+static bool gathers(const program *p, const step *s) {
+    const fw_step *r = s->record;
+    if (r->opcode != FW_STEP_LOCAL || r->op_type < FW_BUILTIN_OP_BASE) return false;
+    for (uint32_t i = 0; i < r->in_num; i++)
+        if (p->records[s->in[i]].kind == FW_TENSOR_LOCAL || p->records[s->in[i]].kind == FW_TENSOR_L2) return false;
+    return r->in_num > 0;
+}
+
 /* Which memories a step's tensors may lie in; system memory is DDR and L2. */
 static void check_places(const program *p, const step *s, const fw_step_kind *takes) {
     const bool calls = takes->layer && takes->local_in;
     for (uint32_t i = 0; i < s->record->in_num; i++) {
         uint32_t kind = p->records[s->in[i]].kind;
-        /* Inputs of local functions may be in L2, and shape tensors are values, not memory. */
-        bool free = calls && (kind == FW_TENSOR_L2 || p->tensors[s->in[i]].ttype == BMNET_NEURON_SHAPE);
+        /* Inputs of local functions may be in L2, those of some built-in ones all in DDR, and shape tensors are values,
+         * not memory. */
+        bool free = calls && (kind == FW_TENSOR_L2 || gathers(p, s) || p->tensors[s->in[i]].ttype == BMNET_NEURON_SHAPE);
         if (!free && (kind == FW_TENSOR_LOCAL) != takes->local_in)
             fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: input %u is in the wrong memory for this step",
                     (unsigned)s->index, (unsigned)i);
@@ -207,7 +217,9 @@ static void call_layer(program *p, const step *s) {
     }
     bool parallel = fw.parallel;
     fw_layer_args args = fw_step_call(s, in, out);
+    fw.gathers = gathers(p, s);
     fw_layer_run(local ? FW_CALL_LOCAL : FW_CALL_GLOBAL, &args);
+    fw.gathers = false;
     if (fw.parallel != parallel)
         fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section%s", s->label,
                 fw_opened());

@@ -60,6 +60,9 @@ def check_convolution(
 
 
 CONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "wide": {"x": (1, 5, 1, 5000), "w": (6, 5, 1, 9), "pads": (0, 4, 0, 4)},
+    "stride over 15, no pads": {"x": (1, 5, 40, 40), "w": (70, 5, 16, 16), "stride": (16, 16)},
+    "dilation over 15, no pads": {"x": (2, 5, 60, 9), "w": (70, 5, 3, 2), "dilation": (20, 1)},
     "plain": {"x": (1, 3, 20, 20), "w": (8, 3, 3, 3), "pads": (1, 1, 1, 1)},
     "uneven pads and strides": {
         "x": (2, 3, 20, 23),
@@ -98,7 +101,6 @@ LARGE_CONVOLUTIONS: dict[str, dict[str, Any]] = {
     },
     "windows of nothing but pads": {"x": (1, 5, 4, 4), "w": (6, 5, 1, 2), "pads": (3, 2, 3, 2)},
     "pads over 15": {"x": (1, 5, 4, 30), "w": (6, 5, 2, 20), "pads": (0, 19, 1, 17)},
-    "wide": {"x": (1, 5, 1, 5000), "w": (6, 5, 1, 9), "pads": (0, 4, 0, 4)},
     "wide, depthwise": {"x": (1, 70, 2, 5000), "w": (70, 1, 1, 3), "groups": 70, "pads": (0, 17, 0, 17)},
 }
 
@@ -281,6 +283,7 @@ def check_pool(
 
 
 POOLS: dict[str, dict[str, Any]] = {
+    "wide": {"x": (1, 2, 3, 5000), "kernel": (1, 5), "stride": (1, 2), "pads": (0, 2, 0, 2)},
     "plain": {"x": (2, 3, 20, 21), "kernel": (2, 2), "stride": (2, 2)},
     "resnet": {"x": (1, 64, 112, 112), "kernel": (3, 3), "stride": (2, 2), "pads": (1, 1, 1, 1)},
     "uneven": {"x": (2, 70, 13, 9), "kernel": (3, 4), "stride": (1, 3), "pads": (2, 0, 1, 3)},
@@ -303,7 +306,6 @@ LARGE_POOLS: dict[str, dict[str, Any]] = {
         "extra": (0, 0),
     },
     "pads over 15": {"x": (1, 2, 40, 5), "kernel": (33, 3), "pads": (16, 1, 16, 1)},
-    "wide": {"x": (1, 2, 3, 5000), "kernel": (1, 5), "stride": (1, 2), "pads": (0, 2, 0, 2)},
     "a kernel in parts": {"x": (1, 2, 5, 6000), "kernel": (3, 3000), "stride": (1, 7), "pads": (1, 8, 0, 3)},
 }
 

@@ -15,6 +15,9 @@ from user_layers.toolkit import Toolkit
 # What the compiler can lay out; the other types of TENSOR_TYPE_T belong to layers that do not exist here.
 _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAPE)
 
+# Built-in layers whose local functions take their inputs in DDR: the call is the load of what they make.
+_GATHERS = frozenset(("TPU_UNFOLD",))
+
 
 @dataclass(frozen=True)
 class Sliding:
@@ -58,6 +61,12 @@ class LayerAttributes:
     on_l2: tuple[bool, ...]
     _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether the local function loads the tile that it makes itself, from inputs that lie in DDR: it
+        runs on the DMA engine alone."""
+        return self.node.op.is_builtin and self.node.op.op in _GATHERS
 
     @property
     def tile_index(self) -> int:

@@ -88,7 +88,9 @@ class MeasuredCost:
             records, work = where()
             indices = []
             for i, record in enumerate(records):
-                if i < len(attrs.on_l2) and attrs.on_l2[i]:
+                if i < len(attrs.on_l2) and attrs.gathers:
+                    indices.append(_add(program, TensorKind.NEURON, record.at(_DDR_START)))
+                elif i < len(attrs.on_l2) and attrs.on_l2[i]:
                     indices.append(_add(program, TensorKind.L2, record.at(_L2_START)))
                 elif record.ttype == TType.NEURON_SHAPE:
                     indices.append(_add(program, TensorKind.COEFF, record))

@@ -47,7 +47,9 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
         node, attrs = net.nodes[k], described.attrs[k]
         ins = []
         for i, (name, record) in enumerate(zip(node.inputs, tiles.inputs(p, k), strict=True)):
-            if attrs.on_l2[i]:
+            if attrs.gathers:
+                ins.append(enter.in_ddr(name, None))
+            elif attrs.on_l2[i]:
                 ins.append(in_l2(name))
             elif attrs.input_types[i] == TType.NEURON_SHAPE:
                 ins.append(enter.in_ddr(name, record))
@@ -68,8 +70,11 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
         if local.overlapped and op.after >= 0 and at[op.after] > waits[op.kind.engine]:
             waits[op.kind.engine] = at[op.after]
             steps.append(Step(StepOp.WAIT, bd_after=waits[Engine.BD], gdma_after=waits[Engine.GDMA]))
+        gatherer = tiles.gatherer(op.which) if op.kind is OpKind.LOAD else None
         if op.kind is OpKind.LAYER:
             layer(op.which, op.tile)
+        elif gatherer is not None:
+            layer(gatherer, op.tile)
         elif op.kind is OpKind.MOVE:
             channels = concat_channels(described, op.which) or ()
             part, whole = (

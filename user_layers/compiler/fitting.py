@@ -14,7 +14,7 @@ from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.flow import OpKind, Order
-from user_layers.compiler.local_memory import CostModel, LocalPlan, plan_local
+from user_layers.compiler.local_memory import CostModel, LocalPlan, load_cycles, plan_local
 from user_layers.compiler.tiles import CutGroup, GroupTiles
 from user_layers.compiler.tiling import AXES, Infeasible, Tiling, axis_extent, may_split, tile_group
 
@@ -135,7 +135,7 @@ def timed(described: DescribedNet, group: Group, cost_model: CostModel) -> Group
     order = Order(serial=not local.overlapped)
     for op in local.ops:
         if op.kind is OpKind.LOAD:
-            cycles = cost_model.load(tiles.moved(op.which, op.tile))
+            cycles = load_cycles(cost_model, tiles, op.which, op.tile, partial(where, op.tile))
         elif op.kind is OpKind.STORE:
             cycles = cost_model.store(tiles.moved(op.which, op.tile))
         elif op.kind is OpKind.MOVE:

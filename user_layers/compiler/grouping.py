@@ -20,7 +20,7 @@ from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.cost_model import MeasuredCost
 from user_layers.compiler.fitting import Counts, Group, fit_group
 from user_layers.compiler.search import Search
-from user_layers.compiler.tiling import Infeasible
+from user_layers.compiler.tiling import Infeasible, taken_whole
 
 __all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "Segments", "schedule"]
 
@@ -139,10 +139,7 @@ def _local_end(described: DescribedNet, reasons: list[str], start: int) -> int:
     end = start
     while end < len(net.nodes) and not reasons[end]:
         attrs = described.attrs[end]
-        if any(
-            name in made and (attrs.input_types[i] != TType.NEURON or attrs.on_l2[i])
-            for i, name in enumerate(net.nodes[end].inputs)
-        ):
+        if any(name in made and taken_whole(attrs, i) for i, name in enumerate(net.nodes[end].inputs)):
             break
         made.update(net.nodes[end].outputs)
         end += 1
@@ -161,8 +158,8 @@ def _run_end(described: DescribedNet, reasons: list[str], start: int) -> int:
         from_inside = [i for i, name in enumerate(net.nodes[end].inputs) if name in inside]
         if not from_inside:
             break
-        # What is computed in local memory is aligned there, and never in L2.
-        if any(attrs.input_types[i] != TType.NEURON or attrs.on_l2[i] for i in from_inside):
+        # What is computed in local memory is aligned there, and never in L2 or DDR.
+        if any(taken_whole(attrs, i) for i in from_inside):
             break
         inside.update(net.nodes[end].outputs)
         end += 1

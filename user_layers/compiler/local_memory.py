@@ -52,6 +52,21 @@ class CostModel(Protocol):
         ...
 
 
+def load_cycles(
+    cost_model: CostModel,
+    tiles: GroupTiles,
+    v: int,
+    p: int,
+    where: Callable[[int], tuple[Sequence[TensorRecord], int]],
+) -> float:
+    """Cycles of loading value v for tile p: a transfer, or the call of the layer that gathers it. where: see
+    Where, of a node."""
+    k = tiles.gatherer(v)
+    if k is None:
+        return cost_model.load(tiles.moved(v, p))
+    return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(where, k))
+
+
 @dataclass(frozen=True)
 class LocalPlan:
     """made: value of each tensor the group computes; read: value that input i of node k reads, under
@@ -110,7 +125,12 @@ class _Planner:
         self.tiles = GroupTiles(cut)
         self.count = cut.tiling.count
         self.storages, self.moves = share_memory(cut)
-        self.concats = {k for k in cut.nodes if concat_channels(cut.described, k) is not None}
+        # Nodes for which the tensor unit does nothing.
+        self.silent = {
+            k
+            for k in cut.nodes
+            if concat_channels(cut.described, k) is not None or cut.described.attrs[k].gathers
+        }
         self.sizes = {k: size for k in cut.nodes if (size := work_bytes(cut, k))}
         self.compute = [0.0] * (len(cut.nodes) * self.count)
         self.owners: list[Storage] = []
@@ -177,20 +197,20 @@ class _Planner:
     def measure(self, cost_model: CostModel) -> bool:
         """Set the cycles of everything; False if there are no places to record with."""
         tiles = self.tiles
-        for b, s in zip(self.buffers, self.owners, strict=True):
-            if s.load is not None:
-                b.load = cost_model.load(tiles.moved(s.load, b.tile))
-            if s.store is not None:
-                b.store = cost_model.store(tiles.moved(s.store, b.tile))
         for c in self.copies:
             part, whole = tiles.concat(c.tile, c.move.node, c.move.index)
             c.cycles = cost_model.move(part, whole, c.move.channel)
         compute = [0.0] * len(self.compute)
         try:
+            for b, s in zip(self.buffers, self.owners, strict=True):
+                if s.load is not None:
+                    b.load = load_cycles(cost_model, tiles, s.load, b.tile, partial(self._where, b.tile))
+                if s.store is not None:
+                    b.store = cost_model.store(tiles.moved(s.store, b.tile))
             for step in range(len(compute)):
                 p, i = divmod(step, len(self.cut.nodes))
                 k = self.cut.nodes[i]
-                if k not in self.concats:
+                if k not in self.silent:
                     where = partial(self._where, p, k)
                     compute[step] = cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), where)
         except _NoPlaceError:
@@ -243,7 +263,7 @@ class _Planner:
             if step < len(self.compute):
                 p, i = divmod(step, len(self.cut.nodes))
                 k = self.cut.nodes[i]
-                if k in self.concats:
+                if k in self.silent:
                     continue
                 written = [where(self.cut.made[name], p) for name in net.nodes[k].outputs]
                 if k in places.work:

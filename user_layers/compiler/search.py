@@ -334,8 +334,10 @@ class _RunSearch:
 
 
 def _cuts(described: DescribedNet, run: range) -> Iterator[int]:
-    """Where the run may be cut: not between a layer and one that works in its result's memory only."""
+    """Where the run may be cut: not between a layer and one that works in its result's memory only, but for a
+    layer behind one that gathers, which has to be in a group whether the next one gains or not."""
     net = described.net
+    gathered = {name for k in run if described.attrs[k].gathers for name in net.nodes[k].outputs}
     yield run.start
     for k in run[1:]:
         node, attrs = net.nodes[k], described.attrs[k]
@@ -347,6 +349,7 @@ def _cuts(described: DescribedNet, run: range) -> Iterator[int]:
             and before.outputs[0] not in net.outputs
             and len(node.inputs) == 1
             and attrs.can_inplace(net.tensors[before.outputs[0]].dtype)
+            and gathered.isdisjoint(before.inputs)
         )
         if not follows_in_place:
             yield k

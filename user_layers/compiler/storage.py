@@ -17,8 +17,8 @@ class Storage:
     """Memory of one value, or of several that overwrite one another or are parts of one.
 
     first, last: steps of one tile in which it is in use; values: with the channels on each NPU that lie
-    before them; load: the value that is loaded; store: the one that is stored, made in step `made`; moved:
-    the last step in which a copy of it to elsewhere begins.
+    before them; load: the value that is loaded, by a transfer or by the layer that makes it; store: the one
+    that is stored, made in step `made`; moved: the last step in which a copy of it to elsewhere begins.
     """
 
     size: int
@@ -70,6 +70,9 @@ class _Sharing:
                 v = self.cut.made[out]
                 if channels is not None:
                     s = self._concat(step, k, v, channels)
+                elif self.cut.described.attrs[k].gathers:
+                    s = self._new(v, step, self._last_read(v, step))
+                    s.load = v
                 else:
                     self._makers[v] = step
                     s = self._made_by_layer(step, k, v)

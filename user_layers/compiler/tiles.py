@@ -89,6 +89,12 @@ class GroupTiles:
         self.tiles: list[Tile] = list(cut.tiling.tiles())
         # Where the window of a value that is read comes from: any of its readers, which all agree.
         self._reader = {v: key for key, v in reversed(list(cut.read.items()))}
+        self._gatherers = {
+            cut.made[name]: k
+            for k in cut.nodes
+            if cut.described.attrs[k].gathers
+            for name in cut.described.net.nodes[k].outputs
+        }
 
     def placed(self, values: Sequence[Value]) -> GroupTiles:
         """The same with addresses."""
@@ -97,6 +103,10 @@ class GroupTiles:
     def call(self, p: int, k: int) -> list[TensorRecord]:
         """Inputs, then outputs of node k for tile p, as its local function gets them."""
         return [*self.inputs(p, k), *self.outputs(p, k)]
+
+    def gatherer(self, v: int) -> int | None:
+        """The node whose call loads this value (LayerAttributes.gathers); None for all others."""
+        return self._gatherers.get(v)
 
     def moved(self, v: int, p: int) -> TensorRecord:
         """What is loaded or stored of a value."""
@@ -108,7 +118,7 @@ class GroupTiles:
         return self._record(value, p, windows)
 
     def inputs(self, p: int, k: int) -> list[TensorRecord]:
-        """The inputs of node k; those in L2 without an address."""
+        """The inputs of node k; those in L2 and DDR without an address."""
         return [self._input(p, k, i) for i in range(len(self.cut.described.net.nodes[k].inputs))]
 
     def _input(self, p: int, k: int, i: int) -> TensorRecord:
@@ -161,8 +171,8 @@ def work_bytes(cut: CutGroup, node: int) -> int:
 def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> CutGroup:
     """What of these nodes has a place in local memory, without places yet.
 
-    Inputs from outside are one value where layers want the same windows in the same layout. Inputs in L2, and
-    those that kernels read through host_data, are none.
+    Inputs from outside are one value where layers want the same windows in the same layout. Inputs in L2,
+    those that stay in DDR, and those that kernels read through host_data, are none.
     """
     net = described.net
     axes = (tiling.n, tiling.h, tiling.w)
@@ -182,7 +192,7 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> 
     for k in nodes:
         attrs = described.attrs[k]
         for i, name in enumerate(net.nodes[k].inputs):
-            if attrs.on_l2[i] or attrs.input_types[i] == TType.NEURON_SHAPE:
+            if attrs.on_l2[i] or attrs.gathers or attrs.input_types[i] == TType.NEURON_SHAPE:
                 continue
             if name in made:
                 read[k, i] = made[name]

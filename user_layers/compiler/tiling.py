@@ -134,8 +134,8 @@ def stored(described: DescribedNet, nodes: Sequence[int]) -> list[str]:
 
 
 def taken_whole(attrs: LayerAttributes, index: int) -> bool:
-    """Inputs that are never cut: constants in a compact layout, shapes, and what lies in L2."""
-    return attrs.on_l2[index] or attrs.input_types[index] != TType.NEURON
+    """Inputs that are never cut: constants in a compact layout, shapes, what lies in L2 or stays in DDR."""
+    return attrs.on_l2[index] or attrs.gathers or attrs.input_types[index] != TType.NEURON
 
 
 def axis_extent(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:

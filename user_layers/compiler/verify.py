@@ -125,12 +125,16 @@ class _Verifier:
             case StepOp.COPY:
                 self._copy(step)
             case _:
-                engine = Engine.BD if step.opcode is StepOp.LOCAL else Engine.GDMA
+                computes = step.opcode is StepOp.LOCAL and not self._gathers(step)
+                engine = Engine.BD if computes else Engine.GDMA
                 reads, writes = self._within(step)
                 for start, end, _ in (*reads, *writes):
                     _require(0 <= start <= end <= LOCAL_BYTES, f"bytes {start} to {end} of local memory")
                 if self.section is not None:
                     self.section.add(at, engine, reads, writes)
+
+    def _gathers(self, step: Step) -> bool:
+        return self._described.attrs[self._nodes[step.name]].gathers
 
     def _within(self, step: Step) -> tuple[list[Area], list[Area]]:
         """What a step that uses local memory reads and writes of it."""
@@ -212,7 +216,10 @@ class _Verifier:
         made, shape = region_of(outs[0]), outs[0].tensor.shape
         reads: list[Area] = []
         for i, (name, t) in enumerate(zip(node.inputs, ins, strict=True)):
-            if attrs.on_l2[i]:
+            if attrs.gathers:
+                _require(t.tensor.addr == self._address[name], f"{name} is at another address")
+                _require(self._ddr.complete(name), f"{name} is not in DDR")
+            elif attrs.on_l2[i]:
                 _require(self.section is None, "a layer that reads L2 is overlapped")
                 _require(self._l2.get(t.tensor.addr) == self._owner(name), f"{name} is not in L2")
             elif attrs.input_types[i] == TType.NEURON_SHAPE:

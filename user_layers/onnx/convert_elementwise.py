@@ -41,7 +41,7 @@ def unary(to: Lowering, node: Node, name: str, a: float = 0.0, b: float = 0.0) -
     Raises Unsupported unless the input is float32.
     """
     to.need_float(node.inputs[0])
-    to.simple("TPU_UNARY", node, [to.tensor(node.inputs[0])], {"unary_op": UNARY[name], "a": a, "b": b})
+    to.each("TPU_UNARY", node, node.inputs[:1], {"unary_op": UNARY[name], "a": a, "b": b})
 
 
 def binary(to: Lowering, left: str, right: str, name: str) -> tuple[list[str], dict[str, int]]:
@@ -109,6 +109,9 @@ def _clip_by_tensors(to: Lowering, node: Node) -> None:
 def two(to: Lowering, node: Node) -> None:
     """Arithmetic of two float32 operands, which broadcast in the layer."""
     to.need_float(*node.inputs)
+    if to.in_planes(*node.inputs):
+        to.each("TPU_BINARY", node, node.inputs, {"binary_op": BINARY[_BINARIES[node.op]]})
+        return
     to.simple("TPU_BINARY", node, *binary(to, *_pair(to, node), _BINARIES[node.op]))
 
 
@@ -157,8 +160,12 @@ def several(to: Lowering, node: Node) -> None:
 @converts(AFFINE)
 def channel_affine(to: Lowering, node: Node) -> None:
     """A factor and a summand for each channel; see fuse.py."""
-    names = [to.tensor(name) for name in node.inputs]
-    to.simple("TPU_SCALE_SHIFT", node, names, {"axis": 1, "relu": 0})
+    param = {"axis": 1, "relu": 0}
+    rest = [to.tensor(name) for name in node.inputs[1:]]
+    if to.in_planes(node.inputs[0]):
+        to.plane_by_plane("TPU_SCALE_SHIFT", node, [to.planes(node.inputs[0]), *rest], param)
+        return
+    to.simple("TPU_SCALE_SHIFT", node, [to.tensor(node.inputs[0]), *rest], param)
 
 
 _TESTS = {

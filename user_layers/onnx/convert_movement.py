@@ -85,6 +85,9 @@ def concat(to: Lowering, node: Node) -> None:
     """In steps of 16, what a layer takes; inputs without elements add nothing."""
     param = {"axis": int(node.attributes["axis"])}
     full = [name for name in node.inputs if 0 not in to.shape(name)]
+    if 1 < len(full) <= _OPERANDS and param["axis"] in (1, -4) and to.in_planes(*full):
+        to.plane_by_plane("TPU_CONCAT", node, [to.planes(name) for name in full], {"axis": 1})
+        return
     names = [to.tensor(name) for name in full]
     while len(names) > _OPERANDS:
         names = [

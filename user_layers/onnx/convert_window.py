@@ -1,4 +1,4 @@
-"""ONNX operations with windows over h and w: convolutions and pools; one-dimensional ones have h = 1."""
+"""ONNX operations with windows: convolutions and pools over h and w, or over h alone, and of volumes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
+from user_layers.onnx.unfold import MAX_CHANNELS, Axis, Problem, rows_fold, unfold_param, unfolded_weights
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,6 @@ class Window:
         top, left = self.before
         bottom, right = self.after
         return found | {"pad_top": top, "pad_left": left, "pad_bottom": bottom, "pad_right": right}
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The windows of a node along one axis; see Window."""
-
-    kernel: int
-    stride: int = 1
-    dilation: int = 1
-    before: int = 0
-    after: int = 0
-    extra: int = 0
 
 
 def axes_of(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> list[Axis]:
@@ -139,14 +128,34 @@ def conv(to: Lowering, node: Node) -> None:
     if len(shape) == 5:
         _conv_of_volumes(to, node, weights, groups)
         return
-    window = window_of(node, shape[2:], weights.shape[2:])
-    inputs = [
-        planes(to, node, node.inputs[0]),
-        _kernels(to, node),
-    ]
+    bias = to.known(node, 2) is not None
+    if len(shape) == 4 and groups == 1:
+        h, w = axes_of(node, shape[2:], weights.shape[2:])
+        made, computed = to.shape(node.outputs[0]), node.inputs[0] not in to.graph.inputs
+        if rows_fold(Problem(shape, made, 1, Axis(1), h, w, bias, computed)):
+            _conv_of_rows(to, node, weights, h, w)
+            return
+    if len(shape) not in (3, 4):
+        raise Unsupported(f"{len(shape) - 2} spatial dimensions; layers have one, two or three")
+    columns = [Axis(1)] * (4 - len(shape))
+    window = plane_window(*axes_of(node, shape[2:], weights.shape[2:]), *columns)
+    kernels = to.tensor(node.inputs[1])
+    if columns:
+        kernels = to.add_const(weights[..., None], f"{node.inputs[1]}:rows")
+    inputs = [to.tensor(node.inputs[0]), kernels]
+    if bias:
+        inputs.append(to.tensor(node.inputs[2]))
+    to.simple("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
+
+
+def _conv_of_rows(to: Lowering, node: Node, weights: Array, h: Axis, w: Axis) -> None:
+    """A convolution along w whose channels are the rows of the kernel, too."""
+    x = to.between("TPU_UNFOLD", node, [to.tensor(node.inputs[0])], unfold_param(1, Axis(1), h))
+    rows = to.add_const(unfolded_weights(weights[:, :, None], rows=True), f"{node.inputs[1]}:rows")
+    inputs = [x, rows]
     if to.known(node, 2) is not None:
         inputs.append(to.tensor(node.inputs[2]))
-    result(to, node, "TPU_CONV", inputs, {"groups": groups, **window.fields()})
+    to.simple("TPU_CONV", node, inputs, {"groups": 1, **plane_window(Axis(1), w).fields()})
 
 
 def pool_param(window: Window, *, average: bool, count_pads: bool) -> dict[str, int]:
@@ -165,10 +174,13 @@ def pool(to: Lowering, node: Node) -> None:
     if len(shape) == 5:
         _pool_of_volumes(to, node)
         return
-    window = window_of(node, shape[2:], tuple(node.attributes["kernel_shape"]))
+    if len(shape) not in (3, 4):
+        raise Unsupported(f"{len(shape) - 2} spatial dimensions; layers have one, two or three")
+    columns = [Axis(1)] * (4 - len(shape))
+    window = plane_window(*axes_of(node, shape[2:], tuple(node.attributes["kernel_shape"])), *columns)
     pads = bool(node.attributes.get("count_include_pad", 0))
     param = pool_param(window, average=node.op == "AveragePool", count_pads=pads)
-    result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
+    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], param)
 
 
 def _pool_of_volumes(to: Lowering, node: Node) -> None:
@@ -177,25 +189,51 @@ def _pool_of_volumes(to: Lowering, node: Node) -> None:
     lengths = to.shape(node.outputs[0])
     axes = axes_of(node, (d, h, w), tuple(node.attributes["kernel_shape"]))
     average, pads = node.op == "AveragePool", bool(node.attributes.get("count_include_pad", 0))
-    flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], _shape(n, c * d, h, w))
     param = pool_param(plane_window(*axes[1:]), average=average, count_pads=pads)
+    if axes[0] == Axis(1):
+        to.plane_by_plane("TPU_POOL", node, [to.planes(node.inputs[0])], param)
+        return
+    flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], reshape_param(n, c * d, h, w))
     pooled = to.between("TPU_POOL", node, [flat], param)
-    rows = to.between("TPU_RESHAPE", node, [pooled], _shape(n, c, d, lengths[3] * lengths[4]))
+    rows = to.between("TPU_RESHAPE", node, [pooled], reshape_param(n, c, d, lengths[3] * lengths[4]))
     param = pool_param(plane_window(axes[0], Axis(1)), average=average, count_pads=pads)
-    to.simple("TPU_RESHAPE", node, [to.between("TPU_POOL", node, [rows], param)], _shape(*lengths))
+    to.simple("TPU_RESHAPE", node, [to.between("TPU_POOL", node, [rows], param)], reshape_param(*lengths))
 
 
 def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
-    """A convolution of planes for each step of the kernel along d, added up; planes lie along n meanwhile."""
+    """A convolution of planes, whose channels are those of all planes that the window sees."""
     n, c, d, h, w = to.shape(node.inputs[0])
     _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
-    axes = axes_of(node, (d, h, w), weights.shape[2:])
-    along, window = axes[0], plane_window(*axes[1:])
-    swap = {"dims": 5, "order": [0, 2, 1, 3, 4, 0, 0, 0]}
-    x = to.between("TPU_TRANSPOSE", node, [to.tensor(node.inputs[0])], swap)
+    along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
+    if (groups > 1 and along != Axis(1)) or c * along.kernel > MAX_CHANNELS:
+        _conv_by_planes(to, node, weights, groups)
+        return
+    bias = to.known(node, 2) is not None
+    made = n * length, out_c, out_h, out_w
+    computed = node.inputs[0] not in to.graph.inputs
+    problem = Problem((n * d, c, h, w), made, d, along, axes[0], axes[1], bias, computed)
+    rows = groups == 1 and rows_fold(problem)
+    x = to.planes(node.inputs[0])
+    if rows or along != Axis(1):
+        x = to.between("TPU_UNFOLD", node, [x], unfold_param(d, along, axes[0] if rows else Axis(1)))
+    inputs = [x, to.add_const(unfolded_weights(weights, rows), f"{node.inputs[1]}:planes")]
+    if bias:
+        inputs.append(to.tensor(node.inputs[2]))
+    window = plane_window(Axis(1) if rows else axes[0], axes[1])
+    to.plane_by_plane("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
+
+
+def _conv_by_planes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
+    """A convolution for each step of the kernel along d, added up: for groups of channels, which have to stay
+    together, and for more channels than there can be."""
+    n, c, d, h, w = to.shape(node.inputs[0])
+    length = to.shape(node.outputs[0])[2]
+    along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
+    x = to.between("TPU_RESHAPE", node, [to.planes(node.inputs[0])], reshape_param(n, d, c, h, w))
     if along.before or along.after:
         ends = {"before": [0, along.before, *[0] * 6], "after": [0, along.after, *[0] * 6]}
         x = to.between("TPU_PAD", node, [x], {"mode": 0, "value": 0.0, "bits": 0, **ends})
+    param = {"groups": groups, **plane_window(*axes).fields()}
     total = ""
     for step in range(along.kernel):
         first = step * along.dilation
@@ -204,20 +242,19 @@ def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> N
         cut |= {"ends": [last, *[0] * 7], "steps": [along.stride, *[1] * 7]}
         part = to.between("TPU_SLICE", node, [x], cut)
         inputs = [
-            to.between("TPU_RESHAPE", node, [part], _shape(n * length, c, h, w)),
+            to.between("TPU_RESHAPE", node, [part], reshape_param(n * length, c, h, w)),
             to.add_const(weights[:, :, step], f"{node.inputs[1]}:{step}"),
         ]
         if step == 0 and to.known(node, 2) is not None:
             inputs.append(to.tensor(node.inputs[2]))
-        made = to.between("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
-        total = to.between("TPU_BINARY", node, [total, made], {"binary_op": 0}) if total else made
-    planes_ = to.between("TPU_RESHAPE", node, [total], _shape(n, length, out_c, out_h, out_w))
-    to.simple("TPU_TRANSPOSE", node, [planes_], swap)
-
-
-def _shape(*extents: int) -> dict[str, object]:
-    """Parameters of TPU_RESHAPE."""
-    return {"dims": len(extents), "shape": [*extents, *[0] * (8 - len(extents))]}
+        if along.kernel == 1:
+            to.plane_by_plane("TPU_CONV", node, inputs, param)
+            return
+        made = to.between("TPU_CONV", node, inputs, param)
+        if step == along.kernel - 1:
+            to.plane_by_plane("TPU_BINARY", node, [total, made], {"binary_op": 0})
+        else:
+            total = to.between("TPU_BINARY", node, [total, made], {"binary_op": 0}) if total else made
 
 
 @converts("GlobalMaxPool", "GlobalAveragePool")
@@ -233,7 +270,7 @@ def whole_planes(to: Lowering, node: Node, average: bool) -> None:
     """The average or the maximum of each plane, with all dimensions."""
     window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
     param = {"mode": int(average), "whole": 1, **window.fields()}
-    result(to, node, "TPU_POOL", [planes(to, node, node.inputs[0])], param)
+    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], param)
 
 
 @converts("LRN")

@@ -27,6 +27,8 @@ from user_layers.onnx.proto import part_proto, serialized, since_version, with_o
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
 
 OLDEST_OPSET = 6  # whose operations converters know
+_VOLUME = 5  # dimensions
+_TURNED = {"dims": 5, "order": [0, 2, 1, 3, 4, 0, 0, 0]}  # channels and planes of volumes
 Converter = Callable[["Lowering", Node], None]
 CONVERTERS: dict[str, Converter] = {}
 
@@ -90,6 +92,7 @@ class Lowering:
         self.graph = graph
         self._custom = dict(custom or {})
         self._names: dict[str, str] = {}
+        self._planes: dict[str, str] = {}  # of volumes: see `planes`
         self._count = 0
         self._reserved = {name for node in model.nodes for name in (*node.inputs, *node.outputs)}
         self._infos: dict[str, NetTensorInfo] = {}  # tensors of the graph whose shapes were asked
@@ -143,6 +146,9 @@ class Lowering:
         self._taken[name] = None
         if name not in self._names:
             values = self.constant(name)
+            if name in self._planes:
+                self._names[name] = self._volume(name)
+                return name
             if values is None:
                 raise Unsupported(f"{name!r} {obstacle(self.model.value(name))}", follows=True)
             # An output has its name as the copy that `finish` makes.
@@ -150,6 +156,33 @@ class Lowering:
                 values, f"{name}:value" if name in self.model.results else name
             )
         return self._names[name]
+
+    def planes(self, name: str) -> str:
+        """The graph's tensor of a volume, [N, C, D, H, W], as planes: [N * D, C, H, W]. Layers that convolve
+        volumes make these, and the volume itself only where another layer wants that."""
+        self._taken[name] = None
+        if name not in self._planes:
+            n, c, d, h, w = self.shape(name)
+            turned, made = (self.fresh(f"{name}:{what}") for what in ("turned", "planes"))
+            self.graph.add_tpu_layer("TPU_TRANSPOSE", [self.tensor(name)], _TURNED, [turned])
+            self.graph.add_tpu_layer("TPU_RESHAPE", [turned], reshape_param(n * d, c, h, w), [made])
+            self._planes[name] = made
+        return self._planes[name]
+
+    def in_planes(self, *names: str) -> bool:
+        """Whether these are volumes, alike but for channels, of which one at least is there as planes."""
+        shapes = [self.model.value(name).fixed or () for name in names]
+        extents = {shape[:1] + shape[2:] for shape in shapes if len(shape) == _VOLUME}
+        same = len(extents) == 1 and all(len(shape) == _VOLUME for shape in shapes)
+        return same and not self._planes.keys().isdisjoint(names)
+
+    def _volume(self, name: str) -> str:
+        """The volume of planes."""
+        n, c, d, h, w = self.shape(name)
+        apart = self.fresh(f"{name}:apart")
+        self.graph.add_tpu_layer("TPU_RESHAPE", [self._planes[name]], reshape_param(n, d, c, h, w), [apart])
+        self.graph.add_tpu_layer("TPU_TRANSPOSE", [apart], _TURNED, [name])
+        return name
 
     def add_const(self, values: Array, stem: str) -> str:
         """A constant of the graph under a free name."""
@@ -186,6 +219,22 @@ class Lowering:
     def simple(self, op: str, node: Node, inputs: Sequence[str], param: Mapping[str, Any] | None) -> None:
         """A layer that makes the node's first output from graph tensors."""
         self.layer(op, node, inputs, param, [self.output(node)])
+
+    def each(self, op: str, node: Node, names: Sequence[str], param: Mapping[str, Any] | None) -> None:
+        """A layer that makes the node's first output element by element from values of one shape, or ones
+        that broadcast: of volumes that are there as planes, planes."""
+        if self.in_planes(*names):
+            self.plane_by_plane(op, node, [self.planes(name) for name in names], param)
+        else:
+            self.simple(op, node, [self.tensor(name) for name in names], param)
+
+    def plane_by_plane(
+        self, op: str, node: Node, inputs: Sequence[str], param: Mapping[str, Any] | None
+    ) -> None:
+        """A layer that makes the node's first output, a volume, as planes."""
+        name = self.fresh(f"{node.outputs[0]}:planes")
+        self.layer(op, node, inputs, param, [name])
+        self._planes[node.outputs[0]] = name
 
     def between(self, op: str, node: Node, inputs: Sequence[str], param: Mapping[str, Any] | None) -> str:
         """A layer in the middle of what a node becomes; the name of its output."""
@@ -243,6 +292,8 @@ class Lowering:
     def finish(self, outputs: Iterable[str]) -> None:
         """Name the outputs; one that no layer makes is copied."""
         for name in outputs:
+            if name in self._planes:
+                self.tensor(name)
             made = self._names.get(name)
             if made is None or made in self.graph.tensors:
                 source = self.tensor(name)
@@ -343,6 +394,7 @@ class Lowering:
         """Tensors in place of a node without a layer, so that the walk can go on behind it."""
         for name in node.makes:
             self._names.pop(name, None)
+            self._planes.pop(name, None)
             value = self.model.value(name)
             if obstacle(value) is not None:
                 continue
@@ -410,6 +462,11 @@ class Lowering:
     def _layer_name(self, node: Node) -> str | None:
         taken = {other.name for other in self.graph.nodes}
         return node.name if node.name and node.name.isprintable() and node.name not in taken else None
+
+
+def reshape_param(*extents: int) -> dict[str, object]:
+    """Parameters of TPU_RESHAPE."""
+    return {"dims": len(extents), "shape": [*extents, *[0] * (8 - len(extents))]}
 
 
 def own_layer(op: str) -> Converter:

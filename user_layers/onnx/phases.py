@@ -17,7 +17,7 @@ from user_layers.onnx.model import STANDARD, Array, Model, Node
 
 _MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
 _MOVED = 8  # cycles for an element that goes through DepthToSpace, its way to DDR included
-_PAD_MOST = 15  # of a convolution
+PAD_MOST = 15  # of a convolution
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class _Axis:
 
     @property
     def possible(self) -> bool:
-        return self.out % self.stride == 0 and all(0 <= pad <= _PAD_MOST for pad in self.pads)
+        return self.out % self.stride == 0 and all(0 <= pad <= PAD_MOST for pad in self.pads)
 
     def kernel_index(self, phase: int, tap: int) -> int:
         """Which element of the kernel a tap of a phase is; outside of the kernel: none."""

@@ -10,6 +10,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
+from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import fuse_affine
@@ -70,9 +71,11 @@ def survey_layers(
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
+    model = fold_edges(fuse_patterns(fuse_attention(model)))
+    # Behind edges, which become pads; then convolutions by phases, whose kernels have no idle taps.
+    model = split_phases(without_idle_taps(model))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    model = channels_stay(fuse_bias(split_phases(fuse_patterns(fuse_attention(without_idle_taps(model))))))
-    return fuse_affine(model)
+    return fuse_affine(channels_stay(fuse_bias(model)))
 
 
 def _behind(model: Model, refused: Mapping[int, Reason]) -> frozenset[str]:

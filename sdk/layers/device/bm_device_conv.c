@@ -1,13 +1,13 @@
 /* TPU_CONV: two-dimensional convolution, NCHW, fp32; depthwise by an instruction of its own.
  *
- * Inputs: x `[N, IC, H, W]`, constant weights `[OC, IC / groups, KH, KW]`, perhaps a bias `[OC]`
+ * Inputs: x `[N, IC, H, W]` or `[N, IC, H]`, constant weights `[OC, IC / groups, KH, KW]`, perhaps a bias `[OC]`
  * Makes: convolution, depthwise too
  */
 #include "bm_layer_conv_run.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-/* Inputs: x [N, IC, H, W]; constant weights [OC, IC / groups, KH, KW]; a bias of OC elements, if there is one.
+/* Inputs: x [N, IC, H, W], or [N, IC, H] with one column; constant weights [OC, IC / groups, KH, KW]; a bias of OC elements, if there is one.
  * The descriptor prepares the weights:
  * - groups == IC == OC > 1 (depthwise): [1, OC, KH, KW];
  * - otherwise [1, OC, P, KH * KW * 2] with P = bm_conv_weight_pairs(): pairs of input channels side by side, filled up

@@ -1,6 +1,6 @@
 /* TPU_POOL: maxima and averages over windows, NCHW, fp32.
  *
- * Inputs: x `[N, C, H, W]`
+ * Inputs: x `[N, C, H, W]` or `[N, C, H]`
  * Makes: maxima and averages over windows or whole planes
  */
 #include "bmcompiler_tpulayer_device.h"
@@ -9,7 +9,7 @@
 #include "bm_layer_pool_plan.h"
 #include "okk.h"
 
-/* Input: x [N, C, H, W]. A maximum passes over NaN and pads and is never below -FLT_MAX. An average divides by the
+/* Input: x [N, C, H, W], or [N, C, H] with one column. A maximum passes over NaN and pads and is never below -FLT_MAX. An average divides by the
  * elements that count: those in the tensor, with count_include_pad also those in the pads, never the extra ones.
  * The instruction divides by the whole kernel; rows and columns at the edges are multiplied afterwards. */
 __BM_PARAM__(TPU_POOL)
@@ -50,7 +50,7 @@ int pool_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     const tpu_pool_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
     tpu_tensor_t *out = &out_tensors[0];
-    if (in->dtype != DTYPE_FP32 || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if (in->dtype != DTYPE_FP32 || (in->dims != 3 && in->dims != 4)) return BM_LAYER_NOT_SUPPORTED;
     if ((p->mode != POOL_MAX && p->mode != POOL_AVERAGE) || (p->whole & ~1) != 0 || (p->count_include_pad & ~1) != 0 ||
         !valid_pads(p->pad_top, p->pad_bottom, p->extra_bottom) ||
         !valid_pads(p->pad_left, p->pad_right, p->extra_right))
@@ -58,14 +58,14 @@ int pool_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     if (p->whole && (in->shape[2] > AXIS_PARAM_MAX || in->shape[3] > AXIS_PARAM_MAX)) return BM_LAYER_NOT_SUPPORTED;
     window_axis h, w;
     axes_of(p, in->shape, &h, &w);
-    if (h.out < 1 || w.out < 1) return BM_LAYER_PARAM_INVALID;
+    if (h.out < 1 || w.out < 1 || (in->dims == 3 && w.out != 1)) return BM_LAYER_PARAM_INVALID;
     out->ttype = BMNET_NEURON;
     out->dtype = in->dtype;
-    out->dims = 4;
+    out->dims = in->dims;
     out->shape[0] = in->shape[0];
     out->shape[1] = in->shape[1];
     out->shape[2] = h.out;
-    out->shape[3] = w.out;
+    if (in->dims == 4) out->shape[3] = w.out;
     return BM_LAYER_OK;
 }
 

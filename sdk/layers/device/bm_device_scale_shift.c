@@ -14,7 +14,7 @@
  * shall be part of a local group. Two constants become one input, [2, C, 1, 1], which one load brings. */
 __BM_PARAM__(TPU_SCALE_SHIFT)
 typedef struct {
-    int axis; /* of the channels; negative counts from the end. Local groups: 1 of four dimensions. */
+    int axis; /* of the channels; negative counts from the end. Local groups: 1 of three or four dimensions. */
     int relu; /* 1: negative results become 0 */
 } tpu_scale_shift_param_t;
 

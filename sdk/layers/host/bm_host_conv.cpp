@@ -54,12 +54,23 @@ bool ConvDescriptor::is_depthwise() const {
     return p()->groups > 1 && p()->groups == w[0] && w[1] == 1;
 }
 
-// The local function takes what one instruction per group takes.
+// The local function takes what one instruction per group takes, or without pads one per tap.
 bool ConvDescriptor::force_use_global_layer() const {
-    const auto &x = layer()->inputs[0].shape;
-    if (x.size() != 4 || !bm_is_constant(layer()->inputs.back())) return true;
-    return !window_is_local(x[2], p()->kernel_h, p()->stride_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
-           !window_is_local(x[3], p()->kernel_w, p()->stride_w, p()->dilation_w, p()->pad_left, p()->pad_right);
+    const std::size_t dims = layer()->inputs[0].shape.size();
+    if ((dims != 3 && dims != 4) || !bm_is_constant(layer()->inputs.back())) return true;
+    if (by_taps()) return (p()->pad_top | p()->pad_bottom | p()->pad_left | p()->pad_right) != 0;
+    return !window_pads(p()->kernel_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
+           !window_pads(p()->kernel_w, p()->dilation_w, p()->pad_left, p()->pad_right);
+}
+
+// Of instructions for one tap the output is the longest.
+u32 ConvDescriptor::get_local_buffer_size(const int *split_shape) const {
+    const int rows = split_shape[2], columns = split_shape[3];
+    return by_taps() ? window_room(rows, columns, 0) : window_room(backward_hslice(rows), backward_wslice(columns), 0);
+}
+
+bool ConvDescriptor::by_taps() const {
+    return !window_steps(p()->stride_h, p()->dilation_h) || !window_steps(p()->stride_w, p()->dilation_w);
 }
 
 int ConvDescriptor::backward_hidx(int out_hidx) const { return out_hidx * p()->stride_h - p()->pad_top; }

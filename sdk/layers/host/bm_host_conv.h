@@ -13,6 +13,7 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
   public:
     virtual std::string get_name() const override { return "CONV"; }
     virtual bool force_use_global_layer() const override;
+    virtual u32 get_local_buffer_size(const int *split_shape) const override;
     virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
     virtual std::vector<int> prepared_shape(int in_idx) const override;
     virtual int prepared_with(int in_idx) const override;
@@ -24,6 +25,7 @@ class ConvDescriptor : public bmcompiler::LayerDescriptor {
     virtual bool accepts_larger_tiles() const override;
 
   private:
+    bool by_taps() const;
     bool is_depthwise() const;
     int words() const;
     bool joined() const;

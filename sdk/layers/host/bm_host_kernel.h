@@ -46,7 +46,7 @@ inline void bm_check_kernel(const bmcompiler::GraphNode &node, int groups, int k
     if (w[2] != kernel_h || w[3] != kernel_w)
         throw std::invalid_argument("weights " + bm_text(w) + " for a kernel of " + std::to_string(kernel_h) + " x " +
                                     std::to_string(kernel_w));
-    if (x.size() == 4 && x[1] != in_c)
+    if (x.size() >= 3 && x[1] != in_c)
         throw std::invalid_argument("weights " + bm_text(w) + " in " + std::to_string(groups) + " groups for " +
                                     std::to_string(x[1]) + " input channels");
 }

@@ -5,19 +5,21 @@
 
 // The local function takes what one instruction takes.
 bool PoolDescriptor::force_use_global_layer() const {
-    const auto &x = layer()->inputs[0].shape;
-    if (x.size() != 4) return true;
-    if (whole()) return x[2] > CHIP_WINDOW_SIDE_MAX || x[3] > CHIP_WINDOW_SIDE_MAX;
-    return p()->dilation_h > 1 || p()->dilation_w > 1 ||
-           !window_is_local(x[2], p()->kernel_h, p()->stride_h, 1, p()->pad_top, p()->pad_bottom + p()->extra_bottom) ||
-           !window_is_local(x[3], p()->kernel_w, p()->stride_w, 1, p()->pad_left, p()->pad_right + p()->extra_right);
+    const std::size_t dims = layer()->inputs[0].shape.size();
+    if (dims != 3 && dims != 4) return true;
+    if (whole()) return kernel_h() > CHIP_WINDOW_SIDE_MAX || kernel_w() > CHIP_WINDOW_SIDE_MAX;
+    return p()->dilation_h > 1 || p()->dilation_w > 1 || !window_steps(p()->stride_h, 1) ||
+           !window_steps(p()->stride_w, 1) ||
+           !window_pads(p()->kernel_h, 1, p()->pad_top, p()->pad_bottom + p()->extra_bottom) ||
+           !window_pads(p()->kernel_w, 1, p()->pad_left, p()->pad_right + p()->extra_right);
 }
 
 // Rows that are pooled along w, but not yet along h: only large kernels are worth two steps.
 u32 PoolDescriptor::get_local_buffer_size(const int *split_shape) const {
-    if (kernel_h() < 2 || kernel_w() < 2 || kernel_h() * kernel_w() < 16) return 0;
-    const int between[] = {split_shape[0], split_shape[1], backward_hslice(split_shape[2]), split_shape[3]};
-    return bm_local_bytes(bm_tile_bytes(between));
+    const int rows = backward_hslice(split_shape[2]), columns = backward_wslice(split_shape[3]);
+    if (kernel_h() < 2 || kernel_w() < 2 || kernel_h() * kernel_w() < 16) return window_room(rows, columns, 0);
+    const int between[] = {split_shape[0], split_shape[1], rows, split_shape[3]};
+    return window_room(rows, columns, bm_local_bytes(bm_tile_bytes(between)));
 }
 
 int PoolDescriptor::backward_hidx(int out_hidx) const { return out_hidx * stride_h() - (whole() ? 0 : p()->pad_top); }

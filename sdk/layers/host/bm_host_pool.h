@@ -23,7 +23,8 @@ class PoolDescriptor : public bmcompiler::LayerDescriptor {
     const tpu_pool_param_t *p() const { return param<tpu_pool_param_t>(); }
     bool whole() const { return p()->whole != 0; }
     int kernel_h() const { return whole() ? layer()->inputs[0].shape[2] : p()->kernel_h; }
-    int kernel_w() const { return whole() ? layer()->inputs[0].shape[3] : p()->kernel_w; }
+    int kernel_w() const { return whole() ? width() : p()->kernel_w; }
+    int width() const { return layer()->inputs[0].shape.size() == 4 ? layer()->inputs[0].shape[3] : 1; }
     int stride_h() const { return whole() ? 1 : p()->stride_h; }
     int stride_w() const { return whole() ? 1 : p()->stride_w; }
 };

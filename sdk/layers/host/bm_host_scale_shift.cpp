@@ -2,7 +2,7 @@
 
 #include "bm_host_constants.h"
 
-// In local memory the numbers lie one to a channel of four dimensions.
+// In local memory the numbers lie one to a channel, the second of three or four dimensions.
 bool ScaleShiftDescriptor::force_use_global_layer() const {
     const auto &inputs = layer()->inputs;
     if (!has_channels()) return true;
@@ -27,7 +27,7 @@ void ScaleShiftDescriptor::prepare(int in_idx, const void *constant, void *prepa
         bm_keep_elements(inputs[2], inputs[2].data, static_cast<float *>(prepared) + inputs[0].shape[1]);
 }
 
-// Whether scale and shift are constants for the channels of four dimensions.
+// Whether scale and shift are constants for such channels.
 bool ScaleShiftDescriptor::joined() const {
     const auto &inputs = layer()->inputs;
     if (!has_channels() || inputs.size() != 3) return false;
@@ -39,6 +39,6 @@ bool ScaleShiftDescriptor::joined() const {
 }
 
 bool ScaleShiftDescriptor::has_channels() const {
-    const int axis = param<tpu_scale_shift_param_t>()->axis;
-    return layer()->inputs[0].shape.size() == 4 && (axis == 1 || axis == -3);
+    const int axis = param<tpu_scale_shift_param_t>()->axis, dims = static_cast<int>(layer()->inputs[0].shape.size());
+    return (dims == 3 || dims == 4) && (axis == 1 || axis == 1 - dims);
 }

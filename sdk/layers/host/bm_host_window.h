@@ -3,18 +3,29 @@
 #define BM_HOST_WINDOW_H
 
 #include "bm1684_chip.h"
+#include "bmcompiler_tpulayer_host.hpp"
 
 // Input elements below `count` output elements, pads included.
 inline int window_length(int count, int kernel, int stride, int dilation) {
     return (count - 1) * stride + (kernel - 1) * dilation + 1;
 }
 
-// Whether any tile of the output is within the limits of one instruction, and each window meets the tensor.
-inline bool window_is_local(int size, int kernel, int stride, int dilation, int before, int after) {
+// Whether one instruction takes these steps.
+inline bool window_steps(int stride, int dilation) {
+    return stride <= CHIP_WINDOW_STEP_MAX && dilation <= CHIP_WINDOW_STEP_MAX;
+}
+
+// Whether one instruction takes this kernel and these pads, and each window meets the tensor.
+inline bool window_pads(int kernel, int dilation, int before, int after) {
     const long long extent = (kernel - 1LL) * dilation + 1;
     const int most = CHIP_WINDOW_STEP_MAX;
-    return stride <= most && dilation <= most && before <= most && after <= most && before < extent &&
-           after < extent && static_cast<long long>(size) + before + after <= CHIP_WINDOW_SIDE_MAX;
+    return extent <= CHIP_WINDOW_SIDE_MAX && before <= most && after <= most && before < extent && after < extent;
+}
+
+// What a local function says of its work buffer for a tile with windows over h and w, of so many rows and columns, pads
+// included: too much for a tile that is too long for an instruction, so that the compiler cuts shorter ones.
+inline u32 window_room(int rows, int columns, u32 bytes) {
+    return rows > CHIP_WINDOW_SIDE_MAX || columns > CHIP_WINDOW_SIDE_MAX ? CHIP_LOCAL_BYTES + 1 : bytes;
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 int bm_conv_check_inputs(int groups, const tpu_tensor_t *in, int in_num) {
     if (in_num < 2 || in_num > 3) return BM_LAYER_PARAM_INVALID;
-    if (!bm_layer_all_fp32(in, in_num) || in[0].dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_layer_all_fp32(in, in_num) || (in[0].dims != 3 && in[0].dims != 4)) return BM_LAYER_NOT_SUPPORTED;
     if (in[1].dims != 4 || groups < 1 || in[0].shape[1] % groups != 0 || in[1].shape[1] % groups != 0)
         return BM_LAYER_PARAM_INVALID;
     if (in_num == 3 && in[2].elem_num != in[1].shape[1]) return BM_LAYER_PARAM_INVALID;
@@ -28,14 +28,14 @@ int bm_conv_shape_result(int groups, bool depthwise, const window_axis *h, const
     if (in[1].shape[0] != 1 ||
         (!apart && !conv_is_joined(depthwise, groups, in[0].shape[1], h->kernel * w->kernel, &in[1])))
         return BM_LAYER_PARAM_INVALID;
-    if (h->out < 1 || w->out < 1) return BM_LAYER_PARAM_INVALID;
+    if (h->out < 1 || w->out < 1 || (in[0].dims == 3 && w->out != 1)) return BM_LAYER_PARAM_INVALID;
     out->ttype = BMNET_NEURON;
     out->dtype = DTYPE_FP32;
-    out->dims = 4;
+    out->dims = in[0].dims;
     out->shape[0] = in[0].shape[0];
     out->shape[1] = in[1].shape[1];
     out->shape[2] = h->out;
-    out->shape[3] = w->out;
+    if (in[0].dims == 4) out->shape[3] = w->out;
     return BM_LAYER_OK;
 }
 
@@ -265,6 +265,6 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
     okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &tile);
     work.input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work.input_stride.h + skip_w);
     conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(tile.n, p->in_c, tile.h, tile.w));
-    bm_conv_compute(&work, false);
+    bm_conv_compute(&work, !bm_axis_in_instruction(&p->h) || !bm_axis_in_instruction(&p->w));
     return BM_LAYER_OK;
 }
