@@ -16,7 +16,7 @@ from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 
 CHANNEL_NORM = "ChannelNormalization"  # of the channels of each position: an operation of this compiler alone
 _MOST = 4095  # channels that one command takes
-_ONE_BY_ONE = frozenset(
+ONE_BY_ONE = frozenset(
     (
         *("Relu", "LeakyRelu", "Elu", "Celu", "Selu", "Sigmoid", "Tanh", "Exp", "Erf", "Neg", "Abs", "Sqrt"),
         *("Softplus", "Softsign", "HardSigmoid", "HardSwish", "Gelu", "Swish", "Mish", "Identity", "Dropout"),
@@ -111,7 +111,7 @@ def _moved(model: Model, node: Node, source: str) -> _Made | None:
     if made is None or shape is None:
         return None
     plane = (1,) * (len(made) - 2)
-    if node.op in _ONE_BY_ONE:
+    if node.op in ONE_BY_ONE:
         return _Made(replace(node, inputs=(source, *node.inputs[1:]), outputs=(output,), proto=None), {})
     if node.op == "MatMul":
         return _convolution(model, node, source, output, plane)

@@ -18,6 +18,7 @@ from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Model
 from user_layers.onnx.partition import Reason
+from user_layers.onnx.parts import split_convolutions
 from user_layers.onnx.patterns import fuse_patterns
 from user_layers.onnx.phases import split_phases
 from user_layers.onnx.taps import without_idle_taps
@@ -73,7 +74,7 @@ def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     model = fold_edges(fuse_patterns(fuse_attention(model)))
     # Behind edges, which become pads; then convolutions by phases, whose kernels have no idle taps.
-    model = split_phases(without_idle_taps(model))
+    model = split_phases(split_convolutions(without_idle_taps(model)))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
     return fuse_affine(channels_stay(fuse_bias(model)))
 

@@ -81,7 +81,7 @@ def _step(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | Non
     if node.op == "Transpose":
         order = [int(i) for i in node.attributes.get("perm", reversed(range(len(before))))]
         return node.inputs[0], lambda a: a.transpose(order), 1.0
-    found = _first(model, node, made, before, shape)
+    found = cut_of(model, node, made, before, shape)
     if found is None:
         return None
     axis, first, extent = found
@@ -106,7 +106,7 @@ def _product(model: Model, node: Node, shape: tuple[int, ...] | None) -> tuple[s
     return None
 
 
-def _first(
+def cut_of(
     model: Model, node: Node, made: str, before: tuple[int, ...], shape: tuple[int, ...]
 ) -> tuple[int, int, int] | None:
     """(axis, first index, extent) of what a node cuts out along one axis."""
