@@ -10,10 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from onnx import helper
 
+from firmware_sim.errors import CompileError
 from tests.support.examples import examples
 from tests.support.layer_checks import Array, check, refused, same, sample
 from tests.support.onnx_models import make_model
 from tpulayer import Graph
+from user_layers.compiler import attributes
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.load import load_model
 from user_layers.toolkit import Toolkit
@@ -117,6 +119,32 @@ def test_unfold_that_is_impossible(toolkit: Toolkit) -> None:
         refused(toolkit, "TPU_UNFOLD", ONE | wrong, x)
     refused(toolkit, "TPU_UNFOLD", ONE | {"planes": 1}, sample((4, 8, 6)))
     refused(toolkit, "TPU_UNFOLD", ONE | {"planes": 1}, sample((4, 8, 6, 6), "int32"))
+
+
+def test_a_layer_that_computes_cannot_be_a_load(toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attributes, "_GATHERS", frozenset(("TPU_PAD",)))
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, 3, 8, 8))
+    param = {"mode": 0, "before": [0, 0, 1, 0], "after": [0] * 4, "value": 0.0, "bits": 0}
+    graph.add_tpu_layer("TPU_PAD", ["x"], param, ["a"], name="it")
+    graph.add_tpu_layer("TPU_UNARY", ["a"], {"unary_op": 0}, ["y"])
+    with pytest.raises(CompileError, match=r"it \(TPU_PAD\) computes, though it gets its inputs in DDR"):
+        graph.compile(opt=1)
+
+
+def test_a_load_reads_what_is_there(toolkit: Toolkit) -> None:
+    """A layer that makes the input comes before, in a group of its own."""
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, 3, 20, 30))
+    graph.add_tpu_layer("TPU_UNARY", ["x"], {"unary_op": 0}, ["a"])
+    p = {**ONE, "planes": 1, "kernel_h": 3, "pad_front": 0, "pad_back": 0, "pad_top": 1, "pad_bottom": 1}
+    graph.add_tpu_layer("TPU_UNFOLD", ["a"], p, ["u"])
+    graph.add_tpu_layer("TPU_UNARY", ["u"], {"unary_op": 0}, ["y"])
+    lines: list[str] = []
+    graph.compile(opt=1, log=lines.append)
+    assert [line.partition("group ")[2][:1] for line in lines if "local" in line] == ["0", "1", "1"]
+    x = np.random.default_rng(0).standard_normal((1, 3, 20, 30)).astype(np.float32)
+    same(graph.run({"x": x})[0], unfolded(np.maximum(x, 0), p))
 
 
 # ---- convolutions of few channels ----
