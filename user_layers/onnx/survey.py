@@ -14,6 +14,7 @@ from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import fuse_affine
+from user_layers.onnx.groups import join_groups
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Model
@@ -74,7 +75,7 @@ def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     model = fold_edges(fuse_patterns(fuse_attention(model)))
     # Behind edges, which become pads; then convolutions by phases, whose kernels have no idle taps.
-    model = split_phases(split_convolutions(without_idle_taps(model)))
+    model = split_phases(join_groups(split_convolutions(without_idle_taps(model))))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
     return fuse_affine(channels_stay(fuse_bias(model)))
 
