@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -226,6 +226,96 @@ OTHERS: dict[str, tuple[list[Any], Sequence[str]]] = {
         [*PROJECTED, *CORE[:2], node("Mul", "v root", "vs"), node("MatMul", "p vs", "o"), *CORE[3:]], ("y",)
     ),
 }  # fmt: skip
+
+
+def check(
+    toolkit: Toolkit, nodes: Sequence[Any], shapes: Mapping[str, Sequence[int]], constants: Any
+) -> list[str]:
+    """The layers of a model whose values are right."""
+    proto = make_model(list(nodes), shapes, ["y"], constants)
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    made = [layer.op.op.removeprefix("TPU_") for layer in graph.resolve().nodes]
+    graph.compile()
+    x = {name: numbers(shape, i) for i, (name, shape) in enumerate(shapes.items())}
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE
+    return made
+
+
+PLAIN = [node("MatMul", "q k", "s"), node("Softmax", "s", "p", axis=-1), node("MatMul", "p v", "y")]
+
+
+def test_operands_that_are_constants(toolkit: Toolkit) -> None:
+    """Learned queries and a mask of the same shape are two constants, whatever else gets another shape."""
+    nodes = [
+        node("Reshape", "x split", "a"),
+        node("Transpose", "a", "v", perm=[1, 0, 2]),
+        node("Transpose", "a", "k", perm=[1, 2, 0]),
+        PLAIN[0],
+        node("Add", "s mask", "m"),
+        node("Softmax", "m", "p", axis=-1),
+        PLAIN[2],
+    ]
+    constants = {"q": numbers((3, 5, 4), 7), "mask": numbers((3, 5, 4), 8), "split": np.array([4, 3, 4])}
+    assert "ATTENTION" in check(toolkit, nodes, {"x": (1, 4, 12)}, constants)
+
+
+def test_what_is_replaced_behind_a_mask(toolkit: Toolkit) -> None:
+    """Rows that are masked by both are equal in the model: sums of two such numbers are smaller than one."""
+    least = np.float32(np.finfo(np.float32).min)
+    mask = np.triu(np.full((5, 5), least), 1)
+    nodes = [
+        PLAIN[0],
+        node("Add", "s mask", "m"),
+        node("Where", "left m least", "w"),
+        node("Softmax", "w", "p", axis=-1),
+        PLAIN[2],
+    ]
+    left = np.ones((5, 5), bool)
+    left[:, :2] = False
+    shapes = {"q": (2, 5, 4), "k": (2, 4, 5), "v": (2, 5, 4)}
+    constants = {"mask": mask, "left": left, "least": least}
+    assert "ATTENTION" not in check(toolkit, nodes, shapes, constants)
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "v", "fused"),
+    [
+        ((1, 4200, 8), (1, 8, 9), (1, 9, 8), True),  # more queries than a command takes channels
+        ((1, 8, 512), (1, 512, 3200), (1, 3200, 512), False),  # keys that do not fit into local memory
+        ((4,), (4, 7), (2, 7, 4), False),  # a query that is a vector
+        ((1, 5, 6), (6, 7), (7, 4), False),  # the same keys for all batches
+    ],
+)
+def test_sizes(toolkit: Toolkit, q: Sequence[int], k: Sequence[int], v: Sequence[int], fused: bool) -> None:
+    nodes = [node("Transpose", "kt", "k", perm=[*range(len(k) - 2), len(k) - 1, len(k) - 2]), *PLAIN]
+    shapes = {"q": q, "kt": (*k[:-2], k[-1], k[-2]), "v": v}
+    assert ("ATTENTION" in check(toolkit, nodes, shapes, {})) == fused
+
+
+def test_a_mask_larger_than_the_scores(toolkit: Toolkit) -> None:
+    nodes = [
+        PLAIN[0],
+        node("Reshape", "s four", "r"),
+        node("Add", "r mask", "m"),
+        node("Softmax", "m", "p", axis=-1),
+        PLAIN[2],
+    ]
+    shapes = {"q": (1, 5, 4), "k": (1, 4, 7), "v": (2, 3, 7, 4)}
+    constants = {"four": np.array([1, 1, 5, 7]), "mask": numbers((2, 3, 5, 7), 3)}
+    assert "ATTENTION" not in check(toolkit, nodes, shapes, constants)
+
+
+def test_fewer_tokens_in_a_dynamic_net(toolkit: Toolkit) -> None:
+    nodes = [node("Transpose", "kt", "k", perm=[0, 2, 1]), *PLAIN]
+    shapes = {"q": (2, 8, 4), "kt": (2, 8, 4), "v": (2, 8, 4)}
+    proto = make_model(nodes, shapes, ["y"])
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    graph.compile(dynamic=True)
+    x = {name: numbers((2, 5, 4), i) for i, name in enumerate(shapes)}
+    want = reference(load_model(make_model(nodes, dict.fromkeys(shapes, (2, 5, 4)), ["y"])), x)
+    (difference,) = compare(["y"], graph.run(x), want)
+    assert difference.relative <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -139,6 +139,44 @@ CASES: dict[str, tuple[list[Any], list[str], tuple[int, ...]]] = {
         ["NORM"],
         (2, 5, 4, 6),
     ),
+    "by the mean of squares, and a shift": (
+        [
+            node("Mul", "x x", "q"),
+            *ROOT,
+            node("Div", "x r", "n"),
+            node("Mul", "six n", "s"),
+            node("Add", "s also", "y"),
+        ],
+        ["NORM"],
+        (2, 5, 4, 6),
+    ),
+    "a difference by the mean of its squares": (
+        [node("Sub", "x six", "d"), node("Mul", "d d", "q"), *ROOT, node("Div", "d r", "y")],
+        ["BINARY", "NORM"],
+        (2, 6, 4, 6),
+    ),
+    "a difference from another mean": (
+        [
+            node("ReduceMean", "x", "m", axes=[1]),
+            node("Sub", "x m", "d"),
+            node("Pow", "d two", "q"),
+            *ROOT,
+            node("Div", "d r", "y"),
+        ],
+        ["REDUCE", "BINARY", "NORM"],
+        (2, 5, 4, 6),
+    ),
+    "transposes that are both": (
+        [
+            node("Transpose", "x", "a", perm=[0, 2, 1]),
+            node("Relu", "a", "b"),
+            node("Transpose", "b", "c", perm=[0, 2, 1]),
+            node("Tanh", "c", "d"),
+            node("Transpose", "d", "y", perm=[0, 2, 1]),
+        ],
+        ["UNARY", "UNARY", "TRANSPOSE"],
+        (2, 6, 8),
+    ),
     "by a reciprocal": (
         [node("Pow", "x two", "q"), *ROOT, node("Reciprocal", "r", "t"), node("Mul", "t x", "y")],
         ["NORM"],

@@ -17,11 +17,11 @@ from user_layers.onnx.load import load_model
 from user_layers.onnx.parts import split_convolutions
 from user_layers.toolkit import Toolkit
 
-SHAPE = (1, 6, 20, 20)
+SHAPE = (2, 6, 20, 20)
 
 
 def node(op: str, inputs: str, outputs: str, **attributes: Any) -> Any:
-    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+    return helper.make_node(op, [n.strip("|") for n in inputs.split()], outputs.split(), **attributes)
 
 
 CONV = node("Conv", "x w b", "c", pads=[1, 1, 1, 1])
@@ -44,6 +44,11 @@ CASES: dict[str, tuple[list[Any], Sequence[str], int]] = {
          node("Slice", "t 8 24 1", "e"), node("Mul", "d e", "y")],
         ("y",),
         2,
+    ),
+    "batches": (
+        [CONV, node("Slice", "c 0 1 | 1", "d"), node("Slice", "c 1 2 | 1", "e"), node("Add", "d e", "y")],
+        ("y",),
+        1,
     ),
     "one part": ([CONV, node("Slice", "c 8 40 1", "d"), node("Relu", "d", "y")], ("y",), 1),
     "all of it is read, too": (
@@ -72,7 +77,7 @@ def test_the_same_values(toolkit: Toolkit, name: str) -> None:
     ops = [each.op for each in split.nodes]
     assert ops.count("Conv") == convolutions
     assert ("Split" in ops or "Slice" in ops) == (
-        name in ("all of it is read, too", "rows", "a part that is wanted")
+        name in ("all of it is read, too", "rows", "a part that is wanted", "batches")
     )
     x = {"x": np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)}
     want = reference(load_model(proto), x)

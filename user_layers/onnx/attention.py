@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 from user_layers.onnx.views import View, views_of
 
 ATTENTION = "HeadAttention"  # an operation of this compiler alone; ONNX's Attention is another
+ALIGN_WORDS = ALIGN_BYTES // 4
 _LEFT_OUT = -1e30  # what a mask puts in the place of scores is at most this
 
 
@@ -55,11 +57,16 @@ class _Masks:
         self._fusion = fusion
         self._value: str | None = None
         self._sum: Array | None = None
+        self._instead = False  # what there is stands in the place of scores: nothing else is added to it
 
-    def add(self, mask: str | Array) -> bool:
-        """Whether it can be added."""
-        if self._value is not None or (isinstance(mask, str) and self._sum is not None):
+    def add(self, mask: str | Array, instead: bool) -> bool:
+        """Whether it can be added. instead: it is given in the place of scores, which the sum only resembles
+        where nothing else is so small."""
+        if self._value is not None or self._instead or (isinstance(mask, str) and self._sum is not None):
             return False
+        if instead and self._sum is not None:
+            return False
+        self._instead = instead
         if isinstance(mask, str):
             self._value = mask
         else:
@@ -72,6 +79,10 @@ class _Masks:
         if before is None or self._value is not None:
             return False
         if self._sum is not None:
+            rank = max(self._sum.ndim, len(after))
+            own = (*(1,) * (rank - self._sum.ndim), *self._sum.shape)
+            if rank > len(after) or any(n not in (1, whole) for n, whole in zip(own, after, strict=True)):
+                return False  # scores are broadcast against it
             self._sum = np.broadcast_to(self._sum, after).reshape(before)
         return True
 
@@ -162,7 +173,7 @@ class _Fusion:
                 name = node.inputs[0]
                 continue
             mask, name = self._added(node) if node.op == "Add" else self._left_out(node)
-            if mask is None or not masks.add(mask):
+            if mask is None or not masks.add(mask, node.op == "Where"):
                 return None
 
     def _added(self, node: Node) -> tuple[str | Array | None, str]:
@@ -203,6 +214,10 @@ class _Fusion:
         scores = self.model.value(found.gone[-1]).fixed
         if scores is None or scores[:-2] != shape[:-2] or not self._is_float(node.outputs[0]):
             return
+        if any(
+            len(self.model.value(name).fixed or ()) < 2 for name in (found.query, found.key, node.inputs[1])
+        ):
+            return
         operands = []
         for name, tokens, size, turned in (
             (found.query, shape[-2], None, False),
@@ -223,6 +238,8 @@ class _Fusion:
         query, key, value = operands
         size = query.view.shape[-1]
         if key.view.shape[-1] != size or size % 2 != 0 or value.view.factor != 1:
+            return
+        if _words(query.view.shape[-2], scores[-1], size, shape[-1]) > LOCAL_BYTES // 4:
             return
         mask = self._mask(found.mask, batch, heads, shape)
         if found.mask is not None and mask is None:
@@ -261,9 +278,8 @@ class _Fusion:
         width = heads * shape[-1]
         made = (batch, shape[-2], width) if packed else (batch, heads, *shape[-2:])
         nodes: list[Node] = []
-        inputs = [self._shaped(nodes, end, h.view.source, h.shape) for h in operands]
-        if mask is not None:
-            inputs.append(self._shaped(nodes, end, *mask))
+        wanted_as = [(h.view.source, h.shape) for h in operands] + ([mask] if mask is not None else [])
+        inputs = [self._shaped(nodes, f"{end}:operand{i}", *one) for i, one in enumerate(wanted_as)]
         query, key, _ = operands
         attributes = {
             "heads": heads,
@@ -317,12 +333,11 @@ class _Fusion:
             self.gone.update(passed[: passed.index(best)] if best in passed else passed)
         return (best, True) if best else (node.outputs[0], False)
 
-    def _shaped(self, nodes: list[Node], end: str, name: str, shape: tuple[int, ...]) -> str:
-        """A value in another shape."""
+    def _shaped(self, nodes: list[Node], stem: str, name: str, shape: tuple[int, ...]) -> str:
+        """A value in another shape, under another name where that is not its own."""
         old = self.constants[name].shape if name in self.constants else self.model.value(name).fixed
         if old == shape:
             return name
-        stem = f"{end}:operand{len(nodes)}"
         if name in self.constants:
             self.constants[stem] = self.constants[name].reshape(shape)
             return stem
@@ -331,9 +346,23 @@ class _Fusion:
         return stem
 
     def _reshape(self, name: str, output: str, shape: tuple[int, ...]) -> Node:
-        target = f"{output}:shape"
-        self.constants[target] = np.array(shape, np.int64)
+        target, extents = f"{output}:shape", list(shape)
+        if len(shape) > 1:
+            extents[-2] = -1  # tokens, of which a dynamic net may get fewer
+        self.constants[target] = np.array(extents, np.int64)
         return Node("Reshape", "", "", (name, target), (output,))
+
+
+def _words(queries: int, keys: int, size: int, value: int) -> int:
+    """32-bit words of a lane that the layer needs for one head and as few queries as it takes: the keys as
+    they come, two turns' of everything else (one is loaded while the other is computed), and scores."""
+
+    def rows(count: int, width: int) -> int:
+        return -(-count // NPU_NUM) * -(-width // ALIGN_WORDS) * ALIGN_WORDS
+
+    few = min(queries, NPU_NUM)
+    turns = rows(few, size) + rows(size, keys) + rows(keys, value) + rows(few, value) + rows(few, keys)
+    return rows(keys, size) + 2 * turns + 3 * rows(few, keys) + rows(few, value)
 
 
 def _batch_and_heads(shape: tuple[int, ...]) -> tuple[int, int]:

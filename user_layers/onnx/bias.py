@@ -62,6 +62,9 @@ def _fused(
         if number == 0 or not np.isfinite(number):
             return None
         before = float(product.attributes.get("alpha", 1.0))
-        alpha = {"alpha": before * number if node.op == "Mul" else before / number}
+        factor = np.float32(before * number if node.op == "Mul" else before / number)
+        if not factor or not np.isfinite(factor):
+            return None
+        alpha = {"alpha": float(factor)}
         return replace(product, domain=DOMAIN, proto=None, outputs=node.outputs, attributes=alpha), source
     return None

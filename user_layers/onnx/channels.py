@@ -38,7 +38,8 @@ def channels_stay(model: Model) -> Model:
     constants, values = dict(model.constants), dict(model.values)
     instead: dict[str, tuple[Node, ...]] = {}  # by the outputs of nodes that go
     for first in model.nodes:
-        chain = list(_chain(model, first))
+        # With three dimensions a transpose back may be one to the end, too.
+        chain = [] if first.outputs[0] in instead else list(_chain(model, first))
         if not chain or chain[-1].op != "Transpose":
             continue
         source, made = first.inputs[0], []

@@ -141,7 +141,7 @@ def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> Non
     if len([name for name in node.outputs if name]) > 1:
         raise Unsupported("mean and deviation as outputs")
     inputs = [to.tensor(node.inputs[0])]
-    for index, default in ((1, 1.0), (2, 0.0))[: 1 if rms else 2]:
+    for index, default in ((1, 1.0), (2, 0.0))[: 1 if rms and len(node.inputs) < 3 else 2]:
         values = to.known(node, index)
         if values is None:
             shape = to.shape(node.inputs[0])

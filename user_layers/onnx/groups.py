@@ -20,8 +20,8 @@ _GAIN = 0.9  # of the cycles at most, for it to be worth the memory
 
 
 def join_groups(model: Model) -> Model:
-    """Convolutions with constant weights in fewer groups, where the clock says that this is faster. An infinity
-    or a NaN in one group's input then reaches the results of those it is together with."""
+    """Convolutions with constant weights in fewer groups, where the clock says that this is faster. An
+    infinity or a NaN in one group's input then reaches the results of those it is together with."""
     constants = dict(model.constants)
     nodes = tuple(_joined(model, node, constants) for node in model.nodes)
     return replace(model, nodes=nodes, constants=constants)
@@ -67,4 +67,5 @@ def _cycles(made: tuple[int, ...], weights: Array, groups: int, inputs: int, str
         convolution(result, lane % NPU_NUM, inputs, kernel, stride, bias=False).chip for lane in begins
     ]
     loaded = 4 * math.prod(kernel) * weights.shape[0] * inputs
-    return float(sum(command)) + loaded / _LOADED
+    total: float = sum(command) + loaded / _LOADED
+    return total

@@ -58,6 +58,8 @@ def _chain(model: Model, conv: Node) -> list[Node]:
         return []
     if conv.attributes.get("group", 1) != 1 or any(n not in model.constants for n in conv.inputs[1:] if n):
         return []
+    if model.value(conv.outputs[0]).dtype != np.float32:
+        return []
     chain = [conv]
     while True:
         name = chain[-1].outputs[0]

@@ -13,7 +13,7 @@ from user_layers.onnx.channels import channels_stay
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
-from user_layers.onnx.fuse import fuse_affine
+from user_layers.onnx.fuse import DOMAIN, fuse_affine
 from user_layers.onnx.groups import join_groups
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
@@ -59,6 +59,10 @@ def survey_layers(
     expansion = Expansion(model)
     lowering = Lowering(_layered(model), graph(), custom)
     refused = lowering.survey()
+    if any(lowering.model.nodes[i].domain == DOMAIN for i in refused):
+        # What has no layer as one node may have some as it was written; the host knows only that.
+        lowering = Lowering(model, graph(), custom)
+        refused = lowering.survey()
     while refused and expansion.review(lowering.model, refused):
         written = fold_constants(infer_values(expansion.written_out()))
         lowering = Lowering(_layered(written), graph(), custom)
@@ -77,7 +81,17 @@ def _layered(model: Model) -> Model:
     # Behind edges, which become pads; then convolutions by phases, whose kernels have no idle taps.
     model = split_phases(join_groups(split_convolutions(without_idle_taps(model))))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return fuse_affine(channels_stay(fuse_bias(model)))
+    return _whole(fuse_affine(channels_stay(fuse_bias(model))))
+
+
+def _whole(model: Model) -> Model:
+    """The model, in which something makes whatever is read: passes put nodes in the place of others."""
+    known = {*model.constants, *(value.name for value in model.inputs)}
+    for node in model.nodes:
+        lost = [name for name in node.reads if name not in known]
+        assert not lost, f"{node.title} reads {lost[0]!r}, which a pass has taken away"
+        known.update(node.makes)
+    return model
 
 
 def _behind(model: Model, refused: Mapping[int, Reason]) -> frozenset[str]:

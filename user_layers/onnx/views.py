@@ -125,14 +125,17 @@ def cut_of(
         if index is None or index.size != 1:
             return None
         return axis, int(index.reshape(-1)[0]) % before[axis], 1
-    if node.op != "Slice" or len(node.inputs) < 4:  # before opset 10, or without axes
+    if node.op != "Slice" or len(node.inputs) < 3:  # before opset 10
         return None
-    known = [model.constants.get(name) for name in node.inputs[1:] if name]
-    if any(array is None or array.size != 1 for array in known):
+    numbers: list[int | None] = []
+    for name, otherwise in zip((*node.inputs[1:5], "", "")[:4], (None, None, 0, 1), strict=True):
+        array = model.constants.get(name) if name else None
+        if (name and array is None) or (array is not None and array.size != 1):
+            return None
+        numbers.append(otherwise if array is None else int(array.reshape(-1)[0]))
+    start, _, axis, step = numbers
+    if start is None or axis is None or step != 1:
         return None
-    numbers = [int(array.reshape(-1)[0]) for array in known if array is not None]
-    if len(numbers) not in (3, 4) or numbers[3:] not in ([], [1]):
-        return None
-    axis = numbers[2] % len(before)
-    first = numbers[0] + (before[axis] if numbers[0] < 0 else 0)
-    return axis, min(max(first, 0), before[axis]), shape[axis]
+    along = axis % len(before)
+    from_low = start + (before[along] if start < 0 else 0)
+    return along, min(max(from_low, 0), before[along]), shape[along]

@@ -162,7 +162,7 @@ static long long lay_out(job *j, int together, int rows) {
 
 /* As many heads together as fit with a slot of queries, then as many queries. False where not even one head fits. */
 static bool plan(job *j) {
-    int together = j->number, slots = local_slots(j->queries);
+    int together = j->number, slots = smaller(local_slots(j->queries), CHIP_CHANNELS_MAX / CHIP_NPU_NUM);
     while (together > 1 && lay_out(j, together, smaller(CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
         together = divide_up(together, 2);
     while (slots > 1 && lay_out(j, together, smaller(slots * CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)

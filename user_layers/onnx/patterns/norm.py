@@ -34,8 +34,11 @@ def norm(at: Matcher, last: Node) -> Found | None:
     else:
         return None
     more = (scale, shift) if shift else (scale,) if scale else ()
+    absorbed = set(at.absorbed)
     centred = _centred(at, value, inner)
-    if centred is not None:
+    if centred is None:
+        at.absorbed = absorbed
+    else:
         return Found("LayerNormalization", centred, {"axis": -1, "epsilon": epsilon}, more)
     if inner != value:
         return None
