@@ -133,9 +133,9 @@ def cut_of(
         if (name and array is None) or (array is not None and array.size != 1):
             return None
         numbers.append(otherwise if array is None else int(array.reshape(-1)[0]))
-    start, _, axis, step = numbers
-    if start is None or axis is None or step != 1:
+    start, _, given, step = numbers
+    if start is None or given is None or step != 1:
         return None
-    along = axis % len(before)
+    along = given % len(before)
     from_low = start + (before[along] if start < 0 else 0)
     return along, min(max(from_low, 0), before[along]), shape[along]
