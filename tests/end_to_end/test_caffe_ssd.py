@@ -88,7 +88,7 @@ def test_bmnetu_and_bmrt_test(
     ]
     assert main(["bmnetu", *words, "--outdir", "net"]) == 0
     said = capsys.readouterr().out
-    assert re.search(r"layer_id 40 .*DETECTION_OUTPUT.*; dynamic, subnet 1", said)
+    assert re.search(r"layer_id \d+ .*DETECTION_OUTPUT.*; dynamic, subnet 1", said)
     assert main(["bmrt_test", "--context_dir", "net"]) == 0
     rows = np.fromfile("net/output_ref_data.dat", np.float32).reshape(-1, 7)
     assert f"output data #0 shape: [1 1 {len(rows)} 7 ]" in capsys.readouterr().out

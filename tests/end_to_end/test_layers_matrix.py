@@ -412,7 +412,7 @@ def test_scales_that_do_not_fit(toolkit: Toolkit) -> None:
 # ---- local versions: rows of products, softmax and normalisations, in slices ----
 
 
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_rows_in_local_memory(toolkit: Toolkit, data: st.DataObject) -> None:
     """A product, a normalisation, a softmax and another product, in groups and in slices."""
