@@ -170,7 +170,7 @@ def convolution(shape: tuple[int, ...], outs: int, kernel: tuple[int, ...], **at
         ((1, 4, 30, 30), 300, (5, 1), {"strides": [3, 1], "pads": [4, 0, 4, 0]}, True),
         ((1, 64, 30, 30), 8, (3, 3), {"pads": [1, 1, 1, 1]}, False),  # nothing to gain
         ((1, 3, 30, 30), 8, (1, 3), {}, False),  # one row
-        ((1, 4, 30, 30), 8, (3, 3), {"group": 2}, False),
+        ((1, 4, 30, 30), 4, (3, 3), {"group": 4}, False),  # depthwise
     ],
 )
 @pytest.mark.parametrize("opt", [0, 2])
