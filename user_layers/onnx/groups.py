@@ -35,6 +35,9 @@ def _joined(model: Model, node: Node, constants: dict[str, Array]) -> Node:
     if weights is None or made is None or weights.dtype != np.float32 or len(made) > 4:
         return node
     outputs, inputs = weights.shape[0] // groups, weights.shape[1]
+    shape = model.value(node.inputs[0]).fixed
+    if shape is None or shape[1] != inputs * groups or weights.shape[0] != outputs * groups:
+        return node  # the layer says what does not fit
     if outputs == inputs == 1:  # depthwise, which has a command of its own
         return node
     stride = int(node.attributes.get("strides", [1])[-1])
