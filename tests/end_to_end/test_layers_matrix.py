@@ -498,8 +498,7 @@ NORMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("way", ["static", "local"])
-@pytest.mark.parametrize("operands", [0, 1, 2])
+@pytest.mark.parametrize(("operands", "way"), [(0, "static"), (1, "local"), (2, "static"), (2, "local")])
 @pytest.mark.parametrize(("shape", "param"), NORMS)
 def test_normalizations(
     toolkit: Toolkit, shape: tuple[int, ...], param: dict[str, Any], operands: int, way: str
