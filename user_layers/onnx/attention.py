@@ -296,7 +296,8 @@ class _Fusion:
         if output != end:
             self.values[output] = Value(output, made, np.dtype(np.float32))
             assert wanted is not None
-            nodes.append(self._reshape(output, end, wanted))
+            at = wanted.index(shape[-2]) if shape[-2] in wanted and wanted[-2:-1] != shape[-2:-1] else -2
+            nodes.append(self._reshape(output, end, wanted, at))
         self.instead[end] = nodes
         passed = [name for h in operands for name in h.view.nodes]
         self.gone.update(found.gone, passed, [node.outputs[0]] if end != node.outputs[0] else [])
@@ -345,10 +346,11 @@ class _Fusion:
         nodes.append(self._reshape(name, stem, shape))
         return stem
 
-    def _reshape(self, name: str, output: str, shape: tuple[int, ...]) -> Node:
+    def _reshape(self, name: str, output: str, shape: tuple[int, ...], at: int = -2) -> Node:
+        """at: which extent are tokens, of which a dynamic net may get fewer."""
         target, extents = f"{output}:shape", list(shape)
         if len(shape) > 1:
-            extents[-2] = -1  # tokens, of which a dynamic net may get fewer
+            extents[at] = -1
         self.constants[target] = np.array(extents, np.int64)
         return Node("Reshape", "", "", (name, target), (output,))
 
