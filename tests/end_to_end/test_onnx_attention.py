@@ -15,6 +15,7 @@ from tpulayer import Graph
 from user_layers.onnx.attention import ATTENTION, fuse_attention
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.load import load_model
+from user_layers.onnx.lower import CONVERTERS, Lowering, Unsupported
 from user_layers.toolkit import Toolkit
 
 BATCH, TOKENS, HEADS, SIZE = 2, 7, 3, 4
@@ -291,6 +292,19 @@ def test_sizes(toolkit: Toolkit, q: Sequence[int], k: Sequence[int], v: Sequence
     nodes = [node("Transpose", "kt", "k", perm=[*range(len(k) - 2), len(k) - 1, len(k) - 2]), *PLAIN]
     shapes = {"q": q, "kt": (*k[:-2], k[-1], k[-2]), "v": v}
     assert ("ATTENTION" in check(toolkit, nodes, shapes, {})) == fused
+
+
+def test_attention_without_its_layer(toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the layer takes it not, the nodes' own layers compute it, and what else is one layer still is."""
+
+    def refuse(to: Lowering, node: Any) -> None:
+        raise Unsupported("not today")
+
+    monkeypatch.setitem(CONVERTERS, ATTENTION, refuse)
+    nodes = [node("Mul", "q root", "qs"), node("MatMul", "qs k", "s"), *PLAIN[1:]]
+    shapes = {"q": (2, 5, 4), "k": (2, 4, 7), "v": (2, 7, 4)}
+    made = check(toolkit, nodes, shapes, {"root": CONSTANTS["root"]})
+    assert [op for op in made if op != "RESHAPE"] == ["SCALE_SHIFT", "MATMUL", "SOFTMAX", "MATMUL"]
 
 
 def test_a_mask_larger_than_the_scores(toolkit: Toolkit) -> None:

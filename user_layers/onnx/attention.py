@@ -14,10 +14,10 @@ import numpy as np
 from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
-from user_layers.onnx.views import View, views_of
+from user_layers.onnx.views import View, factor_of, views_of
 
 ATTENTION = "HeadAttention"  # an operation of this compiler alone; ONNX's Attention is another
-ALIGN_WORDS = ALIGN_BYTES // 4
+_LINE = ALIGN_BYTES // 4  # fp32 of a line
 _LEFT_OUT = -1e30  # what a mask puts in the place of scores is at most this
 
 
@@ -34,8 +34,8 @@ class _Heads:
 
 @dataclass
 class _Found:
-    """scores: the value that softmax takes; mask: what is added, in the node's words; gone: outputs of nodes
-    that nothing else reads."""
+    """The operands of the product that makes scores, what that is multiplied by, and the value that is added
+    to it. gone: outputs of nodes that nothing else reads, the product's last."""
 
     query: str
     key: str
@@ -125,9 +125,7 @@ class _Fusion:
         node = self.makers.get(name)
         if node is None or node.op not in ops or node.domain not in STANDARD or node.mapped:
             return None
-        if name in self.model.results or len(self.model.consumers.get(name, ())) != 1:
-            return None
-        return node
+        return node if self.model.only_reader(name) is not None else None
 
     def _try(self, node: Node) -> None:
         if node.op != "MatMul" or node.domain not in STANDARD or node.mapped:
@@ -157,15 +155,11 @@ class _Fusion:
             if node.op == "MatMul":
                 return _Found(node.inputs[0], node.inputs[1], factor, masks.name(name), gone)
             if node.op in ("Mul", "Div"):
-                number = self.model.constants.get(node.inputs[1])
-                at = 0 if number is not None else 1
-                if number is None and node.op == "Mul":
-                    number = self.model.constants.get(node.inputs[0])
-                if number is None or number.size != 1 or not np.isfinite(number).all() or not number.all():
+                times = factor_of(self.model, node)
+                if times is None:
                     return None
-                value = float(number.reshape(-1)[0])
-                factor *= value if node.op == "Mul" else 1 / value
-                name = node.inputs[at]
+                name = times[0]
+                factor *= times[1]
                 continue
             if node.op == "Reshape":
                 if not masks.reshape(shape, self.model.value(node.inputs[0]).fixed):
@@ -313,10 +307,9 @@ class _Fusion:
         wanted = whole.reshape(batch, heads, tokens, size).swapaxes(1, 2).reshape(-1)
         seen, best = whole.reshape(shape), name if heads == 1 else ""
         while True:
-            readers = self.model.consumers.get(name, ())
-            if name in self.model.results or len(readers) != 1:
+            reader = self.model.only_reader(name)
+            if reader is None:
                 break
-            reader = readers[0]
             after = self.model.value(reader.outputs[0]).fixed if reader.outputs else None
             if reader.domain not in STANDARD or reader.mapped or after is None or reader.inputs[0] != name:
                 break
@@ -360,7 +353,7 @@ def _words(queries: int, keys: int, size: int, value: int) -> int:
     they come, two turns' of everything else (one is loaded while the other is computed), and scores."""
 
     def rows(count: int, width: int) -> int:
-        return -(-count // NPU_NUM) * -(-width // ALIGN_WORDS) * ALIGN_WORDS
+        return -(-count // NPU_NUM) * -(-width // _LINE) * _LINE
 
     few = min(queries, NPU_NUM)
     turns = rows(few, size) + rows(size, keys) + rows(keys, value) + rows(few, value) + rows(few, keys)

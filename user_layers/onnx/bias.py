@@ -8,6 +8,7 @@ import numpy as np
 
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.views import factor_of
 
 
 def fuse_bias(model: Model) -> Model:
@@ -15,7 +16,6 @@ def fuse_bias(model: Model) -> Model:
     `MatMul` of this compiler, with that constant as its third input and the factor as its attribute `alpha`.
     Either may be absent."""
     constants = dict(model.constants)
-    results = {value.name for value in model.outputs}
     products: dict[str, Node] = {}  # by their outputs, where only one node reads these
     nodes: dict[str, Node] = {}  # by their first outputs, in order
     for node in model.nodes:
@@ -26,7 +26,7 @@ def fuse_bias(model: Model) -> Model:
             node = made
         nodes[node.makes[0] if node.makes else node.name] = node
         name = node.outputs[0] if node.outputs else ""
-        alone = name not in results and len(model.consumers.get(name, ())) == 1
+        alone = model.only_reader(name) is not None
         own = node.op == "MatMul" and node.domain in (*STANDARD, DOMAIN) and not node.mapped
         if own and alone and len(node.inputs) == 2:
             products[name] = node
@@ -56,13 +56,10 @@ def _fused(
             return replace(
                 product, domain=DOMAIN, proto=None, inputs=(*product.inputs, bias), outputs=node.outputs
             ), source
-        if values.size != 1 or (node.op == "Div" and source != node.inputs[0]):
+        times = factor_of(model, node)
+        if times is None:
             return None
-        number = float(values.reshape(-1)[0])
-        if number == 0 or not np.isfinite(number):
-            return None
-        before = float(product.attributes.get("alpha", 1.0))
-        factor = np.float32(before * number if node.op == "Mul" else before / number)
+        factor = np.float32(float(product.attributes.get("alpha", 1.0)) * times[1])
         if not factor or not np.isfinite(factor):
             return None
         alpha = {"alpha": float(factor)}

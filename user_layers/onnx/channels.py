@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from firmware_sim.isa.layout import BD
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 
 CHANNEL_NORM = "ChannelNormalization"  # of the channels of each position: an operation of this compiler alone
-_MOST = 4095  # channels that one command takes
+_MOST = BD["res0_c"].limit  # channels that one command takes
 ONE_BY_ONE = frozenset(
     (
         *("Relu", "LeakyRelu", "Elu", "Celu", "Selu", "Sigmoid", "Tanh", "Exp", "Erf", "Neg", "Abs", "Sqrt"),
@@ -74,11 +75,10 @@ def _chain(model: Model, first: Node) -> Iterator[Node]:
     rank = _to_the_end(model, first)
     node = first
     while rank:
-        name = node.outputs[0]
-        readers = model.consumers.get(name, ())
-        if name in model.results or len(readers) != 1:
+        reader = model.only_reader(node.outputs[0])
+        if reader is None:
             return
-        node = readers[0]
+        node = reader
         if node.mapped or node.domain not in (*STANDARD, DOMAIN) or len(node.makes) != 1:
             return
         value = model.value(node.outputs[0])

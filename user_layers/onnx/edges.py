@@ -52,8 +52,8 @@ def _is(node: Node, op: str) -> bool:
 
 def _alone(model: Model, name: str) -> bool:
     """Whether one node reads a value, once, and nothing else does."""
-    readers = model.consumers.get(name, ())
-    return name not in model.results and len(readers) == 1 and [*readers[0].inputs].count(name) == 1
+    reader = model.only_reader(name)
+    return reader is not None and reader.inputs.count(name) == 1
 
 
 def _with_pads(model: Model, conv: Node, pads: Sequence[int]) -> Node | None:

@@ -26,16 +26,12 @@ def fuse_affine(model: Model) -> Model:
     """Chains of BatchNormalization and Mul, Add, Sub, Div with a constant per channel become one node
     (`ChannelAffine`), or vanish into the weights and bias of a convolution that nothing else reads."""
     constants = dict(model.constants)
-    results = {value.name for value in model.outputs}
     made: dict[str, int] = {}  # output -> index in `nodes`
     nodes: list[Node | None] = []
     affine: dict[str, tuple[str, _Affine]] = {}  # output -> what it is computed from, and how
     # Index of a convolution -> what its results go through. Done at the end, for weights are large, and each
     # time that they are multiplied they are rounded.
     behind: dict[int, _Affine] = {}
-
-    def alone(name: str) -> bool:
-        return name not in results and len(model.consumers.get(name, ())) == 1
 
     for node in model.nodes:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # infinite and NaN in ONNX, too
@@ -46,7 +42,7 @@ def fuse_affine(model: Model) -> Model:
             continue
         source, step = found
         before = affine.get(source)
-        if before is not None and alone(source):
+        if before is not None and model.only_reader(source) is not None:
             nodes[made[source]] = None
             source, step = before[0], before[1].then(step)
         at = made.get(source)
@@ -56,7 +52,7 @@ def fuse_affine(model: Model) -> Model:
             and conv is not None
             and conv.op == "Conv"
             and not conv.mapped
-            and alone(source)
+            and model.only_reader(source) is not None
             and all(name in constants for name in conv.inputs[1:] if name)
         ):
             nodes[at] = replace(conv, outputs=(node.outputs[0],))

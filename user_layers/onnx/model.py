@@ -130,6 +130,11 @@ class Model:
                 found.setdefault(name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
+    def only_reader(self, name: str) -> Node | None:
+        """The node that alone reads a value; None where others do, or it is an output."""
+        readers = self.consumers.get(name, ())
+        return readers[0] if len(readers) == 1 and name not in self.results else None
+
     @cached_property
     def results(self) -> frozenset[str]:
         """Names of the model's outputs."""

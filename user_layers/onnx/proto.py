@@ -139,7 +139,7 @@ def _result(value: Value) -> Any:
 def _opsets(model: Model, nodes: Iterable[Node]) -> list[Any]:
     import onnx
 
-    used = {"" if node.domain in STANDARD or _is_written_out(node) else node.domain for node in nodes}
+    used = {"" if node.domain in STANDARD or is_written_out(node) else node.domain for node in nodes}
     for graph in (graph for node in nodes if node.proto is not None for graph in subgraphs(node.proto)):
         used |= {"" if inner.domain in STANDARD else inner.domain for inner in _all_nodes(graph)}
     known = {**model.opsets, "": model.opset}
@@ -155,7 +155,7 @@ def subgraphs(proto: Any) -> list[Any]:
     ]
 
 
-def _is_written_out(node: Node) -> bool:
+def is_written_out(node: Node) -> bool:
     """Whether an operation of this compiler is written in ONNX's own. The others have layers whatever they
     are given, so they never run on the host; inference leaves their results as the patterns knew them."""
     return node.domain == DOMAIN and node.op in (AFFINE, "MatMul")
@@ -164,7 +164,7 @@ def _is_written_out(node: Node) -> bool:
 def _protos(model: Model, node: Node) -> list[Any]:
     import onnx
 
-    if _is_written_out(node) and node.op == "MatMul":
+    if is_written_out(node) and node.op == "MatMul":
         product, scaled = f"{node.outputs[0]}:product", f"{node.outputs[0]}:scaled"
         added = len(node.inputs) > 2
         return [
@@ -174,7 +174,7 @@ def _protos(model: Model, node: Node) -> list[Any]:
             ),
             *([onnx.helper.make_node("Add", [scaled, node.inputs[2]], [node.outputs[0]])] if added else []),
         ]
-    if _is_written_out(node):
+    if is_written_out(node):
         between = f"{node.outputs[0]}:scaled"
         names = [f"{name}:channels" for name in node.inputs[1:]]
         return [

@@ -22,6 +22,7 @@ from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
 from user_layers.onnx.patterns import fuse_patterns
 from user_layers.onnx.phases import split_phases
+from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.taps import without_idle_taps
 
 
@@ -57,15 +58,18 @@ def survey_layers(
     that names each.
     """
     expansion = Expansion(model)
-    lowering = Lowering(_layered(model), graph(), custom)
+    passes = _layered
+    lowering = Lowering(passes(model), graph(), custom)
     refused = lowering.survey()
-    if any(lowering.model.nodes[i].domain == DOMAIN for i in refused):
+    tried = lowering.model.nodes
+    if any(tried[i].domain == DOMAIN and not is_written_out(tried[i]) for i in refused):
         # What has no layer as one node may have some as it was written; the host knows only that.
-        lowering = Lowering(model, graph(), custom)
+        passes = fuse_affine
+        lowering = Lowering(passes(model), graph(), custom)
         refused = lowering.survey()
     while refused and expansion.review(lowering.model, refused):
         written = fold_constants(infer_values(expansion.written_out()))
-        lowering = Lowering(_layered(written), graph(), custom)
+        lowering = Lowering(passes(written), graph(), custom)
         refused = lowering.survey()
     if refused and not cpu:
         nodes = lowering.model.nodes

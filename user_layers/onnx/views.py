@@ -73,7 +73,8 @@ def _step(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | Non
     shape = model.value(made).fixed
     before = model.value(node.inputs[0]).fixed if node.inputs and node.inputs[0] else None
     if node.op in ("Mul", "Div") and len(node.inputs) == 2:
-        return _product(model, node, shape)
+        times = factor_of(model, node)
+        return None if times is None else (times[0], lambda a: a, times[1])
     if shape is None or before is None:
         return None
     if node.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"):
@@ -89,7 +90,10 @@ def _step(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | Non
     return node.inputs[0], lambda a: a[part].reshape(shape), 1.0
 
 
-def _product(model: Model, node: Node, shape: tuple[int, ...] | None) -> tuple[str, _Step, float] | None:
+def factor_of(model: Model, node: Node) -> tuple[str, float] | None:
+    """What a Mul or Div has as its other operand than a number, and by what that is multiplied; None where it
+    is something else, or the result has another shape."""
+    shape = model.value(node.outputs[0]).fixed
     for source, name in (node.inputs, node.inputs[::-1]):
         number = model.constants.get(name)
         if (
@@ -102,7 +106,7 @@ def _product(model: Model, node: Node, shape: tuple[int, ...] | None) -> tuple[s
         value = float(number.reshape(-1)[0])
         if not np.isfinite(value) or value == 0 or (node.op == "Div" and source != node.inputs[0]):
             return None
-        return source, lambda a: a, value if node.op == "Mul" else 1 / value
+        return source, value if node.op == "Mul" else 1 / value
     return None
 
 

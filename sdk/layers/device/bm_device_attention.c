@@ -269,7 +269,7 @@ static void compute(const job *j, const turn *t, int head) {
         okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
                     &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
     bm_row_powers(j->powers, j->scores, j->scores, j->work, &shape);
-    bm_row_reciprocals(j->scores, j->work, &shape);
+    bm_row_reciprocals(j->scores, j->work, &last, &stride);
     if (j->keys % 2 != 0) /* weights come in pairs */
         okk_bdc_32bit_set_C(j->powers + 4u * (local_addr_t)j->keys, (x32){.u32 = 0}, &last, &stride);
     const bm_row_product second = {t->queries, j->keys, value, line, j->lies[VALUE].slot, local_line(value)};

@@ -7,7 +7,8 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-/* Inputs: x [N, IC, H, W], or [N, IC, H] with one column; constant weights [OC, IC / groups, KH, KW]; a bias of OC elements, if there is one.
+/* Inputs: x [N, IC, H, W], or [N, IC, H] with one column; constant weights [OC, IC / groups, KH, KW]; a bias of OC
+ * elements, if there is one.
  * The descriptor prepares the weights:
  * - groups == IC == OC > 1 (depthwise): [1, OC, KH, KW];
  * - otherwise [1, OC, P, KH * KW * 2] with P = bm_conv_weight_pairs(): pairs of input channels side by side, filled up

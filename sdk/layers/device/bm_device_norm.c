@@ -222,9 +222,8 @@ static void many_passes(const norm *n, system_addr_t buffer) {
         bm_affine(n->out, n->out, n->scale, n->shift, n->rows, n->length, 1, false);
 }
 
-/* ---- the channels of each position: they lie in different lanes, and a convolution sums them up for all of these ---- */
+/* ---- the channels of each position: they lie in different lanes, and a convolution sums them up for all ---- */
 
-#define PIXELS 1024 /* that a convolution takes at a time */
 #define POSITION_WORDS (CHIP_LOCAL_WORDS / 6 / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS) /* 32-bit words of one buffer */
 
 /* A tile [n, c, 1, w] in local memory; y may be x. work: of its layout; mean: [n, lanes, 1, w]; numbers: how many of
@@ -239,8 +238,8 @@ typedef struct {
 static void mean_of_channels(const position_buffers *f, local_addr_t from) {
     const int line = local_line(f->shape.w), plane = local_slots(f->shape.c) * line;
     for (int n = 0; n < f->shape.n; n++)
-        for (int first = 0; first < f->shape.w; first += PIXELS) {
-            const dim4 picture = {1, f->shape.c, 1, smaller(PIXELS, f->shape.w - first)};
+        for (int first = 0; first < f->shape.w; first += BM_PICTURE_COLUMNS) {
+            const dim4 picture = {1, f->shape.c, 1, smaller(BM_PICTURE_COLUMNS, f->shape.w - first)};
             const dim4 stride = {0, line, picture.w, 1};
             okk_bdc_conv2d_kernel_const(f->mean + 4u * (local_addr_t)(n * line + first),
                                         from + 4u * (local_addr_t)(n * plane + first), 0, &picture,

@@ -78,10 +78,7 @@ static void compute(const softmax *j, const bm_reduce_block *s, local_addr_t y, 
         with_row(okk_bdc_sub, y, x, work, s);
         return;
     }
-    okk_bdc_C_div(x, work, 1.0f, &row, &stride, &stride); /* the chip's reciprocal, and one step of Newton's */
-    okk_bdc_mul(work, work, x, &row, &stride, &stride, &stride);
-    okk_bdc_C_sub(work, work, 2.0f, &row, &stride, &stride);
-    okk_bdc_mul(x, x, work, &row, &stride, &stride, &stride);
+    bm_row_reciprocals(x, work, &row, &stride);
     with_row(okk_bdc_mul, y, y, x, s);
 }
 
@@ -196,12 +193,13 @@ int softmax_local(const void *param, const int param_size, const tpu_tensor_t *i
     const dim4 shape = {x[0], x[1], planes ? x[2] : 1, planes ? x[3] : x[2]};
     const local_addr_t y = (local_addr_t)out_tensors[0].addr, work = (local_addr_t)buffer_offset;
     const local_addr_t other = work + (local_addr_t)local_bytes(shape.n, shape.c, shape.h, shape.w);
+    const dim4 one = {shape.n, shape.c, shape.h, 1};
     dim4 stride, once;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &shape);
     once = stride;
     once.w = 0;
     bm_row_powers(y, (local_addr_t)in_tensors[0].addr, other, work, &shape);
-    bm_row_reciprocals(other, work, &shape);
+    bm_row_reciprocals(other, work, &one, &stride);
     okk_bdc_mul(y, y, other, &shape, &stride, &stride, &once);
     return BM_LAYER_OK;
 }

@@ -3,12 +3,11 @@
 #include "bm_layer_functions.h"
 #include "bm_layer_reduce.h"
 
-#define STEP 1024 /* columns at a time, where a picture's side may not have all */
 #define SUMS (CHIP_CHANNELS_WHOLE - CHIP_NPU_NUM) /* channels of a picture at a time: whole slots, an even number */
 
 void bm_spread_row(local_addr_t target, local_addr_t source, int lanes, int length) {
-    for (int first = 0; first < length; first += STEP) {
-        const dim4 part = {1, lanes, 1, smaller(STEP, length - first)}, from = {0, part.w, part.w, 1};
+    for (int first = 0; first < length; first += BM_PICTURE_COLUMNS) {
+        const dim4 part = {1, lanes, 1, smaller(BM_PICTURE_COLUMNS, length - first)}, from = {0, part.w, part.w, 1};
         const local_addr_t at = 4u * (local_addr_t)first;
         okk_bdc_npu_bcast(target + at, source + at, &part, &from);
     }
@@ -26,14 +25,11 @@ void bm_row_powers(local_addr_t y, local_addr_t x, local_addr_t d, local_addr_t 
     bm_fold_last(BM_FOLD_SUM, work, y, &one, &stride, shape->w);
 }
 
-void bm_row_reciprocals(local_addr_t y, local_addr_t x, const dim4 *shape) {
-    const dim4 one = {shape->n, shape->c, shape->h, 1};
-    dim4 stride;
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, shape);
-    okk_bdc_C_div(y, x, 1.0f, &one, &stride, &stride);
-    okk_bdc_mul(x, x, y, &one, &stride, &stride, &stride);
-    okk_bdc_C_sub(x, x, 2.0f, &one, &stride, &stride);
-    okk_bdc_mul(y, y, x, &one, &stride, &stride, &stride);
+void bm_row_reciprocals(local_addr_t y, local_addr_t x, const dim4 *shape, const dim4 *stride) {
+    okk_bdc_C_div(y, x, 1.0f, shape, stride, stride);
+    okk_bdc_mul(x, x, y, shape, stride, stride, stride);
+    okk_bdc_C_sub(x, x, 2.0f, shape, stride, stride);
+    okk_bdc_mul(y, y, x, shape, stride, stride, stride);
 }
 
 /* All sums of some columns, for rows that a convolution makes at once. */
@@ -54,8 +50,8 @@ void bm_multiply_rows(const bm_row_product *p, local_addr_t y, local_addr_t x, l
         return;
     }
     for (int slot = 0; slot < local_slots(p->rows); slot++)
-        for (int first = 0; first < p->columns; first += STEP)
+        for (int first = 0; first < p->columns; first += BM_PICTURE_COLUMNS)
             convolve(p, y + 4u * (local_addr_t)(slot * p->out_slot + first),
                      x + 4u * (local_addr_t)(slot * p->left_slot), right + 4u * (local_addr_t)first,
-                     smaller(CHIP_NPU_NUM, p->rows - slot * CHIP_NPU_NUM), smaller(STEP, p->columns - first));
+                     smaller(CHIP_NPU_NUM, p->rows - slot * CHIP_NPU_NUM), smaller(BM_PICTURE_COLUMNS, p->columns - first));
 }

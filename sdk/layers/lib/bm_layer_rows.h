@@ -4,6 +4,8 @@
 
 #include "bm_layer_local.h"
 
+#define BM_PICTURE_COLUMNS 1024 /* that a convolution takes at a time, where a picture's side may not have all */
+
 /* A row of `length` numbers in the first lane to that many lanes. A product with 1, in which a zero loses its sign. */
 void bm_spread_row(local_addr_t target, local_addr_t source, int lanes, int length);
 
@@ -11,8 +13,9 @@ void bm_spread_row(local_addr_t target, local_addr_t source, int lanes, int leng
  * layout, that of [n, c, h, w] aligned; d may be x, otherwise x stays. */
 void bm_row_powers(local_addr_t y, local_addr_t x, local_addr_t d, local_addr_t work, const dim4 *shape);
 
-/* y = 1 / x for the first element of each row, by the chip's reciprocal and a step of Newton's; x is overwritten. */
-void bm_row_reciprocals(local_addr_t y, local_addr_t x, const dim4 *shape);
+/* y = 1 / x, by the chip's reciprocal and a step of Newton's, of what lies by `stride`: rows' first elements; x is
+ * overwritten. */
+void bm_row_reciprocals(local_addr_t y, local_addr_t x, const dim4 *shape, const dim4 *stride);
 
 /* A product of matrices in local memory: rows of the left one are channels and so weights of a convolution as they lie;
  * rows of the right one are channels, too, its picture. The result's rows lie as the left one's. */
