@@ -6,6 +6,8 @@ import math
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.net.functions import BINARY, UNARY
 from user_layers.net.net import Net, NetTensorInfo
@@ -54,7 +56,7 @@ def demands(described: DescribedNet, nodes: Sequence[int]) -> dict[int, Demand]:
     read, written = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0)
     for name, users in readers.items():
         if net.producer.get(name) not in inside:
-            size = _bytes(net.tensors[name])
+            size = _held(described, users[0], name)
             read[users[0]] += min(size, sum(_taken(described, k, size) for k in users))
     for k in nodes:
         written[k] += sum(net.tensors[name].nbytes for name in net.nodes[k].outputs if name in outside)
@@ -90,7 +92,8 @@ def _count(described: DescribedNet, k: int) -> int:
     made = sum(math.prod(net.tensors[name].shape) for name in node.outputs)
     first = net.tensors[node.inputs[0]].shape if node.inputs else ()
     if _op(node) == "TPU_CONV":
-        return made * math.prod(_weights(net, k)[1:])
+        pairs, taps = _pairs(net, k)
+        return made // max(1, _weights(net, k)[0]) * pairs * taps
     if _op(node) == "TPU_DECONV":
         return math.prod(first) * math.prod(_weights(net, k)[1:])
     if _op(node) == "TPU_MATMUL":
@@ -113,6 +116,28 @@ def _summed(left: tuple[int, ...], right: tuple[int, ...], made: tuple[int, ...]
     if len(right) == 1:
         return right[0]
     return left[-1] * left[-2] // made[-2]
+
+
+def _pairs(net: Net, k: int) -> tuple[int, int]:
+    """Of a convolution's weights: the pairs of output and input channel of which any weight is not zero, and
+    the taps of each. What stands between groups that are computed together (onnx/groups.py) is no work."""
+    tensor = _plain(net.tensors[net.nodes[k].inputs[1]])
+    outputs, inputs, *window = tensor.shape
+    if tensor.data is None or not tensor.data:
+        return outputs * inputs, math.prod(window)
+    weights = np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(outputs * inputs, -1)
+    return int(np.count_nonzero(weights.any(axis=1))), math.prod(window)
+
+
+def _held(described: DescribedNet, k: int, name: str) -> int:
+    """Bytes of a tensor that node k is the first to read, as far as it has to be read."""
+    net = described.net
+    size = _bytes(net.tensors[name])
+    if _op(net.nodes[k]) != "TPU_CONV" or name != net.nodes[k].inputs[1]:
+        return size
+    pairs, taps = _pairs(net, k)
+    weights = _plain(net.tensors[name])
+    return size - weights.nbytes + pairs * taps * weights.dtype.itemsize
 
 
 def _weights(net: Net, k: int) -> tuple[int, ...]:

@@ -32,11 +32,13 @@ def _joined(model: Model, node: Node, constants: dict[str, Array]) -> Node:
     if node.op != "Conv" or node.domain not in STANDARD or node.mapped or groups == 1:
         return node
     weights, made = model.constants.get(node.inputs[1]), model.value(node.outputs[0]).fixed
-    if weights is None or made is None or weights.dtype != np.float32 or len(made) > 4:
+    shape = model.value(node.inputs[0]).fixed
+    if weights is None or made is None or weights.dtype != np.float32 or len(made) > 4 or shape is None:
+        return node
+    if groups < 1 or not weights.size or not 3 <= len(made) == weights.ndim == len(shape):
         return node
     outputs, inputs = weights.shape[0] // groups, weights.shape[1]
-    shape = model.value(node.inputs[0]).fixed
-    if shape is None or shape[1] != inputs * groups or weights.shape[0] != outputs * groups:
+    if shape[1] != inputs * groups or weights.shape[0] != outputs * groups:
         return node  # the layer says what does not fit
     if outputs == inputs == 1:  # depthwise, which has a command of its own
         return node
