@@ -42,7 +42,7 @@ def fold_constants(model: Model) -> Model:
     it has nodes. Errors: MissingError without onnxruntime. A node that onnxruntime cannot compute stays.
     """
     for _ in range(_ROUNDS):
-        folded = _needed(_Walk(model).folded())
+        folded = needed(_Walk(model).folded())
         if not any(folded.value(name).fixed is None for node in folded.nodes for name in node.makes):
             return folded
         inferred = infer_values(folded)
@@ -110,7 +110,7 @@ class _Walk:
         return np.array(shape[start:end], np.int64)
 
 
-def _needed(model: Model) -> Model:
+def needed(model: Model) -> Model:
     """Without the nodes that no output depends on."""
     wanted = set(model.results)
     nodes = []

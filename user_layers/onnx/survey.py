@@ -22,6 +22,7 @@ from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
 from user_layers.onnx.patterns import fuse_patterns
 from user_layers.onnx.phases import split_phases
+from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.taps import without_idle_taps
 
@@ -82,8 +83,10 @@ def survey_layers(
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     model = fold_edges(fuse_patterns(fuse_attention(model)))
-    # Behind edges, which become pads; then convolutions by phases, whose kernels have no idle taps.
-    model = split_phases(join_groups(split_convolutions(without_idle_taps(model))))
+    # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
+    # convolutions by phases, whose kernels have no idle taps.
+    model = pick_channels(split_convolutions(without_idle_taps(model)))
+    model = split_phases(join_groups(model))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
     return _whole(fuse_affine(channels_stay(fuse_bias(model))))
 

@@ -6,6 +6,7 @@ view of.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ import numpy as np
 from user_layers.onnx.model import STANDARD, Array, Model, Node
 
 _MOST = 1 << 28  # elements; larger values are not followed
+_MOST_PICKED = 1 << 24  # the same, where every element is looked at
+_NO_MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
 
 
 @dataclass(frozen=True)
@@ -39,23 +42,74 @@ def views_of(
 ) -> Iterator[View]:
     """What a value is a view of: itself first, then what lies further back. last: what is done to it at the
     end, as to a numpy array."""
-    steps: list[_Step] = [last]
+    for back in _steps_back(model, makers, name):
+        whole = np.empty(back.shape, np.int8)
+        seen = last(back.seen(whole))
+        if not np.may_share_memory(seen, whole):  # the elements have no strides
+            return
+        offset = seen.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        yield View(back.source, whole.size, seen.shape, seen.strides, offset, back.factor, back.nodes)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """A value [N, C, ...] of channels of another value. channels: which, in their order; moves: how many
+    nodes between copy the elements."""
+
+    source: str
+    channels: Array
+    moves: int
+
+
+def picked_channels(model: Model, makers: Mapping[str, Node], name: str) -> Picked | None:
+    """The value furthest back of which this one has channels, in any order; None where there is none."""
+    made = model.value(name).fixed
+    found = None
+    if made is None or len(made) < 3:
+        return None
+    for back in _steps_back(model, makers, name):
+        if back.factor != 1 or math.prod(back.shape) > _MOST_PICKED:
+            return found
+        if not back.nodes or (back.shape[0], *back.shape[2:]) != (made[0], *made[2:]):
+            continue
+        whole = np.arange(math.prod(back.shape)).reshape(back.shape)
+        seen = back.seen(whole)
+        channels = seen[0].reshape(made[1], -1)[:, 0] // math.prod(made[2:])
+        if channels.max(initial=0) < back.shape[1] and np.array_equal(seen, whole[:, channels]):
+            moves = sum(makers[output].op not in _NO_MOVES for output in back.nodes)
+            found = Picked(back.source, channels, moves)
+    return found
+
+
+@dataclass(frozen=True)
+class _Back:
+    """A value that another one is made of. seen: what becomes of it on the way there."""
+
+    source: str
+    shape: tuple[int, ...]
+    factor: float
+    nodes: tuple[str, ...]
+    seen: _Step
+
+
+def _steps_back(model: Model, makers: Mapping[str, Node], name: str) -> Iterator[_Back]:
+    """The value itself, then what lies further back."""
+    steps: list[_Step] = []
     factor = 1.0
     passed: list[str] = []
+
+    def seen(array: Array) -> Array:
+        for step in reversed(steps):
+            array = step(array)
+        return array
+
     while True:
         shape = model.value(name).fixed
         if shape is None or not shape or not 0 < int(np.prod(shape)) <= _MOST:
             return
         if model.value(name).dtype != np.float32:
             return
-        whole = np.empty(shape, np.int8)
-        seen = whole
-        for step in reversed(steps):
-            seen = step(seen)
-        if not np.may_share_memory(seen, whole):  # the elements have no strides
-            return
-        offset = seen.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-        yield View(name, whole.size, seen.shape, seen.strides, offset, factor, tuple(passed))
+        yield _Back(name, shape, factor, tuple(passed), seen)
         node = makers.get(name)
         if node is None or node.domain not in STANDARD or node.mapped:
             return
@@ -77,7 +131,7 @@ def _step(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | Non
         return None if times is None else (times[0], lambda a: a, times[1])
     if shape is None or before is None:
         return None
-    if node.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"):
+    if node.op in _NO_MOVES:
         return node.inputs[0], lambda a: a.reshape(shape), 1.0
     if node.op == "Transpose":
         order = [int(i) for i in node.attributes.get("perm", reversed(range(len(before))))]
