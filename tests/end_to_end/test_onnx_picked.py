@@ -58,7 +58,8 @@ CASES: dict[str, tuple[list[Any], Sequence[str], int, bool]] = {
     ),
     "read twice": (
         [*SHUFFLE, node("Conv", "s w", "c", pads=[1] * 4),
-         node("Conv", "s each", "d", group=12, pads=[1] * 4), node("Add", "d s", "e"), node("Concat", "e c", "y", axis=1)],
+         node("Conv", "s each", "d", group=12, pads=[1] * 4), node("Add", "d s", "e"),
+         node("Concat", "e c", "y", axis=1)],
         ("y",), 3, False,
     ),
     "wanted": ([*SHUFFLE, node("Conv", "s w", "y", pads=[1] * 4)], ("y", "s"), 1, True),
