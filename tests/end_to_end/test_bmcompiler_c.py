@@ -100,6 +100,7 @@ def statements(net: Net) -> list[str]:
     return [*lines, f'    __bmcompile_opt(p, "{net.name}", 1);']
 
 
+@pytest.mark.slow
 def test_the_same_calls_give_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [line for net in NETS for line in statements(net)]
     source = tmp_path / "all.c"

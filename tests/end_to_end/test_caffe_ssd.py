@@ -59,7 +59,7 @@ def test_everything_runs_on_the_tpu_and_only_the_tail_is_dynamic(toolkit: Toolki
     assert ops.count("TPU_CONCAT") == 2  # priors are one constant
 
 
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_detections_are_those_of_the_nets_own_heads(toolkit: Toolkit, tmp_path: Path, batch: int) -> None:
     x = image(batch)
     heads = run(toolkit, tmp_path / "heads", x, last=False)

@@ -58,7 +58,7 @@ def _run(block: Block, page: Path, workspace: Path, env: dict[str, str]) -> None
     )
 
 
-FIRST = ("README.md", "graphs.md", "python.md", "writing-layers.md")  # what newcomers read
+FIRST = ("README.md", "graphs.md", "python.md")  # what newcomers read
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def check_runs(device: Device, model: BModel) -> None:
     assert np.array_equal(y, x * np.float32(2))
 
 
+@pytest.mark.slow
 def test_old_nets_run_until_their_own_layer_changes(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

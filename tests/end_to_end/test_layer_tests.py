@@ -107,6 +107,7 @@ def test_a_new_layer_comes_with_a_test_that_passes(ws: Workspace) -> None:
     assert "scale: 5 cases on native and arm" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_same_file_under_pytest(ws: Workspace, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", str(ws.tests_dir / "test_plain.py")],
@@ -120,6 +121,7 @@ def test_the_same_file_under_pytest(ws: Workspace, tmp_path: Path) -> None:
     assert "1 passed" in done.stdout, done.stdout
 
 
+@pytest.mark.slow
 def test_without_pytest(ws: Workspace) -> None:
     code = (
         "import sys; sys.modules['pytest'] = None; "
@@ -331,6 +333,7 @@ def test_difference() -> None:
 # ---- which tests ----
 
 
+@pytest.mark.slow
 def test_after_a_failed_build_nothing_is_tested(broken: Workspace) -> None:
     """Wherever the mistake is, what is installed is older than the sources."""
     tpulayer("build_layers", cwd=broken.root)
@@ -345,6 +348,7 @@ def test_after_a_failed_build_nothing_is_tested(broken: Workspace) -> None:
     assert "DIFFERS" in tpulayer("test", "scale", cwd=broken.root, code=1).stdout
 
 
+@pytest.mark.slow
 def test_a_copied_workspace_is_built(ws: Workspace, tmp_path: Path) -> None:
     copy = Workspace(Path(shutil.copytree(ws.root, tmp_path / "copy", symlinks=True)))
     kernel = copy.device_dir / "bm_device_plain.c"

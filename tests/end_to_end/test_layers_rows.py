@@ -72,7 +72,7 @@ def sequences(draw: st.DrawFn) -> tuple[Any, tuple[int, ...]]:
     return make_model(nodes, {"x": shape}, ["y", "z", "g"], constants), shape
 
 
-@examples(30)
+@examples(15)
 @given(sequences(), st.sampled_from(HOW))
 def test_sequences(toolkit: Toolkit, net: tuple[Any, tuple[int, ...]], how: tuple[int, bool]) -> None:
     checked(toolkit, *net, how)

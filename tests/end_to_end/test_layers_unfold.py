@@ -237,7 +237,7 @@ def volume_nets(draw: st.DrawFn) -> Any:
     return make_model(nodes, {"x": shape}, ["c", "p", "y", "z"], constants), shape
 
 
-@examples(25)
+@examples(12)
 @given(volume_nets(), st.sampled_from([(0, False), (1, False), (2, False), (0, True)]))
 def test_volumes(toolkit: Toolkit, net: Any, how: tuple[int, bool]) -> None:
     model, shape = net

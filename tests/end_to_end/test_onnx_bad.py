@@ -63,7 +63,7 @@ def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
         pool = [case.model.SerializeToString() for case in list(cases("node"))[5::150]]
     found = {"refused": 0, "compiled": 0}
     path = tmp_path / "model.onnx"
-    for number in range(150):
+    for number in range(80):
         path.write_bytes(damaged(rng, rng.choice(pool)))
         out = tmp_path / str(number)
         try:
@@ -76,7 +76,7 @@ def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
             found["compiled"] += 1
             made = {p.name for p in out.iterdir()}  # with commands also who issued them
             assert made - {"compilation.sites.npz"} == FILES
-    assert found["refused"] > 75 and found["compiled"] > 2
+    assert found["refused"] > 40 and found["compiled"] > 0
 
 
 def test_an_inference_that_crashes_is_an_error(toolkit: Toolkit, tmp_path: Path) -> None:

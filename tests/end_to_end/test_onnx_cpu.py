@@ -183,7 +183,7 @@ OPS: dict[str, tuple[int, Callable[..., list[Any]]]] = {
 
 
 @given(st.data())
-@examples(60, suppress_health_check=list(HealthCheck))
+@examples(25, suppress_health_check=list(HealthCheck))
 def test_any_mixture(toolkit: Toolkit, tmp_path: Path, data: st.DataObject) -> None:
     names, nodes = ["x", "z"], []
     for number in range(data.draw(st.integers(1, 7))):

@@ -12,7 +12,7 @@ from user_layers.toolkit import Toolkit
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+@pytest.mark.parametrize("name", ["squeezenet", pytest.param("shufflenet", marks=pytest.mark.slow)])
 def test_a_light_model(name: str, dynamic: bool, toolkit: Toolkit, tmp_path: Path) -> None:
     assert len(NAMES) == 9
     for found in run(randomized(name, tmp_path), toolkit, dynamic):

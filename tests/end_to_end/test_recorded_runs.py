@@ -107,6 +107,7 @@ def keep(records: Records, folder: Path, dev_id: int = 0) -> Record:
     return records.keep(dev_id, {name: path.read_bytes() for name, path in files.items()}, files)
 
 
+@pytest.mark.slow
 def test_clean_does_not_change_what_a_device_boots(ws: Workspace) -> None:
     """The record stays: without a build it is an error, and the same build again is the same pair."""
     keep(Records(ws.root), ws.firmware.parent)
@@ -155,6 +156,7 @@ def test_another_workspaces_is_refused(
         Records(copy).usable(0)
 
 
+@pytest.mark.slow
 def test_a_pair_of_another_workspace_that_was_built_anew_since(
     ws: Workspace, built: Workspace, tmp_path: Path
 ) -> None:

@@ -202,7 +202,7 @@ def check_local_memory(stage: StageReport) -> None:
                 assert len(made) == group.tiles
 
 
-@examples(60)
+@examples(25)
 @given(
     shape=st.tuples(st.integers(1, 4), st.integers(1, 130), st.integers(1, 150), st.integers(1, 90)),
     sources=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), min_size=1, max_size=7),

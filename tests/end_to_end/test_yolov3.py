@@ -151,6 +151,7 @@ def test_the_same_files_each_time(tmp_path: Path) -> None:
 # ---- compiled and run ----
 
 
+@pytest.mark.slow
 def test_whole_network_on_both_firmwares(toolkits: dict[str, Toolkit], tmp_path: Path) -> None:
     """A static backbone, a dynamic end; detections as the reference finds them in the heads."""
     said = make_model(tmp_path, "--width", "1/8")
@@ -210,7 +211,7 @@ def layer_graph(toolkit: Toolkit, shapes: Sequence[tuple[int, ...]], **param: ob
     return graph
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_other_sizes_than_compiled(toolkits: dict[str, Toolkit], dynamic: bool) -> None:
     """Fewer pictures, smaller ones; the same bits on both firmwares."""
     largest = [(3, 24, 7, 9), (3, 24, 14, 18)]

@@ -391,6 +391,7 @@ def test_built_in_layers_are_those_of_the_firmware(firmware: fh.Harness) -> None
     )
 
 
+@pytest.mark.slow
 def test_many_layers_are_counted(tmp_path: Path) -> None:
     """The list in the message ends where the reply has no more room for it."""
     source = tmp_path / "many.c"

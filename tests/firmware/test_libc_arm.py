@@ -40,6 +40,7 @@ def test_mathematics_has_the_same_bits(level: str, tmp_path: Path) -> None:
     assert [name for name in want if want[name] != got[name]] == []
 
 
+@pytest.mark.slow
 def test_more_mathematics_has_the_same_bits(tmp_path: Path) -> None:
     there = la.ArmMath(la.link(tmp_path, "libc_math_fixture.c", mh.SOURCES))
     here = mh.Math(lh.build(COMPILER, tmp_path, "libc_math_fixture.c", mh.SOURCES))

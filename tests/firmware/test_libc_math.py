@@ -385,7 +385,8 @@ EVERY = [(compiler, level) for compiler in fh.compilers() for level in LEVELS]
 FEW = [EVERY[0], EVERY[3], EVERY[-2]]  # the first compiler's least and most, and another one
 
 
-@pytest.mark.parametrize("builds", [FEW, pytest.param(EVERY, marks=pytest.mark.slow)], ids=("few", "every"))
+@pytest.mark.slow
+@pytest.mark.parametrize("builds", [FEW, EVERY], ids=("few", "every"))
 def test_every_compiler_and_level_gives_the_same_bits(
     tmp_path: Path, builds: list[tuple[str, tuple[str, ...]]]
 ) -> None:

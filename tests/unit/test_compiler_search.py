@@ -83,7 +83,7 @@ def deep(toolkit: Toolkit, blocks: int, widths: Sequence[int] = (8,)) -> Graph:
     return b.graph
 
 
-@examples(25)
+@examples(10)
 @given(SHAPES, PICKS, st.data())
 def test_equal_groups_are_planned_alike(
     toolkit: Toolkit, shape: tuple[int, ...], picks: list[tuple[int, int, int]], data: st.DataObject

@@ -212,7 +212,7 @@ def scanned(folder: Path, many: list[Structs], prefixes: list[str]) -> list[Reco
     return read_layer_record(folder / "generated" / "bmtpu.json")
 
 
-@examples(60)
+@examples(20)
 @given(data=st.data())
 def test_cffi_agrees(folder: Path, data: st.DataObject) -> None:
     made = data.draw(structs())

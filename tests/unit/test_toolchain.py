@@ -180,6 +180,7 @@ def _results(compiler: Compiler, folder: Path) -> list[object]:
     return [fused, *overflow, loaded.negative_char(200), loaded.enum_bytes(), loaded.shifted(1)]
 
 
+@pytest.mark.slow
 def test_compilers_compute_the_same(tmp_path: Path) -> None:
     expected = [0.0, 0, 1, -56, 4, -(2**30)]
     assert _results(zig("c", machine_arch()), tmp_path) == expected
