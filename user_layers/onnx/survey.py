@@ -18,6 +18,7 @@ from user_layers.onnx.groups import join_groups
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Model
+from user_layers.onnx.nested import nest_concatenations
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
 from user_layers.onnx.patterns import fuse_patterns
@@ -82,7 +83,7 @@ def survey_layers(
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    model = fold_edges(fuse_patterns(fuse_attention(model)))
+    model = fold_edges(fuse_patterns(fuse_attention(nest_concatenations(model))))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))
