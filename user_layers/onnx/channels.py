@@ -26,7 +26,7 @@ ONE_BY_ONE = frozenset(
 
 
 @dataclass(frozen=True)
-class _Made:
+class Moved:
     """A node in the place of another one, and the constants that it takes."""
 
     node: Node
@@ -45,7 +45,7 @@ def channels_stay(model: Model) -> Model:
             continue
         source, made = first.inputs[0], []
         for node in chain[:-1]:
-            found = _moved(model, node, source)
+            found = moved(model, node, source)
             if found is None:
                 break
             made.append(found)
@@ -62,8 +62,7 @@ def channels_stay(model: Model) -> Model:
                 name = one.node.outputs[0]
                 shape = model.value(node.outputs[0]).fixed
                 if name not in values and shape is not None:
-                    moved = (shape[0], shape[-1], *shape[1:-1])
-                    values[name] = Value(name, moved, np.dtype(np.float32))
+                    values[name] = Value(name, (shape[0], shape[-1], *shape[1:-1]), np.dtype(np.float32))
             instead.update((node.outputs[0], ()) for node in (first, *chain[:-1]))
             instead[end] = nodes
     nodes_now = (one for node in model.nodes for one in instead.get(node.outputs[0], (node,)))
@@ -72,7 +71,7 @@ def channels_stay(model: Model) -> Model:
 
 def _chain(model: Model, first: Node) -> Iterator[Node]:
     """What follows a transpose of channels to the end, one node after the other, to the transpose back."""
-    rank = _to_the_end(model, first)
+    rank = to_the_end(model, first)
     node = first
     while rank:
         reader = model.only_reader(node.outputs[0])
@@ -92,7 +91,7 @@ def _chain(model: Model, first: Node) -> Iterator[Node]:
         yield node
 
 
-def _to_the_end(model: Model, node: Node) -> int:
+def to_the_end(model: Model, node: Node) -> int:
     """The dimensions of a value whose channels a transpose brings to the end; 0 for any other node."""
     value = model.value(node.outputs[0]) if node.outputs else None
     if node.op != "Transpose" or node.domain not in STANDARD or node.mapped or value is None:
@@ -104,16 +103,17 @@ def _to_the_end(model: Model, node: Node) -> int:
     return rank if order == [0, *range(2, rank), 1] and value.fixed[-1] <= _MOST else 0
 
 
-def _moved(model: Model, node: Node, source: str) -> _Made | None:
-    """What does with channels that are second what a node does with those that are last."""
+def moved(model: Model, node: Node, source: str, positions: int = 0) -> Moved | None:
+    """What does with channels that are second what a node does with those that are last. positions:
+    dimensions behind the channels, where they are not as many as the node has."""
     output = f"{node.outputs[0]}:channels"
     shape = model.value(node.inputs[0]).fixed or model.value(node.inputs[-1]).fixed
     made = model.value(node.outputs[0]).fixed
     if made is None or shape is None:
         return None
-    plane = (1,) * (len(made) - 2)
+    plane = (1,) * (positions or len(made) - 2)
     if node.op in ONE_BY_ONE:
-        return _Made(replace(node, inputs=(source, *node.inputs[1:]), outputs=(output,), proto=None), {})
+        return Moved(replace(node, inputs=(source, *node.inputs[1:]), outputs=(output,), proto=None), {})
     if node.op == "MatMul":
         return _convolution(model, node, source, output, plane)
     if node.op in ("LayerNormalization", "RMSNormalization"):
@@ -122,13 +122,13 @@ def _moved(model: Model, node: Node, source: str) -> _Made | None:
             return None
         attributes = {"epsilon": node.attributes.get("epsilon", 1e-5), "rms": int(node.op[0] == "R")}
         inputs = (source, *node.inputs[1:])
-        return _Made(Node(CHANNEL_NORM, DOMAIN, node.name, inputs, (output,), attributes), {})
+        return Moved(Node(CHANNEL_NORM, DOMAIN, node.name, inputs, (output,), attributes), {})
     if node.op in ("Add", "Sub", "Mul", "Div") and len(node.inputs) == 2 and "axis" not in node.attributes:
         return _with_constant(model, node, source, output, plane)
     return None
 
 
-def _convolution(model: Model, node: Node, source: str, output: str, plane: tuple[int, ...]) -> _Made | None:
+def _convolution(model: Model, node: Node, source: str, output: str, plane: tuple[int, ...]) -> Moved | None:
     right = model.constants.get(node.inputs[1])
     if right is None or right.ndim != 2 or right.dtype != np.float32 or node.inputs[0] in model.constants:
         return None
@@ -144,12 +144,12 @@ def _convolution(model: Model, node: Node, source: str, output: str, plane: tupl
             return None
         constants[f"{output}:bias"] = bias
     attributes = {"kernel_shape": [1] * len(plane)}
-    return _Made(Node("Conv", "", node.name, (source, *constants), (output,), attributes), constants)
+    return Moved(Node("Conv", "", node.name, (source, *constants), (output,), attributes), constants)
 
 
 def _with_constant(
     model: Model, node: Node, source: str, output: str, plane: tuple[int, ...]
-) -> _Made | None:
+) -> Moved | None:
     """A sum or product with one number, or one for each channel."""
     at = next((i for i, name in enumerate(node.inputs) if name in model.constants), None)
     if at is None or node.inputs[1 - at] in model.constants:
@@ -163,4 +163,4 @@ def _with_constant(
     name = f"{output}:numbers"
     numbers = values.reshape(-1, *plane) if values.size > 1 else values.reshape(())
     order: Callable[[str, str], tuple[str, str]] = (lambda a, b: (a, b)) if at else (lambda a, b: (b, a))
-    return _Made(replace(node, inputs=order(source, name), outputs=(output,), proto=None), {name: numbers})
+    return Moved(replace(node, inputs=order(source, name), outputs=(output,), proto=None), {name: numbers})

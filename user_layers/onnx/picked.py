@@ -71,6 +71,8 @@ def _plan(model: Model, makers: Mapping[str, Node], node: Node) -> dict[str, Pic
         made, source = model.value(name).fixed, model.value(picked.source).fixed if picked else None
         if picked is None or made is None or source is None or not picked.moves or len(made) not in (3, 4):
             return {}
+        if np.array_equal(picked.channels, np.arange(source[1])):  # all of it, and where it was
+            return {}
         convolutions, others = _readers(model, name)
         if name in model.results or any(name in reader.captured or reader.is_own for reader in others):
             return {}

@@ -26,6 +26,7 @@ from user_layers.onnx.phases import split_phases
 from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.taps import without_idle_taps
+from user_layers.onnx.turns import turn_narrow
 
 
 class NoLayers(CompileError):
@@ -89,7 +90,7 @@ def _layered(model: Model) -> Model:
     model = pick_channels(split_convolutions(without_idle_taps(model)))
     model = split_phases(join_groups(model))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return _whole(fuse_affine(channels_stay(fuse_bias(model))))
+    return _whole(fuse_affine(turn_narrow(channels_stay(fuse_bias(model)))))
 
 
 def _whole(model: Model) -> Model:
