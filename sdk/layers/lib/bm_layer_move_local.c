@@ -9,11 +9,13 @@
 enum {
     GAP = 8,      /* elements that may be read for nothing between two that are wanted */
     LEAST = 1024, /* elements of a box from which on this pays */
+    FEWEST = 4,   /* parts for lanes */
     INNER = 3     /* dimensions within a lane */
 };
 
-/* Cycles of the DMA engine, roughly: for a load, for a command, for a run, and for 16 elements. */
-enum { LOAD = 4300, COMMAND = 300, RUN = 3, SIXTEEN = 2 };
+/* Tenths of cycles of the DMA engine, as the clock has them (firmware_sim/isa/timing.py): of a load's and a store's
+ * latency, of a burst that is read or written, from a run of a burst or more to the next one, of a shorter run. */
+enum { LOADED = 1380, STORED = 460, READ = 13, WRITTEN = 14, JUMP = 84, SHORT = 25, BURST = 16 };
 
 /* How a box is moved: one dimension over the lanes, up to three within a lane, the others walked through; of each
  * dimension as many elements at a time as tile says. */
@@ -95,21 +97,23 @@ static bool fit(plan *p, side *load, side *store) {
 
 /* ---- what it costs ---- */
 
-static long long transfer(long long runs, long long words) {
-    const long long by_runs = runs * RUN, by_words = words * SIXTEEN / 16;
-    return COMMAND + (by_runs > by_words ? by_runs : by_words);
+/* Of so many runs with all of these words, a burst of which costs that much. */
+static long long transfer(long long runs, long long words, int burst) {
+    const long long bursts = runs + (words - runs) / BURST;
+    if (words >= runs * BURST) return bursts * burst + runs * JUMP;
+    return bursts * burst > runs * SHORT ? bursts * burst : runs * SHORT;
 }
 
-/* Cycles of a plan; -1 where it is impossible. */
+/* Tenths of cycles of a plan; -1 where it is impossible. */
 static long long cost_of(plan *p) {
     side load, store;
     if (!fit(p, &load, &store)) return -1;
     long long tiles = 1;
     for (int d = 0; d < p->m.dims; d++) tiles *= (p->m.extent[d] + p->tile[d] - 1) / p->tile[d];
     const long long lanes = p->tile[p->lane];
-    const long long compute = (long long)store.words * local_slots((int)lanes) / 16;
-    return tiles * (LOAD + transfer(lanes * load.shape.n * load.shape.h, lanes * load.words) +
-                    transfer(lanes * store.shape.n * store.shape.h, lanes * store.words) + compute + COMMAND);
+    const long long compute = 10 * (long long)store.words * local_slots((int)lanes) / 16;
+    return tiles * (LOADED + transfer(lanes * load.shape.n * load.shape.h, lanes * load.words, READ) + STORED +
+                    transfer(lanes * store.shape.n * store.shape.h, lanes * store.words, WRITTEN) + compute);
 }
 
 /* The same of copies within DDR. */
@@ -117,7 +121,8 @@ static long long direct_cost(const bm_move *m) {
     const int last = m->dims - 1;
     long long elements = 1;
     for (int d = 0; d < m->dims; d++) elements *= m->extent[d];
-    return transfer(m->from[last] == 1 ? elements / m->extent[last] : elements, elements);
+    const long long runs = m->from[last] == 1 ? elements / m->extent[last] : elements;
+    return LOADED + transfer(runs, elements, READ) + STORED + transfer(runs, elements, WRITTEN);
 }
 
 /* ---- which one ---- */
@@ -185,12 +190,12 @@ static void run_plan(u64 dst, u64 src, const plan *p) {
     }
 }
 
-/* The box with dimension d as CHIP_NPU_NUM equal parts; what is left over is not in it. */
-static bm_move parted(const bm_move *m, int d) {
+/* The box with dimension d as `count` equal parts; what is left over is not in it. */
+static bm_move parted(const bm_move *m, int d, int count) {
     bm_move parts = {.dims = 0};
     for (int i = 0; i < m->dims; i++) {
-        const int part = m->extent[i] / CHIP_NPU_NUM;
-        if (i == d) bm_move_add(&parts, CHIP_NPU_NUM, m->to[i] * part, m->from[i] * part);
+        const int part = m->extent[i] / count;
+        if (i == d) bm_move_add(&parts, count, m->to[i] * part, m->from[i] * part);
         bm_move_add(&parts, i == d ? part : m->extent[i], m->to[i], m->from[i]);
     }
     return parts;
@@ -207,17 +212,18 @@ bool bm_move_through_local(u64 dst, u64 src, const bm_move *m, bm_move_rest *res
     if (last < 0 || m->to[last] != 1 || elements < LEAST || m->dims == BM_MOVE_DIMS) return false;
     plan best = {.m.dims = 0};
     long long least = direct_cost(m);
-    int cut = -1; /* the dimension that the lanes take a part of each */
+    int cut = -1, into = 0; /* the dimension that the lanes take a part of each, and how many parts */
     search(&best, &least, m);
-    for (int d = 0; d < m->dims; d++) {
-        if (m->extent[d] < 2 * CHIP_NPU_NUM) continue;
-        const bm_move parts = parted(m, d);
-        const long long before = least;
-        search(&best, &least, &parts);
-        if (least < before) cut = d;
-    }
+    for (int d = 0; d < m->dims; d++)
+        for (int count = CHIP_NPU_NUM; count >= FEWEST; count /= 2) { /* fewer lanes have longer runs */
+            if (m->extent[d] < 2 * count) continue;
+            const bm_move parts = parted(m, d, count);
+            const long long before = least;
+            search(&best, &least, &parts);
+            if (least < before) cut = d, into = count;
+        }
     if (best.m.dims == 0) return false;
     run_plan(dst, src, &best);
-    if (cut >= 0) *rest = (bm_move_rest){cut, m->extent[cut] % CHIP_NPU_NUM};
+    if (cut >= 0) *rest = (bm_move_rest){cut, m->extent[cut] % into};
     return true;
 }
