@@ -440,6 +440,16 @@ def test_large_transpose(toolkit: Toolkit, x: Array, data: st.DataObject) -> Non
     check(toolkit, "TPU_TRANSPOSE", {"dims": x.ndim, "order": order}, x, x.transpose(order), modes=[False])
 
 
+@pytest.mark.parametrize("tokens", [9, 70, 131, 515, 3137])
+@pytest.mark.parametrize("channels", [64, 200])
+def test_tokens_and_channels(toolkit: Toolkit, tokens: int, channels: int) -> None:
+    """Lanes take equal parts of the tokens, as many as make long runs; what is left over goes by itself."""
+    x = sample((1, tokens, channels))
+    for way in (x, x.transpose(0, 2, 1).copy()):
+        param = {"dims": 3, "order": (0, 2, 1)}
+        check(toolkit, "TPU_TRANSPOSE", param, way, way.transpose(0, 2, 1), modes=[False])
+
+
 @FEW
 @given(x=boxes(), data=st.data())
 def test_large_slice(toolkit: Toolkit, x: Array, data: st.DataObject) -> None:
@@ -479,7 +489,7 @@ def test_transposing_is_faster_through_local_memory(toolkit: Toolkit) -> None:
             modes=[False],
         )
         cycles.append((device.cycles - before) / x.size)
-    assert cycles[0] < 0.6
+    assert cycles[0] < 0.25
     assert cycles[1] > 3
 
 
