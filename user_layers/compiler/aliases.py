@@ -1,4 +1,4 @@
-"""Which tensors live in the memory of another one: reshapes, layers that work in place in DDR, and
+"""Which tensors live in the memory of another one: reshapes, pieces, layers that work in place in DDR, and
 concatenations, which are elided."""
 
 from __future__ import annotations
@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from user_layers.compiler.attributes import DescribedNet, LayerAttributes
+from user_layers.compiler.pieces import piece_offsets
 from user_layers.net.net import Net
 
 
 @dataclass(frozen=True)
 class Aliases:
     """parent: output of a layer -> the input whose memory it shares; part: input of a layer -> the output in
-    whose memory it lies, and at which byte; elided: nodes that need not run."""
+    whose memory it lies, and at which byte, or the output of one -> the same of its input; elided: nodes that
+    need not run."""
 
     parent: dict[str, str] = field(default_factory=dict)
     elided: frozenset[int] = frozenset()
@@ -49,9 +51,10 @@ def find_aliases(described: DescribedNet, dynamic: bool, nodes: Iterable[int] | 
     just_reshape: the bytes stay as they are and nothing runs, unless both ends must exist apart (two of
     net input, constant and net output in one memory). is_share_mem_layer: the layer runs and writes over
     its input, if nothing else reads that memory afterwards. is_concat_layer: nothing runs if all inputs
-    can be made where they lie in the output. Where sharing is impossible the layer runs like any other. A
-    dynamic net's outputs have memory of their own, from the runtime, and it elides no concatenation, for
-    sizes vary.
+    can be made where they lie in the output. Slices and splits whose pieces follow one another in the input
+    are not run either (pieces.py). Where sharing is impossible the layer runs like any other. A
+    dynamic net's outputs have memory of their own, from the runtime, and it elides neither concatenations nor
+    slices, for sizes vary.
     Errors: CompileError when the sizes do not allow what the descriptor promises.
     """
     net = described.net
@@ -61,6 +64,8 @@ def find_aliases(described: DescribedNet, dynamic: bool, nodes: Iterable[int] | 
     for i in inside:
         attrs = described.attrs[i]
         if attrs.is_concat_layer and not dynamic and _elide_concat(net, result, attrs, inside):
+            elided.add(i)
+        if not dynamic and _elide_pieces(described, result, i):
             elided.add(i)
         if not (attrs.just_reshape or attrs.share_mem):
             continue
@@ -76,6 +81,20 @@ def find_aliases(described: DescribedNet, dynamic: bool, nodes: Iterable[int] | 
         if attrs.just_reshape:
             elided.add(i)
     return Aliases(result.parent, frozenset(elided), result.part)
+
+
+def _elide_pieces(described: DescribedNet, result: Aliases, k: int) -> bool:
+    """Leave all outputs of a node where they lie in its input, if none has a place of its own in the net."""
+    net, node = described.net, described.net.nodes[k]
+    offsets = piece_offsets(described, k)
+    if offsets is None or any(name in net.outputs for name in node.outputs):
+        return False
+    if net.tensors[result.root(node.inputs[0])].data is not None:
+        return False
+    result.part.update(
+        (name, (node.inputs[0], offset)) for name, offset in zip(node.outputs, offsets, strict=True)
+    )
+    return True
 
 
 def _elide_concat(net: Net, result: Aliases, attrs: LayerAttributes, inside: Sequence[int]) -> bool:

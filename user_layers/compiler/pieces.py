@@ -1,0 +1,82 @@
+"""Layers whose outputs lie in their input as they are: nothing runs for them in DDR."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import numpy as np
+
+from user_layers.compiler.attributes import DescribedNet
+from user_layers.net.net import NetTensorInfo
+from user_layers.net.nodes import LayerNode
+
+_DIMS = 8  # MAX_SHAPE_DIMS
+
+
+def piece_offsets(described: DescribedNet, k: int) -> tuple[int, ...] | None:
+    """At which byte of node k's first input each output begins, if all its bytes follow there in their order;
+    None for any other node. Built-in slices, splits and gathers of planes that lie side by side."""
+    net, node = described.net, described.net.nodes[k]
+    find = _FIRST.get(node.op.op) if node.op.is_builtin else None
+    if find is None:
+        return None
+    inputs, outputs = ([net.tensors[name] for name in names] for names in (node.inputs, node.outputs))
+    source = inputs[0]
+    if source.data is not None or source.format.together > 1:
+        return None
+    first = find(node, inputs, outputs)
+    return None if first is None else tuple(n * source.dtype.itemsize for n in first)
+
+
+def _slice(
+    node: LayerNode, inputs: list[NetTensorInfo], outputs: list[NetTensorInfo]
+) -> tuple[int, ...] | None:
+    shape, made = inputs[0].shape, outputs[0].shape
+    count, *numbers = struct.unpack_from(f"<{1 + 4 * _DIMS}i", node.param)
+    axes, starts, _, steps = (numbers[i * _DIMS : i * _DIMS + count] for i in range(4))
+    first = [0] * len(shape)
+    for axis, start, step in zip(axes, starts, steps, strict=True):
+        axis %= len(shape)
+        low = start + shape[axis] if start < 0 else start
+        first[axis] = min(max(low, 0), shape[axis] - 1)
+        if step != 1 and made[axis] > 1:
+            return None
+    cut = [d for d, (extent, left) in enumerate(zip(shape, made, strict=True)) if extent != left]
+    if any(made[d] != 1 for d in range(max(cut, default=0))):
+        return None  # what lies between is left out
+    return (_index(first, shape),)
+
+
+def _split(
+    node: LayerNode, inputs: list[NetTensorInfo], outputs: list[NetTensorInfo]
+) -> tuple[int, ...] | None:
+    shape = inputs[0].shape
+    axis = struct.unpack_from("<i", node.param)[0] % len(shape)
+    if math.prod(shape[:axis]) != 1:
+        return None
+    sizes = [math.prod(each.shape) for each in outputs]
+    return tuple(sum(sizes[:i]) for i in range(len(sizes)))
+
+
+def _gather(
+    node: LayerNode, inputs: list[NetTensorInfo], outputs: list[NetTensorInfo]
+) -> tuple[int, ...] | None:
+    shape, list_ = inputs[0].shape, inputs[1]
+    axis = struct.unpack_from("<i", node.param)[0] % len(shape)
+    if list_.data is None or math.prod(shape[:axis]) != 1:
+        return None
+    indices = np.frombuffer(list_.data, np.int32).astype(np.int64) % shape[axis]
+    if not np.array_equal(indices, indices[0] + np.arange(indices.size)):
+        return None
+    return (int(indices[0]) * math.prod(shape[axis + 1 :]),)
+
+
+_FIRST = {"TPU_SLICE": _slice, "TPU_SPLIT": _split, "TPU_GATHER": _gather}
+
+
+def _index(first: list[int], shape: tuple[int, ...]) -> int:
+    index = 0
+    for at, extent in zip(first, shape, strict=True):
+        index = index * extent + at
+    return index
