@@ -66,7 +66,8 @@ def recurrent(to: Lowering, node: Node) -> None:
     given = [name for name in node.inputs if name]
     to.need_float(*(name for name in given if name != _input(node, _LENGTHS)))
     weights, recurrence, bias = (to.known(node, index) for index in (_W, _R, _B))
-    assert weights is not None and recurrence is not None
+    if weights is None or recurrence is None or len(to.shape(node.inputs[_X])) != 3:
+        raise Unsupported("weights that are left out, or an input that has not three dimensions")
     columns = _columns(node, cell, weights, recurrence, bias)
     _check(to, node)
     first = bool(node.attributes.get("layout", 0))  # batches come first
