@@ -167,7 +167,7 @@ def test_any_recurrent_layer(toolkit: Toolkit, data: st.DataObject) -> None:
 
     case = Case(
         data.draw(st.sampled_from(sorted(GATES))),
-        steps=draw(1, 4),
+        steps=data.draw(st.one_of(st.integers(1, 4), st.integers(8, 40))),
         batch=draw(1, 4),
         features=draw(1, 20),
         hidden=data.draw(st.one_of(st.integers(1, 20), st.integers(60, 150))),

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from firmware_sim.chip import NPU_NUM
+from firmware_sim.chip import MATRIX_WIDTH_MAX, NPU_NUM
 from user_layers.onnx.convert_movement import turning
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Array, Node
 
-_WIDEST = 128  # columns of a matrix product in a lane, at most
 _AT_A_TIME = 16  # that it computes; with fewer in each of more lanes all copies are of smaller pieces
 
 
@@ -190,7 +189,7 @@ def _columns(node: Node, cell: _Cell, weights: Array, recurrence: Array, bias: A
         raise Unsupported(f"weights of the shapes {weights.shape} and {recurrence.shape}")
     if (node.attributes.get("direction", "forward") == "bidirectional") != (len(weights) == 2):
         raise Unsupported(f"weights for {len(weights)} directions")
-    most = NPU_NUM * (_WIDEST // gates)
+    most = NPU_NUM * (MATRIX_WIDTH_MAX // gates)
     if hidden > most:
         raise Unsupported(f"{hidden} hidden units; a layer has up to {most}")
     return _Columns(cell, hidden, min(hidden, max(-(-hidden // NPU_NUM), _AT_A_TIME // gates)))

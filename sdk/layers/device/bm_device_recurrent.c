@@ -1,5 +1,5 @@
-/* TPU_RECURRENT: LSTM, GRU and RNN as ONNX defines them, step by step: states, and where they fit the recurrent weights,
- * stay in local memory. What the steps' inputs give to the gates is there before, as one product of matrices.
+/* TPU_RECURRENT: LSTM, GRU and RNN as ONNX defines them, step by step: states, and where they fit the recurrent
+ * weights, stay in local memory. What the steps' inputs give to the gates is there before, as one product of matrices.
  *
  * Hidden units are dealt over the lanes, `units` to each, and a lane has all gates of its units: so gates become states
  * where they lie, and states are at once the left matrix of the next step's product.
@@ -14,17 +14,17 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-#define CHANNEL_MAX 128 /* columns of a product in a lane */
+#define BLOCK_ROWS 16 /* of all steps whose gates are loaded, and whose states are stored, at once */
 
 /* CELL_GRU multiplies the reset state by the weights, CELL_GRU_AFTER resets the product (linear_before_reset). */
 enum { CELL_LSTM, CELL_GRU, CELL_GRU_AFTER, CELL_RNN, CELLS };
 
-/* Lanes are ceil(hidden / units), at most 64; columns of a tensor go [lane, gate, unit], units beyond `hidden` have zeros.
- * Gates are in ONNX's order. Those that a sigmoid takes (all but LSTM's and GRU's last and RNN's) are there with the
- * opposite sign, weights as inputs.
- * Inputs: gates [steps, batch, directions * columns], weights [directions, lanes, hidden, columns of a lane]; for CELL_GRU
- * these have the first two gates, and the third's follow as another tensor; for CELL_GRU_AFTER what is added to the
- * products follows, [directions, columns]; where `initial` is 1 the hidden, and of LSTM the cell states follow,
+/* Lanes are ceil(hidden / units), at most one to each NPU; columns of a tensor go [lane, gate, unit], and units beyond
+ * `hidden` have zeros. Gates are in ONNX's order. Those that a sigmoid takes (all but LSTM's and GRU's last and RNN's)
+ * are there with the opposite sign, weights as inputs.
+ * Inputs: gates [steps, batch, directions * columns], weights [directions, lanes, hidden, columns of a lane]; for
+ * CELL_GRU these have the first two gates, and the third's follow as another tensor; for CELL_GRU_AFTER what is added
+ * to the products follows, [directions, columns]; where `initial` is 1 the hidden, and of LSTM the cell states follow,
  * [directions, batch, hidden].
  * Outputs: [steps, directions, batch, hidden], [directions, batch, hidden], of LSTM another one like this. */
 __BM_PARAM__(TPU_RECURRENT)
@@ -57,7 +57,7 @@ static bool valid(const tpu_recurrent_param_t *p) {
     if (p->cell < 0 || p->cell >= CELLS || p->hidden < 1 || p->units < 1 || p->units > p->hidden) return false;
     if (p->directions < 1 || p->directions > 2 || (p->initial & ~1) || (p->reverse & ~1)) return false;
     if (p->reverse && p->directions == 2) return false;
-    return gates_of[p->cell] * p->units <= CHANNEL_MAX && lanes_of(p) <= CHIP_NPU_NUM;
+    return gates_of[p->cell] * p->units <= CHIP_MATRIX_WIDTH_MAX && lanes_of(p) <= CHIP_NPU_NUM;
 }
 
 __BM_SHAPE__(TPU_RECURRENT)
@@ -109,12 +109,13 @@ typedef struct {
     int pieces;
     int most;          /* batches at a time */
     local_addr_t weight_at[2], added_at; /* weight_at: resident: of each product, else of a piece, by turns */
-    local_addr_t input[2], product, hidden[2], reset, summed; /* matrices: a row to each line */
+    local_addr_t input[2], hidden[2];                         /* of a block's steps; matrices: a row to each line */
+    local_addr_t product, reset, summed;                      /* matrices of a step */
     local_addr_t taken, chosen, work, cell, fresh, spare, temporary[3]; /* rows without gaps between */
+    int block;            /* steps, at most */
     /* of the batches at hand */
     int from, rows;       /* rows: batches of all directions */
-    dim4 units, sigmoids; /* shapes of states, and of what sigmoids take */
-    dim4 plain, one_of_sigmoids, in_gates, in_product, in_matrix; /* strides of states in each */
+    dim4 units, sigmoids; /* of states, and of what sigmoids take: rows without gaps between, [1, lanes, rows, .] */
 } job;
 
 static int gate_width(const job *j) { return gates_of[j->p.cell] * j->p.units; }
@@ -128,7 +129,7 @@ static long long weight_words(const job *j, int product, int lanes) {
 /* Places for so many batches at a time; how many words of a lane they take. */
 static long long lay_out(job *j, int batches) {
     const int rows = batches * j->p.directions, cell = j->p.cell, units = j->p.units;
-    const int state = local_line(rows * units), matrix = rows * local_line(units);
+    const int state = local_line(rows * units), matrix = rows * local_line(units), block = j->block;
     const int sigmoids = local_line(rows * sigmoids_of[cell] * units);
     const bool gru = cell == CELL_GRU || cell == CELL_GRU_AFTER;
     const long long piece_words = weight_words(j, 0, j->together);
@@ -142,11 +143,11 @@ static long long lay_out(job *j, int batches) {
     } all[] = {{&j->weight_at[0], first},
                {&j->weight_at[1], second},
                {&j->added_at, j->added != 0 ? j->p.directions * local_line(gate_width(j)) : 0},
-               {&j->input[0], rows * local_line(gate_width(j))},
-               {&j->input[1], rows * local_line(gate_width(j))},
+               {&j->input[0], block * rows * local_line(gate_width(j))},
+               {&j->input[1], block * rows * local_line(gate_width(j))},
                {&j->product, gru ? rows * local_line(product_width(j, 0)) : 0},
-               {&j->hidden[0], matrix},
-               {&j->hidden[1], matrix},
+               {&j->hidden[0], block * matrix},
+               {&j->hidden[1], block * matrix},
                {&j->reset, cell == CELL_GRU ? matrix : 0},
                {&j->summed, cell == CELL_GRU ? matrix : 0},
                {&j->taken, sigmoids},
@@ -167,10 +168,12 @@ static long long lay_out(job *j, int batches) {
     return words;
 }
 
-/* All weights where they fit beside one batch, else pieces of them, which every step loads. Then as many batches as fit:
- * products take as long for each. */
+/* All weights where they fit beside one batch, else pieces of them, which every step loads. Then as many batches as
+ * fit: products take as long for each. Of few batches, whose copies are little but latency, several steps; four blocks
+ * at least, for the first one's load and the last one's store hide behind nothing. */
 static void plan(job *j) {
     j->resident = true;
+    j->block = 1;
     j->together = j->lanes;
     int batches = j->batch;
     if (lay_out(j, 1) > CHIP_LOCAL_WORDS) {
@@ -185,7 +188,9 @@ static void plan(job *j) {
         }
     }
     while (batches > 1 && lay_out(j, batches) > CHIP_LOCAL_WORDS) batches = divide_up(batches, 2);
-    lay_out(j, batches);
+    if (j->resident && batches == j->batch)
+        j->block = larger(1, smaller(BLOCK_ROWS / (batches * j->p.directions), j->steps / 4));
+    while (lay_out(j, batches) > CHIP_LOCAL_WORDS && j->block > 1) j->block /= 2;
     j->pieces = j->products * j->p.directions * divide_up(j->lanes, j->together);
 }
 
@@ -222,69 +227,134 @@ static void load_piece(const job *j, int index, int turn) {
     okk_gdma_32bit_cpy_S2L(s.place, j->weights[s.product] + 4 * at, &shape, &to, &from);
 }
 
-/* The step of the inputs that a direction comes to at its nth one. */
-static unsigned long long step_of(const job *j, int direction, int nth) {
-    return (unsigned long long)(direction == 1 || j->p.reverse ? j->steps - 1 - nth : nth);
+/* Whether a direction goes from the last step to the first. */
+static bool goes_back(const job *j, int direction) { return direction == 1 || j->p.reverse; }
+
+/* Steps of a block of this index. */
+static int steps_of(const job *j, int block) { return smaller(j->block, j->steps - block * j->block); }
+
+/* The first one, as tensors in DDR count, of those that a direction comes to in a block. */
+static unsigned long long lowest_step(const job *j, int direction, int block) {
+    const int first = block * j->block;
+    return (unsigned long long)(goes_back(j, direction) ? j->steps - first - steps_of(j, block) : first);
 }
 
-static void load_gates(const job *j, int nth) {
-    const int width = gate_width(j), columns = j->lanes * width, count = j->rows / j->p.directions;
+/* Batches of one direction. */
+static int count_of(const job *j) { return j->rows / j->p.directions; }
+
+/* Words from one direction's part of a block's matrices to the other's. */
+static int direction_words(const job *j, int line) { return j->block * count_of(j) * line; }
+
+static void load_gates(const job *j, int block) {
+    const int width = gate_width(j), columns = j->lanes * width, words = direction_words(j, local_line(width));
     for (int d = 0; d < j->p.directions; d++) {
-        const unsigned long long row = step_of(j, d, nth) * (unsigned long long)j->batch + (unsigned int)j->from;
+        const unsigned long long row = lowest_step(j, d, block) * (unsigned long long)j->batch + (unsigned int)j->from;
         const unsigned long long at = (row * (unsigned int)j->p.directions + (unsigned int)d) * (unsigned int)columns;
-        okk_gdma_32bit_matrix_S2L(j->input[nth % 2] + 4u * (local_addr_t)(d * count * local_line(width)),
-                                  j->gates + 4 * at, count, columns, width, j->p.directions * columns);
+        okk_gdma_32bit_matrix_S2L(j->input[block % 2] + 4u * (local_addr_t)(d * words), j->gates + 4 * at,
+                                  steps_of(j, block) * count_of(j), columns, width, j->p.directions * columns);
     }
 }
 
-/* One direction's states of the batches at hand: from or to [batch, hidden]. */
-static void move_states(const job *j, local_addr_t states, system_addr_t target, int direction, bool to_local) {
-    const int count = j->rows / j->p.directions;
-    const local_addr_t local = states + 4u * (local_addr_t)(direction * count * local_line(j->p.units));
-    const system_addr_t far = target + 4ull * (unsigned long long)j->from * (unsigned long long)j->p.hidden;
-    if (to_local)
-        okk_gdma_32bit_matrix_S2L(local, far, count, j->p.hidden, j->p.units, j->p.hidden);
-    else
-        okk_gdma_32bit_matrix_L2S(far, local, count, j->p.hidden, j->p.units, j->p.hidden);
-}
-
-/* All directions' states from or to [directions, batch, hidden]. */
-static void move_all(const job *j, local_addr_t states, system_addr_t target, bool to_local) {
-    const unsigned long long bytes = 4ull * (unsigned long long)j->batch * (unsigned long long)j->p.hidden;
+static void store_block(const job *j, int block) {
+    const int steps = steps_of(j, block), count = count_of(j), line = local_line(j->p.units), hidden = j->p.hidden;
+    const unsigned long long plane = (unsigned long long)j->batch * (unsigned long long)hidden;
+    /* Rows of several steps lie as far apart as a step's where there is one direction, or one batch. */
+    const bool at_once = j->p.directions == 1 || count == 1;
+    const int stride = j->batch == 1 ? j->p.directions * hidden : hidden;
     for (int d = 0; d < j->p.directions; d++)
-        move_states(j, states, target + (unsigned int)d * bytes, d, to_local);
+        for (int i = 0; i < (at_once ? 1 : steps); i++) {
+            const unsigned long long step = lowest_step(j, d, block) + (unsigned int)i;
+            const unsigned long long at = (step * (unsigned int)j->p.directions + (unsigned int)d) * plane +
+                                          (unsigned long long)j->from * (unsigned long long)hidden;
+            const int row = d * direction_words(j, line) + i * count * line;
+            okk_gdma_32bit_matrix_L2S(j->out + 4 * at, j->hidden[block % 2] + 4u * (local_addr_t)row,
+                                      at_once ? steps * count : count, hidden, j->p.units, stride);
+        }
 }
 
-static void store_step(const job *j, int nth) {
-    const unsigned long long bytes = 4ull * (unsigned long long)j->batch * (unsigned long long)j->p.hidden;
+/* Rows of a step: [directions, lanes, batches, .], where they are. */
+typedef struct {
+    local_addr_t at;
+    dim4 stride;
+} view;
+
+/* One step's rows among those of blocks, whose lines are so many words; step -1 is what was there at first. Steps lie
+ * as in DDR, so those of a direction that goes back begin at the end. */
+static view step_view(const job *j, const local_addr_t *blocks, int line, int nth) {
+    const int block = nth < 0 ? 1 : nth / j->block, index = nth < 0 ? 0 : nth % j->block;
+    const int steps = nth < 0 ? 1 : steps_of(j, block), count = count_of(j);
+    int slot[2];
+    for (int d = 0; d < 2; d++) slot[d] = goes_back(j, d) ? steps - 1 - index : index;
+    const int apart = direction_words(j, line) + (slot[1] - slot[0]) * count * line;
+    return (view){blocks[block % 2] + 4u * (local_addr_t)(slot[0] * count * line), {apart, apart, line, 1}};
+}
+
+static view gates_at(const job *j, int nth) { return step_view(j, j->input, local_line(gate_width(j)), nth); }
+
+static view states_at(const job *j, int nth) { return step_view(j, j->hidden, local_line(j->p.units), nth); }
+
+/* Rows so many words apart from one another. */
+static view rows_at(const job *j, local_addr_t at, int words) {
+    return (view){at, {count_of(j) * words, count_of(j) * words, words, 1}};
+}
+
+/* One gate of all units. */
+static view gate(const job *j, view gates, int index) {
+    gates.at += 4u * (local_addr_t)(index * j->p.units);
+    return gates;
+}
+
+/* States of all directions from or to [directions, batch, hidden]. */
+static void move_states(const job *j, const view *states, system_addr_t target, bool to_local) {
+    const int hidden = j->p.hidden, count = count_of(j);
     for (int d = 0; d < j->p.directions; d++) {
-        const unsigned long long plane = step_of(j, d, nth) * (unsigned int)j->p.directions + (unsigned int)d;
-        move_states(j, j->hidden[(nth + 1) % 2], j->out + plane * bytes, d, false);
+        const unsigned long long row = (unsigned long long)d * (unsigned int)j->batch + (unsigned int)j->from;
+        const system_addr_t far = target + 4 * row * (unsigned int)hidden;
+        const local_addr_t local = states->at + 4u * (local_addr_t)(d * states->stride.n);
+        if (to_local)
+            okk_gdma_32bit_matrix_S2L(local, far, count, hidden, j->p.units, hidden);
+        else
+            okk_gdma_32bit_matrix_L2S(far, local, count, hidden, j->p.units, hidden);
     }
 }
 
 /* ---- a step ---- */
 
-/* A gate of all units. */
-static local_addr_t gate(const job *j, local_addr_t gates, int index) {
-    return gates + 4u * (local_addr_t)(index * j->p.units);
-}
-
 static void multiply(const job *j, const piece *s, int nth) {
     const bool into_input = j->p.cell == CELL_LSTM || j->p.cell == CELL_RNN, biased = j->added != 0 && s->first;
-    const int count = j->rows / j->p.directions, row = s->direction * count, sums = sums_of(j, s);
-    const local_addr_t target = s->product == 1 ? j->summed : into_input ? j->input[nth % 2] : j->product;
-    const local_addr_t states = s->product == 1 ? j->reset : j->hidden[nth % 2];
-    const local_addr_t left = states + 4u * (local_addr_t)(row * local_line(j->p.units));
+    const int sums = sums_of(j, s), state = local_line(j->p.units);
+    const view to = s->product == 1 ? rows_at(j, j->summed, state)
+                    : into_input    ? gates_at(j, nth)
+                                    : rows_at(j, j->product, local_line(s->width));
+    const view from = s->product == 1 ? rows_at(j, j->reset, state) : states_at(j, nth - 1);
+    const local_addr_t left = from.at + 4u * (local_addr_t)(s->direction * from.stride.n);
     const local_addr_t bias = j->added_at + 4u * (local_addr_t)(s->direction * local_line(gate_width(j)));
-    okk_bdc_matmul(target + 4u * (local_addr_t)(row * local_line(s->width)), local_channel(left, s->lane, 0), s->place,
-                   biased ? bias : 0, count, sums, j->lanes * s->width, smaller(sums, j->p.units), s->width, biased,
-                   into_input || s->product == 1 || !s->first);
+    okk_bdc_matmul(to.at + 4u * (local_addr_t)(s->direction * to.stride.n), local_channel(left, s->lane, 0), s->place,
+                   biased ? bias : 0, count_of(j), sums, j->lanes * s->width, smaller(sums, j->p.units), s->width,
+                   biased, into_input || s->product == 1 || !s->first);
 }
 
-/* What lies in `from` by these strides, in `to` without gaps. */
-static void gather(local_addr_t to, local_addr_t from, const dim4 *shape, const dim4 *stride) {
-    okk_bdc_32bit_cpy(to, from, shape, NULL, stride);
+/* The rows of a step as functions take them, without gaps: shape and view of all, or of what they are made from. */
+static dim4 apart(const job *j, const dim4 *rows) { return (dim4){j->p.directions, rows->c, count_of(j), rows->w}; }
+
+static view plain(const job *j, local_addr_t at) { return rows_at(j, at, j->p.units); }
+
+/* One sigmoid of all units. */
+static view chosen(const job *j, int index) { return gate(j, rows_at(j, j->chosen, j->sigmoids.w), index); }
+
+static void gather(const job *j, local_addr_t to, const view *from, const dim4 *rows) {
+    const dim4 shape = apart(j, rows);
+    const view made = rows_at(j, to, rows->w);
+    okk_bdc_32bit_cpy(to, from->at, &shape, &made.stride, &from->stride);
+}
+
+typedef void (*two_operands)(local_addr_t, local_addr_t, local_addr_t, const dim4 *, const dim4 *, const dim4 *,
+                             const dim4 *);
+
+/* y = a op b, of all units. */
+static void each(const job *j, two_operands op, view y, view a, view b) {
+    const dim4 shape = apart(j, &j->units);
+    op(y.at, a.at, b.at, &shape, &y.stride, &a.stride, &b.stride);
 }
 
 static void tanh_of(const job *j, local_addr_t y, local_addr_t x) {
@@ -292,43 +362,52 @@ static void tanh_of(const job *j, local_addr_t y, local_addr_t x) {
 }
 
 static void step_lstm(const job *j, int nth) { /* gates: input, output, forget, cell */
-    const local_addr_t input = j->input[nth % 2], next = j->hidden[(nth + 1) % 2];
-    gather(j->fresh, gate(j, input, 3), &j->units, &j->in_gates);
-    gather(j->taken, input, &j->sigmoids, &j->in_gates);
+    const view gates = gates_at(j, nth), last = gate(j, gates, 3), cell = plain(j, j->cell), spare = plain(j, j->spare);
+    gather(j, j->fresh, &last, &j->units);
+    gather(j, j->taken, &gates, &j->sigmoids);
     bm_logistic(j->chosen, j->taken, j->work, &j->sigmoids);
     tanh_of(j, j->spare, j->fresh);
-    okk_bdc_mul(j->cell, j->cell, gate(j, j->chosen, 2), &j->units, &j->plain, &j->plain, &j->one_of_sigmoids);
-    okk_bdc_mac(j->cell, gate(j, j->chosen, 0), j->spare, &j->units, &j->plain, &j->one_of_sigmoids, &j->plain);
+    each(j, okk_bdc_mul, cell, cell, chosen(j, 2));
+    each(j, okk_bdc_mac, cell, chosen(j, 0), spare);
     tanh_of(j, j->spare, j->cell);
-    okk_bdc_mul(next, j->spare, gate(j, j->chosen, 1), &j->units, &j->in_matrix, &j->plain, &j->one_of_sigmoids);
+    each(j, okk_bdc_mul, states_at(j, nth), spare, chosen(j, 1));
 }
 
 static void step_rnn(const job *j, int nth) {
-    gather(j->fresh, j->input[nth % 2], &j->units, &j->in_gates);
+    const view gates = gates_at(j, nth), next = states_at(j, nth), spare = plain(j, j->spare);
+    const dim4 shape = apart(j, &j->units);
+    gather(j, j->fresh, &gates, &j->units);
     tanh_of(j, j->spare, j->fresh);
-    okk_bdc_32bit_cpy(j->hidden[(nth + 1) % 2], j->spare, &j->units, &j->in_matrix, NULL);
+    okk_bdc_32bit_cpy(next.at, spare.at, &shape, &next.stride, &spare.stride);
 }
 
 /* Behind the product of the state: what of it goes on, and what of it is reset. */
 static void choose_gru(const job *j, int nth) { /* gates: update, reset, hidden */
-    const local_addr_t input = j->input[nth % 2], reset = gate(j, j->chosen, 1);
-    okk_bdc_add(j->taken, input, j->product, &j->sigmoids, NULL, &j->in_gates, &j->in_product);
+    const view gates = gates_at(j, nth), last = gate(j, gates, 2);
+    const view made = rows_at(j, j->product, local_line(product_width(j, 0)));
+    const view taken = rows_at(j, j->taken, j->sigmoids.w);
+    const dim4 both = apart(j, &j->sigmoids), shape = apart(j, &j->units);
+    okk_bdc_add(taken.at, gates.at, made.at, &both, &taken.stride, &gates.stride, &made.stride);
     bm_logistic(j->chosen, j->taken, j->work, &j->sigmoids);
     if (j->p.cell == CELL_GRU) {
-        okk_bdc_32bit_cpy(j->summed, gate(j, input, 2), &j->units, &j->in_matrix, &j->in_gates);
-        okk_bdc_mul(j->reset, j->hidden[nth % 2], reset, &j->units, &j->in_matrix, &j->in_matrix, &j->one_of_sigmoids);
+        const int line = local_line(j->p.units);
+        const view summed = rows_at(j, j->summed, line);
+        okk_bdc_32bit_cpy(summed.at, last.at, &shape, &summed.stride, &last.stride);
+        each(j, okk_bdc_mul, rows_at(j, j->reset, line), states_at(j, nth - 1), chosen(j, 1));
     } else {
-        gather(j->fresh, gate(j, input, 2), &j->units, &j->in_gates);
-        okk_bdc_mac(j->fresh, reset, gate(j, j->product, 2), &j->units, &j->plain, &j->one_of_sigmoids, &j->in_product);
+        gather(j, j->fresh, &last, &j->units);
+        each(j, okk_bdc_mac, plain(j, j->fresh), chosen(j, 1), gate(j, made, 2));
     }
 }
 
 static void step_gru(const job *j, int nth) {
-    if (j->p.cell == CELL_GRU) gather(j->fresh, j->summed, &j->units, &j->in_matrix);
+    const view fresh = plain(j, j->fresh), spare = plain(j, j->spare);
+    const view summed = rows_at(j, j->summed, local_line(j->p.units));
+    if (j->p.cell == CELL_GRU) gather(j, j->fresh, &summed, &j->units);
     tanh_of(j, j->spare, j->fresh);
-    okk_bdc_sub(j->fresh, j->hidden[nth % 2], j->spare, &j->units, &j->plain, &j->in_matrix, &j->plain);
-    okk_bdc_mul(j->fresh, j->fresh, j->chosen, &j->units, &j->plain, &j->plain, &j->one_of_sigmoids);
-    okk_bdc_add(j->hidden[(nth + 1) % 2], j->spare, j->fresh, &j->units, &j->in_matrix, &j->plain, &j->plain);
+    each(j, okk_bdc_sub, fresh, states_at(j, nth - 1), spare);
+    each(j, okk_bdc_mul, fresh, fresh, chosen(j, 0));
+    each(j, okk_bdc_add, states_at(j, nth), spare, fresh);
 }
 
 static void compute(const job *j, const piece *s, int nth) {
@@ -342,58 +421,50 @@ static void compute(const job *j, const piece *s, int nth) {
 
 /* ---- all steps of some batches ---- */
 
-/* Strides of [1, lanes, rows, .] whose rows begin so many words apart. */
-static dim4 rows_apart(const job *j, int words) { return (dim4){j->rows * words, j->rows * words, words, 1}; }
-
 static void measure(job *j, int from) {
-    const int units = j->p.units, sigmoids = sigmoids_of[j->p.cell] * units;
     j->from = from;
     j->rows = smaller(j->most, j->batch - from) * j->p.directions;
-    j->units = (dim4){1, j->lanes, j->rows, units};
-    j->sigmoids = (dim4){1, j->lanes, j->rows, sigmoids};
-    j->plain = rows_apart(j, units);
-    j->one_of_sigmoids = rows_apart(j, sigmoids);
-    j->in_gates = rows_apart(j, local_line(gate_width(j)));
-    j->in_product = rows_apart(j, local_line(product_width(j, 0)));
-    j->in_matrix = rows_apart(j, local_line(units));
+    j->units = (dim4){1, j->lanes, j->rows, j->p.units};
+    j->sigmoids = (dim4){1, j->lanes, j->rows, sigmoids_of[j->p.cell] * j->p.units};
 }
 
 /* Initial states; the lanes' units that there are not stay zero. */
 static void begin(const job *j) {
+    const view first = states_at(j, -1);
+    const dim4 shape = apart(j, &j->units);
     const x32 zero = {.u32 = 0};
-    okk_bdc_32bit_set_C(j->hidden[0], zero, &j->units, &j->in_matrix);
-    if (j->p.cell == CELL_LSTM && j->p.initial) {
-        move_all(j, j->hidden[0], j->initial[1], true);
-        gather(j->cell, j->hidden[0], &j->units, &j->in_matrix);
-    } else if (j->p.cell == CELL_LSTM) {
-        okk_bdc_32bit_set_C(j->cell, zero, &j->units, NULL);
-    }
-    if (j->p.initial) move_all(j, j->hidden[0], j->initial[0], true);
+    okk_bdc_32bit_set_C(first.at, zero, &shape, &first.stride);
+    if (j->p.cell == CELL_LSTM && j->p.initial) move_states(j, &first, j->initial[1], true);
+    if (j->p.cell == CELL_LSTM) gather(j, j->cell, &first, &j->units);
+    if (j->p.initial) move_states(j, &first, j->initial[0], true);
     if (!j->resident) load_piece(j, 0, 0);
     load_gates(j, 0);
 }
 
-/* While one step is computed, the next one's gates are loaded and the last one's states stored; of weights that do not
+/* While one block is computed, the next one's gates are loaded and the last one's states stored; of weights that do not
  * stay, the next piece is loaded while one is multiplied. */
 static void run(const job *j) {
-    const int turns = j->resident ? 1 : j->pieces, all = j->steps * turns;
+    const int blocks = divide_up(j->steps, j->block), turns = j->resident ? 1 : j->pieces, all = blocks * turns;
     for (int turn = 0; turn < all; turn++) {
-        const int nth = turn / turns, index = turn % turns;
+        const int block = turn / turns, index = turn % turns, end = j->resident ? j->pieces : index + 1;
         okk_parallel_start();
         if (!j->resident && turn + 1 < all) load_piece(j, (turn + 1) % turns, turn + 1);
-        if (index == 0 && nth + 1 < j->steps) load_gates(j, nth + 1);
-        if (index == 0 && nth > 0) store_step(j, nth - 1);
-        for (int i = index; i < (j->resident ? j->pieces : index + 1); i++) {
-            const piece s = piece_at(j, i, turn);
-            compute(j, &s, nth);
-        }
+        if (index == 0 && block + 1 < blocks) load_gates(j, block + 1);
+        if (index == 0 && block > 0) store_block(j, block - 1);
+        for (int nth = block * j->block; nth < block * j->block + steps_of(j, block); nth++)
+            for (int i = index; i < end; i++) {
+                const piece s = piece_at(j, i, turn);
+                compute(j, &s, nth);
+            }
         okk_parallel_end();
     }
-    store_step(j, j->steps - 1);
-    move_all(j, j->hidden[j->steps % 2], j->last[0], false);
+    const view last = states_at(j, j->steps - 1), cell = plain(j, j->cell);
+    const dim4 shape = apart(j, &j->units);
+    store_block(j, blocks - 1);
+    move_states(j, &last, j->last[0], false);
     if (j->p.cell != CELL_LSTM) return;
-    okk_bdc_32bit_cpy(j->hidden[0], j->cell, &j->units, &j->in_matrix, NULL);
-    move_all(j, j->hidden[0], j->last[1], false);
+    okk_bdc_32bit_cpy(last.at, cell.at, &shape, &last.stride, &cell.stride);
+    move_states(j, &last, j->last[1], false);
 }
 
 __BM_GLOBAL__(TPU_RECURRENT)
