@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper
+from onnx.backend.test.case import node as node_cases
 
 from firmware_sim.errors import TpulayerError
 from tests.support.examples import examples
@@ -347,3 +349,33 @@ def test_what_does_not_fit_is_refused(
     with pytest.raises(TpulayerError, match="recurrent"):
         graph.add_tpu_layer("TPU_RECURRENT", names, param, ["y", "h", "c"][: 3 - (param["cell"] > 0)])
         graph.compile()
+
+
+def node_tests() -> list[Any]:
+    """The onnx package's own, of recurrent layers. Importing a module of them is what collects these; the
+    package's function for that imports all, which takes 20 s."""
+    for op in GATES:
+        import_module(f"{node_cases.__name__}.{op.lower()}")
+    return [case for case in node_cases._NodeTestCases if case.model.graph.node[0].op_type in GATES]
+
+
+@pytest.mark.parametrize("case", node_tests(), ids=lambda case: str(case.name))
+def test_the_onnx_packages_own(toolkit: Toolkit, case: Any) -> None:
+    """With the weights as constants, which they are in models that somebody trained."""
+    ((inputs, wanted),) = case.data_sets
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    values = dict(zip((value.name for value in model.graph.input), inputs, strict=True))
+    for value in list(model.graph.input)[1:]:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(values[value.name], value.name))
+        model.graph.input.remove(value)
+    graph, built = build_graph(from_proto(model), toolkit=toolkit)
+    if "peepholes" in case.name:
+        (line,) = built.on_cpu
+        assert "peepholes" in line
+        return
+    assert built.on_cpu == []
+    graph.compile()
+    for got, want in zip(graph.run({"X": values["X"]}), wanted, strict=True):
+        assert got.shape == want.shape
+        assert np.allclose(got, want, rtol=case.rtol, atol=case.atol)

@@ -27,8 +27,8 @@ class _Cell:
 
 
 _LSTM = _Cell(0, (-1, -1, -1, 1), (4,), ("Sigmoid", "Tanh", "Tanh"))
-_GRU = _Cell(1, (-1, -1, 1), (2, 1), ("Sigmoid", "Tanh"))
-_GRU_AFTER = _Cell(2, (-1, -1, 1), (3,), ("Sigmoid", "Tanh"))
+_GRU = _Cell(1, (1, -1, 1), (2, 1), ("Sigmoid", "Tanh"))
+_GRU_AFTER = _Cell(2, (1, -1, 1), (3,), ("Sigmoid", "Tanh"))
 _RNN = _Cell(3, (1,), (1,), ("Tanh",))
 
 _X, _W, _R, _B, _LENGTHS, _STATE, _CELL_STATE, _PEEPHOLES = range(8)

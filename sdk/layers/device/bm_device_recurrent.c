@@ -21,7 +21,8 @@ enum { CELL_LSTM, CELL_GRU, CELL_GRU_AFTER, CELL_RNN, CELLS };
 
 /* Lanes are ceil(hidden / units), at most one to each NPU; columns of a tensor go [lane, gate, unit], and units beyond
  * `hidden` have zeros. Gates are in ONNX's order. Those that a sigmoid takes (all but LSTM's and GRU's last and RNN's)
- * are there with the opposite sign, weights as inputs.
+ * are there with the opposite sign, weights as inputs; but GRU's first with its own, for what is added to a state is
+ * the part that the gate leaves.
  * Inputs: gates [steps, batch, directions * columns], weights [directions, lanes, hidden, columns of a lane]; for
  * CELL_GRU these have the first two gates, and the third's follow as another tensor; for CELL_GRU_AFTER what is added
  * to the products follows, [directions, columns]; where `initial` is 1 the hidden, and of LSTM the cell states follow,
@@ -382,7 +383,7 @@ static void step_rnn(const job *j, int nth) {
 }
 
 /* Behind the product of the state: what of it goes on, and what of it is reset. */
-static void choose_gru(const job *j, int nth) { /* gates: update, reset, hidden */
+static void choose_gru(const job *j, int nth) { /* gates: update (what is left of 1), reset, hidden */
     const view gates = gates_at(j, nth), last = gate(j, gates, 2);
     const view made = rows_at(j, j->product, local_line(product_width(j, 0)));
     const view taken = rows_at(j, j->taken, j->sigmoids.w);
@@ -405,9 +406,9 @@ static void step_gru(const job *j, int nth) {
     const view summed = rows_at(j, j->summed, local_line(j->p.units));
     if (j->p.cell == CELL_GRU) gather(j, j->fresh, &summed, &j->units);
     tanh_of(j, j->spare, j->fresh);
-    each(j, okk_bdc_sub, fresh, states_at(j, nth - 1), spare);
+    each(j, okk_bdc_sub, fresh, spare, states_at(j, nth - 1));
     each(j, okk_bdc_mul, fresh, fresh, chosen(j, 0));
-    each(j, okk_bdc_add, states_at(j, nth), spare, fresh);
+    each(j, okk_bdc_add, states_at(j, nth), states_at(j, nth - 1), fresh);
 }
 
 static void compute(const job *j, const piece *s, int nth) {
