@@ -161,7 +161,7 @@ def check(toolkit: Toolkit, case: Case, dynamic: bool = False) -> None:
         assert np.abs(got - want).max() <= NEAR * np.abs(want).max()
 
 
-@examples(80)
+@examples(40)
 @given(st.data())
 def test_any_recurrent_layer(toolkit: Toolkit, data: st.DataObject) -> None:
     def draw(low: int, high: int) -> int:
@@ -169,7 +169,7 @@ def test_any_recurrent_layer(toolkit: Toolkit, data: st.DataObject) -> None:
 
     case = Case(
         data.draw(st.sampled_from(sorted(GATES))),
-        steps=data.draw(st.one_of(st.integers(1, 4), st.integers(8, 40))),
+        steps=data.draw(st.one_of(st.integers(1, 4), st.integers(8, 24))),
         batch=draw(1, 4),
         features=draw(1, 20),
         hidden=data.draw(st.one_of(st.integers(1, 20), st.integers(60, 150))),
@@ -259,6 +259,21 @@ def test_what_stays_on_the_host(
 ) -> None:
     (line,) = on_host(Case(op).model(**attributes), toolkit)
     assert reason in line
+
+
+@pytest.mark.parametrize("change", [{"layout": 2}, {"direction": "sideways"}])
+def test_what_onnx_does_not_define(toolkit: Toolkit, change: dict[str, Any]) -> None:
+    case = Case("LSTM", outputs=(True, False, False))
+    model = case.model()
+    (node,), ((name, value),) = model.graph.node, change.items()
+    kept = [attribute for attribute in node.attribute if attribute.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute(name, value)])
+    first, second, _ = case.inputs()["X"].shape
+    shape = (first, second, 1, case.hidden) if name == "layout" else (first, 1, second, case.hidden)
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("Y", onnx.TensorProto.FLOAT, shape))
+    with pytest.raises(TpulayerError, match=name):  # no layer takes it, and onnxruntime says why it does not
+        on_host(model, toolkit)
 
 
 def test_default_activations_may_be_written(toolkit: Toolkit) -> None:

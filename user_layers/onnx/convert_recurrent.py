@@ -31,6 +31,7 @@ _GRU = _Cell(1, (1, -1, 1), (2, 1), ("Sigmoid", "Tanh"))
 _GRU_AFTER = _Cell(2, (1, -1, 1), (3,), ("Sigmoid", "Tanh"))
 _RNN = _Cell(3, (1,), (1,), ("Tanh",))
 
+_DIRECTIONS = ("forward", "reverse", "bidirectional")
 _X, _W, _R, _B, _LENGTHS, _STATE, _CELL_STATE, _PEEPHOLES = range(8)
 
 
@@ -171,6 +172,9 @@ def _cell(node: Node) -> _Cell:
     for name in ("clip", "input_forget"):
         if node.attributes.get(name, 0):
             raise Unsupported(f"{name} = {node.attributes[name]}")
+    for name, known in (("direction", _DIRECTIONS), ("layout", (0, 1))):
+        if node.attributes.get(name, known[0]) not in known:
+            raise Unsupported(f"{name} = {node.attributes[name]!r}")
     chosen = [str(name) for name in node.attributes.get("activations") or cell.activations]
     other = [name for i, name in enumerate(chosen) if name != cell.activations[i % len(cell.activations)]]
     if other:
