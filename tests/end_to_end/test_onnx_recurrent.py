@@ -192,7 +192,7 @@ LARGE = {
     "the widest": Case("LSTM", steps=1, batch=1, hidden=2048),
     "one state": Case("RNN", steps=70, hidden=3000),
 }
-QUICK = ("weights in pieces", "batches one after the other")
+QUICK = ("weights in pieces", "two products in pieces", "batches one after the other")
 
 
 @pytest.mark.parametrize(
