@@ -80,7 +80,7 @@ def _kind(described: DescribedNet, k: int) -> Kind:
         return Kind.PRODUCT8 if first.dtype.itemsize == 1 else Kind.PRODUCT
     if op == "TPU_RESIZE":
         return Kind.DEPTHWISE
-    if op == "TPU_ATTENTION":
+    if op in ("TPU_ATTENTION", "TPU_RECURRENT"):
         return Kind.PRODUCT
     if op in _CODES:
         return Kind.FUNCTION if _function(described, k) in _HARD else Kind.ELEMENTWISE
@@ -103,6 +103,10 @@ def _count(described: DescribedNet, k: int) -> int:
     if _op(node) == "TPU_ATTENTION":  # scores, and values weighted by them; their softmax does not count
         size, value = (int(number) for number in struct.unpack_from("<ii", node.param, 4))
         return made // value * net.tensors[node.inputs[1]].shape[-2] * (size + value)
+    if _op(node) == "TPU_RECURRENT":  # states times weights, [.., states, columns of a lane], however many
+        weights = [net.tensors[name].shape for name in node.inputs[1:] if len(net.tensors[name].shape) == 4]
+        steps, _, batch, _ = net.tensors[node.outputs[0]].shape
+        return steps * batch * sum(math.prod(shape) for shape in weights)
     kind = _kind(described, k)
     if kind is Kind.COPY:
         return 0 if described.attrs[k].just_reshape else made

@@ -12,6 +12,7 @@ from user_layers.onnx.channels import CHANNEL_NORM
 from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import whole_planes
+from user_layers.onnx.einsum import terms_of
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
 
@@ -28,6 +29,12 @@ def matmul(to: Lowering, node: Node) -> None:
         return
     row = to.between("TPU_RESHAPE", node, names[:1], shape_param((1, *to.shape(node.inputs[0]))))
     to.simple("TPU_MATMUL", node, [row, names[1]], param)  # two vectors
+
+
+@converts("Einsum")
+def einsum(to: Lowering, node: Node) -> None:
+    """What einsum.py writes in other operations is none any more: the reason of the others."""
+    terms_of(to.model, node)
 
 
 @converts(ATTENTION)

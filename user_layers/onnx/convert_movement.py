@@ -138,11 +138,16 @@ def transpose(to: Lowering, node: Node) -> None:
     shape = to.shape(node.inputs[0])
     rank = len(shape)
     order = [int(i) for i in node.attributes.get("perm", range(rank)[::-1])]
+    op, param = turning(shape, order)
+    to.simple(op, node, [to.tensor(node.inputs[0])], param)
+
+
+def turning(shape: Sequence[int], order: Sequence[int]) -> tuple[str, dict[str, object]]:
+    """The layer that transposes a tensor of this shape, and its parameters."""
     large = [i for i in order if shape[i] != 1]
     if large == sorted(large):
-        to.simple("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], shape_param([-2 - i for i in order]))
-        return
-    to.simple("TPU_TRANSPOSE", node, [to.tensor(node.inputs[0])], {"dims": rank, "order": _dims(order)})
+        return "TPU_RESHAPE", shape_param([-2 - i for i in order])
+    return "TPU_TRANSPOSE", {"dims": len(order), "order": _dims(order)}
 
 
 @converts("Pad")

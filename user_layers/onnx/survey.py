@@ -11,6 +11,7 @@ from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
 from user_layers.onnx.edges import fold_edges
+from user_layers.onnx.einsum import write_einsum
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import DOMAIN, fuse_affine
@@ -60,6 +61,7 @@ def survey_layers(
     graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a NoLayers
     that names each.
     """
+    model = write_einsum(model)  # before all that looks for products
     expansion = Expansion(model)
     passes = _layered
     lowering = Lowering(passes(model), graph(), custom)
