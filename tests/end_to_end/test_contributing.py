@@ -115,7 +115,7 @@ STEP_C = "    case FW_STEP_TWIN: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tens
 
 def add_step(checkout: Checkout) -> None:
     wire = "firmware_sim/wire.py"
-    checkout.edit("program step", wire, "\n\n@dataclass(frozen=True)\nclass StepKind:", "    TWIN = 10\n")
+    checkout.edit("program step", wire, "\n\n@dataclass(frozen=True)\nclass StepKind:", "    TWIN = 11\n")
     checkout.edit("program step", wire, ")\n_OPERANDS = ", STEP_ROW)
     checkout.edit("program step", "sdk/firmware/fw_program.c", "    case FW_STEP_PARALLEL_START:", STEP_C)
 
