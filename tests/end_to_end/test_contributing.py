@@ -299,7 +299,7 @@ def test_an_instruction(checkout: Checkout) -> None:
 
 def test_a_program_step_in_both_languages(checkout: Checkout) -> None:
     header = (checkout.root / "sdk/generated/fw_wire.h").read_text()
-    assert "FW_STEP_TWIN = 10" in header and '[FW_STEP_TWIN] = {"TWIN", 0, 1, 0, 0, 0}' in header
+    assert "FW_STEP_TWIN = 11" in header and '[FW_STEP_TWIN] = {"TWIN", 0, 1, 0, 0, 0, 0}' in header
     checkout.run("-c", "from firmware_sim.wire import *; assert Step(StepOp.TWIN).operands == (0, 0)")
 
 
