@@ -19,7 +19,7 @@ from firmware_sim.wire_structs import NAME_BYTES as NAME_BYTES
 
 ABI_VERSION = 5
 PROGRAM_MAGIC = 0x52505446
-PROGRAM_VERSION = 2  # 1: without scales of tensors
+PROGRAM_VERSION = 3  # 2: without groups in dynamic programs; 1: without scales of tensors
 NONE = 0xFFFF_FFFF
 BUILTIN_OP_BASE = 0x10000
 FLAG_RECORD = 1
@@ -223,8 +223,9 @@ TENSOR_KIND_NOTES: dict[enum.IntEnum, str] = {
     TensorKind.OUTPUT: "index: which output of the net",
     TensorKind.NEURON: "DDR; dynamic: allocated when produced, released after its last use",
     TensorKind.COEFF: "DDR; dynamic: tensor.addr counts from coeff_addr",
-    TensorKind.LOCAL: "a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0",
-    TensorKind.L2: "L2, absolute address",
+    TensorKind.LOCAL: "a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0; dynamic: "
+    "of alias_of",
+    TensorKind.L2: "L2, absolute address; dynamic: a copy of alias_of",
 }
 
 
@@ -240,13 +241,15 @@ class StepOp(enum.IntEnum):
     PARALLEL_END = 7
     WAIT = 8
     MOVE = 9
+    GROUP = 10
 
 
 @dataclass(frozen=True)
 class StepKind:
     """What a step of this opcode takes. layer: it calls one; moves: one tensor to one other; local_in,
     local_out: its inputs, its outputs, are tiles in local memory; dynamic: it stands in dynamic programs
-    too; operands: the names, as fields of Step, of its numbers."""
+    too; grouped: among the steps of a group of these; operands: the names, as fields of Step, of its
+    numbers."""
 
     opcode: StepOp
     note: str
@@ -255,6 +258,7 @@ class StepKind:
     local_in: bool = False
     local_out: bool = False
     dynamic: bool = False
+    grouped: bool = False
     operands: tuple[str, ...] = ()
 
 
@@ -274,6 +278,7 @@ STEP_KINDS = (
         layer=True,
         local_in=True,
         local_out=True,
+        grouped=True,
         operands=_BUFFER,
     ),
     StepKind(
@@ -281,16 +286,24 @@ STEP_KINDS = (
         "in[0] (DDR or L2) -> out[0] (tile): region processed, slice_shape",
         moves=True,
         local_out=True,
+        grouped=True,
     ),
-    StepKind(StepOp.STORE, "in[0] (tile) -> out[0] (DDR)", moves=True, local_in=True),
-    StepKind(StepOp.COPY, "in[0] -> out[0], both in system memory, continuous", moves=True, dynamic=True),
-    StepKind(StepOp.PARALLEL_START, ""),
-    StepKind(StepOp.PARALLEL_END, ""),
+    StepKind(StepOp.STORE, "in[0] (tile) -> out[0] (DDR)", moves=True, local_in=True, grouped=True),
+    StepKind(
+        StepOp.COPY,
+        "in[0] -> out[0], both in system memory, continuous",
+        moves=True,
+        dynamic=True,
+        grouped=True,
+    ),
+    StepKind(StepOp.PARALLEL_START, "", grouped=True),
+    StepKind(StepOp.PARALLEL_END, "", grouped=True),
     StepKind(
         StepOp.WAIT,
         "inside a parallel section: from here on the tensor unit also waits for the DMA commands up to the "
         "end of step bd_after, and the DMA for the tensor unit's up to the end of step gdma_after; both are "
         "earlier steps",
+        grouped=True,
         operands=("bd_after", "gdma_after"),
     ),
     StepKind(
@@ -299,7 +312,16 @@ STEP_KINDS = (
         moves=True,
         local_in=True,
         local_out=True,
+        grouped=True,
         operands=("channel",),
+    ),
+    StepKind(
+        StepOp.GROUP,
+        "of dynamic programs: layers run on tiles by the next `local_steps` steps, which are for the "
+        "compiled shapes, or, where the shapes do not allow it, on DDR data by the `global_steps` steps "
+        "behind these",
+        dynamic=True,
+        operands=("local_steps", "global_steps"),
     ),
 )
 _OPERANDS = {kind.opcode: kind.operands for kind in STEP_KINDS}
@@ -466,7 +488,8 @@ class ProgramTensor:
     """One fw_program_tensor; index: which input or output of the net it is.
 
     Of dynamic programs: last_step reads it last (NONE: an output), alias_of: tensor whose memory it shares,
-    or NONE; max_bytes: of the compiled maximum, which `tensor` then has as its shape.
+    or of which it is a tile or a copy, or NONE; max_bytes: of the compiled maximum, which `tensor` then has
+    as its shape.
     """
 
     kind: TensorKind
@@ -483,7 +506,8 @@ class Step:
 
     param_check: the low 32 bits of the hash of the parameter struct that `param` was made for. Of layers:
     buffer_addr and buffer_bytes, their work buffer. Of WAIT: bd_after and gdma_after, the steps for whose
-    commands on the other engine these engines wait. Of MOVE: channel, the first one that is written.
+    commands on the other engine these engines wait. Of MOVE: channel, the first one that is written. Of
+    GROUP: local_steps and global_steps, how many steps follow for each of both ways to run it.
     """
 
     opcode: StepOp
@@ -498,6 +522,8 @@ class Step:
     bd_after: int = 0
     gdma_after: int = 0
     channel: int = 0
+    local_steps: int = 0
+    global_steps: int = 0
 
     __repr__ = brief
 

@@ -125,15 +125,17 @@ def _size(record: Record) -> int:
 def _steps() -> Iterator[str]:
     """What each kind of step takes, and its operands by name."""
     yield "/* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its"
-    yield " * inputs, and its outputs, are tiles in local memory; stands in dynamic programs. */"
+    yield " * inputs, and its outputs, are tiles in local memory; stands in dynamic programs; in"
+    yield " * their groups. */"
     yield "typedef struct {"
     yield "    const char *name;"
-    yield "    uint8_t layer, moves, local_in, local_out, dynamic;"
+    yield "    uint8_t layer, moves, local_in, local_out, dynamic, grouped;"
     yield "} fw_step_kind;"
     yield "#define FW_STEP_KINDS { \\"
     for kind in wire.STEP_KINDS:
         flags = ", ".join(
-            str(int(x)) for x in (kind.layer, kind.moves, kind.local_in, kind.local_out, kind.dynamic)
+            str(int(x))
+            for x in (kind.layer, kind.moves, kind.local_in, kind.local_out, kind.dynamic, kind.grouped)
         )
         yield f'    [FW_STEP_{kind.opcode.name}] = {{"{kind.opcode.name}", {flags}}}, \\'
     yield "}"

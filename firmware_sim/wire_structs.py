@@ -166,7 +166,7 @@ RECORDS = (
             Member(
                 "alias_of",
                 "u32",
-                note="dynamic: tensor whose memory this one shares (reshape layers), or FW_NONE",
+                note="dynamic: tensor whose memory this shares, or that it is a tile or copy of; or FW_NONE",
             ),
             Member("max_bytes", "u64", note="capacity: the compiled maximum"),
             Member("tensor", "fw_tensor", note="dynamic: shape holds the compiled maximum"),

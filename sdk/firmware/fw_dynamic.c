@@ -1,4 +1,5 @@
-/* Dynamic programs: shapes from the layers' shape functions, neurons from a first-fit allocator.
+/* Dynamic programs: shapes from the layers' shape functions, neurons from a first-fit allocator; groups of layers on
+ * tiles are run by fw_group.c.
  *
  * A neuron is allocated when it is produced and released after its last use. Every block of the program is
  * allocated at most once, so a pool as large as all neurons and buffers at their compiled maximum, each
@@ -6,22 +7,11 @@
  */
 #include <string.h>
 
-#include "fw_program_internal.h"
+#include "fw_dynamic.h"
 
 #define NEURON_ALIGN 128u
 
 /* ---- the pool ---- */
-
-typedef struct {
-    uint64_t addr, bytes;
-    uint32_t users; /* tensors that live in it */
-} block;
-
-typedef struct {
-    uint64_t addr, bytes;
-    block *blocks; /* in use, by address */
-    uint32_t count, room;
-} pool;
 
 static block *pool_find(pool *m, uint64_t addr) {
     for (uint32_t i = 0; i < m->count; i++)
@@ -52,14 +42,6 @@ static void pool_release(pool *m, uint64_t addr) {
 }
 
 /* ---- tensors ---- */
-
-typedef struct {
-    program *p;
-    pool memory;
-    bool *ready; /* has shape and address */
-    const tpu_tensor_t *in;
-    tpu_tensor_t *out;
-} state;
 
 static const char *const kind_names[] = {"net input", "net output", "neuron", "constant", "tile", "L2 tensor"};
 
@@ -110,7 +92,7 @@ static void settle_inputs(state *d) {
     }
 }
 
-static void place_output(state *d, const step *s, uint32_t index, tpu_tensor_t *t) {
+void fw_dynamic_place(state *d, const step *s, uint32_t index, tpu_tensor_t *t) {
     const fw_program_tensor *r = &d->p->records[index];
     check_maximum(d, index, t, s->label);
     if (d->ready[index])
@@ -132,15 +114,14 @@ static void place_output(state *d, const step *s, uint32_t index, tpu_tensor_t *
     }
 }
 
-static void settle_output(state *d, uint32_t index, const tpu_tensor_t *t) {
+void fw_dynamic_settle(state *d, uint32_t index, const tpu_tensor_t *t) {
     const fw_program_tensor *r = &d->p->records[index];
     d->p->tensors[index] = *t;
     d->ready[index] = true;
     if (r->kind == FW_TENSOR_OUTPUT) d->out[r->index] = *t;
 }
 
-/* Releases the neurons that step `index` was the last to use. */
-static void release_after(state *d, uint32_t index) {
+void fw_dynamic_release(state *d, uint32_t index) {
     for (uint32_t i = 0; i < d->p->head->tensor_count; i++) {
         const fw_program_tensor *r = &d->p->records[i];
         if (r->kind == FW_TENSOR_NEURON && r->last_step == index && d->ready[i]) {
@@ -154,27 +135,36 @@ static void release_after(state *d, uint32_t index) {
 
 static void gather_inputs(const state *d, const step *s, tpu_tensor_t *in) {
     for (uint32_t i = 0; i < s->record->in_num; i++) {
-        if (!d->ready[s->in[i]])
+        const tpu_tensor_t *inferred = d->inferred[s->in[i]];
+        if (inferred == NULL && !d->ready[s->in[i]])
             fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s) reads tensor %u, which does not exist (any more)",
                     (unsigned)s->index, s->name, (unsigned)s->in[i]);
-        in[i] = d->p->tensors[s->in[i]];
+        in[i] = inferred != NULL ? *inferred : d->p->tensors[s->in[i]];
         fw_tensor_whole(&in[i]);
     }
+}
+
+fw_layer_args fw_dynamic_infer(const state *d, const step *s, tpu_tensor_t *in, tpu_tensor_t *out) {
+    const uint32_t made = s->record->out_num;
+    gather_inputs(d, s, in);
+    fw_tensor_prepare(out, made);
+    for (uint32_t i = 0; i < made; i++) out[i].scale = d->p->tensors[s->out[i]].scale;
+    fw_layer_args args = fw_step_call(s, in, out);
+    fw_layer_run(FW_CALL_SHAPE, &args);
+    for (uint32_t i = 0; i < made; i++) {
+        fw_tensor_complete(&out[i], s->label, i);
+        fw_tensor_whole(&out[i]);
+    }
+    return args;
 }
 
 static void run_layer(state *d, const step *s) {
     const fw_step *r = s->record;
     tpu_tensor_t in[FW_MAX_TENSORS] = {{0}}, out[FW_MAX_TENSORS] = {{0}}; /* a layer may look at more than it got */
     uint64_t inferred[FW_MAX_TENSORS];
-    gather_inputs(d, s, in);
-    fw_tensor_prepare(out, r->out_num);
-    for (uint32_t i = 0; i < r->out_num; i++) out[i].scale = d->p->tensors[s->out[i]].scale;
-    fw_layer_args args = fw_step_call(s, in, out);
-    fw_layer_run(FW_CALL_SHAPE, &args);
+    fw_layer_args args = fw_dynamic_infer(d, s, in, out);
     for (uint32_t i = 0; i < r->out_num; i++) {
-        fw_tensor_complete(&out[i], s->label, i);
-        fw_tensor_whole(&out[i]);
-        place_output(d, s, s->out[i], &out[i]);
+        fw_dynamic_place(d, s, s->out[i], &out[i]);
         inferred[i] = fw_tensor_bytes(&out[i]);
     }
     uint64_t buffer = 0;
@@ -192,7 +182,7 @@ static void run_layer(state *d, const step *s) {
             fw_fail(FW_STATUS_SHAPE, "layer %s: global function made output %u larger than its shape function said",
                     s->label, (unsigned)i);
         check_maximum(d, s->out[i], &out[i], s->label);
-        settle_output(d, s->out[i], &out[i]);
+        fw_dynamic_settle(d, s->out[i], &out[i]);
     }
 }
 
@@ -202,9 +192,9 @@ static void run_copy(state *d, const step *s) {
     out = in;
     out.ttype = d->p->tensors[s->out[0]].ttype;
     out.dims = d->p->tensors[s->out[0]].dims;
-    place_output(d, s, s->out[0], &out);
+    fw_dynamic_place(d, s, s->out[0], &out);
     fw_step_copy(s, &in, &out);
-    settle_output(d, s->out[0], &out);
+    fw_dynamic_settle(d, s->out[0], &out);
 }
 
 void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out) {
@@ -213,20 +203,26 @@ void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out) {
         fw_fail(FW_STATUS_BAD_MESSAGE, "the neuron memory ends behind the address space");
     uint32_t tensors = p->head->tensor_count;
     d.ready = fw_scratch(tensors * sizeof *d.ready + 1);
+    d.inferred = fw_scratch(tensors * sizeof *d.inferred + 1);
     d.memory.room = tensors + 1; /* and a buffer */
     d.memory.blocks = fw_scratch(((size_t)d.memory.room + 1) * sizeof(block)); /* and room to shift */
     d.memory.addr = (p->run->neuron_addr + NEURON_ALIGN - 1) / NEURON_ALIGN * NEURON_ALIGN;
     uint64_t lost = d.memory.addr - p->run->neuron_addr;
     d.memory.bytes = p->run->neuron_bytes > lost ? p->run->neuron_bytes - lost : 0;
     settle_inputs(&d);
-    for (uint32_t i = 0; i < p->head->step_count; i++) {
+    for (uint32_t i = 0, next; i < p->head->step_count; i = next) {
         step s;
         fw_step_load(p, i, &s);
+        next = i + 1;
+        if (s.record->opcode == FW_STEP_GROUP) {
+            next = fw_group_run(&d, &s);
+            continue;
+        }
         if (s.record->opcode == FW_STEP_COPY)
             run_copy(&d, &s);
         else
             run_layer(&d, &s);
-        release_after(&d, i);
+        fw_dynamic_release(&d, i);
         fw.platform->flush(0, 0, FW_FLUSH_STEP);
     }
 }

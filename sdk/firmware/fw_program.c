@@ -55,9 +55,8 @@ static void check_step(const program *p, uint32_t index) {
     if (kind->moves && (r->in_num != 1 || r->out_num != 1))
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u moves %u tensors to %u; it moves one to one", (unsigned)index,
                 (unsigned)r->in_num, (unsigned)r->out_num);
-    if (p->run->mode == FW_MODE_DYNAMIC && !kind->dynamic)
-        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u has opcode %u; dynamic programs run layers globally", (unsigned)index,
-                (unsigned)r->opcode);
+    if (p->run->mode != FW_MODE_DYNAMIC && r->opcode == FW_STEP_GROUP)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "step %u begins a group; only dynamic programs have these", (unsigned)index);
     if (kind->layer && r->op_type < FW_BUILTIN_OP_BASE)
         fw_layer_check(s.label, r->op_type, r->param_bytes, r->param_check);
     check_places(p, &s, kind);
@@ -79,6 +78,39 @@ static void check_tensor(const program *p, uint32_t index) {
     if (r->alias_of != FW_NONE && r->alias_of >= p->head->tensor_count)
         fw_fail(FW_STATUS_BAD_MESSAGE, "tensor %u shares the memory of tensor %u of %u", (unsigned)index,
                 (unsigned)r->alias_of, (unsigned)p->head->tensor_count);
+    if (r->kind != FW_TENSOR_LOCAL && r->kind != FW_TENSOR_L2) return;
+    const fw_program_tensor *whole = r->alias_of == FW_NONE ? NULL : &p->records[r->alias_of];
+    if (whole == NULL || whole->kind >= FW_TENSOR_LOCAL || whole->tensor.dims != r->tensor.dims ||
+        memcmp(whole->tensor.shape, r->tensor.shape, sizeof r->tensor.shape) != 0)
+        fw_fail(FW_STATUS_BAD_MESSAGE, "tensor %u is a tile of no tensor in DDR that has its shape", (unsigned)index);
+}
+
+/* In dynamic programs tiles are only in the steps of groups, behind which are the same layers on DDR data. */
+static void check_groups(const program *p) {
+    const uint32_t count = p->head->step_count;
+    uint32_t at = 0, local = 0, global = 0; /* steps that are left of a group's tiles, and of its layers on DDR data */
+    for (; at < count; at++) {
+        const fw_step *r = &p->steps[at];
+        const fw_step_kind *kind = fw_step_kind_of(r->opcode);
+        if (local == 0 && global == 0 && r->opcode == FW_STEP_GROUP) {
+            const uint64_t tiles = FW_LOCAL_STEPS(r), layers = FW_GLOBAL_STEPS(r), left = count - at - 1;
+            if (tiles == 0 || layers == 0 || tiles > left || layers > left - tiles)
+                fw_fail(FW_STATUS_BAD_MESSAGE, "step %u is a group of %llu steps on tiles and %llu on DDR data; %llu follow",
+                        (unsigned)at, (unsigned long long)tiles, (unsigned long long)layers, (unsigned long long)left);
+            local = (uint32_t)tiles, global = (uint32_t)layers;
+            continue;
+        }
+        const bool right = local > 0 ? kind->grouped : global > 0 ? r->opcode == FW_STEP_GLOBAL : kind->dynamic;
+        if (!right)
+            fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s) is in the wrong place: it %s", (unsigned)at, kind->name,
+                    local > 0    ? "is among the steps on tiles of a group"
+                    : global > 0 ? "is among the layers on DDR data of a group"
+                                 : "is in no group");
+        if (local > 0)
+            local--;
+        else if (global > 0)
+            global--;
+    }
 }
 
 static void read_program(program *p, const uint8_t *bytes, uint32_t size, const fw_run *run) {
@@ -104,6 +136,7 @@ static void read_program(program *p, const uint8_t *bytes, uint32_t size, const 
         check_tensor(p, i);
     }
     for (uint32_t i = 0; i < p->head->step_count; i++) check_step(p, i);
+    if (run->mode == FW_MODE_DYNAMIC) check_groups(p);
 }
 
 /* ---- moving tiles between system and local memory ---- */
@@ -244,22 +277,22 @@ static void wait_step(const program *p, const step *s) {
     wait_for(p, s, FW_GDMA_AFTER(s->record), false);
 }
 
-static void run_step(program *p, uint32_t index) {
-    step s;
-    fw_step_load(p, index, &s);
+void fw_step_run(program *p, const step *s) {
     fw.api = "program";
     fw.site = NULL;
-    switch (s.record->opcode) {
-    case FW_STEP_LOAD: move_tile(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]], true); return;
-    case FW_STEP_STORE: move_tile(&s, &p->tensors[s.out[0]], &p->tensors[s.in[0]], false); return;
-    case FW_STEP_COPY: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
+    switch (s->record->opcode) {
+    case FW_STEP_LOAD: move_tile(s, &p->tensors[s->in[0]], &p->tensors[s->out[0]], true); return;
+    case FW_STEP_STORE: move_tile(s, &p->tensors[s->out[0]], &p->tensors[s->in[0]], false); return;
+    case FW_STEP_COPY: fw_step_copy(s, &p->tensors[s->in[0]], &p->tensors[s->out[0]]); return;
     case FW_STEP_PARALLEL_START: fw_parallel_start(); return;
     case FW_STEP_PARALLEL_END: fw_parallel_end(); return;
-    case FW_STEP_MOVE: concat_tile(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;
-    case FW_STEP_WAIT: wait_step(p, &s); return;
-    default: call_layer(p, &s);
+    case FW_STEP_MOVE: concat_tile(s, &p->tensors[s->in[0]], &p->tensors[s->out[0]]); return;
+    case FW_STEP_WAIT: wait_step(p, s); return;
+    default: call_layer(p, s);
     }
 }
+
+void fw_step_mark(program *p, uint32_t index) { p->marks[index] = (fw_mark){fw.bd_id, fw.gdma_id, fw.restarts}; }
 
 void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, const tpu_tensor_t *in,
                     tpu_tensor_t *out) {
@@ -269,14 +302,16 @@ void fw_program_run(const uint8_t *bytes, uint32_t size, const fw_run *run, cons
     if (run->mode == FW_MODE_DYNAMIC && fw.recording)
         fw_fail(FW_STATUS_BAD_MESSAGE, "a dynamic program cannot be recorded");
     read_program(&p, bytes, size, run);
+    p.marks = fw_scratch((size_t)p.head->step_count * sizeof(fw_mark));
     if (run->mode == FW_MODE_DYNAMIC) {
         fw_dynamic_run(&p, in, out);
         return;
     }
-    p.marks = fw_scratch((size_t)p.head->step_count * sizeof(fw_mark));
     for (uint32_t i = 0; i < p.head->step_count; i++) {
-        run_step(&p, i);
-        p.marks[i] = (fw_mark){fw.bd_id, fw.gdma_id, fw.restarts};
+        step s;
+        fw_step_load(&p, i, &s);
+        fw_step_run(&p, &s);
+        fw_step_mark(&p, i);
         if (fw.recording) fw_flush(FW_FLUSH_STEP);
     }
 }

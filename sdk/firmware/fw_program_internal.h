@@ -17,7 +17,7 @@ typedef struct {
     const fw_step *steps;
     const uint8_t *data;
     tpu_tensor_t *tensors; /* one for each record */
-    fw_mark *marks;        /* fixed programs: one for each step that has run */
+    fw_mark *marks;        /* one for each step; of dynamic programs, those that ran on tiles */
 } program;
 
 /* One step with its references resolved. */
@@ -35,6 +35,11 @@ const fw_step_kind *fw_step_kind_of(uint32_t opcode);
 void fw_step_load(const program *p, uint32_t index, step *s);
 void fw_step_copy(const step *s, const tpu_tensor_t *in, const tpu_tensor_t *out);
 fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *out);
+
+/* Runs a step with the tensors as they are now (LOCAL or GLOBAL: calls the layer). */
+void fw_step_run(program *p, const step *s);
+/* Notes that a step is done, for those that wait for it. */
+void fw_step_mark(program *p, uint32_t index);
 
 /* Runs a dynamic program: infers shapes, allocates neurons, calls layers; out gets the shapes. */
 void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out);

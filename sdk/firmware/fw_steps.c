@@ -35,13 +35,13 @@ void fw_step_load(const program *p, uint32_t index, step *s) {
     if (memchr(name, 0, p->head->data_bytes - r->name_offset) == NULL)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its name has no end", (unsigned)index);
     s->name = (const char *)name;
-    char *label = fw_scratch(FW_LABEL_BYTES);
     const fw_step_kind *kind = fw_step_kind_of(r->opcode);
-    if (kind != NULL && kind->layer)
+    s->label = s->name;
+    if (kind != NULL && kind->layer) {
+        char *label = fw_scratch(FW_LABEL_BYTES);
         fw_layer_label(label, s->name, r->op_type);
-    else
-        fw_text(label, FW_LABEL_BYTES, "%s", s->name);
-    s->label = label;
+        s->label = label;
+    }
     if (r->param_offset % 8 != 0)
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: its parameters begin at %u, which is not a multiple of 8", (unsigned)index,
                 (unsigned)r->param_offset);

@@ -8,7 +8,7 @@
 
 #define FW_ABI_VERSION 5 /* 4: without scales of tensors; 3: without fw_platform.watch, FW_FLAG_CALLS */
 #define FW_PROGRAM_MAGIC 0x52505446u /* "FTPR" */
-#define FW_PROGRAM_VERSION 2
+#define FW_PROGRAM_VERSION 3
 #define FW_DIMS 8
 #define FW_NONE 0xFFFFFFFFu
 #define FW_NAME_BYTES 64
@@ -40,8 +40,9 @@ enum {
     FW_TENSOR_OUTPUT = 1, /* index: which output of the net */
     FW_TENSOR_NEURON = 2, /* DDR; dynamic: allocated when produced, released after its last use */
     FW_TENSOR_COEFF = 3, /* DDR; dynamic: tensor.addr counts from coeff_addr */
-    FW_TENSOR_LOCAL = 4, /* a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0 */
-    FW_TENSOR_L2 = 5 /* L2, absolute address */
+    /* a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0; dynamic: of alias_of */
+    FW_TENSOR_LOCAL = 4,
+    FW_TENSOR_L2 = 5 /* L2, absolute address; dynamic: a copy of alias_of */
 };
 
 enum {
@@ -58,7 +59,10 @@ enum {
      * end of step bd_after, and the DMA for the tensor unit's up to the end of step gdma_after; both are
      * earlier steps */
     FW_STEP_WAIT = 8,
-    FW_STEP_MOVE = 9 /* in[0] (tile) -> the channels from `channel` on of out[0] (tile) */
+    FW_STEP_MOVE = 9, /* in[0] (tile) -> the channels from `channel` on of out[0] (tile) */
+    /* of dynamic programs: layers run on tiles by the next `local_steps` steps, which are for the compiled
+     * shapes, or, where the shapes do not allow it, on DDR data by the `global_steps` steps behind these */
+    FW_STEP_GROUP = 10
 };
 
 #define FW_STATUS_BAD_MESSAGE (-100)
@@ -154,7 +158,7 @@ typedef struct {
     uint32_t kind; /* FW_TENSOR_* */
     uint32_t index;
     uint32_t last_step; /* dynamic: the last step that reads it, FW_NONE for outputs */
-    uint32_t alias_of; /* dynamic: tensor whose memory this one shares (reshape layers), or FW_NONE */
+    uint32_t alias_of; /* dynamic: tensor whose memory this shares, or that it is a tile or copy of; or FW_NONE */
     uint64_t max_bytes; /* capacity: the compiled maximum */
     fw_tensor tensor; /* dynamic: shape holds the compiled maximum */
 } fw_program_tensor; /* 184 bytes */
@@ -188,28 +192,32 @@ typedef struct {
 } fw_program; /* 48 bytes */
 
 /* What each kind of step takes, by its opcode: calls a layer; moves one tensor to one; its
- * inputs, and its outputs, are tiles in local memory; stands in dynamic programs. */
+ * inputs, and its outputs, are tiles in local memory; stands in dynamic programs; in
+ * their groups. */
 typedef struct {
     const char *name;
-    uint8_t layer, moves, local_in, local_out, dynamic;
+    uint8_t layer, moves, local_in, local_out, dynamic, grouped;
 } fw_step_kind;
 #define FW_STEP_KINDS { \
-    [FW_STEP_GLOBAL] = {"GLOBAL", 1, 0, 0, 0, 1}, \
-    [FW_STEP_LOCAL] = {"LOCAL", 1, 0, 1, 1, 0}, \
-    [FW_STEP_LOAD] = {"LOAD", 0, 1, 0, 1, 0}, \
-    [FW_STEP_STORE] = {"STORE", 0, 1, 1, 0, 0}, \
-    [FW_STEP_COPY] = {"COPY", 0, 1, 0, 0, 1}, \
-    [FW_STEP_PARALLEL_START] = {"PARALLEL_START", 0, 0, 0, 0, 0}, \
-    [FW_STEP_PARALLEL_END] = {"PARALLEL_END", 0, 0, 0, 0, 0}, \
-    [FW_STEP_WAIT] = {"WAIT", 0, 0, 0, 0, 0}, \
-    [FW_STEP_MOVE] = {"MOVE", 0, 1, 1, 1, 0}, \
+    [FW_STEP_GLOBAL] = {"GLOBAL", 1, 0, 0, 0, 1, 0}, \
+    [FW_STEP_LOCAL] = {"LOCAL", 1, 0, 1, 1, 0, 1}, \
+    [FW_STEP_LOAD] = {"LOAD", 0, 1, 0, 1, 0, 1}, \
+    [FW_STEP_STORE] = {"STORE", 0, 1, 1, 0, 0, 1}, \
+    [FW_STEP_COPY] = {"COPY", 0, 1, 0, 0, 1, 1}, \
+    [FW_STEP_PARALLEL_START] = {"PARALLEL_START", 0, 0, 0, 0, 0, 1}, \
+    [FW_STEP_PARALLEL_END] = {"PARALLEL_END", 0, 0, 0, 0, 0, 1}, \
+    [FW_STEP_WAIT] = {"WAIT", 0, 0, 0, 0, 0, 1}, \
+    [FW_STEP_MOVE] = {"MOVE", 0, 1, 1, 1, 0, 1}, \
+    [FW_STEP_GROUP] = {"GROUP", 0, 0, 0, 0, 1, 0}, \
 }
-#define FW_STEP_COUNT 10
+#define FW_STEP_COUNT 11
 
 #define FW_BUFFER_ADDR(step) ((step)->operands[0])
 #define FW_BUFFER_BYTES(step) ((step)->operands[1])
 #define FW_BD_AFTER(step) ((step)->operands[0])
 #define FW_GDMA_AFTER(step) ((step)->operands[1])
 #define FW_CHANNEL(step) ((step)->operands[0])
+#define FW_LOCAL_STEPS(step) ((step)->operands[0])
+#define FW_GLOBAL_STEPS(step) ((step)->operands[1])
 
 #endif

@@ -115,7 +115,7 @@ STEP_C = "    case FW_STEP_TWIN: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tens
 
 def add_step(checkout: Checkout) -> None:
     wire = "firmware_sim/wire.py"
-    checkout.edit("program step", wire, "\n\n@dataclass(frozen=True)\nclass StepKind:", "    TWIN = 10\n")
+    checkout.edit("program step", wire, "\n\n@dataclass(frozen=True)\nclass StepKind:", "    TWIN = 11\n")
     checkout.edit("program step", wire, ")\n_OPERANDS = ", STEP_ROW)
     checkout.edit("program step", "sdk/firmware/fw_program.c", "    case FW_STEP_PARALLEL_START:", STEP_C)
 
@@ -299,7 +299,7 @@ def test_an_instruction(checkout: Checkout) -> None:
 
 def test_a_program_step_in_both_languages(checkout: Checkout) -> None:
     header = (checkout.root / "sdk/generated/fw_wire.h").read_text()
-    assert "FW_STEP_TWIN = 10" in header and '[FW_STEP_TWIN] = {"TWIN", 0, 1, 0, 0, 0}' in header
+    assert "FW_STEP_TWIN = 11" in header and '[FW_STEP_TWIN] = {"TWIN", 0, 1, 0, 0, 0, 0}' in header
     checkout.run("-c", "from firmware_sim.wire import *; assert Step(StepOp.TWIN).operands == (0, 0)")
 
 

@@ -245,7 +245,7 @@ def test_layers_that_share_memory_and_dynamic_nets(toolkit: Toolkit) -> None:
     static = stage_of(convolutions(toolkit).compile(report=True))
     (flat,) = [node for node in static.nodes if node.runs is Runs.SHARES]
     assert flat.op == "TPU_RESHAPE" and flat.work is None
-    net = convolutions(toolkit).compile(dynamic=True, report=True)
+    net = convolutions(toolkit).compile(dynamic=True, opt=0, report=True)
     stage = stage_of(net)
     assert stage.dynamic and not stage.recorded and {n.runs for n in stage.nodes} == {Runs.FIRMWARE}
     assert [n.op for n in stage.nodes if n.reason == ALIAS] == ["TPU_RESHAPE"]
@@ -254,6 +254,21 @@ def test_layers_that_share_memory_and_dynamic_nets(toolkit: Toolkit) -> None:
     text = report_text([NetReport(net.name, net.report)])
     assert "time      not known here" in text and " cycles" not in text
     assert "nothing is known" in report_picture([NetReport(net.name, net.report)])
+
+
+def test_groups_of_dynamic_nets(toolkit: Toolkit) -> None:
+    """Their times are known for the largest shapes, and no time of the net's is."""
+    net = convolutions(toolkit).compile(dynamic=True, report=True)
+    stage = stage_of(net)
+    (group,) = stage.parts[0].groups
+    assert not stage.recorded and {n.runs for n in stage.nodes} == {Runs.GROUP, Runs.FIRMWARE}
+    text = report_text([NetReport(net.name, net.report)])
+    assert f"; {round(group.work.cycles):,} cycles for the largest shapes, efficiency" in text
+    assert "time      not known here" in text and "By operation" not in text
+    assert "nothing is known" in report_picture([NetReport(net.name, net.report)])
+    document = report_document([NetReport(net.name, net.report)])["nets"][0]["stages"][0]
+    assert document["work"] is None and document["operations"] == []
+    assert document["subnets"][0]["groups"][0]["work"]["end"] == round(group.work.end, 1)
 
 
 def test_a_refused_command_names_its_layer() -> None:

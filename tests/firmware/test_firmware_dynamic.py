@@ -261,7 +261,7 @@ def test_programs_that_make_no_sense(firmware: fh.Harness) -> None:
     local = Net()
     x, y = local.tensor(INPUT, (8,)), local.tensor(OUTPUT, (8,))
     local.steps.append(Step(StepOp.PARALLEL_START))
-    assert "dynamic programs run layers globally" in status(local)[1]
+    assert status(local)[1] == "step 0 (PARALLEL_START) is in the wrong place: it is in no group"
     reply = firmware.run(local, RunMode.DYNAMIC, (), ())
     assert "the net has 1 inputs and 1 outputs; the request gives 0 and 0" in reply.text
     reply = firmware.run(local, RunMode.DYNAMIC, record=True)

@@ -74,7 +74,7 @@ def whole() -> bytes:
     ("name", "steps"),
     [
         ("magic", ((-1, "this is not a program"), (0, ""), (1, "this is not a program"))),
-        ("version", ((-1, "version 1"), (0, ""), (1, "version 3"))),
+        ("version", ((-1, "version 2"), (0, ""), (1, "version 4"))),
         ("data_bytes", ((-1, ""), (0, ""), (1, "the program's data"))),
         ("data_offset", ((1, "the program's data"), (8, "the program's data"))),
     ],
@@ -114,7 +114,7 @@ def test_numbers_of_a_step(firmware: fh.Harness) -> None:
     for name, number, says in (
         ("opcode", 0, "unknown opcode 0"),
         ("opcode", StepOp.GLOBAL, ""),
-        ("opcode", max(StepOp) + 1, "unknown opcode 10"),
+        ("opcode", max(StepOp) + 1, "unknown opcode 11"),
         ("name_offset", last - 1, ""),
         ("name_offset", last, "its name are not inside"),
         ("param_offset", 4, "not a multiple of 8"),

@@ -3,6 +3,7 @@ their bytes, on both kinds of firmware."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 from dataclasses import replace
@@ -76,6 +77,38 @@ def _dynamic(rng: random.Random) -> Program:
     if rng.randrange(4) == 0:
         steps = [steps[0]] * rng.randint(2, 12) + steps[1:]
     return Program(tensors, steps, 1, 1)
+
+
+def _grouped(rng: random.Random) -> Program:
+    """Two layers in a group, in one or two tiles along n."""
+    kinds = [TensorKind.INPUT, TensorKind.NEURON, TensorKind.OUTPUT]
+    tensors = [replace(_tensor(i, kind, rng), last_step=rng.randrange(20)) for i, kind in enumerate(kinds)]
+    local = [Step(StepOp.PARALLEL_START)]
+    cuts = rng.choice(((0, 2), (0, 1, 2)))
+    op = rng.choice((_CONST, _MANY))
+    layer = Step(StepOp.GLOBAL, (0,), (1,), op, "layer", _param(op, rng))
+    if op == _MANY:
+        layer = replace(layer, param_check=_MANY_HASH)
+    for first, end in itertools.pairwise(cuts):
+        at = len(tensors)
+        for of in range(3):
+            extent = (end - first, *tensors[of].tensor.shape[1:])
+            dims = len(extent)
+            tile = replace(
+                tensors[of].tensor, addr=0x1000 * of, processed=(first, *[0] * (dims - 1)), slice_shape=extent
+            )
+            tensors.append(ProgramTensor(TensorKind.LOCAL, tile, alias_of=of, max_bytes=_ROOM))
+        local += [
+            Step(StepOp.LOAD, (0,), (at,)),
+            Step(StepOp.WAIT, bd_after=1 + len(local), gdma_after=1),
+            replace(layer, opcode=StepOp.LOCAL, inputs=(at,), outputs=(at + 1,), buffer_bytes=64),
+            replace(layer, opcode=StepOp.LOCAL, inputs=(at + 1,), outputs=(at + 2,)),
+            Step(StepOp.STORE, (at + 2,), (2,)),
+        ]
+    local.append(Step(StepOp.PARALLEL_END))
+    calls = [layer, replace(layer, inputs=(1,), outputs=(2,))]
+    head = Step(StepOp.GROUP, local_steps=len(local), global_steps=len(calls))
+    return Program(tensors, [head, *local, *calls], 1, 1)
 
 
 def _fixed(rng: random.Random) -> Program:
@@ -164,7 +197,7 @@ def _mutate(rng: random.Random, p: Program) -> Program:
 
 
 def _run(rng: random.Random, dynamic: bool) -> bytes:
-    program = _dynamic(rng) if dynamic else _fixed(rng)
+    program = rng.choice((_dynamic, _grouped))(rng) if dynamic else _fixed(rng)
     if rng.randrange(20):
         program = _mutate(rng, program)
     record = not dynamic and bool(rng.randrange(2))
@@ -174,7 +207,8 @@ def _run(rng: random.Random, dynamic: bool) -> bytes:
         data = b""
     if rng.randrange(5) == 0:
         data = damage(rng, data, 3)
-    given = [TensorRecord(_SHAPE, addr=_DATA), TensorRecord(_SHAPE, addr=_DATA + 0x8000)]
+    shape = _SHAPE if rng.randrange(3) else (1, *_SHAPE[1:])
+    given = [TensorRecord(shape, addr=_DATA), TensorRecord(shape, addr=_DATA + 0x8000)]
     if rng.randrange(6) == 0:
         given[rng.randrange(2)] = _record(rng, given[0])
     try:

@@ -92,6 +92,35 @@ def dense(toolkit: Toolkit, shape: Sequence[int]) -> Graph:
     return b.graph
 
 
+def grown(toolkit: Toolkit, shape: Sequence[int], picks: Sequence[tuple[int, int, int]]) -> Graph:
+    """Any net with branches. picks: of each layer its kind, which tensor it takes, what else."""
+    b = Branches(toolkit, shape)
+    names = [b.input]
+    large = shape[2] * shape[3] * shape[0] > 2000
+    for kind, first, second in picks:
+        x = names[-1 - first % len(names)]
+        same = [n for n in names if b.graph.shape(n) == b.graph.shape(x)]
+        beside = [
+            n
+            for n in names
+            if b.graph.shape(n)[2:] == b.graph.shape(x)[2:] and b.channels(n) + b.channels(x) < 300
+        ]
+        out = 4 if large else (16, 64, 33, 8)[second]
+        if kind == 0:
+            names.append(b.conv(x, out, 1))
+        elif kind == 1:
+            names.append(b.conv(x, out, 3))
+        elif kind == 2:
+            names.append(b.add(x, same[second % len(same)]))
+        elif kind == 3 and b.channels(x) + b.channels(beside[second % len(beside)]) < 300:
+            names.append(b.concat(x, beside[second % len(beside)]))
+        elif kind == 4:
+            names.append(b.pool(x))
+        else:
+            names.append(b.scale(x, 0.5 + second))
+    return b.graph
+
+
 GRAPHS = {"residual": residual, "fire": fire, "inception": inception, "dense": dense}
 
 

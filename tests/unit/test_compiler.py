@@ -21,6 +21,8 @@ from user_layers.compiler.aliases import find_aliases
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.ddr import DdrPlan, pack_constants
 from user_layers.compiler.emit_dynamic import emit_dynamic
+from user_layers.compiler.mode import Kind
+from user_layers.compiler.partition import Part
 from user_layers.compiler.pipeline import plan_net
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.compiled import CompiledNet, DynamicBody, StaticBody
@@ -330,7 +332,9 @@ def test_a_net_that_needs_more_than_the_ddr() -> None:
 def dynamic(g: Graph) -> Program:
     described = describe(g)
     aliases = find_aliases(described, dynamic=True)
-    return emit_dynamic(described, aliases, pack_constants(described)).program
+    net = described.net
+    part = Part(Kind.DYNAMIC, range(len(net.nodes)), net.inputs, net.outputs)
+    return emit_dynamic(described, part, aliases, pack_constants(described)).program
 
 
 def test_dynamic_tensors_live_as_long_as_they_are_read() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from firmware_sim.timeline import Timer
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.support.examples import examples
-from tests.support.group_graphs import GRAPHS, Branches, run_input
+from tests.support.group_graphs import GRAPHS, Branches, grown, run_input
 from tpulayer import Graph
 from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.fitting import Group, fit_counts, fit_group
@@ -233,31 +233,7 @@ def test_grouped_nets_give_the_same_bits(
     toolkit: Toolkit, shape: tuple[int, ...], picks: list[tuple[int, int, int]]
 ) -> None:
     """Random nets with branches, on the emulator: alone, by the cheap rule and by cycles."""
-    b = Branches(toolkit, shape)
-    names = [b.input]
-    large = shape[2] * shape[3] * shape[0] > 2000
-    for kind, first, second in picks:
-        x = names[-1 - first % len(names)]
-        same = [n for n in names if b.graph.shape(n) == b.graph.shape(x)]
-        beside = [
-            n
-            for n in names
-            if b.graph.shape(n)[2:] == b.graph.shape(x)[2:] and b.channels(n) + b.channels(x) < 300
-        ]
-        out = 4 if large else (16, 64, 33, 8)[second]
-        if kind == 0:
-            names.append(b.conv(x, out, 1))
-        elif kind == 1:
-            names.append(b.conv(x, out, 3))
-        elif kind == 2:
-            names.append(b.add(x, same[second % len(same)]))
-        elif kind == 3 and b.channels(x) + b.channels(beside[second % len(beside)]) < 300:
-            names.append(b.concat(x, beside[second % len(beside)]))
-        elif kind == 4:
-            names.append(b.pool(x))
-        else:
-            names.append(b.scale(x, 0.5 + second))
-    graph = b.graph
+    graph = grown(toolkit, shape, picks)
     data = run_input(graph)
     results = []
     for opt in (0, 1, 2):

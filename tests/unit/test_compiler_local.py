@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, reject
 from hypothesis import strategies as st
 
 from firmware_sim.errors import CompileError
-from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorRecord, TType
+from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.support.examples import examples
 from tpulayer import Graph
@@ -31,9 +31,9 @@ def describe(graph: Graph) -> DescribedNet:
     return gather_attributes(infer_shapes(graph), graph.toolkit)
 
 
-def planned(graph: Graph, opt: int = 2) -> tuple[list[Group | Alone], Plan]:
+def planned(graph: Graph, opt: int = 2, *, dynamic: bool = False) -> tuple[list[Group | Alone], Plan]:
     """The segments that run, and the plan, whose program the compiler has verified."""
-    plan = plan_net(describe(graph), opt=opt)
+    plan = plan_net(describe(graph), opt=opt, dynamic=dynamic)
     return [s for s in plan.schedule.segments if isinstance(s, (Group, Alone))], plan
 
 
@@ -116,9 +116,9 @@ def chains(draw: st.DrawFn) -> Graph:
 
 
 @examples(60, suppress_health_check=[HealthCheck.too_slow])
-@given(chains())
-def test_every_program_moves_the_right_data(graph: Graph) -> None:
-    segments, _ = planned(graph)
+@given(chains(), st.booleans())
+def test_every_program_moves_the_right_data(graph: Graph, dynamic: bool) -> None:
+    segments, _ = planned(graph, dynamic=dynamic)
     for s in segments:
         if isinstance(s, Group):
             assert s.local.used <= 512 * 1024
@@ -282,6 +282,35 @@ def test_get_local_buffer_size_takes_room_and_makes_more_slices() -> None:
     buffered = only_group(chain([local_layer(get_local_buffer_size=size)], BIG))
     assert counts(buffered)[1] > counts(plain)[1]
     assert (1, 64, 512 // counts(buffered)[1], 512) in asked
+
+
+def test_work_buffers_of_dynamic_nets_are_for_any_smaller_batch() -> None:
+    """A layer that splits what is left differently may want more for less."""
+    odd = local_layer(get_local_buffer_size=lambda shape: (0, 1280, 256, 3840, 512)[shape[0]])
+    for dynamic, want in ((False, 512), (True, 3840)):
+        _, plan = planned(chain([odd], (4, 3, 8, 8)), opt=1, dynamic=dynamic)
+        (step,) = (s for s in program_of(plan).steps if s.opcode is StepOp.LOCAL)
+        assert step.buffer_bytes == want
+
+
+def test_tiles_of_dynamic_nets_name_their_tensors() -> None:
+    """Which the firmware needs to cut them where the batch ends."""
+    _, plan = planned(chain([local_layer(), global_layer(), local_layer()], (4, 64, 200, 200)), dynamic=True)
+    program = program_of(plan)
+    tiles = [t for t in program.tensors if t.kind is TensorKind.LOCAL]
+    assert len({t.tensor.processed for t in tiles}) > 1
+    for t in tiles:
+        assert program.tensors[t.alias_of].tensor.shape == t.tensor.shape
+    for step in program.steps:
+        if step.opcode in (StepOp.LOAD, StepOp.STORE):
+            source, goal = step.inputs[0], step.outputs[0]
+            tile, whole = (goal, source) if step.opcode is StepOp.LOAD else (source, goal)
+            assert program.tensors[tile].alias_of == whole
+    heads = [(at, s) for at, s in enumerate(program.steps) if s.opcode is StepOp.GROUP]
+    for at, head in heads:
+        calls = program.steps[at + 1 + head.local_steps :][: head.global_steps]
+        assert [s.opcode for s in calls] == [StepOp.GLOBAL] * head.global_steps
+    assert len(heads) == 2 and sum(s.opcode is StepOp.GLOBAL for s in program.steps) == 3
 
 
 def test_a_layer_that_cannot_be_placed_leaves_the_group() -> None:

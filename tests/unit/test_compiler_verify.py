@@ -66,6 +66,15 @@ def on_l2() -> tuple[Plan, Program]:
     return planned(graph)
 
 
+def by_the_firmware() -> tuple[Plan, Program]:
+    """The layers of `tiled` in a dynamic net."""
+    static, _ = tiled()
+    plan = plan_net(static.described, dynamic=True)
+    (program,) = plan.programs
+    assert program is not None
+    return plan, program
+
+
 def of(program: Program, opcode: StepOp, number: int = 0) -> int:
     """The place of a step of this kind."""
     return [at for at, step in enumerate(program.steps) if step.opcode is opcode][number]
@@ -88,7 +97,7 @@ def swap(opcode: StepOp, other: StepOp) -> Change:
     return change
 
 
-def another(opcode: StepOp, number: int = 0, **values: int) -> Change:
+def another(opcode: StepOp, number: int = 0, **values: int | tuple[int, ...]) -> Change:
     """A step with other values."""
 
     def change(program: Program) -> None:
@@ -187,6 +196,35 @@ WRONG: dict[str, tuple[Callable[[], tuple[Plan, Program]], Change, str]] = {
     "L2 is not filled": (on_l2, drop(StepOp.COPY), "k is not in L2"),
     "L2 beyond its end": (on_l2, record(StepOp.COPY, far, output=True), "a copy to"),
     "L2 from elsewhere": (on_l2, record(StepOp.COPY, far), "no complete tensor"),
+    "dynamic: another region is loaded": (
+        by_the_firmware,
+        record(StepOp.LOAD, down, 1, output=True),
+        "is not in local memory",
+    ),
+    "dynamic: what is loaded was not made yet": (
+        by_the_firmware,
+        another(StepOp.LOAD, inputs=(1,)),
+        "no complete tensor",
+    ),
+    "dynamic: a tile is stored twice and another one never": (
+        by_the_firmware,
+        lambda program: another(StepOp.STORE, -1, inputs=program.steps[of(program, StepOp.STORE)].inputs)(
+            program
+        ),
+        "is not in",
+    ),
+    "dynamic: the buffer has another size": (
+        by_the_firmware,
+        another(StepOp.LOCAL, buffer_bytes=64),
+        "a work buffer of 64 bytes, not 128",
+    ),
+    "dynamic: no wait": (
+        by_the_firmware,
+        lambda program: another(
+            StepOp.WAIT, -1, bd_after=of(program, StepOp.LOAD), gdma_after=of(program, StepOp.LOAD)
+        )(program),
+        "without an order",
+    ),
 }
 
 

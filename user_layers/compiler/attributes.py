@@ -59,6 +59,7 @@ class LayerAttributes:
     global_buffer: int  # bytes of DDR
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
+    any_batch: bool = field(default=False, kw_only=True)  # tiles may have fewer batches than they are cut to
     _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
 
@@ -74,7 +75,14 @@ class LayerAttributes:
         return LARGER if self.larger_tiles else 0
 
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
-        """Bytes per NPU that the local function needs for an output tile of this shape."""
+        """Bytes per NPU that the local function needs for an output tile of this shape; with any_batch, and
+        of as many or fewer batches."""
+        batches, *rest = split_shape
+        return max(
+            self._local_buffer((n, *rest)) for n in range(1 if self.any_batch else batches, batches + 1)
+        )
+
+    def _local_buffer(self, split_shape: tuple[int, ...]) -> int:
         size = self._ask("get_local_buffer_size", split_shape)
         if size < 0:
             raise self.nonsense(f"get_local_buffer_size({list(split_shape)})", size, "at least 0")

@@ -17,9 +17,11 @@ from firmware_sim.chip import (
 )
 from firmware_sim.device.api import DeviceApi
 from firmware_sim.errors import CompileError, DeviceError
+from firmware_sim.isa import timing
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TensorRecord, TType
 from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.flow import Issued
 from user_layers.compiler.local_memory import Where
 from user_layers.compiler.steps import layer_step
 from user_layers.graph.shapes import input_record
@@ -31,13 +33,15 @@ _L2_START = L2_BASE + L2_USER_OFFSET
 class MeasuredCost:
     """The cost model of one net's layers, measured (local_memory.CostModel).
 
+    issued: the controller issues the commands, which takes it time of its own: see flow.Issued.
     Errors: CompileError where recording fails.
     """
 
-    def __init__(self, described: DescribedNet, device: DeviceApi) -> None:
+    def __init__(self, described: DescribedNet, device: DeviceApi, *, issued: bool = False) -> None:
         self._described = described
         self._device = device
-        self._timer = Timer()
+        self._issue = timing.issue() if issued else 0.0
+        self._timer, self._alone_timer = Timer(), Timer(issued=issued)
         self._known: dict[object, float] = {}
 
     @property
@@ -98,13 +102,17 @@ class MeasuredCost:
                     made = i >= len(attrs.on_l2)
                     indices.append(_add(program, TensorKind.LOCAL, record, attrs.tile_index if made else 0))
             ins, outs = indices[: len(attrs.on_l2)], indices[len(attrs.on_l2) :]
-            self._known[key] = self._layer(program, StepOp.LOCAL, node, ins, outs, work, nbytes)
+            layer = self._described.net.nodes[node]
+            program.steps.append(layer_step(StepOp.LOCAL, layer, ins, outs, nbytes, work))
+            self._known[key] = self._measure(program)
         return self._known[key]
 
     def global_layer(self, node: int) -> float:
         """A call of the global function on whole tensors; infinite if its commands are beyond the chip's
-        limits, or it cannot be recorded."""
+        limits, or it cannot be recorded; 0 for a layer that only runs dynamically, whatever is beside it."""
         net, attrs = self._described.net, self._described.attrs[node]
+        if attrs.must_dynamic_run or attrs.output_shape_is_dynamic:
+            return 0.0
         inputs = [
             input_record(net.nodes[node], net.tensors[name], wanted)
             for name, wanted in zip(net.nodes[node].inputs, attrs.input_types, strict=True)
@@ -119,11 +127,12 @@ class MeasuredCost:
                 indices.append(_add(program, TensorKind.NEURON, record.at(address)))
                 address += -(-record.nbytes // ALIGN_BYTES) * ALIGN_BYTES
             ins, outs = indices[: len(inputs)], indices[len(inputs) :]
+            layer = self._described.net.nodes[node]
+            program.steps.append(layer_step(StepOp.GLOBAL, layer, ins, outs, attrs.global_buffer, address))
             try:
-                cycles = self._layer(program, StepOp.GLOBAL, node, ins, outs, address, attrs.global_buffer)
+                self._known[key], _ = self._timed(program, self._alone_timer)
             except CompileError:
-                cycles = math.inf
-            self._known[key] = cycles
+                self._known[key] = math.inf
         return self._known[key]
 
     def _identity(self, node: int) -> tuple[object, ...]:
@@ -145,27 +154,20 @@ class MeasuredCost:
             self._known[key] = self._measure(program)
         return self._known[key]
 
-    def _layer(
-        self,
-        program: Program,
-        opcode: StepOp,
-        node: int,
-        ins: Sequence[int],
-        outs: Sequence[int],
-        address: int,
-        nbytes: int,
-    ) -> float:
-        layer = self._described.net.nodes[node]
-        program.steps.append(layer_step(opcode, layer, ins, outs, nbytes, address))
-        return self._measure(program)
-
     def _measure(self, program: Program) -> float:
+        """Cycles of a step of a group."""
+        cycles, commands = self._timed(program, self._timer)
+        return Issued(cycles, commands * self._issue) if self._issue else cycles
+
+    def _timed(self, program: Program, timer: Timer) -> tuple[float, int]:
+        """Cycles of a program, and how many commands it has."""
         try:
-            recorded = self._device.record(program, checked=False)
-            return sum(self._timer.timeline(group).cycles for group in recorded.groups)
+            groups = self._device.record(program, checked=False).groups
+            cycles = sum(timer.timeline(group).cycles for group in groups)
         except DeviceError as e:
             name = self._described.net.name
             raise CompileError(f"recording net {name!r} failed: {e.message}", hint=e.hint) from e
+        return cycles, sum(group.bd_num + group.gdma_num for group in groups)
 
 
 def _add(program: Program, kind: TensorKind, record: TensorRecord, index: int = 0) -> int:

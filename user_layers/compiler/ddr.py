@@ -15,6 +15,7 @@ from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.grouping import Alone, Group
+from user_layers.compiler.mode import Kind
 from user_layers.compiler.schedule import Schedule
 from user_layers.compiler.tiling import stored
 
@@ -124,9 +125,11 @@ class _Times:
         step = 0
         for part in plan.parts:
             start = step
-            if not part.segments:
+            if part.part.kind is not Kind.STATIC:
                 self._touch((*part.part.inputs, *part.part.outputs), step)
+                self.part.append((start, step))
                 step += 1
+                continue
             for segment in part.segments:
                 if isinstance(segment, Group):
                     made = {out for k in segment.nodes for out in net.nodes[k].outputs}

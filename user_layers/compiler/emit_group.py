@@ -16,17 +16,18 @@ from user_layers.compiler.tiles import CutGroup, GroupTiles
 
 
 class EnterTensor(Protocol):
-    """Enters a tensor with its address in the program."""
+    """Enters a tile, or a copy in L2, with its address in the program."""
 
-    def __call__(self, kind: TensorKind, record: TensorRecord, index: int = 0, /) -> int:
-        """Give its index in the program; index: what the program says of a tile (ProgramTensor.index)."""
+    def __call__(self, kind: TensorKind, record: TensorRecord, of: str, index: int = 0, /) -> int:
+        """Give its index in the program. of: the tensor of the net; index: what the program says of a tile
+        (ProgramTensor.index)."""
         ...
 
 
 @dataclass(frozen=True)
 class Enter:
     """How the group's tensors come into the program. in_ddr: a whole tensor, as a record if one is given;
-    tensor: a tile in local memory, or a tensor in L2."""
+    tensor: a tile in local memory, or a tensor in L2; layer: appends the call of a node."""
 
     in_ddr: Callable[[str, TensorRecord | None], int]
     tensor: EnterTensor
@@ -41,7 +42,7 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
     tiles = GroupTiles(CutGroup(described, group.nodes, group.tiling, local.values, local.made, local.read))
 
     def in_l2(name: str) -> int:
-        return enter.tensor(TensorKind.L2, net.tensors[name].record().at(group.l2[name]))
+        return enter.tensor(TensorKind.L2, net.tensors[name].record().at(group.l2[name]), name)
 
     def layer(k: int, p: int) -> None:
         node, attrs = net.nodes[k], described.attrs[k]
@@ -54,8 +55,11 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             elif attrs.input_types[i] == TType.NEURON_SHAPE:
                 ins.append(enter.in_ddr(name, record))
             else:
-                ins.append(enter.tensor(TensorKind.LOCAL, record))
-        outs = [enter.tensor(TensorKind.LOCAL, record, attrs.tile_index) for record in tiles.outputs(p, k)]
+                ins.append(enter.tensor(TensorKind.LOCAL, record, name))
+        outs = [
+            enter.tensor(TensorKind.LOCAL, record, name, attrs.tile_index)
+            for name, record in zip(node.outputs, tiles.outputs(p, k), strict=True)
+        ]
         address = local.work[k][p] if k in local.work else 0
         enter.layer(StepOp.LOCAL, k, ins, outs, address, tiles.work_bytes(p, k))
 
@@ -77,21 +81,25 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             layer(gatherer, op.tile)
         elif op.kind is OpKind.MOVE:
             channels = concat_channels(described, op.which) or ()
+            node = net.nodes[op.which]
+            ends = (node.inputs[op.index], node.outputs[0])
             part, whole = (
-                enter.tensor(TensorKind.LOCAL, r) for r in tiles.concat(op.tile, op.which, op.index)
+                enter.tensor(TensorKind.LOCAL, record, name)
+                for name, record in zip(ends, tiles.concat(op.tile, op.which, op.index), strict=True)
             )
             steps.append(
                 Step(
                     StepOp.MOVE,
                     (part,),
                     (whole,),
-                    name=net.nodes[op.which].name,
+                    name=node.name,
                     channel=channels[op.index],
                 )
             )
         else:
-            tile = enter.tensor(TensorKind.LOCAL, tiles.moved(op.which, op.tile))
-            whole = enter.in_ddr(local.values[op.which].tensor, None)
+            name = local.values[op.which].tensor
+            tile = enter.tensor(TensorKind.LOCAL, tiles.moved(op.which, op.tile), name)
+            whole = enter.in_ddr(name, None)
             load = op.kind is OpKind.LOAD
             steps.append(
                 Step(StepOp.LOAD, (whole,), (tile,)) if load else Step(StepOp.STORE, (tile,), (whole,))

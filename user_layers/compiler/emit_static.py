@@ -44,6 +44,10 @@ class _Emitter:
             self._known[entry] = self.program.add(entry)
         return self._known[entry]
 
+    def part(self, kind: TensorKind, record: TensorRecord, of: str, index: int = 0) -> int:
+        """A tile of a tensor, or a copy of one in L2; which one, a program with fixed shapes does not say."""
+        return self.tensor(kind, record, index)
+
     def in_ddr(self, name: str, record: TensorRecord | None = None) -> int:
         """A whole tensor in DDR, as `record` describes it."""
         net = self.net
@@ -57,7 +61,7 @@ class _Emitter:
         return self.tensor(kind, (record or net.tensors[name].record()).at(self.ddr.address[name]), index)
 
     def enter(self) -> Enter:
-        return Enter(self.in_ddr, self.tensor, self.layer)
+        return Enter(self.in_ddr, self.part, self.layer)
 
     def layer(
         self, opcode: StepOp, k: int, inputs: list[int], outputs: list[int], address: int, nbytes: int

@@ -33,6 +33,19 @@ class OpKind(enum.Enum):
         return Engine.BD if self is OpKind.LAYER else Engine.GDMA
 
 
+class Issued(float):
+    """Cycles of an engine for a step whose commands the controller issues; issue: its own cycles for them. It
+    issues those of both engines one after the other."""
+
+    issue: float
+
+    def __new__(cls, cycles: float, issue: float) -> Issued:
+        """Both numbers are cycles."""
+        self = super().__new__(cls, cycles)
+        self.issue = issue
+        return self
+
+
 @dataclass(frozen=True)
 class Op:
     """One load or store of value `which`, the call of node `which`, or the copy of input `index` of node
@@ -195,11 +208,14 @@ class Order:
         """Modelled time until both engines are done."""
         ends: list[float] = []
         free, waited = dict.fromkeys(Engine, 0.0), dict.fromkeys(Engine, 0.0)
+        issued = 0.0
         for op in self.ops:
             engine = op.kind.engine
             if op.after >= 0:
                 waited[engine] = max(waited[engine], ends[op.after])
-            free[engine] = max(free[engine], waited[engine]) + op.cycles
+            own = op.cycles.issue if isinstance(op.cycles, Issued) else 0.0
+            begun, issued = issued, issued + own
+            free[engine] = max(max(free[engine], waited[engine], begun) + op.cycles, issued)
             ends.append(free[engine])
         return max(free.values())
 

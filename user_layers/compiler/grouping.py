@@ -50,17 +50,25 @@ Segment = Elided | Alone | Group
 
 @dataclass(frozen=True)
 class Segments:
-    """What runs for the nodes of a static subnet, in order. note: what is to be said of how they were found,
-    "" where nothing is."""
+    """What runs for the nodes of a subnet, in order. note: what is to be said of how they were found, ""
+    where nothing is."""
 
     segments: tuple[Segment, ...]
     note: str = ""
 
 
-def schedule(described: DescribedNet, aliases: Aliases, opt: int, nodes: range | None = None) -> Segments:
-    """What runs for these nodes of a net (None: all), which are one static subnet.
+def schedule(
+    described: DescribedNet,
+    aliases: Aliases,
+    opt: int,
+    nodes: range | None = None,
+    *,
+    issued: bool = False,
+) -> Segments:
+    """What runs for these nodes of a net (None: all), which are one subnet.
 
     opt: 0 no groups, 1 as many layers in groups as possible (the cheap rule), 2 groups by modelled cycles.
+    issued: the controller issues the commands, as in dynamic subnets.
     """
     if opt not in (0, 1, 2):
         raise UsageError(f"opt={opt!r} is not an optimisation level", hint="0, 1 or 2")
@@ -70,7 +78,14 @@ def schedule(described: DescribedNet, aliases: Aliases, opt: int, nodes: range |
     simple = _as_long_as_possible(described, reasons, aliases, run)
     if opt < 2:
         return Segments(simple)
-    return _by_cycles(described, reasons, aliases, run, simple)
+    return _by_cycles(
+        described,
+        reasons,
+        aliases,
+        run,
+        simple,
+        MeasuredCost(described, described.toolkit.device, issued=issued),
+    )
 
 
 def _as_long_as_possible(
@@ -101,10 +116,14 @@ def _as_long_as_possible(
 
 
 def _by_cycles(
-    described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range, simple: Sequence[Segment]
+    described: DescribedNet,
+    reasons: list[str],
+    aliases: Aliases,
+    nodes: range,
+    simple: Sequence[Segment],
+    cost_model: MeasuredCost,
 ) -> Segments:
     """The cheapest division that the search finds, which knows that of the cheap rule too."""
-    cost_model = MeasuredCost(described, described.toolkit.device)
     runs = []
     at = nodes.start
     while at < nodes.stop:
@@ -170,6 +189,9 @@ def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
     """Why a node cannot run on tiles in local memory; "" when it can."""
     attrs, net = described.attrs[index], described.net
     node = attrs.node
+    for method in ("must_dynamic_run", "output_shape_is_dynamic"):
+        if getattr(attrs, method):
+            return method
     if concat_channels(described, index) is None:
         if not attrs.has_local:
             return "no local function"

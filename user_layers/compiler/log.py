@@ -20,13 +20,11 @@ def log_lines(described: DescribedNet, mode: Mode, plan: Schedule) -> list[str]:
         part = planned.part
         where = f", subnet {number}" if len(plan.parts) > 1 else ""
         for segment in planned.segments:
-            text = f"static{where}, {_segment(described, segment, groups)}"
+            text = f"{part.kind.value}{where}, {_segment(described, segment, groups)}"
             nodes = segment.nodes if isinstance(segment, Group) else (segment.node,)
             lines += [_line(described, k, text) for k in nodes]
             groups += isinstance(segment, Group)
-        if part.kind == Kind.DYNAMIC:
-            lines += [_line(described, k, f"dynamic{where}, global") for k in part.nodes]
-        elif part.kind == Kind.CPU:
+        if part.kind == Kind.CPU:
             cpu = described.net.nodes[part.nodes.start].cpu
             why = f" ({cpu.reason})" if cpu is not None and cpu.reason else ""
             lines.append(_line(described, part.nodes.start, f"on the host{where}{why}"))

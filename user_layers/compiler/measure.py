@@ -15,10 +15,10 @@ from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.layout import Row
 from firmware_sim.timeline import Span, Timer
-from firmware_sim.wire import NONE, Program, Recorded, StepOp
+from firmware_sim.wire import Program, Recorded, StepOp
 from user_layers.compiler.attributes import DescribedNet, LayerAttributes
 from user_layers.compiler.ddr import DdrPlan
-from user_layers.compiler.grouping import Alone, Group
+from user_layers.compiler.grouping import Alone, Elided, Group, Segment
 from user_layers.compiler.mode import Kind
 from user_layers.compiler.operations import demands, operation
 from user_layers.compiler.schedule import PartPlan
@@ -47,7 +47,8 @@ _IN_PLACE = "its output lies in its input's memory"
 
 
 def measure(plan: Plan, recorded: Sequence[Recorded | None], timer: Timer) -> StageReport:
-    """The report of one stage. recorded: of each part, None for those that are not static; timer: times them.
+    """The report of one stage. recorded: of each part what its Plan.recordable gave; timer: times those
+    of static parts.
 
     Errors: CompileError for a command that the emulator refuses, so that its time is not known.
     """
@@ -55,13 +56,14 @@ def measure(plan: Plan, recorded: Sequence[Recorded | None], timer: Timer) -> St
     net = described.net
     parts: list[PartReport] = []
     groups = 0
-    for index, (planned, program, found) in enumerate(
-        zip(plan.schedule.parts, plan.programs, recorded, strict=True)
-    ):
+    for index, (planned, found) in enumerate(zip(plan.schedule.parts, recorded, strict=True)):
+        program = plan.recordable(index)
         if program is not None and found is not None:
-            part = _StaticPart(described, plan.ddr, planned, program, found, groups, timer).report(index)
+            static = planned.part.kind is Kind.STATIC
+            own = timer if static else Timer(issued=True)
+            part = _RecordedPart(described, plan.ddr, planned, program, found, groups, own).report(index)
         else:
-            part = _other_part(described, planned, program, index)
+            part = _other_part(described, planned, index)
         parts.append(part)
         groups += len(part.groups)
     return StageReport(
@@ -78,8 +80,8 @@ def measure(plan: Plan, recorded: Sequence[Recorded | None], timer: Timer) -> St
                 described,
                 [
                     k
-                    for planned, found in zip(plan.schedule.parts, recorded, strict=True)
-                    if found is not None
+                    for planned in plan.schedule.parts
+                    if planned.part.kind is Kind.STATIC
                     for k in planned.part.nodes
                 ],
             ).items()
@@ -117,8 +119,9 @@ class _Sum:
         )
 
 
-class _StaticPart:
-    """What happens in one recorded part, by step, node and group."""
+class _RecordedPart:
+    """What happens in one recorded part, by step, node and group; in a dynamic one, in its groups for the
+    compiled shapes."""
 
     def __init__(
         self,
@@ -169,15 +172,12 @@ class _StaticPart:
                 for k in segment.nodes:
                     reports[k] = self._node(k, Runs.GROUP, "", needs[k], number)
             else:
-                runs, reason = Runs.SHARES, _why_elided(self.described.attrs[segment.node])
-                if isinstance(segment, Alone):
-                    runs, reason = Runs.ALONE, segment.reason
-                need = demands(self.described, [segment.node])[segment.node]
-                reports[segment.node] = self._node(segment.node, runs, reason, need)
+                reports[segment.node] = self._outside(segment)
                 order.append(segment.node - part.nodes.start)
         whole = _Sum()
         for one in self.nodes.values():
             whole.join(one)
+        static = part.kind is Kind.STATIC
         return PartReport(
             index,
             part.kind.value,
@@ -186,9 +186,19 @@ class _StaticPart:
             tuple(reports[k] for k in part.nodes),
             tuple(groups),
             tuple(order),
-            whole.work(),
-            arena_bytes=0,
+            whole.work() if static else None,
+            arena_bytes=self.planned.arena_bytes,
         )
+
+    def _outside(self, segment: Alone | Elided) -> NodeReport:
+        """A node in no group."""
+        if self.planned.part.kind is Kind.DYNAMIC:
+            return _in_firmware(self.described, segment)
+        runs, reason = Runs.SHARES, _why_elided(self.described.attrs[segment.node])
+        if isinstance(segment, Alone):
+            runs, reason = Runs.ALONE, segment.reason
+        need = demands(self.described, [segment.node])[segment.node]
+        return self._node(segment.node, runs, reason, need)
 
     def _node(self, k: int, runs: Runs, reason: str, demand: Demand, group: int | None = None) -> NodeReport:
         local = None
@@ -302,21 +312,23 @@ def _why_elided(attrs: LayerAttributes) -> str:
     return "its inputs are made where they lie in its output" if attrs.is_concat_layer else _IN_PLACE
 
 
-def _other_part(
-    described: DescribedNet, planned: PartPlan, program: Program | None, index: int
-) -> PartReport:
+def _in_firmware(described: DescribedNet, segment: Segment) -> NodeReport:
+    """A node that the firmware runs on DDR data."""
+    assert not isinstance(segment, Group)
+    reason = segment.reason if isinstance(segment, Alone) else _IN_PLACE
+    return _node_report(described, segment.node, Runs.FIRMWARE, reason)
+
+
+def _other_part(described: DescribedNet, planned: PartPlan, index: int) -> PartReport:
     """A part that nothing is recorded of."""
     part = planned.part
-    nodes = []
-    for at, k in enumerate(part.nodes):
-        cpu = described.net.nodes[k].cpu
-        runs, reason = (Runs.HOST, cpu.reason) if cpu is not None else (Runs.FIRMWARE, "")
-        if program is not None:
-            outputs = program.steps[at].outputs
-            if any(program.tensors[t].alias_of != NONE for t in outputs):
-                reason = _IN_PLACE
-        nodes.append(_node_report(described, k, runs, reason))
     assert part.kind is not Kind.STATIC
+    nodes = [_in_firmware(described, segment) for segment in planned.segments]
+    if part.kind is Kind.CPU:
+        for k in part.nodes:
+            cpu = described.net.nodes[k].cpu
+            assert cpu is not None
+            nodes.append(_node_report(described, k, Runs.HOST, cpu.reason))
     return PartReport(
         index,
         part.kind.value,

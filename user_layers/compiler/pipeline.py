@@ -2,7 +2,7 @@
 
 GraphBuilder -> shapes -> attributes -> prepared constants -> mode -> partition
   static parts:  -> aliases -> groups, tiles, local memory
-  dynamic parts: -> Program, stored as it is
+  dynamic parts: -> aliases -> groups, tiles, local memory -> Program, verified and stored as it is
 -> DDR -> static parts: Program -> verified -> recorded CommandGroups
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import CompileError, DeviceError
@@ -23,7 +24,7 @@ from user_layers.compiler.emit_static import emit_static
 from user_layers.compiler.grouping import schedule
 from user_layers.compiler.log import log_lines
 from user_layers.compiler.measure import measure
-from user_layers.compiler.mode import Kind, choose_mode
+from user_layers.compiler.mode import Kind, Mode, choose_mode
 from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
@@ -59,10 +60,10 @@ def compile_graph(
     report: bool = False,
     issued: bool = False,
 ) -> CompiledNet:
-    """GraphBuilder -> CompiledNet with one stage. See Graph.compile. issued: the report's times are those of
-    commands that the controller issues, as it does in a dynamic net."""
+    """GraphBuilder -> CompiledNet with one stage. See Graph.compile. issued: groups and the report's times
+    are those for commands that the controller issues, as it does in a dynamic net."""
     described = prepare_constants(gather_attributes(infer_shapes(graph), graph.toolkit))
-    plan = plan_net(described, dynamic=dynamic, opt=opt)
+    plan = plan_net(described, dynamic=dynamic, opt=opt, issued=issued)
     recorded = _record(plan, graph.toolkit)
     stage = _stage(plan, recorded, graph.toolkit)
     lines = log_lines(plan.described, plan.mode, plan.schedule)
@@ -71,10 +72,10 @@ def compile_graph(
     return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines), measured)
 
 
-def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) -> Plan:
-    """DescribedNet -> Plan: every pass but recording."""
+def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2, issued: bool = False) -> Plan:
+    """DescribedNet -> Plan: every pass but recording. issued: see compile_graph."""
     mode = choose_mode(described, dynamic)
-    described, parts = partition(described, mode.kinds)
+    described, parts = partition(_for_any_batch(described, mode), mode.kinds)
     static = [k for part in parts if part.kind == Kind.STATIC for k in part.nodes]
     aliases = find_aliases(described, dynamic=False, nodes=static)
     coefficients = pack_constants(described)
@@ -83,12 +84,14 @@ def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) ->
     for part in parts:
         program = None
         if part.kind == Kind.STATIC:
-            found = schedule(described, aliases, opt, part.nodes)
+            found = schedule(described, aliases, opt, part.nodes, issued=issued)
             plans.append(PartPlan(part, found.segments, note=found.note))
         elif part.kind == Kind.DYNAMIC:
-            own = part_net(described, part)
-            made = emit_dynamic(own, find_aliases(own, dynamic=True), coefficients)
-            plans.append(PartPlan(part, arena_bytes=made.neuron_bytes))
+            own = find_aliases(part_net(described, part), dynamic=True)
+            elided = frozenset(part.nodes.start + k for k in own.elided)
+            found = schedule(described, replace(own, elided=elided), opt, part.nodes, issued=True)
+            made = emit_dynamic(described, part, own, coefficients, found.segments)
+            plans.append(PartPlan(part, found.segments, made.neuron_bytes, found.note))
             program = made.program
         else:
             plans.append(PartPlan(part))
@@ -103,11 +106,22 @@ def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2) ->
     return complete
 
 
+def _for_any_batch(described: DescribedNet, mode: Mode) -> DescribedNet:
+    """The tiles of layers that run dynamically end where the batch of a run does."""
+    attrs = (
+        replace(attrs, any_batch=kind is Kind.DYNAMIC)
+        for attrs, kind in zip(described.attrs, mode.kinds, strict=True)
+    )
+    return replace(described, attrs=tuple(attrs))
+
+
 def _record(plan: Plan, toolkit: Toolkit) -> list[Recorded | None]:
-    """The commands of each static part."""
+    """The commands of each static part; of a dynamic one those of its groups, for the compiled shapes, so
+    that what a local function refuses is known now."""
     found: list[Recorded | None] = []
-    for planned, program in zip(plan.schedule.parts, plan.programs, strict=True):
-        if planned.part.kind != Kind.STATIC or program is None:
+    for i in range(len(plan.schedule.parts)):
+        program = plan.recordable(i)
+        if program is None:
             found.append(None)
             continue
         try:
@@ -155,7 +169,7 @@ def _body(
     plan: Plan, index: int, recorded: Recorded | None, toolkit: Toolkit
 ) -> StaticBody | DynamicBody | CpuBody:
     planned, program = plan.schedule.parts[index], plan.programs[index]
-    if recorded is not None:
+    if planned.part.kind is Kind.STATIC and recorded is not None:
         if recorded.sites is None or program is None:
             return StaticBody(recorded.groups)
         steps = steps_of(plan.described.net, program, planned.part.nodes)

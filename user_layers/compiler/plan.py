@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from firmware_sim.wire import Program
+from user_layers.compiler.at_compiled import at_compiled_shapes
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.ddr import DdrPlan
-from user_layers.compiler.mode import Mode
+from user_layers.compiler.mode import Kind, Mode
 from user_layers.compiler.schedule import Schedule
 
 
@@ -23,3 +24,11 @@ class Plan:
     schedule: Schedule
     ddr: DdrPlan
     programs: tuple[Program | None, ...]
+
+    def recordable(self, part: int) -> Program | None:
+        """What is recorded of a part: all of a static one, the groups of a dynamic one for the compiled
+        shapes; None where there is nothing."""
+        planned, program = self.schedule.parts[part], self.programs[part]
+        if program is None or planned.part.kind is Kind.STATIC:
+            return program
+        return at_compiled_shapes(program, self.ddr, whole=False) if planned.grouped else None

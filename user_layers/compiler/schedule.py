@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from user_layers.compiler.grouping import Segment
+from user_layers.compiler.grouping import Group, Segment
 from user_layers.compiler.partition import Part
 
 
 @dataclass(frozen=True)
 class PartPlan:
-    """One part. segments: of a static one, in which each of its nodes is once; arena_bytes: DDR for what
-    the firmware allocates in a dynamic one; note: what is to be said of how the segments were found."""
+    """One part. segments: of a static or dynamic one, in which each of its nodes is once (of a dynamic one
+    for the compiled shapes); arena_bytes: DDR for what the firmware allocates in a dynamic one; note: what is
+    to be said of how the segments were found."""
 
     part: Part
     segments: tuple[Segment, ...] = ()
     arena_bytes: int = 0
     note: str = ""
+
+    @property
+    def grouped(self) -> bool:
+        """Whether layers of it run on tiles."""
+        return any(isinstance(segment, Group) for segment in self.segments)
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,10 @@ class Schedule:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Those of all static parts, in order."""
+        """Those of all parts, in order."""
         return tuple(segment for plan in self.parts for segment in plan.segments)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of how those of static parts were found."""
+        """What is to be said of how they were found."""
         return tuple(plan.note for plan in self.parts if plan.note)

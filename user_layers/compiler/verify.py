@@ -1,4 +1,5 @@
-"""Every static program is followed once more before it is recorded, on regions of tensors without numbers.
+"""Every program is followed once more before it is recorded or stored, on regions of tensors without
+numbers: a static one, and what runs of a dynamic one with groups for the compiled shapes.
 
 Local memory is a set of byte ranges in lanes with the tensor and region that each holds. What a load, a
 layer call, a copy or a store reads must be there: the right region, in the right layout, untouched since.
@@ -8,15 +9,18 @@ that planned this are asked nothing: steps, addresses and descriptors alone tell
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from firmware_sim.chip import L2_BASE, L2_USER_BYTES, L2_USER_OFFSET, LOCAL_BYTES, NPU_NUM
 from firmware_sim.errors import CompileError
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.wire import Program, ProgramTensor, Step, StepOp, TensorKind, TType
+from user_layers.compiler.at_compiled import at_compiled_shapes
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.mode import Kind
+from user_layers.compiler.partition import Part
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.tiles import split_shape, tile_bytes
 from user_layers.compiler.tiling import taken_whole
@@ -35,33 +39,56 @@ from user_layers.compiler.verify_order import Section, WrongStep
 
 
 def verify(plan: Plan) -> None:
-    """Raise CompileError for a plan one of whose static programs would read or leave wrong data."""
-    if not any(planned.part.kind is Kind.STATIC for planned in plan.schedule.parts):
-        return
+    """Raise CompileError for a plan one of whose programs would read or leave wrong data."""
     ddr = _ddr_before(plan)
     for i, (planned, program) in enumerate(zip(plan.schedule.parts, plan.programs, strict=True)):
         part = planned.part
         if part.kind is Kind.STATIC and program is not None:
-            _follow(plan, program, ddr)
+            _follow(plan.described, plan.ddr.address, program, ddr)
         else:
+            if program is not None and planned.grouped:
+                _follow_dynamic(plan, part, program)
             if planned.arena_bytes:
                 ddr.scribble(plan.ddr.arena[i], planned.arena_bytes)
             for name in part.outputs:
                 ddr.write(name)
-        for name in part.outputs:
-            if name in plan.ddr.address and not ddr.complete(name):
-                raise _wrong(plan.described, f"{name} is not in DDR when its part of the net is done")
+        _require_complete(plan.described, part, plan.ddr.address, ddr)
 
 
-def _follow(plan: Plan, program: Program, ddr: InDdr) -> None:
-    verifier = _Verifier(plan.described, plan, program, ddr)
+def _follow_dynamic(plan: Plan, part: Part, program: Program) -> None:
+    """For the compiled shapes; every tensor has memory of its own then."""
+    described = plan.described
+    fixed = at_compiled_shapes(program, plan.ddr, whole=True)
+    calls = {step.name: step for step in program.steps if step.opcode is StepOp.GLOBAL}
+    address: dict[str, int] = {}
+    for k in part.nodes:
+        node = described.net.nodes[k]
+        tensors = (*calls[node.name].inputs, *calls[node.name].outputs)
+        names = (*node.inputs, *node.outputs)
+        address.update((n, fixed.tensors[t].tensor.addr) for n, t in zip(names, tensors, strict=True))
+    ddr = InDdr(described, address, {node.name for node in described.net.nodes})
+    for name in address:
+        if name in part.inputs or described.net.tensors[name].data is not None:
+            ddr.write(name)
+    _follow(described, address, fixed, ddr)
+    _require_complete(described, part, address, ddr)
+
+
+def _require_complete(described: DescribedNet, part: Part, address: Mapping[str, int], ddr: InDdr) -> None:
+    for name in part.outputs:
+        if name in address and not ddr.complete(name):
+            raise _wrong(described, f"{name} is not in DDR when its part of the net is done")
+
+
+def _follow(described: DescribedNet, address: Mapping[str, int], program: Program, ddr: InDdr) -> None:
+    verifier = _Verifier(described, address, program, ddr)
     for at, step in enumerate(program.steps):
         try:
             verifier.step(at, step)
         except WrongStep as wrong:
-            raise _wrong(plan.described, f"step {at} ({_said(step)}): {wrong}") from None
+            raise _wrong(described, f"step {at} ({_said(step)}): {wrong}") from None
     if verifier.section is not None:
-        raise _wrong(plan.described, "a parallel section stays open")
+        raise _wrong(described, "a parallel section stays open")
 
 
 def _said(step: Step) -> str:
@@ -97,10 +124,12 @@ def _ddr_before(plan: Plan) -> InDdr:
 class _Verifier:
     """The state while a program is followed step by step. section: of the parallel section that is open."""
 
-    def __init__(self, described: DescribedNet, plan: Plan, program: Program, ddr: InDdr) -> None:
+    def __init__(
+        self, described: DescribedNet, address: Mapping[str, int], program: Program, ddr: InDdr
+    ) -> None:
         self.section: Section | None = None
         self._described, self._net = described, described.net
-        self._address, self._program, self._ddr = plan.ddr.address, program, ddr
+        self._address, self._program, self._ddr = address, program, ddr
         self._nodes = {node.name: k for k, node in enumerate(described.net.nodes)}
         self._local = LocalMemory()
         self._l2: dict[int, str] = {}

@@ -52,7 +52,7 @@ def compile_partition(
                 return from_proto(spelled.proto, shapes, made.place)
 
             net = restricted(net, fixed_extents_of(built, loaded, read, None, False))
-            reports = _measured_fixed(built.graph)
+            reports = _measured_fixed(built.graph, opt)
         else:
             reports = net.report
     inputs = {tensor.name: i for i, tensor in enumerate(net.stages[0].inputs)}
@@ -130,12 +130,11 @@ def _drop_unread(proto: Any) -> None:
     graph.input.extend(kept)
 
 
-def _measured_fixed(graph: GraphBuilder) -> tuple[StageReport, ...]:
-    """What the layers of a dynamic net take for the largest shapes: as those of a net for these, in which
-    nothing stays in local memory between layers either, and whose commands the controller issues. () where a
-    layer has no such net."""
+def _measured_fixed(graph: GraphBuilder, opt: int) -> tuple[StageReport, ...]:
+    """What the layers of a dynamic net take for the largest shapes: as those of a net for these, in as many
+    groups, whose commands the controller issues. () where a layer has no such net."""
     try:
-        return compile_graph(graph, opt=0, report=True, issued=True).report
+        return compile_graph(graph, opt=opt, report=True, issued=True).report
     except CompileError:
         return ()
 

@@ -1,7 +1,8 @@
 """What a report says: plain data, measured once and then written as text, JSON and a picture.
 
 Cycles are modelled ones, of chip.CLOCK_HZ, of the commands that the bmodel holds; bytes are those that these
-commands move. Where nothing was recorded (dynamic parts, parts on the host) there is None, not a guess.
+commands move. Where nothing was recorded (parts on the host, dynamic parts but for their groups) there is
+None, not a guess.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Runs(Enum):
     GROUP = "group"  # on tiles in local memory
     ALONE = "alone"  # on whole tensors in DDR
     SHARES = "shares"  # not at all: its output lies in its input's memory
-    FIRMWARE = "firmware"  # in a dynamic part
+    FIRMWARE = "firmware"  # in a dynamic part, in no group
     HOST = "host"
 
 
@@ -205,7 +206,8 @@ class GroupReport:
 @dataclass(frozen=True)
 class PartReport:
     """A subnet. kind: static, dynamic or cpu. order: how its nodes follow one another: a group, or the
-    index of a node in `nodes`. work: of a static one. arena_bytes: DDR for what the firmware allocates."""
+    index of a node in `nodes`. work: of a static one; groups of a dynamic one have theirs for the largest
+    shapes. arena_bytes: DDR for what the firmware allocates."""
 
     index: int
     kind: str

@@ -98,9 +98,9 @@ def _stage(svg: Svg, title: str, stage: StageReport, place: str, room: int) -> N
         "Every lane has the same layout. Point at anything to read more.",
     )
     svg.down(16)
-    if any(part.groups for part in stage.parts):
+    groups = [group for part in stage.parts if part.work is not None for group in part.groups]
+    if groups:
         _legend(svg)
-    groups = [group for part in stage.parts for group in part.groups]
     drawn = _drawn(groups, room)
     _overview(svg, stage, place, drawn)
     for group in groups:

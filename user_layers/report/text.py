@@ -186,7 +186,7 @@ def _part(part: PartReport, first: int) -> Iterator[str]:
             return _group_title(item, part)
         return _alone_title(part.nodes[item]) if differ else ""
 
-    if part.work is not None:
+    if part.work is not None or part.groups:
         yield _row([name for name, _ in _COLUMNS])
     for text, items in groupby(part.order, key=title):
         yield from _title(text)
@@ -202,9 +202,10 @@ def _group_title(group: GroupReport, part: PartReport) -> str:
     text += ", overlapped" if group.overlapped else ""
     text += f"; {_kib(group.local_bytes)} of {LOCAL_BYTES >> 10} KiB local memory"
     text += f", {_kib(group.l2_bytes)} KiB of L2" if group.l2_bytes else ""
-    assert part.work is not None
-    share = f" ({group.work.cycles / part.work.cycles:.1%})" if part.work.cycles else ""
-    text += f"; {round(group.work.cycles):,} cycles{share}"
+    of = part.work.cycles if part.work is not None else 0
+    share = f" ({group.work.cycles / of:.1%})" if of else ""
+    largest = "" if part.work is not None else " for the largest shapes"
+    text += f"; {round(group.work.cycles):,} cycles{share}{largest}"
     return text + (f", efficiency {group.efficiency:.1%}" if group.efficiency is not None else "")
 
 

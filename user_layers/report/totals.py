@@ -42,7 +42,7 @@ def by_name(stage: StageReport) -> list[Total]:
 
 def _members(stage: StageReport, key: Callable[[NodeReport], str]) -> list[tuple[str, list[NodeReport]]]:
     found: dict[str, list[NodeReport]] = {}
-    for node in stage.nodes:
+    for node in (node for part in stage.parts if part.work is not None for node in part.nodes):
         if node.work is not None and node.work.bd_commands + node.work.gdma_commands:
             found.setdefault(key(node), []).append(node)
     return sorted(found.items(), key=lambda item: (-_work(item[1]).busier, item[0]))
