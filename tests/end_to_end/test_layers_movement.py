@@ -489,7 +489,7 @@ def test_transposing_is_faster_through_local_memory(toolkit: Toolkit) -> None:
             modes=[False],
         )
         cycles.append((device.cycles - before) / x.size)
-    assert cycles[0] < 0.25
+    assert cycles[0] < 0.6
     assert cycles[1] > 3
 
 

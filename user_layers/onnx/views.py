@@ -129,17 +129,24 @@ def _step(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | Non
     if node.op in ("Mul", "Div") and len(node.inputs) == 2:
         times = factor_of(model, node)
         return None if times is None else (times[0], lambda a: a, times[1])
-    if shape is None or before is None:
+    if shape is None or not before or 0 in before:
         return None
+    # What a model says of its shapes may contradict its nodes; then somebody else tells of it.
     if node.op in _NO_MOVES:
+        if math.prod(shape) != math.prod(before):
+            return None
         return node.inputs[0], lambda a: a.reshape(shape), 1.0
     if node.op == "Transpose":
         order = [int(i) for i in node.attributes.get("perm", reversed(range(len(before))))]
+        if sorted(order) != list(range(len(before))):
+            return None
         return node.inputs[0], lambda a: a.transpose(order), 1.0
     found = cut_of(model, node, made, before, shape)
     if found is None:
         return None
     axis, first, extent = found
+    if first + extent > before[axis] or math.prod(shape) * before[axis] != math.prod(before) * extent:
+        return None
     part = tuple(slice(first, first + extent) if d == axis else slice(None) for d in range(len(before)))
     return node.inputs[0], lambda a: a[part].reshape(shape), 1.0
 
