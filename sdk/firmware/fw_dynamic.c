@@ -19,7 +19,8 @@ static block *pool_find(pool *m, uint64_t addr) {
     return NULL;
 }
 
-static uint64_t pool_allocate(pool *m, uint64_t bytes, const char *layer) {
+uint64_t fw_dynamic_allocate(state *d, uint64_t bytes, const char *layer) {
+    pool *m = &d->memory;
     uint64_t need = bytes / NEURON_ALIGN * NEURON_ALIGN; /* rounded up without running over */
     if (need != bytes) need = need > UINT64_MAX - NEURON_ALIGN ? UINT64_MAX : need + NEURON_ALIGN;
     uint64_t at = m->addr, end = m->addr + m->bytes;
@@ -34,7 +35,8 @@ static uint64_t pool_allocate(pool *m, uint64_t bytes, const char *layer) {
     return at;
 }
 
-static void pool_release(pool *m, uint64_t addr) {
+void fw_dynamic_free(state *d, uint64_t addr) {
+    pool *m = &d->memory;
     block *b = pool_find(m, addr);
     if (b == NULL || --b->users > 0) return;
     memmove(b, b + 1, (size_t)(m->blocks + m->count - (b + 1)) * sizeof(block));
@@ -46,7 +48,7 @@ static void pool_release(pool *m, uint64_t addr) {
 static const char *const kind_names[] = {"net input", "net output", "neuron", "constant", "tile", "L2 tensor"};
 
 /* The actual shape may be anything whose bytes fit the compiled maximum, with as many dimensions. */
-static void check_maximum(const state *d, uint32_t index, const tpu_tensor_t *t, const char *layer) {
+void fw_dynamic_check(const state *d, uint32_t index, const tpu_tensor_t *t, const char *layer) {
     const fw_program_tensor *r = &d->p->records[index];
     const tpu_tensor_t *most = &d->p->tensors[index];
     uint64_t bytes = fw_tensor_bytes(t);
@@ -78,7 +80,7 @@ static void settle_inputs(state *d) {
         const fw_program_tensor *r = &d->p->records[i];
         tpu_tensor_t *t = &d->p->tensors[i];
         if (r->kind == FW_TENSOR_INPUT) {
-            check_maximum(d, i, &d->in[r->index], "of the request");
+            fw_dynamic_check(d, i, &d->in[r->index], "of the request");
             const unsigned char ttype = t->ttype;
             const float scale = t->scale;
             *t = d->in[r->index];
@@ -94,7 +96,7 @@ static void settle_inputs(state *d) {
 
 void fw_dynamic_place(state *d, const step *s, uint32_t index, tpu_tensor_t *t) {
     const fw_program_tensor *r = &d->p->records[index];
-    check_maximum(d, index, t, s->label);
+    fw_dynamic_check(d, index, t, s->label);
     if (d->ready[index])
         fw_fail(FW_STATUS_BAD_MESSAGE, "step %u (%s) makes tensor %u, which is in use", (unsigned)s->index, s->name,
                 (unsigned)index);
@@ -110,7 +112,7 @@ void fw_dynamic_place(state *d, const step *s, uint32_t index, tpu_tensor_t *t) 
         block *b = pool_find(&d->memory, t->addr);
         if (b != NULL) b->users++;
     } else {
-        t->addr = pool_allocate(&d->memory, fw_tensor_bytes(t), s->label);
+        t->addr = fw_dynamic_allocate(d, fw_tensor_bytes(t), s->label);
     }
 }
 
@@ -125,7 +127,7 @@ void fw_dynamic_release(state *d, uint32_t index) {
     for (uint32_t i = 0; i < d->p->head->tensor_count; i++) {
         const fw_program_tensor *r = &d->p->records[i];
         if (r->kind == FW_TENSOR_NEURON && r->last_step == index && d->ready[i]) {
-            pool_release(&d->memory, d->p->tensors[i].addr);
+            fw_dynamic_free(d, d->p->tensors[i].addr);
             d->ready[i] = false;
         }
     }
@@ -133,7 +135,7 @@ void fw_dynamic_release(state *d, uint32_t index) {
 
 /* ---- steps ---- */
 
-static void gather_inputs(const state *d, const step *s, tpu_tensor_t *in) {
+void fw_dynamic_gather(const state *d, const step *s, tpu_tensor_t *in) {
     for (uint32_t i = 0; i < s->record->in_num; i++) {
         const tpu_tensor_t *inferred = d->inferred[s->in[i]];
         if (inferred == NULL && !d->ready[s->in[i]])
@@ -146,7 +148,7 @@ static void gather_inputs(const state *d, const step *s, tpu_tensor_t *in) {
 
 fw_layer_args fw_dynamic_infer(const state *d, const step *s, tpu_tensor_t *in, tpu_tensor_t *out) {
     const uint32_t made = s->record->out_num;
-    gather_inputs(d, s, in);
+    fw_dynamic_gather(d, s, in);
     fw_tensor_prepare(out, made);
     for (uint32_t i = 0; i < made; i++) out[i].scale = d->p->tensors[s->out[i]].scale;
     fw_layer_args args = fw_step_call(s, in, out);
@@ -158,71 +160,19 @@ fw_layer_args fw_dynamic_infer(const state *d, const step *s, tpu_tensor_t *in, 
     return args;
 }
 
-static void run_layer(state *d, const step *s) {
-    const fw_step *r = s->record;
-    tpu_tensor_t in[FW_MAX_TENSORS] = {{0}}, out[FW_MAX_TENSORS] = {{0}}; /* a layer may look at more than it got */
-    uint64_t inferred[FW_MAX_TENSORS];
-    fw_layer_args args = fw_dynamic_infer(d, s, in, out);
-    for (uint32_t i = 0; i < r->out_num; i++) {
-        fw_dynamic_place(d, s, s->out[i], &out[i]);
-        inferred[i] = fw_tensor_bytes(&out[i]);
-    }
-    uint64_t buffer = 0;
-    if (FW_BUFFER_BYTES(r) != 0) buffer = pool_allocate(&d->memory, FW_BUFFER_BYTES(r), s->label);
-    args.buffer_addr = buffer;
-    fw_layer_run(FW_CALL_GLOBAL, &args);
-    if (fw.parallel)
-        fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section%s", s->label,
-                fw_opened());
-    if (buffer != 0) pool_release(&d->memory, buffer);
-    for (uint32_t i = 0; i < r->out_num; i++) {
-        /* Layers whose output shape depends on data set it in their global function. */
-        fw_tensor_complete(&out[i], s->label, i);
-        if (fw_tensor_bytes(&out[i]) > inferred[i])
-            fw_fail(FW_STATUS_SHAPE, "layer %s: global function made output %u larger than its shape function said",
-                    s->label, (unsigned)i);
-        check_maximum(d, s->out[i], &out[i], s->label);
-        fw_dynamic_settle(d, s->out[i], &out[i]);
-    }
-}
+/* ---- the beginning ---- */
 
-static void run_copy(state *d, const step *s) {
-    tpu_tensor_t in, out;
-    gather_inputs(d, s, &in);
-    out = in;
-    out.ttype = d->p->tensors[s->out[0]].ttype;
-    out.dims = d->p->tensors[s->out[0]].dims;
-    fw_dynamic_place(d, s, s->out[0], &out);
-    fw_step_copy(s, &in, &out);
-    fw_dynamic_settle(d, s->out[0], &out);
-}
-
-void fw_dynamic_run(program *p, const tpu_tensor_t *in, tpu_tensor_t *out) {
-    state d = {.p = p, .in = in, .out = out};
+void fw_dynamic_begin(state *d) {
+    const program *p = d->p;
     if (p->run->neuron_bytes > UINT64_MAX - p->run->neuron_addr)
         fw_fail(FW_STATUS_BAD_MESSAGE, "the neuron memory ends behind the address space");
-    uint32_t tensors = p->head->tensor_count;
-    d.ready = fw_scratch(tensors * sizeof *d.ready + 1);
-    d.inferred = fw_scratch(tensors * sizeof *d.inferred + 1);
-    d.memory.room = tensors + 1; /* and a buffer */
-    d.memory.blocks = fw_scratch(((size_t)d.memory.room + 1) * sizeof(block)); /* and room to shift */
-    d.memory.addr = (p->run->neuron_addr + NEURON_ALIGN - 1) / NEURON_ALIGN * NEURON_ALIGN;
-    uint64_t lost = d.memory.addr - p->run->neuron_addr;
-    d.memory.bytes = p->run->neuron_bytes > lost ? p->run->neuron_bytes - lost : 0;
-    settle_inputs(&d);
-    for (uint32_t i = 0, next; i < p->head->step_count; i = next) {
-        step s;
-        fw_step_load(p, i, &s);
-        next = i + 1;
-        if (s.record->opcode == FW_STEP_GROUP) {
-            next = fw_group_run(&d, &s);
-            continue;
-        }
-        if (s.record->opcode == FW_STEP_COPY)
-            run_copy(&d, &s);
-        else
-            run_layer(&d, &s);
-        fw_dynamic_release(&d, i);
-        fw.platform->flush(0, 0, FW_FLUSH_STEP);
-    }
+    const uint32_t tensors = p->head->tensor_count;
+    d->ready = fw_scratch(tensors * sizeof *d->ready + 1);
+    d->inferred = fw_scratch(tensors * sizeof *d->inferred + 1);
+    d->memory.room = tensors + 1; /* and a buffer */
+    d->memory.blocks = fw_scratch(((size_t)d->memory.room + 1) * sizeof(block)); /* and room to shift */
+    d->memory.addr = (p->run->neuron_addr + NEURON_ALIGN - 1) / NEURON_ALIGN * NEURON_ALIGN;
+    const uint64_t lost = d->memory.addr - p->run->neuron_addr;
+    d->memory.bytes = p->run->neuron_bytes > lost ? p->run->neuron_bytes - lost : 0;
+    settle_inputs(d);
 }

@@ -65,3 +65,12 @@ fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *
                            .out_num = (int)r->out_num, .buffer_addr = FW_BUFFER_ADDR(r),
                            .buffer_bytes = FW_BUFFER_BYTES(r)};
 }
+
+/* Whether a local function loads its output itself, from inputs in DDR. */
+bool fw_step_gathers(const program *p, const step *s) {
+    const fw_step *r = s->record;
+    if (r->opcode != FW_STEP_LOCAL || r->op_type < FW_BUILTIN_OP_BASE) return false;
+    for (uint32_t i = 0; i < r->in_num; i++)
+        if (p->records[s->in[i]].kind == FW_TENSOR_LOCAL || p->records[s->in[i]].kind == FW_TENSOR_L2) return false;
+    return r->in_num > 0;
+}

@@ -117,7 +117,7 @@ def add_step(checkout: Checkout) -> None:
     wire = "firmware_sim/wire.py"
     checkout.edit("program step", wire, "\n\n@dataclass(frozen=True)\nclass StepKind:", "    TWIN = 11\n")
     checkout.edit("program step", wire, ")\n_OPERANDS = ", STEP_ROW)
-    checkout.edit("program step", "sdk/firmware/fw_program.c", "    case FW_STEP_PARALLEL_START:", STEP_C)
+    checkout.edit("program step", "sdk/firmware/fw_step_run.c", "    case FW_STEP_PARALLEL_START:", STEP_C)
 
 
 LAYER_C = """\

@@ -199,9 +199,9 @@ def test_the_clock_of_the_search_is_the_one_of_the_run(toolkit: Toolkit, name: s
     if sum(len(group.nodes) for group in found) == len(graph.nodes):
         launch = timing.launch(sum(report.work.traffic.read for report in reports))
         together = sum(report.work.cycles for report in reports)
-        assert cycles == pytest.approx(together + launch, rel=0.05)
+        assert cycles == pytest.approx(together + launch, rel=0.06)
     for group, report in zip(found, reports, strict=True):
-        assert group.cycles == pytest.approx(report.work.cycles, rel=0.05)
+        assert group.cycles == pytest.approx(report.work.cycles, rel=0.06)
 
 
 def test_log_and_report_show_groups(toolkit: Toolkit) -> None:
