@@ -114,6 +114,19 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
+    """The same on the emulated controller."""
+    from user_layers.toolkit import Toolkit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("nowhere"))
+        opened = Toolkit(firmware="arm")
+        assert opened.workspace is None
+    with opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A built workspace with the demo layers."""

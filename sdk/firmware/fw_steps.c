@@ -66,7 +66,6 @@ fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *
                            .buffer_bytes = FW_BUFFER_BYTES(r)};
 }
 
-/* Whether a local function loads its output itself, from inputs in DDR. */
 bool fw_step_gathers(const program *p, const step *s) {
     const fw_step *r = s->record;
     if (r->opcode != FW_STEP_LOCAL || r->op_type < FW_BUILTIN_OP_BASE) return false;

@@ -14,7 +14,7 @@ from firmware_sim.device.client import Device
 from firmware_sim.isa import timing
 from firmware_sim.wire import StepOp
 from tests.support.examples import examples
-from tests.support.group_graphs import GRAPHS, Branches, grown
+from tests.support.group_graphs import GRAPHS, PICKS, Branches, grown
 from tests.support.window_layers import sample
 from tests.support.workspaces import layers_toolkit
 from tpulayer import Graph
@@ -105,9 +105,7 @@ def test_groups_for_every_batch(toolkit: Toolkit, name: str, opt: int) -> None:
     shape=st.sampled_from(
         [(2, 32, 12, 13), (5, 48, 9, 9), (3, 70, 8, 8), (2, 3, 250, 260), (5, 64, 90, 100)]
     ),
-    picks=st.lists(
-        st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=7
-    ),
+    picks=PICKS,
     opt=st.sampled_from([1, 2]),
 )
 def test_random_nets(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,17 +19,6 @@ from user_layers.toolkit import Toolkit
 
 Array = NDArray[Any]
 OP = "TPU_DETECTION_OUTPUT"
-
-
-@pytest.fixture(scope="module")
-def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    """The emulated controller, without a workspace."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        opened = Toolkit(firmware="arm")
-        assert opened.workspace is None
-    with opened:
-        yield opened
 
 
 def inputs(

@@ -55,16 +55,21 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
     return bytes(made)
 
 
+SOUND = "test_(bitcast_uint16_to_int16|eyelike_without_dtype|tan_example|relu|softplus_example)"
+"""Cases of one or two nodes: damage leaves some of them valid."""
+
+
 def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
     """Each is refused with a message on one line, or still a model: then all three files are written."""
     rng = random.Random(1684)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pool = [case.model.SerializeToString() for case in list(cases("node"))[5::150]]
+        valid = [c.model.SerializeToString() for c in cases("node") if re.fullmatch(SOUND, c.name)]
+    assert len(valid) == 5
     found = {"refused": 0, "compiled": 0}
     path = tmp_path / "model.onnx"
     for number in range(80):
-        path.write_bytes(damaged(rng, rng.choice(pool)))
+        path.write_bytes(damaged(rng, rng.choice(valid)))
         out = tmp_path / str(number)
         try:
             run(CompileOptions(path, out, check=False), lambda _: None, toolkit)
@@ -76,7 +81,7 @@ def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
             found["compiled"] += 1
             made = {p.name for p in out.iterdir()}  # with commands also who issued them
             assert made - {"compilation.sites.npz"} == FILES
-    assert found["refused"] > 40 and found["compiled"] > 0
+    assert found["refused"] > 40 and found["compiled"] > 2, found
 
 
 def test_an_inference_that_crashes_is_an_error(toolkit: Toolkit, tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from tests.support.onnx_models import make_model
-from tpulayer import Graph
-from user_layers.onnx.check import TOLERANCE, compare, reference
+from tests.support.onnx_models import equals_onnxruntime, make_model
 from user_layers.onnx.load import load_model
 from user_layers.onnx.nested import nest_concatenations
 from user_layers.toolkit import Toolkit
@@ -37,12 +35,8 @@ def test_dense_blocks(toolkit: Toolkit) -> None:
     joined = [each.inputs for each in nested.nodes if each.op == "Concat"]
     assert joined == [("x", "y0"), ("c1", "y1"), ("c2", "y2"), ("c3", "y3")]
     x = {"x": rng.standard_normal((1, 64, 14, 14)).astype(np.float32)}
-    want = reference(load_model(model), x)
     for opt in (0, 2):
-        graph = Graph.from_onnx(model, toolkit=toolkit)
-        graph.compile(opt=opt)
-        for difference in compare(["y"], graph.run(x), want):
-            assert difference.relative <= TOLERANCE
+        equals_onnxruntime(toolkit, model, x, opt=opt)
 
 
 def test_others_stay_as_they_are() -> None:

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.support.onnx_models import make_model
+from tests.support.onnx_models import equals_onnxruntime, make_model
 from tests.support.workspaces import builtin_toolkit
-from tpulayer import Graph
-from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.check import reference
 from user_layers.onnx.load import load_model
 from user_layers.onnx.parts import split_convolutions
 from user_layers.toolkit import Toolkit
@@ -82,10 +81,7 @@ def test_the_same_values(toolkit: Toolkit, name: str) -> None:
     x = {"x": np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)}
     want = reference(load_model(proto), x)
     assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(reference(split, x), want, strict=True))
-    graph = Graph.from_onnx(proto, toolkit=toolkit)
-    graph.compile()
-    for difference in compare(list(outputs), graph.run(x), want):
-        assert difference.relative <= TOLERANCE
+    equals_onnxruntime(toolkit, proto, x)
 
 
 def test_lanes_that_would_stay_empty() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -200,17 +200,6 @@ QUICK = ("weights in pieces", "two products in pieces", "batches one after the o
 )
 def test_many_units_and_batches(toolkit: Toolkit, name: str) -> None:
     check(toolkit, LARGE[name])
-
-
-@pytest.fixture(scope="module")
-def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
-    """The emulated controller, without a workspace."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("nowhere"))
-        opened = Toolkit(firmware="arm")
-        assert opened.workspace is None
-    with opened:
-        yield opened
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

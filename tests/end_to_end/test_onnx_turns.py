@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import helper
 
-from tests.support.onnx_models import make_model
-from tests.support.workspaces import builtin_toolkit
-from tpulayer import Graph
+from tests.support.onnx_models import equals_onnxruntime, make_model
 from user_layers.onnx.bias import fuse_bias
-from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.load import load_model
 from user_layers.onnx.model import Model
 from user_layers.onnx.turns import turn_narrow
@@ -74,12 +71,6 @@ CASES: dict[str, tuple[list[Any], tuple[int, ...], Sequence[str], tuple[int, int
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def toolkit() -> Iterator[Toolkit]:
-    with builtin_toolkit() as opened:
-        yield opened
-
-
 def turned(model: Model) -> int:
     made = [each.outputs[0] for each in model.nodes if each.op == "Transpose"]
     return sum(math.prod(model.value(name).fixed or ()) for name in made)
@@ -93,10 +84,6 @@ def test_the_same_values(toolkit: Toolkit, name: str) -> None:
     fused = fuse_bias(load_model(proto))
     assert (turned(fused), turned(turn_narrow(fused))) == (before, after)
     x = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}
-    want = reference(load_model(proto), x)
     for dynamic in (False, True):
-        graph = Graph.from_onnx(proto, toolkit=toolkit)
+        graph = equals_onnxruntime(toolkit, proto, x, dynamic=dynamic)
         assert all(each.cpu is None for each in graph.nodes)
-        graph.compile(dynamic=dynamic)
-        for difference in compare(list(outputs), graph.run(x), want):
-            assert difference.relative <= TOLERANCE

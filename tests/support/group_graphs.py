@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from hypothesis import strategies as st
 
 from tests.support.window_layers import sample, window_param
 from tpulayer import Graph
 from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.toolkit import Toolkit
+
+PICKS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=7)
+"""What `grown` makes a random net of."""
 
 
 class Branches:

@@ -10,7 +10,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tpulayer import Graph
 from user_layers.onnx.build import Built, build
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.load import load_model
 from user_layers.onnx.model import Model
+from user_layers.toolkit import Toolkit
 
 FLOAT = TensorProto.FLOAT
 
@@ -34,6 +37,18 @@ def make_model(
     model = helper.make_model(graph, opset_imports=opsets)
     model.ir_version = 8
     return model
+
+
+def equals_onnxruntime(
+    toolkit: Toolkit, proto: Any, x: Mapping[str, np.ndarray[Any, Any]], **options: Any
+) -> Graph:
+    """Compile the model, run it on these inputs and compare all outputs. options: of Graph.compile."""
+    model = load_model(proto)
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    graph.compile(**options)
+    for difference in compare([value.name for value in model.outputs], graph.run(x), reference(model, x)):
+        assert difference.relative <= TOLERANCE, difference
+    return graph
 
 
 def build_graph(model: Model, name: str = "net", **options: Any) -> tuple[Graph, Built]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from firmware_sim.timeline import Timer
 from tests.support.compiler_fakes import FakeLayer, FakeToolkit, global_layer, local_layer, window_layer
 from tests.support.examples import examples
-from tests.support.group_graphs import GRAPHS, Branches, grown, run_input
+from tests.support.group_graphs import GRAPHS, PICKS, Branches, grown, run_input
 from tpulayer import Graph
 from user_layers.compiler.attributes import gather_attributes
 from user_layers.compiler.fitting import Group, fit_counts, fit_group
@@ -225,9 +225,7 @@ def test_a_part_that_begins_on_the_first_npu_is_made_in_place() -> None:
     shape=st.sampled_from(
         [(1, 32, 12, 13), (2, 48, 9, 9), (3, 70, 8, 8), (1, 3, 250, 260), (5, 64, 90, 100)]
     ),
-    picks=st.lists(
-        st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=7
-    ),
+    picks=PICKS,
 )
 def test_grouped_nets_give_the_same_bits(
     toolkit: Toolkit, shape: tuple[int, ...], picks: list[tuple[int, int, int]]

@@ -23,7 +23,7 @@ def piece_offsets(described: DescribedNet, k: int) -> tuple[int, ...] | None:
         return None
     inputs, outputs = ([net.tensors[name] for name in names] for names in (node.inputs, node.outputs))
     source = inputs[0]
-    if source.data is not None or source.format.together > 1:
+    if source.format.together > 1:
         return None
     first = find(node, inputs, outputs)
     return None if first is None else tuple(n * source.dtype.itemsize for n in first)

@@ -98,7 +98,6 @@ class _Masks:
 class _Fusion:
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.makers = {name: node for node in model.nodes for name in node.makes}
         self.constants: dict[str, Array] = dict(model.constants)
         self.values = dict(model.values)
         self.instead: dict[str, list[Node]] = {}  # by the output of the node in whose place they stand
@@ -122,7 +121,7 @@ class _Fusion:
 
     def _alone(self, name: str, *ops: str) -> Node | None:
         """The node of one of these operations that makes a value for one reader only."""
-        node = self.makers.get(name)
+        node = self.model.makers.get(name)
         if node is None or node.op not in ops or node.domain not in STANDARD or node.mapped:
             return None
         return node if self.model.only_reader(name) is not None else None
@@ -220,7 +219,7 @@ class _Fusion:
         ):
             last = (lambda a: a.swapaxes(-1, -2)) if turned else (lambda a: a)
             best = None
-            for view in views_of(self.model, self.makers, name, last):
+            for view in views_of(self.model, name, last):
                 if view.shape[:-2] != shape[:-2] or view.shape[-2] != tokens:
                     break  # batches are broadcast
                 if size is not None and view.shape[-1] != size:

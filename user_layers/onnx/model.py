@@ -130,6 +130,11 @@ class Model:
                 found.setdefault(name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
+    @cached_property
+    def makers(self) -> dict[str, Node]:
+        """The node that makes a value; inputs and constants are absent."""
+        return {name: node for node in self.nodes for name in node.makes}
+
     def only_reader(self, name: str) -> Node | None:
         """The node that alone reads a value; None where others do, or it is an output."""
         readers = self.consumers.get(name, ())

@@ -48,7 +48,7 @@ _BY_OPERAND = {  # operands that say how large a result is
 
 def observe_shapes(model: Model) -> Model:
     """The model with shapes of values that two runs on different random inputs agree about."""
-    makers = {name: node for node in model.nodes for name in node.makes}
+    makers = model.makers
     by_values = _by_values(model)
     wanted = [
         name

@@ -19,7 +19,7 @@ from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 from user_layers.onnx.views import cut_of
 
 _MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
-_MOVED = 11  # bytes that a cycle brings to DDR and back, with what is stored before and loaded behind
+MOVED = 11  # bytes that a cycle brings to DDR and back, with what is stored before and loaded behind
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _pays(model: Model, conv: Node, passes: int, counts: list[int]) -> bool:
     slots = sum(math.ceil(count / NPU_NUM) for count in counts) - math.ceil(shape[1] / NPU_NUM)
     positions = shape[0] * math.prod(shape[2:])
     more = slots * positions * (math.prod(weights.shape[1:]) / _MACS + 2 * passes)
-    return more < 4 * positions * sum(counts) / _MOVED
+    return more < 4 * positions * sum(counts) / MOVED
 
 
 def _with_part(

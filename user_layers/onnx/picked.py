@@ -8,7 +8,6 @@ else reads the channels, a convolution whose weights are ones and zeros puts the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,21 +15,20 @@ import numpy as np
 from firmware_sim.isa import timing
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.parts import MOVED
 from user_layers.onnx.views import Picked, picked_channels
 
 _PICKS = ("Reshape", "Slice", "Split", "Transpose", "Gather")  # what may be the last that moves channels
-_MOVED = 11  # bytes that a cycle brings to DDR and back, with what is stored before and loaded behind
 
 
 def pick_channels(model: Model) -> Model:
     """Put convolutions of whole tensors in the place of those of some of their channels, where that takes
     fewer cycles than moving these. An infinity or a NaN in a channel then reaches all results."""
     constants, values = dict(model.constants), dict(model.values)
-    makers = {name: node for node in model.nodes for name in node.makes}
     changed: dict[str, Node] = {}  # readers, by their first outputs
     behind: dict[str, list[Node]] = {}  # what is put behind a node
     for node in model.nodes:
-        plan = _plan(model, makers, node)
+        plan = _plan(model, node)
         for name, picked in plan.items():
             convolutions, others = _readers(model, name)
             for reader in convolutions:
@@ -62,12 +60,12 @@ def pick_channels(model: Model) -> Model:
     return needed(replace(model, nodes=tuple(nodes), constants=constants, values=values))
 
 
-def _plan(model: Model, makers: Mapping[str, Node], node: Node) -> dict[str, Picked]:
+def _plan(model: Model, node: Node) -> dict[str, Picked]:
     """What each value that a node makes is picked from, where all of them are better chosen by weights."""
     plan: dict[str, Picked] = {}
     moved, more = 0.0, 0.0
     for name in node.makes if node.op in _PICKS else ():
-        picked = picked_channels(model, makers, name)
+        picked = picked_channels(model, name)
         made, source = model.value(name).fixed, model.value(picked.source).fixed if picked else None
         if picked is None or made is None or source is None or not picked.moves or len(made) not in (3, 4):
             return {}
@@ -77,14 +75,14 @@ def _plan(model: Model, makers: Mapping[str, Node], node: Node) -> dict[str, Pic
         if name in model.results or any(name in reader.captured or reader.is_own for reader in others):
             return {}
         plan[name] = picked
-        moved += 4 * math.prod(made) * picked.moves / _MOVED
+        moved += 4 * math.prod(made) * picked.moves / MOVED
         for reader in convolutions:
-            weights = model.constants[reader.inputs[1]]
-            more += _cycles(model, reader.outputs[0], weights, source[1]) - _cycles(
-                model, reader.outputs[0], weights, made[1]
-            )
+            result = model.value(reader.outputs[0]).fixed
+            assert result is not None  # _readers looks at nothing else
+            taps = math.prod(model.constants[reader.inputs[1]].shape[2:])
+            more += _cycles(result, taps, source[1]) - _cycles(result, taps, made[1])
         if others:
-            more += _cycles(model, name, np.empty((1, 1, *made[2:])), source[1], taps=1)
+            more += _cycles(made, 1, source[1])
     return plan if more < moved else {}
 
 
@@ -107,13 +105,10 @@ def _readers(model: Model, name: str) -> tuple[list[Node], list[Node]]:
     return found
 
 
-def _cycles(model: Model, made: str, weights: Array, channels: int, taps: int = 0) -> float:
-    """Of a convolution of so many channels that makes this value."""
-    shape = model.value(made).fixed
-    assert shape is not None
-    n, c, h, w = (*shape, 1)[:4]
-    kernel = (taps, 1) if taps else (math.prod(weights.shape[2:]), 1)
-    return float(timing.convolution((n, c, h, w), 0, channels, kernel, 1, bias=False).chip)
+def _cycles(made: tuple[int, ...], taps: int, channels: int) -> float:
+    """Of a convolution of so many channels that makes a value of this shape."""
+    n, c, h, w = (*made, 1)[:4]
+    return float(timing.convolution((n, c, h, w), 0, channels, (taps, 1), 1, bias=False).chip)
 
 
 def _spread(weights: Array, picked: Picked, model: Model) -> Array:

@@ -39,9 +39,6 @@ class _Pass:
     values: dict[str, Value] = field(default_factory=dict)
     instead: dict[str, list[Node]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._makers = {name: node for node in self.model.nodes for name in node.makes}
-
     def done(self) -> Model:
         if not self.instead:
             return self.model
@@ -60,15 +57,13 @@ class _Pass:
         if not rank:
             return False
         chain: list[Node] = []
-        node, name, least, count = first, first.outputs[0], self._elements(first.outputs[0]), 0
+        name, least, count = first.outputs[0], self._elements(first.outputs[0]), 0
         while True:
-            reader = self.model.only_reader(name)
-            if reader is None or not self._plain(reader, rank):
-                break
-            node, name = reader, reader.outputs[0]
-            if moved(self.model, node, node.inputs[0]) is None:
+            node = self.model.only_reader(name)
+            if node is None or not self._plain(node, rank) or moved(self.model, node, node.inputs[0]) is None:
                 break
             chain.append(node)
+            name = node.outputs[0]
             if self._elements(name) < least:
                 least, count = self._elements(name), len(chain)
         chain = chain[:count]
@@ -100,7 +95,7 @@ class _Pass:
         chain: list[Node] = []
         name, least, count = last.inputs[0], self._elements(last.outputs[0]), 0
         while self.model.only_reader(name) is not None:
-            node = self._makers.get(name)
+            node = self.model.makers.get(name)
             if node is None or not self._plain(node, rank) or moved(self.model, node, node.inputs[0]) is None:
                 break
             chain.append(node)
@@ -139,7 +134,7 @@ class _Pass:
 
     def _picture(self, name: str) -> tuple[str, Shape]:
         """Where [N, C, T] is a picture seen as a row: the picture, if nothing else reads the row."""
-        shape, maker = self._shape(name), self._makers.get(name)
+        shape, maker = self._shape(name), self.model.makers.get(name)
         if maker is None or maker.op not in ("Reshape", "Flatten") or len(shape) != 3:
             return name, shape
         before = self.model.value(maker.inputs[0])

@@ -7,7 +7,7 @@ view of.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,12 +37,10 @@ class View:
 _Step = Callable[[Array], Array]
 
 
-def views_of(
-    model: Model, makers: Mapping[str, Node], name: str, last: _Step = lambda a: a
-) -> Iterator[View]:
+def views_of(model: Model, name: str, last: _Step = lambda a: a) -> Iterator[View]:
     """What a value is a view of: itself first, then what lies further back. last: what is done to it at the
     end, as to a numpy array."""
-    for back in _steps_back(model, makers, name):
+    for back in _steps_back(model, name):
         whole = np.empty(back.shape, np.int8)
         seen = last(back.seen(whole))
         if not np.may_share_memory(seen, whole):  # the elements have no strides
@@ -61,13 +59,13 @@ class Picked:
     moves: int
 
 
-def picked_channels(model: Model, makers: Mapping[str, Node], name: str) -> Picked | None:
+def picked_channels(model: Model, name: str) -> Picked | None:
     """The value furthest back of which this one has channels, in any order; None where there is none."""
     made = model.value(name).fixed
     found = None
     if made is None or len(made) < 3:
         return None
-    for back in _steps_back(model, makers, name):
+    for back in _steps_back(model, name):
         if back.factor != 1 or math.prod(back.shape) > _MOST_PICKED:
             return found
         if not back.nodes or (back.shape[0], *back.shape[2:]) != (made[0], *made[2:]):
@@ -76,7 +74,7 @@ def picked_channels(model: Model, makers: Mapping[str, Node], name: str) -> Pick
         seen = back.seen(whole)
         channels = seen[0].reshape(made[1], -1)[:, 0] // math.prod(made[2:])
         if channels.max(initial=0) < back.shape[1] and np.array_equal(seen, whole[:, channels]):
-            moves = sum(makers[output].op not in _NO_MOVES for output in back.nodes)
+            moves = sum(model.makers[output].op not in _NO_MOVES for output in back.nodes)
             found = Picked(back.source, channels, moves)
     return found
 
@@ -92,7 +90,7 @@ class _Back:
     seen: _Step
 
 
-def _steps_back(model: Model, makers: Mapping[str, Node], name: str) -> Iterator[_Back]:
+def _steps_back(model: Model, name: str) -> Iterator[_Back]:
     """The value itself, then what lies further back."""
     steps: list[_Step] = []
     factor = 1.0
@@ -110,7 +108,7 @@ def _steps_back(model: Model, makers: Mapping[str, Node], name: str) -> Iterator
         if model.value(name).dtype != np.float32:
             return
         yield _Back(name, shape, factor, tuple(passed), seen)
-        node = makers.get(name)
+        node = model.makers.get(name)
         if node is None or node.domain not in STANDARD or node.mapped:
             return
         found = _step(model, node, name)
