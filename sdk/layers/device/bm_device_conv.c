@@ -11,7 +11,7 @@
  * elements, if there is one.
  * The descriptor prepares the weights:
  * - groups == IC == OC > 1 (depthwise): [1, OC, KH, KW];
- * - otherwise [1, OC, P, KH * KW * 2] with P = bm_conv_weight_pairs(): pairs of input channels side by side, filled up
+ * - otherwise [1, OC, P, KH * KW * 2] with P = bm_conv_weight_sets(): pairs of input channels side by side, filled up
  *   with zeros.
  * A constant bias joins them: [1, OC, 1, words + CONV_JOINED], each channel's bias behind its weights, so that one load
  * brings both; there is no third input then. */
@@ -42,6 +42,7 @@ int conv_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     const tpu_conv_param_t *p = param;
     const int code = bm_conv_check_inputs(p->groups, in_tensors, in_num);
     if (code != BM_LAYER_OK) return code;
+    if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     window_axis h, w;
     axes_of(p, in_tensors[0].shape, &h, &w);
     if (!bm_axis_valid(&h) || !bm_axis_valid(&w)) return BM_LAYER_PARAM_INVALID;

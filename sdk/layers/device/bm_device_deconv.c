@@ -9,7 +9,7 @@
 #include "okk.h"
 
 /* Inputs: x [N, IC, H, W]; constant weights [IC, OC / groups, KH, KW]; a bias of OC elements, if there is one. The
- * descriptor prepares the weights: [1, OC, P, KH * KW * 2] with P = bm_conv_weight_pairs(), pairs of input channels
+ * descriptor prepares the weights: [1, OC, P, KH * KW * 2] with P = bm_conv_weight_sets(), pairs of input channels
  * side by side, filled up with zeros, the kernel not turned; a constant bias joins them as for TPU_CONV.
  * Output: (H - 1) * stride + (KH - 1) * dilation + 1 - pads + output_pad rows, columns alike. */
 __BM_PARAM__(TPU_DECONV)
@@ -51,6 +51,7 @@ int deconv_shape(const void *param, const int param_size, const tpu_tensor_t *in
     const tpu_deconv_param_t *p = param;
     const int code = bm_conv_check_inputs(p->groups, in_tensors, in_num);
     if (code != BM_LAYER_OK) return code;
+    if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     window_axis h, w;
     axes_of(p, in_tensors[0].shape, &h, &w);
     if (h.out < 1 || w.out < 1) return BM_LAYER_PARAM_INVALID;

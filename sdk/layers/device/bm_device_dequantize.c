@@ -19,8 +19,7 @@ int dequantize_shape(const void *param, const int param_size, const tpu_tensor_t
     (void)param;
     if (param_size != 0 || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_tensor_t *in = &in_tensors[0];
-    const bool bytes = in->dtype == DTYPE_INT8 || in->dtype == DTYPE_UINT8;
-    if (!bytes || in->store_mode != STORE_MODE_4N || !(in->scale > 0.0f)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_is_bytes(in)) return BM_LAYER_NOT_SUPPORTED;
     bm_layer_same_shape(&out_tensors[0], in);
     out_tensors[0].dtype = DTYPE_FP32;
     return BM_LAYER_OK;

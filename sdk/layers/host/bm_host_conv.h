@@ -5,31 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "bm_host_conv_window.h"
 #include "bmbuiltin.h"
-#include "bmcompiler_tpulayer_host.hpp"
 
 __BM_DESC__(TPU_CONV)
-class ConvDescriptor : public bmcompiler::LayerDescriptor {
+class ConvDescriptor : public ConvWindow<tpu_conv_param_t> {
   public:
     virtual std::string get_name() const override { return "CONV"; }
-    virtual bool force_use_global_layer() const override;
-    virtual u32 get_local_buffer_size(const int *split_shape) const override;
     virtual TENSOR_TYPE_T input_type(int in_idx) const override { return in_idx == 0 ? BMNET_NEURON : BMNET_COEFF_NEURON; }
     virtual std::vector<int> prepared_shape(int in_idx) const override;
     virtual int prepared_with(int in_idx) const override;
     virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
-    virtual int backward_hidx(int out_hidx) const override;
-    virtual int backward_hslice(int out_hslice) const override;
-    virtual int backward_widx(int out_widx) const override;
-    virtual int backward_wslice(int out_wslice) const override;
-    virtual bool accepts_larger_tiles() const override;
 
   private:
-    bool by_taps() const;
-    bool is_depthwise() const;
     int words() const;
     bool joined() const;
-    const tpu_conv_param_t *p() const { return param<tpu_conv_param_t>(); }
 };
 
 #endif

@@ -7,7 +7,38 @@ static void conv_dims(unsigned int *to, const dim4 *from) {
     to[3] = (unsigned)from->w;
 }
 
-/* One group, or several batches of one. */
+/* One group, or several batches of one; 8 bits: n counts batches. */
+static void conv_instruction_bytes(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
+                                   local_addr_t bias, const dim4 *shape, int output_c, const dim4 *input_stride,
+                                   const dim4 *kernel_stride) {
+    ConvQuantParam p = {.input_addr = input,
+                        .weight_addr = weight,
+                        .bias_addr = bias,
+                        .output_addr = output,
+                        .output_c = (unsigned)output_c,
+                        .kernel_h = (unsigned)w->kernel.h,
+                        .kernel_w = (unsigned)w->kernel.w,
+                        .stride_h = (unsigned)w->stride.h,
+                        .stride_w = (unsigned)w->stride.w,
+                        .ins_h = (unsigned)w->insert.h,
+                        .ins_w = (unsigned)w->insert.w,
+                        .dilate_h = (unsigned)w->dilation.h,
+                        .dilate_w = (unsigned)w->dilation.w,
+                        .pad = {(unsigned)w->pad.top, (unsigned)w->pad.bottom, (unsigned)w->pad.left,
+                                (unsigned)w->pad.right},
+                        .rshift_bit = (unsigned)w->bytes->rshift,
+                        .using_bias = w->using_bias,
+                        .kernel_flip = w->turned,
+                        .if_relu = w->bytes->relu,
+                        .input_sign = w->bytes->signed_input,
+                        .weight_sign = true,
+                        .bias_sign = true};
+    conv_dims(p.input_shape, shape);
+    conv_dims(p.input_stride, input_stride);
+    conv_dims(p.kernel_stride, kernel_stride);
+    bm_atomic_conv_quantized(&p);
+}
+
 static void conv_instruction(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
                              local_addr_t bias, const dim4 *shape, int output_c, const dim4 *input_stride,
                              const dim4 *kernel_stride) {
@@ -61,7 +92,7 @@ static void conv_taps(const conv_work *w, local_addr_t output, local_addr_t inpu
 /* Output channels from `channel` on that one instruction takes: all of a group, or where the bias is among the weights
  * those up to the lanes' end. */
 static int conv_share(const conv_work *w, int channel, int left) {
-    return w->joined ? smaller(left, CHIP_NPU_NUM - channel % CHIP_NPU_NUM) : left;
+    return w->joined || (w->bytes != NULL && w->depthwise) ? smaller(left, CHIP_NPU_NUM - channel % CHIP_NPU_NUM) : left;
 }
 
 /* Whether one instruction takes all batches: they do not lie as an instruction puts them in a part of the channels. */
@@ -74,21 +105,57 @@ static local_addr_t conv_bias_at(const conv_work *w, int channel, local_addr_t w
     return w->joined ? weight + 4u * (local_addr_t)words : local_channel(w->bias, channel, 4);
 }
 
+/* Batches of an instruction for all words of a tile, or for word n alone; in fp32 words are batches. */
+static int conv_batches(const conv_work *w, bool once, int n) {
+    if (w->bytes == NULL) return once ? w->input_shape.n : 1;
+    return once ? w->batches : smaller(4, w->batches - 4 * n);
+}
+
+static void conv_depthwise_bytes(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
+                                 local_addr_t bias, const dim4 *shape) {
+    DepthwiseQuantParam p = {.input_addr = input,
+                             .weight_addr = weight,
+                             .bias_addr = bias,
+                             .output_addr = output,
+                             .kernel_h = (unsigned)w->kernel.h,
+                             .kernel_w = (unsigned)w->kernel.w,
+                             .stride_h = (unsigned)w->stride.h,
+                             .stride_w = (unsigned)w->stride.w,
+                             .dilate_h = (unsigned)w->dilation.h,
+                             .dilate_w = (unsigned)w->dilation.w,
+                             .pad = {(unsigned)w->pad.top, (unsigned)w->pad.bottom, (unsigned)w->pad.left,
+                                     (unsigned)w->pad.right},
+                             .rshift_bit = (unsigned)w->bytes->rshift,
+                             .using_bias = w->using_bias,
+                             .if_relu = w->bytes->relu,
+                             .input_sign = w->bytes->signed_input,
+                             .weight_sign = true,
+                             .bias_sign = true};
+    conv_dims(p.input_shape, shape);
+    bm_atomic_depthwise_quantized(&p);
+}
+
 static void conv_depthwise(const conv_work *w) {
     const dim4 *in = &w->input_shape, *out = &w->output_shape;
-    const bool once = !w->joined || (in->n == 1 && in->c <= CHIP_NPU_NUM);
+    const bool once = conv_share(w, 0, in->c) == in->c && (in->n == 1 || !(w->joined || w->bytes != NULL));
+    const int words = w->bytes != NULL ? divide_up(w->kernel.h * w->kernel.w, 4) : w->kernel.h * w->kernel.w;
     dim4 out_stride;
     okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
     for (int n = 0; n < (once ? 1 : in->n); n++) {
         for (int c = 0; c < in->c;) {
             const int count = conv_share(w, c, in->c - c);
-            const dim4 shape = {once ? in->n : 1, count, in->h, in->w};
+            const dim4 shape = {conv_batches(w, once, n), count, in->h, in->w};
             const local_addr_t weight = local_channel(w->weight, c, 4 * w->weight_words);
-            okk_bdc_depthwise2d(
-                local_channel(w->output, c, 4 * out_stride.c) + 4u * (local_addr_t)(n * out_stride.n),
-                local_channel(w->input, c, 4 * w->input_stride.c) + 4u * (local_addr_t)(n * w->input_stride.n), weight,
-                conv_bias_at(w, c, weight, w->kernel.h * w->kernel.w), &shape, w->kernel.h, w->kernel.w, w->using_bias,
-                &w->pad, &w->stride, &w->dilation);
+            const local_addr_t bias = conv_bias_at(w, c, weight, words);
+            const local_addr_t output =
+                local_channel(w->output, c, 4 * out_stride.c) + 4u * (local_addr_t)(n * out_stride.n);
+            const local_addr_t input =
+                local_channel(w->input, c, 4 * w->input_stride.c) + 4u * (local_addr_t)(n * w->input_stride.n);
+            if (w->bytes != NULL)
+                conv_depthwise_bytes(w, output, input, weight, bias, &shape);
+            else
+                okk_bdc_depthwise2d(output, input, weight, bias, &shape, w->kernel.h, w->kernel.w, w->using_bias,
+                                    &w->pad, &w->stride, &w->dilation);
             c += count;
         }
     }
@@ -100,14 +167,16 @@ void bm_conv_compute(const conv_work *w, bool taps) {
         conv_depthwise(w);
         return;
     }
-    const int in_c = in->c / w->groups, pairs = divide_up(w->channels, 2), size = w->kernel.h * w->kernel.w;
-    const dim4 kernel_stride = {size, size * pairs, w->kernel.w, 1};
+    const bool bytes = w->bytes != NULL;
+    const int in_c = in->c / w->groups, size = w->kernel.h * w->kernel.w;
+    const int sets = divide_up(w->channels, bytes ? 4 : 2), words = (bytes ? 1 : 2) * size * sets;
+    const dim4 kernel_stride = {size, size * sets, w->kernel.w, 1};
     const dim4 in_stride = w->input_stride;
     dim4 out_stride;
     okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
     const bool once = conv_at_once(w);
-    const dim4 shape = {once ? in->n : 1, w->channels, in->h, in->w};
     for (int n = 0; n < (once ? 1 : in->n); n++) {
+        const dim4 shape = {conv_batches(w, once, n), w->channels, in->h, in->w};
         for (int c = 0; c < out->c;) {
             const int group = c / (out->c / w->groups);
             const int count = conv_share(w, c, (group + 1) * (out->c / w->groups) - c);
@@ -116,9 +185,10 @@ void bm_conv_compute(const conv_work *w, bool taps) {
             const local_addr_t output =
                 local_channel(w->output, c, 4 * out_stride.c) + 4u * (local_addr_t)(n * out_stride.n);
             const local_addr_t weight = local_channel(w->weight, c, 4 * w->weight_words);
-            (taps ? conv_taps : conv_instruction)(w, output, input, weight,
-                                                  conv_bias_at(w, c, weight, 2 * size * pairs), &shape, count,
-                                                  &in_stride, &kernel_stride);
+            (bytes  ? conv_instruction_bytes
+             : taps ? conv_taps
+                    : conv_instruction)(w, output, input, weight, conv_bias_at(w, c, weight, words), &shape, count,
+                                        &in_stride, &kernel_stride);
             c += count;
         }
     }

@@ -6,9 +6,16 @@
 #include "bm_layer_axis.h"
 #include "bm_layer_local.h"
 
+/* What 8-bit convolutions have besides: sums are shifted to the right, rounded half up. relu: results are unsigned. */
+typedef struct {
+    int batches; /* of the whole tensor */
+    int rshift;
+    bool relu, signed_input;
+} conv_quantised;
+
 /* Everything begins on NPU 0. The output is aligned; weights and bias are compact: a channel of the weights has the
  * pairs of input channels one after the other (depthwise: kernel.h * kernel.w words), and joined: its bias behind
- * them. */
+ * them. 8 bits: fours of input channels (depthwise: kernel.h * kernel.w bytes, filled up to a word). */
 typedef struct {
     local_addr_t output, input, weight, bias;
     int weight_words; /* from one channel's weights to those of the next one of the lane */
@@ -22,6 +29,8 @@ typedef struct {
     dim2 kernel, stride, dilation, insert;
     Padding pad;
     bool turned, using_bias, result_add;
+    const conv_quantised *bytes; /* NULL: fp32. Else n counts words, weights and bias are joined or there is no bias */
+    int batches;                 /* of the input, where n counts words */
 } conv_work;
 
 /* taps: as a 1 x 1 convolution per tap, for strides and dilations beyond those of the instruction; the input holds its

@@ -3,27 +3,33 @@
 #define BM_LAYER_CONV_PLAN_H
 
 #include "bm_layer_axis.h"
+#include "bm_layer_conv.h"
 #include "bm_layer_joined.h"
 #include "bm_layer_local.h"
 
+/* 8 bits: everything counts words, each of four batches or of a tap's weights for four input channels; the input
+ * channels of a group are not cut, since the unit cannot add to 8-bit results. */
 typedef struct {
     int n, groups;
     int in_c, out_c;   /* per group */
-    int weight_words;  /* of one output channel and one pair of input channels; depthwise: of one channel */
+    int weight_words;  /* of one output channel and one set of input channels; depthwise: of one channel */
     window_axis h, w;
     bool depthwise, bias;
     bool joined; /* the bias lies behind the weights of each channel */
     bool turned; /* the kernel is turned by half a turn */
     bool taps;   /* tap by tap: bm_conv_compute */
     bool filled; /* the pads are zeros in local memory */
+    const conv_quantised *bytes; /* NULL: fp32 */
 } conv_problem;
 
 /* Input channels of a group as the instruction is told. It takes longer for fewer than four than for four, so three
  * and less have zeros beside them. */
 static inline int bm_conv_told(int groups, int in_c) { return groups == 1 && in_c < 4 ? 4 : in_c; }
 
-/* Pairs of input channels that a group's weights have. */
-static inline int bm_conv_weight_pairs(int groups, int in_c) { return divide_up(bm_conv_told(groups, in_c), 2); }
+/* Sets of input channels that a group's weights have: pairs in fp32, fours in 8 bits. */
+static inline int bm_conv_weight_sets(int groups, int in_c, bool bytes) {
+    return bytes ? divide_up(in_c, 4) : divide_up(bm_conv_told(groups, in_c), 2);
+}
 
 /* Extents of the tiles, how many there are, and where the buffers lie. Output channels and input channels are
  * cut only where a tile has one group. */
@@ -35,13 +41,14 @@ typedef struct {
 } conv_plan;
 
 /* Of a tile; tiles of fewer channels than a group has are of four at least. */
-static inline int bm_conv_pairs(const conv_problem *p, int in_c) {
-    return p->depthwise ? 1 : in_c == p->in_c ? bm_conv_weight_pairs(p->groups, in_c) : divide_up(in_c, 2);
+static inline int bm_conv_sets(const conv_problem *p, int in_c) {
+    if (p->depthwise) return 1;
+    return in_c == p->in_c ? bm_conv_weight_sets(p->groups, in_c, p->bytes != NULL) : divide_up(in_c, 2);
 }
 
 /* Words of one output channel, for in_c input channels of a group. */
 static inline int bm_conv_channel_words(const conv_problem *p, int in_c) {
-    return bm_conv_pairs(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
+    return bm_conv_sets(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
 }
 
 /* Bytes per NPU of the input of a tile. */

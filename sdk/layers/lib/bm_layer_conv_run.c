@@ -6,7 +6,7 @@
 
 int bm_conv_check_inputs(int groups, const tpu_tensor_t *in, int in_num) {
     if (in_num < 2 || in_num > 3) return BM_LAYER_PARAM_INVALID;
-    if (!bm_layer_all_fp32(in, in_num) || (in[0].dims != 3 && in[0].dims != 4)) return BM_LAYER_NOT_SUPPORTED;
+    if (in[0].dims != 3 && in[0].dims != 4) return BM_LAYER_NOT_SUPPORTED;
     if (in[1].dims != 4 || groups < 1 || in[0].shape[1] % groups != 0 || in[1].shape[1] % groups != 0)
         return BM_LAYER_PARAM_INVALID;
     if (in_num == 3 && in[2].elem_num != in[1].shape[1]) return BM_LAYER_PARAM_INVALID;
@@ -16,21 +16,25 @@ int bm_conv_check_inputs(int groups, const tpu_tensor_t *in, int in_num) {
 /* Whether the weights hold the bias: [1, OC, 1, words of the weights + CONV_JOINED] instead of what has two dimensions
  * or as many words less. */
 static bool conv_is_joined(bool depthwise, int groups, int in_c, int kernel, const tpu_tensor_t *weight) {
-    const int words = depthwise ? kernel : bm_conv_weight_pairs(groups, in_c / groups) * 2 * kernel;
+    const int words = depthwise ? kernel : bm_conv_weight_sets(groups, in_c / groups, false) * 2 * kernel;
     return weight->shape[2] == 1 && weight->shape[3] == words + CONV_JOINED;
 }
 
 int bm_conv_shape_result(int groups, bool depthwise, const window_axis *h, const window_axis *w, const tpu_tensor_t *in,
                          tpu_tensor_t *out) {
-    const int rows = depthwise ? h->kernel : bm_conv_weight_pairs(groups, in[0].shape[1] / groups);
+    const int rows = depthwise ? h->kernel : bm_conv_weight_sets(groups, in[0].shape[1] / groups, false);
     const int columns = depthwise ? w->kernel : 2 * h->kernel * w->kernel;
     const bool apart = in[1].shape[2] == rows && in[1].shape[3] == columns;
     if (in[1].shape[0] != 1 ||
         (!apart && !conv_is_joined(depthwise, groups, in[0].shape[1], h->kernel * w->kernel, &in[1])))
         return BM_LAYER_PARAM_INVALID;
+    out->dtype = DTYPE_FP32;
+    return bm_conv_result_of(h, w, in, out);
+}
+
+int bm_conv_result_of(const window_axis *h, const window_axis *w, const tpu_tensor_t *in, tpu_tensor_t *out) {
     if (h->out < 1 || w->out < 1 || (in[0].dims == 3 && w->out != 1)) return BM_LAYER_PARAM_INVALID;
     out->ttype = BMNET_NEURON;
-    out->dtype = DTYPE_FP32;
     out->dims = in[0].dims;
     out->shape[0] = in[0].shape[0];
     out->shape[1] = in[1].shape[1];
@@ -112,10 +116,10 @@ static void conv_load_input(const conv_run *r, const conv_step *s) {
 static void conv_load_weight(const conv_run *r, const conv_step *s) {
     const conv_problem *p = r->problem;
     const conv_tile e = conv_tile_of(r, s);
-    const int channel = s->group * p->out_c + s->out_c, pairs = bm_conv_pairs(p, e.in_c);
+    const int channel = s->group * p->out_c + s->out_c, sets = bm_conv_sets(p, e.in_c);
     const bool whole = p->joined && e.in_c == p->in_c; /* the bias comes with the weights */
     const int row = bm_conv_channel_words(p, p->in_c), words = whole ? row : p->weight_words;
-    const dim4 shape = {1, e.output.c, whole ? 1 : pairs, words}, from = {0, row, words, 1};
+    const dim4 shape = {1, e.output.c, whole ? 1 : sets, words}, from = {0, row, words, 1};
     const dim4 to = {0, bm_conv_channel_words(p, e.in_c), words, 1};
     const local_addr_t weight = r->plan->weight[s->weight];
     const u64 at = r->weight + 4 * (u64)channel * (u64)row;
@@ -125,11 +129,14 @@ static void conv_load_weight(const conv_run *r, const conv_step *s) {
     dim4 compact;
     okk_compact_stride(&compact, 0, &one);
     if (p->joined)
-        okk_gdma_32bit_cpy_S2L(weight + 4u * (local_addr_t)(pairs * p->weight_words), at + 4 * (u64)(row - CONV_JOINED),
+        okk_gdma_32bit_cpy_S2L(weight + 4u * (local_addr_t)(sets * p->weight_words), at + 4 * (u64)(row - CONV_JOINED),
                                &one, &to, &from);
     else
         okk_gdma_32bit_cpy_S2L(r->plan->bias[s->weight], r->bias + 4 * (u64)channel, &one, &compact, NULL);
 }
+
+/* Input channels of a group as the instruction is told. */
+static int conv_told(const conv_problem *p) { return p->bytes ? p->in_c : bm_conv_told(p->groups, p->in_c); }
 
 static void conv_compute_step(const conv_run *r, const conv_step *s) {
     const conv_problem *p = r->problem;
@@ -139,11 +146,12 @@ static void conv_compute_step(const conv_run *r, const conv_step *s) {
                       .bias = t->bias[s->weight], .joined = p->joined,
                       .weight_words = bm_conv_channel_words(p, e.in_c), .input_shape = e.input,
                       .output_shape = e.output,
-                      .groups = e.groups, .channels = e.in_c == p->in_c ? bm_conv_told(p->groups, e.in_c) : e.in_c,
+                      .groups = e.groups, .channels = e.in_c == p->in_c ? conv_told(p) : e.in_c,
                       .depthwise = p->depthwise, .kernel = {p->h.kernel, p->w.kernel},
                       .stride = {p->h.stride, p->w.stride}, .dilation = {p->h.dilation, p->w.dilation},
                       .insert = {p->h.insert, p->w.insert}, .turned = p->turned,
-                      .using_bias = p->bias && s->first, .result_add = !s->first};
+                      .using_bias = p->bias && s->first, .result_add = !s->first, .bytes = p->bytes};
+    if (p->bytes != NULL) work.batches = smaller(4 * e.n, p->bytes->batches - 4 * s->n);
     okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &e.input);
     work.pad = e.filled ? (Padding){e.rows.edge_before, e.rows.edge_after, e.columns.edge_before, e.columns.edge_after}
                         : (Padding){e.rows.before, e.rows.after, e.columns.before, e.columns.after};
@@ -168,7 +176,7 @@ static bool conv_same_weight(const conv_step *a, const conv_step *b) {
 
 /* Zeros in the channels beside the input's that the instruction is told of; `bytes` of each lane. */
 static void conv_zero_beside(const conv_problem *p, local_addr_t input, long long bytes) {
-    const int beside = bm_conv_told(p->groups, p->in_c) - p->in_c;
+    const int beside = conv_told(p) - p->in_c;
     if (p->depthwise || beside == 0) return;
     const dim4 lines = {1, beside, (int)(bytes / CHIP_ALIGN_BYTES), CHIP_ALIGN_BYTES / 4};
     okk_bdc_32bit_set_C(input + (local_addr_t)p->in_c * CHIP_LOCAL_BYTES, (x32){.fp32 = 0}, &lines, NULL);
@@ -216,6 +224,24 @@ conv_problem bm_conv_problem_of(int groups, bool depthwise, window_axis h, windo
                           .bias = joined || in_num == 3};
 }
 
+conv_problem bm_conv_problem_of_bytes(int groups, bool depthwise, window_axis h, window_axis w,
+                                      const conv_quantised *bytes, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+    const int kernel = h.kernel * w.kernel, in_c = in[0].shape[1] / groups;
+    const int words = depthwise ? divide_up(kernel, 4) : kernel;
+    const bool bias = in[1].shape[3] > words * (depthwise ? 1 : bm_conv_weight_sets(groups, in_c, true));
+    return (conv_problem){.n = divide_up(in[0].shape[0], 4),
+                          .groups = groups,
+                          .in_c = in_c,
+                          .out_c = out[0].shape[1] / groups,
+                          .weight_words = words,
+                          .h = h,
+                          .w = w,
+                          .depthwise = depthwise,
+                          .joined = bias,
+                          .bias = bias,
+                          .bytes = bytes};
+}
+
 int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
     const int *x = in[0].shape, *y = out[0].shape;
     p->taps = !bm_axis_in_instruction(&p->h) || !bm_axis_in_instruction(&p->w);
@@ -238,22 +264,23 @@ int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *
 
 int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
     const int *a = in[0].slice_shape, *b = out[0].slice_shape, *at = in[0].processed;
+    const int words = p->bytes ? divide_up(a[0], 4) : a[0];
     const window_part rows = bm_axis_part(&p->h, out[0].processed[2], b[2]);
     const window_part columns = bm_axis_part(&p->w, out[0].processed[3], b[3]);
     const int skip_h = rows.first - at[2], skip_w = columns.first - at[3];
     if (rows.count < 1 || columns.count < 1 || skip_h < 0 || skip_w < 0 || skip_h + rows.count > a[2] ||
         skip_w + columns.count > a[3] || (p->depthwise && (rows.count != a[2] || columns.count != a[3])))
         return BM_LAYER_RUNTIME_ERROR;
-    const dim4 tile = {a[0], a[1], a[2], a[3]};
+    const dim4 tile = {words, a[1], a[2], a[3]};
     conv_work work = {.output = (local_addr_t)out[0].addr,
                       .weight = (local_addr_t)in[1].addr,
                       .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
                       .weight_words = bm_conv_channel_words(p, p->in_c),
                       .joined = p->joined,
-                      .input_shape = {a[0], a[1], rows.count, columns.count},
-                      .output_shape = {b[0], b[1], b[2], b[3]},
+                      .input_shape = {words, a[1], rows.count, columns.count},
+                      .output_shape = {words, b[1], b[2], b[3]},
                       .groups = p->groups,
-                      .channels = bm_conv_told(p->groups, p->in_c),
+                      .channels = conv_told(p),
                       .depthwise = p->depthwise,
                       .kernel = {p->h.kernel, p->w.kernel},
                       .stride = {p->h.stride, p->w.stride},
@@ -261,7 +288,9 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
                       .insert = {p->h.insert, p->w.insert},
                       .pad = {rows.before, rows.after, columns.before, columns.after},
                       .turned = p->turned,
-                      .using_bias = p->bias};
+                      .using_bias = p->bias,
+                      .bytes = p->bytes,
+                      .batches = a[0]};
     okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &tile);
     work.input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work.input_stride.h + skip_w);
     conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(tile.n, p->in_c, tile.h, tile.w));

@@ -10,18 +10,25 @@
 
 /* ---- shapes: inputs x [N, IC, H, W], weights, perhaps a bias ---- */
 
-/* BM_LAYER_OK, or what is wrong with the inputs. */
+/* BM_LAYER_OK, or what is wrong with the inputs, whatever their types. */
 int bm_conv_check_inputs(int groups, const tpu_tensor_t *in, int in_num);
 
 /* The weights are [1, OC, KH, KW] for depthwise, [1, OC, pairs of input channels, KH * KW * 2] otherwise; or joined. */
 int bm_conv_shape_result(int groups, bool depthwise, const window_axis *h, const window_axis *w, const tpu_tensor_t *in,
                          tpu_tensor_t *out);
 
+/* The shape of the output, but for its type. */
+int bm_conv_result_of(const window_axis *h, const window_axis *w, const tpu_tensor_t *in, tpu_tensor_t *out);
+
 /* ---- data in DDR ---- */
 
 /* The problem of a layer with the inputs x, weights and perhaps bias, but for turned, taps and filled. */
 conv_problem bm_conv_problem_of(int groups, bool depthwise, window_axis h, window_axis w, const tpu_tensor_t *in,
                                 int in_num, const tpu_tensor_t *out);
+
+/* The same in 8 bits; the weights are [1, OC, 1, words], perhaps with the bias behind those of each channel. */
+conv_problem bm_conv_problem_of_bytes(int groups, bool depthwise, window_axis h, window_axis w,
+                                      const conv_quantised *bytes, const tpu_tensor_t *in, const tpu_tensor_t *out);
 
 /* p: all but taps and filled. */
 int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
