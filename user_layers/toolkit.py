@@ -56,6 +56,9 @@ class Params(Protocol):
     def param_bytes(self, op: str, values: Mapping[str, Any] | None, /) -> bytes:
         """The struct's bytes from values by field name, else zeros. UsageError for what does not fit."""
 
+    def param_values(self, op: str, data: bytes, /) -> dict[str, Any]:
+        """Values by field name from the struct's bytes."""
+
 
 class Toolkit:
     """The environment of a graph; a context manager.
@@ -233,6 +236,10 @@ class Toolkit:
                 hint="they come from different builds: run `rebuild_layers`",
             )
         return data
+
+    def param_values(self, info: OpInfo, data: bytes) -> dict[str, Any]:
+        """Values by field name of one layer's parameter struct."""
+        return self._params_of(info).param_values(info.op, data)
 
     def describe(
         self, node: LayerNode, inputs: Sequence[NetTensorInfo], outputs: Sequence[NetTensorInfo]

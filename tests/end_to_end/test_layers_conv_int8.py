@@ -107,7 +107,7 @@ def test_random_convolutions(toolkit: Toolkit, data: st.DataObject) -> None:
     x = integers(shape, draw(st.sampled_from(["int8", "uint8"])), draw(st.integers(0, 99)))
     w = integers((out_c, in_c // groups, *kernel), "int8", 1)
     bias = integers((out_c,), "int16", 2) if draw(st.booleans()) else None
-    window = {
+    window: dict[str, Any] = {
         "groups": groups,
         "stride": draw(st.tuples(st.integers(1, 3), st.integers(1, 3))),
         "pads": pads,

@@ -160,6 +160,9 @@ class FakeParams:
     def param_bytes(self, op: str, values: Mapping[str, Any] | None) -> bytes:
         return int((values or {}).get("v", 0)).to_bytes(4, "little")
 
+    def param_values(self, op: str, data: bytes) -> dict[str, Any]:
+        return {"v": int.from_bytes(data, "little")}
+
 
 class FakeToolkit(Toolkit):
     """A toolkit with these layers only."""

@@ -41,6 +41,7 @@ def conv_int8(
     pads: Pads = (0, 0, 0, 0),
 ) -> Array:
     """TPU_CONV_INT8; float64 holds its sums exactly."""
-    wide = None if bias is None else bias.astype(np.float64)
-    sums = convolution(x.astype(np.float64), w.astype(np.float64), wide, groups, stride, dilation, pads)
+    sums = convolution(x, w, None, groups, stride, dilation, pads)
+    if bias is not None:
+        sums = sums + bias.reshape(1, -1, 1, 1)
     return shifted(sums, rshift, "uint8" if relu else "int8")

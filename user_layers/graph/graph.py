@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -228,6 +229,23 @@ class GraphBuilder:
         self.nodes.append(LayerNode(title, info, param, ins, outs, shapes, dtypes, where, cpu))
         return outs
 
+    def add_tensor(self, tensor: Tensor) -> str:
+        """An input or a constant of another graph. Returns its name."""
+        self.tensors[self._claim(tensor.name, f"{caller()}: tensor {tensor.name!r}")] = tensor
+        return tensor.name
+
+    def add_node(
+        self, node: LayerNode, inputs: Sequence[str], output_names: Sequence[str]
+    ) -> tuple[str, ...]:
+        """A layer of another graph, with other names for what it reads and makes. Returns those that it
+        makes."""
+        what = f"{node.where}: layer {node.name!r} ({node.op.op})"
+        ins, outs = self._check_inputs(inputs, what), _names(output_names, what, "output_names")
+        for out in outs:
+            self._claim(out, what)
+        self.nodes.append(replace(node, inputs=ins, outputs=outs))
+        return outs
+
     def add_expand_dims_layer(self, input: str, axis: int, output: str, name: str | None = None) -> str:
         """A dimension of extent 1 put in front of dimension `axis` (-1: at the end). Returns output."""
         self.add_tpu_layer("TPU_EXPAND_DIMS", [input], {"axis": axis}, [output], name=name)
@@ -292,6 +310,11 @@ class GraphBuilder:
             return tuple(self._outputs)
         used = {name for node in self.nodes for name in node.inputs}
         return tuple(o for node in self.nodes for o in node.outputs if o not in used)
+
+    @property
+    def tensor_names(self) -> Collection[str]:
+        """Of inputs, constants and what layers make."""
+        return self._made_by.keys()
 
     def has_tensor(self, name: str) -> bool:
         """Whether an input, a constant or a layer's output has this name."""

@@ -1,0 +1,45 @@
+"""Ranges of all tensors of a graph, from inputs that it is run with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.errors import UsageError
+from user_layers.graph import GraphBuilder
+from user_layers.quantize.observe import Observer
+from user_layers.quantize.table import Table
+from user_layers.quantize.thresholds import Statistics, method_of
+
+
+def calibrate(
+    graph: GraphBuilder,
+    inputs: Iterable[Mapping[str, Any]],
+    method: str = "mse",
+    step: Callable[[int], None] = lambda _: None,
+) -> Table:
+    """The calibration table of a float graph.
+
+    inputs: arrays by the names of the net's inputs, one mapping for each run. method: "minmax", "percentile"
+    (99.99), "mse" or "entropy". step: gets the number of runs that are done. Tensors that hold nothing but
+    zeros are left out: they have no scale. Errors: UsageError without inputs; those of compiling and running.
+    """
+    chosen = method_of(method)
+    seen: dict[str, Statistics] = {}
+    runs = 0
+    with Observer(graph) as observer:
+        for given in inputs:
+            for name, values in observer.tensors(given).items():
+                if values.dtype == np.float32:
+                    seen.setdefault(name, Statistics()).add(values.astype(np.float32, copy=False))
+            runs += 1
+            step(runs)
+    if runs == 0:
+        raise UsageError(
+            "no inputs to calibrate with", hint="give data of which the net's inputs can be made"
+        )
+    ranges = {name: one.range(chosen) for name, one in seen.items()}
+    about = {"net": graph.name, "method": method, "runs": runs}
+    return Table({name: one for name, one in ranges.items() if one is not None}, about)

@@ -1,0 +1,291 @@
+"""A graph in fp32 becomes one in 8-bit integers where its layers can.
+
+Node by node in their order: the rule of its kind writes an 8-bit layer, or says why not, and then the node
+stays as it is. Tensors are converted where one side needs the other's numbers, once for all who do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from firmware_sim.errors import UsageError
+from firmware_sim.suggest import did_you_mean
+from firmware_sim.wire import DType
+from user_layers.graph import GraphBuilder
+from user_layers.graph.prepared import free_name
+from user_layers.net.net import Net, NetTensorInfo
+from user_layers.net.nodes import CALLER, LayerNode
+from user_layers.quantize.report import Quantised, Row
+from user_layers.quantize.scales import Step, multiplier
+from user_layers.quantize.sites import Site, sites
+from user_layers.quantize.table import Range, Table
+from user_layers.quantize.ties import tied
+
+Rule = Callable[["Rewriting", Site], str | None]
+"""Writes a site in integers; or says why it cannot, and has added nothing then."""
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    """Registers the rule of these layers."""
+
+    def add(function: Rule) -> Rule:
+        for op in ops:
+            assert op not in RULES
+            RULES[op] = function
+        return function
+
+    return add
+
+
+@dataclass(frozen=True)
+class QuantiseOptions:
+    """fp32: layers that stay, by their names or those of their outputs. quant_input, quant_output: inputs and
+    outputs of the net are integers, with a scale, where layers on them take or make such."""
+
+    fp32: Collection[str] = ()
+    quant_input: bool = False
+    quant_output: bool = False
+
+
+@dataclass
+class Rewriting:
+    """The graph that is being made, and what every tensor of the old one has become in it.
+
+    bytes: names and steps of tensors in integers; plain: names of tensors in fp32 (or in what they were).
+    steps: what tensors that share a scale have got, by the name that stands for them. ranges: from the table.
+    """
+
+    graph: GraphBuilder
+    net: Net
+    made: GraphBuilder
+    ranges: Mapping[str, Range]
+    options: QuantiseOptions
+    group_of: Mapping[str, str]
+    thresholds: Mapping[str, float]
+    bytes: dict[str, tuple[str, Step]] = field(default_factory=dict)
+    plain: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, Step] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+
+    # ---- looking ----
+
+    def info(self, name: str) -> NetTensorInfo:
+        """Shape and type in the old graph."""
+        return self.net.tensors[name]
+
+    def missing(self, *names: str) -> str | None:
+        """Why these tensors cannot be integers: nobody knows their range."""
+        for name in names:
+            if name not in self.bytes and name not in self.ranges and name not in self.thresholds:
+                return f"the table has no range of {name!r}"
+        return None
+
+    def is_bytes(self, name: str) -> bool:
+        """Whether a tensor is at hand in integers."""
+        return name in self.bytes
+
+    def wanted(self, name: str, signed: bool, limit: float | None = None) -> tuple[Step, bool]:
+        """The step for a tensor that a layer is about to make, and whether it may be larger: it may not where
+        others have it already, or where a clip must cut at the largest integer."""
+        group = self.group_of.get(name, name)
+        known = self.steps.get(group)
+        if known is not None and known.signed == signed and limit is None:
+            return known, False
+        threshold = self.threshold(name)
+        if limit is not None:
+            return Step.for_threshold(min(threshold, limit), signed), False
+        return Step.for_threshold(threshold, signed), True
+
+    def threshold(self, name: str) -> float:
+        """Of a tensor, with those that shall have the same scale."""
+        group = self.group_of.get(name, name)
+        own = self.ranges[name].threshold if name in self.ranges else 0.0
+        return max(own, self.thresholds.get(group, 0.0))
+
+    def step_of(self, name: str, signed: bool | None = None) -> Step:
+        """What `as_bytes` will give a tensor."""
+        if name in self.bytes:
+            return self.bytes[name][1]
+        one = self.ranges[name]
+        step = self.steps.get(self.group_of.get(name, name))
+        if step is None or signed not in (None, step.signed) or (one.signed and not step.signed):
+            return Step.for_threshold(self.threshold(name), one.signed if signed is None else signed)
+        return step
+
+    def power(self, name: str) -> float:
+        """The expected mean square of a tensor's values."""
+        if name in self.ranges:
+            return self.ranges[name].mean_square
+        return (self.threshold(name) / 3) ** 2
+
+    # ---- writing ----
+
+    def layer(
+        self, site: Site, op: str, inputs: Sequence[str], values: Mapping[str, Any], output: str
+    ) -> str:
+        """Add a layer that stands for a site. Returns `output`."""
+        self._add(site.node, op, inputs, values, output)
+        return output
+
+    def result(self, site: Site, step: Step, name: str | None = None) -> str:
+        """The name for the integers of a site's result (or of tensor `name`), which are noted as `step`."""
+        tensor = name or site.output
+        own = tensor
+        if tensor in self.net.outputs and not self.options.quant_output:
+            own = self._free(f"{tensor}:{step.dtype.numpy_name}")
+        self.bytes[tensor] = own, step
+        self.steps.setdefault(self.group_of.get(tensor, tensor), step)
+        return own
+
+    def between(self, site: Site, what: str) -> str:
+        """A free name for what lies inside of a site."""
+        return self._free(f"{site.output}:{what}")
+
+    def as_bytes(self, node: LayerNode, name: str, signed: bool | None = None) -> tuple[str, Step]:
+        """Name and step of a tensor in integers, which is converted if it is not; signed: what a tensor that
+        is converted shall be, by default what its range says."""
+        if name not in self.bytes:
+            step = self.step_of(name, signed)
+            own = self._free(f"{name}:{step.dtype.numpy_name}")
+            values = {"dtype": int(step.dtype), "scale": step.scale}
+            self._add(node, "TPU_QUANTIZE", [self.as_plain(node, name)], values, own)
+            self.bytes[name] = own, step
+            self.steps.setdefault(self.group_of.get(name, name), step)
+        return self.bytes[name]
+
+    def rescaled(self, site: Site, source: str, own: Step, step: Step, what: str) -> str:
+        """The name of the same values in another step; `what`: names them inside of the site."""
+        if own == step:
+            return source
+        m, k = multiplier(own.scale / step.scale)
+        values = {"multiplier": m, "rshift": k, "dtype": int(step.dtype), "scale": step.scale}
+        return self.layer(site, "TPU_REQUANTIZE", [source], values, self.between(site, what))
+
+    def reshaped(self, site: Site, source: str, shape: Sequence[int], output: str) -> str:
+        """Integers in another shape with the same batches."""
+        return self.layer(site, "TPU_RESHAPE", [source], {"dims": len(shape), "shape": shape}, output)
+
+    def move(self, site: Site, inputs: Sequence[str], values: Mapping[str, Any], step: Step) -> None:
+        """The site's own layer on integers, which keep their step."""
+        outputs = [self.result(site, step, name) for name in site.node.outputs]
+        self._add(site.node, site.op, inputs, values, *outputs)
+
+    def as_plain(self, node: LayerNode, name: str) -> str:
+        """The name of a tensor in fp32, or in whatever else the old graph has it."""
+        if name not in self.plain:
+            source, _ = self.bytes[name]
+            free = name if source != name else self._free(f"{name}:float32")
+            self._add(node, "TPU_DEQUANTIZE", [source], {}, free)
+            self.plain[name] = free
+        return self.plain[name]
+
+    def constant(self, site: Site, what: str, array: Any) -> str:
+        """A constant of a site."""
+        return self.made.add_const(self.between(site, what), array)
+
+    def keep(self, node: LayerNode) -> None:
+        """Take a node over as it is."""
+        names = [self.as_plain(node, name) for name in node.inputs]
+        self.made.add_node(node, names, node.outputs)
+        self.plain.update((name, name) for name in node.outputs)
+
+    def _add(
+        self, node: LayerNode, op: str, inputs: Sequence[str], values: Mapping[str, Any], *outputs: str
+    ) -> None:
+        token = CALLER.set(node.where)
+        try:
+            self.made.add_tpu_layer(op, inputs, values or None, outputs)
+        finally:
+            CALLER.reset(token)
+
+    def _free(self, stem: str) -> str:
+        return free_name(stem, self.net.tensors, set(self.made.tensor_names))
+
+
+def quantise(graph: GraphBuilder, table: Table, options: QuantiseOptions = QuantiseOptions()) -> Quantised:
+    """The graph in 8-bit integers, as far as its layers can; inputs and outputs keep names and order.
+
+    Errors: UsageError for layers to be left in fp32 that the graph does not have; CompileError of shape
+    functions.
+    """
+    from user_layers.quantize import rules_linear, rules_movement, rules_pointwise  # noqa: F401  # register
+
+    net = _as_given(graph)
+    _check_names(net, options)
+    known = table.for_tensors(net.tensors).ranges
+    group_of, thresholds = tied(net, known, graph.toolkit)
+    made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
+    state = Rewriting(graph, net, made, known, options, group_of, thresholds)
+    for tensor in graph.tensors.values():
+        _take_over(state, tensor.name)
+    rows: list[Row] = []
+    for site in sites(net, graph.toolkit):
+        reason = _reason(state, site)
+        if reason is not None:
+            for node in site.covered:
+                state.keep(node)
+        rows.append(Row.of(net, site, reason, state.details.get(site.node.name, "")))
+    last = net.nodes[-1]
+    for name in net.outputs:
+        if options.quant_output and name in state.bytes:
+            made.add_output(state.bytes[name][0])
+        else:
+            made.add_output(state.as_plain(last, name))
+    return Quantised(made, tuple(rows), tuple(sorted(set(table.ranges) - set(net.tensors))))
+
+
+def _as_given(graph: GraphBuilder) -> Net:
+    """The graph's own nodes and constants, with the shapes of all tensors."""
+    tensors = dict(graph.resolve().tensors)
+    for one in graph.tensors.values():
+        tensors[one.name] = NetTensorInfo(
+            one.name, one.shape, one.dtype, data=one.data, store_mode=one.store_mode, scale=one.scale
+        )
+    return Net(graph.name, tensors, tuple(graph.nodes), graph.inputs, graph.outputs)
+
+
+def _take_over(state: Rewriting, name: str) -> None:
+    """An input or a constant of the old graph."""
+    tensor = state.graph.tensors[name]
+    one = state.ranges.get(name)
+    if state.options.quant_input and tensor.data is None and tensor.dtype is DType.FP32 and one is not None:
+        step = Step.for_threshold(state.threshold(name), one.signed)
+        state.made.add_input(name, tensor.shape, step.dtype.numpy_name, scale=step.scale)
+        state.bytes[name] = name, step
+        return
+    state.made.add_tensor(tensor)
+    state.plain[name] = name
+
+
+def _reason(state: Rewriting, site: Site) -> str | None:
+    """None: the site is written in integers now."""
+    asked = {n for node in site.covered for n in (node.name, *node.outputs)} & set(state.options.fp32)
+    if asked:
+        return f"asked for ({min(asked)})"
+    if site.node.cpu is not None:
+        return "on the host"
+    if not site.node.op.is_builtin:
+        from user_layers.quantize.rules_custom import custom
+
+        return custom(state, site)
+    found = RULES.get(site.op)
+    if found is None:
+        return "no 8-bit layer does it"
+    if any(math.prod(state.info(name).shape) == 0 for name in site.node.inputs):
+        return "no elements"
+    return found(state, site)
+
+
+def _check_names(net: Net, options: QuantiseOptions) -> None:
+    known = [n for node in net.nodes for n in (node.name, *node.outputs)]
+    for name in options.fp32:
+        if name not in known:
+            raise UsageError(
+                f"--fp32 {name}: the net has no layer or tensor of that name{did_you_mean(name, known)}",
+                hint="names of layers are those of the report, of tensors those of the model",
+            )

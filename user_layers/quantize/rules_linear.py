@@ -1,0 +1,132 @@
+"""Convolutions, matrix products and what is one: sums of products with constant weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from user_layers.quantize.rewrite import Rewriting, rule
+from user_layers.quantize.scales import F64, Step, Weights, quantised_weights
+from user_layers.quantize.sites import Site, constant
+
+_WINDOW_STEP_MAX = 15  # of a stride or a dilation of one command
+_WINDOW = (
+    *("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"),
+    *("pad_top", "pad_bottom", "pad_left", "pad_right"),
+)
+_POINT = dict.fromkeys(_WINDOW[:6], 1) | dict.fromkeys(_WINDOW[6:], 0)
+
+
+@rule("TPU_CONV")
+def convolution(state: Rewriting, site: Site) -> str | None:
+    """With constant weights and steps that one command takes."""
+    window = {key: site.values[key] for key in _WINDOW}
+    if max(window[key] for key in _WINDOW[2:6]) > _WINDOW_STEP_MAX:
+        return f"a stride or dilation above {_WINDOW_STEP_MAX}"
+    return _linear(state, site, site.values["groups"], window, state.info(site.node.inputs[0]).shape)
+
+
+@rule("TPU_MATMUL")
+def product(state: Rewriting, site: Site) -> str | None:
+    """[M, K] x constant [K, N]: a convolution of M batches with one pixel."""
+    left, right, *_ = site.node.inputs
+    weights = constant(state.net, right)
+    if weights is None:
+        return "a product of two computed matrices"
+    if len(state.info(left).shape) != 2 or weights.ndim != 2 or site.values["trans_a"]:
+        return "a product of several rows to a batch"
+    weights = weights if site.values["trans_b"] else weights.T
+    weights = weights * (site.values["alpha"] or 1.0)
+    return _linear(state, site, 1, _POINT, (*state.info(left).shape, 1, 1), weights[:, :, None, None])
+
+
+@rule("TPU_SCALE_SHIFT")
+def scale_shift(state: Rewriting, site: Site) -> str | None:
+    """A factor and a summand for each channel: a depthwise convolution with one tap."""
+    shape = state.info(site.node.inputs[0]).shape
+    if len(shape) not in (3, 4) or site.values["axis"] % len(shape) != 1:
+        return "channels are not the second dimension"
+    factors = constant(state.net, site.node.inputs[1])
+    if factors is None or shape[1] == 1:
+        return "factors that are computed" if factors is None else "one channel"
+    site = replace(site, relu=site.relu or bool(site.values["relu"]))
+    return _linear(state, site, shape[1], _POINT, shape, factors.reshape(-1, 1, 1, 1))
+
+
+def _linear(
+    state: Rewriting,
+    site: Site,
+    groups: int,
+    window: dict[str, int],
+    shape: tuple[int, ...],
+    weights: F64 | None = None,
+) -> str | None:
+    """TPU_CONV_INT8 for a site whose second input is the weights and whose third perhaps the bias. shape: as
+    the convolution shall see its input; weights: where they are others than the constant."""
+    node = site.node
+    if weights is None:
+        weights = constant(state.net, node.inputs[1])
+    bias = constant(state.net, node.inputs[2]) if len(node.inputs) > 2 else None
+    if weights is None or (len(node.inputs) > 2 and bias is None):
+        return "weights or bias that are computed"
+    if missing := state.missing(node.inputs[0], site.output):
+        return missing
+    given = state.step_of(node.inputs[0])
+    result, free = state.wanted(site.output, not site.relu, site.limit)
+    found = quantised_weights(
+        weights,
+        None if bias is None else bias.reshape(-1),
+        given,
+        result,
+        free=free,
+        power=state.power(node.inputs[0]),
+        mean=_means(state, node.inputs[0], shape),
+        groups=groups,
+    )
+    if found is None:
+        return "weights too large for the scales of input and result"
+    source, _ = state.as_bytes(node, node.inputs[0])
+    _write(state, site, groups, window, shape, source, given, found)
+    return None
+
+
+def _means(state: Rewriting, name: str, shape: tuple[int, ...]) -> Any:
+    """Of each channel of the input, where the table has them for these channels."""
+    one = state.ranges.get(name)
+    if one is None or len(one.mean) != shape[1]:
+        return None
+    return np.array(one.mean)
+
+
+def _write(
+    state: Rewriting,
+    site: Site,
+    groups: int,
+    window: dict[str, int],
+    shape: tuple[int, ...],
+    source: str,
+    given: Step,
+    found: Weights,
+) -> None:
+    own = state.info(site.node.inputs[0]).shape
+    if own != shape:
+        source = state.reshaped(site, source, shape, state.between(site, "pixels"))
+    step = Step(found.scale, not site.relu)
+    inputs = [source, state.constant(site, "weights", found.weights)]
+    if found.bias is not None:
+        inputs.append(state.constant(site, "bias", found.bias))
+    values = {"groups": groups, **window, "rshift": found.rshift, "relu": int(site.relu), "scale": step.scale}
+    name = state.result(site, step)
+    out = state.info(site.output).shape
+    if own != shape:
+        inner = state.layer(site, "TPU_CONV_INT8", inputs, values, state.between(site, "pixel"))
+        state.reshaped(site, inner, out, name)
+    else:
+        state.layer(site, "TPU_CONV_INT8", inputs, values, name)
+    largest = int(np.abs(found.weights.astype(int)).max(initial=0))
+    short = f", {found.short} bits of weights given up for the bias" if found.short else ""
+    state.details[site.node.name] = (
+        f"rshift {found.rshift}, weights to {largest}, scale {given.scale:.6g} -> {step.scale:.6g}{short}"
+    )

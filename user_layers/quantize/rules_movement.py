@@ -1,0 +1,124 @@
+"""Layers that move, join or choose elements: on integers they are the same layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from user_layers.quantize.rewrite import Rewriting, rule
+from user_layers.quantize.scales import Step
+from user_layers.quantize.sites import Site
+from user_layers.quantize.ties import MOVING
+
+
+@rule(*MOVING)
+def moved(state: Rewriting, site: Site) -> str | None:
+    """Where the elements are integers already and batches stay what they are."""
+    node = site.node
+    source = node.inputs[0]
+    if not state.is_bytes(source):
+        return "its input is not in 8 bits"
+    if reason := _batches(state, site):
+        return reason
+    name, step = state.bytes[source]
+    values: Mapping[str, Any] = site.values
+    if site.op == "TPU_PAD" and values["mode"] == 0:
+        filled = round(values["value"] / step.scale)
+        if not -128 * step.signed <= filled <= step.largest:
+            return f"it fills with {values['value']:g}, which the scale {step.scale:.4g} does not reach"
+        values = {**values, "bits": filled & 255}
+    state.move(site, [name, *node.inputs[1:]], values, step)
+    return None
+
+
+def _batches(state: Rewriting, site: Site) -> str | None:
+    """Why a layer that moves elements between batches is none on words of four batches."""
+    before, values = state.info(site.node.inputs[0]).shape, site.values
+    after = [state.info(name).shape for name in site.node.outputs]
+    axis = values.get("axis")
+    if axis is not None and axis % (len(before) + (site.op == "TPU_EXPAND_DIMS")) == 0:
+        return "it works along the batches"
+    if site.op == "TPU_TRANSPOSE" and values["order"][0] != 0:
+        return "it works along the batches"
+    if any(shape[0] != before[0] for shape in after):
+        return "it works along the batches"
+    return None
+
+
+@rule("TPU_CONCAT")
+def joined(state: Rewriting, site: Site) -> str | None:
+    """Inputs with another scale than the result's are brought to it."""
+    node = site.node
+    if not any(state.is_bytes(name) for name in node.inputs):
+        return "its inputs are not in 8 bits"
+    if site.values["axis"] % len(state.info(site.output).shape) == 0:
+        return "it works along the batches"
+    if missing := state.missing(*node.inputs):
+        return missing
+    given = {name: state.as_bytes(node, name) for name in node.inputs}
+    steps = {step for _, step in given.values()}
+    step = next(iter(steps))
+    if len(steps) > 1:
+        signed = any(one.signed for one in steps)
+        step = Step.for_threshold(state.threshold(site.output), signed)
+        fitting = [one for one in steps if one.signed == signed and one.scale >= step.scale * 0.999]
+        step = min(fitting, key=lambda one: one.scale) if fitting else step
+    names = []
+    for i, name in enumerate(node.inputs):
+        names.append(state.rescaled(site, *given[name], step, f"part {i}"))
+    state.move(site, names, site.values, step)
+    return None
+
+
+@rule("TPU_POOL")
+def pooled(state: Rewriting, site: Site) -> str | None:
+    """Maxima keep the scale; means are sums of products with one number and a shift."""
+    node, values = site.node, site.values
+    source = node.inputs[0]
+    if not state.is_bytes(source):
+        return "its input is not in 8 bits"
+    name, step = state.bytes[source]
+    shape = state.info(source).shape
+    if len(shape) not in (3, 4):
+        return "not two-dimensional"
+    window = {key: value for key, value in values.items() if key not in ("mode", "count_include_pad")}
+    if values["mode"] == 0:
+        own = state.result(site, step)
+        state.layer(site, "TPU_POOL_INT8", [name], {**window, "mode": 0, "scale": step.scale}, own)
+        return None
+    if missing := state.missing(site.output):
+        return missing
+    pads = [values[key] for key in ("pad_top", "pad_bottom", "pad_left", "pad_right")]
+    extra = values["extra_bottom"] or values["extra_right"]
+    if not values["whole"] and (extra or (any(pads) and not values["count_include_pad"])):
+        return "means that leave pads out"
+    count = np.prod(shape[2:]) if values["whole"] else values["kernel_h"] * values["kernel_w"]
+    result, free = state.wanted(site.output, step.signed)
+    found = _mean_weight(step, result, int(count), free)
+    if found is None:
+        return "a mean of so many numbers has no weight of 8 bits"
+    weight, rshift, scale = found
+    made = {**window, "mode": 1, "multiplier": weight, "rshift": rshift, "scale": scale}
+    own = state.result(site, Step(scale, step.signed))
+    state.layer(site, "TPU_POOL_INT8", [name], made, own)
+    state.details[node.name] = f"weight {weight} >> {rshift}"
+    return None
+
+
+def _mean_weight(given: Step, result: Step, count: int, free: bool) -> tuple[int, int, float] | None:
+    """A weight, a shift and the scale for which they are exact, or as near as a fixed scale lets them be."""
+    best: tuple[float, int, int, float] | None = None
+    for rshift in range(32):
+        exact = given.scale / count / result.scale * 2**rshift
+        if exact > 127.5:
+            break
+        for weight in {int(np.floor(exact)), int(np.rint(exact))}:
+            if not 1 <= weight <= 127:
+                continue
+            scale = float(np.float32(given.scale / count * 2**rshift / weight)) if free else result.scale
+            wrong = abs(scale / result.scale - 1) if free else abs(weight / exact - 1)
+            if best is None or wrong < best[0]:
+                best = wrong, weight, rshift, scale
+    return None if best is None else best[1:]

@@ -1,0 +1,104 @@
+"""Layers that work element by element: sums and products of two tensors, functions of one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.wire import DType
+from user_layers.graph import BINARY_ADD, BINARY_MAX, BINARY_MIN, BINARY_MUL, BINARY_SUB
+from user_layers.net.functions import UNARY
+from user_layers.quantize.functions import of_all
+from user_layers.quantize.rewrite import Rewriting, rule
+from user_layers.quantize.scales import Step, multiplier, product_step, sum_of
+from user_layers.quantize.sites import Site
+
+
+@rule("TPU_BINARY")
+def pair(state: Rewriting, site: Site) -> str | None:
+    """Sums, differences, products, maxima and minima."""
+    op = site.values["binary_op"]
+    if op not in (BINARY_ADD, BINARY_SUB, BINARY_MUL, BINARY_MAX, BINARY_MIN):
+        return "no 8-bit layer does it"
+    node = site.node
+    if not any(state.is_bytes(name) for name in node.inputs):
+        return "its inputs are not in 8 bits"
+    if any(state.info(name).data is not None for name in node.inputs):
+        return "a constant operand"
+    out = state.info(site.output).shape
+    if not all(_fits(state.info(name).shape, out) for name in node.inputs):
+        return "operands of other shapes"
+    if missing := state.missing(*node.inputs, site.output):
+        return missing
+    (a, step_a), (b, step_b) = (state.as_bytes(node, name) for name in node.inputs)
+    values = {"op": op, "multiplier_a": 1, "multiplier_b": 1, "rshift": 0, "relu": int(site.relu)}
+    if op in (BINARY_MAX, BINARY_MIN):
+        signed = step_a.signed or step_b.signed
+        step, _ = state.wanted(site.output, signed)
+        a, b = (
+            state.rescaled(site, name, own, step, what)
+            for name, own, what in ((a, step_a, "a"), (b, step_b, "b"))
+        )
+    elif op == BINARY_MUL:
+        signed = (step_a.signed or step_b.signed) and not site.relu
+        step, rshift = product_step(step_a, step_b, state.threshold(site.output), signed)
+        values["rshift"] = rshift
+    else:
+        signed = (step_a.signed or step_b.signed or op == BINARY_SUB) and not site.relu
+        wanted, free = state.wanted(site.output, signed, site.limit)
+        sizes = (state.power(node.inputs[0]), state.power(node.inputs[1]))
+        found = sum_of(step_a, step_b, wanted, free=free, sizes=sizes)
+        step = Step(found.scale, signed)
+        values |= {
+            "multiplier_a": found.multiplier_a,
+            "multiplier_b": found.multiplier_b,
+            "rshift": found.rshift,
+        }
+    name = state.result(site, step)
+    made = {**values, "dtype": int(step.dtype), "scale": step.scale}
+    state.layer(site, "TPU_ELTWISE_INT8", [a, b], made, name)
+    return None
+
+
+def _fits(one: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """Whether an operand has the result's shape, or one number to each channel."""
+    return one == out or (len(one) == len(out) == 4 and one == (*out[:2], 1, 1))
+
+
+@rule("TPU_UNARY", "TPU_CONST_BINARY")
+def function(state: Rewriting, site: Site) -> str | None:
+    """Any function of one number, by its 256 values; relu by one command."""
+    node = site.node
+    source = node.inputs[0]
+    if not state.is_bytes(source):
+        return "its input is not in 8 bits"
+    if missing := state.missing(site.output):
+        return missing
+    name, given = state.bytes[source]
+    if site.op == "TPU_UNARY" and site.values["unary_op"] == UNARY["RELU"]:
+        step, _ = state.wanted(site.output, False)
+        m, k = multiplier(given.scale / step.scale)
+        values = {"multiplier": m, "rshift": k, "dtype": int(step.dtype), "scale": step.scale}
+        state.layer(site, "TPU_REQUANTIZE", [name], values, state.result(site, step))
+        return None
+    one = state.ranges.get(site.output)
+    step, _ = state.wanted(site.output, one.signed if one is not None else True)
+    results = of_all(state.graph.toolkit, node, inputs_of(given))
+    if not np.all(np.isfinite(results)):
+        return "not finite for some integer"
+    low = -128 if step.signed else 0
+    # Half away from zero, as the vendor's tables are.
+    steps = results.astype(np.float64) / step.scale
+    entries = np.clip(np.sign(steps) * np.floor(np.abs(steps) + 0.5), low, step.largest)
+    table = state.constant(site, "table", entries.astype(step.dtype.numpy_name))
+    values = {"dtype": int(step.dtype), "scale": step.scale}
+    state.layer(site, "TPU_LOOKUP", [name, table], values, state.result(site, step))
+    return None
+
+
+def inputs_of(step: Step) -> npt.NDArray[np.float32]:
+    """The value of each byte, 0 to 255, in fp32."""
+    bytes_ = np.arange(256, dtype=np.uint8)
+    integers = bytes_.view(np.int8) if step.dtype is DType.INT8 else bytes_
+    found: npt.NDArray[np.float32] = integers.astype(np.float32) * np.float32(step.scale)
+    return found

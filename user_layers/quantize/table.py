@@ -1,0 +1,182 @@
+"""The calibration table: what values each tensor takes. As JSON, and in the vendor's text format."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from firmware_sim.errors import ModelError, UsageError
+from firmware_sim.shown import brief
+from user_layers.files import write_together
+
+_FORMAT = "tpulayer calibration table"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a tensor's values are like, in the units of the float net.
+
+    low, high: the least and the greatest that were seen. threshold: the magnitude that the largest integer
+    stands for; values beyond it are cut. power: the mean of the squares; mean: the mean of each channel
+    (dimension 1), or nothing. Both are estimates, for what no data is at hand.
+    """
+
+    low: float
+    high: float
+    threshold: float
+    power: float = math.nan
+    mean: tuple[float, ...] = ()
+
+    __repr__ = brief
+
+    @property
+    def signed(self) -> bool:
+        """Whether there are negative values."""
+        return self.low < 0
+
+    @property
+    def mean_square(self) -> float:
+        """`power`, or where nobody measured it that of a normal distribution cut at three deviations."""
+        return self.power if math.isfinite(self.power) else (self.threshold / 3) ** 2
+
+
+@dataclass(frozen=True)
+class Table:
+    """Ranges by the names of tensors. about: how they were found, for people."""
+
+    ranges: Mapping[str, Range]
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    __repr__ = brief
+
+    def for_tensors(self, names: Collection[str]) -> Table:
+        """The same for a graph with these tensors: names of the vendor's tables (`TENSOR_OPERATION`) are read
+        as those of the tensors. Names that no tensor has stay, and matter to nobody."""
+        found = {}
+        for name, one in self.ranges.items():
+            stem = name
+            while stem not in names and "_" in stem:
+                stem = stem.rpartition("_")[0]
+            found[stem if stem in names else name] = one
+        return Table(found, self.about)
+
+
+def write_table(table: Table, path: Path) -> None:
+    """As JSON, one tensor to a line. Errors: UsageError where it cannot be written."""
+    lines = ",\n".join(
+        f"  {json.dumps(name)}: {json.dumps(_as_json(one))}" for name, one in table.ranges.items()
+    )
+    head = json.dumps({"format": _FORMAT, "version": _VERSION, "about": dict(table.about)}, indent=1)
+    text = f'{head[:-2]},\n "tensors": {{\n{lines}\n }}\n}}\n'
+    _write(path, text)
+
+
+def write_vendor_table(table: Table, path: Path) -> None:
+    """In the vendor's text format: a tensor's name, its threshold, least and greatest value on each line."""
+    lines = ["# op_name    threshold    min    max"]
+    lines += [f"{name} {r.threshold:.7f} {r.low:.7f} {r.high:.7f}" for name, r in table.ranges.items()]
+    _write(path, "\n".join(lines) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_together({path: text})
+    except OSError as e:
+        raise UsageError(f"cannot write {path}: {e.strerror}", hint="give another file") from e
+
+
+def _as_json(one: Range) -> dict[str, Any]:
+    found: dict[str, Any] = {"threshold": one.threshold, "min": one.low, "max": one.high}
+    if math.isfinite(one.power):
+        found["power"] = one.power
+    if one.mean:
+        found["mean"] = [float(f"{value:.6g}") for value in one.mean]
+    return found
+
+
+def read_table(path: Path) -> Table:
+    """A table of either format. Errors: UsageError for a file that cannot be read, ModelError with tensor or
+    line for what is not a table: NaN, infinities, a threshold that is not above 0."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as e:
+        reason = e.strerror if isinstance(e, OSError) else "it is no text"
+        raise UsageError(
+            f"cannot read the calibration table {path}: {reason}", hint="`tpulayer calibrate` makes one"
+        ) from e
+    return _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
+
+
+def _from_json(path: Path, text: str) -> Table:
+    try:
+        whole = json.loads(text)
+    except ValueError as e:
+        raise _bad(path, f"is no JSON: {e}") from e
+    tensors = whole.get("tensors")
+    if whole.get("format") != _FORMAT or not isinstance(tensors, dict):
+        raise _bad(path, f'lacks "format": "{_FORMAT}" and "tensors"')
+    if whole.get("version") != _VERSION:
+        raise _bad(path, f"has version {whole.get('version')}; this release reads version {_VERSION}")
+    about = whole.get("about")
+    return Table(
+        {name: _range(path, f"tensor {name!r}", one) for name, one in tensors.items()},
+        about if isinstance(about, dict) else {},
+    )
+
+
+def _range(path: Path, what: str, one: Any) -> Range:
+    if not isinstance(one, dict):
+        raise _bad(path, f"{what} is no object")
+    values: dict[str, float] = {}
+    for key in ("threshold", "min", "max", "power"):
+        value = one.get(key, math.nan if key == "power" else None)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise _bad(path, f"{what} has no number {key!r}")
+        values[key] = float(value)
+    mean = one.get("mean", [])
+    if not isinstance(mean, list) or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in mean):
+        raise _bad(path, f"{what}: 'mean' is no list of numbers")
+    return _checked(
+        path, what, Range(values["min"], values["max"], values["threshold"], values["power"], tuple(mean))
+    )
+
+
+def _from_lines(path: Path, text: str) -> Table:
+    ranges = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        what = f"line {number}"
+        if re.fullmatch("F32|F16|BF16|INT8", words[-1]) and len(words) == 2:
+            raise _bad(path, f"{what}: {words[1]} for a tensor; that belongs into --fp32")
+        try:
+            threshold, low, high = map(float, words[-3:])
+        except ValueError:
+            raise _bad(path, f"{what} is not NAME THRESHOLD MIN MAX") from None
+        if len(words) != 4:
+            raise _bad(path, f"{what} is not NAME THRESHOLD MIN MAX")
+        ranges[words[0]] = _checked(path, f"{what} ({words[0]})", Range(low, high, threshold))
+    if not ranges:
+        raise _bad(path, "has no tensors")
+    return Table(ranges, {"from": path.name})
+
+
+def _checked(path: Path, what: str, one: Range) -> Range:
+    if not all(map(math.isfinite, (one.low, one.high, one.threshold))):
+        raise _bad(path, f"{what}: a threshold or an end is not finite")
+    if one.threshold <= 0:
+        raise _bad(path, f"{what}: the threshold {one.threshold:g} is not above 0")
+    if one.low > one.high:
+        raise _bad(path, f"{what}: the least value {one.low:g} is above the greatest {one.high:g}")
+    return one
+
+
+def _bad(path: Path, what: str) -> ModelError:
+    return ModelError(f"{path}: the calibration table {what}", hint="`tpulayer calibrate` makes one")
