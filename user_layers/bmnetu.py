@@ -77,6 +77,7 @@ def run(options: BmnetuOptions, say: Callable[[str], None]) -> bool:
             report=False,
             name=options.net_name or None,
             layers=False,
+            int8=None,
             toolkit=toolkit,
             source=source,
         )

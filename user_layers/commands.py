@@ -81,6 +81,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
                 "test", "testing", "run layers beside their numpy references", layers=True, bare="test_layers"
             ),
             Command("compile", "models", "compile a model into a bmodel"),
+            Command("calibrate", "quantising", "find the ranges of a model's tensors, for 8 bits"),
             Command("explain", "models", "say what of a model would run where, and what fills the gaps"),
             Command("bmnetu", "caffe", "compile a net of Caffe's into a bmodel", one_dash=True),
             Command(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from user_layers.cli.options import TimeLimit, for_devices
+
+if TYPE_CHECKING:
+    from user_layers.onnx.int8 import Int8
 
 Model = Annotated[
     Path,
@@ -70,6 +73,19 @@ def compile(
     layers: Annotated[
         bool, typer.Option("--layers", help="Also write each layer as a net of its own, for `pack`.")
     ] = False,
+    int8: Annotated[
+        Path | None, typer.Option("--int8", help="A calibration table: the net in 8-bit integers.")
+    ] = None,
+    fp32: Annotated[
+        list[str] | None,
+        typer.Option("--fp32", help="LAYER[,LAYER...] that stay in fp32, by names of layers or tensors."),
+    ] = None,
+    quant_input: Annotated[
+        bool, typer.Option("--quant-input", help="Inputs of the net are integers.")
+    ] = False,
+    quant_output: Annotated[
+        bool, typer.Option("--quant-output", help="Outputs of the net are integers.")
+    ] = False,
     time_limit: TimeLimit = None,
 ) -> int:
     """Compile a model into a bmodel, and compare it with onnxruntime on random inputs."""
@@ -93,6 +109,7 @@ def compile(
         stages=tuple(stages or ()),
         name=name,
         layers=layers,
+        int8=_int8(int8, fp32, quant_input, quant_output),
         proto=proto if source is not None else None,
         source=source,
     )
@@ -103,3 +120,15 @@ def compile(
             typer.echo(line)
 
         return 0 if run(options, say, step=progress.step, goldens=WorkspaceGoldens) else 1
+
+
+def _int8(table: Path | None, fp32: list[str] | None, quant_input: bool, quant_output: bool) -> Int8 | None:
+    from firmware_sim.errors import UsageError
+    from user_layers.onnx.int8 import Int8
+
+    if table is None:
+        others = {"--fp32": fp32, "--quant-input": quant_input, "--quant-output": quant_output}
+        for option in (option for option, given in others.items() if given):
+            raise UsageError(f"{option} without --int8", hint="`tpulayer calibrate` makes the table for it")
+        return None
+    return Int8.of(table, fp32 or (), quant_input, quant_output)

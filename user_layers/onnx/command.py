@@ -14,6 +14,7 @@ from user_layers.onnx.build import build
 from user_layers.onnx.compile import compile_model
 from user_layers.onnx.custom import parse_map
 from user_layers.onnx.explain import explain
+from user_layers.onnx.int8 import Int8
 from user_layers.onnx.load import Source, read_proto
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class CompileOptions:
     stages: Sequence[str] = ()
     name: str = ""
     layers: bool = False
+    int8: Int8 | None = None
     proto: onnx.ModelProto | None = None  # what the file means, where it is not ONNX's
     source: Source | None = None  # and where that comes from
 
@@ -93,6 +95,7 @@ def run(
         report=options.report,
         name=options.name or None,
         layers=options.layers,
+        int8=options.int8,
         toolkit=toolkit,
         source=options.source,
         step=step,

@@ -17,12 +17,14 @@ from user_layers.onnx.build import Built, build
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
+from user_layers.onnx.int8 import Int8
 from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import Value, shown
 from user_layers.onnx.own import FindGoldens
 from user_layers.onnx.precision import described
 from user_layers.onnx.trial import compared, run_random
 from user_layers.product import combine_stages, compile_net, write_directory
+from user_layers.quantize.rewrite import quantise
 
 if TYPE_CHECKING:
     import onnx
@@ -49,6 +51,7 @@ def compile_onnx(
     report: bool = False,
     name: str | None = None,
     layers: bool = False,
+    int8: Int8 | None = None,
     toolkit: Toolkit | None = None,
     log: Callable[[str], None] | None = None,
     source: Source | None = None,
@@ -71,6 +74,8 @@ def compile_onnx(
     report: also write what became of every layer: report.txt, report.json, local_memory.svg.
     name: of the net; by default the file's, or that of the ModelProto's graph.
     layers: also write a net for each layer (of the first stage) to the folder layers/, for `tpulayer pack`.
+    int8: a calibration table, and what else is known of the net in 8-bit integers that shall be made; then
+    outputs are told with their distance to onnxruntime's, and none is an error.
     toolkit: where the layers come from, by default the workspace around the current folder; one given stays
     open. log: gets each line that `tpulayer compile` prints. source: what messages call a ModelProto that
     stands for a file of another kind.
@@ -90,6 +95,7 @@ def compile_onnx(
         report=report,
         name=name,
         layers=layers,
+        int8=int8,
         toolkit=toolkit,
         source=source,
     )
@@ -138,6 +144,7 @@ def compile_model(
     report: bool,
     name: str | None,
     layers: bool,
+    int8: Int8 | None,
     toolkit: Toolkit | None,
     source: Source | None = None,
     step: Callable[[str], None] = lambda _: None,
@@ -171,10 +178,15 @@ def compile_model(
             step(f"looking for layers{at}")
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
             shared = built.graph.toolkit
+            done = None
+            if int8 is not None:
+                step(f"quantising{at}")
+                done = quantise(built.graph, int8.table, int8.options)
+                built = replace(built, graph=done.graph)
             step(f"compiling{at}")
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
             warned = explain(built).warning(source.place)
-            about = [*described(built.narrow), *([warned] if warned else [])]
+            about = [*described(built.narrow), *([warned] if warned else []), *(done.lines() if done else [])]
             net = _with_notes(net, about)
             if dynamic:
                 fixed = fixed_extents_of(built, one, lambda given: source.load(proto, given), custom, cpu)
@@ -182,7 +194,7 @@ def compile_model(
                 notes += _fixed_lines(fixed)
             nets.append(net)
             step(f"running on the emulator{at}")
-            inputs, fed, got = run_random(one, built, net)
+            inputs, fed, got = run_random(one, built, net, done)
             data.append(References.of(fed.values(), got))
             if number == 0:
                 summary = _summary(built)
@@ -201,7 +213,7 @@ def compile_model(
                 known = goldens(shared.workspace) if goldens and shared.workspace else None
                 original = source.path if source.path is not None and not sets[number] else one
                 varying = {t.name for t in net.stages[0].outputs if t.varies}
-                found, wrong = compared(one, built, custom, original, inputs, got, known, varying)
+                found, wrong = compared(one, built, custom, original, inputs, got, known, varying, done)
                 lines += [f"{which}{line}" for line in found]
                 different += [f"{which}{line}" for line in wrong]
     finally:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from firmware_sim.errors import CompileError, DeviceError, UsageError
 from user_layers.net.compiled import CompiledNet
 from user_layers.onnx.build import Built, mark_mapped
@@ -15,18 +17,26 @@ from user_layers.onnx.model import Array, Model
 from user_layers.onnx.own import Goldens, run_beside
 from user_layers.onnx.precision import in_float32
 from user_layers.onnx.types import from_net, to_net
+from user_layers.quantize.quality import line as quality
+from user_layers.quantize.report import Quantised
+from user_layers.quantize.table import Range
 from user_layers.runtime.references import run_net
 
 
 def run_random(
-    model: Model, built: Built, net: CompiledNet
+    model: Model, built: Built, net: CompiledNet, done: Quantised | None = None
 ) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
     """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
-    with the whole numbers (it divides by them, or they are indices), others are tried."""
+    with the whole numbers (it divides by them, or they are indices), others are tried. done: the net in
+    integers, whose inputs are random in the ranges that it was made for."""
     refused: DeviceError | None = None
     for whole in (None, 1, 0):
         inputs = random_inputs(model, whole=whole)
+        if done is not None:
+            inputs = {name: _in_range(values, done.table.ranges.get(name)) for name, values in inputs.items()}
         fed = {v.name: to_net(inputs[v.name], v) for v in model.inputs if v.name in built.graph.inputs}
+        if done is not None:
+            fed = done.fed(fed)
         try:
             return inputs, fed, run_net(net, built.graph.toolkit, fed)
         except DeviceError as error:
@@ -37,6 +47,14 @@ def run_random(
     if model.given and not any(node.is_own for node in built.model.nodes):
         _check_runs(model, inputs)
     raise refused
+
+
+def _in_range(values: Array, known: Range | None) -> Array:
+    """Normal numbers stretched so that three deviations reach what was seen, and none is beyond it."""
+    if known is None or values.dtype.kind != "f":
+        return values
+    middle, reach = (known.low + known.high) / 2, (known.high - known.low) / 2
+    return np.clip(values * (reach / 3) + middle, known.low, known.high).astype(values.dtype)
 
 
 def _check_runs(model: Model, inputs: Mapping[str, Array]) -> None:
@@ -59,11 +77,13 @@ def compared(
     got: Sequence[Array],
     goldens: Goldens | None,
     varying: Collection[str],
+    done: Quantised | None = None,
 ) -> tuple[list[str], list[str]]:
     """A line about each output, and those of them that tell of a difference from onnxruntime. custom: nodes
     that became layers of the user's; original: what onnxruntime runs, the model where its inputs have other
     shapes than the file says, which onnxruntime would refuse; goldens: of the user's layers; varying: outputs
-    whose shapes a run decides: behind layers of the user's the last bit of a number may decide it too."""
+    whose shapes a run decides: behind layers of the user's the last bit of a number may decide it too; done:
+    the net in integers, of which is told how far it is away."""
     if any(is_random(node) for node in model.nodes):
         return ["not compared: the model makes random numbers"], []
     wide = in_float32(mark_mapped(model, dict.fromkeys(custom)))
@@ -79,6 +99,8 @@ def compared(
         told = [narrow_line(original, names, want, inputs)]
     else:
         want = reference(original, inputs)
+    if done is not None:
+        got = done.given(got)
     mine = [from_net(array, value) for array, value in zip(got, wide.outputs, strict=True)]
     lines = []
     outputs = list(wide.outputs)
@@ -87,6 +109,8 @@ def compared(
             shapes = f"{list(mine[i].shape)}, behind onnxruntime's numbers {list(want[i].shape)}"
             lines.append(f"{names[i]} is not compared: it came out as {shapes}")
             del names[i], mine[i], want[i], outputs[i]
+    if done is not None:
+        return [quality(*three) for three in zip(names, want, mine, strict=True)] + told, []
     for found, value in zip(compare(names, mine, want), outputs, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"

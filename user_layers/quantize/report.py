@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from firmware_sim.shown import brief, count
 from user_layers.graph import GraphBuilder
 from user_layers.net.net import Net
 from user_layers.quantize.sites import Site
+from user_layers.quantize.table import Table
 
+Array = npt.NDArray[Any]
 _MULTIPLYING = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL")
 
 
@@ -47,11 +52,12 @@ class Row:
 @dataclass(frozen=True)
 class Quantised:
     """A graph in integers. rows: of the float net's layers; unused: names of the table that it does not
-    have."""
+    have; table: what it was made with, by the names of the float net's tensors."""
 
     graph: GraphBuilder
     rows: Sequence[Row]
     unused: Sequence[str] = ()
+    table: Table = field(default_factory=lambda: Table({}))
 
     __repr__ = brief
 
@@ -60,6 +66,27 @@ class Quantised:
         """Of the products that the net adds up those in 8 bits, from 0 to 1."""
         whole = sum(row.macs for row in self.rows)
         return sum(row.macs for row in self.rows if row.reason is None) / whole if whole else 0.0
+
+    def fed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs of the float net as this one takes them: those in integers divided by their scale, rounded
+        to the nearest (ties to even) and limited to the type."""
+        found = dict(inputs)
+        for name in self.graph.inputs:
+            tensor = self.graph.tensors[name]
+            if tensor.scale and name in found and found[name].dtype == np.float32:
+                ends = np.iinfo(tensor.dtype.numpy_name)
+                steps = np.rint(found[name].astype(np.float64) / tensor.scale)
+                found[name] = np.clip(steps, ends.min, ends.max).astype(tensor.dtype.numpy_name)
+        return found
+
+    def given(self, outputs: Sequence[Array]) -> list[Array]:
+        """Outputs of this net as those of the float one: integers times their scale."""
+        tensors = self.graph.resolve().tensors
+        forms = (tensors[name].format for name in self.graph.outputs)
+        return [
+            array.astype(np.float32) * np.float32(form.scale) if form.quantised else array
+            for array, form in zip(outputs, forms, strict=True)
+        ]
 
     def lines(self) -> list[str]:
         """For the log: how much is in 8 bits, and what is not, with the reason."""

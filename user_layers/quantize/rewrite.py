@@ -236,7 +236,7 @@ def quantise(graph: GraphBuilder, table: Table, options: QuantiseOptions = Quant
             made.add_output(state.bytes[name][0])
         else:
             made.add_output(state.as_plain(last, name))
-    return Quantised(made, tuple(rows), tuple(sorted(set(table.ranges) - set(net.tensors))))
+    return Quantised(made, tuple(rows), tuple(sorted(set(known) - set(net.tensors))), table)
 
 
 def _as_given(graph: GraphBuilder) -> Net:
