@@ -82,6 +82,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             ),
             Command("compile", "models", "compile a model into a bmodel"),
             Command("calibrate", "quantising", "find the ranges of a model's tensors, for 8 bits"),
+            Command("evaluate", "quantising", "compare a net in 8 bits with the float net on samples"),
             Command("explain", "models", "say what of a model would run where, and what fills the gaps"),
             Command("bmnetu", "caffe", "compile a net of Caffe's into a bmodel", one_dash=True),
             Command(

@@ -15,6 +15,7 @@ from user_layers.bmodel.directory import (
     LAYERS,
     OUTPUT_REFERENCE,
     OUTPUT_SHAPES,
+    QUANTISED,
     REPORT_JSON,
     REPORT_PICTURE,
     REPORT_TEXT,
@@ -109,9 +110,11 @@ def write_directory(
     nets: Sequence[CompiledNet],
     references: Sequence[References],
     layers: tuple[Sequence[CompiledNet], Sequence[References]] | None = None,
+    quantised: str | None = None,
 ) -> None:
     """Write compilation.bmodel, input_ref_data.dat and output_ref_data.dat, replacing older ones; layers:
-    what `layer_nets` made, into the folder layers/ in it.
+    what `layer_nets` made, into the folder layers/ in it; quantised: of a net in integers what int8.json
+    holds.
 
     Of nets with outputs whose shapes are known only when they have run also output_ref_shapes.json, the
     shapes of the arrays; of nets that were compiled with a report also report.txt, report.json and
@@ -136,6 +139,10 @@ def write_directory(
         files[directory / SITES] = encoded(maps)
     else:
         stale.append(directory / SITES)
+    if quantised is not None:
+        files[directory / QUANTISED] = quantised
+    else:
+        stale.append(directory / QUANTISED)
     try:
         write_together(files, stale)
         if layers is not None:

@@ -26,6 +26,7 @@ OUTPUT_SHAPES = "output_ref_shapes.json"  # of the arrays in OUTPUT_REFERENCE, w
 LAYERS = "layers"  # a folder like this one, with a net for each layer
 LAYERS_OF = "bmodel.sha256"  # in it: which bmodel's layers they are
 SITES = "compilation.sites.npz"  # who issued the commands of BMODEL (net/command_map.py)
+QUANTISED = "int8.json"  # of a net in integers: the model and the table that it was made of
 REPORT_TEXT = "report.txt"
 REPORT_JSON = "report.json"
 REPORT_PICTURE = "local_memory.svg"

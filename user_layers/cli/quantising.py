@@ -44,3 +44,30 @@ def calibrate(
             typer.echo(line)
 
         run_calibrate(options, proto, source, say, progress.step)
+
+
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="What `compile --int8` wrote.", metavar="MODEL_DIR")],
+    data: Data,
+    metric: Annotated[str, typer.Option("--metric", help="sqnr, cosine, top1 or FILE.py:FUNCTION.")] = "sqnr",
+    layers: Annotated[bool, typer.Option("--layers", help="Say which layers add the noise.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Where the float model is now, if it was moved.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    time_limit: TimeLimit = None,
+) -> None:
+    """Compare a net in 8-bit integers with the float net on samples, both on the emulator."""
+    from user_layers.cli.progress import Progress
+    from user_layers.evaluate.command import EvaluateOptions, run_evaluate
+
+    for_devices(time_limit)
+    with Progress() as progress:
+
+        def say(line: str) -> None:
+            progress.done()
+            typer.echo(line)
+
+        options = EvaluateOptions(folder, data, metric, layers, jobs, model, json)
+        run_evaluate(options, say, progress.step)

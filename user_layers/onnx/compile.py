@@ -17,7 +17,7 @@ from user_layers.onnx.build import Built, build
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
-from user_layers.onnx.int8 import Int8
+from user_layers.onnx.int8 import Int8, Record
 from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import Value, shown
 from user_layers.onnx.own import FindGoldens
@@ -111,7 +111,7 @@ def compile_onnx(
 class CompiledModel:
     """A net, its reference data stage by stage, and what to tell about it. summary: how many layers it has,
     lines: the rest; different: those of the lines that name an output which is not onnxruntime's; apart: its
-    layers as nets of their own, if they were asked for."""
+    layers as nets of their own, if they were asked for; record: what int8.json holds."""
 
     place: str
     net: CompiledNet
@@ -120,10 +120,11 @@ class CompiledModel:
     lines: Sequence[str]
     different: Sequence[str]
     apart: tuple[Sequence[CompiledNet], Sequence[References]] | None = None
+    record: str | None = None
 
     def write(self, directory: Path, say: Callable[[str], None]) -> None:
         """Write the folder, then say what was made. Errors: UsageError."""
-        write_directory(directory, [self.net], self.references, self.apart)
+        write_directory(directory, [self.net], self.references, self.apart, self.record)
         say(f"{self.place} -> {directory / BMODEL}: {self.summary}")
         if self.net.report:
             say(f"report: {directory / REPORT_TEXT}, {REPORT_JSON}, {REPORT_PICTURE}")
@@ -221,7 +222,8 @@ def compile_model(
         if toolkit is None and shared is not None:
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
-    return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart)
+    record = None if int8 is None else Record.of(source, shapes, custom, int8).text()
+    return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart, record)
 
 
 def _with_notes(net: CompiledNet, lines: Sequence[str]) -> CompiledNet:

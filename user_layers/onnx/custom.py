@@ -63,8 +63,7 @@ def resolve_map(custom: Mapping[str, str | MapFunction] | None) -> dict[str, Con
         if callable(target):
             found[node] = called(target)
         else:
-            file, colon, name = target.rpartition(":")
-            found[node] = called(_load(Path(file), name)) if colon else own_layer(target)
+            found[node] = called(load_function(target, "--map")) if ":" in target else own_layer(target)
     return found
 
 
@@ -107,19 +106,22 @@ def _operand(to: Lowering, name: str) -> str | None:
         return None
 
 
-def _load(path: Path, name: str) -> MapFunction:
+def load_function(target: str, option: str) -> Callable[..., Any]:
+    """What FILE.py:FUNCTION names; option: of the command, for messages. Errors: UsageError."""
+    file, _, name = target.rpartition(":")
+    path = Path(file)
     if not path.is_file():
-        raise UsageError(f"--map: there is no file {path}")
-    spec = spec_from_file_location(f"tpulayer_map_{path.stem}", path)
+        raise UsageError(f"{option}: there is no file {path}")
+    spec = spec_from_file_location(f"tpulayer_{option.strip('-')}_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise UsageError(f"--map: {path} is not a Python file")
+        raise UsageError(f"{option}: {path} is not a Python file")
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise UsageError(f"--map: {path} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise UsageError(f"{option}: {path} cannot be loaded: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):
-        raise UsageError(f"--map: {path} has no function {name!r}")
-    found: MapFunction = function
+        raise UsageError(f"{option}: {path} has no function {name!r}")
+    found: Callable[..., Any] = function
     return found

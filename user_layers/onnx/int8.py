@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import count
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import build
@@ -15,12 +18,23 @@ from user_layers.onnx.load import Source, read_proto
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import batches
 from user_layers.quantize.rewrite import QuantiseOptions
-from user_layers.quantize.table import Table, read_table, write_table, write_vendor_table
+from user_layers.quantize.table import (
+    Table,
+    parse_table,
+    read_table,
+    table_text,
+    write_table,
+    write_vendor_table,
+)
 
 if TYPE_CHECKING:
     import onnx
 
+    from user_layers.onnx.compile import Shapes
     from user_layers.toolkit import Toolkit
+
+
+_RECORD = "tpulayer int8"
 
 
 @dataclass(frozen=True)
@@ -50,6 +64,66 @@ class Int8:
         `read_table`."""
         names = [name for words in fp32 for name in words.split(",") if name]
         return Int8(read_table(table), QuantiseOptions(tuple(names), quant_input, quant_output))
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a folder with a net in integers keeps of its making (int8.json), so that `evaluate` can make the
+    float net and the same net again. model: the file, absolute; sha256: of its bytes."""
+
+    model: str
+    sha256: str
+    shapes: Mapping[str, Sequence[int]]
+    custom: Mapping[str, str]
+    int8: Int8
+
+    @staticmethod
+    def of(source: Source, shapes: Shapes | None, custom: Mapping[str, Any] | None, int8: Int8) -> Record:
+        """For a model that has a file; for one in memory `model` is empty."""
+        path = "" if source.path is None else str(source.path.resolve())
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+        words = {name: target for name, target in (custom or {}).items() if isinstance(target, str)}
+        given = {name: [*map(int, shape)] for name, shape in (shapes or {}).items()}
+        return Record(path, digest, given, words, int8)
+
+    def text(self) -> str:
+        """As JSON."""
+        options = self.int8.options
+        return json.dumps(
+            {
+                "format": _RECORD,
+                "model": self.model,
+                "sha256": self.sha256,
+                "shapes": self.shapes,
+                "map": self.custom,
+                "fp32": list(options.fp32),
+                "quant_input": options.quant_input,
+                "quant_output": options.quant_output,
+                "table": json.loads(table_text(self.int8.table)),
+            },
+            indent=1,
+        )
+
+    @staticmethod
+    def read(path: Path) -> Record:
+        """From a folder's int8.json. Errors: UsageError where there is none, ModelError for a damaged one."""
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as e:
+            raise UsageError(
+                f"{path.parent} has no {path.name}", hint="`tpulayer compile --int8` writes such a folder"
+            ) from e
+        try:
+            found = json.loads(text)
+            if found["format"] != _RECORD:
+                raise ValueError(f"no {_RECORD}")
+            options = QuantiseOptions(tuple(found["fp32"]), found["quant_input"], found["quant_output"])
+            table = parse_table(path, json.dumps(found["table"]))
+            return Record(
+                found["model"], found["sha256"], found["shapes"], found["map"], Int8(table, options)
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise ModelError(f"{path} is damaged: {type(e).__name__}: {e}", hint="compile again") from e
 
 
 def run_calibrate(

@@ -52,12 +52,14 @@ class Row:
 @dataclass(frozen=True)
 class Quantised:
     """A graph in integers. rows: of the float net's layers; unused: names of the table that it does not
-    have; table: what it was made with, by the names of the float net's tensors."""
+    have; table: what it was made with, by the names of the float net's tensors;
+    integers: of those of them that are integers here their names and scales."""
 
     graph: GraphBuilder
     rows: Sequence[Row]
     unused: Sequence[str] = ()
     table: Table = field(default_factory=lambda: Table({}))
+    integers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     __repr__ = brief
 

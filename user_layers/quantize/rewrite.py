@@ -236,7 +236,9 @@ def quantise(graph: GraphBuilder, table: Table, options: QuantiseOptions = Quant
             made.add_output(state.bytes[name][0])
         else:
             made.add_output(state.as_plain(last, name))
-    return Quantised(made, tuple(rows), tuple(sorted(set(known) - set(net.tensors))), table)
+    unused = tuple(sorted(set(known) - set(net.tensors)))
+    integers = {name: (own, step.scale) for name, (own, step) in state.bytes.items()}
+    return Quantised(made, tuple(rows), unused, table, integers)
 
 
 def _as_given(graph: GraphBuilder) -> Net:

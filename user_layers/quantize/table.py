@@ -69,12 +69,16 @@ class Table:
 
 def write_table(table: Table, path: Path) -> None:
     """As JSON, one tensor to a line. Errors: UsageError where it cannot be written."""
+    _write(path, table_text(table))
+
+
+def table_text(table: Table) -> str:
+    """As JSON, one tensor to a line."""
     lines = ",\n".join(
         f"  {json.dumps(name)}: {json.dumps(_as_json(one))}" for name, one in table.ranges.items()
     )
     head = json.dumps({"format": _FORMAT, "version": _VERSION, "about": dict(table.about)}, indent=1)
-    text = f'{head[:-2]},\n "tensors": {{\n{lines}\n }}\n}}\n'
-    _write(path, text)
+    return f'{head[:-2]},\n "tensors": {{\n{lines}\n }}\n}}\n'
 
 
 def write_vendor_table(table: Table, path: Path) -> None:
@@ -110,6 +114,11 @@ def read_table(path: Path) -> Table:
         raise UsageError(
             f"cannot read the calibration table {path}: {reason}", hint="`tpulayer calibrate` makes one"
         ) from e
+    return parse_table(path, text)
+
+
+def parse_table(path: Path, text: str) -> Table:
+    """The text of a table of either format; path: what messages call it. Errors: ModelError."""
     return _from_json(path, text) if text.lstrip().startswith("{") else _from_lines(path, text)
 
 

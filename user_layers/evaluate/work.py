@@ -1,0 +1,116 @@
+"""One process's part of the work: both nets loaded once, batch after batch through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.errors import UsageError
+from user_layers.bmodel.directory import BMODEL
+from user_layers.compiler.pipeline import compile_graph
+from user_layers.evaluate.job import Job
+from user_layers.evaluate.score import Score, Sums
+from user_layers.onnx.custom import load_function
+from user_layers.quantize.data import Batch
+from user_layers.quantize.observe import Observer
+from user_layers.quantize.rewrite import quantise
+from user_layers.runtime import BModelRuntime
+from user_layers.runtime.references import load_net
+from user_layers.toolkit import Toolkit
+
+Array = npt.NDArray[Any]
+Metric = Callable[[Mapping[str, Array], Mapping[str, Array], Array | None], float]
+"""A user's measure: the float net's outputs, the integer one's, labels or None -> a number for the batch."""
+
+
+class Worker:
+    """Both nets on one device; a context manager.
+
+    layers: also compare every tensor. metric: FILE.py:FUNCTION of a user's measure, or nothing.
+    """
+
+    def __init__(self, job: Job, layers: bool, metric: str = "") -> None:
+        self._toolkit = Toolkit()
+        try:
+            own = job.record.int8
+            self.graph = job.graph(self._toolkit)
+            self._done = quantise(self.graph, own.table, own.options)
+            self._metric: Metric | None = load_function(metric, "--metric") if metric else None
+            self._float = load_net(compile_graph(self.graph), self._toolkit)
+            self._integers = BModelRuntime(self._toolkit.device)
+            self._integers.load(job.folder / BMODEL)
+            self._observers = (Observer(self.graph), Observer(self._done.graph)) if layers else None
+        except BaseException:
+            self._toolkit.close()
+            raise
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._toolkit.close()
+
+    def score(self, batch: Batch) -> Score:
+        """What one batch adds."""
+        fed = self._done.fed(batch.inputs)
+        name = self.graph.name
+        want = self._named(self._float.launch(name, dict(batch.inputs)), batch.count)
+        made = self._integers.launch(name, fed)
+        got = self._named(self._done.given(made), batch.count)
+        score = Score()
+        score.add(want, got, batch.labels)
+        if self._metric is not None:
+            score.own.append((self._measured(want, got, batch.labels), batch.count))
+        if self._observers is not None:
+            wanted, found = self._observers[0].tensors(batch.inputs), self._observers[1].tensors(fed)
+            score.layers = dict(self._compared(wanted, found))
+        return score
+
+    def _named(self, outputs: Sequence[Array], count: int) -> dict[str, Array]:
+        """Outputs of the samples that count, by their names."""
+        return {name: array[:count] for name, array in zip(self.graph.outputs, outputs, strict=True)}
+
+    def _measured(self, want: Mapping[str, Array], got: Mapping[str, Array], labels: Array | None) -> float:
+        assert self._metric is not None
+        try:
+            return float(self._metric(want, got, labels))
+        except Exception as error:
+            raise UsageError(
+                f"the metric failed: {type(error).__name__}: {error}",
+                hint="it gets the float net's outputs by name, those in integers, labels or None",
+            ) from error
+
+    def _compared(
+        self, wanted: Mapping[str, Array], found: Mapping[str, Array]
+    ) -> Iterator[tuple[str, Sums]]:
+        """What the layers make, in the order in which the float net makes it."""
+        for node in self.graph.nodes:
+            for name in node.outputs:
+                own, scale = self._done.integers.get(name, (name, 0.0))
+                if own not in found or wanted[name].dtype != np.float32:
+                    continue
+                got = found[own].astype(np.float32) * np.float32(scale) if scale else found[own]
+                sums = Sums()
+                sums.add(wanted[name], got)
+                yield name, sums
+
+
+_worker: Worker | None = None
+
+
+def open_worker(*words: Any) -> None:
+    """In each process of a pool: make its worker."""
+    global _worker
+    _worker = Worker(*words)
+
+
+def score_batch(batch: Batch) -> Score:
+    """In a process of a pool."""
+    assert _worker is not None
+    return _worker.score(batch)
