@@ -55,8 +55,8 @@ class Sums:
 @dataclass
 class Score:
     """Of some samples. outputs, layers: sums by names; same: how often the greatest number of the first
-    output is the float net's; float_right, int_right: how often it is the label, of `labelled` samples. own: results
-    of a user's metric, one for each batch, with the samples that they stand for."""
+    output is the float net's; float_right, int_right: how often it is the label, of `labelled` samples. own:
+    results of a user's metric, one for each batch, with the samples that they stand for."""
 
     samples: int = 0
     outputs: dict[str, Sums] = field(default_factory=dict)
