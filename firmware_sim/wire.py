@@ -7,6 +7,7 @@ format: wire_c.py makes the C of them.
 from __future__ import annotations
 
 import enum
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -191,10 +192,11 @@ class Format:
 
     def nbytes(self, shape: Sequence[int]) -> int:
         """Bytes of a whole tensor as it lies in DDR, with what fills up the last words in 2N and 4N."""
-        n = self.word_bytes
-        for d, extent in enumerate(shape):
-            n *= extent if d else -(-extent // self.together)
-        return n
+        return self.word_bytes * math.prod(self.words(shape))
+
+    def words(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape in words of DDR: the first extent is that of whole words where batches share them."""
+        return tuple(extent if d else -(-extent // self.together) for d, extent in enumerate(shape))
 
     @property
     def text(self) -> str:

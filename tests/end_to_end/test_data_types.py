@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.wire import DType, StoreMode
+from tests.support.quantised import ENDS, MODES, Array, floats, integers
 from tests.support.workspaces import layers_toolkit
 from tpulayer import Graph
 from user_layers.bmodel.read import read
@@ -26,19 +26,11 @@ from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.graph.shapes import infer_shapes
 from user_layers.toolkit import Toolkit
 
-Array = npt.NDArray[Any]
-ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767)}
-
 
 @pytest.fixture(scope="module")
 def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolkit]:
     with layers_toolkit(tmp_path_factory, "data_type_layers") as opened:
         yield opened
-
-
-def integers(shape: Sequence[int], dtype: str, seed: int = 0) -> Array:
-    low, high = ENDS[dtype]
-    return np.random.default_rng(seed).integers(low, high + 1, tuple(shape)).astype(dtype)
 
 
 def twice(x: Array) -> Array:
@@ -53,23 +45,10 @@ def quantised(x: Array, scale: float, dtype: str) -> Array:
     return found
 
 
-def floats(x: Array, scale: float) -> Array:
-    found: Array = x.astype(np.float32) * np.float32(scale)
-    return found
-
-
 def ran(graph: Graph, x: Array, **options: Any) -> Array:
     graph.compile(**options)
     (y,) = graph.run({"x": x})
     return y
-
-
-MODES = [
-    {"opt": 0},
-    {"opt": 1},
-    {"opt": 2},
-    {"dynamic": True},
-]
 
 
 @pytest.mark.parametrize("options", MODES, ids=str)

@@ -105,8 +105,6 @@ def _elide_concat(net: Net, result: Aliases, attrs: LayerAttributes, inside: Seq
     for name in attrs.node.inputs:
         owner, first = result.place(name)
         size = net.tensors[name].nbytes
-        if net.tensors[name].format.together > 1:
-            return False
         if first or owner in parts or net.tensors[owner].nbytes != size:
             return False
         members = _members(net, result, owner)

@@ -13,26 +13,28 @@ from user_layers.net.nodes import LayerNode
 
 _DIMS = 8  # MAX_SHAPE_DIMS
 
+_Shape = tuple[int, ...]
+
 
 def piece_offsets(described: DescribedNet, k: int) -> tuple[int, ...] | None:
     """At which byte of node k's first input each output begins, if all its bytes follow there in their order;
-    None for any other node. Built-in slices, splits and gathers of planes that lie side by side."""
+    None for any other node. Built-in slices, splits and gathers of planes that lie side by side. Batches
+    that share words stay there, and words take the place of elements."""
     net, node = described.net, described.net.nodes[k]
     find = _FIRST.get(node.op.op) if node.op.is_builtin else None
     if find is None:
         return None
     inputs, outputs = ([net.tensors[name] for name in names] for names in (node.inputs, node.outputs))
-    source = inputs[0]
-    if source.format.together > 1:
-        return None
-    first = find(node, inputs, outputs)
-    return None if first is None else tuple(n * source.dtype.itemsize for n in first)
+    made = [each.format.words(each.shape) for each in outputs]
+    source = inputs[0].format
+    first = find(node, source.words(inputs[0].shape), inputs, made)
+    return None if first is None else tuple(n * source.word_bytes for n in first)
 
 
 def _slice(
-    node: LayerNode, inputs: list[NetTensorInfo], outputs: list[NetTensorInfo]
+    node: LayerNode, shape: _Shape, inputs: list[NetTensorInfo], outputs: list[_Shape]
 ) -> tuple[int, ...] | None:
-    shape, made = inputs[0].shape, outputs[0].shape
+    made = outputs[0]
     count, *numbers = struct.unpack_from(f"<{1 + 4 * _DIMS}i", node.param)
     axes, starts, _, steps = (numbers[i * _DIMS : i * _DIMS + count] for i in range(4))
     first = [0] * len(shape)
@@ -49,20 +51,19 @@ def _slice(
 
 
 def _split(
-    node: LayerNode, inputs: list[NetTensorInfo], outputs: list[NetTensorInfo]
+    node: LayerNode, shape: _Shape, inputs: list[NetTensorInfo], outputs: list[_Shape]
 ) -> tuple[int, ...] | None:
-    shape = inputs[0].shape
     axis = struct.unpack_from("<i", node.param)[0] % len(shape)
     if math.prod(shape[:axis]) != 1:
         return None
-    sizes = [math.prod(each.shape) for each in outputs]
+    sizes = [math.prod(each) for each in outputs]
     return tuple(sum(sizes[:i]) for i in range(len(sizes)))
 
 
 def _gather(
-    node: LayerNode, inputs: list[NetTensorInfo], outputs: list[NetTensorInfo]
+    node: LayerNode, shape: _Shape, inputs: list[NetTensorInfo], outputs: list[_Shape]
 ) -> tuple[int, ...] | None:
-    shape, list_ = inputs[0].shape, inputs[1]
+    list_ = inputs[1]
     axis = struct.unpack_from("<i", node.param)[0] % len(shape)
     if list_.data is None or math.prod(shape[:axis]) != 1:
         return None
@@ -75,7 +76,7 @@ def _gather(
 _FIRST = {"TPU_SLICE": _slice, "TPU_SPLIT": _split, "TPU_GATHER": _gather}
 
 
-def _index(first: list[int], shape: tuple[int, ...]) -> int:
+def _index(first: list[int], shape: _Shape) -> int:
     index = 0
     for at, extent in zip(first, shape, strict=True):
         index = index * extent + at

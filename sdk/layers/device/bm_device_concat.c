@@ -25,7 +25,8 @@ int concat_shape(const void *param, const int param_size, const tpu_tensor_t *in
     long long length = 0;
     for (int i = 0; i < in_num; i++) {
         const tpu_tensor_t *in = &in_tensors[i];
-        if (in->dtype != first->dtype) return BM_LAYER_NOT_SUPPORTED;
+        if (in->dtype != first->dtype || in->store_mode != first->store_mode || in->scale != first->scale)
+            return BM_LAYER_NOT_SUPPORTED;
         if (in->dims != first->dims) return BM_LAYER_PARAM_INVALID;
         for (int d = 0; d < dims; d++)
             if (d != axis && in->shape[d] != first->shape[d]) return BM_LAYER_PARAM_INVALID;
@@ -42,7 +43,7 @@ int concat_global(const void *param, const int param_size, const tpu_tensor_t *i
                   const int out_num) {
     (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_concat_param_t *p = param;
-    const tpu_tensor_t *out = &out_tensors[0];
+    const tpu_tensor_t y = bm_layer_as_words(&out_tensors[0]), *out = &y;
     const int axis = bm_layer_axis(p->axis, (int)out->dims), bytes = bm_element_bytes(out->dtype);
     const long long row = bm_stride_of(out, axis); /* elements of one index of the axis */
     u64 target = out->addr;

@@ -18,7 +18,6 @@ int copy_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     if (param_size != (int)sizeof(tpu_copy_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_tensor_t *in = &in_tensors[0];
     bm_output_like(&out_tensors[0], in, (int)in->dims);
-    out_tensors[0].store_mode = in->store_mode;
     for (unsigned int d = 0; d < in->dims; d++) out_tensors[0].shape[d] = in->shape[d];
     return BM_LAYER_OK;
 }

@@ -4,6 +4,7 @@
  * Makes: squares of pixels from channels
  */
 #include "bm_layer_move.h"
+#include "bm_layer_shape.h"
 #include "okk.h"
 
 __BM_PARAM__(TPU_DEPTH_TO_SPACE)
@@ -39,7 +40,8 @@ int depth_to_space_global(const void *param, const int param_size, const tpu_ten
                           const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_depth_to_space_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     const int block = p->block, channels = out->shape[1];
     const long long plane = bm_stride_of(in, 1), row = in->shape[3];
     bm_move m = {.dims = 0};

@@ -4,6 +4,7 @@
  * Makes: x repeated along dimensions of extent 1
  */
 #include "bm_layer_move.h"
+#include "bm_layer_shape.h"
 #include "okk.h"
 
 __BM_PARAM__(TPU_EXPAND)
@@ -28,6 +29,7 @@ int expand_shape(const void *param, const int param_size, const tpu_tensor_t *in
         if (wanted < 1 || (wanted != 1 && given != 1 && wanted != given)) return BM_LAYER_PARAM_INVALID;
         out_tensors[0].shape[d] = wanted == 1 ? given : wanted;
     }
+    if (!bm_layer_keeps_batches(&out_tensors[0], in)) return BM_LAYER_NOT_SUPPORTED;
     return BM_LAYER_OK;
 }
 
@@ -36,7 +38,8 @@ int expand_global(const void *param, const int param_size, const tpu_tensor_t *i
                   const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
                   const int out_num) {
     (void)param, (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     const int added = (int)out->dims - (int)in->dims;
     bm_move m = {.dims = 0};
     for (int d = 0; d < (int)out->dims; d++) {

@@ -26,6 +26,7 @@ int expand_dims_shape(const void *param, const int param_size, const tpu_tensor_
     out->ttype = in->ttype;
     out->dtype = in->dtype;
     out->store_mode = in->store_mode;
+    out->scale = in->scale;
     out->dims = (unsigned int)dims;
     for (int d = 0; d < dims; d++) out->shape[d] = d < axis ? in->shape[d] : d == axis ? 1 : in->shape[d - 1];
     return BM_LAYER_OK;

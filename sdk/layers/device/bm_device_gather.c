@@ -59,7 +59,7 @@ int gather_global(const void *param, const int param_size, const tpu_tensor_t *i
                   const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_gather_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *chosen = &in_tensors[1];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), *in = &x, *chosen = &in_tensors[1];
     const int axis = bm_layer_axis(p->axis, (int)in->dims), count = chosen->elem_num;
     const int plane = (int)bm_stride_of(in, axis), planes = (int)bm_layer_elements(in->shape, 0, axis);
     indices list = {chosen->host_data, in->shape[axis]};

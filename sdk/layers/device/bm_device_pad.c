@@ -4,6 +4,7 @@
  * Makes: elements around x, or less of it
  */
 #include "bm_layer_move.h"
+#include "bm_layer_shape.h"
 #include "okk.h"
 
 __BM_PARAM__(TPU_PAD)
@@ -11,7 +12,7 @@ typedef struct {
     int mode; /* 0: a constant, 1: mirrored without the edge, 2: the edge, 3: from the other end (wrapped) */
     int before[MAX_SHAPE_DIMS], after[MAX_SHAPE_DIMS]; /* elements added at both ends of each dimension */
     float value; /* the constant for fp32 */
-    int bits;    /* for other types its bits: for integers the number itself */
+    int bits;    /* for other types its bits: for integers the number itself, whatever their scale */
 } tpu_pad_param_t;
 
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
@@ -50,14 +51,23 @@ static int outside_at(const void *list, int i) {
     return o->s.first + at;
 }
 
-static unsigned int filling(const tpu_pad_param_t *p, int dtype) {
-    return dtype == DTYPE_FP32 ? (x32){.fp32 = p->value}.u32 : (unsigned int)p->bits;
+/* The constant as often as the tensor has batches in a word. */
+static unsigned int filling(const tpu_pad_param_t *p, const tpu_tensor_t *t) {
+    const unsigned int bits = (unsigned int)p->bits;
+    switch (bm_layer_together(t)) {
+    case 4:
+        return (bits & 0xFFu) * 0x01010101u;
+    case 2:
+        return (bits & 0xFFFFu) * 0x00010001u;
+    default:
+        return t->dtype == DTYPE_FP32 ? (x32){.fp32 = p->value}.u32 : bits;
+    }
 }
 
 /* Elements [start, start + count) of dimension d; of the dimensions before d what is inside, of those behind it
- * all. */
-static void fill(const tpu_pad_param_t *p, const tpu_tensor_t *in, const tpu_tensor_t *out, int d, int start,
-                 int count) {
+ * all. value: the constant. */
+static void fill(const tpu_pad_param_t *p, const tpu_tensor_t *in, const tpu_tensor_t *out, unsigned int value, int d,
+                 int start, int count) {
     if (count < 1) return;
     bm_move m = {.dims = 0};
     const int bytes = bm_element_bytes(out->dtype);
@@ -72,7 +82,7 @@ static void fill(const tpu_pad_param_t *p, const tpu_tensor_t *in, const tpu_ten
     const u64 target = plane + (u64)(start * stride * bytes);
     if (p->mode == PAD_CONSTANT) {
         bm_move_add(&m, count, stride, stride);
-        bm_move_fill(target, filling(p, out->dtype), &m, bytes);
+        bm_move_fill(target, value, &m, bytes);
         return;
     }
     const outside o = {p->mode, start, inside_of(p, in, d)};
@@ -107,7 +117,8 @@ int pad_global(const void *param, const int param_size, const tpu_tensor_t *in_t
                const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_pad_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     const int bytes = bm_element_bytes(in->dtype);
     bm_move m = {.dims = 0};
     u64 source = in->addr, target = out->addr;
@@ -118,12 +129,13 @@ int pad_global(const void *param, const int param_size, const tpu_tensor_t *in_t
         target += (u64)(s.first * to * bytes);
         source += (u64)(s.source * from * bytes);
     }
+    const unsigned int value = filling(p, &out_tensors[0]);
     okk_initialize();
     bm_move_run(target, source, &m, bytes);
     for (int d = (int)in->dims - 1; d >= 0; d--) {
         const inside s = inside_of(p, in, d);
-        fill(p, in, out, d, 0, s.first);
-        fill(p, in, out, d, s.first + s.count, out->shape[d] - s.first - s.count);
+        fill(p, in, out, value, d, 0, s.first);
+        fill(p, in, out, value, d, s.first + s.count, out->shape[d] - s.first - s.count);
     }
     okk_poll();
     return BM_LAYER_OK;
@@ -135,7 +147,8 @@ int pad_local(const void *param, const int param_size, const tpu_tensor_t *in_te
               u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
     const tpu_pad_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     const int *a = in->slice_shape, *b = out->slice_shape;
     const dim4 tile = {a[0], a[1], a[2], a[3]}, whole = {b[0], b[1], b[2], b[3]};
     const int row = in->processed[2] + p->before[2] - out->processed[2];
@@ -143,7 +156,7 @@ int pad_local(const void *param, const int param_size, const tpu_tensor_t *in_te
     if (row < 0 || column < 0 || row + tile.h > whole.h || column + tile.w > whole.w) return BM_LAYER_RUNTIME_ERROR;
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
-    okk_bdc_32bit_set_C((local_addr_t)out->addr, (x32){.u32 = filling(p, out->dtype)}, &whole, NULL);
+    okk_bdc_32bit_set_C((local_addr_t)out->addr, (x32){.u32 = filling(p, &out_tensors[0])}, &whole, NULL);
     okk_bdc_32bit_cpy((local_addr_t)out->addr + 4u * (local_addr_t)(row * stride.h + column), (local_addr_t)in->addr,
                       &tile, &stride, NULL);
     return BM_LAYER_OK;

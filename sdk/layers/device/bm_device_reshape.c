@@ -4,6 +4,7 @@
  * Makes: another shape; nothing runs in a static net
  */
 #include "bm_layer_move.h"
+#include "bm_layer_shape.h"
 #include "okk.h"
 
 __BM_PARAM__(TPU_RESHAPE)
@@ -39,7 +40,7 @@ int reshape_shape(const void *param, const int param_size, const tpu_tensor_t *i
     if (open >= 0) shape[open] = (int)(in->elem_num / known);
     if ((open >= 0 ? known * shape[open] : known) != in->elem_num) return BM_LAYER_PARAM_INVALID;
     bm_output_like(&out_tensors[0], in, p->dims);
-    out_tensors[0].store_mode = in->store_mode;
+    if (!bm_layer_keeps_batches(&out_tensors[0], in)) return BM_LAYER_NOT_SUPPORTED;
     return BM_LAYER_OK;
 }
 

@@ -73,7 +73,8 @@ int slice_global(const void *param, const int param_size, const tpu_tensor_t *in
                  const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_slice_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     part s;
     if (!part_of(p, in, &s)) return BM_LAYER_PARAM_INVALID;
     bm_move m = {.dims = 0};

@@ -54,7 +54,7 @@ int split_global(const void *param, const int param_size, const tpu_tensor_t *in
                  const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size;
     const tpu_split_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), *in = &x;
     const int axis = bm_layer_axis(p->axis, (int)in->dims), bytes = bm_element_bytes(in->dtype);
     const long long row = bm_stride_of(in, axis); /* elements of one index of the axis */
     u64 source = in->addr;

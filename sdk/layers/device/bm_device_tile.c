@@ -4,6 +4,7 @@
  * Makes: x several times along each dimension
  */
 #include "bm_layer_move.h"
+#include "bm_layer_shape.h"
 #include "okk.h"
 
 __BM_PARAM__(TPU_TILE)
@@ -31,7 +32,8 @@ int tile_global(const void *param, const int param_size, const tpu_tensor_t *in_
                 const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_tile_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     bm_move m = {.dims = 0};
     for (int d = 0; d < (int)in->dims; d++) {
         const long long to = bm_stride_of(out, d);

@@ -4,6 +4,7 @@
  * Makes: the dimensions in another order
  */
 #include "bm_layer_move.h"
+#include "bm_layer_shape.h"
 #include "okk.h"
 
 __BM_PARAM__(TPU_TRANSPOSE)
@@ -36,7 +37,8 @@ int transpose_global(const void *param, const int param_size, const tpu_tensor_t
                      const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_transpose_param_t *p = param;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     bm_move m = {.dims = 0};
     for (int d = 0; d < p->dims; d++)
         bm_move_add(&m, out->shape[d], bm_stride_of(out, d), bm_stride_of(in, p->order[d]));

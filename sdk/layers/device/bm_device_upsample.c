@@ -1,10 +1,13 @@
-/* TPU_UPSAMPLE: each element of [N, C, H, W] scale_h times along h and scale_w times along w; 32-bit elements.
+/* TPU_UPSAMPLE: each element of [N, C, H, W] scale_h times along h and scale_w times along w; 32-bit elements,
+ * or integers in 4N or 2N.
  *
- * Inputs: x `[N, C, H, W]` of 32-bit elements
+ * Inputs: x `[N, C, H, W]` of 32-bit elements, or integers in 4N or 2N
  * Makes: each element several times along h and w
  */
 #include "bm_layer_local.h"
+#include "bm_layer_move.h"
 #include "bm_layer_pipeline.h"
+#include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
@@ -24,12 +27,10 @@ int upsample_shape(const void *param, const int param_size, const tpu_tensor_t *
     tpu_tensor_t *out = &out_tensors[0];
     if (p->scale_h < 1 || p->scale_w < 1) return BM_LAYER_PARAM_INVALID;
     if (p->scale_h > SCALE_MAX || p->scale_w > SCALE_MAX || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
-    if (in->dtype != DTYPE_FP32 && in->dtype != DTYPE_INT32 && in->dtype != DTYPE_UINT32) return BM_LAYER_NOT_SUPPORTED;
+    if (bm_element_bytes(in->dtype) * bm_layer_together(in) != 4) return BM_LAYER_NOT_SUPPORTED;
     const long long h = (long long)in->shape[2] * p->scale_h, w = (long long)in->shape[3] * p->scale_w;
     if (h * w > 0x7fffffff) return BM_LAYER_NOT_SUPPORTED;
-    out->ttype = BMNET_NEURON;
-    out->dtype = in->dtype;
-    out->dims = 4;
+    bm_output_like(out, in, 4);
     out->shape[0] = in->shape[0];
     out->shape[1] = in->shape[1];
     out->shape[2] = (int)h;
@@ -143,7 +144,8 @@ int upsample_global(const void *param, const int param_size, const tpu_tensor_t 
                     const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
                     const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
-    const int *x = in_tensors[0].shape;
+    const tpu_tensor_t words = bm_layer_as_words(&in_tensors[0]);
+    const int *x = words.shape;
     upsampling r = {.param = param, .x = in_tensors[0].addr, .y = out_tensors[0].addr, .planes = x[0] * x[1],
                     .height = x[2], .width = x[3]};
     plan(&r);
@@ -159,7 +161,8 @@ __BM_LOCAL__(TPU_UPSAMPLE)
 int upsample_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                    u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
-    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *in = &x, *out = &y;
     const int *a = in->slice_shape, *b = out->slice_shape;
     const dim4 input = {a[0], a[1], a[2], a[3]}, output = {b[0], b[1], b[2], b[3]};
     repeat(param, (local_addr_t)out->addr, (local_addr_t)in->addr, &output, &input,

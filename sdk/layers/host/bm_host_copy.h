@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "bmcompiler_tpulayer_host.hpp"
+#include "bm_host_movement.h"
 
 __BM_DESC__(TPU_COPY)
-class CopyDescriptor : public bmcompiler::LayerDescriptor {
+class CopyDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "COPY"; }
     virtual bool force_use_global_layer() const override { return true; }

@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "bmcompiler_tpulayer_host.hpp"
+#include "bm_host_movement.h"
 
 __BM_DESC__(TPU_DEPTH_TO_SPACE)
-class DepthToSpaceDescriptor : public bmcompiler::LayerDescriptor {
+class DepthToSpaceDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "DEPTH_TO_SPACE"; }
     virtual bool force_use_global_layer() const override { return true; }

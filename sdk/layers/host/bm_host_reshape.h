@@ -4,16 +4,33 @@
 
 #include <string>
 
-#include "bmcompiler_tpulayer_host.hpp"
+#include "bm_host_movement.h"
+#include "bmbuiltin.h"
 
 __BM_DESC__(TPU_RESHAPE)
-class ReshapeDescriptor : public bmcompiler::LayerDescriptor {
+class ReshapeDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "RESHAPE"; }
     virtual bool force_use_global_layer() const override { return true; }
     // The same bytes: the output can live in the input's memory.
     virtual bool just_reshape() const override { return true; }
     virtual bool is_share_mem_layer() const override { return true; }
+
+  protected:
+    // By number or by place; -1 finds it only where the others leave it.
+    virtual bool keeps_batches() const override {
+        const tpu_reshape_param_t *p = param<tpu_reshape_param_t>();
+        const int first = p->shape[0];
+        if (first != -1) return first == 0 || first == -2 || first == in(0).shape[0];
+        long long left = 1, known = 1;
+        for (const int extent : in(0).shape) left *= extent;
+        for (int d = 1; d < p->dims && d < MAX_SHAPE_DIMS; d++) {
+            const int wanted = p->shape[d], source = wanted == 0 ? d : -2 - wanted;
+            if (wanted <= 0 && (source < 0 || source >= static_cast<int>(in(0).shape.size()))) return false;
+            known *= wanted > 0 ? wanted : in(0).shape[static_cast<std::size_t>(source)];
+        }
+        return known * in(0).shape[0] == left;
+    }
 };
 
 #endif

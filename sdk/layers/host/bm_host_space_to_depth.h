@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "bmcompiler_tpulayer_host.hpp"
+#include "bm_host_movement.h"
 
 __BM_DESC__(TPU_SPACE_TO_DEPTH)
-class SpaceToDepthDescriptor : public bmcompiler::LayerDescriptor {
+class SpaceToDepthDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "SPACE_TO_DEPTH"; }
     virtual bool force_use_global_layer() const override { return true; }

@@ -4,13 +4,17 @@
 
 #include <string>
 
-#include "bmcompiler_tpulayer_host.hpp"
+#include "bm_host_movement.h"
+#include "bmbuiltin.h"
 
 __BM_DESC__(TPU_SPLIT)
-class SplitDescriptor : public bmcompiler::LayerDescriptor {
+class SplitDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "SPLIT"; }
     virtual bool force_use_global_layer() const override { return true; }
+
+  protected:
+    virtual bool keeps_batches() const override { return !is_first(param<tpu_split_param_t>()->axis); }
 };
 
 #endif

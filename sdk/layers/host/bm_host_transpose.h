@@ -4,13 +4,17 @@
 
 #include <string>
 
-#include "bmcompiler_tpulayer_host.hpp"
+#include "bm_host_movement.h"
+#include "bmbuiltin.h"
 
 __BM_DESC__(TPU_TRANSPOSE)
-class TransposeDescriptor : public bmcompiler::LayerDescriptor {
+class TransposeDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "TRANSPOSE"; }
     virtual bool force_use_global_layer() const override { return true; }
+
+  protected:
+    virtual bool keeps_batches() const override { return param<tpu_transpose_param_t>()->order[0] == 0; }
 };
 
 #endif

@@ -4,11 +4,11 @@
 
 #include <string>
 
+#include "bm_host_movement.h"
 #include "bmbuiltin.h"
-#include "bmcompiler_tpulayer_host.hpp"
 
 __BM_DESC__(TPU_UPSAMPLE)
-class UpsampleDescriptor : public bmcompiler::LayerDescriptor {
+class UpsampleDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "UPSAMPLE"; }
     // The last input row is the one below the last output row, wherever the first of them lies.

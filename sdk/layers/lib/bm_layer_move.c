@@ -204,12 +204,15 @@ long long bm_stride_of(const tpu_tensor_t *t, int d) {
 void bm_output_like(tpu_tensor_t *out, const tpu_tensor_t *in, int dims) {
     out->ttype = BMNET_NEURON;
     out->dtype = in->dtype;
+    out->store_mode = in->store_mode;
+    out->scale = in->scale;
     out->dims = (unsigned int)dims;
 }
 
 void bm_move_whole(const tpu_tensor_t *out, const tpu_tensor_t *in) {
     if (in->addr == out->addr) return;
+    const tpu_tensor_t moved = bm_layer_as_words(in);
     okk_initialize();
-    bm_move_straight(out->addr, in->addr, in->elem_num, bm_element_bytes(in->dtype));
+    bm_move_straight(out->addr, in->addr, moved.elem_num, bm_element_bytes(moved.dtype));
     okk_poll();
 }

@@ -81,7 +81,7 @@ int bm_element_bytes(int dtype); /* of one element, by DATA_TYPE_T */
 /* Elements from one index of dimension d of the tensor to the next. */
 long long bm_stride_of(const tpu_tensor_t *t, int d);
 
-/* Type and number of dimensions of an output that has those of the input; its shape is left to the caller. */
+/* Format and number of dimensions of an output that has those of the input; its shape is left to the caller. */
 void bm_output_like(tpu_tensor_t *out, const tpu_tensor_t *in, int dims);
 
 #endif
