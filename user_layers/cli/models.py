@@ -10,7 +10,7 @@ import typer
 from user_layers.cli.options import TimeLimit, for_devices
 
 if TYPE_CHECKING:
-    from user_layers.onnx.int8 import Int8
+    from user_layers.quantize.rewrite import Int8
 
 Model = Annotated[
     Path,
@@ -124,11 +124,11 @@ def compile(
 
 def _int8(table: Path | None, fp32: list[str] | None, quant_input: bool, quant_output: bool) -> Int8 | None:
     from firmware_sim.errors import UsageError
-    from user_layers.onnx.int8 import Int8
+    from user_layers.onnx.int8 import int8_of
 
     if table is None:
         others = {"--fp32": fp32, "--quant-input": quant_input, "--quant-output": quant_output}
         for option in (option for option, given in others.items() if given):
             raise UsageError(f"{option} without --int8", hint="`tpulayer calibrate` makes the table for it")
         return None
-    return Int8.of(table, fp32 or (), quant_input, quant_output)
+    return int8_of(table, fp32 or (), quant_input, quant_output)

@@ -51,6 +51,6 @@ class Job:
         caller = CALLER.set(source.short)
         try:
             custom = source.mapped(dict(self.record.custom))
-            return build(model, source.name, custom=custom, toolkit=toolkit).graph
+            return build(model, source.name, custom=custom, toolkit=toolkit, integers=False).graph
         finally:
             CALLER.reset(caller)

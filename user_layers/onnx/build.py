@@ -21,9 +21,13 @@ from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
 from user_layers.onnx.precision import in_float32, narrow_types
+from user_layers.onnx.quantised import in_float
 from user_layers.onnx.survey import Survey, survey_layers
 from user_layers.onnx.types import obstacle
 from user_layers.onnx.varying import largest_shapes
+from user_layers.quantize.report import Quantised
+from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
+from user_layers.quantize.table import Range, Table
 from user_layers.toolkit import Toolkit
 
 
@@ -34,7 +38,7 @@ class Built:
     has now. observed: values whose shapes were seen by running the model, because nothing infers them.
     narrow: floating-point types of the model in place of which it computes in float32. varying: the largest
     shapes of outputs whose shapes are known only when a net has run. own: the layers of the user's nodes, by
-    the node's first output."""
+    the node's first output. quantised: what became of the graph's float layers, where it is in integers."""
 
     graph: GraphBuilder
     model: Model
@@ -45,6 +49,7 @@ class Built:
     narrow: tuple[str, ...] = ()
     varying: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     own: Mapping[str, OwnLayers] = field(default_factory=dict)
+    quantised: Quantised | None = None
 
     @property
     def on_cpu(self) -> list[str]:
@@ -66,12 +71,17 @@ def build(
     cpu: bool = True,
     allow_empty: bool = False,
     graph_type: type[GraphBuilder] = GraphBuilder,
+    int8: Int8 | None = None,
+    integers: bool = True,
 ) -> Built:
     """The graph of a model; see `graph_from_onnx`. allow_empty: outputs without elements are left out.
-    graph_type: the class of the graph."""
+    graph_type: the class of the graph. int8: the graph shall be in 8-bit integers; a model that is quantised
+    brings ranges of its own, and its graph is in integers too. integers: False for the graph in float."""
     functions = resolve_map(custom)
     # First, for no pass may touch a node that the user maps.
     model = mark_mapped(model, functions)
+    # Behind the marks, too; before the rest, for which 8-bit numbers would be in the way.
+    model, ranges = in_float(model)
     # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
     model, narrow = in_float32(model), narrow_types(model)
     # Before observing: an operand that says how large a result is must be a constant by then.
@@ -101,13 +111,33 @@ def build(
         inputs = _used_inputs(survey.model, parts, wanted)
         # Last: layers and parts on the CPU, with the outputs named.
         lowering = _lower(survey, parts, inputs, wanted, functions, varying, new_graph)
+        graph, done, written = lowering.graph, survey.model, None
+        if integers and (int8 is not None or ranges):
+            # Behind all of that: what is rewritten are layers, whatever operations they come from.
+            written = quantise(graph, *_asked(int8, ranges))
+            graph = written.graph
     except BaseException:
         if toolkit is None:
             opened.close()
         raise
-    graph, done = lowering.graph, survey.model
-    count, seen = len(graph.nodes), done.observed
-    return Built(graph, done, tuple(parts), empty, count, seen, tuple(narrow), varying, lowering.own)
+    return Built(
+        graph,
+        done,
+        tuple(parts),
+        empty,
+        len(graph.nodes),
+        done.observed,
+        tuple(narrow),
+        varying,
+        lowering.own,
+        written,
+    )
+
+
+def _asked(int8: Int8 | None, ranges: Mapping[str, Range]) -> tuple[Table, QuantiseOptions]:
+    """The table: what the user gave before what the model says."""
+    given = int8 or Int8(Table({}))
+    return Table({**ranges, **given.table.ranges}, given.table.about), given.options
 
 
 def mark_mapped(model: Model, functions: Mapping[str, object]) -> Model:

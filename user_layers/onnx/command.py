@@ -14,8 +14,8 @@ from user_layers.onnx.build import build
 from user_layers.onnx.compile import compile_model
 from user_layers.onnx.custom import parse_map
 from user_layers.onnx.explain import explain
-from user_layers.onnx.int8 import Int8
 from user_layers.onnx.load import Source, read_proto
+from user_layers.quantize.rewrite import Int8
 
 if TYPE_CHECKING:
     import onnx

@@ -17,14 +17,14 @@ from user_layers.onnx.build import Built, build
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
-from user_layers.onnx.int8 import Int8, Record
+from user_layers.onnx.int8 import Record
 from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import Value, shown
 from user_layers.onnx.own import FindGoldens
 from user_layers.onnx.precision import described
 from user_layers.onnx.trial import compared, run_random
 from user_layers.product import combine_stages, compile_net, write_directory
-from user_layers.quantize.rewrite import quantise
+from user_layers.quantize.rewrite import Int8
 
 if TYPE_CHECKING:
     import onnx
@@ -177,13 +177,8 @@ def compile_model(
         for number, one in enumerate(models):
             at = f", stage {number}" if len(models) > 1 else ""
             step(f"looking for layers{at}")
-            built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu)
-            shared = built.graph.toolkit
-            done = None
-            if int8 is not None:
-                step(f"quantising{at}")
-                done = quantise(built.graph, int8.table, int8.options)
-                built = replace(built, graph=done.graph)
+            built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu, int8=int8)
+            shared, done = built.graph.toolkit, built.quantised
             step(f"compiling{at}")
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
             warned = explain(built).warning(source.place)
@@ -222,7 +217,7 @@ def compile_model(
         if toolkit is None and shared is not None:
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
-    record = None if int8 is None else Record.of(source, shapes, custom, int8).text()
+    record = None if done is None else Record.of(source, shapes, custom, int8 or Int8(done.table)).text()
     return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart, record)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from user_layers.onnx.custom import parse_map
 from user_layers.onnx.load import Source, read_proto
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import batches
-from user_layers.quantize.rewrite import QuantiseOptions
+from user_layers.quantize.rewrite import Int8, QuantiseOptions
 from user_layers.quantize.table import (
     Table,
     parse_table,
@@ -51,19 +51,10 @@ class CalibrateOptions:
     custom: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Int8:
-    """What `compile --int8` was asked for."""
-
-    table: Table
-    options: QuantiseOptions = field(default_factory=QuantiseOptions)
-
-    @staticmethod
-    def of(table: Path, fp32: Sequence[str], quant_input: bool, quant_output: bool) -> Int8:
-        """By the command's words; --fp32 takes several names with commas between. Errors: those of
-        `read_table`."""
-        names = [name for words in fp32 for name in words.split(",") if name]
-        return Int8(read_table(table), QuantiseOptions(tuple(names), quant_input, quant_output))
+def int8_of(table: Path, fp32: Sequence[str], quant_input: bool, quant_output: bool) -> Int8:
+    """By the command's words; --fp32 takes several names with commas between. Errors: as of `read_table`."""
+    names = [name for words in fp32 for name in words.split(",") if name]
+    return Int8(read_table(table), QuantiseOptions(tuple(names), quant_input, quant_output))
 
 
 @dataclass(frozen=True)
@@ -142,7 +133,9 @@ def run_calibrate(
     step(f"reading {source.short}")
     model = source.load(read_proto(proto), parse_shapes(options.shapes))
     caller = CALLER.set(source.short)
-    built = build(model, source.name, custom=source.mapped(parse_map(options.custom)), toolkit=toolkit)
+    built = build(
+        model, source.name, custom=source.mapped(parse_map(options.custom)), toolkit=toolkit, integers=False
+    )
     try:
         samples = 0
 

@@ -52,12 +52,21 @@ class QuantiseOptions:
     quant_output: bool = False
 
 
+@dataclass(frozen=True)
+class Int8:
+    """A net that shall be in integers: the ranges of its tensors and what else is known."""
+
+    table: Table
+    options: QuantiseOptions = field(default_factory=QuantiseOptions)
+
+
 @dataclass
 class Rewriting:
     """The graph that is being made, and what every tensor of the old one has become in it.
 
     bytes: names and steps of tensors in integers; plain: names of tensors in fp32 (or in what they were).
-    steps: what tensors that share a scale have got, by the name that stands for them. ranges: from the table.
+    steps: what tensors that share a scale have got, by the name that stands for them. ranges: from the table;
+    together: of all that share a scale.
     """
 
     graph: GraphBuilder
@@ -66,7 +75,7 @@ class Rewriting:
     ranges: Mapping[str, Range]
     options: QuantiseOptions
     group_of: Mapping[str, str]
-    thresholds: Mapping[str, float]
+    together: Mapping[str, Range]
     bytes: dict[str, tuple[str, Step]] = field(default_factory=dict)
     plain: dict[str, str] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
@@ -81,7 +90,7 @@ class Rewriting:
     def missing(self, *names: str) -> str | None:
         """Why these tensors cannot be integers: nobody knows their range."""
         for name in names:
-            if name not in self.bytes and name not in self.ranges and name not in self.thresholds:
+            if name not in self.bytes and self.range_of(name) is None:
                 return f"the table has no range of {name!r}"
         return None
 
@@ -103,15 +112,14 @@ class Rewriting:
 
     def threshold(self, name: str) -> float:
         """Of a tensor, with those that shall have the same scale."""
-        group = self.group_of.get(name, name)
-        own = self.ranges[name].threshold if name in self.ranges else 0.0
-        return max(own, self.thresholds.get(group, 0.0))
+        return self.together[self.group_of.get(name, name)].threshold
 
     def step_of(self, name: str, signed: bool | None = None) -> Step:
         """What `as_bytes` will give a tensor."""
         if name in self.bytes:
             return self.bytes[name][1]
-        one = self.ranges[name]
+        one = self.range_of(name)
+        assert one is not None  # missing() was asked
         step = self.steps.get(self.group_of.get(name, name))
         if step is None or signed not in (None, step.signed) or (one.signed and not step.signed):
             return Step.for_threshold(self.threshold(name), one.signed if signed is None else signed)
@@ -119,9 +127,13 @@ class Rewriting:
 
     def power(self, name: str) -> float:
         """The expected mean square of a tensor's values."""
-        if name in self.ranges:
-            return self.ranges[name].mean_square
-        return (self.threshold(name) / 3) ** 2
+        one = self.range_of(name)
+        assert one is not None  # missing() was asked
+        return one.mean_square
+
+    def range_of(self, name: str) -> Range | None:
+        """Of a tensor, or of those that share its scale."""
+        return self.ranges.get(name) or self.together.get(self.group_of.get(name, name))
 
     # ---- writing ----
 
@@ -218,9 +230,9 @@ def quantise(graph: GraphBuilder, table: Table, options: QuantiseOptions = Quant
     net = _as_given(graph)
     _check_names(net, options)
     known = table.for_tensors(net.tensors).ranges
-    group_of, thresholds = tied(net, known, graph.toolkit)
+    group_of, together = tied(net, known, graph.toolkit)
     made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
-    state = Rewriting(graph, net, made, known, options, group_of, thresholds)
+    state = Rewriting(graph, net, made, known, options, group_of, together)
     for tensor in graph.tensors.values():
         _take_over(state, tensor.name)
     rows: list[Row] = []
@@ -254,7 +266,7 @@ def _as_given(graph: GraphBuilder) -> Net:
 def _take_over(state: Rewriting, name: str) -> None:
     """An input or a constant of the old graph."""
     tensor = state.graph.tensors[name]
-    one = state.ranges.get(name)
+    one = state.range_of(name)
     if state.options.quant_input and tensor.data is None and tensor.dtype is DType.FP32 and one is not None:
         step = Step.for_threshold(state.threshold(name), one.signed)
         state.made.add_input(name, tensor.shape, step.dtype.numpy_name, scale=step.scale)

@@ -81,7 +81,7 @@ def function(state: Rewriting, site: Site) -> str | None:
         values = {"multiplier": m, "rshift": k, "dtype": int(step.dtype), "scale": step.scale}
         state.layer(site, "TPU_REQUANTIZE", [name], values, state.result(site, step))
         return None
-    one = state.ranges.get(site.output)
+    one = state.range_of(site.output)
     step, _ = state.wanted(site.output, one.signed if one is not None else True)
     results = of_all(state.graph.toolkit, node, inputs_of(given))
     if not np.all(np.isfinite(results)):

@@ -40,6 +40,11 @@ class Range:
         """Whether there are negative values."""
         return self.low < 0
 
+    def joined(self, other: Range) -> Range:
+        """Of the values of both; what depends on how many there are is not known."""
+        threshold = max(self.threshold, other.threshold)
+        return Range(min(self.low, other.low), max(self.high, other.high), threshold)
+
     @property
     def mean_square(self) -> float:
         """`power`, or where nobody measured it that of a normal distribution cut at three deviations."""

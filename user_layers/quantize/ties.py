@@ -16,9 +16,9 @@ MOVING = (
 """Layers whose results are their first input's elements."""
 
 
-def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[str, str], dict[str, float]]:
-    """For each tensor the name that stands for all that share its scale, and for each such name the largest
-    threshold among them."""
+def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[str, str], dict[str, Range]]:
+    """For each tensor the name that stands for all that share its scale, and for each such name what their
+    ranges are together."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -29,23 +29,24 @@ def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[
     for node in net.nodes:
         if node.cpu is not None:
             continue
-        if node.op.op in MOVING or _chooses(node, toolkit):
-            together = [node.inputs[0], *node.outputs]
+        if node.op.op in (*MOVING, "TPU_UNFOLD") or _chooses(node, toolkit):
+            joined = [node.inputs[0], *node.outputs]
         elif node.op.op == "TPU_CONCAT":
-            together = [*node.inputs, *node.outputs]
+            joined = [*node.inputs, *node.outputs]
         else:
             continue
-        first = root(together[0])
-        for name in together[1:]:
+        first = root(joined[0])
+        for name in joined[1:]:
             other = root(name)
             if other != first:
                 parent[other] = first
     group_of = {name: root(name) for name in net.tensors}
-    thresholds: dict[str, float] = {}
+    together: dict[str, Range] = {}
     for name, group in group_of.items():
         if name in ranges:
-            thresholds[group] = max(thresholds.get(group, 0.0), ranges[name].threshold)
-    return group_of, thresholds
+            one, known = ranges[name], together.get(group)
+            together[group] = one if known is None else known.joined(one)
+    return group_of, together
 
 
 def _chooses(node: LayerNode, toolkit: Toolkit) -> bool:

@@ -1,0 +1,287 @@
+"""Quantised models (QDQ and QOperator) in float, and what their scales say of every tensor's range.
+
+QuantizeLinear and DequantizeLinear between layers become nothing, QLinearConv and its like the operation
+that they stand for; the layers become 8-bit ones again from the ranges, on the grids that the chip has.
+Weights are what the integers of the file stand for. Zero points other than 0 say that a range is not
+symmetric: the chip has none, so its larger side counts. Where a range begins at 0, the model's integers cut
+what is below; a Relu does that here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.quantize.table import Range
+
+_MICROSOFT = "com.microsoft"
+_FLOAT = np.dtype(np.float32)
+_POSITIVE = ("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus")
+_KEEPING = (
+    *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose"),
+    *("Concat", "Identity", "Squeeze", "Unsqueeze", "Slice", "Resize", "DequantizeLinear", "QuantizeLinear"),
+)
+"""Operations whose results have no other signs than their inputs."""
+
+
+def in_float(model: Model) -> tuple[Model, dict[str, Range]]:
+    """The model without its 8-bit numbers, and the ranges of tensors by names. A model that has none stays
+    as it is. What has no scale for the whole tensor, and what inputs and outputs of the model have in
+    integers, stays too."""
+    walk = _Walk(model)
+    for node in model.nodes:
+        walk.node(node)
+    return walk.result()
+
+
+class _Walk:
+    """Over the nodes in their order."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._nodes: list[Node] = []
+        self._values = dict(model.values)
+        self._constants = dict(model.constants)
+        self._makers = model.makers
+        self._floats: set[str] = set()  # integers of the model that are float now
+        self.ranges: dict[str, Range] = {}
+
+    def result(self) -> tuple[Model, dict[str, Range]]:
+        if not self._floats and not self.ranges:
+            return self._model, {}
+        made = replace(self._model, nodes=tuple(self._nodes), values=self._values, constants=self._constants)
+        return made, self.ranges
+
+    def node(self, node: Node) -> None:
+        """Take one node over, or what it stands for."""
+        rule = None if node.is_own else _RULES.get((_domain(node), node.op))
+        made = rule(self, node) if rule is not None else None
+        if made is None:
+            if any(name in self._floats for name in node.reads):
+                node = self._in_integers_again(node)
+            self._nodes.append(node)
+            return
+        self._nodes += made
+
+    def _in_integers_again(self, node: Node) -> Node:
+        """A node that no rule takes reads integers of the model: Identity and the like do with floats."""
+        for name in node.makes:
+            if self._model.value(name).dtype in (np.dtype(np.int8), np.dtype(np.uint8)):
+                self.float(name)
+        return node
+
+    def float(self, name: str) -> None:
+        """A tensor of the model's is float from now on."""
+        self._floats.add(name)
+        self._values[name] = Value(name, self._model.value(name).shape, _FLOAT)
+
+    def whole(self, name: str) -> str:
+        """A name for the numbers of a tensor before its range cuts them."""
+        made = f"{name}:whole"
+        self._values[made] = Value(made, self._model.value(name).shape, _FLOAT)
+        return made
+
+    def cut(self, title: str, source: str, made: str, op: str = "") -> Node:
+        """What integers that begin at 0 do to a tensor, which `op` makes."""
+        maker = self._makers.get(source)
+        op = op or (maker.op if maker is not None else "")
+        cuts = self.ranges[made].low >= 0 and op != "" and not self._positive(op, maker)
+        return Node("Relu" if cuts else "Identity", "", title, (source,), (made,))
+
+    def _positive(self, op: str, maker: Node | None) -> bool:
+        """Whether nothing below 0 can come."""
+        if op in _POSITIVE:
+            return True
+        if op not in _KEEPING or maker is None:
+            return False
+        inputs = maker.inputs if op == "Concat" else maker.inputs[:1]
+        return all(self._is_positive(name) for name in inputs)
+
+    def _is_positive(self, name: str) -> bool:
+        if name in self.ranges and self.ranges[name].low >= 0:
+            return True
+        maker = self._makers.get(name)
+        return maker is not None and self._positive(maker.op, maker)
+
+    def is_result(self, name: str) -> bool:
+        """Whether a tensor is an output of the model, which keeps its type."""
+        return name in self._model.results
+
+    def is_float(self, name: str) -> bool:
+        """Whether a tensor is, or has become, float."""
+        return name in self._floats or self._model.value(name).is_float
+
+    def seen(self, scale: str, zero: str, *names: str) -> bool:
+        """Note the range of these tensors; False where there is no single scale."""
+        found = self._range(scale, zero)
+        if found is None:
+            return False
+        self.ranges.update(dict.fromkeys(names, found))
+        return True
+
+    def _range(self, scale: str, zero: str) -> Range | None:
+        steps = self._constants.get(scale)
+        zeros = self._constants.get(zero) if zero else np.zeros((), np.uint8)
+        if steps is None or zeros is None or steps.size != 1 or zeros.size != 1:
+            return None
+        if zeros.dtype.name not in ("int8", "uint8") or not float(steps.reshape(-1)[0]) > 0:
+            return None
+        step, point = float(steps.reshape(-1)[0]), int(zeros.reshape(-1)[0])
+        ends = np.iinfo(zeros.dtype)
+        # -128 belongs to 127: a symmetric grid is the one on which both ends are as far.
+        least = max(ends.min, -ends.max) if point == 0 else ends.min
+        low, high = (least - point) * step, (ends.max - point) * step
+        return Range(low, high, max(-low, high))
+
+    def constant(self, name: str) -> Array | None:
+        """A constant of the model."""
+        return self._constants.get(name)
+
+    def operand(self, name: str, scale: str, zero: str, axis: int) -> str | None:
+        """The float tensor that an operand of a node in integers stands for, None for one that is neither
+        float by now nor a constant; axis: along which a constant has scales for each channel."""
+        if name in self._floats:
+            self.seen(scale, zero, name)
+            return name
+        integers, steps = self.constant(name), self.constant(scale)
+        zeros = self.constant(zero) if zero else np.zeros((), np.int32)
+        if integers is None or steps is None or zeros is None:
+            return None
+        shape = [1] * integers.ndim
+        if steps.size > 1:
+            shape[axis] = -1
+        points, factors = (
+            one.astype(np.float32).reshape(shape if one.size > 1 else ()) for one in (zeros, steps)
+        )
+        return self.add(f"{name}:float", (integers.astype(np.float32) - points) * factors)
+
+    def add(self, name: str, array: Array) -> str:
+        """A constant of its own."""
+        while name in self._constants or name in self._values:
+            name += "_"
+        self._constants[name] = array
+        return name
+
+
+def _domain(node: Node) -> str:
+    return "" if node.domain in STANDARD else node.domain
+
+
+def _at(node: Node, index: int) -> str:
+    return node.inputs[index] if index < len(node.inputs) else ""
+
+
+Rule = Callable[[_Walk, Node], "list[Node] | None"]
+"""What a node stands for in float; None where it stays as it is."""
+
+_RULES: dict[tuple[str, str], Rule] = {}
+
+
+def _rule(domain: str, op: str) -> Callable[[Rule], Rule]:
+    def add(rule: Rule) -> Rule:
+        _RULES[domain, op] = rule
+        return rule
+
+    return add
+
+
+@_rule("", "QuantizeLinear")
+def _quantize(walk: _Walk, node: Node) -> list[Node] | None:
+    """To integers: nothing, where everything behind is float too."""
+    source, made = node.inputs[0], node.outputs[0]
+    if walk.constant(source) is not None or not walk.seen(node.inputs[1], _at(node, 2), source, made):
+        return None
+    if walk.is_result(made) or not walk.is_float(source):
+        return None
+    walk.float(made)
+    return [walk.cut(node.name, source, made)]
+
+
+@_rule("", "DequantizeLinear")
+def _dequantize(walk: _Walk, node: Node) -> list[Node] | None:
+    """From integers: nothing, where they are float. Integers that are inputs of the model stay."""
+    source, made = node.inputs[0], node.outputs[0]
+    if walk.constant(source) is not None:
+        return None
+    walk.seen(node.inputs[1], _at(node, 2), made)
+    if not walk.is_float(source):
+        return None
+    return [Node("Identity", "", node.name, (source,), (made,))]
+
+
+def _spelled(
+    walk: _Walk,
+    node: Node,
+    op: str,
+    operands: Sequence[tuple[int, int]],
+    result: int,
+    bias: int | None = None,
+) -> list[Node] | None:
+    """The operation on floats. operands: where each one's tensor, scale and zero point begin, and the axis of
+    scales for each channel; result: where scale and zero point of the result are; bias: an int32 operand in
+    the product of the first two scales."""
+    made = node.outputs[0]
+    if walk.is_result(made):
+        return None
+    inputs = [
+        walk.operand(node.inputs[at], node.inputs[at + 1], _at(node, at + 2), axis) for at, axis in operands
+    ]
+    if None in inputs or not walk.seen(node.inputs[result], _at(node, result + 1), made):
+        return None
+    if bias is not None and _at(node, bias):
+        integers = walk.constant(node.inputs[bias])
+        steps = [walk.constant(node.inputs[at + 1]) for at, _ in operands[:2]]
+        if integers is None or steps[0] is None or steps[1] is None:
+            return None
+        scale = steps[0].reshape(-1).astype(np.float64) * steps[1].reshape(-1)
+        wide = (integers.astype(np.float64) * scale).astype(np.float32)
+        inputs.append(walk.add(f"{node.inputs[bias]}:float", wide))
+    walk.float(made)
+    whole = walk.whole(made)
+    kept = {key: value for key, value in node.attributes.items() if key != "channels_last"}
+    one = Node(op, "", node.name, tuple(map(str, inputs)), (whole,), kept)
+    return [one, walk.cut("", whole, made, op)]
+
+
+@_rule("", "QLinearConv")
+def _conv(walk: _Walk, node: Node) -> list[Node] | None:
+    return _spelled(walk, node, "Conv", [(0, 0), (3, 0)], 6, bias=8)
+
+
+@_rule("", "QLinearMatMul")
+def _matmul(walk: _Walk, node: Node) -> list[Node] | None:
+    return _spelled(walk, node, "MatMul", [(0, 0), (3, -1)], 6)
+
+
+@_rule(_MICROSOFT, "QGemm")
+def _gemm(walk: _Walk, node: Node) -> list[Node] | None:
+    return _spelled(walk, node, "Gemm", [(0, 0), (3, 0 if node.attributes.get("transB") else 1)], 7, bias=6)
+
+
+@_rule(_MICROSOFT, "QLinearConcat")
+def _concat(walk: _Walk, node: Node) -> list[Node] | None:
+    return _spelled(walk, node, "Concat", [(at, 0) for at in range(2, len(node.inputs), 3)], 0)
+
+
+def _simple(op: str, operands: int) -> Rule:
+    def rule(walk: _Walk, node: Node) -> list[Node] | None:
+        if node.attributes.get("channels_last"):
+            return None
+        return _spelled(walk, node, op, [(3 * i, 0) for i in range(operands)], 3 * operands)
+
+    return rule
+
+
+for _op, _operands in {
+    "Add": 2,
+    "Mul": 2,
+    "Sigmoid": 1,
+    "LeakyRelu": 1,
+    "AveragePool": 1,
+    "GlobalAveragePool": 1,
+    "Softmax": 1,
+}.items():
+    _RULES[_MICROSOFT, f"QLinear{_op}"] = _simple(_op, _operands)
