@@ -1,0 +1,123 @@
+"""Calibration tables: what is written is read, the vendor's format too, and what is none is told so."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from firmware_sim.errors import TpulayerError
+from user_layers.quantize.table import Range, Table, read_table, write_table, write_vendor_table
+from user_layers.quantize.thresholds import METHODS, Statistics, method_of
+
+TABLE = Table(
+    {"x": Range(-1.5, 2.25, 2.0, 0.75, (0.5, -0.25)), "t 1": Range(0.0, 6.0, 6.0)}, {"method": "mse"}
+)
+
+
+def test_json_and_back(tmp_path: Path) -> None:
+    write_table(TABLE, tmp_path / "t.json")
+    found = read_table(tmp_path / "t.json")
+    assert found.about == TABLE.about and found.ranges["x"] == TABLE.ranges["x"]
+    assert math.isnan(found.ranges["t 1"].power) and found.ranges["t 1"].mean_square == 4.0
+
+
+def test_the_vendors_format(tmp_path: Path) -> None:
+    """Names are the tensor's and its operation's."""
+    path = tmp_path / "t"
+    path.write_text("# a comment\nx 2.0 -1.5 2.25\n\nout_1_Relu 6.0000000 0.0 6.0\nother 1 -1 1\n")
+    found = read_table(path).for_tensors({"x", "out_1"})
+    assert found.ranges["out_1"].threshold == 6.0
+    assert set(found.ranges) == {"x", "out_1", "other"}
+    write_vendor_table(found, path)
+    assert {n: r.threshold for n, r in read_table(path).ranges.items()} == {
+        "x": 2.0,
+        "out_1": 6.0,
+        "other": 1.0,
+    }
+
+
+GOOD: dict[str, Any] = {
+    "format": "tpulayer calibration table",
+    "version": 1,
+    "tensors": {"x": {"threshold": 1.0, "min": -1.0, "max": 1.0}},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON"),
+        (json.dumps(GOOD | {"format": "other"}), 'lacks "format"'),
+        (json.dumps(GOOD | {"version": 2}), "has version 2"),
+        (json.dumps(GOOD | {"tensors": {"x": 3}}), "tensor 'x' is no object"),
+        (json.dumps(GOOD | {"tensors": {"x": {"min": 0, "max": 1}}}), "'x' has no number 'threshold'"),
+        (
+            json.dumps(GOOD).replace('"threshold": 1.0', '"threshold": NaN'),
+            "'x': a threshold or an end is not",
+        ),
+        (json.dumps(GOOD).replace('"threshold": 1.0', '"threshold": 0'), "the threshold 0 is not above 0"),
+        (json.dumps(GOOD).replace('"max": 1.0', '"max": -2'), "the least value -1 is above the greatest -2"),
+        ("x 1.0 2.0", "line 1 is not NAME THRESHOLD MIN MAX"),
+        ("# nothing\n", "has no tensors"),
+        ("x 0 0 0\n", r"line 1 \(x\): the threshold 0 is not above 0"),
+        ("x F32\n", "belongs into --fp32"),
+    ],
+)
+def test_what_is_no_table(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    with pytest.raises(TpulayerError, match=message) as caught:
+        read_table(path)
+    assert str(path) in caught.value.message
+
+
+def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(TpulayerError, match="cannot read the calibration table"):
+        read_table(tmp_path / "none")
+
+
+def collected(values: list[np.ndarray[Any, Any]]) -> Statistics:
+    made = Statistics()
+    for one in values:
+        made.add(one.astype(np.float32))
+    return made
+
+
+def test_statistics_of_several_runs() -> None:
+    """Whatever order they come in, and with room for larger values that come later."""
+    rng = np.random.default_rng(0)
+    runs = [rng.standard_normal((2, 3, 5, 5)) * 10.0**power for power in (-2, 0, 1)]
+    first, second = (collected(one).range(METHODS["minmax"]) for one in (runs, runs[::-1]))
+    together = np.concatenate(runs).astype(np.float32)
+    for found in (first, second):
+        assert found is not None
+        assert (found.low, found.high) == (together.min(), together.max())
+        assert found.threshold == pytest.approx(np.abs(together).max(), rel=1e-3)
+        assert found.power == pytest.approx(np.square(together).mean(), rel=1e-6)
+        assert np.allclose(found.mean, together.mean((0, 2, 3), np.float64), atol=1e-6)
+
+
+def test_what_has_no_scale() -> None:
+    """Nothing but zeros, or no number at all."""
+    assert collected([np.zeros((2, 3))]).range(METHODS["mse"]) is None
+    assert collected([np.full((2, 3), np.nan)]).range(METHODS["mse"]) is None
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_thresholds(name: str) -> None:
+    """Of normal numbers with one far away: all methods but the ends leave that out, none what is common."""
+    values = np.random.default_rng(1).standard_normal(100_000)
+    values[7] = 15.0
+    found = collected([values]).range(method_of(name))
+    assert found is not None
+    assert found.threshold == pytest.approx(15.0) if name == "minmax" else 2.5 < found.threshold < 12
+
+
+def test_an_unknown_method() -> None:
+    with pytest.raises(TpulayerError, match="no calibration method 'mes'; did you mean mse"):
+        method_of("mes")
