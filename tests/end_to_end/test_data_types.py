@@ -3,7 +3,7 @@ dynamically, with the conversions that the compiler puts around them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
