@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError
 from tests.support.examples import examples
-from tests.support.int8_reference import Array, conv_int8, integers
+from tests.support.int8_reference import conv_int8
+from tests.support.quantised import MODES, Array, integers
 from tests.support.window_layers import window_param
 from tpulayer import Graph
 from user_layers.toolkit import Toolkit
-
-MODES: list[dict[str, Any]] = [{"opt": 0}, {"opt": 1}, {"opt": 2}, {"dynamic": True}]
 
 
 def parameters(w: Array, rshift: int, relu: bool, **window: Any) -> dict[str, Any]:

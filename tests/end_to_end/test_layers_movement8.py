@@ -61,6 +61,10 @@ KEPT: dict[str, tuple[str, Any, Any]] = {
     "to space": ("TPU_DEPTH_TO_SPACE", {"block": 2, "crd": 1},
                  lambda x: x.reshape(-1, 3, 2, 2, 6, 5).transpose(0, 1, 4, 2, 5, 3).reshape(-1, 3, 12, 10)),
     "to depth": ("TPU_SPACE_TO_DEPTH", {"block": 1}, lambda x: x),
+    "windows": ("TPU_UNFOLD", {"planes": 1, **dict.fromkeys(("kernel_d", "stride_d", "dilation_d"), 1),
+                               "kernel_h": 3, "stride_h": 2, "dilation_h": 1, "pad_top": 1, "pad_bottom": 1},
+                lambda x: np.concatenate([np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0)))[:, :, k : k + 5 : 2]
+                                          for k in range(3)], 1)),
     "larger": ("TPU_UPSAMPLE", {"scale_h": 2, "scale_w": 3}, lambda x: x.repeat(2, 2).repeat(3, 3)),
 }  # fmt: skip
 

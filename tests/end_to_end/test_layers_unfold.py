@@ -93,7 +93,7 @@ def test_unfold_in_groups_of_many_tiles(
     p = {"planes": extents[1], **d, **h}
     assume(fits(p, plane[0]))
     shape = (extents[0] * extents[1], extents[2], *plane)
-    numbers = (sample(shape, "int32") % 1000).astype(np.float32)
+    numbers = (sample(shape, "int16") % 1000).astype(np.float32)
     want = unfolded(numbers, p)
     assume(want.size < 6e6)
     graph = Graph(name="net", toolkit=toolkit)
@@ -118,7 +118,7 @@ def test_unfold_that_is_impossible(toolkit: Toolkit) -> None:
     ):
         refused(toolkit, "TPU_UNFOLD", ONE | wrong, x)
     refused(toolkit, "TPU_UNFOLD", ONE | {"planes": 1}, sample((4, 8, 6)))
-    refused(toolkit, "TPU_UNFOLD", ONE | {"planes": 1}, sample((4, 8, 6, 6), "int32"))
+    refused(toolkit, "TPU_UNFOLD", ONE | {"planes": 1}, sample((4, 8, 6, 6), "int16"))
 
 
 def test_a_layer_that_computes_cannot_be_a_load(toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,31 +1,13 @@
-"""8-bit layers as plain integers: what their commands compute, without lanes, words or tiles."""
+"""TPU_CONV_INT8 as plain integers: what its commands compute, without lanes, words or tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tests.support.quantised import Array, half_up, saturated
 from tests.support.window_layers import Pads, convolution
-
-Array = npt.NDArray[Any]
-ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "uint16": (0, 65535)}
-
-
-def integers(shape: Sequence[int], dtype: str, seed: int = 0, largest: int = 1 << 30) -> Array:
-    """Random ones of a type, at most `largest` from 0."""
-    low, high = ENDS[dtype]
-    rng = np.random.default_rng(seed)
-    return rng.integers(max(low, -largest), min(high, largest) + 1, tuple(shape)).astype(dtype)
-
-
-def shifted(sums: Array, rshift: int, dtype: str) -> Array:
-    """Sums shifted to the right, rounded half up, saturated."""
-    half = (1 << rshift) >> 1
-    found: Array = np.clip((sums.astype(np.int64) + half) >> rshift, *ENDS[dtype]).astype(dtype)
-    return found
 
 
 def conv_int8(
@@ -40,8 +22,8 @@ def conv_int8(
     dilation: Sequence[int] = (1, 1),
     pads: Pads = (0, 0, 0, 0),
 ) -> Array:
-    """TPU_CONV_INT8; float64 holds its sums exactly."""
+    """[N, OC, OH, OW]; float64 holds the sums exactly."""
     sums = convolution(x, w, None, groups, stride, dilation, pads)
     if bias is not None:
         sums = sums + bias.reshape(1, -1, 1, 1)
-    return shifted(sums, rshift, "uint8" if relu else "int8")
+    return saturated(half_up(sums.astype(np.int64), rshift), "uint8" if relu else "int8")

@@ -33,6 +33,22 @@ def moved(state: Rewriting, site: Site) -> str | None:
     return None
 
 
+@rule("TPU_UNFOLD")
+def unfolded(state: Rewriting, site: Site) -> str | None:
+    """Of several batches: four of them are loaded as one then. One alone is loaded once more for it."""
+    node = site.node
+    source = node.inputs[0]
+    if site.values["planes"] != 1:
+        return "planes of volumes are batches"
+    if not state.is_bytes(source) and state.info(source).shape[0] == 1:
+        return "quantised behind it, for one batch"
+    if missing := state.missing(source):
+        return missing
+    name, step = state.as_bytes(node, source)
+    state.move(site, [name], site.values, step)
+    return None
+
+
 def _batches(state: Rewriting, site: Site) -> str | None:
     """Why a layer that moves elements between batches is none on words of four batches."""
     before, values = state.info(site.node.inputs[0]).shape, site.values

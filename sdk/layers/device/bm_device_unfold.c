@@ -1,4 +1,5 @@
-/* TPU_UNFOLD: the rows, and of volumes the planes, that a window sees side by side as channels; fp32.
+/* TPU_UNFOLD: the rows, and of volumes the planes, that a window sees side by side as channels; fp32, or where
+ * there are no volumes integers in 4N or 2N.
  *
  * Inputs: x `[N, C, H, W]`; of volumes with D planes `[N * D, C, H, W]`
  * Makes: channels from the rows and planes of a window, which a convolution then sums up at once
@@ -39,7 +40,8 @@ int unfold_shape(const void *param, const int param_size, const tpu_tensor_t *in
     if (param_size != (int)sizeof(tpu_unfold_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_unfold_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    if (in->dtype != DTYPE_FP32 || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if (bm_element_bytes(in->dtype) * bm_layer_together(in) != 4 || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if (bm_layer_together(in) > 1 && p->planes != 1) return BM_LAYER_NOT_SUPPORTED;
     const windows s = windows_of(p, in->shape[2]);
     if (p->planes < 1 || in->shape[0] % p->planes != 0 || s.d.out < 1 || s.h.out < 1) return BM_LAYER_PARAM_INVALID;
     const long long batches = (long long)(in->shape[0] / p->planes) * s.d.out;
@@ -151,8 +153,9 @@ int unfold_global(const void *param, const int param_size, const tpu_tensor_t *i
                   const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
                   const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
-    const int *shape = out_tensors[0].shape;
-    run r = run_of(param, &in_tensors[0], &out_tensors[0]);
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const int *shape = y.shape;
+    run r = run_of(param, &x, &y);
     for (int d = 0; d < 4; d++) r.extent[d] = shape[d];
     r.stride = (dim4){shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
     r.part = part_in_ddr;
@@ -176,9 +179,10 @@ __BM_LOCAL__(TPU_UNFOLD)
 int unfold_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                  u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
-    const tpu_tensor_t *out = &out_tensors[0];
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const tpu_tensor_t *out = &y;
     const int *shape = out->slice_shape;
-    run r = run_of(param, &in_tensors[0], out);
+    run r = run_of(param, &x, out);
     for (int d = 0; d < 4; d++) {
         r.first[d] = out->processed[d];
         r.extent[d] = shape[d];

@@ -4,13 +4,18 @@
 
 #include <string>
 
-#include "bmcompiler_tpulayer_host.hpp"
+#include "bm_host_movement.h"
+#include "bmbuiltin.h"
 
 // The compiler knows that its local function takes the input in DDR.
 __BM_DESC__(TPU_UNFOLD)
-class UnfoldDescriptor : public bmcompiler::LayerDescriptor {
+class UnfoldDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "UNFOLD"; }
+
+  protected:
+    // The planes of a volume are batches.
+    virtual bool keeps_batches() const override { return param<tpu_unfold_param_t>()->planes == 1; }
 };
 
 #endif
