@@ -93,7 +93,7 @@ def test_unfold_in_groups_of_many_tiles(
     p = {"planes": extents[1], **d, **h}
     assume(fits(p, plane[0]))
     shape = (extents[0] * extents[1], extents[2], *plane)
-    numbers = (sample(shape, "int16") % 1000).astype(np.float32)
+    numbers = (sample(shape, "int32") % 1000).astype(np.float32)
     want = unfolded(numbers, p)
     assume(want.size < 6e6)
     graph = Graph(name="net", toolkit=toolkit)

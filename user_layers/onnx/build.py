@@ -49,7 +49,7 @@ class Built:
     narrow: tuple[str, ...] = ()
     varying: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     own: Mapping[str, OwnLayers] = field(default_factory=dict)
-    quantised: Quantised | None = None
+    quantised: Quantised[GraphBuilder] | None = None
 
     @property
     def on_cpu(self) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from firmware_sim.errors import CompileError, DeviceError, UsageError
+from user_layers.graph import GraphBuilder
 from user_layers.net.compiled import CompiledNet
 from user_layers.onnx.build import Built, mark_mapped
 from user_layers.onnx.check import compare, narrow_line, random_inputs, reference, tolerance
@@ -24,7 +25,7 @@ from user_layers.runtime.references import run_net
 
 
 def run_random(
-    model: Model, built: Built, net: CompiledNet, done: Quantised | None = None
+    model: Model, built: Built, net: CompiledNet, done: Quantised[GraphBuilder] | None = None
 ) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
     """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
     with the whole numbers (it divides by them, or they are indices), others are tried. done: the net in
@@ -77,7 +78,7 @@ def compared(
     got: Sequence[Array],
     goldens: Goldens | None,
     varying: Collection[str],
-    done: Quantised | None = None,
+    done: Quantised[GraphBuilder] | None = None,
 ) -> tuple[list[str], list[str]]:
     """A line about each output, and those of them that tell of a difference from onnxruntime. custom: nodes
     that became layers of the user's; original: what onnxruntime runs, the model where its inputs have other

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from user_layers.quantize.sites import Site
 from user_layers.quantize.table import Table
 
 Array = npt.NDArray[Any]
+G = TypeVar("G", bound=GraphBuilder)
 _MULTIPLYING = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL")
 
 
@@ -50,12 +51,12 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Quantised:
+class Quantised(Generic[G]):
     """A graph in integers. rows: of the float net's layers; unused: names of the table that it does not
     have; table: what it was made with, by the names of the float net's tensors;
     integers: of those of them that are integers here their names and scales."""
 
-    graph: GraphBuilder
+    graph: G
     rows: Sequence[Row]
     unused: Sequence[str] = ()
     table: Table = field(default_factory=lambda: Table({}))

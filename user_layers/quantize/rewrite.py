@@ -18,7 +18,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import CALLER, LayerNode
-from user_layers.quantize.report import Quantised, Row
+from user_layers.quantize.report import G, Quantised, Row
 from user_layers.quantize.scales import Step, multiplier
 from user_layers.quantize.sites import Site, sites
 from user_layers.quantize.table import Range, Table
@@ -219,7 +219,7 @@ class Rewriting:
         return free_name(stem, self.net.tensors, set(self.made.tensor_names))
 
 
-def quantise(graph: GraphBuilder, table: Table, options: QuantiseOptions = QuantiseOptions()) -> Quantised:
+def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions()) -> Quantised[G]:
     """The graph in 8-bit integers, as far as its layers can; inputs and outputs keep names and order.
 
     Errors: UsageError for layers to be left in fp32 that the graph does not have; CompileError of shape

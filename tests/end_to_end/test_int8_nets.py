@@ -1,0 +1,242 @@
+"""Float nets in 8-bit integers: what the rewriting makes equals the integers that its parameters say, and the
+commands that go with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from firmware_sim.errors import TpulayerError
+from tests.support.quantised import Array
+from tests.support.workspaces import tpulayer
+from tpulayer import Graph
+from user_layers.onnx.command import CompileOptions, run
+from user_layers.onnx.int8 import int8_of
+from user_layers.quantize.calibrate import calibrate
+from user_layers.quantize.quality import sqnr
+from user_layers.quantize.rewrite import QuantiseOptions, quantise
+from user_layers.quantize.table import Range, Table
+from user_layers.toolkit import Toolkit
+
+
+def convolutions(batch: int = 2, channels: int = 16) -> onnx.ModelProto:
+    """Three with relu, the second depthwise."""
+    rng = np.random.default_rng(0)
+    nodes, constants, last, inner = [], [], "x", 3
+    for i, (made, groups) in enumerate(((channels, 1), (channels, channels), (channels, 1))):
+        w = rng.standard_normal((made, inner // groups, 3, 3)) / np.sqrt(9 * inner / groups)
+        b = rng.standard_normal(made) / 10
+        constants += [
+            numpy_helper.from_array(array.astype(np.float32), name)
+            for name, array in ((f"w{i}", w), (f"b{i}", b))
+        ]
+        inputs = [last, f"w{i}", f"b{i}"]
+        nodes.append(helper.make_node("Conv", inputs, [f"c{i}"], pads=[1] * 4, group=groups, name=f"conv{i}"))
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"]))
+        last, inner = f"r{i}", made
+    x = helper.make_tensor_value_info("x", 1, [batch, 3, 20, 20])
+    y = helper.make_tensor_value_info(last, 1, [batch, channels, 20, 20])
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def samples(count: int = 6, seed: int = 1) -> Array:
+    return np.random.default_rng(seed).standard_normal((count, 3, 20, 20)).astype(np.float32)
+
+
+def table_of(graph: Graph) -> Table:
+    data = samples()
+    return calibrate(graph, ({"x": data[i : i + 2]} for i in range(0, 6, 2)))
+
+
+def test_a_net_in_integers(toolkit: Toolkit) -> None:
+    """Everything but the conversions is in 8 bits, near to the float net, in groups and alone."""
+    graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
+    graph.compile()
+    x = samples(2, 5)
+    (want,) = graph.run({"x": x})
+    done = quantise(graph, table_of(graph))
+    assert done.share == 1.0
+    results = []
+    for opt in (0, 1, 2):
+        done.graph.compile(opt=opt)
+        results.append(done.graph.run({"x": x})[0])
+    assert all(np.array_equal(results[0], other) for other in results[1:])
+    assert sqnr(want, results[0]) > 32
+    assert [node.op.short for node in done.graph.nodes].count("CONV_INT8") == 3
+
+
+def test_layers_that_stay(toolkit: Toolkit) -> None:
+    """By their own names and those of what they make; the table lacks a range; a name that there is not."""
+    graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
+    table = table_of(graph)
+    for name in ("conv1", "r1", "c1"):
+        done = quantise(graph, table, QuantiseOptions((name,)))
+        (row,) = (row for row in done.rows if row.layer == "conv1")
+        assert row.reason == f"asked for ({name})"
+        assert not any(row.reason for row in done.rows if row.layer in ("conv0", "conv2"))
+    left = Table({name: one for name, one in table.ranges.items() if name != "r2"})
+    (row,) = (row for row in quantise(graph, left).rows if row.layer == "conv2")
+    assert row.reason == "the table has no range of 'r2'"
+    with pytest.raises(TpulayerError, match="--fp32 conv3: the net has no layer or tensor of that name"):
+        quantise(graph, table, QuantiseOptions(("conv3",)))
+
+
+def test_integers_at_the_edges(toolkit: Toolkit) -> None:
+    graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
+    table = table_of(graph)
+    plain = quantise(graph, table)
+    edges = quantise(graph, table, QuantiseOptions(quant_input=True, quant_output=True))
+    x = samples(2, 5)
+    for done in (plain, edges):
+        done.graph.compile()
+    (want,) = plain.graph.run({"x": x})
+    fed = edges.fed({"x": x})
+    assert fed["x"].dtype == np.int8
+    made = edges.graph.run(fed)
+    assert made[0].dtype == np.uint8
+    # Rounding to the nearest integer before instead of behind the first rows' unfolding gives the same.
+    assert np.array_equal(edges.given(made)[0], want)
+
+
+def test_a_layer_of_the_users(layers8: Toolkit) -> None:
+    """It doubles integers between convolutions, and gets them without a conversion."""
+    graph = Graph.from_onnx(convolutions(), toolkit=layers8)
+    graph.add_tpu_layer("TPU_DOUBLE8", ["r2"], {}, ["twice"])
+    graph.add_output("twice")
+    x = samples(2, 5)
+    table = table_of_float(layers8)
+    done = quantise(graph, table)
+    (row,) = (row for row in done.rows if row.op == "TPU_DOUBLE8")
+    assert row.reason is None
+    assert "DOUBLE8" in [node.op.short for node in done.graph.nodes]
+    done.graph.compile()
+    _, y = done.graph.run({"x": x})
+    half = quantise(Graph.from_onnx(convolutions(), toolkit=layers8), table)
+    half.graph.compile()
+    (want,) = half.graph.run({"x": x})
+    step = half.integers["r2"][1]
+    assert np.allclose(y, np.minimum(2 * want, 255 * step), rtol=1e-5)
+
+
+def table_of_float(toolkit: Toolkit) -> Table:
+    return table_of(Graph.from_onnx(convolutions(), toolkit=toolkit))
+
+
+@pytest.fixture(scope="module")
+def layers8(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from tests.support.workspaces import layers_toolkit
+
+    with layers_toolkit(tmp_path_factory, "data_type_layers") as opened:
+        yield opened
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    """calibrate, compile --int8, evaluate, with labels, processes and a metric of one's own."""
+    onnx.save(convolutions(), str(tmp_path / "net.onnx"))
+    np.savez(tmp_path / "data.npz", x=samples(5), labels=np.zeros(5, np.int64))
+    (tmp_path / "own.py").write_text("def f(wanted, made, labels):\n    return len(labels)\n")
+    said = tpulayer("calibrate", "net.onnx", "--data", "data.npz", "-o", "t.json", cwd=tmp_path).stdout
+    assert said.startswith("net.onnx -> t.json: ") and "5 samples, mse" in said
+    said = tpulayer("compile", "net.onnx", "--int8", "t.json", "-o", "out", cwd=tmp_path).stdout
+    assert "8 bits: 4 of 4 layers, 100.0% of the MACs" in said and "dB of signal over" in said
+    words = ("evaluate", "out", "--data", "data.npz", "--json")
+    one = json.loads(tpulayer(*words, "--layers", cwd=tmp_path).stdout)
+    two = json.loads(tpulayer(*words, "-j", "2", "--metric", "own.py:f", cwd=tmp_path).stdout)
+    assert one["samples"] == two["samples"] == one["labelled"] == 5
+    assert one["outputs"]["r2"]["sqnr"] == pytest.approx(two["outputs"]["r2"]["sqnr"], rel=1e-9)
+    assert set(one["layers"]) >= {"r0", "r1", "r2"}
+    assert two["metric"] == pytest.approx((2 * 2 + 2 * 2 + 1) / 5)
+    said = tpulayer("evaluate", "out", "--data", "data.npz", "--metric", "top1", cwd=tmp_path).stdout
+    assert "same greatest number as in float" in said and "of 5 labels" in said
+    (tmp_path / "net.onnx").write_bytes(b"other")
+    failed = tpulayer("evaluate", "out", "--data", "data.npz", cwd=tmp_path, code=2)
+    assert "is not what out was compiled from" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compile", "net.onnx", "-o", "out", "--fp32", "a"), "--fp32 without --int8"),
+        (("compile", "net.onnx", "-o", "out", "--int8", "none"), "cannot read the calibration table none"),
+        (("calibrate", "net.onnx", "--data", "none.npz", "-o", "t"), "cannot read none.npz"),
+        (("calibrate", "net.onnx", "--data", "bad.npz", "-o", "t"), "bad.npz has no array 'x'; it has y"),
+        (("calibrate", "net.onnx", "--data", "net.onnx", "-o", "t"), "is neither a folder nor .npz"),
+        (
+            ("calibrate", "net.onnx", "--data", "small.npz", "-o", "t"),
+            "'x' is [1, 3, 9, 9], and the net",
+        ),
+        (("evaluate", ".", "--data", "small.npz"), "has no int8.json"),
+    ],
+)
+def test_what_does_not_fit(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    onnx.save(convolutions(), str(tmp_path / "net.onnx"))
+    np.savez(tmp_path / "bad.npz", y=samples(2))
+    np.savez(tmp_path / "small.npz", x=np.zeros((1, 3, 9, 9), np.float32))
+    failed = tpulayer(*words, cwd=tmp_path, code=None)
+    assert failed.returncode in (1, 2) and message in failed.stderr
+    assert not (tmp_path / "out").exists() and not (tmp_path / "t").exists()
+
+
+def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
+    """QDQ with a scale for each channel of the weights, and a range that begins at 0 cuts what is below."""
+    rng = np.random.default_rng(0)
+    w = rng.integers(-127, 128, (8, 3, 3, 3)).astype(np.int8)
+    constants = {
+        "w": w, "ws": np.linspace(0.015, 0.02, 8).astype(np.float32), "wz": np.zeros(8, np.int8),
+        "xs": np.float32(0.03), "xz": np.int8(0), "ys": np.float32(0.2), "yz": np.uint8(0),
+    }  # fmt: skip
+    make = helper.make_node
+    nodes = [
+        make("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        make("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+        make("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0),
+        make("Conv", ["xd", "wd"], ["c"], pads=[1] * 4),
+        make("QuantizeLinear", ["c", "ys", "yz"], ["cq"]),
+        make("DequantizeLinear", ["cq", "ys", "yz"], ["y"]),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, 1, shape)
+        for name, shape in (("x", [2, 3, 20, 20]), ("y", [2, 8, 20, 20]))
+    )
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, str(tmp_path / "q.onnx"))
+    lines: list[str] = []
+    assert run(CompileOptions(tmp_path / "q.onnx", tmp_path / "q"), lines.append, toolkit)
+    assert any(line.startswith("8 bits: ") and "100.0% of the MACs" in line for line in lines)
+    (quality,) = (line for line in lines if line.startswith("y: "))
+    assert float(quality.split()[1]) > 30
+    made = Graph.from_onnx(model, toolkit=toolkit)
+    assert [n.op.short for n in made.nodes].count("CONV_INT8") == 1
+    made.compile()
+    assert made.run({"x": samples(2)})[0].min() == 0.0
+
+
+def test_a_bias_that_is_too_large_is_told(toolkit: Toolkit) -> None:
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, 4, 5, 5))
+    graph.add_const("w", np.full((2, 4, 1, 1), 0.01, np.float32))
+    graph.add_const("b", np.array([900.0, 0.0], np.float32))
+    ones = ("groups", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w")
+    window = dict.fromkeys(ones, 1)
+    graph.add_tpu_layer("TPU_CONV", ["x", "w", "b"], window, ["y"])
+    table = Table({"x": Range(-1, 1, 1.0), "y": Range(0, 1.0, 1.0)})
+    (row,) = quantise(graph, table).rows
+    assert row.reason is None or "too large" in row.reason
+    table = Table({"x": Range(-1, 1, 1.0), "y": Range(0, 901.0, 901.0)})
+    (row,) = quantise(graph, table).rows
+    assert row.reason is None and "bits of weights given up for the bias" in row.detail
+
+
+def test_int8_of_the_commands_words(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("x 1 -1 1\n")
+    made = int8_of(tmp_path / "t", ("a,b", "c"), True, False)
+    assert made.options == QuantiseOptions(("a", "b", "c"), True, False)
