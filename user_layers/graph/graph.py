@@ -11,6 +11,7 @@ from firmware_sim import shown
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import UsageError
 from user_layers.graph.shapes import infer_shapes
+from user_layers.net.net import Net
 from user_layers.net.nodes import (
     CPU_OP,
     CpuPart,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from user_layers.net.compiled import CompiledNet, Stage
-    from user_layers.net.net import Net
 
 CHIPS = ("BM1684",)
 
@@ -326,6 +326,12 @@ class GraphBuilder:
         wanted: only what these tensors need; the graph may be unfinished then.
         """
         return infer_shapes(self, wanted)
+
+    def with_scales(self, scales: Mapping[str, float]) -> GraphBuilder:
+        """The same graph, on the same toolkit, with scales for tensors that have none."""
+        made = self.part(self.name, self.nodes, self.outputs, Net(self.name, {}, (), (), ()))
+        made.scales = {**scales, **self.scales}
+        return made
 
     def part(self, name: str, nodes: Sequence[LayerNode], outputs: Sequence[str], net: Net) -> GraphBuilder:
         """Some of the layers as a graph of its own, on the same toolkit, which stays this graph's to close.

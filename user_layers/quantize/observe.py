@@ -1,7 +1,8 @@
 """The float net on the emulator with every tensor seen: what calibrating and comparing are made of.
 
 A net gives back at most MAX_TENSORS outputs, so the graph is cut into runs of layers, each a net of its own
-that the host feeds with what the ones before gave.
+that the host feeds with what the ones before gave. A layer of the user's that takes integers where the graph
+has no scale gets that of the first inputs.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.chip import MAX_TENSORS
+from firmware_sim.wire import DType
 from user_layers.bmodel import write
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.graph import GraphBuilder
-from user_layers.net.net import Net
-from user_layers.net.nodes import LayerNode
+from user_layers.net.nodes import LayerNode, check_scale
 from user_layers.runtime import BModelRuntime
 
 Array = npt.NDArray[np.generic]
@@ -35,26 +36,19 @@ class _Run:
 
 
 class Observer:
-    """A graph that runs with all tensors kept; a context manager that ends what it loaded.
+    """A graph that runs with all tensors kept; a context manager that ends what it loaded. Errors: those of
+    compiling and running."""
 
-    opt: of the compiler, for each run of layers.
-    """
-
-    def __init__(self, graph: GraphBuilder, opt: int = 0) -> None:
-        self._graph = graph
-        net = graph.resolve()
+    def __init__(self, graph: GraphBuilder) -> None:
+        own = {name for node in graph.nodes if not node.op.is_builtin for name in node.inputs}
+        self._unknown = {name for name in own if name not in graph.scales and _is_made(graph, name)}
+        # A shape depends on no scale.
+        self._graph = graph.with_scales(dict.fromkeys(self._unknown, 1.0))
+        self._net = self._graph.resolve()
+        needed = [node for node in graph.nodes if node.outputs[0] in self._net.tensors]
+        self._cut = list(_cut(needed, graph))
         self._runs: list[_Run] = []
         self._runtime = BModelRuntime(graph.toolkit.device)
-        try:
-            for number, nodes in enumerate(_cut(graph.nodes, net, graph)):
-                name = f"run{number}"
-                outputs = [output for node in nodes for output in node.outputs]
-                part = graph.part(name, nodes, outputs, net)
-                self._runtime.load(write(compile_graph(part, opt=opt)))
-                self._runs.append(_Run(name, part.inputs, tuple(outputs)))
-        except BaseException:
-            self._runtime.close()
-            raise
 
     def __enter__(self) -> Observer:
         return self
@@ -67,17 +61,41 @@ class Observer:
     def tensors(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Every tensor for these inputs: those of the net and what all layers make, as the net stores it."""
         known: dict[str, Array] = {name: np.asarray(value) for name, value in inputs.items()}
-        for run in self._runs:
+        for number in range(len(self._cut)):
+            run = self._loaded(number, known)
             results = self._runtime.launch(run.name, {name: known[name] for name in run.inputs})
             known.update(zip(run.outputs, results, strict=True))
         return known
 
+    def _loaded(self, number: int, known: Mapping[str, Array]) -> _Run:
+        """A run, which is compiled when it is needed first: then the values are known of which scales are
+        made."""
+        if number < len(self._runs):
+            return self._runs[number]
+        nodes = self._cut[number]
+        for name in self._unknown & known.keys():
+            largest = float(np.abs(known[name]).max(initial=0.0)) or 1.0
+            self._graph.scales[name] = check_scale(largest / 127, f"the tensor {name!r}")
+            self._unknown.discard(name)
+        outputs = [output for node in nodes for output in node.outputs]
+        part = self._graph.part(f"run{number}", nodes, outputs, self._net)
+        self._runtime.load(write(compile_graph(part, opt=0)))
+        self._runs.append(_Run(part.name, part.inputs, tuple(outputs)))
+        return self._runs[-1]
 
-def _cut(nodes: Sequence[LayerNode], net: Net, graph: GraphBuilder) -> Iterator[list[LayerNode]]:
-    """Runs of layers with at most MAX_TENSORS inputs and outputs."""
+
+def _is_made(graph: GraphBuilder, name: str) -> bool:
+    """Whether a tensor is float and no constant, so that a scale matters."""
+    tensor = graph.tensors.get(name)
+    return tensor is None or (tensor.data is None and not tensor.scale and tensor.dtype is DType.FP32)
+
+
+def _cut(nodes: Sequence[LayerNode], graph: GraphBuilder) -> Iterator[list[LayerNode]]:
+    """Runs of layers with at most MAX_TENSORS inputs and outputs; a layer of the user's begins one, so that
+    what it reads is known before."""
     now: list[LayerNode] = []
     for node in nodes:
-        if now and not _fits([*now, node], graph):
+        if now and (not node.op.is_builtin or not _fits([*now, node], graph)):
             yield now
             now = []
         now.append(node)

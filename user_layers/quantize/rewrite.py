@@ -227,7 +227,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     """
     from user_layers.quantize import rules_linear, rules_movement, rules_pointwise  # noqa: F401  # register
 
-    net = _as_given(graph)
+    net = _as_given(graph, table)
     _check_names(net, options)
     known = table.for_tensors(net.tensors).ranges
     group_of, together = tied(net, known, graph.toolkit)
@@ -253,9 +253,11 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     return Quantised(made, tuple(rows), unused, table, integers)
 
 
-def _as_given(graph: GraphBuilder) -> Net:
-    """The graph's own nodes and constants, with the shapes of all tensors."""
-    tensors = dict(graph.resolve().tensors)
+def _as_given(graph: GraphBuilder, table: Table) -> Net:
+    """The graph's own nodes and constants, with the shapes of all tensors; those do not depend on scales, but
+    a layer of the user's that takes integers asks for one."""
+    given = {name: Step.for_threshold(one.threshold, True).scale for name, one in table.ranges.items()}
+    tensors = dict(graph.with_scales(given).resolve().tensors)
     for one in graph.tensors.values():
         tensors[one.name] = NetTensorInfo(
             one.name, one.shape, one.dtype, data=one.data, store_mode=one.store_mode, scale=one.scale
