@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,6 +87,11 @@ def compile(
     quant_output: Annotated[
         bool, typer.Option("--quant-output", help="Outputs of the net are integers.")
     ] = False,
+    search: Annotated[
+        float | None,
+        typer.Option("--search", help="DB of signal over noise: keep layers in fp32 until it is reached."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="Samples for --search.")] = None,
     time_limit: TimeLimit = None,
 ) -> int:
     """Compile a model into a bmodel, and compare it with onnxruntime on random inputs."""
@@ -96,6 +102,7 @@ def compile(
 
     for_devices(time_limit)
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
+    asked = _int8(int8, fp32, quant_input, quant_output, search, data)
     options = CompileOptions(
         model,
         out,
@@ -109,7 +116,7 @@ def compile(
         stages=tuple(stages or ()),
         name=name,
         layers=layers,
-        int8=_int8(int8, fp32, quant_input, quant_output),
+        int8=asked,
         proto=proto if source is not None else None,
         source=source,
     )
@@ -119,16 +126,34 @@ def compile(
             progress.done()
             typer.echo(line)
 
+        if asked is not None and search is not None and data is not None:
+            from user_layers.evaluate.command import searched
+
+            found, line = searched(options, asked, data, search, proto, source, progress.step)
+            say(line)
+            options = replace(options, int8=found)
         return 0 if run(options, say, step=progress.step, goldens=WorkspaceGoldens) else 1
 
 
-def _int8(table: Path | None, fp32: list[str] | None, quant_input: bool, quant_output: bool) -> Int8 | None:
+def _int8(
+    table: Path | None,
+    fp32: list[str] | None,
+    quant_input: bool,
+    quant_output: bool,
+    search: float | None,
+    data: Path | None,
+) -> Int8 | None:
     from firmware_sim.errors import UsageError
     from user_layers.onnx.int8 import int8_of
 
-    if table is None:
-        others = {"--fp32": fp32, "--quant-input": quant_input, "--quant-output": quant_output}
-        for option in (option for option, given in others.items() if given):
-            raise UsageError(f"{option} without --int8", hint="`tpulayer calibrate` makes the table for it")
-        return None
-    return int8_of(table, fp32 or (), quant_input, quant_output)
+    others = {
+        "--fp32": fp32,
+        "--quant-input": quant_input,
+        "--quant-output": quant_output,
+        "--search": search,
+    }
+    for option in (option for option, given in others.items() if given and table is None):
+        raise UsageError(f"{option} without --int8", hint="`tpulayer calibrate` makes the table for it")
+    if (search is None) != (data is None):
+        raise UsageError("--search and --data go together", hint="--search 30 --data SAMPLES")
+    return None if table is None else int8_of(table, fp32 or (), quant_input, quant_output)

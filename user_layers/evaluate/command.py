@@ -8,18 +8,27 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firmware_sim.errors import UsageError
 from firmware_sim.shown import count
 from firmware_sim.suggest import did_you_mean
 from user_layers.evaluate.job import Job
 from user_layers.evaluate.score import METRICS, Score, Sums
+from user_layers.evaluate.search import search
 from user_layers.evaluate.work import Worker, open_worker, score_batch
+from user_layers.onnx.int8 import float_graph
+from user_layers.onnx.load import Source
 from user_layers.quantize.data import Batch, batches
+from user_layers.quantize.rewrite import Int8
 from user_layers.toolkit import Toolkit
+
+if TYPE_CHECKING:
+    import onnx
+
+    from user_layers.onnx.command import CompileOptions
 
 _WORST = 10  # layers that are shown
 
@@ -128,3 +137,22 @@ def as_json(score: Score) -> dict[str, Any]:
         "outputs": {name: of(sums) for name, sums in score.outputs.items()},
         "layers": {name: of(sums) for name, sums in score.layers.items()},
     }
+
+
+def searched(
+    options: CompileOptions,
+    int8: Int8,
+    data: Path,
+    target: float,
+    proto: Path | onnx.ModelProto,
+    source: Source | None,
+    step: Callable[[str], None],
+) -> tuple[Int8, str]:
+    """`compile --search`: what was asked for with the layers that stay in fp32, and a line about it. Errors:
+    those of `search`."""
+    source = source or Source.of(options.model)
+    with float_graph(proto, source, options.shapes, options.custom) as graph:
+        found = search(graph, int8, batches(data, graph), target, step)
+    more = replace(int8.options, fp32=(*int8.options.fp32, *found.fp32))
+    kept = f"--fp32 {','.join(found.fp32)}" if found.fp32 else "all layers in 8 bits"
+    return replace(int8, options=more), f"{found.before:.1f} -> {found.reached:.1f} dB: {kept}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,13 @@ from user_layers.quantize.table import (
     write_table,
     write_vendor_table,
 )
+from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
     import onnx
 
+    from user_layers.graph import GraphBuilder
     from user_layers.onnx.compile import Shapes
-    from user_layers.toolkit import Toolkit
 
 
 _RECORD = "tpulayer int8"
@@ -117,6 +119,30 @@ class Record:
             raise ModelError(f"{path} is damaged: {type(e).__name__}: {e}", hint="compile again") from e
 
 
+@contextmanager
+def float_graph(
+    proto: Path | onnx.ModelProto,
+    source: Source,
+    shapes: Sequence[str],
+    custom: Sequence[str],
+    toolkit: Toolkit | None = None,
+) -> Iterator[GraphBuilder]:
+    """The graph of a model in float, also of one that is quantised; shapes, custom: as of CompileOptions. It
+    is closed at the end, but for a toolkit that was given. Errors: those of `graph_from_onnx`."""
+    from user_layers.onnx.command import parse_shapes
+
+    model = source.load(read_proto(proto), parse_shapes(shapes))
+    caller = CALLER.set(source.short)
+    own = toolkit or Toolkit()
+    try:
+        targets = source.mapped(parse_map(custom))
+        yield build(model, source.name, custom=targets, toolkit=own, integers=False).graph
+    finally:
+        CALLER.reset(caller)
+        if toolkit is None:
+            own.close()
+
+
 def run_calibrate(
     options: CalibrateOptions,
     proto: Path | onnx.ModelProto,
@@ -127,31 +153,20 @@ def run_calibrate(
 ) -> Table:
     """Write the table. proto and source: what `in_onnx` gives for the file. Errors: those of
     `graph_from_onnx` and `calibrate`, UsageError for data that does not fit."""
-    from user_layers.onnx.command import parse_shapes
-
     source = source or Source.of(options.model)
     step(f"reading {source.short}")
-    model = source.load(read_proto(proto), parse_shapes(options.shapes))
-    caller = CALLER.set(source.short)
-    built = build(
-        model, source.name, custom=source.mapped(parse_map(options.custom)), toolkit=toolkit, integers=False
-    )
-    try:
-        samples = 0
+    samples = 0
+    with float_graph(proto, source, options.shapes, options.custom, toolkit) as graph:
 
         def given() -> Iterator[Mapping[str, Any]]:
             nonlocal samples
-            for batch in batches(options.data, built.graph):
+            for batch in batches(options.data, graph):
                 samples += batch.count
                 yield batch.inputs
 
         table = calibrate(
-            built.graph, given(), options.method, lambda done: step(f"calibrating, {count(done, 'run')}")
+            graph, given(), options.method, lambda done: step(f"calibrating, {count(done, 'run')}")
         )
-    finally:
-        CALLER.reset(caller)
-        if toolkit is None:
-            built.graph.toolkit.close()
     (write_vendor_table if options.vendor else write_table)(table, options.out)
     found = f"{count(len(table.ranges), 'tensor')}, {count(samples, 'sample')}, {options.method}"
     say(f"{source.place} -> {options.out}: {found}")
