@@ -74,11 +74,13 @@ def test_the_same_values(toolkit: Toolkit, name: str) -> None:
     nodes, outputs, convolutions, left = CASES[name]
     used = {value for each in nodes for value in each.input}
     proto = make_model(nodes, {"x": SHAPE}, outputs, {n: v for n, v in CONSTANTS.items() if n in used})
-    picked = pick_channels(load_model(proto))
+    model = load_model(proto)
+    picked = pick_channels(model)
+    assert (picked is model) == left
     assert [each.op for each in picked.nodes].count("Conv") == convolutions
     assert moves(picked) == left
     x = {"x": np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)}
-    want = reference(load_model(proto), x)
+    want = reference(model, x)
     assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(reference(picked, x), want, strict=True))
     equals_onnxruntime(toolkit, proto, x)
 
@@ -89,6 +91,15 @@ def test_moving_few_channels_of_many_is_cheaper() -> None:
     indices = {str(i): np.array([i]) for i in (0, 1, 8)}
     model = load_model(make_model(nodes, {"x": (1, 1024, 9, 9)}, ["y"], {"w": weights, **indices}))
     assert pick_channels(model).nodes == model.nodes
+
+
+@pytest.mark.parametrize(("kernel", "cheaper"), [(3, True), (5, False)])
+def test_channels_that_are_read_for_nothing_cost_every_tap(kernel: int, cheaper: bool) -> None:
+    weights = np.ones((8, 16, kernel, kernel), np.float32)
+    nodes = [node("Slice", "x 0 16 1", "d"), node("Conv", "d w", "y", pads=[kernel // 2] * 4)]
+    indices = {str(i): np.array([i]) for i in (0, 1, 16)}
+    model = load_model(make_model(nodes, {"x": (1, 32, 20, 20)}, ["y"], {"w": weights, **indices}))
+    assert (pick_channels(model) is not model) == cheaper
 
 
 @given(data=st.data())

@@ -293,18 +293,28 @@ def test_peepholes_stay_on_the_host(toolkit: Toolkit) -> None:
     assert "peepholes" in line
 
 
-def test_one_of_two_initial_states(toolkit: Toolkit) -> None:
-    case = Case("LSTM", initial=True)
-    model = case.model()
-    model.graph.node[0].input[5] = ""
-    del model.graph.input[1]
-    graph, built = build_graph(from_proto(model), toolkit=toolkit)
+@pytest.mark.parametrize("left_out", ["initial_h", "initial_c"])
+def test_one_of_two_initial_states(toolkit: Toolkit, left_out: str) -> None:
+    """The other one begins as zeros, for as many batches as there are when it runs."""
+
+    def model_of(case: Case) -> Any:
+        model = case.model()
+        model.graph.node[0].input[5 if left_out == "initial_h" else 6] = ""
+        (index,) = (i for i, value in enumerate(model.graph.input) if value.name == left_out)
+        del model.graph.input[index]
+        return from_proto(model)
+
+    most = Case("LSTM", batch=150, hidden=70, initial=True)
+    graph, built = build_graph(model_of(most), toolkit=toolkit)
     assert built.on_cpu == []
-    graph.compile()
-    inputs = {name: array for name, array in case.inputs().items() if name != "initial_h"}
-    want = reference(from_proto(model), inputs)
-    for got, one in zip(graph.run(inputs), want, strict=True):
-        assert np.abs(got - one).max() <= NEAR * np.abs(one).max()
+    for dynamic, batches in ((False, (150,)), (True, (150, 1, 149))):
+        graph.compile(dynamic=dynamic)
+        for batch in batches:
+            case = Case("LSTM", batch=batch, hidden=70, initial=True)
+            inputs = {name: array for name, array in case.inputs().items() if name != left_out}
+            want = reference(model_of(case), inputs)
+            for got, one in zip(graph.run(inputs), want, strict=True):
+                assert np.abs(got - one).max() <= NEAR * np.abs(one).max()
 
 
 def test_weights_that_are_computed_or_do_not_fit(toolkit: Toolkit) -> None:
@@ -336,11 +346,14 @@ SHAPES = [(4, 2, 24), (1, 3, 6, 8)]
         (SHAPES, {"units": 0}),
         (SHAPES, {"directions": 2}),
         (SHAPES, {"initial": 1}),  # but none is given
+        ([*SHAPES, (1, 2, 6)], {"initial": 3}),  # but one is
+        ([*SHAPES, (1, 2, 6), (1, 2, 6)], {"initial": 4}),
         (SHAPES, {"reverse": 1, "directions": 2}),
         ([(4, 24), (1, 3, 6, 8)], {}),
         ([(4, 2, 24), (1, 3, 5, 8)], {}),
-        ([*SHAPES, (1, 2, 6), (1, 3, 6)], {"initial": 1}),  # another batch
+        ([*SHAPES, (1, 2, 6), (1, 3, 6)], {"initial": 3}),  # another batch
         ([(4, 2, 18), (1, 3, 6, 4)], {"cell": 1}),  # weights are missing
+        ([(4, 2, 6), (1, 3, 6, 2), (1, 2, 6)], {"cell": 3, "initial": 2}),  # it has no cell states
         ([(1, 1, 520), (1, 65, 130, 8)], {"hidden": 130}),  # more lanes than there are
     ],
 )

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.support.onnx_models import equals_onnxruntime, make_model
+from tests.support.onnx_models import build_graph, equals_onnxruntime, make_model
 from user_layers.onnx.bias import fuse_bias
-from user_layers.onnx.load import load_model
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.flexible import Fixed, fixed_extents_of
+from user_layers.onnx.load import from_proto, load_model
 from user_layers.onnx.model import Model
 from user_layers.onnx.turns import turn_narrow
 from user_layers.toolkit import Toolkit
@@ -87,3 +89,52 @@ def test_the_same_values(toolkit: Toolkit, name: str) -> None:
     for dynamic in (False, True):
         graph = equals_onnxruntime(toolkit, proto, x, dynamic=dynamic)
         assert all(each.cpu is None for each in graph.nodes)
+
+
+OPEN: dict[
+    str, list[Any]
+] = {  # turns before a product and behind one, with extents that the model leaves open
+    "to tokens": [
+        node("Reshape", "x row", "r"),
+        node("Transpose", "r", "t", perm=TURN),
+        node("MatMul", "t down", "m"),
+        node("Softmax", "m", "y"),
+    ],
+    "to a picture": [
+        node("Transpose", "x", "t", perm=TO),
+        node("Reshape", "t tokens", "r"),
+        node("Softmax", "r", "s"),
+        node("MatMul", "s wide", "m"),
+        node("Transpose", "m", "u", perm=TURN),
+        node("Reshape", "u picture", "p"),
+        node("Relu", "p", "y"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_what_a_model_leaves_open_stays_so(toolkit: Toolkit, name: str) -> None:
+    constants = {
+        "row": np.array([0, 24, -1]),
+        "tokens": np.array([0, -1, 24]),
+        "picture": np.array([0, 48, -1, 7]),
+        "down": CONSTANTS["down"],
+        "wide": np.concatenate([CONSTANTS["down"]] * 8, axis=1),
+    }
+    used = {value for each in OPEN[name] for value in each.input}
+    proto = make_model(
+        OPEN[name], {"x": (2, 24, 5, 7)}, ["y"], {n: v for n, v in constants.items() if n in used}
+    )
+    model = from_proto(proto)
+    narrow = turn_narrow(fuse_bias(model))
+    products = [each.outputs[0] for each in narrow.nodes if each.op == "Conv"]
+    assert [len(narrow.value(name).fixed or ()) for name in products] == [4]  # of the picture, not of a row
+    graph, built = build_graph(model, toolkit=toolkit)
+    fixed = fixed_extents_of(built, model, lambda shapes: from_proto(proto, shapes))
+    assert fixed == Fixed(None, None)
+    graph.compile(dynamic=True)
+    for shape in ((2, 24, 5, 7), (1, 24, 3, 7)):
+        x = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}
+        want = reference(from_proto(proto, {"x": shape}), x)
+        for difference in compare(["y"], graph.run(x), want):
+            assert difference.relative <= TOLERANCE, difference

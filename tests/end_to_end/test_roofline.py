@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,13 @@ def one(stage: StageReport) -> Demand:
     return found
 
 
+def with_zeros(shape: tuple[int, ...], places: Sequence[tuple[int, ...]]) -> npt.NDArray[Any]:
+    made = RNG.standard_normal(shape).astype(np.float32)
+    for place in places:
+        made[place] = 0
+    return made
+
+
 X = (2, 6, 9, 8)
 PLANE = 9 * 8
 CASES: dict[str, tuple[onnx.NodeProto, Constants, Demand]] = {
@@ -57,6 +64,11 @@ CASES: dict[str, tuple[onnx.NodeProto, Constants, Demand]] = {
         helper.make_node("Conv", ["x", "w", "b"], ["y"], strides=[2, 1]),
         {"w": (10, 6, 3, 3), "b": (10,)},
         Demand(Kind.PRODUCT, 2 * 10 * 4 * 6 * 54, F * (math.prod(X) + 540 + 10), F * 2 * 10 * 4 * 6),
+    ),
+    "zeros": (  # a channel that one result does not read is no work; a single tap of a window counts
+        helper.make_node("Conv", ["x", "w"], ["y"], strides=[2, 1]),
+        {"w": with_zeros((10, 6, 3, 3), [(3, 2), (0, 0, 1, 1)])},
+        Demand(Kind.PRODUCT, 2 * 4 * 6 * 59 * 9, F * (math.prod(X) + 59 * 9), F * 2 * 10 * 4 * 6),
     ),
     "groups": (
         helper.make_node("Conv", ["x", "w"], ["y"], group=2),

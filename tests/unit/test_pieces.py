@@ -44,6 +44,7 @@ CASES: dict[str, tuple[tuple[int, ...], str, dict[str, Any], int, bool, Any]] = 
     "rows": ((1, 8, 5), "TPU_SLICE", cut(1, 1, 2, 7), 1, False, lambda x: [x[:, 2:7]]),
     "from the end": ((8, 5), "TPU_SLICE", cut(1, -2, -3, 99), 1, False, lambda x: [x[-3:]]),
     "one column": ((1, 1, 8), "TPU_SLICE", cut(1, 2, 3, 4, 5), 1, False, lambda x: [x[..., 3:4]]),
+    "one column back": ((1, 1, 8), "TPU_SLICE", cut(1, 2, 99, 6, -1), 1, False, lambda x: [x[..., 7:]]),
     "columns": ((8, 5), "TPU_SLICE", cut(1, 1, 1, 4), 1, True, lambda x: [x[:, 1:4]]),
     "steps": ((8, 5), "TPU_SLICE", cut(1, 0, 0, 8, 2), 1, True, lambda x: [x[::2]]),
     "backwards": ((8, 5), "TPU_SLICE", cut(1, 0, 7, 2, -1), 1, True, lambda x: [x[7:2:-1]]),
@@ -80,14 +81,17 @@ def test_outputs_and_constants_have_their_places(toolkit: Toolkit) -> None:
     graph.add_const("c", np.zeros((4, 6), np.float32))
     graph.add_tpu_layer("TPU_SPLIT", ["x"], {"axis": 0, "sizes": (1, 3)}, ["y", "p"])
     graph.add_tpu_layer("TPU_SLICE", ["c"], cut(1, 0, 1, 4), ["q"])
-    graph.add_tpu_layer("TPU_BINARY", ["p", "q"], ADD, ["z"])
+    graph.add_tpu_layer("TPU_EXPAND_DIMS", ["c"], {"axis": 0}, ["e"])
+    graph.add_tpu_layer("TPU_SLICE", ["e"], cut(1, 1, 1, 4), ["r"])
+    graph.add_tpu_layer("TPU_BINARY", ["p", "q"], ADD, ["pq"])
+    graph.add_tpu_layer("TPU_BINARY", ["pq", "r"], ADD, ["z"])
     described = gather_attributes(infer_shapes(graph), toolkit)
     assert not find_aliases(described, dynamic=False).part
     x = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
     graph.compile()
     y, z = graph.run({"x": x})
     np.testing.assert_array_equal(y, x[:1])
-    np.testing.assert_array_equal(z, x[1:])
+    np.testing.assert_array_equal(z, x[None, 1:])
 
 
 @examples(20)

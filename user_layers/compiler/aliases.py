@@ -103,9 +103,9 @@ def _elide_concat(net: Net, result: Aliases, attrs: LayerAttributes, inside: Seq
     target, end = attrs.node.outputs[0], 0
     parts: dict[str, tuple[str, int]] = {}
     for name in attrs.node.inputs:
-        owner, first = result.place(name)
+        owner = result.root(name)
         size = net.tensors[name].nbytes
-        if first or owner in parts or net.tensors[owner].nbytes != size:
+        if owner in parts or net.tensors[owner].nbytes != size:  # or it is a piece of its owner
             return False
         members = _members(net, result, owner)
         if _fixed_places(net, result, owner) or any(net.producer[m] not in inside for m in members):

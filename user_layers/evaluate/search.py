@@ -1,4 +1,4 @@
-"""Which layers stay in fp32 so that a net in integers is good enough: those that spoil most, as few as serve."""
+"""Which layers stay in fp32 so that a net in integers is good enough: the worst ones, as few as serve."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def search(
     target: float,
     step: Callable[[str], None] = lambda _: None,
 ) -> Found:
-    """Layers to be kept in fp32 so that each output has `target` dB of signal over noise on these samples (four
-    batches of them).
+    """Layers to be kept in fp32 so that each output has `target` dB of signal over noise on these samples
+    (four batches of them).
 
     Each layer that multiplies is tried in integers alone; the worst ones go to fp32, as few of them as reach
     the target. Errors: UsageError where not even all of them do, or there are no samples.

@@ -88,10 +88,11 @@ def recurrent(to: Lowering, node: Node) -> None:
     if cell is _GRU_AFTER:
         added = np.stack([columns.of(one).reshape(-1) for one in apart])
         operands.append(to.add_const(added, f"{node.makes[0]}:added"))
-    batch = to.shape(node.inputs[_X])[0 if first else 1]
-    initial = _initial(to, node, cell, (len(weights), batch, columns.hidden), first)
-    param["initial"] = int(bool(initial))
-    _outputs(to, node, cell, [*operands, *initial], param, first)
+    for bit, index in enumerate((_STATE, _CELL_STATE) if cell is _LSTM else (_STATE,)):
+        if _input(node, index):
+            operands.append(_initial(to, node, _input(node, index), first))
+            param["initial"] += 1 << bit
+    _outputs(to, node, cell, operands, param, first)
 
 
 def _gates(
@@ -141,23 +142,13 @@ def _outputs(
             to.layer(op, node, names[index : index + 1], turned, [to.output(node, index)])
 
 
-def _initial(to: Lowering, node: Node, cell: _Cell, shape: tuple[int, ...], first: bool) -> list[str]:
-    """The initial states as the layer takes them; zeros for one of two that is left out, none for both."""
-    indices = (_STATE, _CELL_STATE) if cell is _LSTM else (_STATE,)
-    if not any(_input(node, index) for index in indices):
-        return []
-    states = []
-    for index in indices:
-        name = _input(node, index)
-        if not name:
-            states.append(to.add_const(np.zeros(shape, np.float32), f"{node.makes[0]}:zeros"))
-            continue
-        state = to.tensor(name)
-        if first:
-            op, param = turning(to.shape(name), (1, 0, 2))
-            state = to.between(op, node, [state], param)
-        states.append(state)
-    return states
+def _initial(to: Lowering, node: Node, name: str, first: bool) -> str:
+    """Initial states as the layer takes them. first: batches come first in the node's."""
+    state = to.tensor(name)
+    if first:
+        op, param = turning(to.shape(name), (1, 0, 2))
+        state = to.between(op, node, [state], param)
+    return state
 
 
 def _input(node: Node, index: int) -> str:

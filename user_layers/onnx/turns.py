@@ -78,7 +78,8 @@ class _Pass:
         self.instead.update((one.outputs[0], []) for one in (first, *chain))
         nodes, name = made, made[-1].outputs[0]
         if len(picture) != rank:
-            nodes.append(self._reshaped(name, (shape[0], shape[-1], *shape[1:-1]), f"{end}:flat"))
+            row = (shape[0], shape[-1], *shape[1:-1])
+            nodes.append(self._reshaped(name, row, (0, shape[-1], -1), f"{end}:flat"))
             name = f"{end}:flat"
         order = [0, *range(2, rank), 1]
         self.instead[end] = [*nodes, Node("Transpose", "", first.name, (name,), (end,), {"perm": order})]
@@ -123,7 +124,9 @@ class _Pass:
         ):
             picture, gone, end = after, [*gone, reader], reader.outputs[0]
             wide = (*picture[:1], shape[-1], *picture[2:])
-            nodes.append(self._reshaped(turned, wide, f"{end}:picture"))
+            given = self.model.constants.get(reader.inputs[-1])
+            target = wide if given is None else (int(given[0]), shape[-1], *(int(n) for n in given[2:]))
+            nodes.append(self._reshaped(turned, wide, target, f"{end}:picture"))
             turned = f"{end}:picture"
         made = self._moved(chain, turned, picture)
         if made is None:
@@ -160,8 +163,9 @@ class _Pass:
             self.constants.update(one.constants)
         return [one.node for one in found]
 
-    def _reshaped(self, source: str, shape: Shape, name: str) -> Node:
-        self.constants[f"{name}:shape"] = np.array(shape, np.int64)
+    def _reshaped(self, source: str, shape: Shape, target: Shape, name: str) -> Node:
+        """target: how ONNX writes the shape; extents that it leaves open may be others in a dynamic net."""
+        self.constants[f"{name}:shape"] = np.array(target, np.int64)
         self.values[name] = self._value(name, shape)
         return Node("Reshape", "", name, (source, f"{name}:shape"), (name,))
 

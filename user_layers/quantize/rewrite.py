@@ -87,6 +87,10 @@ class Rewriting:
         """Shape and type in the old graph."""
         return self.net.tensors[name]
 
+    def stays(self, node: LayerNode) -> str | None:
+        """The name by which the user keeps a node in fp32."""
+        return next((n for n in (node.name, *node.outputs) if n in self.options.fp32), None)
+
     def missing(self, *names: str) -> str | None:
         """Why these tensors cannot be integers: nobody knows their range."""
         for name in names:
@@ -280,9 +284,9 @@ def _take_over(state: Rewriting, name: str) -> None:
 
 def _reason(state: Rewriting, site: Site) -> str | None:
     """None: the site is written in integers now."""
-    asked = {n for node in site.covered for n in (node.name, *node.outputs)} & set(state.options.fp32)
+    asked = [name for node in site.covered if (name := state.stays(node))]
     if asked:
-        return f"asked for ({min(asked)})"
+        return f"asked for ({asked[0]})"
     if site.node.cpu is not None:
         return "on the host"
     if not site.node.op.is_builtin:

@@ -42,6 +42,9 @@ def unfolded(state: Rewriting, site: Site) -> str | None:
         return "planes of volumes are batches"
     if not state.is_bytes(source) and state.info(source).shape[0] == 1:
         return "quantised behind it, for one batch"
+    readers = state.net.consumers[site.output]
+    if all(state.stays(state.net.nodes[reader]) for reader in readers):
+        return "what reads it stays in fp32"
     if missing := state.missing(source):
         return missing
     name, step = state.as_bytes(node, source)

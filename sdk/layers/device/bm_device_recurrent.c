@@ -25,7 +25,7 @@ enum { CELL_LSTM, CELL_GRU, CELL_GRU_AFTER, CELL_RNN, CELLS };
  * the part that the gate leaves.
  * Inputs: gates [steps, batch, directions * columns], weights [directions, lanes, hidden, columns of a lane]; for
  * CELL_GRU these have the first two gates, and the third's follow as another tensor; for CELL_GRU_AFTER what is added
- * to the products follows, [directions, columns]; where `initial` is 1 the hidden, and of LSTM the cell states follow,
+ * to the products follows, [directions, columns]; then the hidden, and of LSTM the cell states, as `initial` says,
  * [directions, batch, hidden].
  * Outputs: [steps, directions, batch, hidden], [directions, batch, hidden], of LSTM another one like this. */
 __BM_PARAM__(TPU_RECURRENT)
@@ -35,7 +35,7 @@ typedef struct {
     int units;
     int directions; /* 1 or 2 */
     int reverse;    /* 1: one direction, from the last step to the first */
-    int initial;
+    int initial;    /* 1: initial hidden states are given, 2: cell states, 3: both; zeros else */
 } tpu_recurrent_param_t;
 
 static const int gates_of[CELLS] = {4, 3, 3, 1};
@@ -43,6 +43,9 @@ static const int first_gates[CELLS] = {4, 2, 3, 1}; /* of the product with the s
 static const int sigmoids_of[CELLS] = {3, 2, 2, 0};
 
 static int lanes_of(const tpu_recurrent_param_t *p) { return divide_up(p->hidden, p->units); }
+
+/* Whether the initial hidden (0) or cell states (1) are an input. */
+static bool given(const tpu_recurrent_param_t *p, int which) { return (p->initial >> which & 1) != 0; }
 
 /* Inputs before the initial states. */
 static int fixed_inputs(int cell) { return cell == CELL_GRU || cell == CELL_GRU_AFTER ? 3 : 2; }
@@ -56,7 +59,8 @@ static bool has_shape(const tpu_tensor_t *t, const int *extents, int dims) {
 
 static bool valid(const tpu_recurrent_param_t *p) {
     if (p->cell < 0 || p->cell >= CELLS || p->hidden < 1 || p->units < 1 || p->units > p->hidden) return false;
-    if (p->directions < 1 || p->directions > 2 || (p->initial & ~1) || (p->reverse & ~1)) return false;
+    if (p->directions < 1 || p->directions > 2 || (p->reverse & ~1)) return false;
+    if (p->initial & ~(p->cell == CELL_LSTM ? 3 : 1)) return false;
     if (p->reverse && p->directions == 2) return false;
     return gates_of[p->cell] * p->units <= CHIP_MATRIX_WIDTH_MAX && lanes_of(p) <= CHIP_NPU_NUM;
 }
@@ -67,7 +71,7 @@ int recurrent_shape(const void *param, const int param_size, const tpu_tensor_t 
     const tpu_recurrent_param_t *p = param;
     if (param_size != (int)sizeof(tpu_recurrent_param_t) || !valid(p)) return BM_LAYER_PARAM_INVALID;
     const int states = p->cell == CELL_LSTM ? 2 : 1, fixed = fixed_inputs(p->cell);
-    if (in_num != fixed + p->initial * states || out_num != 1 + states) return BM_LAYER_PARAM_INVALID;
+    if (in_num != fixed + given(p, 0) + given(p, 1) || out_num != 1 + states) return BM_LAYER_PARAM_INVALID;
     if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     const int lanes = lanes_of(p), width = gates_of[p->cell] * p->units, columns = lanes * width;
     const tpu_tensor_t *gates = &in_tensors[0];
@@ -435,9 +439,12 @@ static void begin(const job *j) {
     const dim4 shape = apart(j, &j->units);
     const x32 zero = {.u32 = 0};
     okk_bdc_32bit_set_C(first.at, zero, &shape, &first.stride);
-    if (j->p.cell == CELL_LSTM && j->p.initial) move_states(j, &first, j->initial[1], true);
+    if (given(&j->p, 1)) move_states(j, &first, j->initial[1], true);
     if (j->p.cell == CELL_LSTM) gather(j, j->cell, &first, &j->units);
-    if (j->p.initial) move_states(j, &first, j->initial[0], true);
+    if (given(&j->p, 0))
+        move_states(j, &first, j->initial[0], true);
+    else if (given(&j->p, 1)) /* whose place it was */
+        okk_bdc_32bit_set_C(first.at, zero, &shape, &first.stride);
     if (!j->resident) load_piece(j, 0, 0);
     load_gates(j, 0);
 }
@@ -481,8 +488,8 @@ int recurrent_global(const void *param, const int param_size, const tpu_tensor_t
     j.products = j.p.cell == CELL_GRU ? 2 : 1;
     for (int i = 0; i < j.products; i++) j.weights[i] = in_tensors[1 + i].addr;
     if (j.p.cell == CELL_GRU_AFTER) j.added = in_tensors[2].addr;
-    for (int i = 0; i < out_num - 1; i++) {
-        if (j.p.initial) j.initial[i] = in_tensors[fixed_inputs(j.p.cell) + i].addr;
+    for (int i = 0, next = fixed_inputs(j.p.cell); i < out_num - 1; i++) {
+        if (given(&j.p, i)) j.initial[i] = in_tensors[next++].addr;
         j.last[i] = out_tensors[1 + i].addr;
     }
     j.out = out_tensors[0].addr;
