@@ -16,11 +16,13 @@ from firmware_sim.errors import TpulayerError
 from tests.support.quantised import Array
 from tests.support.workspaces import tpulayer
 from tpulayer import Graph
+from user_layers.evaluate.search import search
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.int8 import int8_of
 from user_layers.quantize.calibrate import calibrate
+from user_layers.quantize.data import Batch
 from user_layers.quantize.quality import sqnr
-from user_layers.quantize.rewrite import QuantiseOptions, quantise
+from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
 from user_layers.quantize.table import Range, Table
 from user_layers.toolkit import Toolkit
 
@@ -240,3 +242,17 @@ def test_int8_of_the_commands_words(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("x 1 -1 1\n")
     made = int8_of(tmp_path / "t", ("a,b", "c"), True, False)
     assert made.options == QuantiseOptions(("a", "b", "c"), True, False)
+
+
+def test_searching_for_layers(toolkit: Toolkit) -> None:
+    """As few as reach the target; none where it is reached; all of them give the float net."""
+    graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
+    int8, data = Int8(table_of(graph)), samples(4)
+    given = [Batch({"x": data[i : i + 2]}, None, 2) for i in (0, 2)]
+    none = search(graph, int8, given, 20.0)
+    assert none.fp32 == () and none.before == none.reached >= 20
+    some = search(graph, int8, given, none.before + 1.5)
+    assert 0 < len(some.fp32) < 3 and some.reached >= none.before + 1.5
+    assert set(search(graph, int8, given, 300.0).fp32) == {"conv0", "conv1", "conv2"}
+    with pytest.raises(TpulayerError, match="no samples to search with"):
+        search(graph, int8, [], 20.0)
