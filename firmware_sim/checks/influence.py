@@ -54,6 +54,8 @@ def parts_of(name: str, row: Row, tensor: Tensor) -> int:
     """
     if name in _BYTEWISE or (name.startswith(_PLAIN_MOVES) and not row["acc_write_enable"]):
         return tensor.itemsize
+    if name == "table_lookup" and tensor.name == "opd0":
+        return tensor.itemsize
     if name.startswith("ar.fixed"):
         return tensor.itemsize // (2 if row[f"opt_{tensor.name}_prec"] == Precision.INT16 else 1)
     if name.startswith(_PACKED) and tensor.name in ("opd0", "res0"):
@@ -125,6 +127,12 @@ def _of_vector_correlation(row: Row, one: Marked, shape: tuple[int, ...]) -> Mar
     return np.broadcast_to(np.full((1, 1, 1, 1), bool(one.marks.any())), shape)
 
 
+def _of_lookup(row: Row, one: Marked, shape: tuple[int, ...]) -> Marks:
+    """The low byte of an index counts."""
+    parts = len(one.marks) // one.tensor.shape[0] if one.tensor.name == "opd0" else 1
+    return _fitted(one.marks[::parts], shape)
+
+
 def _of_move(row: Row, marked: list[Marked]) -> list[Marked]:
     by_place = {
         (one.tensor.offset, one.tensor.shape): one.marks for one in marked if one.tensor.name == "src"
@@ -153,7 +161,7 @@ _OF_BD = {
     "ar.": lambda row, one, shape: _fitted(one.marks, shape),
     "md_": lambda row, one, shape: _fitted(one.marks, shape),
     "gather": lambda row, one, shape: _fitted(one.marks, shape),  # of the data the elements that are read
-    "table_lookup": lambda row, one, shape: _fitted(one.marks, shape),
+    "table_lookup": _of_lookup,
 }
 _MOVES = ("gdma.copy", "gdma.transpose_nc", "gdma.convert")
 

@@ -187,7 +187,7 @@ def with_numbers(
     return Record(name, operands, blocks, numbers, int(numbers.ctypes.data))
 
 
-_ELEMENT_WISE = ("ar.", "md_scalar.", "md_linear.", "md_cmp.", "md_sfu.", "table_lookup")
+_ELEMENT_WISE = ("ar.", "md_scalar.", "md_linear.", "md_cmp.", "md_sfu.")
 _APART = ("ar.and", "ar.shift")  # bytes may leave, or go elsewhere
 _BYTE_BY_BYTE = ("ar.copy", "ar.or", "ar.xor")
 

@@ -56,7 +56,7 @@ def net(toolkit: Toolkit, inputs: Mapping[str, Array], scales: Sequence[float]) 
 
 def ran(
     toolkit: Toolkit,
-    build: Callable[[Graph], None],
+    build: Callable[[Graph], object],
     inputs: Mapping[str, Array],
     scales: Sequence[float],
     modes: Sequence[Mapping[str, Any]] = MODES,
@@ -73,7 +73,7 @@ def ran(
 
 def check(
     toolkit: Toolkit,
-    build: Callable[[Graph], None],
+    build: Callable[[Graph], object],
     inputs: Mapping[str, Array],
     scales: Sequence[float],
     wants: Sequence[Array],

@@ -67,8 +67,11 @@ ALLOWED = {
     "bm_device_cast.c: bm_word(0xffff)": "the low half of a word",
     "bm_device_cast.c: bm_word(0x8000)": "the sign of a half word",
     "bm_device_matmul.c: #define ROWS_MAX 512": "the layer's own choice",
+    "bm_device_pool_int8.c: #define TAPS_MAX 16384": "the layer's own limit",
     "bm_device_resize.c: #define MOST_TAPS 64": "the layer's own limit",
     "bm_device_upsample.c: #define SCALE_MAX 64": "the layer's own limit",
+    "bm_layer_packed.h: #define BM_PACKED_MAX 127": "the greatest int8",
+    "bm_layer_packed.h: #define BM_SHIFT_MAX 31": "bits of a word",
     "bm_layer_reduce.h: #define BM_REDUCE_WIDTH 64": "the library's own choice",
 }
 _NOT_CODE = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)

@@ -56,9 +56,9 @@ static unsigned int filling(const tpu_pad_param_t *p, const tpu_tensor_t *t) {
     const unsigned int bits = (unsigned int)p->bits;
     switch (bm_layer_together(t)) {
     case 4:
-        return (bits & 0xFFu) * 0x01010101u;
+        return 0x01010101u * (unsigned char)bits;
     case 2:
-        return (bits & 0xFFFFu) * 0x00010001u;
+        return 0x00010001u * (unsigned short)bits;
     default:
         return t->dtype == DTYPE_FP32 ? (x32){.fp32 = p->value}.u32 : bits;
     }

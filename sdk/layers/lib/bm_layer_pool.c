@@ -1,7 +1,42 @@
 #include "bm_layer_pool.h"
 
+void bm_pool_fill_weights(local_addr_t weights, int c, int kernel_h, int kernel_w, int weight) {
+    const dim4 words = {1, CHIP_NPU_NUM, 1, (int)(bm_pool_weight_bytes(c, kernel_h, kernel_w) / 4)};
+    okk_bdc_32bit_set_C(weights, (x32){.u32 = 0x01010101u * (unsigned int)weight}, &words, NULL);
+}
+
+/* No product is signed where neither input nor result is. */
+static void packed_instruction(const pool_work *w, local_addr_t output, local_addr_t input, const dim4 *shape,
+                               dim2 kernel, dim2 stride, Padding pad) {
+    const pool_packed *p = w->packed;
+    const unsigned int n = (unsigned)shape->n, c = (unsigned)shape->c, rows = (unsigned)shape->h;
+    const unsigned int kernel_h = (unsigned)kernel.h, kernel_w = (unsigned)kernel.w;
+    const unsigned int stride_h = (unsigned)stride.h, stride_w = (unsigned)stride.w;
+    const unsigned int around[4] = {(unsigned)pad.top, (unsigned)pad.bottom, (unsigned)pad.left, (unsigned)pad.right};
+    if (w->mode == POOL_MAX) {
+        const PoolQuantParam q = {.input_addr = input, .output_addr = output,
+                                  .input_shape = {n, c, rows, (unsigned)shape->w}, .kernel_h = kernel_h,
+                                  .kernel_w = kernel_w, .stride_h = stride_h, .stride_w = stride_w, .dilate_h = 1,
+                                  .dilate_w = 1, .pad = {around[0], around[1], around[2], around[3]},
+                                  .input_sign = p->input_sign};
+        bm_atomic_max_pool_quantized(&q);
+        return;
+    }
+    const DepthwiseQuantParam q = {.input_addr = input, .weight_addr = w->temporary, .output_addr = output,
+                                   .input_shape = {n, c, rows, (unsigned)shape->w}, .kernel_h = kernel_h,
+                                   .kernel_w = kernel_w, .stride_h = stride_h, .stride_w = stride_w, .dilate_h = 1,
+                                   .dilate_w = 1, .pad = {around[0], around[1], around[2], around[3]},
+                                   .rshift_bit = (unsigned)p->rshift, .if_relu = !p->output_sign,
+                                   .input_sign = p->input_sign, .weight_sign = p->output_sign};
+    bm_atomic_depthwise_quantized(&q);
+}
+
 static void pool_instruction(const pool_work *w, local_addr_t output, local_addr_t input, const dim4 *shape,
                              dim2 kernel, dim2 stride, Padding pad, float factor) {
+    if (w->packed != NULL) {
+        packed_instruction(w, output, input, shape, kernel, stride, pad);
+        return;
+    }
     if (w->mode == POOL_MAX) {
         okk_bdc_max_pool2d(output, input, shape, kernel.h, kernel.w, &pad, &stride);
         return;
@@ -55,7 +90,8 @@ void bm_pool_compute(const pool_work *w, bool taps) {
         pool_taps(w);
         return;
     }
-    if (w->temporary >= CHIP_LOCAL_BYTES || !pool_in_two(w)) {
+    const bool weights = w->packed != NULL && w->mode == POOL_AVERAGE;
+    if (weights || w->temporary >= CHIP_LOCAL_BYTES || !pool_in_two(w)) {
         pool_instruction(w, w->output, w->input, &w->input_shape, w->kernel, w->stride, w->pad, w->factor);
         return;
     }

@@ -21,7 +21,9 @@ static long long pool_input_bytes(const pool_problem *p, const pool_plan *t) {
 
 static long long pool_output_bytes(const pool_plan *t) { return local_bytes(1, t->c, t->h, t->w); }
 
+/* Of what lies between: rows that are pooled along w, or weights. */
 static long long pool_between_bytes(const pool_problem *p, const pool_plan *t) {
+    if (p->weights) return bm_pool_weight_bytes(t->c, t->kernel_h, t->kernel_w);
     return bm_pool_temporary_bytes(1, t->c, pool_length(&p->h, t->h, t->kernel_h, true), t->w);
 }
 

@@ -10,6 +10,7 @@ typedef struct {
     int planes; /* of all batches and channels */
     window_axis h, w;
     bool filled; /* the pads lie in local memory */
+    bool weights; /* the kernel's taps have weights, a byte each, instead of rows that are pooled along w first */
 } pool_problem;
 
 /* Extents of the tiles: planes, output rows and columns, and rows and columns of the kernel, whose parts are

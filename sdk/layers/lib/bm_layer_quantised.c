@@ -77,6 +77,10 @@ static void compute(const void *run, int step) {
     const conversion *c = run;
     const piece p = piece_of(c, step);
     const bool is_signed = c->integers->dtype == DTYPE_INT8;
+    if (c->quantise && p.shape.n < TOGETHER) { /* the words are stored whole */
+        const dim4 words = {1, p.shape.c, 1, p.shape.w};
+        okk_bdc_32bit_set_C(p.words, (x32){.u32 = 0}, &words, NULL);
+    }
     if (c->quantise)
         bm_quantise(p.words, p.floats, p.floats, &p.shape, c->integers->scale, is_signed);
     else
