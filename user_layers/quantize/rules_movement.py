@@ -102,7 +102,8 @@ def pooled(state: Rewriting, site: Site) -> str | None:
     shape = state.info(source).shape
     if len(shape) not in (3, 4):
         return "not two-dimensional"
-    window = {key: value for key, value in values.items() if key not in ("mode", "count_include_pad")}
+    window = {key: value for key, value in values.items() if key != "mode"}
+    window["dtype"] = int(step.dtype)
     if values["mode"] == 0:
         own = state.result(site, step)
         state.layer(site, "TPU_POOL_INT8", [name], {**window, "mode": 0, "scale": step.scale}, own)

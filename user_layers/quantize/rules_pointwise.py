@@ -31,7 +31,7 @@ def pair(state: Rewriting, site: Site) -> str | None:
     if missing := state.missing(*node.inputs, site.output):
         return missing
     (a, step_a), (b, step_b) = (state.as_bytes(node, name) for name in node.inputs)
-    values = {"op": op, "multiplier_a": 1, "multiplier_b": 1, "rshift": 0, "relu": int(site.relu)}
+    values = {"binary_op": op, "multiplier_a": 1, "multiplier_b": 1, "rshift": 0, "relu": int(site.relu)}
     if op in (BINARY_MAX, BINARY_MIN):
         signed = step_a.signed or step_b.signed
         step, _ = state.wanted(site.output, signed)

@@ -147,7 +147,7 @@ def sum_of(a: Step, b: Step, result: Step, *, free: bool, sizes: tuple[float, fl
         scale = float(np.float32(result.scale * factor))
         larger = max(a.scale, b.scale) / scale
         k = min(max(math.floor(math.log2(127.49 / larger)), 0), 15)
-        m = [min(round(one.scale / scale * 2**k), 127) for one in (a, b)]
+        m = [min(max(round(one.scale / scale * 2**k), 1), 127) for one in (a, b)]
         wrong = (
             (mi / 2**k * scale / one.scale - 1) ** 2 * size
             for mi, one, size in zip(m, (a, b), sizes, strict=True)
