@@ -318,6 +318,7 @@ def reduces(toolkit: Toolkit, x: Array, kind: str, axes: Sequence[int], keep: in
         ((4, 1, 3), (1,)),  # every number by itself
         ((9000, 130), (0,)),
         ((3000, 1100), (0,)),  # inner elements on the lanes, rows cut
+        ((40, 300, 200), (1,)),  # outer elements on the lanes, rows cut
         ((6500, 9), (1,)),  # more rows than an instruction has channels
         ((3, 4, 5), ()),
     ],

@@ -60,6 +60,7 @@ CASES: dict[str, tuple[list[Any], Sequence[str], int, bool]] = {
          node("Concat", "e c", "y", axis=1)],
         ("y",), 3, False,
     ),
+    "every other": ([node("Slice", "x 0 12 1 2", "d"), node("Conv", "d half", "y")], ("y",), 1, True),
     "wanted": ([*SHUFFLE, node("Conv", "s w", "y", pads=[1] * 4)], ("y", "s"), 1, True),
     "rows": ([node("Slice", "x 0 6 2", "d"), node("Conv", "d w", "y")], ("y",), 1, True),
 }  # fmt: skip

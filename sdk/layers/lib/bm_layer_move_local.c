@@ -1,6 +1,7 @@
 /* Boxes of 32-bit elements through local memory. Where source and destination step differently, a copy within
  * DDR moves element by element. Here long runs are loaded, the tensor unit puts the elements of each lane
  * into their new order, and long runs are stored. */
+#include "bm_layer_clock.h"
 #include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
@@ -12,10 +13,6 @@ enum {
     FEWEST = 4,   /* parts for lanes */
     INNER = 3     /* dimensions within a lane */
 };
-
-/* Tenths of cycles of the DMA engine, as the clock has them (firmware_sim/isa/timing.py): of a load's and a store's
- * latency, of a burst that is read or written, from a run of a burst or more to the next one, of a shorter run. */
-enum { LOADED = 1380, STORED = 460, READ = 13, WRITTEN = 14, JUMP = 84, SHORT = 25, BURST = 16 };
 
 /* How a box is moved: one dimension over the lanes, up to three within a lane, the others walked through; of each
  * dimension as many elements at a time as tile says. */
@@ -97,13 +94,6 @@ static bool fit(plan *p, side *load, side *store) {
 
 /* ---- what it costs ---- */
 
-/* Of so many runs with all of these words, a burst of which costs that much. */
-static long long transfer(long long runs, long long words, int burst) {
-    const long long bursts = runs + (words - runs) / BURST;
-    if (words >= runs * BURST) return bursts * burst + runs * JUMP;
-    return bursts * burst > runs * SHORT ? bursts * burst : runs * SHORT;
-}
-
 /* Tenths of cycles of a plan; -1 where it is impossible. */
 static long long cost_of(plan *p) {
     side load, store;
@@ -111,9 +101,11 @@ static long long cost_of(plan *p) {
     long long tiles = 1;
     for (int d = 0; d < p->m.dims; d++) tiles *= (p->m.extent[d] + p->tile[d] - 1) / p->tile[d];
     const long long lanes = p->tile[p->lane];
+    const long long reads = lanes * load.shape.n * load.shape.h, writes = lanes * store.shape.n * store.shape.h;
+    const long long loaded = bm_transfer_cost(reads, lanes * load.words, BM_COST_READ);
+    const long long stored = bm_transfer_cost(writes, lanes * store.words, BM_COST_WRITTEN);
     const long long compute = 10 * (long long)store.words * local_slots((int)lanes) / 16;
-    return tiles * (LOADED + transfer(lanes * load.shape.n * load.shape.h, lanes * load.words, READ) + STORED +
-                    transfer(lanes * store.shape.n * store.shape.h, lanes * store.words, WRITTEN) + compute);
+    return tiles * (BM_COST_LOADED + loaded + BM_COST_STORED + stored + compute);
 }
 
 /* The same of copies within DDR. */
@@ -122,7 +114,8 @@ static long long direct_cost(const bm_move *m) {
     long long elements = 1;
     for (int d = 0; d < m->dims; d++) elements *= m->extent[d];
     const long long runs = m->from[last] == 1 ? elements / m->extent[last] : elements;
-    return LOADED + transfer(runs, elements, READ) + STORED + transfer(runs, elements, WRITTEN);
+    return BM_COST_LOADED + bm_transfer_cost(runs, elements, BM_COST_READ) + BM_COST_STORED +
+           bm_transfer_cost(runs, elements, BM_COST_WRITTEN);
 }
 
 /* ---- which one ---- */

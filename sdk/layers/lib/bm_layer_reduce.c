@@ -1,5 +1,8 @@
 #include "bm_layer_reduce.h"
 
+#include "bm_layer_clock.h"
+#include "bm_layer_local.h"
+
 #define BM_REDUCE_WORDS (2 * CHIP_BANK_WORDS) /* 32-bit words of a lane that a tile takes */
 
 void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape, const dim4 *dst_stride,
@@ -48,8 +51,8 @@ void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, int channels, in
     bm_fold_last(fold, dst, src, &lines, &stride, reduced);
 }
 
-bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width) {
-    bm_reduce_cut cut = {.inner_on_lanes = inner >= CHIP_NPU_NUM && outer < inner};
+static bm_reduce_cut cut_over(bool inner_on_lanes, int reduced, int inner, int words, int least_width) {
+    bm_reduce_cut cut = {.inner_on_lanes = inner_on_lanes};
     const int width = larger(words / reduced, least_width);
     cut.width = smaller(cut.inner_on_lanes ? inner / CHIP_NPU_NUM : inner, width);
     cut.rows = smaller(reduced, words / cut.width);
@@ -57,6 +60,26 @@ bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int
     if (!cut.inner_on_lanes) cut.channels *= larger(1, words / local_line(cut.rows * cut.width));
     cut.channels = smaller(cut.channels, CHIP_CHANNELS_WHOLE);
     return cut;
+}
+
+/* Tenths of cycles of its loads, and of one command that computes with each. */
+static long long cost_of(const bm_reduce_cut *cut, long long outer, int reduced, int inner) {
+    const long long elements = outer * reduced * inner, run = cut->width == inner ? cut->rows * inner : cut->width;
+    const long long beside = cut->inner_on_lanes ? divide_up(inner, cut->width) : outer; /* what lies over the lanes */
+    const long long at_once = smaller(cut->channels, (int)beside);
+    const long long others = cut->inner_on_lanes ? outer : divide_up(inner, cut->width);
+    const long long blocks = others * ((beside + at_once - 1) / at_once) * divide_up(reduced, cut->rows);
+    const long long compute = 10ll * local_slots((int)at_once) * cut->rows * cut->width / 16;
+    return blocks * (BM_COST_LOADED + compute) + bm_transfer_cost(elements / run, elements, BM_COST_READ);
+}
+
+bm_reduce_cut bm_reduce_cut_of(int outer, int reduced, int inner, int words, int least_width) {
+    const bm_reduce_cut by_outer = cut_over(false, reduced, inner, words, least_width);
+    if (inner < CHIP_NPU_NUM || outer >= inner) return by_outer;
+    const bm_reduce_cut by_inner = cut_over(true, reduced, inner, words, least_width);
+    if (outer <= BM_REDUCE_FEW) return by_inner; /* most lanes would have nothing */
+    const long long cost = cost_of(&by_inner, outer, reduced, inner);
+    return cost < cost_of(&by_outer, outer, reduced, inner) ? by_inner : by_outer;
 }
 
 void bm_reduce_measure(const bm_reduce_cut *cut, int outer, int reduced, int inner, bm_reduce_block *s) {
