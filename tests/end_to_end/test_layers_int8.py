@@ -188,6 +188,25 @@ def test_every_pair(toolkit: Toolkit, types: tuple[str, str], target: str, op: i
     check(toolkit, build, {"a": a.copy(), "b": b.copy()}, [0.25, 0.25], wants, MODES[:2])
 
 
+# ---- TPU_PRELU_INT8 ----
+
+
+@examples(20)
+@given(shape=SHAPES, rshift=SHIFTS, kind=st.sampled_from(["one", "channels", "rows", "all"]), data=st.data())
+def test_prelu(toolkit: Toolkit, shape: Any, rshift: int, kind: str, data: st.DataObject) -> None:
+    """One slope, one for each channel, others; those below 0 too."""
+    _, c, h, w = shape
+    slopes = {"one": (1,), "channels": (1, c, 1, 1), "rows": (h, 1), "all": (1, c, h, w)}[kind]
+    x, slope = integers(shape, "int8", rshift), integers(slopes, "int8", 1 + rshift)
+
+    def build(graph: Graph) -> None:
+        graph.add_const("slope", slope)
+        graph.add_tpu_layer("TPU_PRELU_INT8", ["x", "slope"], {"rshift": rshift}, ["y"])
+
+    below = saturated(half_up(x.astype(np.int64) * slope, rshift), "int8")
+    check(toolkit, build, {"x": x}, [0.25], [np.where(x > 0, x, below)], some_modes(data))
+
+
 # ---- TPU_LOOKUP ----
 
 
@@ -207,6 +226,9 @@ def test_lookup(
 
 
 # ---- together ----
+
+
+CHANNELS = 70
 
 
 def block(graph: Graph, table: Array) -> None:
@@ -230,7 +252,9 @@ def block(graph: Graph, table: Array) -> None:
     }
     graph.add_tpu_layer("TPU_ELTWISE_INT8", ["b", "c"], {**add, "scale": 0.07}, ["d"])
     graph.add_tpu_layer("TPU_PAD", ["d"], {"before": (0, 0, 1, 1), "after": (0, 0, 1, 0), "bits": -3}, ["e"])
-    graph.add_tpu_layer("TPU_UPSAMPLE", ["e"], {"scale_h": 2, "scale_w": 1}, ["f"])
+    graph.add_tpu_layer("TPU_UPSAMPLE", ["e"], {"scale_h": 2, "scale_w": 1}, ["u"])
+    graph.add_const("slope", np.arange(1, 1 + CHANNELS, dtype=np.int8).reshape(1, -1, 1, 1))
+    graph.add_tpu_layer("TPU_PRELU_INT8", ["u", "slope"], {"rshift": 6}, ["f"])
     graph.add_const_binary_layer("f", 3.0, "y", BINARY_MUL)
 
 
@@ -240,7 +264,9 @@ def block_want(x: Array, table: Array) -> Array:
     b = requantised(a, {"multiplier": 100, "rshift": 6}, "uint8")
     p = {"binary_op": BINARY_ADD, "multiplier_a": 3, "multiplier_b": 90, "rshift": 6}
     d = eltwise(b, table[b], p, "int8")
-    f = np.pad(d, ((0, 0), (0, 0), (1, 1), (1, 0)), constant_values=-3).repeat(2, 2)
+    u = np.pad(d, ((0, 0), (0, 0), (1, 1), (1, 0)), constant_values=-3).repeat(2, 2).astype(np.int64)
+    slope = np.arange(1, 1 + CHANNELS).reshape(1, -1, 1, 1)
+    f = np.where(u > 0, u, saturated(half_up(u * slope, 6), "int8"))
     found: Array = floats(f, 0.07) * np.float32(3)
     return found
 
@@ -249,7 +275,7 @@ def block_want(x: Array, table: Array) -> Array:
 def test_a_net(toolkit: Toolkit, n: int) -> None:
     """Of any number of batches, in groups of all layers, cut and not."""
     table = integers((256,), "int8", 5)
-    x = np.random.default_rng(n).normal(0, 6, (n, 70, 9, 7)).astype(np.float32)
+    x = np.random.default_rng(n).normal(0, 6, (n, CHANNELS, 9, 7)).astype(np.float32)
     for options in MODES:
         graph = Graph(name="net", toolkit=toolkit)
         graph.add_input("x", x.shape)
@@ -261,7 +287,7 @@ def test_a_net(toolkit: Toolkit, n: int) -> None:
 
 def test_large_tiles_are_cut(toolkit: Toolkit) -> None:
     table = integers((256,), "int8", 5)
-    x = np.random.default_rng(1).normal(0, 6, (6, 64, 90, 80)).astype(np.float32)
+    x = np.random.default_rng(1).normal(0, 6, (6, CHANNELS, 90, 80)).astype(np.float32)
     graph = Graph(name="net", toolkit=toolkit)
     graph.add_input("x", x.shape)
     block(graph, table)
@@ -274,18 +300,18 @@ def test_fewer_batches_than_compiled(toolkit: Toolkit) -> None:
     """A dynamic net, and its groups."""
     table = integers((256,), "int8", 5)
     graph = Graph(name="net", toolkit=toolkit)
-    graph.add_input("x", (9, 70, 9, 7))
+    graph.add_input("x", (9, CHANNELS, 9, 7))
     block(graph, table)
     graph.compile(dynamic=True)
     for n in (9, 8, 5, 4, 2, 1):
-        x = np.random.default_rng(n).normal(0, 6, (n, 70, 9, 7)).astype(np.float32)
+        x = np.random.default_rng(n).normal(0, 6, (n, CHANNELS, 9, 7)).astype(np.float32)
         np.testing.assert_array_equal(graph.run({"x": x})[0], block_want(x, table))
 
 
 def test_the_controller_does_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
     """On the images for the controller, static and dynamic."""
     table = integers((256,), "int8", 5)
-    x = np.random.default_rng(3).normal(0, 6, (5, 66, 9, 3)).astype(np.float32)
+    x = np.random.default_rng(3).normal(0, 6, (5, CHANNELS, 9, 3)).astype(np.float32)
     with Toolkit(built_workspace(tmp_path_factory), firmware="arm") as controller:
         for dynamic in (False, True):
             graph = Graph(name="net", toolkit=controller)
@@ -338,6 +364,23 @@ def test_eltwise_refuses(toolkit: Toolkit) -> None:
     assert "BM_LAYER_NOT_SUPPORTED" in refused(toolkit, op, greater, x, x.view(np.uint8))
     assert "BM_LAYER_NOT_SUPPORTED" in refused(toolkit, op, greater, x, x, scales=(0.25, 0.5))
     assert "BM_LAYER_NOT_SUPPORTED" in refused(toolkit, op, {**greater, "scale": 0.5}, x, x)
+
+
+def test_prelu_refuses(toolkit: Toolkit) -> None:
+    x, one = integers((2, 3, 4, 5), "int8"), np.array([3], np.int8)
+    for wrong, slope, rshift in (
+        (x, one, 32),
+        (x.view(np.uint8), one, 4),
+        (x, one.view(np.uint8), 4),
+        (x, integers((2, 1, 1, 1), "int8"), 4),
+        (x, integers((4, 3, 4, 5), "int8"), 4),
+        (x[..., :1], integers((1, 1, 1, 5), "int8"), 4),
+    ):
+        graph = net(toolkit, {"x": wrong}, [0.25])
+        graph.add_const("slope", slope)
+        graph.add_tpu_layer("TPU_PRELU_INT8", ["x", "slope"], {"rshift": rshift}, ["y"])
+        with pytest.raises(TpulayerError, match=r"TPU_PRELU_INT8.*shape function.*BM_LAYER_"):
+            graph.compile()
 
 
 def test_lookup_refuses(toolkit: Toolkit) -> None:

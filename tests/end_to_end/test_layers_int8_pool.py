@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from firmware_sim.errors import TpulayerError
 from tests.support.examples import examples
 from tests.support.quantised import DTYPE, ENDS, MODES, Array, check, half_up, integers, net, saturated
+from tests.support.workspaces import built_workspace
 from tpulayer import Graph
 from user_layers.toolkit import Toolkit
 
@@ -133,20 +134,32 @@ def test_three_dimensions(toolkit: Toolkit) -> None:
     check_pool(toolkit, x, p, "int8", want=pooled(x[..., None], p, "int8")[..., 0])
 
 
+P = {"mode": AVERAGE, **ONE, "kernel_h": 3, "kernel_w": 3, "pad_top": 1, "pad_left": 1, "pad_bottom": 1}
+P |= {"pad_right": 1, "count_include_pad": 1, "multiplier": 57, "rshift": 9}
+M = {"mode": MAXIMUM, **ONE, "kernel_h": 5, "kernel_w": 5, "stride_h": 2, "stride_w": 2, "pad_top": 2}
+
+
+def two_pools(graph: Graph) -> None:
+    graph.add_tpu_layer("TPU_POOL_INT8", ["x"], {**P, "dtype": DTYPE["int8"], "scale": 0.25}, ["a"])
+    graph.add_tpu_layer("TPU_UPSAMPLE", ["a"], {"scale_h": 1, "scale_w": 2}, ["b"])
+    graph.add_tpu_layer("TPU_POOL_INT8", ["b"], {**M, "dtype": DTYPE["int8"], "scale": 0.25}, ["y"])
+
+
+def two_pooled(x: Array) -> Array:
+    return pooled(pooled(x, P, "int8").repeat(2, 3), M, "int8")
+
+
 def test_in_the_middle_of_a_group(toolkit: Toolkit) -> None:
     """Tiles with halos of other layers' results, cut along rows."""
     x = integers((3, 64, 120, 90), "int8", 1)
-    p = {"mode": AVERAGE, **ONE, "kernel_h": 3, "kernel_w": 3, "pad_top": 1, "pad_left": 1, "pad_bottom": 1}
-    p |= {"pad_right": 1, "count_include_pad": 1, "multiplier": 57, "rshift": 9}
-    m = {"mode": MAXIMUM, **ONE, "kernel_h": 5, "kernel_w": 5, "stride_h": 2, "stride_w": 2, "pad_top": 2}
+    check(toolkit, two_pools, {"x": x}, [0.25], [two_pooled(x)], [MODES[0], MODES[1], MODES[3]])
 
-    def build(graph: Graph) -> None:
-        graph.add_tpu_layer("TPU_POOL_INT8", ["x"], {**p, "dtype": DTYPE["int8"], "scale": 0.25}, ["a"])
-        graph.add_tpu_layer("TPU_UPSAMPLE", ["a"], {"scale_h": 1, "scale_w": 2}, ["b"])
-        graph.add_tpu_layer("TPU_POOL_INT8", ["b"], {**m, "dtype": DTYPE["int8"], "scale": 0.25}, ["y"])
 
-    want = pooled(pooled(x, p, "int8").repeat(2, 3), m, "int8")
-    check(toolkit, build, {"x": x}, [0.25], [want], [MODES[0], MODES[1], MODES[3]])
+def test_the_controller_does_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """On the images for the controller, static and dynamic."""
+    x = integers((5, 66, 12, 9), "int8", 1)
+    with Toolkit(built_workspace(tmp_path_factory), firmware="arm") as controller:
+        check(controller, two_pools, {"x": x}, [0.25], [two_pooled(x)], [MODES[1], MODES[3]])
 
 
 @pytest.mark.parametrize(

@@ -176,3 +176,17 @@ def test_an_index_that_nothing_wrote_decides() -> None:
     batch = batch_of([command("gather", 1, 0)], [])
     [finding] = init.check(Records().sequence(batch), batch, issued)
     assert finding.operand == "opd1" and finding.more["result"] == "decides what gather does"
+
+
+@pytest.mark.parametrize(("first", "defined"), [(0, True), (1, False)])
+def test_of_an_index_the_low_byte_counts(first: int, defined: bool) -> None:
+    """A table is looked up by the lowest of an index's four bytes."""
+    shape = {f"{x}_{axis}": 1 for x in ("res0", "opd0") for axis in "nchw"}
+    places = {"res0_addr": L + 4096, "opd0_addr": L, "opt_opd0_prec": 2, "opd1_addr": chip.L2_TABLE_OFFSET}
+    _, shadow = checked(
+        [command("table_lookup", 1, 0, **shape, **places)],
+        [],
+        (Space.LOCAL, first, 1),
+        (Space.L2, chip.L2_TABLE_OFFSET, 4 * 256),
+    )
+    assert shadow.is_written(Space.LOCAL, 4096, 4) is defined

@@ -15,7 +15,12 @@ from user_layers.net.nodes import LayerNode
 from user_layers.report.roofline import Demand, Kind
 
 # Where a layer's parameters have the code of its function: the struct's offset, and the codes.
-_CODES = {"TPU_UNARY": (0, UNARY), "TPU_BINARY": (0, BINARY), "TPU_CONST_BINARY": (4, BINARY)}
+_CODES = {
+    "TPU_UNARY": (0, UNARY),
+    "TPU_BINARY": (0, BINARY),
+    "TPU_CONST_BINARY": (4, BINARY),
+    "TPU_ELTWISE_INT8": (0, BINARY),
+}
 # Functions that need a table, a root or a quotient.
 _HARD = frozenset(
     (
@@ -23,11 +28,16 @@ _HARD = frozenset(
         *("SOFTSIGN", "GELU", "GELU_TANH", "ERF", "SWISH", "MISH", "DIV", "POW", "MOD", "FMOD"),
     )
 )
-_PRODUCTS = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL")
+_CONVOLUTIONS = ("TPU_CONV", "TPU_CONV_INT8")
+_PRODUCTS = (*_CONVOLUTIONS, "TPU_DECONV", "TPU_MATMUL")
 _KINDS = {
-    **dict.fromkeys(("TPU_POOL", "TPU_REDUCE"), Kind.POOL),
+    **dict.fromkeys(("TPU_POOL", "TPU_POOL_INT8", "TPU_REDUCE"), Kind.POOL),
     **dict.fromkeys(
-        ("TPU_SCALE_SHIFT", "TPU_WHERE", "TPU_NORM", "TPU_CAST", "TPU_ARG", "TPU_TOPK"), Kind.ELEMENTWISE
+        (
+            *("TPU_SCALE_SHIFT", "TPU_WHERE", "TPU_NORM", "TPU_CAST", "TPU_ARG", "TPU_TOPK"),
+            *("TPU_REQUANTIZE", "TPU_LOOKUP", "TPU_PRELU_INT8", "TPU_QUANTIZE", "TPU_DEQUANTIZE"),
+        ),
+        Kind.ELEMENTWISE,
     ),
     **dict.fromkeys(("TPU_SOFTMAX", "TPU_LRN", "TPU_DETECTION_OUTPUT"), Kind.FUNCTION),
 }
@@ -91,7 +101,7 @@ def _count(described: DescribedNet, k: int) -> int:
     net, node = described.net, described.net.nodes[k]
     made = sum(math.prod(net.tensors[name].shape) for name in node.outputs)
     first = net.tensors[node.inputs[0]].shape if node.inputs else ()
-    if _op(node) == "TPU_CONV":
+    if _op(node) in _CONVOLUTIONS:
         pairs, taps = _pairs(net, k)
         return made // max(1, _weights(net, k)[0]) * pairs * taps
     if _op(node) == "TPU_DECONV":
@@ -137,7 +147,7 @@ def _held(described: DescribedNet, k: int, name: str) -> int:
     """Bytes of a tensor that node k is the first to read, as far as it has to be read."""
     net = described.net
     size = _bytes(net.tensors[name])
-    if _op(net.nodes[k]) != "TPU_CONV" or name != net.nodes[k].inputs[1]:
+    if _op(net.nodes[k]) not in _CONVOLUTIONS or name != net.nodes[k].inputs[1]:
         return size
     pairs, taps = _pairs(net, k)
     weights = _plain(net.tensors[name])
