@@ -34,7 +34,9 @@ class Worker:
     """
 
     def __init__(self, job: Job, layers: bool, metric: str = "") -> None:
-        self._toolkit = Toolkit()
+        self._toolkit = Toolkit(
+            check="off"
+        )  # what compiles is checked; of unused slots of 4N it costs minutes
         try:
             own = job.record.int8
             self.graph = job.graph(self._toolkit)

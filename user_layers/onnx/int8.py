@@ -133,7 +133,7 @@ def float_graph(
 
     model = source.load(read_proto(proto), parse_shapes(shapes))
     caller = CALLER.set(source.short)
-    own = toolkit or Toolkit()
+    own = toolkit or Toolkit(check="off")  # numbers are wanted here, of a model that compiling checks
     try:
         targets = source.mapped(parse_map(custom))
         yield build(model, source.name, custom=targets, toolkit=own, integers=False).graph

@@ -81,6 +81,14 @@ def function(state: Rewriting, site: Site) -> str | None:
         values = {"multiplier": m, "rshift": k, "dtype": int(step.dtype), "scale": step.scale}
         state.layer(site, "TPU_REQUANTIZE", [name], values, state.result(site, step))
         return None
+    if site.op == "TPU_UNARY" and site.values["unary_op"] == UNARY["LEAKY_RELU"] and given.signed:
+        slope = float(site.values["a"])
+        if 0.0 < slope < 1.0:
+            m, k = multiplier(slope)
+            shape = (1,) * len(state.info(source).shape)
+            table = state.constant(site, "slope", np.full(shape, m, np.int8))
+            state.layer(site, "TPU_PRELU_INT8", [name, table], {"rshift": k}, state.result(site, given))
+            return None
     one = state.range_of(site.output)
     step, _ = state.wanted(site.output, one.signed if one is not None else True)
     results = of_all(state.graph.toolkit, node, inputs_of(given))
