@@ -8,7 +8,7 @@
  * Makes: convolution in 8 bits, depthwise too
  */
 #include "bm_layer_conv_run.h"
-#include "bm_layer_quantised.h"
+#include "bm_layer_packed.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
@@ -43,8 +43,8 @@ int conv_int8_shape(const void *param, const int param_size, const tpu_tensor_t 
     if (param_size != (int)sizeof(tpu_conv_int8_param_t) || in_num != 2 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_conv_int8_param_t *p = param;
     const tpu_tensor_t *x = &in_tensors[0], *weight = &in_tensors[1];
-    if (p->rshift < 0 || p->rshift > 31 || !(p->scale > 0.0f)) return BM_LAYER_PARAM_INVALID;
-    if (!bm_is_bytes(x)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_is_rshift(p->rshift) || !(p->scale > 0.0f)) return BM_LAYER_PARAM_INVALID;
+    if (!bm_is_packed(x)) return BM_LAYER_NOT_SUPPORTED;
     const int code = bm_conv_check_inputs(p->groups, in_tensors, in_num);
     if (code != BM_LAYER_OK) return code;
     window_axis h, w;

@@ -5,6 +5,7 @@
  * Inputs: x, int8 or uint8 with a scale, of any shape
  * Makes: x as fp32
  */
+#include "bm_layer_packed.h"
 #include "bm_layer_quantised.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -19,7 +20,7 @@ int dequantize_shape(const void *param, const int param_size, const tpu_tensor_t
     (void)param;
     if (param_size != 0 || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_tensor_t *in = &in_tensors[0];
-    if (!bm_is_bytes(in)) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_is_packed(in)) return BM_LAYER_NOT_SUPPORTED;
     bm_layer_same_shape(&out_tensors[0], in);
     out_tensors[0].dtype = DTYPE_FP32;
     return BM_LAYER_OK;

@@ -2,15 +2,8 @@
 #ifndef BM_LAYER_QUANTISED_H
 #define BM_LAYER_QUANTISED_H
 
-#include <stdbool.h>
-
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
-
-/* Whether a tensor holds 8-bit integers as the chip works on them. */
-static inline bool bm_is_bytes(const tpu_tensor_t *t) {
-    return (t->dtype == DTYPE_INT8 || t->dtype == DTYPE_UINT8) && t->store_mode == STORE_MODE_4N && t->scale > 0.0f;
-}
 
 /* y = the nearest integers to x / scale, of two the even one; those outside of the type become its ends. x and y are
  * aligned tiles of this shape, n batches of fp32 and as many in 4N; work: as large as x; may be x, which is lost then.
