@@ -127,7 +127,7 @@ def test_a_layer_of_the_users(layers8: Toolkit) -> None:
     assert (
         np.abs(y - np.minimum(2 * want, 127 * step)).max() <= 2.05 * step
     )  # rounding and multiplier, doubled
-    doubled = np.rint(y / step).astype(int)
+    doubled = np.rint(y.astype(np.float32) / np.float32(step)).astype(int)
     assert np.all((doubled % 2 == 0) | (doubled == 127))  # all but those that saturate
 
 

@@ -35,7 +35,7 @@ def requantised(x: Array, p: dict[str, Any], dtype: str) -> Array:
     return saturated(half_up(x.astype(np.int64) * p["multiplier"], p["rshift"]), dtype)
 
 
-@examples(25)
+@examples(12)
 @given(
     shape=SHAPES, source=TYPES, target=TYPES, multiplier=st.integers(1, 127), rshift=SHIFTS, data=st.data()
 )
@@ -54,7 +54,7 @@ def test_requantize(
     )
 
 
-@pytest.mark.parametrize("n", [1, 3, 4, 9])
+@pytest.mark.parametrize("n", [3, 9])
 @pytest.mark.parametrize("source", ["int8", "uint8"])
 @pytest.mark.parametrize("target", ["int8", "uint8"])
 def test_requantize_every_number(toolkit: Toolkit, source: str, target: str, n: int) -> None:
@@ -97,7 +97,7 @@ def broadcast_of(shape: tuple[int, ...], data: st.DataObject) -> tuple[int, ...]
     return shape[0], *(extent if data.draw(st.booleans()) else 1 for extent in shape[1:])
 
 
-@examples(60)
+@examples(30)
 @given(
     shape=SHAPES,
     a_type=TYPES,
@@ -147,7 +147,7 @@ def test_eltwise(
     check(toolkit, build, inputs, [0.25, 0.125][: len(inputs)], [eltwise(a, b, p, target)], some_modes(data))
 
 
-@examples(20)
+@examples(10)
 @given(
     shape=SHAPES,
     dtype=TYPES,
@@ -191,7 +191,7 @@ def test_every_pair(toolkit: Toolkit, types: tuple[str, str], target: str, op: i
 # ---- TPU_PRELU_INT8 ----
 
 
-@examples(20)
+@examples(10)
 @given(shape=SHAPES, rshift=SHIFTS, kind=st.sampled_from(["one", "channels", "rows", "all"]), data=st.data())
 def test_prelu(toolkit: Toolkit, shape: Any, rshift: int, kind: str, data: st.DataObject) -> None:
     """One slope, one for each channel, others; those below 0 too."""
@@ -210,7 +210,7 @@ def test_prelu(toolkit: Toolkit, shape: Any, rshift: int, kind: str, data: st.Da
 # ---- TPU_LOOKUP ----
 
 
-@examples(20)
+@examples(10)
 @given(shape=SHAPES, source=TYPES, target=TYPES, seed=st.integers(0, 99), data=st.data())
 def test_lookup(
     toolkit: Toolkit, shape: Any, source: str, target: str, seed: int, data: st.DataObject
@@ -271,7 +271,7 @@ def block_want(x: Array, table: Array) -> Array:
     return found
 
 
-@pytest.mark.parametrize("n", range(1, 10))
+@pytest.mark.parametrize("n", [1, 4, 6])
 def test_a_net(toolkit: Toolkit, n: int) -> None:
     """Of any number of batches, in groups of all layers, cut and not."""
     table = integers((256,), "int8", 5)

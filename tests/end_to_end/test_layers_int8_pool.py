@@ -70,7 +70,7 @@ def drawn_window(data: st.DataObject, h: int, w: int) -> dict[str, Any]:
 SIZES = st.tuples(st.integers(1, 9), st.integers(1, 140), st.integers(1, 20), st.integers(1, 20))
 
 
-@examples(25)
+@examples(12)
 @given(shape=SIZES, dtype=TYPES, data=st.data())
 def test_maxima(toolkit: Toolkit, shape: tuple[int, int, int, int], dtype: str, data: st.DataObject) -> None:
     """Pads never win, nor do negative numbers lose against them."""
@@ -81,7 +81,7 @@ def test_maxima(toolkit: Toolkit, shape: tuple[int, int, int, int], dtype: str, 
     check_pool(toolkit, x.astype(dtype), p, dtype, [MODES[0], data.draw(st.sampled_from(MODES[1:]))])
 
 
-@examples(25)
+@examples(12)
 @given(
     shape=SIZES,
     source=TYPES,

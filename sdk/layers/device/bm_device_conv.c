@@ -31,8 +31,6 @@ static void axes_of(const tpu_conv_param_t *p, const int *shape, window_axis *h,
     w->out = bm_axis_result(w);
 }
 
-static bool is_depthwise(int groups, int in_c, int out_c) { return groups > 1 && groups == in_c && groups == out_c; }
-
 /* ---- shape ---- */
 
 __BM_SHAPE__(TPU_CONV)
@@ -48,7 +46,7 @@ int conv_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     if (!bm_axis_valid(&h) || !bm_axis_valid(&w)) return BM_LAYER_PARAM_INVALID;
     if (bm_axis_extent(&h) > CHIP_WINDOW_SIDE_MAX || bm_axis_extent(&w) > CHIP_WINDOW_SIDE_MAX)
         return BM_LAYER_NOT_SUPPORTED;
-    const bool depthwise = is_depthwise(p->groups, in_tensors[0].shape[1], in_tensors[1].shape[1]);
+    const bool depthwise = bm_conv_is_depthwise(p->groups, in_tensors[0].shape[1], in_tensors[1].shape[1]);
     if (depthwise && (!bm_axis_in_instruction(&h) || !bm_axis_in_instruction(&w))) return BM_LAYER_NOT_SUPPORTED;
     return bm_conv_shape_result(p->groups, depthwise, &h, &w, in_tensors, &out_tensors[0]);
 }
@@ -58,7 +56,7 @@ int conv_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
 static conv_problem problem_of(const tpu_conv_param_t *p, const tpu_tensor_t *in, int in_num, const tpu_tensor_t *out) {
     window_axis h, w;
     axes_of(p, in[0].shape, &h, &w);
-    const bool depthwise = is_depthwise(p->groups, in[0].shape[1], out[0].shape[1]);
+    const bool depthwise = bm_conv_is_depthwise(p->groups, in[0].shape[1], out[0].shape[1]);
     return bm_conv_problem_of(p->groups, depthwise, h, w, in, in_num, out);
 }
 

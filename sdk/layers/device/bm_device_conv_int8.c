@@ -35,8 +35,6 @@ static void axes_of(const tpu_conv_int8_param_t *p, const int *shape, window_axi
     w->out = bm_axis_result(w);
 }
 
-static bool is_depthwise(int groups, int in_c, int out_c) { return groups > 1 && groups == in_c && groups == out_c; }
-
 __BM_SHAPE__(TPU_CONV_INT8)
 int conv_int8_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                     tpu_tensor_t *out_tensors, const int out_num) {
@@ -52,7 +50,7 @@ int conv_int8_shape(const void *param, const int param_size, const tpu_tensor_t 
     if (!bm_axis_valid(&h) || !bm_axis_valid(&w)) return BM_LAYER_PARAM_INVALID;
     if (!bm_axis_in_instruction(&h) || !bm_axis_in_instruction(&w)) return BM_LAYER_NOT_SUPPORTED;
     const int kernel = p->kernel_h * p->kernel_w, in_c = x->shape[1] / p->groups;
-    const bool depthwise = is_depthwise(p->groups, x->shape[1], weight->shape[1]);
+    const bool depthwise = bm_conv_is_depthwise(p->groups, x->shape[1], weight->shape[1]);
     const int words = depthwise ? divide_up(kernel, 4) : kernel * bm_conv_weight_sets(p->groups, in_c, true);
     const int *row = weight->shape;
     if (weight->dims != 4 || row[0] != 1 || row[2] != 1 ||
@@ -72,7 +70,7 @@ static conv_problem problem_of(const tpu_conv_int8_param_t *p, const conv_quanti
                                const tpu_tensor_t *out) {
     window_axis h, w;
     axes_of(p, in[0].shape, &h, &w);
-    const bool depthwise = is_depthwise(p->groups, in[0].shape[1], out[0].shape[1]);
+    const bool depthwise = bm_conv_is_depthwise(p->groups, in[0].shape[1], out[0].shape[1]);
     return bm_conv_problem_of_bytes(p->groups, depthwise, h, w, bytes, in, out);
 }
 

@@ -10,6 +10,11 @@
 
 /* ---- shapes: inputs x [N, IC, H, W], weights, perhaps a bias ---- */
 
+/* Whether one input channel belongs to each output channel. */
+static inline bool bm_conv_is_depthwise(int groups, int in_c, int out_c) {
+    return groups > 1 && groups == in_c && groups == out_c;
+}
+
 /* BM_LAYER_OK, or what is wrong with the inputs, whatever their types. */
 int bm_conv_check_inputs(int groups, const tpu_tensor_t *in, int in_num);
 
