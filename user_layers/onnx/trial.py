@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -51,11 +52,15 @@ def run_random(
 
 
 def _in_range(values: Array, known: Range | None) -> Array:
-    """Normal numbers stretched so that three deviations reach what was seen, and none is beyond it."""
+    """Normal numbers with the mean and the deviation that were seen, and none beyond the ends. Where only the
+    ends are known, three deviations reach them: stretched further, a net would be cut that is good."""
     if known is None or values.dtype.kind != "f":
         return values
-    middle, reach = (known.low + known.high) / 2, (known.high - known.low) / 2
-    return np.clip(values * (reach / 3) + middle, known.low, known.high).astype(values.dtype)
+    middle, deviation = (known.low + known.high) / 2, (known.high - known.low) / 6
+    if known.mean and math.isfinite(known.power):
+        middle = sum(known.mean) / len(known.mean)
+        deviation = math.sqrt(max(known.power - middle**2, 0.0))
+    return np.clip(values * deviation + middle, known.low, known.high).astype(values.dtype)
 
 
 def _check_runs(model: Model, inputs: Mapping[str, Array]) -> None:
