@@ -68,7 +68,7 @@ def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
     assert len(valid) == 5
     found = {"refused": 0, "compiled": 0}
     path = tmp_path / "model.onnx"
-    for number in range(80):
+    for number in range(50):
         path.write_bytes(damaged(rng, rng.choice(valid)))
         out = tmp_path / str(number)
         try:
@@ -81,7 +81,7 @@ def test_damaged_models(toolkit: Toolkit, tmp_path: Path) -> None:
             found["compiled"] += 1
             made = {p.name for p in out.iterdir()}  # with commands also who issued them
             assert made - {"compilation.sites.npz"} == FILES
-    assert found["refused"] > 40 and found["compiled"] > 2, found
+    assert found["refused"] > 25 and found["compiled"] > 2, found
 
 
 def test_an_inference_that_crashes_is_an_error(toolkit: Toolkit, tmp_path: Path) -> None:
