@@ -90,6 +90,17 @@ def test_layers_that_stay(toolkit: Toolkit) -> None:
         quantise(graph, table, QuantiseOptions(("conv3",)))
 
 
+def test_layers_that_nothing_needs_are_left_out(toolkit: Toolkit) -> None:
+    """They have no shape, and change nothing in what is made of the others."""
+    graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
+    table = table_of(graph)
+    want = quantise(graph, table)
+    graph.add_tpu_layer("TPU_RESHAPE", ["x"], {"dims": 2, "shape": (2, 1200)}, ["aside"])
+    done = quantise(graph, table)
+    assert [node.name for node in done.graph.nodes] == [node.name for node in want.graph.nodes]
+    assert len(done.rows) == len(want.rows)
+
+
 def test_integers_at_the_edges(toolkit: Toolkit) -> None:
     graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
     table = table_of(graph)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +31,3 @@ def cosine(want: Array, got: Array) -> float:
 def line(name: str, want: Array, got: Array) -> str:
     """For the log."""
     return f"{name}: {sqnr(want, got):.1f} dB of signal over what 8 bits add, cosine {cosine(want, got):.6f}"
-
-
-def agreement(want: Sequence[Array], got: Sequence[Array]) -> float:
-    """How often the greatest number of each sample (first axis) is the same one, from 0 to 1."""
-    both = ([np.argmax(one.reshape(len(one), -1), 1) for one in pair] for pair in zip(want, got, strict=True))
-    return float(np.concatenate([a == b for a, b in both]).mean())

@@ -258,15 +258,16 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
 
 
 def _as_given(graph: GraphBuilder, table: Table) -> Net:
-    """The graph's own nodes and constants, with the shapes of all tensors; those do not depend on scales, but
-    a layer of the user's that takes integers asks for one."""
+    """The graph's own constants and the nodes that its outputs need, with the shapes of all tensors; those do
+    not depend on scales, but a layer of the user's that takes integers asks for one."""
     given = {name: Step.for_threshold(one.threshold, True).scale for name, one in table.ranges.items()}
     tensors = dict(graph.with_scales(given).resolve().tensors)
     for one in graph.tensors.values():
         tensors[one.name] = NetTensorInfo(
             one.name, one.shape, one.dtype, data=one.data, store_mode=one.store_mode, scale=one.scale
         )
-    return Net(graph.name, tensors, tuple(graph.nodes), graph.inputs, graph.outputs)
+    needed = tuple(node for node in graph.nodes if all(name in tensors for name in node.outputs))
+    return Net(graph.name, tensors, needed, graph.inputs, graph.outputs)
 
 
 def _take_over(state: Rewriting, name: str) -> None:
