@@ -52,13 +52,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Quantised(Generic[G]):
-    """A graph in integers. rows: of the float net's layers; unused: names of the table that it does not
-    have; table: what it was made with, by the names of the float net's tensors;
-    integers: of those of them that are integers here their names and scales."""
+    """A graph in integers. rows: of the float net's layers; table: what it was made with, by the names of
+    the float net's tensors; integers: of those of them that are integers here their names and scales."""
 
     graph: G
     rows: Sequence[Row]
-    unused: Sequence[str] = ()
     table: Table = field(default_factory=lambda: Table({}))
     integers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
@@ -100,17 +98,6 @@ class Quantised(Generic[G]):
         for row in left:
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
         return [head, *(f"fp32: {what} ({_some(names)})" for what, names in reasons.items())]
-
-    def as_json(self) -> dict[str, Any]:
-        """For machines."""
-        return {
-            "share_of_macs": self.share,
-            "layers": [
-                {"layer": r.layer, "op": r.op, "output": r.output, "fp32": r.reason, "detail": r.detail}
-                for r in self.rows
-            ],
-            "unused": list(self.unused),
-        }
 
 
 def _some(names: Sequence[str]) -> str:

@@ -220,7 +220,7 @@ class Rewriting:
             CALLER.reset(token)
 
     def _free(self, stem: str) -> str:
-        return free_name(stem, self.net.tensors, set(self.made.tensor_names))
+        return free_name(stem, self.net.tensors, self.made.tensor_names)
 
 
 def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions()) -> Quantised[G]:
@@ -252,9 +252,8 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
             made.add_output(state.bytes[name][0])
         else:
             made.add_output(state.as_plain(last, name))
-    unused = tuple(sorted(set(known) - set(net.tensors)))
     integers = {name: (own, step.scale) for name, (own, step) in state.bytes.items()}
-    return Quantised(made, tuple(rows), unused, table, integers)
+    return Quantised(made, tuple(rows), table, integers)
 
 
 def _as_given(graph: GraphBuilder, table: Table) -> Net:
