@@ -237,6 +237,74 @@ def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
     assert made.run({"x": samples(2)})[0].min() == 0.0
 
 
+def q_operators(nodes: list[onnx.NodeProto], shape: list[int], **constants: Array) -> onnx.ModelProto:
+    """x in integers around zero point 55, `nodes` from xq to yq, and back; types are not in the file."""
+    make = helper.make_node
+    whole = [
+        make("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        *nodes,
+        make("DequantizeLinear", ["yq", "s", "z"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", 1, shape)
+    y = helper.make_tensor_value_info("y", 1, None)
+    known = {"s": np.float32(0.05), "z": np.uint8(55), "z2": np.uint8(0), **constants}
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in known.items()]
+    graph = helper.make_graph(whole, "g", [x], [y], tensors)
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, ir_version=8, opset_imports=sets)
+
+
+MOVED = {
+    "pad with the zero point": [helper.make_node("Pad", ["aq", "pads", "z"], ["yq"])],
+    "pad with the integer 0": [helper.make_node("Pad", ["aq", "pads"], ["yq"])],
+    "pool": [helper.make_node("MaxPool", ["aq"], ["yq"], kernel_shape=[3, 3], pads=[1] * 4)],
+    "split and joined": [
+        helper.make_node("Split", ["aq"], ["p", "q"], axis=1),
+        helper.make_node("Concat", ["q", "p", "c"], ["yq"], axis=1),
+    ],
+    "limited by an integer": [helper.make_node("Max", ["aq", "m"], ["yq"])],
+    "computed with as integers": [
+        helper.make_node("Cast", ["aq"], ["f"], to=1),
+        helper.make_node("Mul", ["f", "half"], ["g"]),
+        helper.make_node("QuantizeLinear", ["g", "one", "z2"], ["yq"]),
+    ],
+    "taken with another zero point": [
+        helper.make_node(
+            "QLinearAdd", ["aq", "s", "z2", "aq", "s", "z", "s", "z"], ["yq"], domain="com.microsoft"
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("case", MOVED)
+def test_integers_that_other_nodes_read(case: str, toolkit: Toolkit) -> None:
+    """Behind an operation that is none of ONNX's the file's types are not known; what is filled in counts
+    from the zero point, and what computes with the integers gets them."""
+    import onnxruntime
+
+    constants = {
+        "pads": np.array([0, 0, 1, 2, 0, 0, 2, 1]), "half": np.float32(0.5), "one": np.float32(1),
+        "c": np.full((2, 1, 6, 8), 90, np.uint8), "m": np.array(60, np.uint8),
+    }  # fmt: skip
+    first = helper.make_node(
+        "QLinearAdd", ["xq", "s", "z", "xq", "s", "z", "s", "z"], ["aq"], domain="com.microsoft"
+    )
+    model = q_operators([first, *MOVED[case]], [2, 4, 6, 8], **constants)
+    x = np.random.default_rng(0).uniform(-1.3, 4.9, (2, 4, 6, 8)).astype(np.float32)
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    made = Graph.from_onnx(model, toolkit=toolkit)
+    made.compile()
+    (got,) = made.run({"x": x})
+    assert got.shape == want.shape
+    assert sqnr(want, got) > 25
+
+
+def test_parts_of_a_tensor_have_its_range() -> None:
+    one = Range(-1, 2, 2.0, 0.5, (0.1, 0.2))
+    found = Table({"c": one}).for_tensors(["c", "c:part1", "c:part0:picked", "c:part0:1"]).ranges
+    assert found == {"c": one, **dict.fromkeys(("c:part1", "c:part0:picked"), Range(-1, 2, 2.0, 0.5))}
+
+
 def test_a_bias_that_is_too_large_is_told(toolkit: Toolkit) -> None:
     graph = Graph(name="net", toolkit=toolkit)
     graph.add_input("x", (1, 4, 5, 5))

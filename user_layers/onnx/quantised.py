@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,19 @@ from user_layers.quantize.table import Range
 
 _MICROSOFT = "com.microsoft"
 _FLOAT = np.dtype(np.float32)
+_INTEGERS = (np.dtype(np.int8), np.dtype(np.uint8))
 _POSITIVE = ("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus")
 _KEEPING = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose"),
     *("Concat", "Identity", "Squeeze", "Unsqueeze", "Slice", "Resize", "DequantizeLinear", "QuantizeLinear"),
 )
 """Operations whose results have no other signs than their inputs."""
+_MOVING = (
+    *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalMaxPool", "Identity", "Max", "MaxPool"),
+    *("Min", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose"),
+    *("Unsqueeze", "Where"),
+)
+"""Operations that mean the same for integers as for what they stand for. Interpolating Resize rounds."""
 
 
 def in_float(model: Model) -> tuple[Model, dict[str, Range]]:
@@ -46,11 +54,12 @@ class _Walk:
         self._values = dict(model.values)
         self._constants = dict(model.constants)
         self._makers = model.makers
-        self._floats: set[str] = set()  # integers of the model that are float now
+        # Integers of the model that are float now: names of their scales and zero points.
+        self._grids: dict[str, tuple[str, str]] = {}
         self.ranges: dict[str, Range] = {}
 
     def result(self) -> tuple[Model, dict[str, Range]]:
-        if not self._floats and not self.ranges:
+        if not self._grids and not self.ranges:
             return self._model, {}
         made = replace(self._model, nodes=tuple(self._nodes), values=self._values, constants=self._constants)
         return made, self.ranges
@@ -59,23 +68,69 @@ class _Walk:
         """Take one node over, or what it stands for."""
         rule = None if node.is_own else _RULES.get((_domain(node), node.op))
         made = rule(self, node) if rule is not None else None
-        if made is None:
-            if any(name in self._floats for name in node.reads):
-                node = self._in_integers_again(node)
-            self._nodes.append(node)
-            return
-        self._nodes += made
+        if made is not None:
+            self._nodes += made
+        elif self._moves(node):
+            self._nodes.append(self._moving(node))
+        else:
+            self._nodes.append(self._in_integers_again(node))
+
+    def _moves(self, node: Node) -> bool:
+        """Whether a node does with floats what it does with integers, and makes no result of the model."""
+        if node.is_own or node.op not in _MOVING or _domain(node):
+            return False
+        moved = [name for name in node.inputs if name in self._grids]
+        if any(not self.stands_for(name, *self._grids[moved[0]]) for name in moved):
+            return False
+        others = (name for name in node.inputs if name not in self._grids and name not in self._constants)
+        if moved and any(self._model.value(name).dtype in _INTEGERS for name in others):
+            return False
+        return not any(self.is_result(name) for name in node.outputs)
+
+    def _moving(self, node: Node) -> Node:
+        """What moves integers, or picks the greatest, does the same with the floats that they stand for."""
+        source = next((name for name in node.inputs if name in self._grids), None)
+        if source is None:
+            return node
+        scale, zero = self._grids[source]
+        inputs = list(node.inputs)
+        if node.op == "Pad" and node.attributes.get("mode", "constant") == "constant":
+            inputs += [""] * (3 - len(inputs))
+            inputs[2] = inputs[2] or self.add(f"{node.outputs[0]}:fill", np.zeros((), self._integer(zero)))
+        for at, name in enumerate(inputs):
+            array = self.constant(name)
+            if array is not None and array.dtype == self._integer(zero):
+                inputs[at] = self.operand(name, scale, zero, 0) or name
+        made = node.outputs[:1] if node.op == "MaxPool" else node.outputs  # its others are positions
+        for name in filter(None, made):
+            self.float(name, scale, zero)
+            if source in self.ranges:
+                self.ranges.setdefault(name, self.ranges[source])
+        return replace(node, inputs=tuple(inputs), proto=None)
 
     def _in_integers_again(self, node: Node) -> Node:
-        """A node that no rule takes reads integers of the model: Identity and the like do with floats."""
-        for name in node.makes:
-            if self._model.value(name).dtype in (np.dtype(np.int8), np.dtype(np.uint8)):
-                self.float(name)
-        return node
+        """What computes with the integers themselves gets them."""
+        inputs = list(node.inputs)
+        for at, name in enumerate(inputs):
+            if name not in self._grids:
+                continue
+            scale, zero = self._grids[name]
+            inputs[at] = f"{name}:integers"
+            if inputs[at] not in self._values:
+                self._values[inputs[at]] = Value(
+                    inputs[at], self._model.value(name).shape, self._integer(zero)
+                )
+                operands = (name, scale, zero) if zero else (name, scale)
+                self._nodes.append(Node("QuantizeLinear", "", "", operands, (inputs[at],)))
+        return node if inputs == list(node.inputs) else replace(node, inputs=tuple(inputs), proto=None)
 
-    def float(self, name: str) -> None:
-        """A tensor of the model's is float from now on."""
-        self._floats.add(name)
+    def _integer(self, zero: str) -> np.dtype[Any]:
+        """The type of integers with this zero point."""
+        return self._constants[zero].dtype if zero else np.dtype(np.uint8)
+
+    def float(self, name: str, scale: str, zero: str) -> None:
+        """A tensor of the model's is float from now on; its integers had this scale and zero point."""
+        self._grids[name] = scale, zero
         self._values[name] = Value(name, self._model.value(name).shape, _FLOAT)
 
     def whole(self, name: str) -> str:
@@ -112,7 +167,19 @@ class _Walk:
 
     def is_float(self, name: str) -> bool:
         """Whether a tensor is, or has become, float."""
-        return name in self._floats or self._model.value(name).is_float
+        return name in self._grids or self._model.value(name).is_float
+
+    def stands_for(self, name: str, scale: str, zero: str) -> bool:
+        """Whether a tensor is float by now, made from integers with this scale and zero point."""
+        return name in self._grids and all(
+            np.array_equal(self._numbers(mine), self._numbers(theirs))
+            for mine, theirs in zip(self._grids[name], (scale, zero), strict=True)
+        )
+
+    def _numbers(self, name: str) -> Array:
+        """Of a scale or a zero point; nothing where they are no constant."""
+        array = self.constant(name) if name else np.zeros(1, np.uint8)
+        return np.zeros(0) if array is None else array.reshape(-1)
 
     def seen(self, scale: str, zero: str, *names: str) -> bool:
         """Note the range of these tensors; False where there is no single scale."""
@@ -143,9 +210,8 @@ class _Walk:
     def operand(self, name: str, scale: str, zero: str, axis: int) -> str | None:
         """The float tensor that an operand of a node in integers stands for, None for one that is neither
         float by now nor a constant; axis: along which a constant has scales for each channel."""
-        if name in self._floats:
-            self.seen(scale, zero, name)
-            return name
+        if name in self._grids:
+            return name if self.stands_for(name, scale, zero) and self.seen(scale, zero, name) else None
         integers, steps = self.constant(name), self.constant(scale)
         zeros = self.constant(zero) if zero else np.zeros((), np.int32)
         if integers is None or steps is None or zeros is None:
@@ -196,7 +262,7 @@ def _quantize(walk: _Walk, node: Node) -> list[Node] | None:
         return None
     if walk.is_result(made) or not walk.is_float(source):
         return None
-    walk.float(made)
+    walk.float(made, node.inputs[1], _at(node, 2))
     return [walk.cut(node.name, source, made)]
 
 
@@ -207,7 +273,7 @@ def _dequantize(walk: _Walk, node: Node) -> list[Node] | None:
     if walk.constant(source) is not None:
         return None
     walk.seen(node.inputs[1], _at(node, 2), made)
-    if not walk.is_float(source):
+    if not walk.stands_for(source, node.inputs[1], _at(node, 2)):
         return None
     return [Node("Identity", "", node.name, (source,), (made,))]
 
@@ -239,8 +305,9 @@ def _spelled(
         scale = steps[0].reshape(-1).astype(np.float64) * steps[1].reshape(-1)
         wide = (integers.astype(np.float64) * scale).astype(np.float32)
         inputs.append(walk.add(f"{node.inputs[bias]}:float", wide))
-    walk.float(made)
+    walk.float(made, node.inputs[result], _at(node, result + 1))
     whole = walk.whole(made)
+    walk.ranges[whole] = walk.ranges[made]
     kept = {key: value for key, value in node.attributes.items() if key != "channels_last"}
     one = Node(op, "", node.name, tuple(map(str, inputs)), (whole,), kept)
     return [one, walk.cut("", whole, made, op)]

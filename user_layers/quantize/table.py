@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from user_layers.files import write_together
 
 _FORMAT = "tpulayer calibration table"
 _VERSION = 1
+_CUT_OUT = re.compile(r"(:part\d+|:picked)+$")
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,18 @@ class Table:
 
     def for_tensors(self, names: Collection[str]) -> Table:
         """The same for a graph with these tensors: names of the vendor's tables (`TENSOR_OPERATION`) are read
-        as those of the tensors. Names that no tensor has stay, and matter to nobody."""
+        as those of the tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, has its range.
+        Names that no tensor has stay, and matter to nobody."""
         found = {}
         for name, one in self.ranges.items():
             stem = name
             while stem not in names and "_" in stem:
                 stem = stem.rpartition("_")[0]
             found[stem if stem in names else name] = one
+        for name in names:
+            whole = _CUT_OUT.sub("", name)
+            if name not in found and whole in found:
+                found[name] = replace(found[whole], mean=())
         return Table(found, self.about)
 
 
