@@ -6,9 +6,13 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import CodeType, ModuleType
 
 _KINDS = {stat.S_IFCHR: "a character device", stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket"}
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS)  # of file systems that cannot do it
@@ -25,6 +29,23 @@ def read_input(path: Path) -> bytes:
     """The content of a file that a user names, or of a pipe. OSError as from check_input."""
     check_input(path)
     return path.read_bytes()
+
+
+class _AsItStands(SourceFileLoader):
+    """Never from __pycache__, which passes for new where a file changed within a second and kept its size."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The source, compiled."""
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def run_python(path: Path, name: str) -> ModuleType:
+    """Run a Python file that a user names, as the module `name`. Errors: whatever the file raises."""
+    spec = spec_from_file_location(name, path, loader=_AsItStands(name, str(path)))
+    assert spec is not None and spec.loader is not None  # a loader is given
+    module = sys.modules[name] = module_from_spec(spec)  # dataclasses look for their module there
+    spec.loader.exec_module(module)
+    return module
 
 
 def write_atomic(path: Path, data: bytes | str, *, durable: bool = True) -> None:

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from tests.paths import ROOT
-from user_layers.files import read_input, replace_copy, write_atomic, write_if_changed, write_together
+from user_layers.files import (
+    read_input,
+    replace_copy,
+    run_python,
+    write_atomic,
+    write_if_changed,
+    write_together,
+)
 from user_layers.scaffold import init
 from user_layers.toolchain.cache import workspace_locked
 
@@ -180,3 +187,13 @@ def test_commands_that_change_a_workspace_wait_for_each_other(workspace: Path) -
         process.communicate(timeout=60)
         codes.append(process.returncode)
     assert sorted(codes[:2]) == [0, 2] and not any(codes[2:])  # one of two that are the same is refused
+
+
+def test_a_file_of_the_user_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it changed within the second in which it ran before, and kept its size."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = tmp_path / "mine.py"
+    for value in "123":
+        path.write_text(f"from dataclasses import dataclass\n\n@dataclass\nclass A:\n    x: int = {value}\n")
+        os.utime(path, (1e9, 1e9))
+        assert run_python(path, "tpulayer_test_of_files").A().x == int(value)

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +28,7 @@ import numpy as np
 from firmware_sim.errors import SourceError, TpulayerError, UsageError
 from user_layers.caffe.imp import ImpLibraries, ImpType
 from user_layers.caffe.layer import CaffeLayer
+from user_layers.files import run_python
 from user_layers.graph.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, MappedNode
 from user_layers.spelling.foreign import Tensor
@@ -193,10 +193,8 @@ def _of_folder(folder: Path) -> dict[str, OwnLayer]:
 
 
 def _run_file(path: Path) -> None:
-    spec = spec_from_file_location(f"tpulayer_caffe_{path.stem}", path)
-    assert spec is not None and spec.loader is not None  # its name ends with .py
     try:
-        spec.loader.exec_module(module_from_spec(spec))
+        run_python(path, f"tpulayer_caffe_{path.stem}")
     except TpulayerError:
         raise
     except SyntaxError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from firmware_sim.isa import timing
 from firmware_sim.shown import listed
 from user_layers.bmrt.reference_data import load_npz, save_npz
 from user_layers.executorch.runtime import BACKEND_ID, counters, runtime, wheel
-from user_layers.files import write_atomic
+from user_layers.files import run_python, write_atomic
 from user_layers.torch.program import check_readable
 
 Array = npt.NDArray[Any]
@@ -149,12 +148,8 @@ def example(text: str) -> tuple[Any, tuple[Any, ...], Any]:
         raise UsageError(f"{text}: expected FILE.py:FUNCTION")
     path = Path(file)
     check_readable(path)
-    spec = spec_from_file_location(f"tpulayer_example_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{path} is not a Python file")
-    module = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        module = run_python(path, f"tpulayer_example_{path.stem}")
         function = getattr(module, name, None)
         found = function() if callable(function) else None
     except Exception as error:

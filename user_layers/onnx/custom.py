@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firmware_sim.errors import CompileError, TpulayerError, UsageError
 from firmware_sim.shown import brief
+from user_layers.files import run_python
 from user_layers.onnx.lower import Converter, Lowering, Unsupported, own_layer
 from user_layers.onnx.model import Array, Node
 
@@ -112,12 +112,8 @@ def load_function(target: str, option: str) -> Callable[..., Any]:
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"{option}: there is no file {path}")
-    spec = spec_from_file_location(f"tpulayer_{option.strip('-')}_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{option}: {path} is not a Python file")
-    module = module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        module = run_python(path, f"tpulayer_{option.strip('-')}_{path.stem}")
     except (Exception, SystemExit) as error:
         raise UsageError(f"{option}: {path} cannot be loaded: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)

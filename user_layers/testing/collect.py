@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from firmware_sim.errors import SourceError, TpulayerError, UsageError
 from firmware_sim.suggest import did_you_mean
+from user_layers.files import run_python
 from user_layers.testing.cases import Case, Golden
 from user_layers.workspace import Workspace
 
@@ -51,14 +51,9 @@ def find_tests(ws: Workspace, names: Sequence[str]) -> list[Path]:
 def load_test(path: Path) -> LayerTest:
     """Run the file and take its parts. SourceError when it fails or lacks one."""
     name = path.stem.removeprefix("test_")
-    module_name = f"tpulayer_test_{name}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
     with _beside(path.parent):
         try:
-            spec.loader.exec_module(module)
+            module = run_python(path, f"tpulayer_test_{name}")
         except TpulayerError as e:  # a Case that means nothing
             raise SourceError(f"{_place(path, e)}: {e.message}", hint=e.hint) from e
         except Exception as e:
