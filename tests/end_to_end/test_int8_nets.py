@@ -13,6 +13,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from firmware_sim.errors import TpulayerError
+from tests.support.dask_cluster import cluster
 from tests.support.quantised import Array
 from tests.support.workspaces import tpulayer
 from tpulayer import Graph
@@ -155,7 +156,7 @@ def layers8(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_the_commands(tmp_path: Path) -> None:
-    """calibrate, compile --int8, evaluate, with labels, processes and a metric of one's own."""
+    """calibrate, compile --int8, evaluate, with labels, processes, Dask and a metric of one's own."""
     onnx.save(convolutions(), str(tmp_path / "net.onnx"))
     np.savez(tmp_path / "data.npz", x=samples(5), labels=np.zeros(5, np.int64))
     (tmp_path / "own.py").write_text("def f(wanted, made, labels):\n    return len(labels)\n")
@@ -167,9 +168,13 @@ def test_the_commands(tmp_path: Path) -> None:
     one = json.loads(tpulayer(*words, "--layers", cwd=tmp_path).stdout)
     two = json.loads(tpulayer(*words, "-j", "2", "--metric", "own.py:f", cwd=tmp_path).stdout)
     assert one["samples"] == two["samples"] == one["labelled"] == 5
-    assert one["outputs"]["r2"]["sqnr"] == pytest.approx(two["outputs"]["r2"]["sqnr"], rel=1e-9)
     assert set(one["layers"]) >= {"r0", "r1", "r2"}
     assert two["metric"] == pytest.approx((2 * 2 + 2 * 2 + 1) / 5)
+    (tmp_path / "cluster").mkdir()
+    with cluster(tmp_path / "cluster", workers=2) as dask:
+        found = tpulayer(*words, "--dask", dask.address, "--metric", "own.py:f", "--layers", cwd=tmp_path)
+    assert json.loads(found.stdout) == {**one, "metric": two["metric"]}
+    assert {**two, "metric": None, "layers": one["layers"]} == one
     said = tpulayer("evaluate", "out", "--data", "data.npz", "--metric", "top1", cwd=tmp_path).stdout
     assert "same greatest number as in float" in said and "of 5 labels" in said
     (tmp_path / "net.onnx").write_bytes(b"other")

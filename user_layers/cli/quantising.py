@@ -14,6 +14,9 @@ Data = Annotated[
     Path, typer.Option("--data", help="Samples: a folder, .npz (an array for each input) or .npy.")
 ]
 
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")]
+Dask = Annotated[str, typer.Option("--dask", help="A Dask scheduler, tcp://HOST:PORT, whose workers do it.")]
+
 
 def calibrate(
     model: Model,
@@ -51,7 +54,8 @@ def evaluate(
     data: Data,
     metric: Annotated[str, typer.Option("--metric", help="sqnr, cosine, top1 or FILE.py:FUNCTION.")] = "sqnr",
     layers: Annotated[bool, typer.Option("--layers", help="Say which layers add the noise.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes.")] = 1,
+    jobs: Jobs = 1,
+    dask: Dask = "",
     model: Annotated[
         Path | None, typer.Option("--model", help="Where the float model is now, if it was moved.")
     ] = None,
@@ -59,6 +63,7 @@ def evaluate(
     time_limit: TimeLimit = None,
 ) -> None:
     """Compare a net in 8-bit integers with the float net on samples, both on the emulator."""
+    from user_layers.cases.hand_out import Where
     from user_layers.cli.progress import Progress
     from user_layers.evaluate.command import EvaluateOptions, run_evaluate
 
@@ -69,5 +74,5 @@ def evaluate(
             progress.done()
             typer.echo(line)
 
-        options = EvaluateOptions(folder, data, metric, layers, jobs, model, json)
+        options = EvaluateOptions(folder, data, metric, layers, Where(jobs, dask), model, json)
         run_evaluate(options, say, progress.step)

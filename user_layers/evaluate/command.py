@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firmware_sim.errors import UsageError
 from firmware_sim.shown import count
 from firmware_sim.suggest import did_you_mean
+from user_layers.cases.hand_out import Where, hand_out
 from user_layers.evaluate.job import Job
 from user_layers.evaluate.score import METRICS, Score, Sums
 from user_layers.evaluate.search import search
-from user_layers.evaluate.work import Worker, open_worker, score_batch
+from user_layers.evaluate.work import worker, worker_anywhere
 from user_layers.onnx.int8 import float_graph
 from user_layers.onnx.load import Source
-from user_layers.quantize.data import Batch, batches
+from user_layers.quantize.data import batches
 from user_layers.quantize.rewrite import Int8
 from user_layers.toolkit import Toolkit
 
@@ -36,13 +35,13 @@ _WORST = 10  # layers that are shown
 @dataclass(frozen=True)
 class EvaluateOptions:
     """The options of the command. metric: one of METRICS or FILE.py:FUNCTION; layers: compare every tensor;
-    jobs: processes; model: where the float model is now."""
+    where: who works; model: where the float model is now."""
 
     folder: Path
     data: Path
     metric: str = "sqnr"
     layers: bool = False
-    jobs: int = 1
+    where: Where = field(default_factory=Where)
     model: Path | None = None
     json: bool = False
 
@@ -74,30 +73,13 @@ def run_evaluate(
 
 
 def _scores(job: Job, options: EvaluateOptions, metric: str) -> Iterator[Score]:
-    """Of each batch, in the order in which they are done."""
-    if options.jobs == 1:
-        with Worker(job, options.layers, metric) as worker:
-            for batch in batches(options.data, worker.graph):
-                yield worker.score(batch)
-        return
-    with Toolkit() as toolkit:
+    """Of each batch."""
+    with Toolkit(check="off") as toolkit:
         given = batches(options.data, job.graph(toolkit))
-        context = multiprocessing.get_context("spawn")  # a device's processes are not for a copy of this one
-        with ProcessPoolExecutor(
-            options.jobs, context, initializer=open_worker, initargs=(job, options.layers, metric)
-        ) as pool:
-            yield from _in_pool(pool, given, options.jobs)
-
-
-def _in_pool(pool: ProcessPoolExecutor, given: Iterable[Batch], jobs: int) -> Iterator[Score]:
-    """At most two batches for each process wait, so that large data does not fill the memory."""
-    waiting: set[Future[Score]] = set()
-    for batch in given:
-        waiting.add(pool.submit(score_batch, batch))
-        if len(waiting) >= 2 * jobs:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            yield from (one.result() for one in done)
-    yield from (one.result() for one in waiting)
+        if options.where.dask:
+            yield from hand_out(worker_anywhere, (job.packed(metric), options.layers), given, options.where)
+        else:
+            yield from hand_out(worker, (job, options.layers, metric), given, options.where)
 
 
 def lines(options: EvaluateOptions, score: Score) -> Iterator[str]:

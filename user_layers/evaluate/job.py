@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from firmware_sim.errors import UsageError
-from user_layers.bmodel.directory import QUANTISED
+from user_layers.bmodel.directory import BMODEL, QUANTISED
 from user_layers.formats import in_onnx
 from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import build
@@ -43,6 +46,30 @@ class Job:
             raise UsageError(f"{found} is not what {folder} was compiled from", hint="compile it again")
         return Job(folder, found, record)
 
+    def packed(self, metric: str = "") -> Packed:
+        """For another machine. metric: FILE.py:FUNCTION, whose file goes with it. Errors: UsageError for a
+        file that cannot be read."""
+        file, _, function = metric.rpartition(":")
+        try:
+            files = {str(path.relative_to(self.model.parent)): path.read_bytes() for path in self._files()}
+            code = Path(file).read_bytes() if metric else b""
+            bmodel = (self.folder / BMODEL).read_bytes()
+        except OSError as error:
+            raise UsageError(f"{error.filename} cannot be read: {error.strerror}") from error
+        return Packed(self.model.name, files, bmodel, self.record, (Path(file).name, function, code))
+
+    def _files(self) -> Iterator[Path]:
+        """The model's, with its weights beside it."""
+        if self.model.suffix.lower() != ".onnx":
+            yield from (path for path in self.model.parent.glob(f"{self.model.stem}.*") if path.is_file())
+            return
+        import onnx
+
+        yield self.model
+        told = onnx.load(str(self.model), load_external_data=False).graph.initializer
+        places = {entry.value for one in told for entry in one.external_data if entry.key == "location"}
+        yield from (self.model.parent / place for place in sorted(places))
+
     def graph(self, toolkit: Toolkit) -> GraphBuilder:
         """The float net. Errors: those of `graph_from_onnx`."""
         proto, source = in_onnx(self.model, shapes=self.record.shapes, toolkit=toolkit)
@@ -54,3 +81,31 @@ class Job:
             return build(model, source.name, custom=custom, toolkit=toolkit, integers=False).graph
         finally:
             CALLER.reset(caller)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A job and its files. model: the name of the one of `files` that is read; metric: a file's name, the
+    function in it, and its content, or nothing."""
+
+    model: str
+    files: Mapping[str, bytes]
+    bmodel: bytes
+    record: Record
+    metric: tuple[str, str, bytes]
+
+    @contextmanager
+    def unpacked(self) -> Iterator[tuple[Job, str]]:
+        """The job and FILE.py:FUNCTION of its metric, in a folder that is removed at the end."""
+        with TemporaryDirectory(prefix="tpulayer-evaluate-") as place:
+            folder, model = Path(place) / "net", Path(place) / "model"
+            name, function, code = self.metric
+            for path, content in {
+                **{model / name: content for name, content in self.files.items()},
+                folder / BMODEL: self.bmodel,
+                **({folder / name: code} if name else {}),
+            }.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            metric = f"{folder / name}:{function}" if name else ""
+            yield Job(folder, model / self.model, self.record), metric

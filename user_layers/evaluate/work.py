@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from firmware_sim.errors import UsageError
 from user_layers.bmodel.directory import BMODEL
 from user_layers.compiler.pipeline import compile_graph
-from user_layers.evaluate.job import Job
+from user_layers.evaluate.job import Job, Packed
 from user_layers.evaluate.score import Score, Sums
 from user_layers.onnx.custom import load_function
 from user_layers.quantize.data import Batch
@@ -103,16 +104,15 @@ class Worker:
                 yield name, sums
 
 
-_worker: Worker | None = None
+@contextmanager
+def worker(job: Job, layers: bool, metric: str) -> Iterator[Callable[[Batch], Score]]:
+    """What scores batches, for a process on this machine."""
+    with Worker(job, layers, metric) as made:
+        yield made.score
 
 
-def open_worker(*words: Any) -> None:
-    """In each process of a pool: make its worker."""
-    global _worker
-    _worker = Worker(*words)
-
-
-def score_batch(batch: Batch) -> Score:
-    """In a process of a pool."""
-    assert _worker is not None
-    return _worker.score(batch)
+@contextmanager
+def worker_anywhere(packed: Packed, layers: bool) -> Iterator[Callable[[Batch], Score]]:
+    """The same on a machine that has none of the files."""
+    with packed.unpacked() as (job, metric), Worker(job, layers, metric) as made:
+        yield made.score
