@@ -70,13 +70,15 @@ class Toolchain:
     ) -> Path:
         """The bmodel of an ONNX model, from the cache where it has been compiled before.
 
-        quantize: F32, or INT8 with thresholds from two random inputs. options: more words for the compiler.
+        quantize: F32, or INT8 with thresholds from two random inputs, which are beside it in .table. options:
+        more words for the compiler.
         Raises Refused with its last words when it does not compile the model.
         """
         key = hashlib.sha256(model.read_bytes())
         key.update(repr((VERSION, list(map(list, shapes)), quantize, options)).encode())
         done = self._home.parent / "bmodels" / f"{model.stem}_{key.hexdigest()[:16]}.bmodel"
-        if done.exists():
+        kept = [done] if quantize == "F32" else [done.with_suffix(".table"), done]
+        if all(file.exists() for file in kept):
             return done
         done.parent.mkdir(exist_ok=True)
         shape_text = "[" + ",".join(str(list(s)).replace(" ", "") for s in shapes) + "]"
@@ -95,9 +97,10 @@ class Toolchain:
                 self._run("run_calibration", table.split(), here)
                 words += ["--calibration_table", "table"]
             self._run("model_deploy", words, here)
-            part = done.with_suffix(f".{os.getpid()}.part")
-            shutil.copy(here / "net.bmodel", part)
-            part.replace(done)
+            for file in kept:
+                part = file.with_suffix(f"{file.suffix}.{os.getpid()}.part")
+                shutil.copy(here / ("net.bmodel" if file == done else "table"), part)
+                part.replace(file)
         return done
 
     def tool(self, words: Sequence[str], folder: Path) -> str:

@@ -114,6 +114,10 @@ class Rewriting:
             return Step.for_threshold(min(threshold, limit), signed), False
         return Step.for_threshold(threshold, signed), True
 
+    def is_free(self, name: str) -> bool:
+        """Whether no other tensor has decided the step of this one yet."""
+        return self.group_of.get(name, name) not in self.steps
+
     def threshold(self, name: str) -> float:
         """Of a tensor, with those that shall have the same scale."""
         return self.together[self.group_of.get(name, name)].threshold

@@ -16,7 +16,8 @@ _WINDOW = (
     *("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"),
     *("pad_top", "pad_bottom", "pad_left", "pad_right"),
 )
-_POINT = dict.fromkeys(_WINDOW[:6], 1) | dict.fromkeys(_WINDOW[6:], 0)
+POINT = dict.fromkeys(_WINDOW[:6], 1) | dict.fromkeys(_WINDOW[6:], 0)
+"""The window of a convolution with one tap."""
 
 
 @rule("TPU_CONV")
@@ -39,7 +40,7 @@ def product(state: Rewriting, site: Site) -> str | None:
         return "a product of several rows to a batch"
     weights = weights if site.values["trans_b"] else weights.T
     weights = weights * (site.values["alpha"] or 1.0)
-    return _linear(state, site, 1, _POINT, (*state.info(left).shape, 1, 1), weights[:, :, None, None])
+    return _linear(state, site, 1, POINT, (*state.info(left).shape, 1, 1), weights[:, :, None, None])
 
 
 @rule("TPU_SCALE_SHIFT")
@@ -52,7 +53,7 @@ def scale_shift(state: Rewriting, site: Site) -> str | None:
     if factors is None or shape[1] == 1:
         return "factors that are computed" if factors is None else "one channel"
     site = replace(site, relu=site.relu or bool(site.values["relu"]))
-    return _linear(state, site, shape[1], _POINT, shape, factors.reshape(-1, 1, 1, 1))
+    return _linear(state, site, shape[1], POINT, shape, factors.reshape(-1, 1, 1, 1))
 
 
 def _linear(

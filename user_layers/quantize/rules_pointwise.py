@@ -9,9 +9,12 @@ from firmware_sim.wire import DType
 from user_layers.graph import BINARY_ADD, BINARY_MAX, BINARY_MIN, BINARY_MUL, BINARY_SUB
 from user_layers.net.functions import UNARY
 from user_layers.quantize.functions import of_all
+from user_layers.quantize.gates import gated
 from user_layers.quantize.rewrite import Rewriting, rule
 from user_layers.quantize.scales import Step, multiplier, product_step, sum_of
 from user_layers.quantize.sites import Site
+
+_GATES = (UNARY["HARD_SIGMOID"], UNARY["HARD_SWISH"])
 
 
 @rule("TPU_BINARY")
@@ -89,6 +92,8 @@ def function(state: Rewriting, site: Site) -> str | None:
             table = state.constant(site, "slope", np.full(shape, m, np.int8))
             state.layer(site, "TPU_PRELU_INT8", [name, table], {"rshift": k}, state.result(site, given))
             return None
+    if site.op == "TPU_UNARY" and site.values["unary_op"] in _GATES and gated(state, site):
+        return None
     one = state.range_of(site.output)
     step, _ = state.wanted(site.output, one.signed if one is not None else True)
     results = of_all(state.graph.toolkit, node, inputs_of(given))

@@ -18,7 +18,8 @@ from firmware_sim.wire import DType
 
 F64 = npt.NDArray[np.float64]
 
-_STRETCH = math.sqrt(2)  # how far a scale may be from that of its threshold
+STRETCH = math.sqrt(2)
+"""How far a scale may be from that of its threshold."""
 _CANDIDATES = 33
 _RSHIFT_MAX = 31
 _BIAS_MAX = 32767
@@ -82,7 +83,7 @@ def quantised_weights(
         top = result.scale / source.scale  # any grid serves
     fan_in = weights[0].size
     best: tuple[float, float, int] | None = None
-    for factor in np.geomspace(1, _STRETCH, _CANDIDATES) if free else (1.0,):
+    for factor in np.geomspace(1, STRETCH, _CANDIDATES) if free else (1.0,):
         scale = float(np.float32(result.scale * factor))
         rshift = _largest_shift(top, bias, source.scale, scale)
         if rshift is None:
@@ -143,7 +144,7 @@ def sum_of(a: Step, b: Step, result: Step, *, free: bool, sizes: tuple[float, fl
     """Multipliers for a sum: of the scales that are allowed that with the least expected error. sizes: mean
     squares of both operands."""
     best: tuple[float, Sum] | None = None
-    for factor in np.geomspace(1, _STRETCH, _CANDIDATES) if free else (1.0,):
+    for factor in np.geomspace(1, STRETCH, _CANDIDATES) if free else (1.0,):
         scale = float(np.float32(result.scale * factor))
         larger = max(a.scale, b.scale) / scale
         k = min(max(math.floor(math.log2(127.49 / larger)), 0), 15)
