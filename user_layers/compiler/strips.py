@@ -1,0 +1,315 @@
+"""One picture in all four slots of a word: a net of batch 1 as one of four batches of a quarter of the rows.
+
+8-bit tensors lie four batches to a word, so a net of batch 1 leaves three quarters of the multipliers, the
+memory and the traffic unused. Here stretches of layers get strips of rows instead of pictures
+(sdk/layers/lib/bm_layer_strips.h): the same layers with the same numbers, four batches of them; windows that
+reach over a strip's edge get the neighbours' rows beside it first. Strips of all tensors of a stretch have
+their edges at the same places of the picture, so what lies behind its last row may have to be computed too;
+what it is matters to nobody.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from firmware_sim.wire import DType, StoreMode
+from user_layers.graph import GraphBuilder
+from user_layers.graph.prepared import free_name
+from user_layers.net.net import Net
+from user_layers.net.nodes import CALLER, LayerNode
+
+G = TypeVar("G", bound=GraphBuilder)
+
+SLOTS = 4
+_LEAST = 4  # rows of a picture that are cut: each strip has one at least
+_ELEMENTWISE = ("TPU_REQUANTIZE", "TPU_LOOKUP", "TPU_PRELU_INT8", "TPU_COPY", "TPU_ELTWISE_INT8")
+_DENSE = "TPU_CONV_INT8"
+_PADS = dict.fromkeys(("pad_top", "pad_bottom"), 0)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a layer works on strips. ratio: rows of its input to one of its output; top, bottom: rows of
+    neighbours that its window needs; fill: the byte beside the picture, or None for a layer that sees no row
+    but its own; values: its parameters for strips, where they differ."""
+
+    ratio: Fraction = Fraction(1)
+    top: int = 0
+    bottom: int = 0
+    fill: int | None = None
+    values: Mapping[str, Any] | None = None
+
+
+@dataclass
+class _Stretch:
+    """Layers that work on strips, and how many rows those of each tensor have."""
+
+    nodes: list[int] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+def in_strips(graph: G) -> G | None:
+    """The graph with strips wherever it can be cut; None where that is nowhere. Inputs, outputs and all
+    results are the same, bit by bit. For nets that are compiled statically.
+
+    Errors: CompileError of shape functions.
+    """
+    if not any(node.op.op == _DENSE for node in graph.nodes):
+        return None
+    net = graph.resolve()
+    nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+    ways = {k: way for k, node in enumerate(nodes) if (way := _way(graph, net, node)) is not None}
+    stretches = list(_stretches(net, nodes, ways))
+    if not stretches:
+        return None
+    found: G = _Writing(graph, net, nodes, ways, stretches).graph()
+    return found
+
+
+# ---- what can be cut ----
+
+
+def _picture(net: Net, name: str) -> bool:
+    """Whether a tensor is one picture of bytes that can be cut."""
+    one = net.tensors[name]
+    return (
+        one.data is None
+        and len(one.shape) == 4
+        and one.shape[0] == 1
+        and one.shape[2] >= _LEAST
+        and one.store_mode is StoreMode.N4
+        and one.dtype in (DType.INT8, DType.UINT8)
+    )
+
+
+def _to_each(net: Net, name: str) -> bool:
+    """Whether an operand is one number to a channel, which all strips need."""
+    one = net.tensors[name]
+    return one.data is None and one.store_mode is StoreMode.N4 and one.shape[:1] + one.shape[2:] == (1, 1, 1)
+
+
+def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
+    if node.cpu is not None or not node.op.is_builtin or not all(_picture(net, n) for n in node.outputs):
+        return None
+    op, values = node.op.op, graph.toolkit.param_values(node.op, node.param)
+    inputs = [name for name in node.inputs if net.tensors[name].data is None]
+    if op == "TPU_ELTWISE_INT8":
+        ok = any(_picture(net, n) for n in inputs) and all(
+            _picture(net, n) or _to_each(net, n) for n in inputs
+        )
+    else:
+        ok = all(_picture(net, name) for name in inputs)
+    if not ok:
+        return None
+    if op in _ELEMENTWISE:
+        flat = all(_rows(net.tensors[name].shape) == 1 for name in node.inputs if name not in inputs)
+        return _Way() if flat else None
+    if op in ("TPU_CONCAT", "TPU_SPLIT"):
+        return _Way() if values["axis"] in (1, -3) else None
+    if op == "TPU_SLICE":
+        return _Way() if all(axis in (1, -3) for axis in values["axes"][: values["count"]]) else None
+    if op == "TPU_UPSAMPLE":
+        return _Way(Fraction(1, values["scale_h"]))
+    if op in (_DENSE, "TPU_POOL_INT8"):
+        return _window(net, node, values)
+    return None
+
+
+def _rows(shape: Sequence[int]) -> int:
+    return shape[-2] if len(shape) > 1 else 1
+
+
+def _window(net: Net, node: LayerNode, values: Mapping[str, Any]) -> _Way | None:
+    pool = node.op.op == "TPU_POOL_INT8"
+    if pool and values["whole"]:
+        return None
+    height, out = (net.tensors[name].shape[2] for name in (node.inputs[0], node.outputs[0]))
+    stride, top = values["stride_h"], values["pad_top"]
+    reach = values["dilation_h"] * (values["kernel_h"] - 1) + 1
+    if reach <= top:
+        return None
+    bottom = max(reach - top - stride, 0)
+    beyond = (out - 1) * stride - top + reach > height
+    if top == bottom == 0 and not beyond:
+        return _Way(Fraction(stride))
+    signed = net.tensors[node.inputs[0]].dtype is DType.INT8
+    fill = 0x80 if pool and values["mode"] == 0 and signed else 0
+    own = {**values, **_PADS, **({"extra_bottom": 0} if pool else {})}
+    return _Way(Fraction(stride), top, bottom, fill, own)
+
+
+# ---- stretches ----
+
+
+def _stretches(net: Net, nodes: Sequence[LayerNode], ways: dict[int, _Way]) -> Iterator[_Stretch]:
+    """The connected ones that have a convolution over channels. A layer whose rows do not fit to those of the
+    others is taken out of `ways`."""
+    makers = {name: k for k, node in enumerate(nodes) for name in node.outputs}
+    seen: set[int] = set()
+    for start in list(ways):
+        if start in seen or start not in ways:
+            continue
+        scales = _related(net, nodes, ways, makers, start)
+        members = sorted(k for k in ways if nodes[k].outputs[0] in scales)
+        seen.update(members)
+        if any(_is_dense(net, nodes[k]) for k in members):
+            yield _Stretch(members, _heights(net, nodes, ways, members, scales))
+        else:
+            for k in members:
+                del ways[k]
+
+
+def _is_dense(net: Net, node: LayerNode) -> bool:
+    return node.op.op == _DENSE and net.tensors[node.inputs[1]].shape[1] > 1
+
+
+def _related(
+    net: Net, nodes: Sequence[LayerNode], ways: dict[int, _Way], makers: Mapping[str, int], start: int
+) -> dict[str, Fraction]:
+    """Rows of the outputs of all layers that hang together with one, in units of those of its output."""
+    readers: dict[str, list[int]] = {}
+    for k in ways:
+        for name in nodes[k].inputs:
+            readers.setdefault(name, []).append(k)
+    scales = {name: Fraction(1) for name in nodes[start].outputs}
+    waiting = deque([start])
+    while waiting:
+        k = waiting.popleft()
+        if k not in ways:
+            continue
+        own = scales[nodes[k].outputs[0]]
+        above = {
+            n: own * ways[k].ratio for n in nodes[k].inputs if makers.get(n) in ways and _picture(net, n)
+        }
+        if any(scales.get(name, scale) != scale for name, scale in above.items()):
+            del ways[k]
+            for name in nodes[k].outputs:
+                del scales[name]
+            continue
+        for name, scale in above.items():
+            if name not in scales:
+                maker = makers[name]
+                scales.update(dict.fromkeys(nodes[maker].outputs, scale))
+                waiting.append(maker)
+        for name in nodes[k].outputs:
+            for reader in readers.get(name, ()):
+                if reader in ways and nodes[reader].outputs[0] not in scales:
+                    below = own / ways[reader].ratio
+                    scales.update(dict.fromkeys(nodes[reader].outputs, below))
+                    waiting.append(reader)
+    return scales
+
+
+def _heights(
+    net: Net,
+    nodes: Sequence[LayerNode],
+    ways: Mapping[int, _Way],
+    members: Sequence[int],
+    scales: Mapping[str, Fraction],
+) -> dict[str, int]:
+    """Rows of the strips of each tensor that these layers make: the fewest with which all are whole numbers,
+    and windows reach no further than to the neighbour."""
+    own = {name: scales[name] for k in members for name in nodes[k].outputs}
+    above = {k: own[nodes[k].outputs[0]] * ways[k].ratio for k in members}
+    unit = math.lcm(*(one.denominator for one in (*own.values(), *above.values())))
+    most = [Fraction(-(-net.tensors[name].shape[2] // SLOTS)) / scale for name, scale in own.items()]
+    for k in members:
+        need = max(ways[k].top, ways[k].bottom, -(-net.tensors[nodes[k].inputs[0]].shape[2] // SLOTS))
+        most.append(Fraction(need) / above[k])
+    times = -(-max(most) // unit) * unit
+    return {name: int(scale * times) for name, scale in own.items()}
+
+
+# ---- writing ----
+
+
+class _Writing:
+    """The graph that is being made; strips: the name of a tensor's strips, by the tensor and their rows."""
+
+    def __init__(
+        self,
+        graph: GraphBuilder,
+        net: Net,
+        nodes: Sequence[LayerNode],
+        ways: Mapping[int, _Way],
+        stretches: Sequence[_Stretch],
+    ) -> None:
+        self._old, self._net, self._nodes, self._ways = graph, net, nodes, ways
+        self._rows = {name: rows for one in stretches for name, rows in one.rows.items()}
+        self._members = {k for one in stretches for k in one.nodes}
+        self._strips: dict[tuple[str, int], str] = {}
+        self._halos: dict[tuple[str, int, int, int], str] = {}
+        self._made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
+
+    def graph(self) -> Any:
+        for tensor in self._old.tensors.values():
+            self._made.add_tensor(tensor)
+        for k, node in enumerate(self._nodes):
+            token = CALLER.set(node.where)
+            try:
+                if k in self._members:
+                    self._cut(node, self._ways[k])
+                else:
+                    names = [self._plain(name) for name in node.inputs]
+                    self._made.add_node(node, names, node.outputs)
+            finally:
+                CALLER.reset(token)
+        for name in self._net.outputs:
+            self._made.add_output(self._plain(name))
+        return self._made
+
+    def _cut(self, node: LayerNode, way: _Way) -> None:
+        """A layer on strips."""
+        above = int(self._rows[node.outputs[0]] * way.ratio)
+        inputs = [self._operand(name, above, way) for name in node.inputs]
+        outputs = [self._free(name, "strips") for name in node.outputs]
+        if way.values is None:
+            self._made.add_node(node, inputs, outputs)
+        else:
+            self._made.add_tpu_layer(node.op.op, inputs, way.values, outputs, name=node.name)
+        for name, own in zip(node.outputs, outputs, strict=True):
+            self._strips[name, self._rows[name]] = own
+
+    def _operand(self, name: str, rows: int, way: _Way) -> str:
+        if self._net.tensors[name].data is not None:
+            return name
+        if not _picture(self._net, name):
+            return self._strip(name, 1, repeat=1)
+        own = self._strip(name, rows)
+        if way.fill is None:
+            return own
+        key = own, way.top, way.bottom, way.fill
+        if key not in self._halos:
+            values = {"height": self._net.tensors[name].shape[2], "top": way.top, "bottom": way.bottom}
+            self._halos[key] = self._free(name, "halo")
+            self._made.add_tpu_layer(
+                "TPU_STRIPS_HALO", [own], {**values, "fill": way.fill}, [self._halos[key]]
+            )
+        return self._halos[key]
+
+    def _strip(self, name: str, rows: int, repeat: int = 0) -> str:
+        """A tensor's strips, which are cut from it where nobody made them."""
+        if (name, rows) not in self._strips:
+            self._strips[name, rows] = self._free(name, "cut")
+            values = {"rows": rows, "repeat": repeat}
+            self._made.add_tpu_layer(
+                "TPU_STRIPS_CUT", [self._plain(name)], values, [self._strips[name, rows]]
+            )
+        return self._strips[name, rows]
+
+    def _plain(self, name: str) -> str:
+        """A tensor as it was, which is joined where there are strips of it only."""
+        if not self._made.has_tensor(name):
+            values = {"height": self._net.tensors[name].shape[2]}
+            self._made.add_tpu_layer(
+                "TPU_STRIPS_JOIN", [self._strips[name, self._rows[name]]], values, [name]
+            )
+        return name
+
+    def _free(self, name: str, what: str) -> str:
+        return free_name(f"{name}:{what}", self._net.tensors, self._made.tensor_names)
