@@ -32,11 +32,13 @@ RELU = "packed_max_C(y, x, 0, shape, NULL, NULL, type)"
 
 @pytest.fixture(scope="module")
 def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """New layers: `mine` with a local function, `plain` without; `relu` made of one, `less` with mistakes."""
+    """New layers of integers: `mine` with a local function, `plain` without; `relu` made of one, `less` with
+    mistakes. `same` takes fp32."""
     ws = make_workspace(tmp_path_factory.mktemp("integers"), layers=())
     for name in ("mine", "relu", "less"):
         add_layer(ws.root, name, True, dtype="int8")
     add_layer(ws.root, "plain", dtype="int8")
+    add_layer(ws.root, "same", True)
     change(ws, "relu", COPY, RELU)
     change(
         ws, "less", "= {tile[0], ", "= {tile[0] > 4 ? 4 : tile[0], "
@@ -187,6 +189,18 @@ def test_compiled_beside_onnxruntime(
     assert float(quality.split()[1]) > 28
     alone = "TPU_RELU takes integers: 1 layer taken as computed"
     assert (alone in lines) == (custom is None)
+
+
+def test_a_layer_that_takes_fp32_in_a_net_in_integers(ws: Workspace, table: Table, tmp_path: Path) -> None:
+    """Conversions stand around it, and what onnxruntime computes goes through it."""
+    lines: list[str] = []
+    ranges = Table({**table.ranges, "b": table.ranges["a"]})
+    with Toolkit(ws) as toolkit:
+        compile_onnx(model("TPU_SAME"), tmp_path, toolkit=toolkit, int8=Int8(ranges), log=lines.append)
+    assert "fp32: SAME: it takes fp32 (own)" in lines
+    assert "TPU_SAME has no golden function: 1 layer taken as computed" in lines
+    (quality,) = (line for line in lines if line.startswith("y: "))
+    assert float(quality.split()[1]) > 28
 
 
 def test_a_float_net_is_told_what_it_lacks(ws: Workspace) -> None:
