@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,8 +64,9 @@ def test_without_local(ws: Path) -> None:
 
 @pytest.mark.parametrize("name", ["scale", "double", "a", "x" * 40])
 @pytest.mark.parametrize("has_local", [False, True])
-def test_fresh_layers_compile_without_warnings(ws: Path, name: str, has_local: bool) -> None:
-    add_layer(ws, name, has_local)
+@pytest.mark.parametrize("dtype", ["fp32", "int8"])
+def test_fresh_layers_compile_without_warnings(ws: Path, name: str, has_local: bool, dtype: str) -> None:
+    add_layer(ws, name, has_local, dtype=dtype)
     w = Workspace(ws)
     table = scan_layers(
         w.device_dir, w.host_dir, [sdk_dir() / "include"], cache_dir=w.scan_cache_dir, op_lock=w.op_lock
@@ -76,6 +78,34 @@ def test_fresh_layers_compile_without_warnings(ws: Path, name: str, has_local: b
         compile_text("c", [*common, "-std=gnu11", str(c)])
     for cpp in (w.host_dir / f"bm_host_{name}.cpp", w.generated_dir / "bmtpu_host_entry.cpp"):
         compile_text("c++", [*common, "-std=c++17", str(cpp)])
+
+
+def test_a_layer_of_integers(ws: Path) -> None:
+    made = add_layer(ws, "two_words", True, dtype="int8")
+    assert made.files == add_layer(ws, "two_words", True, dry_run=True, force=True).files
+    (layer,) = list_layers(ws).layers
+    assert layer.local_fn is not None and layer.descriptor.name == "TwoWordsDescriptor"
+    assert "input_dtype" in (ws / "host/bm_host_two_words.h").read_text()
+    add_layer(ws, "two_words", dtype="int8", force=True)
+    (layer,) = list_layers(ws).layers
+    assert layer.local_fn is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "int16"}, "--dtype int16: new layers take fp32 or int8"),
+        ({"dtype": "uint8"}, "--dtype uint8: new layers take fp32 or int8"),
+        ({"dtype": "int8", "caffe": "Scale"}, "--caffe and --dtype int8: "),
+        ({"dtype": "int8", "caffe": "Scale", "cpp": True}, "--caffe and --dtype int8: "),
+    ],
+)
+def test_types_that_are_refused(ws: Path, options: dict[str, Any], message: str) -> None:
+    before = tree(ws)
+    with pytest.raises(UsageError) as e:
+        add_layer(ws, "scale", **options)
+    assert message in e.value.message and e.value.hint
+    assert tree(ws) == before
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])

@@ -39,6 +39,7 @@ def init(
 def add_layer(
     name: Annotated[str, typer.Argument(help="For example crop: the op is then TPU_CROP.")],
     has_local: Annotated[int, typer.Argument(min=0, max=1, help="1: with a local function too.")] = 0,
+    dtype: Annotated[str, typer.Option("--dtype", help="What it takes: fp32, or int8.")] = "fp32",
     caffe: Annotated[
         str | None,
         typer.Option("--caffe", metavar="TYPE", help="Layers of this type in a prototxt become this one."),
@@ -60,6 +61,7 @@ def add_layer(
             root,
             name,
             bool(has_local),
+            dtype=dtype,
             caffe=caffe if caffe_cpp is None else caffe_cpp,
             cpp=caffe_cpp is not None,
             force=force,

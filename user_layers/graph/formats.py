@@ -82,7 +82,8 @@ class Conversions:
                 raise CompileError(
                     f"{node.title}: input {i} is taken as {taken.text}, and {tensor.name!r} is float32 "
                     "without a scale",
-                    hint=f"graph.set_scale({tensor.name!r}, ...), or correct input_dtype of its descriptor",
+                    hint=f"graph.set_scale({tensor.name!r}, ...), or for a model `compile --int8`; "
+                    "or correct input_dtype of its descriptor",
                 )
             return self._step(node, i, tensor, replace(taken, scale=self._scales[tensor.name]), before)
         plain = self._step(node, i, tensor, Format(), before)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, DeviceError
-from firmware_sim.wire import DType, TensorRecord, TType
+from firmware_sim.wire import QUANTISED, DType, Format, StoreMode, TensorRecord, TType
 from user_layers.graph.formats import Conversions
 from user_layers.graph.prepared import Adopted, adopt_prepared
 from user_layers.net.net import Net, NetTensorInfo
@@ -103,9 +103,33 @@ def _needed(graph: Unresolved, wanted: Sequence[str]) -> list[LayerNode]:
 
 
 def infer_layer(node: LayerNode, tensors: dict[str, NetTensorInfo], toolkit: Toolkit) -> list[NetTensorInfo]:
-    """Shapes and types of a layer's outputs. Errors: CompileError."""
-    adopted = adopt_prepared(node, tensors, toolkit)
-    return _infer(adopted, {**tensors, **adopted.tensors}, toolkit)
+    """Shapes and types of a layer's outputs; quantised ones are told as fp32. Errors: CompileError.
+
+    A layer of the user's that takes integers is asked with such, not fp32: a shape depends on no scale.
+    """
+    given = {**tensors, **_in_integers(node, tensors, toolkit)}
+    adopted = adopt_prepared(node, given, toolkit)
+    return [
+        replace(made, dtype=DType.FP32, store_mode=StoreMode.N1, scale=0.0) if made.format.quantised else made
+        for made in _infer(adopted, {**given, **adopted.tensors}, toolkit)
+    ]
+
+
+def _in_integers(
+    node: LayerNode, tensors: Mapping[str, NetTensorInfo], toolkit: Toolkit
+) -> dict[str, NetTensorInfo]:
+    """Those inputs in fp32 that a layer of the user's takes as integers, as it takes them."""
+    given = [tensors[name] for name in node.inputs]
+    computed = [i for i, tensor in enumerate(given) if tensor.data is None and tensor.format == Format()]
+    if node.cpu is not None or node.op.is_builtin or not computed:
+        return {}
+    handle = toolkit.describe(node, given, [NetTensorInfo(name, (1,), DType.FP32) for name in node.outputs])
+    taken = {i: handle.takes(i) for i in computed}
+    return {
+        given[i].name: replace(given[i], dtype=form.dtype, store_mode=form.store_mode, scale=1.0)
+        for i, form in taken.items()
+        if form.dtype in QUANTISED
+    }
 
 
 def _infer(

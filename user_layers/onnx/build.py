@@ -38,9 +38,11 @@ class Built:
     has now. observed: values whose shapes were seen by running the model, because nothing infers them.
     narrow: floating-point types of the model in place of which it computes in float32. varying: the largest
     shapes of outputs whose shapes are known only when a net has run. own: the layers of the user's nodes, by
-    the node's first output. quantised: what became of the graph's float layers, where it is in integers."""
+    the node's first output, as `floats` has them: the graph as it was in float. quantised: what became of it
+    where `graph` is in integers."""
 
     graph: GraphBuilder
+    floats: GraphBuilder
     model: Model
     parts: tuple[Part, ...]
     empty: Mapping[str, Array]
@@ -122,6 +124,7 @@ def build(
         raise
     return Built(
         graph,
+        lowering.graph,
         done,
         tuple(parts),
         empty,

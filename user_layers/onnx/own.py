@@ -2,7 +2,8 @@
 
 Such a node gets what onnxruntime made for it. Its layers compute alone; where a layer has a golden function
 (that of its test), that function's result goes on to the rest of the model, and the layer's is compared with
-it. A node that is mapped was an operation of ONNX's: onnxruntime's own result for it is told too.
+it. A layer that takes integers gets them in a scale for these very numbers, and is taken as it computes. A
+node that is mapped was an operation of ONNX's: onnxruntime's own result for it is told too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import numpy as np
 
 from firmware_sim.errors import CompileError, ModelError
 from firmware_sim.shown import count
+from firmware_sim.wire import DType
 from user_layers.compiler.pipeline import compile_graph
+from user_layers.graph import GraphBuilder
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode
 from user_layers.onnx.apart import run_model
@@ -48,6 +51,7 @@ class Witness:
 
     equal: dict[str, int] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
+    integers: dict[str, int] = field(default_factory=dict)
     apart: dict[str, list[float]] = field(default_factory=dict)
     different: list[str] = field(default_factory=list)
 
@@ -58,6 +62,9 @@ class Witness:
         found += [
             f"{op} has no golden function: {count(n, 'layer')} taken as computed"
             for op, n in self.taken.items()
+        ]
+        found += [
+            f"{op} takes integers: {count(n, 'layer')} taken as computed" for op, n in self.integers.items()
         ]
         found += [
             f"{op} mapped, {count(len(all_), 'node')}: at most {max(all_):.1e} of the largest value off "
@@ -85,7 +92,9 @@ class _Beside:
         self._model, self._built, self._goldens = model, built, goldens
         self._values: dict[str, Array] = dict(inputs)
         self._waiting: list[Node] = []
-        self._net: Net = built.graph.resolve()
+        # A shape depends on no scale.
+        self._graph = built.floats.with_scales(_scales(built.floats, lambda name: 1.0))
+        self._net: Net = self._graph.resolve()
         self._witness = Witness()
 
     def run(self) -> tuple[list[Array], Witness]:
@@ -140,7 +149,7 @@ class _Beside:
     def _own(self, node: Node) -> dict[str, Array]:
         """The outputs of a node that became layers of the user's, golden's where there are some."""
         made = self._built.own[node.makes[0]]
-        graph = self._built.graph
+        graph = self._graph
         known: dict[str, Array] = {}
         for tensor, position in made.operands.items():
             name = node.inputs[position]
@@ -148,16 +157,24 @@ class _Beside:
         for layer in graph.nodes[made.first : made.last]:
             arrays = [known[n] if n in known else self._constant(n) for n in layer.inputs]
             one = graph.part(layer.name, [layer], layer.outputs, self._net)
+            one.scales = _scales(one, lambda name: float(np.abs(known[name]).max(initial=0.0)) / 127 or 1.0)
+            net = one.resolve()
             got = run_net(
                 compile_graph(one, opt=0), graph.toolkit, {name: known[name] for name in one.inputs}
             )
-            known.update(zip(layer.outputs, self._judged(layer, arrays, got), strict=True))
+            if len(net.nodes) > 1:  # with conversions in front of it
+                self._witness.integers[layer.op.op] = self._witness.integers.get(layer.op.op, 0) + 1
+                made_of = [net.tensors[name].scale for name in layer.outputs]
+                judged = [_values(y, scale) for y, scale in zip(got, made_of, strict=True)]
+            else:
+                judged = self._judged(layer, arrays, got)
+            known.update(zip(layer.outputs, judged, strict=True))
         found = {name: from_net(known[name], self._model.value(name)) for name in node.makes if name in known}
         self._beside_original(node, found)
         return found
 
     def _constant(self, name: str) -> Array:
-        tensor = self._built.graph.tensors[name]
+        tensor = self._graph.tensors[name]
         assert tensor.data is not None
         return np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(tensor.shape)
 
@@ -189,3 +206,16 @@ class _Beside:
         except CompileError:
             return  # of another shape, or not an operation that it has; the rest is compared all the same
         self._witness.apart.setdefault(node.op, []).append(max(one.relative for one in found))
+
+
+def _scales(graph: GraphBuilder, scale_of: Callable[[str], float]) -> dict[str, float]:
+    """Scales of the tensors in fp32 that layers of the user's read, in case they take integers."""
+    read = {name for node in graph.nodes if not node.op.is_builtin for name in node.inputs}
+    given = graph.tensors
+    floats = [n for n in read if n not in given or (given[n].data is None and given[n].dtype is DType.FP32)]
+    return {name: scale_of(name) for name in floats}
+
+
+def _values(made: Array, scale: float) -> Array:
+    """What integers in this scale stand for; 0: the numbers themselves."""
+    return made.astype(np.float32) * np.float32(scale) if scale else made

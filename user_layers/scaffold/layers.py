@@ -15,6 +15,8 @@ from user_layers.scan.link import short_name
 from user_layers.scan.names import is_identifier
 from user_layers.workspace import Workspace, sdk_dir
 
+DTYPES = {"fp32": "layer", "int8": "int8"}
+"""What a new layer takes, and the folder of the templates of such."""
 NAME_LIMIT = 40  # characters; op names travel in records of 64 bytes
 _TAKEN = frozenset(["tpu", "okk", "bm", "fw", "builtin"])  # first words of the firmware's own names
 
@@ -85,6 +87,7 @@ def add_layer(
     name: str,
     has_local: bool = False,
     *,
+    dtype: str = "fp32",
     caffe: str | None = None,
     cpp: bool = False,
     force: bool = False,
@@ -92,11 +95,12 @@ def add_layer(
 ) -> Made:
     """Write the files of a new layer, which builds and runs as a copy of its input.
 
-    has_local: with a local function too. caffe: a type of layers of Caffe's that become this layer; cpp: what
-    reads them is in C++. Errors: UsageError for a bad name or type and, unless force, when any of the files
-    exists (then nothing is written).
+    has_local: with a local function too. dtype: what it takes, of DTYPES. caffe: a type of layers of Caffe's
+    that become this layer; cpp: what reads them is in C++. Errors: UsageError for a bad name or type and,
+    unless force, when any of the files exists (then nothing is written).
     """
     check_name(name)
+    check_dtype(dtype, caffe)
     if caffe is not None:
         check_caffe_type(caffe)
     *_, test = layer_paths(ws_root, name)
@@ -122,7 +126,7 @@ def add_layer(
         "type": caffe,
         "class": f"{caffe}Layer",
     }
-    templates = ("layer/device.c.j2", "layer/host.h.j2", "layer/host.cpp.j2", "layer/test.py.j2")
+    templates = (f"{DTYPES[dtype]}/{part}.j2" for part in ("device.c", "host.h", "host.cpp", "test.py"))
     files = {path: render(t, **values) for path, t in zip(paths, templates, strict=True)}
     if caffe is not None:
         files[reader] = render(f"caffe/layer.{'cpp' if cpp else 'py'}.j2", **values)
@@ -132,6 +136,20 @@ def add_layer(
     if not dry_run:
         write_all(files)
     return Made(tuple(files), next_command=f"build_layers && test_layers {name}")
+
+
+def check_dtype(dtype: str, caffe: str | None = None) -> None:
+    """Refuse what no new layer takes, and what none of Caffe's (`caffe`) does. UsageError."""
+    if dtype not in DTYPES:
+        raise UsageError(
+            f"--dtype {dtype}: new layers take {' or '.join(DTYPES)}",
+            hint="fp32 is what they take without it",
+        )
+    if caffe is not None and dtype != "fp32":
+        raise UsageError(
+            f"--caffe and --dtype {dtype}: Caffe's nets are read in fp32, which such a layer does not take",
+            hint="leave one of them out",
+        )
 
 
 def check_caffe_type(type: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ Shapes = tuple[Shape, ...]
 
 MODES = ("opt 0", "opt 1", "opt 2", "dynamic")
 SEED = 1684
+QUANTISED = ("int8", "uint8", "int16", "uint16")
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,15 @@ class Input:
     """An input of random numbers, the same every time.
 
     low, high: they are drawn uniformly from low to high (integers: high included). Without both: floats are
-    normally distributed, integers lie from -100 (unsigned: 0) to 100.
+    normally distributed, integers lie from -100 (unsigned: 0) to 100, quantised ones anywhere in their type.
+    scale: of a quantised input, whose values are scale x integer.
     """
 
     shape: Shape
     dtype: str = "float32"
     low: float | None = None
     high: float | None = None
+    scale: float | None = None
 
     def draw(self, rng: np.random.Generator, shape: Shape) -> Array:
         """Numbers of its kind, in this shape."""
@@ -50,8 +54,10 @@ class Input:
                 return rng.standard_normal(shape).astype(dtype)
             low, high = (0.0 if x is None else x for x in (self.low, self.high))
             return rng.uniform(low, high, shape).astype(dtype)
-        usual = 0 if dtype.kind == "u" else -100
-        low, high = usual if self.low is None else self.low, 100 if self.high is None else self.high
+        least, most = (0 if dtype.kind == "u" else -100), 100
+        if self.scale is not None:
+            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        low, high = least if self.low is None else self.low, most if self.high is None else self.high
         return rng.integers(int(low), int(high), shape, dtype, endpoint=True)
 
 
@@ -59,7 +65,11 @@ class Const:
     """An input that is a constant of the net: an array, an Input to draw, or the shape of one."""
 
     def __init__(self, value: Array | Input | Sequence[int]) -> None:
-        self.value: Array | Input = _input(value, "float32", "Const")
+        self.value: Array | Input = _input(value, "float32", None, "Const")
+        if isinstance(self.value, Input) and self.value.scale is not None:
+            raise UsageError(
+                "Const: constants have no scale", hint="the layer's descriptor knows what they mean"
+            )
 
 
 class Case:
@@ -67,6 +77,8 @@ class Case:
 
     inputs: for each input of the layer a shape (random numbers of `dtype`), an Input, an array, or a Const.
     param: fields of the parameter struct by name; those left out are 0.
+    scale: of all inputs of 8 and 16 bits that are no Const and have none of their own: they are quantised.
+    out_scale: the scale that the layer must give all its outputs; None: it is not looked at.
     smaller: with which input shapes the dynamic net also runs, after those it is compiled for: a shape for
     each input that is neither a Const nor an array (one input: the shape alone). None: once with every extent
     halved, where all inputs are random numbers, otherwise not.
@@ -82,6 +94,8 @@ class Case:
         *inputs: Array | Input | Const | Sequence[int],
         param: Param | None = None,
         dtype: str = "float32",
+        scale: float | None = None,
+        out_scale: float | None = None,
         smaller: Iterable[Sequence[int] | Sequence[Sequence[int]]] | None = None,
         atol: float | None = None,
         rtol: float | None = None,
@@ -94,7 +108,14 @@ class Case:
         unknown = [mode for mode in modes if mode not in MODES]
         if unknown:
             raise UsageError(f"Case: {unknown[0]!r} is not a mode", hint=f"the modes are {', '.join(MODES)}")
-        self.inputs = tuple(x if isinstance(x, Const) else _input(x, dtype, "Case") for x in inputs)
+        _check_scale(scale, "Case")
+        self.inputs = tuple(x if isinstance(x, Const) else _input(x, dtype, scale, "Case") for x in inputs)
+        self.scales = tuple(_scale(x, scale) for x in self.inputs)
+        self.out_scale = out_scale
+        if scale is not None and not any(self.scales):
+            raise UsageError(
+                f"Case: scale={scale:g} without an input of 8 or 16 bits", hint='dtype="int8" makes such'
+            )
         self.param: Param = dict(param or {})
         self.modes = tuple(modes)
         self.atol, self.rtol = atol, rtol
@@ -147,11 +168,12 @@ class Case:
         return found
 
     def __str__(self) -> str:
-        """Shapes, types other than float32, parameters: `[2, 3] int32, {'axis': 1}`."""
+        """Shapes, types other than float32, scales, parameters: `[2, 3] int8 x 0.05, {'axis': 1}`."""
         words = []
-        for x in self.inputs:
+        for x, scale in zip(self.inputs, self.scales, strict=True):
             value = x.value if isinstance(x, Const) else x
             kind = "" if str(value.dtype) == "float32" else f" {value.dtype}"
+            kind += "" if scale is None else f" x {scale:g}"
             words.append(f"{'const ' if isinstance(x, Const) else ''}{list(value.shape)}{kind}")
         return ", ".join(words) + (f", {dict(self.param)}" if self.param else "")
 
@@ -159,7 +181,8 @@ class Case:
         return f"Case({self})"
 
 
-def _input(value: Array | Input | Sequence[int], dtype: str, what: str) -> Array | Input:
+def _input(value: Array | Input | Sequence[int], dtype: str, scale: float | None, what: str) -> Array | Input:
+    """scale: of what is quantised and has none of its own."""
     if isinstance(value, np.ndarray):
         return value
     made = value if isinstance(value, Input) else Input(_shape(value), dtype)
@@ -171,7 +194,24 @@ def _input(value: Array | Input | Sequence[int], dtype: str, what: str) -> Array
         raise UsageError(
             f"{what}: {made.dtype!r} is not a data type of numbers", hint="for example float32, int32"
         )
-    return Input(_shape(made.shape), np.dtype(made.dtype).name, made.low, made.high)
+    name = np.dtype(made.dtype).name
+    _check_scale(made.scale, what)
+    if made.scale is not None and name not in QUANTISED:
+        raise UsageError(f"{what}: {name} with a scale", hint=f"quantised numbers are {', '.join(QUANTISED)}")
+    own = scale if made.scale is None and name in QUANTISED else made.scale
+    return Input(_shape(made.shape), name, made.low, made.high, own)
+
+
+def _scale(x: Array | Input | Const, scale: float | None) -> float | None:
+    """Of an input of a case with this scale."""
+    if isinstance(x, Input):
+        return x.scale
+    return scale if isinstance(x, np.ndarray) and x.dtype.name in QUANTISED else None
+
+
+def _check_scale(scale: float | None, what: str) -> None:
+    if scale is not None and not (scale > 0 and math.isfinite(scale)):
+        raise UsageError(f"{what}: scale={scale:g} is not a positive number")
 
 
 def _shape(value: Any) -> Shape:

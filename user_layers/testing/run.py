@@ -3,9 +3,11 @@ firmware."""
 
 from __future__ import annotations
 
+import math
+import operator
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from user_layers.net.compiled import CompiledNet
     from user_layers.net.ops import OpInfo
     from user_layers.toolkit import Toolkit
+
+
+_CHANGES: dict[str, Callable[[Array], Array]] = {"-": operator.neg, "~": operator.invert}
+"""What is done to the numbers of inputs and outputs whose names begin so."""
 
 
 @dataclass(frozen=True)
@@ -248,50 +254,70 @@ class _One:
     ) -> Graph:
         """x0, x1, ... through the layer into y0, y1, ...
 
-        around: each also through a built-in layer, fp32 (unless exact) through one that changes the sign:
-        otherwise a buffer that the layer does not write could hold the right numbers all the same. Inputs and
-        outputs whose sign is changed have names that begin with a minus.
+        around: each also through a built-in layer, fp32 (unless exact) through one that changes the sign,
+        quantised bytes through one that inverts their bits: otherwise a buffer that the layer does not write
+        could hold the right numbers all the same. Inputs and outputs whose sign is changed have names that
+        begin with a minus, those whose bits are inverted with a tilde.
         """
+        import numpy as np
+
+        from firmware_sim.wire import DType
         from user_layers.api import Graph
         from user_layers.graph import BINARY_MUL
 
         graph = Graph(name="test", toolkit=self.toolkit)
 
-        def through(name: str, out: str, dtype: str) -> None:
-            if dtype == "float32" and not exact:
+        def through(name: str, out: str, dtype: str, scale: float | None) -> None:
+            change = {name[0], out[0]}
+            if "-" in change:
                 graph.add_const_binary_layer(name, -1.0, out, BINARY_MUL)
+            elif "~" in change:
+                inverted = np.arange(256, dtype=np.uint8)[::-1]
+                table = graph.add_const(f"{out}:inverted", inverted.copy().view(dtype))
+                values = {"dtype": int(DType.from_numpy(dtype)), "scale": scale}
+                graph.add_tpu_layer("TPU_LOOKUP", [name, table], values, [out])
             else:
                 graph.add_tpu_layer("TPU_PAD", [name], None, [out])
 
         names = [f"x{i}" for i in range(len(arrays))]
-        for name, x, array in zip(names, self.case.inputs, arrays, strict=True):
+        for name, x, array, scale in zip(names, self.case.inputs, arrays, self.case.scales, strict=True):
             if isinstance(x, Const):
                 graph.add_const(name, array)
             elif around:
                 dtype = array.dtype.name
-                through(graph.add_input(_outer(name, dtype, exact), array.shape, array.dtype), name, dtype)
+                outer = _outer(name, dtype, exact, scale)
+                through(graph.add_input(outer, array.shape, dtype, scale=scale), name, dtype, scale)
             else:
-                graph.add_input(name, array.shape, array.dtype)
+                graph.add_input(name, array.shape, array.dtype, scale=scale)
         made = [f"y{i}" for i in range(outputs)]
         graph.add_tpu_layer(self.op.op, names, self.case.param, made, name="tested")
-        if around:
-            net = graph.resolve()
+        if around or self.case.out_scale is not None:
+            tensors = graph.resolve().tensors
             for i, y in enumerate(made):
-                dtype = net.tensors[y].dtype.numpy_name
-                made[i] = _outer(y, dtype, exact)
-                through(y, made[i], dtype)
+                dtype, scale = tensors[y].dtype.numpy_name, tensors[y].scale or None
+                self._check_scale(y, scale)
+                if around:
+                    made[i] = _outer(y, dtype, exact, scale)
+                    through(y, made[i], dtype, scale)
         for y in made:
             graph.add_output(y)
         return graph
 
+    def _check_scale(self, name: str, made: float | None) -> None:
+        wanted = self.case.out_scale
+        if wanted is not None and (made is None or not math.isclose(made, wanted, rel_tol=1e-6)):
+            given = "no scale" if made is None else f"the scale {made:g}"
+            raise _Wrong(f"the layer gives {name} {given}, the case has out_scale={wanted:g}")
+
     def _compare(self, graph: Graph, arrays: list[Array], want: list[Array]) -> None:
         """Run, and count what is equal."""
 
-        def signed(name: str, x: Array) -> Array:
-            return -x if name.startswith("-") else x
+        def changed(name: str, x: Array) -> Array:
+            change = _CHANGES.get(name[0])
+            return x if change is None else change(x)
 
-        given = {name: signed(name, arrays[int(name.strip("-+x"))]) for name in graph.inputs}
-        found = [signed(name, y) for name, y in zip(graph.outputs, graph.run(given), strict=True)]
+        given = {name: changed(name, arrays[int(name.strip("-~+x"))]) for name in graph.inputs}
+        found = [changed(name, y) for name, y in zip(graph.outputs, graph.run(given), strict=True)]
         for i, (got, expected) in enumerate(zip(found, want, strict=True)):
             what = f"output {i}: " if len(want) > 1 else ""
             if got.shape != expected.shape or got.dtype != expected.dtype:
@@ -305,9 +331,11 @@ class _One:
             self.elements += expected.size
 
 
-def _outer(name: str, dtype: str, exact: bool) -> str:
+def _outer(name: str, dtype: str, exact: bool, scale: float | None) -> str:
     """The name of a tensor on the other side of the layer that stands before or behind it."""
-    return f"{'-' if dtype == 'float32' and not exact else '+'}{name}"
+    if dtype == "float32":
+        return f"{'+' if exact else '-'}{name}"
+    return f"{'~' if scale is not None and dtype in ('int8', 'uint8') else '+'}{name}"
 
 
 def _has_denormals(arrays: list[Array]) -> bool:
