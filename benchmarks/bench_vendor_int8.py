@@ -28,9 +28,11 @@ from firmware_sim.chip import CLOCK_HZ
 from tests.onnx_light import NAMES, randomized
 from tests.oracle.client import Refused, Unavailable
 from tests.oracle.toolchain import Toolchain
-from tpulayer import Graph
 from user_layers.evaluate.score import Sums
-from user_layers.quantize.rewrite import quantise
+from user_layers.onnx.build import build
+from user_layers.onnx.load import Source, read_proto
+from user_layers.product import compile_net
+from user_layers.quantize.rewrite import Int8
 from user_layers.quantize.table import read_table
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit
@@ -46,16 +48,19 @@ def one(name: str, batch: int, spread: float, toolchain: Toolchain, folder: Path
     else:
         path = randomized(name, folder)
     with Toolkit(check="off") as toolkit:
-        graph = Graph.from_onnx(path, toolkit=toolkit)
+        model = Source.of(path).load(read_proto(path))
+        graph = build(model, "net", toolkit=toolkit, integers=False).graph
         (given,) = graph.inputs
         shape = graph.tensors[given].shape
         theirs = toolchain.compile(path, [shape], quantize="INT8")
-        done = quantise(graph, read_table(theirs.with_suffix(".table")))
+        table = read_table(theirs.with_suffix(".table"))
+        done = build(model, "net", toolkit=toolkit, int8=Int8(table)).quantised
+        assert done is not None
         rng = np.random.default_rng(99)
         samples = [rng.standard_normal(shape).astype(np.float32) for _ in range(_SAMPLES)]
         bmodels = {}
         for kind, made in (("float", graph), ("ours", done.graph)):
-            made.compile(directory=str(folder / kind))
+            compile_net(made, directory=folder / kind)
             bmodels[kind] = folder / kind / "compilation.bmodel"
         bmodels["theirs"] = theirs
         outputs = {}

@@ -131,6 +131,10 @@ class LayerDescriptor {
         }
     }
 
+    // Each row of the outputs depends on the same row of the inputs alone, whichever row it is and however many there
+    // are: rows of one picture may come as four batches. Asked for layers that take 8-bit integers.
+    virtual bool each_row_alone() const { return false; }
+
     // Called once by the generated entry, before anything else.
     void bind(GraphNode *node) { node_ = node; }
 

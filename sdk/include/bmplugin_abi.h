@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
-#define BMPLUGIN_ABI_VERSION 7 /* 1: without bmplugin_prepared and bmplugin_prepare; 2 to 4: without the last methods;
+#define BMPLUGIN_ABI_VERSION 8 /* 1: without bmplugin_prepared and bmplugin_prepare; 2 to 4: without the last methods;
                                   * 5: the methods from BACKWARD_KH to BACKWARD_DOWN_PAD_H take no argument;
-                                  * 6: without formats and the last methods */
+                                  * 6: without formats and the last methods; 7: without the last one */
 #define BMPLUGIN_MAX_DIMS 8
 #define BMPLUGIN_MAX_TENSORS 16
 #define BMPLUGIN_HAS_LOCAL 1u /* the device side has a local function */
@@ -85,7 +85,8 @@ enum {
     BMPLUGIN_ACCEPTS_LARGER_TILES,
     BMPLUGIN_PREPARED_WITH,
     BMPLUGIN_INPUT_DTYPE,
-    BMPLUGIN_INPUT_STORE_MODE
+    BMPLUGIN_INPUT_STORE_MODE,
+    BMPLUGIN_EACH_ROW_ALONE
 };
 
 int32_t bmplugin_abi_version(void);

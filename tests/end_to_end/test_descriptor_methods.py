@@ -22,6 +22,7 @@ from user_layers.compiler.mode import Kind
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
+from user_layers.compiler.strips import in_strips
 from user_layers.compiler.tiling import Window
 from user_layers.graph import BINARY_MUL
 from user_layers.graph.shapes import infer_shapes
@@ -70,6 +71,8 @@ BODIES = {
     "prepared_with": "std::vector<int> prepared_shape(int) const override { return {1, 8}; }\n"
     "    int prepared_with(int i) const override { return i == 2 ? 1 : i; }\n"
     "    void prepare(int, const void *, void *) const override {}",
+    "each_row_alone": "bool each_row_alone() const override { return true; }\n"
+    "    DATA_TYPE_T input_dtype(int) const override { return DTYPE_UINT8; }",
     "input_dtype": "DATA_TYPE_T input_dtype(int) const override { return DTYPE_UINT8; }",
     "input_store_mode": "DATA_TYPE_T input_dtype(int) const override { return DTYPE_INT8; }\n"
     "    STORE_MODE_T input_store_mode(int) const override { return STORE_MODE_1N; }",
@@ -194,7 +197,7 @@ def test_the_manual_lists_the_first_of_them() -> None:
     """The class of tests/sources/manual_layers overrides exactly the methods that are not our own."""
     text = (ROOT / "tests" / "sources" / "manual_layers" / "bm_host_xxx.h").read_text()
     manual = re.findall(r"(\w+)\([^()]*\) const override", text)
-    own = {"is_concat_layer", "accepts_larger_tiles", "input_dtype", "input_store_mode"}
+    own = {"is_concat_layer", "accepts_larger_tiles", "input_dtype", "input_store_mode", "each_row_alone"}
     own |= {n for n in descriptor_methods() if "prepare" in n}
     assert sorted(manual) == sorted(set(descriptor_methods()) - own) and len(manual) == 23
 
@@ -447,3 +450,22 @@ def test_layers_of_this_toolkit_mark_what_they_override(tmp_path: Path) -> None:
         folders = [f"-I{p}" for p in (*sdk, built, path.parent)]
         flags = ["-std=c++17", "-fsyntax-only", "-Wsuggest-override", "-Woverloaded-virtual", "-Werror"]
         compile_text("c++", [*flags, *folders, str(source)])
+
+
+@pytest.mark.parametrize("method", ["input_dtype", "each_row_alone"])
+def test_each_row_alone_lets_strips_through(toolkit: Toolkit, method: str) -> None:
+    """Between convolutions of a net of batch 1: what the layer gets is cut, or joined before it."""
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, 4, 16, 8), "uint8", scale=0.1)
+    graph.add_const("w", np.ones((4, 4, 1, 1), np.int8))
+    window = ("groups", "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w")
+    values = {**dict.fromkeys(window, 1), "relu": 1, "scale": 0.1}
+    graph.add_tpu_layer("TPU_CONV_INT8", ["x", "w"], values, ["a"])
+    graph.add_tpu_layer(op_of(method), ["a"], {}, ["b"])
+    graph.add_tpu_layer("TPU_CONV_INT8", ["b", "w"], values, ["y"])
+    graph.add_output("y")
+    made = in_strips(graph)
+    assert made is not None
+    (own,) = (node for node in made.nodes if node.op.op == op_of(method))
+    shape = made.resolve().tensors[own.outputs[0]].shape
+    assert shape == ((4, 4, 4, 8) if method == "each_row_alone" else (1, 4, 16, 8))

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 from firmware_sim.errors import CompileError, UsageError
 from tests.support.workspaces import make_workspace, tpulayer
 from tpulayer import Graph, Toolkit
+from user_layers.compiler.strips import in_strips
 from user_layers.onnx.compile import compile_onnx
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.rewrite import Int8, quantise
@@ -214,3 +215,30 @@ def test_ranges_of_what_it_reads(ws: Workspace) -> None:
     with Toolkit(ws) as toolkit:
         found = calibrate(Graph.from_onnx(model("TPU_RELU"), toolkit=toolkit), [{"x": samples()}])
     assert set(found.ranges) == {"x", "a", "y"} and isinstance(found.ranges["a"], Range)
+
+
+def test_strips_pass_through_it(ws: Workspace) -> None:
+    """At batch 1 a new layer gets four strips of rows for one picture, and the results are the same."""
+    x = np.random.default_rng(3).integers(-128, 128, (1, 16, 18, 9)).astype(np.int8)
+    weights = np.random.default_rng(4).integers(-9, 10, (16, 16, 3, 3)).astype(np.int8)
+    window = ("groups", "stride_h", "stride_w", "dilation_h", "dilation_w")
+    pads = ("pad_top", "pad_bottom", "pad_left", "pad_right")
+    values = {**dict.fromkeys((*window, *pads), 1), "kernel_h": 3, "kernel_w": 3, "rshift": 8, "scale": 0.1}
+    with Toolkit(ws) as toolkit:
+        graph = Graph(name="net", toolkit=toolkit)
+        graph.add_input("x", x.shape, "int8", scale=0.1)
+        graph.add_const("w", weights)
+        graph.add_tpu_layer("TPU_CONV_INT8", ["x", "w"], values, ["a"])
+        graph.add_tpu_layer("TPU_MINE", ["a"], None, ["b"])
+        graph.add_tpu_layer("TPU_CONV_INT8", ["b", "w"], values, ["y"])
+        graph.add_output("y")
+        graph.compile(opt=0)
+        wanted = graph.run({"x": x})[0]
+        strips = in_strips(graph)
+        assert strips is not None
+        assert [node.op.short for node in strips.nodes] == [
+            *("STRIPS_CUT", "STRIPS_HALO", "CONV_INT8", "MINE", "STRIPS_HALO", "CONV_INT8", "STRIPS_JOIN")
+        ]
+        for opt in (0, 2):
+            strips.compile(opt=opt)
+            np.testing.assert_array_equal(strips.run({"x": x})[0], wanted)

@@ -75,6 +75,7 @@ DEFAULTS: dict[str, Any] = {
     "forward_height": lambda h: h,
     "is_backslice_optimize_support_layer": False,
     "accepts_larger_tiles": False,
+    "each_row_alone": False,
 }
 
 

@@ -48,6 +48,26 @@ GOOD: dict[str, Any] = {
 }
 
 
+def test_ranges_of_what_became_part_of_others(tmp_path: Path) -> None:
+    """The vendor's name of a convolution with a normalisation behind it is the convolution's own."""
+    path = tmp_path / "t"
+    told = ("conv_Conv 6", "other_1_Conv 3", "norm_2_BatchNormalization 1", "t_Concat_relu 5", "x_Relu 2")
+    path.write_text("".join(f"{line} 0 9\n" for line in told))
+    norms = {"norm_1": ("conv", ""), "norm_2": ("other_1", ""), "norm_3": ("missing", "")}
+    found = read_table(path).behind({**norms, "relu": ("t", "_relu"), "relu_2": ("conv", "_relu")}).ranges
+    assert {name: one.threshold for name, one in found.items() if name not in read_table(path).ranges} == {
+        "norm_1": 6.0,
+        "relu": 5.0,
+    }
+
+
+def test_a_vendors_name_of_what_was_picked_out(tmp_path: Path) -> None:
+    """The tensor itself is not in the graph any more."""
+    path = tmp_path / "t"
+    path.write_text("r9_Reshape 6 0 6\n")
+    assert read_table(path).for_tensors({"r9:picked"}).ranges["r9:picked"].threshold == 6.0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

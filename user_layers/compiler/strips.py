@@ -94,10 +94,12 @@ def _to_each(net: Net, name: str) -> bool:
 
 
 def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
-    if node.cpu is not None or not node.op.is_builtin or not all(_picture(net, n) for n in node.outputs):
+    if node.cpu is not None or not all(_picture(net, n) for n in node.outputs):
         return None
-    op, values = node.op.op, graph.toolkit.param_values(node.op, node.param)
     inputs = [name for name in node.inputs if net.tensors[name].data is None]
+    if not node.op.is_builtin:
+        return _users(graph, net, node, inputs)
+    op, values = node.op.op, graph.toolkit.param_values(node.op, node.param)
     if op == "TPU_ELTWISE_INT8":
         ok = any(_picture(net, n) for n in inputs) and all(
             _picture(net, n) or _to_each(net, n) for n in inputs
@@ -118,6 +120,16 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
     if op in (_DENSE, "TPU_POOL_INT8"):
         return _window(net, node, values)
     return None
+
+
+def _users(graph: GraphBuilder, net: Net, node: LayerNode, inputs: Sequence[str]) -> _Way | None:
+    """A layer of the user's that says that it bears it."""
+    height = net.tensors[node.outputs[0]].shape[2]
+    same = all(net.tensors[name].shape[2] == height for name in (*inputs, *node.outputs))
+    if not inputs or not same or not all(_picture(net, name) for name in inputs):
+        return None
+    given, made = ([net.tensors[name] for name in names] for names in (node.inputs, node.outputs))
+    return _Way() if graph.toolkit.describe(node, given, made).each_row_alone() else None
 
 
 def _rows(shape: Sequence[int]) -> int:
@@ -245,6 +257,7 @@ class _Writing:
         self._strips: dict[tuple[str, int], str] = {}
         self._halos: dict[tuple[str, int, int, int], str] = {}
         self._made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
+        self._made.scales = dict(graph.scales)
 
     def graph(self) -> Any:
         for tensor in self._old.tensors.values():
@@ -273,6 +286,8 @@ class _Writing:
         else:
             self._made.add_tpu_layer(node.op.op, inputs, way.values, outputs, name=node.name)
         for name, own in zip(node.outputs, outputs, strict=True):
+            if name in self._old.scales:
+                self._made.scales[own] = self._old.scales[name]
             self._strips[name, self._rows[name]] = own
 
     def _operand(self, name: str, rows: int, way: _Way) -> str:

@@ -100,6 +100,9 @@ class Descriptor(Protocol):
     def accepts_larger_tiles(self) -> bool:
         """The same, for layers whose windows no kernel, stride and padding describe."""
 
+    def each_row_alone(self) -> bool:
+        """True: each row depends on the same row of the inputs alone, and rows may come as batches."""
+
 
 @dataclass(frozen=True)
 class OpInfo:

@@ -64,6 +64,10 @@ class Built:
         ]
 
 
+_FOLDED = {"BatchNormalization": "", "Relu": "_relu"}
+"""Operations that become part of others, and how the vendor's tables mark what they did to a name."""
+
+
 def build(
     model: Model,
     name: str,
@@ -84,6 +88,10 @@ def build(
     model = mark_mapped(model, functions)
     # Behind the marks, too; before the rest, for which 8-bit numbers would be in the way.
     model, ranges = in_float(model)
+    # Before nodes become part of what is before them.
+    folded = {
+        node.outputs[0]: (node.inputs[0], _FOLDED[node.op]) for node in model.nodes if node.op in _FOLDED
+    }
     # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
     model, narrow = in_float32(model), narrow_types(model)
     # Before observing: an operand that says how large a result is must be a constant by then.
@@ -116,7 +124,7 @@ def build(
         graph, done, written = lowering.graph, survey.model, None
         if integers and (int8 is not None or ranges):
             # Behind all of that: what is rewritten are layers, whatever operations they come from.
-            written = quantise(graph, *_asked(int8, ranges))
+            written = quantise(graph, *_asked(int8, ranges, folded))
             graph = written.graph
     except BaseException:
         if toolkit is None:
@@ -137,10 +145,13 @@ def build(
     )
 
 
-def _asked(int8: Int8 | None, ranges: Mapping[str, Range]) -> tuple[Table, QuantiseOptions]:
-    """The table: what the user gave before what the model says."""
+def _asked(
+    int8: Int8 | None, ranges: Mapping[str, Range], folded: Mapping[str, tuple[str, str]]
+) -> tuple[Table, QuantiseOptions]:
+    """The table: what the user gave before what the model says. folded: as `Table.behind` takes it."""
     given = int8 or Int8(Table({}))
-    return Table({**ranges, **given.table.ranges}, given.table.about), given.options
+    table = Table({**ranges, **given.table.ranges}, given.table.about)
+    return table.behind(folded), given.options
 
 
 def mark_mapped(model: Model, functions: Mapping[str, object]) -> Model:

@@ -327,3 +327,7 @@ class DescriptorHandle:
     def accepts_larger_tiles(self) -> bool:
         """Whether the local function works on larger tiles, also where no window describes what it needs."""
         return bool(self.call("accepts_larger_tiles"))
+
+    def each_row_alone(self) -> bool:
+        """Whether each row depends on the same row of the inputs alone, so that rows may come as batches."""
+        return bool(self.call("each_row_alone"))

@@ -17,7 +17,7 @@ from firmware_sim.errors import CompileError, UsageError
 from firmware_sim.processes.process_child import Handler, Link
 from user_layers.plugin.methods import BY_NAME, METHODS
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 OLDEST_ABI_VERSION = 1  # whose descriptors prepare no constants
 _SINCE = {
     BY_NAME["is_concat_layer"].number: 3,
@@ -25,6 +25,7 @@ _SINCE = {
     BY_NAME["prepared_with"].number: 5,
     BY_NAME["input_dtype"].number: 7,
     BY_NAME["input_store_mode"].number: 7,
+    BY_NAME["each_row_alone"].number: 8,
 }
 """Methods by number: the first version that has them."""
 _WITHOUT_ARGUMENT = {

@@ -54,6 +54,7 @@ _ROWS = (
     ("prepared_with", "index", "int"),
     ("input_dtype", "index", "int"),
     ("input_store_mode", "index", "int"),
+    ("each_row_alone", "", "bool"),
 )
 METHODS = tuple(Method(name, i, arg, result) for i, (name, arg, result) in enumerate(_ROWS, 1))
 BY_NAME = {m.name: m for m in METHODS}

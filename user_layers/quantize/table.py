@@ -66,16 +66,34 @@ class Table:
         as those of the tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, has its range.
         Names that no tensor has stay, and matter to nobody."""
         found = {}
+        known = {*names, *(_CUT_OUT.sub("", name) for name in names)}
         for name, one in self.ranges.items():
             stem = name
-            while stem not in names and "_" in stem:
+            while stem not in known and "_" in stem:
                 stem = stem.rpartition("_")[0]
-            found[stem if stem in names else name] = one
+            found[stem if stem in known else name] = one
         for name in names:
             whole = _CUT_OUT.sub("", name)
             if name not in found and whole in found:
                 found[name] = replace(found[whole], mean=())
         return Table(found, self.about)
+
+    def behind(self, folded: Mapping[str, tuple[str, str]]) -> Table:
+        """The same with ranges of tensors that are part of what makes others, by their names: the name of the
+        one before, and what the vendor's tables write behind that one's operation. They call a convolution's
+        result behind its normalisation what it is before, and a concatenation's behind relu T_Concat_relu."""
+        known = {name.rpartition("_")[0] for name in self.ranges} | set(self.ranges)
+        told = {
+            (found[1], found[2]): one
+            for name, one in self.ranges.items()
+            if (found := re.fullmatch(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)", name))
+        }
+        more = {
+            name: replace(told[before], mean=())
+            for name, before in folded.items()
+            if name not in known and before in told
+        }
+        return Table({**self.ranges, **more}, self.about)
 
 
 def write_table(table: Table, path: Path) -> None:

@@ -201,6 +201,9 @@ int64_t call(LayerDescriptor &d, int32_t method, const int64_t *args, uint32_t a
     case BMPLUGIN_INPUT_STORE_MODE:
         need(1);
         return static_cast<int64_t>(d.input_store_mode(as_int(args[0])));
+    case BMPLUGIN_EACH_ROW_ALONE:
+        need(0);
+        return static_cast<int64_t>(d.each_row_alone());
     default:
         throw std::invalid_argument("no method has the number " + std::to_string(method));
     }
