@@ -36,7 +36,8 @@ class Difference:
 
 
 def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> dict[str, Array]:
-    """Inputs for a check: normal numbers for float inputs, 0 and 1 for others (whole: only this number).
+    """Inputs for a check: normal numbers for float inputs, any bytes for uint8, 0 and 1 for others (whole:
+    only this number).
 
     Errors: CompileError for an input that memory does not hold.
     """
@@ -50,7 +51,7 @@ def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> d
             if value.is_float:
                 found[value.name] = rng.standard_normal(value.fixed).astype(value.dtype)
             else:
-                numbers = rng.integers(0, 2, value.fixed)
+                numbers = rng.integers(0, 256 if value.dtype == np.uint8 else 2, value.fixed)
                 found[value.name] = (numbers if whole is None else numbers * 0 + whole).astype(value.dtype)
         except MemoryError:
             raise CompileError(

@@ -27,6 +27,7 @@ from user_layers.onnx.proto import part_proto, serialized, since_version, with_o
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
 
 OLDEST_OPSET = 6  # whose operations converters know
+_TYPED = ("Cast", "Pixels")  # operations whose layers take other types than most
 _VOLUME = 5  # dimensions
 _TURNED = {"dims": 5, "order": [0, 2, 1, 3, 4, 0, 0, 0]}  # channels and planes of volumes
 Converter = Callable[["Lowering", Node], None]
@@ -336,7 +337,7 @@ class Lowering:
             if name in self.model.constants:
                 continue  # converters read constants of any type
             why = obstacle(value)
-            if why is None and not is_computed(value.dtype) and node.op != "Cast":
+            if why is None and not is_computed(value.dtype) and node.op not in _TYPED:
                 why = f"is {value.what}; layers take float32, int32, int64 and bool"
             if why is not None:
                 raise Unsupported(f"{name!r} {why}", follows=name in node.reads and name not in self._names)
