@@ -83,7 +83,9 @@ def in_onnx(
     if not found.weights:
         model: ForeignModel = find(found.reader)(path)
         spelled = spell(model, spellings)
-        return spelled.proto, Source(str(path), path.name, path.stem, None, spelled.calls, model.notes)
+        return spelled.proto, Source(
+            str(path), path.name, path.stem, None, spelled.calls, model.notes, file=path
+        )
 
     def read(given: Shapes) -> tuple[ForeignModel, Spelled]:
         made = find(found.reader)(path, weight, shapes=given, toolkit=toolkit)
@@ -96,7 +98,9 @@ def in_onnx(
         same = all(known.get(name) == tuple(shape) for name, shape in given.items())
         return spelled.proto if same else read({**known, **given})[1].proto
 
-    return spelled.proto, Source(str(path), path.name, path.stem, None, spelled.calls, model.notes, reread)
+    return spelled.proto, Source(
+        str(path), path.name, path.stem, None, spelled.calls, model.notes, reread, path
+    )
 
 
 def compile_file(
