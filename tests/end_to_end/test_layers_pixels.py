@@ -55,6 +55,12 @@ def test_pixels(toolkit: Toolkit, planar: int, extents: tuple[int, ...], changes
     check(toolkit, "TPU_PIXELS", p, x, taken(x, p))
 
 
+def test_signed_bytes(toolkit: Toolkit) -> None:
+    p = param(mean=(-1.0,) * 4)
+    x = pictures(2, 9, 70, 3).view(np.int8)
+    check(toolkit, "TPU_PIXELS", p, x, taken(x, p))
+
+
 def test_smaller_pictures_than_compiled(toolkit: Toolkit) -> None:
     x = pictures(1, 6, 11, 3)
     (got,) = run(toolkit, "TPU_PIXELS", param(top=1), [x], compiled=[(2, 9, 13, 3)], dynamic=True)

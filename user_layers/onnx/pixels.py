@@ -13,12 +13,13 @@ from user_layers.onnx.model import STANDARD, Array, Model, Node
 
 PIXELS = "Pixels"  # what TPU_PIXELS does: an operation of this compiler alone
 CHANNELS = 4  # at most
+_BYTES = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
 def take_pixels(model: Model) -> Model:
-    """One node in the place of a Cast of uint8 to float32 and what follows it: a Transpose that brings
-    channels from the end, a Gather that turns their order around, Sub and Mul of constants for each; and of
-    the Slice before it that cuts out a part. Bits stay what they are."""
+    """One node in the place of a Cast (or DequantizeLinear) of bytes to float32 and what follows it: a
+    Transpose that brings channels from the end, a Gather that turns their order around, Sub and Mul of
+    constants for each; and of the Slice before it that cuts out a part. Bits stay what they are."""
     gone: set[str] = set()
     instead: dict[str, Node] = {}
     for node in model.nodes:
@@ -48,11 +49,11 @@ class _Taken:
     @staticmethod
     def at(model: Model, cast: Node) -> _Taken | None:
         """The chain that a Cast begins; None for any other node, or what is no picture."""
-        if not _is(cast, "Cast"):
+        if not _is(cast, "Cast") and not _is(cast, "DequantizeLinear"):
             return None
         source, made = (model.value(name) for name in (cast.inputs[0], cast.outputs[0]))
         shape = source.fixed
-        if source.dtype != np.uint8 or made.dtype != np.float32 or shape is None or len(shape) != 4:
+        if source.dtype not in _BYTES or made.dtype != np.float32 or shape is None or len(shape) != 4:
             return None
         turn = model.only_reader(made.name)
         turns = turn is not None and _is(turn, "Transpose") and turn.attributes.get("perm") == [0, 3, 1, 2]
@@ -62,6 +63,8 @@ class _Taken:
         taken = _Taken(
             source.name, made.name, cast.name, channels, not turns, False, (0, 0, 0, 0), None, None, set()
         )
+        if cast.op == "DequantizeLinear" and not taken._grid(model, cast):
+            return None
         taken._before(model)
         if turn is not None and turns:
             taken._to(turn)
@@ -88,6 +91,15 @@ class _Taken:
             "scale": _four(self.scale, 1.0),
         }
         return Node(PIXELS, DOMAIN, self.name, (self.source,), (self.last,), attributes)
+
+    def _grid(self, model: Model, node: Node) -> bool:
+        """Whether the integers have one scale and one zero point, which are noted then."""
+        numbers = [model.constants.get(name) for name in node.inputs[1:] if name]
+        if any(one is None or one.size != 1 for one in numbers):
+            return False
+        scale, zero = (*(one for one in numbers if one is not None), np.zeros(1))[:2]
+        self.mean, self.scale = (np.full(self.channels, float(one.reshape(-1)[0])) for one in (zero, scale))
+        return True
 
     def _to(self, node: Node) -> None:
         self.gone.add(self.last)

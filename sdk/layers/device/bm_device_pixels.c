@@ -1,7 +1,7 @@
 /* TPU_PIXELS: pictures as cameras and image libraries give them, as nets take them: channels first, fp32,
  * (x - mean) * scale. One pass over DDR: rows lie in lanes, and the subtraction picks the channels apart.
  *
- * Inputs: x, uint8 `[N, H, W, C]`, or `[N, C, H, W]` where `planar` says so; at most 4 channels
+ * Inputs: x, uint8 or int8 `[N, H, W, C]`, or `[N, C, H, W]` where `planar` says so; at most 4 channels
  * Makes: `[N, C, H, W]` without the rows and columns that are cut off
  */
 #include "bm_atomic.h"
@@ -35,7 +35,7 @@ int pixels_shape(const void *param, const int param_size, const tpu_tensor_t *in
     if (param_size != (int)sizeof(tpu_pixels_param_t) || in_num != 1 || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_pixels_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
-    if (in->dtype != DTYPE_UINT8 || in->store_mode != STORE_MODE_1N || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if ((in->dtype != DTYPE_UINT8 && in->dtype != DTYPE_INT8) || in->store_mode != STORE_MODE_1N || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
     const picture from = picture_of(p, in->shape);
     if (p->top < 0 || p->bottom < 0 || p->left < 0 || p->right < 0) return BM_LAYER_PARAM_INVALID;
     if ((p->rows && p->rows != from.rows) || (p->columns && p->columns != from.columns)) return BM_LAYER_NOT_SUPPORTED;
@@ -58,6 +58,7 @@ typedef struct {
     picture from, to;
     u64 x, y; /* the part's first element: of the first channel in both */
     dim4 shape;
+    BmGDMAFormat format; /* of x */
 } part;
 
 /* Bytes from DDR, which become fp32 on the way; width: of them in each row. */
@@ -68,7 +69,7 @@ static void load(const part *t, local_addr_t to, u64 from, int width, int pitch)
     const unsigned int inner[4] = {0, 0, (unsigned)width, 1};
     MemCpy4DParam p = {.src_addr = from,
                        .dst_addr = to,
-                       .src_format = BM_GDMA_FORMAT_UINT8,
+                       .src_format = t->format,
                        .dst_format = BM_GDMA_FORMAT_FLOAT32,
                        .direction = BM_GDMA_DIR_S2L};
     for (int d = 0; d < 4; d++) {
@@ -106,7 +107,10 @@ int pixels_global(const void *param, const int param_size, const tpu_tensor_t *i
     (void)param_size, (void)in_num, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_pixels_param_t *p = param;
     const int *shape = out_tensors[0].shape;
-    part t = {.param = p, .from = picture_of(p, in_tensors[0].shape), .to = {shape[1], shape[2], shape[3]}};
+    part t = {.param = p,
+              .from = picture_of(p, in_tensors[0].shape),
+              .to = {shape[1], shape[2], shape[3]},
+              .format = in_tensors[0].dtype == DTYPE_INT8 ? BM_GDMA_FORMAT_INT8 : BM_GDMA_FORMAT_UINT8};
     const int step = p->planar ? 1 : t.from.channels; /* bytes from one column to the next */
     const int most = WORDS / CHANNELS - CHIP_EU_NUM;  /* elements of a channel in a lane */
     okk_initialize();
