@@ -35,7 +35,9 @@ class Format:
 
 _MINDSPORE = Format("MindSpore", "user_layers.mindir:read_model", "user_layers.mindir:MINDSPORE")
 FORMATS = {
-    ".tflite": Format("TFLite", "user_layers.tflite.read:read_tflite", "user_layers.tflite.spellings:TFLITE"),
+    ".tflite": Format(
+        "TFLite", "user_layers.tflite.integers:read_model", "user_layers.tflite.spellings:TFLITE"
+    ),
     ".pt2": Format("PyTorch", "user_layers.torch.program:read_pt2", "user_layers.torch.spellings:TORCH"),
     ".ms": _MINDSPORE,
     ".mindir": _MINDSPORE,
