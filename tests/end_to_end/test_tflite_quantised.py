@@ -24,6 +24,7 @@ from tests.support.tflite_quantised import (
 from tests.support.tflite_zoo import ZOO
 from tests.support.workspaces import tpulayer
 from user_layers.formats import in_onnx
+from user_layers.onnx.check import random_inputs, reference
 from user_layers.onnx.compile import CompiledModel, compile_model
 from user_layers.quantize.quality import sqnr
 from user_layers.runtime.references import load_net
@@ -133,6 +134,25 @@ def test_what_looks_at_integers_gets_them(tmp_path: Path) -> None:
     values = np.arange(6, dtype=np.int8).reshape(2, 3)
     cast, negative = without_optimizer(spell(model, TFLITE).proto, {"x": values})
     assert np.array_equal(cast, values) and np.array_equal(negative, -0.5 * values)
+
+
+def test_the_distance_that_is_told_is_from_the_files_own_numbers(tmp_path: Path, toolkit: Toolkit) -> None:
+    """onnxruntime's optimizer would compute otherwise than the file says; zero points are no signal."""
+    model = up_to_scores(NETS["mobilenet_v2"]())
+    data = quantised(model, images(model, 4))
+    path = tmp_path / "net.tflite"
+    path.write_bytes(data)
+    proto, source = in_onnx(path)
+    assert source is not None
+    given = random_inputs(source.load(proto))
+    want = without_optimizer(proto, given)
+    assert np.array_equal(reference(source.load(proto), given, plain=True)[0], want[0])
+    made = compiled(path, toolkit)
+    with load_net(made.net, toolkit) as runtime:
+        got = runtime.launch("net", given)
+    apart = sqnr(in_numbers(data, want)[0], in_numbers(data, got)[0])
+    (line,) = (line for line in made.lines if "dB of signal" in line)
+    assert f": {apart:.1f} dB of signal" in line
 
 
 def test_the_commands(tmp_path: Path) -> None:

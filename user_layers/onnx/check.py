@@ -67,17 +67,19 @@ def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> d
     return found
 
 
-def reference(model: Path | Model, inputs: Mapping[str, Array]) -> list[Array]:
+def reference(model: Path | Model, inputs: Mapping[str, Array], *, plain: bool = False) -> list[Array]:
     """What onnxruntime gives for these inputs, on one thread: for a file, or for a model as it was read.
+    plain: as `run_model` means it.
 
     Errors: MissingError, CompileError.
     """
     try:
         if isinstance(model, Path):
-            return run_model(model, inputs)
+            return run_model(model, inputs, plain=plain)
         names = [value.name for value in model.inputs]
         results = [value.name for value in model.outputs]
-        return run_model(serialized(part_proto(model, model.nodes, names, results), "the model"), inputs)
+        proto = part_proto(model, model.nodes, names, results)
+        return run_model(serialized(proto, "the model"), inputs, plain=plain)
     except ModelError as error:
         raise CompileError(
             f"onnxruntime does not run the model: {error.message}",
