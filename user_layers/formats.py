@@ -35,7 +35,9 @@ class Format:
 
 _MINDSPORE = Format("MindSpore", "user_layers.mindir:read_model", "user_layers.mindir:MINDSPORE")
 FORMATS = {
-    ".tflite": Format("TFLite", "user_layers.tflite.read:read_tflite", "user_layers.tflite.spellings:TFLITE"),
+    ".tflite": Format(
+        "TFLite", "user_layers.tflite.integers:read_model", "user_layers.tflite.spellings:TFLITE"
+    ),
     ".pt2": Format("PyTorch", "user_layers.torch.program:read_pt2", "user_layers.torch.spellings:TORCH"),
     ".ms": _MINDSPORE,
     ".mindir": _MINDSPORE,
@@ -83,7 +85,9 @@ def in_onnx(
     if not found.weights:
         model: ForeignModel = find(found.reader)(path)
         spelled = spell(model, spellings)
-        return spelled.proto, Source(str(path), path.name, path.stem, None, spelled.calls, model.notes)
+        return spelled.proto, Source(
+            str(path), path.name, path.stem, None, spelled.calls, model.notes, file=path
+        )
 
     def read(given: Shapes) -> tuple[ForeignModel, Spelled]:
         made = find(found.reader)(path, weight, shapes=given, toolkit=toolkit)
@@ -96,7 +100,9 @@ def in_onnx(
         same = all(known.get(name) == tuple(shape) for name, shape in given.items())
         return spelled.proto if same else read({**known, **given})[1].proto
 
-    return spelled.proto, Source(str(path), path.name, path.stem, None, spelled.calls, model.notes, reread)
+    return spelled.proto, Source(
+        str(path), path.name, path.stem, None, spelled.calls, model.notes, reread, path
+    )
 
 
 def compile_file(

@@ -22,8 +22,9 @@ from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, parse_shapes, run
 from user_layers.onnx.custom import parse_map
 from user_layers.onnx.fuse import AFFINE
-from user_layers.onnx.load import load_model
+from user_layers.onnx.load import from_proto, load_model
 from user_layers.onnx.lower import CONVERTERS, load_converters
+from user_layers.onnx.pixels import PIXELS
 from user_layers.onnx.types import from_net, to_net
 from user_layers.toolkit import Toolkit
 
@@ -479,5 +480,33 @@ def test_the_documentation_lists_every_operation() -> None:
     text = (ROOT / "docs" / "onnx.md").read_text()
     section = text.partition("## Operations with layers\n\n")[2].partition("\n\n")[0]
     listed = set(re.findall(r"\w+", section))
-    own = {AFFINE, ATTENTION, CHANNEL_NORM}  # of this compiler alone
+    own = {AFFINE, ATTENTION, CHANNEL_NORM, PIXELS}  # of this compiler alone
     assert listed == CONVERTERS.keys() - own | {"BatchNormalization"}
+
+
+@pytest.mark.parametrize("zero", [0, 7, 128])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_integers_at_the_edges(dtype: str, zero: int, toolkit: Toolkit) -> None:
+    """DequantizeLinear of an input and QuantizeLinear of an output are layers; bytes are transposed."""
+    make, kind = helper.make_node, np.dtype(dtype)
+    ends = np.iinfo(kind)
+    point = np.array(min(zero, ends.max), kind)
+    nodes = [
+        make("DequantizeLinear", ["x", "s", "z"], ["f"]),
+        make("Sin", ["f"], ["g"]),  # on the host: what stands around it is by itself
+        make("QuantizeLinear", ["g", "t", "z"], ["q"]),
+        make("Transpose", ["q"], ["y"], perm=[0, 2, 1]),
+    ]
+    constants = {"s": np.float32(0.037), "z": point, "t": np.float32(0.0051)}
+    model = make_model(nodes, {"x": [2, 9, 40]}, ["y"], constants)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(kind)
+    graph = Graph.from_onnx(model, toolkit=toolkit)
+    assert [node.op.short for node in graph.nodes].count("CAST") == 2
+    assert sum(node.cpu is not None for node in graph.nodes) == 1
+    graph.compile()
+    x = np.arange(ends.min, ends.min + 720, dtype=np.int64).astype(kind).reshape(2, 9, 40)
+    (want,) = reference(from_proto(model), {"x": x})
+    (got,) = graph.run({"x": x})
+    assert got.dtype == want.dtype and np.abs(got.astype(int) - want.astype(int)).max() <= 1
+    assert (got != want).mean() < 0.01

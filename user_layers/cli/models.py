@@ -9,8 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from user_layers.cli.options import TimeLimit, for_devices
+from user_layers.cli.preprocessing import (
+    ChannelFormat,
+    KeepAspectRatio,
+    Mean,
+    PadType,
+    PadValue,
+    PixelFormat,
+    ResizeDims,
+    Scale,
+)
 
 if TYPE_CHECKING:
+    from user_layers.quantize.pictures import Preprocess, Words
     from user_layers.quantize.rewrite import Int8
 
 Model = Annotated[
@@ -92,17 +103,44 @@ def compile(
         typer.Option("--search", help="DB of signal over noise: keep layers in fp32 until it is reached."),
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help="Samples for --search.")] = None,
+    mean: Mean = None,
+    scale: Scale = None,
+    pixel_format: PixelFormat = None,
+    resize_dims: ResizeDims = None,
+    keep_aspect_ratio: KeepAspectRatio = False,
+    pad_value: PadValue = None,
+    pad_type: PadType = None,
+    channel_format: ChannelFormat = None,
+    fuse_preprocess: Annotated[
+        bool, typer.Option("--fuse-preprocess", help="The net takes uint8 pictures, and does this itself.")
+    ] = False,
+    customization_format: Annotated[
+        str | None,
+        typer.Option(
+            "--customization-format",
+            help="Of these: RGB_PACKED, RGB_PLANAR, BGR_PACKED, BGR_PLANAR or GRAYSCALE.",
+        ),
+    ] = None,
     time_limit: TimeLimit = None,
 ) -> int:
     """Compile a model into a bmodel, and compare it with onnxruntime on random inputs."""
     from user_layers.cli.progress import Progress
     from user_layers.formats import in_onnx
     from user_layers.onnx.command import CompileOptions, parse_shapes, run
+    from user_layers.onnx.load import Source
+    from user_layers.onnx.preprocess import with_pictures
+    from user_layers.quantize.pictures import Words
     from user_layers.testing.golden import WorkspaceGoldens
 
     for_devices(time_limit)
+    words = Words(
+        mean, scale, pixel_format, resize_dims, keep_aspect_ratio, pad_value, pad_type, channel_format
+    )
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
     asked = _int8(int8, fp32, quant_input, quant_output, search, data)
+    pictures = _pictures(words, asked, int8, fuse_preprocess, customization_format)
+    if pictures is not None:
+        proto, source = with_pictures(proto, source or Source.of(model), pictures)
     options = CompileOptions(
         model,
         out,
@@ -133,6 +171,28 @@ def compile(
             say(line)
             options = replace(options, int8=found)
         return 0 if run(options, say, step=progress.step, goldens=WorkspaceGoldens) else 1
+
+
+def _pictures(
+    words: Words, asked: Int8 | None, table: Path | None, fuse: bool, customization: str | None
+) -> Preprocess | None:
+    """How pictures become the input, by the options and the table."""
+    from firmware_sim.errors import UsageError
+    from user_layers.quantize.pictures import fused
+
+    told = words.told(None if asked is None else asked.table.pictures, f"the table {table}")
+    if fuse:
+        return fused(told, customization)
+    if customization is not None:
+        raise UsageError(
+            "--customization-format without --fuse-preprocess", hint="it says what the net itself takes"
+        )
+    if told is not None and asked is None:
+        raise UsageError(
+            "nothing takes what is said of pictures",
+            hint="--fuse-preprocess makes it part of the net, --int8 keeps it for `tpulayer evaluate`",
+        )
+    return told
 
 
 def _int8(

@@ -9,6 +9,16 @@ import typer
 
 from user_layers.cli.models import Custom, Model, Shapes, Weight
 from user_layers.cli.options import TimeLimit, for_devices
+from user_layers.cli.preprocessing import (
+    ChannelFormat,
+    KeepAspectRatio,
+    Mean,
+    PadType,
+    PadValue,
+    PixelFormat,
+    ResizeDims,
+    Scale,
+)
 
 Data = Annotated[
     Path, typer.Option("--data", help="Samples: a folder, .npz (an array for each input) or .npy.")
@@ -29,6 +39,14 @@ def calibrate(
     weight: Weight = None,
     shapes: Shapes = None,
     custom: Custom = None,
+    mean: Mean = None,
+    scale: Scale = None,
+    pixel_format: PixelFormat = None,
+    resize_dims: ResizeDims = None,
+    keep_aspect_ratio: KeepAspectRatio = False,
+    pad_value: PadValue = None,
+    pad_type: PadType = None,
+    channel_format: ChannelFormat = None,
     time_limit: TimeLimit = None,
 ) -> None:
     """Run a model in float on samples and write which values each tensor takes, for `compile --int8`."""
@@ -36,10 +54,16 @@ def calibrate(
     from user_layers.formats import in_onnx
     from user_layers.onnx.command import parse_shapes
     from user_layers.onnx.int8 import CalibrateOptions, run_calibrate
+    from user_layers.quantize.pictures import Words
 
     for_devices(time_limit)
+    words = Words(
+        mean, scale, pixel_format, resize_dims, keep_aspect_ratio, pad_value, pad_type, channel_format
+    )
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
-    options = CalibrateOptions(model, data, out, method, vendor, tuple(shapes or ()), tuple(custom or ()))
+    options = CalibrateOptions(
+        model, data, out, method, vendor, tuple(shapes or ()), tuple(custom or ()), words.told()
+    )
     with Progress() as progress:
 
         def say(line: str) -> None:
@@ -60,19 +84,31 @@ def evaluate(
         Path | None, typer.Option("--model", help="Where the float model is now, if it was moved.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    mean: Mean = None,
+    scale: Scale = None,
+    pixel_format: PixelFormat = None,
+    resize_dims: ResizeDims = None,
+    keep_aspect_ratio: KeepAspectRatio = False,
+    pad_value: PadValue = None,
+    pad_type: PadType = None,
+    channel_format: ChannelFormat = None,
     time_limit: TimeLimit = None,
 ) -> None:
     """Compare a net in 8-bit integers with the float net on samples, both on the emulator."""
     from user_layers.cases.hand_out import Where
     from user_layers.cli.progress import Progress
     from user_layers.evaluate.command import EvaluateOptions, run_evaluate
+    from user_layers.quantize.pictures import Words
 
     for_devices(time_limit)
+    words = Words(
+        mean, scale, pixel_format, resize_dims, keep_aspect_ratio, pad_value, pad_type, channel_format
+    )
     with Progress() as progress:
 
         def say(line: str) -> None:
             progress.done()
             typer.echo(line)
 
-        options = EvaluateOptions(folder, data, metric, layers, Where(jobs, dask), model, json)
+        options = EvaluateOptions(folder, data, metric, layers, Where(jobs, dask), model, json, words)
         run_evaluate(options, say, progress.step)

@@ -21,6 +21,7 @@ from user_layers.evaluate.work import worker, worker_anywhere
 from user_layers.onnx.int8 import float_graph
 from user_layers.onnx.load import Source
 from user_layers.quantize.data import batches
+from user_layers.quantize.pictures import Preprocess, Words
 from user_layers.quantize.rewrite import Int8
 from user_layers.toolkit import Toolkit
 
@@ -35,7 +36,8 @@ _WORST = 10  # layers that are shown
 @dataclass(frozen=True)
 class EvaluateOptions:
     """The options of the command. metric: one of METRICS or FILE.py:FUNCTION; layers: compare every tensor;
-    where: who works; model: where the float model is now."""
+    where: who works; model: where the float model is now; pictures: what was said of them, which the folder
+    may know."""
 
     folder: Path
     data: Path
@@ -44,6 +46,7 @@ class EvaluateOptions:
     where: Where = field(default_factory=Where)
     model: Path | None = None
     json: bool = False
+    pictures: Words = field(default_factory=Words)
 
 
 def run_evaluate(
@@ -58,9 +61,10 @@ def run_evaluate(
             hint=f"the metrics are {', '.join(METRICS)} and FILE.py:FUNCTION",
         )
     job = Job.of(options.folder, options.model)
+    pictures = options.pictures.told(job.record.pictures, str(options.folder))
     step("building the nets")
     score, begin = Score(), time.monotonic()
-    for one in _scores(job, options, own):
+    for one in _scores(job, options, own, pictures):
         score.merge(one)
         rate = score.samples / (time.monotonic() - begin)
         step(f"evaluating, {count(score.samples, 'sample')}, {rate:.1f} a second")
@@ -72,10 +76,10 @@ def run_evaluate(
     return score
 
 
-def _scores(job: Job, options: EvaluateOptions, metric: str) -> Iterator[Score]:
+def _scores(job: Job, options: EvaluateOptions, metric: str, pictures: Preprocess | None) -> Iterator[Score]:
     """Of each batch."""
     with Toolkit(check="off") as toolkit:
-        given = batches(options.data, job.graph(toolkit))
+        given = batches(options.data, job.graph(toolkit), pictures)
         if options.where.dask:
             yield from hand_out(worker_anywhere, (job.packed(metric), options.layers), given, options.where)
         else:
@@ -134,7 +138,7 @@ def searched(
     those of `search`."""
     source = source or Source.of(options.model)
     with float_graph(proto, source, options.shapes, options.custom) as graph:
-        found = search(graph, int8, batches(data, graph), target, step)
+        found = search(graph, int8, batches(data, graph, source.pictures), target, step)
     more = replace(int8.options, fp32=(*int8.options.fp32, *found.fp32))
     kept = f"--fp32 {','.join(found.fp32)}" if found.fp32 else "all layers in 8 bits"
     return replace(int8, options=more), f"{found.before:.1f} -> {found.reached:.1f} dB: {kept}"

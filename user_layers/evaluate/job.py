@@ -17,6 +17,7 @@ from user_layers.net.nodes import CALLER
 from user_layers.onnx.build import build
 from user_layers.onnx.int8 import Record
 from user_layers.onnx.load import Source, read_proto
+from user_layers.onnx.preprocess import with_pictures
 
 if TYPE_CHECKING:
     from user_layers.graph import GraphBuilder
@@ -73,7 +74,7 @@ class Job:
     def graph(self, toolkit: Toolkit) -> GraphBuilder:
         """The float net. Errors: those of `graph_from_onnx`."""
         proto, source = in_onnx(self.model, shapes=self.record.shapes, toolkit=toolkit)
-        source = source or Source.of(self.model)
+        proto, source = with_pictures(proto, source or Source.of(self.model), self.record.pictures)
         model = source.load(read_proto(proto), dict(self.record.shapes))
         caller = CALLER.set(source.short)
         try:

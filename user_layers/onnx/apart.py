@@ -50,16 +50,21 @@ def expand_function(proto: bytes, domain: str, op: str) -> bytes:
 
 
 def run_model(
-    model: bytes | Path, feeds: Mapping[str, Array], limit_s: float = RUN_S, most: int = 0
+    model: bytes | Path,
+    feeds: Mapping[str, Array],
+    limit_s: float = RUN_S,
+    most: int = 0,
+    plain: bool = False,
 ) -> list[Any]:
     """The outputs of a model, or of a file, from onnxruntime: arrays, or what else it gives. limit_s: seconds
     that it may take, where the environment says nothing else; most: bytes that it may make, 0 for any.
+    plain: without its optimizer, by which quantized models become others.
 
     Errors: MissingError without onnxruntime, or when it may not have the memory that it needs; ModelError
     with its words; CompileError when it crashes or comes to no end.
     """
     with _compiling():
-        return onnx_process.run_model(model, feeds, limit_s, most)
+        return onnx_process.run_model(model, feeds, limit_s, most, plain)
 
 
 def check_part(model: bytes, what: str) -> None:

@@ -18,6 +18,7 @@ from user_layers.onnx.proto import part_proto, serialized
 
 TOLERANCE = 1e-4  # of the largest value of an output
 SEED = 1684
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
 def tolerance(dtype: np.dtype[Any] | None) -> float:
@@ -36,7 +37,8 @@ class Difference:
 
 
 def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> dict[str, Array]:
-    """Inputs for a check: normal numbers for float inputs, 0 and 1 for others (whole: only this number).
+    """Inputs for a check: normal numbers for float inputs, any of 8 bits for integers of these, 0 and 1
+    for others (whole: only this number).
 
     Errors: CompileError for an input that memory does not hold.
     """
@@ -44,13 +46,18 @@ def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> d
     found: dict[str, Array] = {}
     for value in model.inputs:
         assert value.fixed is not None and value.dtype is not None
+        ends = np.iinfo(value.dtype) if value.dtype in _BYTES else None
         try:
             if 8 * math.prod(value.fixed) > DDR_BYTES:  # random numbers have 64 bits
                 raise MemoryError
             if value.is_float:
                 found[value.name] = rng.standard_normal(value.fixed).astype(value.dtype)
             else:
-                numbers = rng.integers(0, 2, value.fixed)
+                numbers = (
+                    rng.integers(0, 2, value.fixed)
+                    if ends is None
+                    else rng.integers(ends.min, ends.max + 1, value.fixed)
+                )
                 found[value.name] = (numbers if whole is None else numbers * 0 + whole).astype(value.dtype)
         except MemoryError:
             raise CompileError(
@@ -60,17 +67,19 @@ def random_inputs(model: Model, seed: int = SEED, whole: int | None = None) -> d
     return found
 
 
-def reference(model: Path | Model, inputs: Mapping[str, Array]) -> list[Array]:
+def reference(model: Path | Model, inputs: Mapping[str, Array], *, plain: bool = False) -> list[Array]:
     """What onnxruntime gives for these inputs, on one thread: for a file, or for a model as it was read.
+    plain: as `run_model` means it.
 
     Errors: MissingError, CompileError.
     """
     try:
         if isinstance(model, Path):
-            return run_model(model, inputs)
+            return run_model(model, inputs, plain=plain)
         names = [value.name for value in model.inputs]
         results = [value.name for value in model.outputs]
-        return run_model(serialized(part_proto(model, model.nodes, names, results), "the model"), inputs)
+        proto = part_proto(model, model.nodes, names, results)
+        return run_model(serialized(proto, "the model"), inputs, plain=plain)
     except ModelError as error:
         raise CompileError(
             f"onnxruntime does not run the model: {error.message}",

@@ -206,10 +206,12 @@ def where(to: Lowering, node: Node) -> None:
 @converts("Cast")
 def cast(to: Lowering, node: Node) -> None:
     """Between what the device holds: float32, float16 (at the edge of a net), int32 (also for int64), truth
-    values as float32."""
+    values as float32; bytes to any of them."""
     source, wanted = (to.model.value(name).dtype for name in (node.inputs[0], node.outputs[0]))
     codes = {"float32": 0, "float16": 1, "int32": 6, "int64": 6, "bool": 0}
     held = {np.dtype(name): code for name, code in codes.items()}
+    if source is not None and source.name in ("int8", "uint8") and wanted in held and wanted != np.bool_:
+        held[source] = 2 if source == np.int8 else 3
     if source is None or wanted is None or source not in held or wanted not in held:
         raise Unsupported(f"from {source} to {wanted}")
     if wanted == np.float16 and node.proto is not None:  # not at the edge of a net that computes in float32

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from user_layers.onnx.custom import parse_map
 from user_layers.onnx.load import Source, read_proto
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import batches
+from user_layers.quantize.pictures import Preprocess
 from user_layers.quantize.rewrite import Int8, QuantiseOptions
 from user_layers.quantize.table import (
     Table,
@@ -42,7 +43,7 @@ _RECORD = "tpulayer int8"
 @dataclass(frozen=True)
 class CalibrateOptions:
     """The options of the command. method: of thresholds; vendor: the vendor's text format; shapes, custom: as
-    of CompileOptions."""
+    of CompileOptions; pictures: how they become the input."""
 
     model: Path
     data: Path
@@ -51,6 +52,7 @@ class CalibrateOptions:
     vendor: bool = False
     shapes: Sequence[str] = ()
     custom: Sequence[str] = ()
+    pictures: Preprocess | None = None
 
 
 def int8_of(table: Path, fp32: Sequence[str], quant_input: bool, quant_output: bool) -> Int8:
@@ -62,22 +64,25 @@ def int8_of(table: Path, fp32: Sequence[str], quant_input: bool, quant_output: b
 @dataclass(frozen=True)
 class Record:
     """What a folder with a net in integers keeps of its making (int8.json), so that `evaluate` can make the
-    float net and the same net again. model: the file, absolute; sha256: of its bytes."""
+    float net and the same net again. model: the file, absolute; sha256: of its bytes; pictures: how they
+    become the input."""
 
     model: str
     sha256: str
     shapes: Mapping[str, Sequence[int]]
     custom: Mapping[str, str]
     int8: Int8
+    pictures: Preprocess | None = None
 
     @staticmethod
     def of(source: Source, shapes: Shapes | None, custom: Mapping[str, Any] | None, int8: Int8) -> Record:
         """For a model that has a file; for one in memory `model` is empty."""
-        path = "" if source.path is None else str(source.path.resolve())
+        file = source.file or source.path
+        path = "" if file is None else str(file.resolve())
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
         words = {name: target for name, target in (custom or {}).items() if isinstance(target, str)}
         given = {name: [*map(int, shape)] for name, shape in (shapes or {}).items()}
-        return Record(path, digest, given, words, int8)
+        return Record(path, digest, given, words, int8, source.pictures)
 
     def text(self) -> str:
         """As JSON."""
@@ -92,6 +97,7 @@ class Record:
                 "fp32": list(options.fp32),
                 "quant_input": options.quant_input,
                 "quant_output": options.quant_output,
+                "pictures": None if self.pictures is None else self.pictures.as_json(),
                 "table": json.loads(table_text(self.int8.table)),
             },
             indent=1,
@@ -112,8 +118,10 @@ class Record:
                 raise ValueError(f"no {_RECORD}")
             options = QuantiseOptions(tuple(found["fp32"]), found["quant_input"], found["quant_output"])
             table = parse_table(path, json.dumps(found["table"]))
+            told = found.get("pictures")
+            pictures = None if told is None else Preprocess.of_json(told)
             return Record(
-                found["model"], found["sha256"], found["shapes"], found["map"], Int8(table, options)
+                found["model"], found["sha256"], found["shapes"], found["map"], Int8(table, options), pictures
             )
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise ModelError(f"{path} is damaged: {type(e).__name__}: {e}", hint="compile again") from e
@@ -160,14 +168,17 @@ def run_calibrate(
 
         def given() -> Iterator[Mapping[str, Any]]:
             nonlocal samples
-            for batch in batches(options.data, graph):
+            for batch in batches(options.data, graph, options.pictures):
                 samples += batch.count
                 yield batch.inputs
 
         table = calibrate(
             graph, given(), options.method, lambda done: step(f"calibrating, {count(done, 'run')}")
         )
+    table = replace(table, pictures=options.pictures)
     (write_vendor_table if options.vendor else write_table)(table, options.out)
     found = f"{count(len(table.ranges), 'tensor')}, {count(samples, 'sample')}, {options.method}"
     say(f"{source.place} -> {options.out}: {found}")
+    for line in options.pictures.lines() if options.pictures is not None else ():
+        say(line)
     return table

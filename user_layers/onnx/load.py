@@ -16,6 +16,7 @@ from user_layers.onnx.apart import check_model, infer_model, inline_functions
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.proto import array_of, element_type, part_proto, serialized, subgraphs
 from user_layers.onnx.widen import holds_bfloat16, widen_graph
+from user_layers.quantize.pictures import Preprocess
 from user_layers.runtime.onnx_session import first_line
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def load_model(path: Path, shapes: Mapping[str, Sequence[int]] | None = None) ->
 
 @dataclass(frozen=True)
 class Source:
-    """Where a model comes from: what messages call it (short: beside a layer), the name of its net, its file
-    if it is one.
+    """Where a model comes from: what messages call it (short: beside a layer), the name of its net; path: the
+    ONNX file that says the same, if there is one; file: what was read, where that is another one. pictures:
+    how they become its input.
 
     Of a file of another kind than ONNX's: calls, what adds the layers of some of its nodes, by their names;
     notes, what its user should know; reread: the onnx.ModelProto for other shapes of the inputs, where the
@@ -58,6 +60,8 @@ class Source:
     calls: Mapping[str, MapFunction] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     reread: Callable[[Mapping[str, Sequence[int]]], Any] | None = None
+    file: Path | None = None
+    pictures: Preprocess | None = None
 
     @classmethod
     def of(cls, model: str | Path | onnx.ModelProto) -> Source:

@@ -27,6 +27,8 @@ from user_layers.onnx.proto import part_proto, serialized, since_version, with_o
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
 
 OLDEST_OPSET = 6  # whose operations converters know
+_TYPED = ("Cast", "DequantizeLinear", "Pixels", "QuantizeLinear")  # whose layers take types of their own
+_MOVING = ("Reshape", "Transpose")  # whose layers take bytes too
 _VOLUME = 5  # dimensions
 _TURNED = {"dims": 5, "order": [0, 2, 1, 3, 4, 0, 0, 0]}  # channels and planes of volumes
 Converter = Callable[["Lowering", Node], None]
@@ -39,6 +41,12 @@ class Unsupported(Exception):
     def __init__(self, text: str, *, follows: bool = False) -> None:
         super().__init__(text)
         self.follows = follows
+
+
+def _takes(node: Node, value: Value) -> bool:
+    """Whether the layers of an operation take values of this type, or make them."""
+    moved = node.op in _MOVING and value.dtype is not None and value.dtype.name in ("int8", "uint8")
+    return moved or is_computed(value.dtype) or node.op in _TYPED
 
 
 def axis_of(number: int, rank: int) -> int:
@@ -336,7 +344,7 @@ class Lowering:
             if name in self.model.constants:
                 continue  # converters read constants of any type
             why = obstacle(value)
-            if why is None and not is_computed(value.dtype) and node.op != "Cast":
+            if why is None and not _takes(node, value):
                 why = f"is {value.what}; layers take float32, int32, int64 and bool"
             if why is not None:
                 raise Unsupported(f"{name!r} {why}", follows=name in node.reads and name not in self._names)

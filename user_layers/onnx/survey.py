@@ -25,6 +25,7 @@ from user_layers.onnx.parts import split_convolutions
 from user_layers.onnx.patterns import fuse_patterns
 from user_layers.onnx.phases import split_phases
 from user_layers.onnx.picked import pick_channels
+from user_layers.onnx.pixels import take_pixels
 from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.taps import without_idle_taps
 from user_layers.onnx.turns import turn_narrow
@@ -86,7 +87,8 @@ def survey_layers(
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    model = fold_edges(fuse_patterns(fuse_attention(nest_concatenations(model))))
+    # Pixels first: what they are subtracted from and multiplied by keeps its bits.
+    model = fold_edges(fuse_patterns(fuse_attention(nest_concatenations(take_pixels(model)))))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))

@@ -105,7 +105,7 @@ def compared(
         want = reference(wide, _fed(wide, inputs))
         told = [narrow_line(original, names, want, inputs)]
     else:
-        want = reference(original, inputs)
+        want = reference(original, inputs, plain=done is not None)
     if done is not None:
         got = done.given(got)
     mine = [from_net(array, value) for array, value in zip(got, wide.outputs, strict=True)]
@@ -117,7 +117,9 @@ def compared(
             lines.append(f"{names[i]} is not compared: it came out as {shapes}")
             del names[i], mine[i], want[i], outputs[i]
     if done is not None:
-        return [quality(*three) for three in zip(names, want, mine, strict=True)] + told, []
+        zeros = [_zero_point(wide, name) for name in names]
+        pairs = [[one - zero for one in two] for zero, *two in zip(zeros, want, mine, strict=True)]
+        return [quality(name, *two) for name, two in zip(names, pairs, strict=True)] + told, []
     for found, value in zip(compare(names, mine, want), outputs, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"
@@ -126,6 +128,17 @@ def compared(
         )
         different += lines[-1:] if wrong else []
     return lines + told, different
+
+
+def _zero_point(model: Model, name: str) -> Array:
+    """What integers of an output count from, so that it is no part of their size; 0 for all else."""
+    maker = model.makers.get(name)
+    while maker is not None and maker.op in ("Transpose", "Reshape", "Identity"):
+        maker = model.makers.get(maker.inputs[0])
+    zero = None
+    if maker is not None and maker.op == "QuantizeLinear" and len(maker.inputs) > 2:
+        zero = model.constants.get(maker.inputs[2])
+    return np.float64(0) if zero is None or zero.size != 1 else zero.astype(np.float64).reshape(())
 
 
 def _fed(wide: Model, inputs: Mapping[str, Array]) -> dict[str, Array]:

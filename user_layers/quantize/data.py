@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from firmware_sim.errors import MissingError, UsageError
 from user_layers.graph import GraphBuilder
+from user_layers.quantize.pictures import Preprocess
 
 Array = npt.NDArray[Any]
 LABELS = "labels"
 _ARRAYS = (".npz", ".npy")
-_PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
+_PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,14 @@ class Batch:
     count: int
 
 
-def batches(path: Path, graph: GraphBuilder) -> Iterator[Batch]:
-    """Runs for a graph out of a file or a folder.
+def batches(path: Path, graph: GraphBuilder, how: Preprocess | None = None) -> Iterator[Batch]:
+    """Runs for a graph out of a file or a folder. how: pictures become its input.
 
     FILE.npz: an array for each input by its name, any number of samples along the first axis, and perhaps
     `labels`; FILE.npy for nets with one input. A folder: such files, in the order of their names, or pictures
-    (of a net with one input of 1 or 3 channels: resized to its height and width, 0 to 255). The last batch is
-    filled up with its own samples.
+    (of a net with one input of 1 or 3 channels; without `how` resized to its height and width, 0 to 255).
+    With `how` an array of uint8 holds pictures, [N, H, W, C] with channels in the order of its pixel_format;
+    floats are what comes of them already. The last batch is filled up with its own samples.
     Errors: UsageError for what is not there, lacks an input or has other shapes; MissingError for pictures
     without Pillow.
     """
@@ -48,18 +50,18 @@ def batches(path: Path, graph: GraphBuilder) -> Iterator[Batch]:
         if pictures and len(pictures) < len(files):
             raise UsageError(f"{path} has arrays and pictures", hint="keep them in folders of their own")
         if pictures:
-            yield from _of_pictures(pictures, inputs)
+            yield from _of_pictures(pictures, inputs, how)
             return
         for file in files:
-            yield from _of_arrays(file, inputs)
+            yield from _of_arrays(file, inputs, how)
         return
     if path.suffix.lower() not in _ARRAYS:
         raise UsageError(f"{path} is neither a folder nor .npz or .npy", hint="see `--data` in docs/int8.md")
-    yield from _of_arrays(path, inputs)
+    yield from _of_arrays(path, inputs, how)
 
 
-def _of_arrays(path: Path, inputs: Mapping[str, tuple[int, ...]]) -> Iterator[Batch]:
-    arrays = _arrays(path, inputs)
+def _of_arrays(path: Path, inputs: Mapping[str, tuple[int, ...]], how: Preprocess | None) -> Iterator[Batch]:
+    arrays = _arrays(path, inputs, how)
     labels = arrays.pop(LABELS, None)
     samples = {len(array) for array in arrays.values()}
     if len(samples) != 1 or 0 in samples:
@@ -79,13 +81,18 @@ def _of_arrays(path: Path, inputs: Mapping[str, tuple[int, ...]]) -> Iterator[Ba
         count = len(index)
         index = np.resize(index, batch)
         yield Batch(
-            {name: array[index] for name, array in arrays.items()},
+            {name: _taken(array[index], inputs[name], how) for name, array in arrays.items()},
             None if labels is None else labels[index[:count]],
             count,
         )
 
 
-def _arrays(path: Path, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+def _taken(array: Array, shape: tuple[int, ...], how: Preprocess | None) -> Array:
+    """What the net takes: of bytes, where it is known how, what comes of them as pictures."""
+    return array if how is None or array.dtype != np.uint8 else how.input_of(list(array), shape)
+
+
+def _arrays(path: Path, inputs: Mapping[str, tuple[int, ...]], how: Preprocess | None) -> dict[str, Array]:
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -106,6 +113,14 @@ def _arrays(path: Path, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
                 hint="one for each input of the net, by its name",
             )
         array = found[name]
+        if how is not None and array.dtype == np.uint8:
+            chosen[name] = _pictures(path, name, array, how)
+            continue
+        if how is not None and how.fuse:
+            raise UsageError(
+                f"{path}: {name!r} is {array.dtype}, and the net takes pictures in bytes",
+                hint=f"uint8 [N, H, W, {how.channels}]: the net itself subtracts and multiplies",
+            )
         if array.shape[1:] != shape[1:] and array.ndim:
             raise UsageError(
                 f"{path}: {name!r} is {list(array.shape)}, and the net takes {list(shape)}",
@@ -117,28 +132,46 @@ def _arrays(path: Path, inputs: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
     return chosen
 
 
-def _of_pictures(files: list[Path], inputs: Mapping[str, tuple[int, ...]]) -> Iterator[Batch]:
+def _pictures(path: Path, name: str, array: Array, how: Preprocess) -> Array:
+    """Bytes as pictures with channels last. Errors: UsageError for what are none."""
+    if array.ndim == 4 and array.shape[3] == how.channels:
+        return array
+    if array.ndim == 4 and array.shape[1] == how.channels:
+        return np.ascontiguousarray(array.transpose(0, 2, 3, 1))
+    if array.ndim == 3 and how.channels == 1:
+        return array[..., None]
+    raise UsageError(
+        f"{path}: {name!r} is uint8 {list(array.shape)}, no pictures of {how.channels} channels",
+        hint=f"[N, H, W, {how.channels}] in the order of --pixel-format {how.pixel_format}",
+    )
+
+
+def _of_pictures(
+    files: list[Path], inputs: Mapping[str, tuple[int, ...]], how: Preprocess | None
+) -> Iterator[Batch]:
     try:
         from PIL import Image
     except ImportError as e:
         raise MissingError(
-            "pictures are read by Pillow, which is not installed", hint="pip install pillow"
+            "pictures are read by Pillow, which is not installed", hint="pip install 'tpulayer[pictures]'"
         ) from e
     name, shape = next(iter(inputs.items()))
-    if len(inputs) != 1 or len(shape) != 4 or shape[1] not in (1, 3):
+    if len(inputs) != 1 or len(shape) != 4 or (how is None and not {1, 3} & {shape[1], shape[3]}):
         raise UsageError(
-            "pictures are for nets with one input [N, 1 or 3, H, W]", hint="write the inputs to an .npz"
+            "pictures are for nets with one input of 3 or 1 channels, [N, C, H, W] or [N, H, W, C]",
+            hint="write the inputs to an .npz",
         )
-    batch, channels, rows, columns = shape
-    for first in range(0, len(files), batch):
-        chosen = files[first : first + batch]
+    how = how or Preprocess.plain(shape[1] if shape[1] in (1, 3) else shape[3])
+    for first in range(0, len(files), shape[0]):
+        chosen = files[first : first + shape[0]]
         made = []
         for file in chosen:
             try:
                 with Image.open(file) as image:
-                    small = image.convert("L" if channels == 1 else "RGB").resize((columns, rows))
+                    pixels = np.asarray(image.convert("L" if how.channels == 1 else "RGB"))
             except OSError as e:
                 raise UsageError(f"cannot read {file}: {e}", hint="leave it out") from e
-            made.append(np.asarray(small, np.float32).reshape(rows, columns, channels).transpose(2, 0, 1))
-        index = np.resize(np.arange(len(made)), batch)
-        yield Batch({name: np.stack(made)[index]}, None, len(made))
+            pixels = pixels.reshape(*pixels.shape[:2], how.channels)
+            made.append(pixels[..., ::-1] if how.pixel_format == "bgr" else pixels)
+        index = np.resize(np.arange(len(made)), shape[0])
+        yield Batch({name: how.input_of(made, shape)[index]}, None, len(made))

@@ -13,6 +13,7 @@ from typing import Any
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import brief
 from user_layers.files import write_together
+from user_layers.quantize.pictures import Preprocess
 
 _FORMAT = "tpulayer calibration table"
 _VERSION = 1
@@ -54,10 +55,12 @@ class Range:
 
 @dataclass(frozen=True)
 class Table:
-    """Ranges by the names of tensors. about: how they were found, for people."""
+    """Ranges by the names of tensors. about: how they were found, for people; pictures: how pictures became
+    the net's input then."""
 
     ranges: Mapping[str, Range]
     about: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Preprocess | None = None
 
     __repr__ = brief
 
@@ -76,7 +79,7 @@ class Table:
             whole = _CUT_OUT.sub("", name)
             if name not in found and whole in found:
                 found[name] = replace(found[whole], mean=())
-        return Table(found, self.about)
+        return replace(self, ranges=found)
 
     def behind(self, folded: Mapping[str, tuple[str, str]]) -> Table:
         """The same with ranges of tensors that are part of what makes others, by their names: the name of the
@@ -106,7 +109,10 @@ def table_text(table: Table) -> str:
     lines = ",\n".join(
         f"  {json.dumps(name)}: {json.dumps(_as_json(one))}" for name, one in table.ranges.items()
     )
-    head = json.dumps({"format": _FORMAT, "version": _VERSION, "about": dict(table.about)}, indent=1)
+    told: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "about": dict(table.about)}
+    if table.pictures is not None:
+        told["pictures"] = table.pictures.as_json()
+    head = json.dumps(told, indent=1)
     return f'{head[:-2]},\n "tensors": {{\n{lines}\n }}\n}}\n'
 
 
@@ -162,9 +168,14 @@ def _from_json(path: Path, text: str) -> Table:
     if whole.get("version") != _VERSION:
         raise _bad(path, f"has version {whole.get('version')}; this release reads version {_VERSION}")
     about = whole.get("about")
+    try:
+        pictures = Preprocess.of_json(whole["pictures"]) if "pictures" in whole else None
+    except (ValueError, KeyError, TypeError, IndexError) as e:
+        raise _bad(path, f'has damaged "pictures": {type(e).__name__}: {e}') from e
     return Table(
         {name: _range(path, f"tensor {name!r}", one) for name, one in tensors.items()},
         about if isinstance(about, dict) else {},
+        pictures,
     )
 
 

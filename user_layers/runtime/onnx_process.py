@@ -29,14 +29,16 @@ _dropped: list[int] = []  # sessions that nobody here holds any more
 
 
 class Session:
-    """A model, or a file, that onnxruntime has taken; what: how messages call it.
+    """A model, or a file, that onnxruntime has taken; what: how messages call it; plain: without its
+    optimizer.
 
     Errors: MissingError without onnxruntime, or when it may not have the memory that it needs; ModelError
     with its words for a model that it does not take; DeviceError when it crashes or comes to no end.
     """
 
-    def __init__(self, model: bytes | Path, what: str) -> None:
+    def __init__(self, model: bytes | Path, what: str, plain: bool = False) -> None:
         self._model = model
+        self._plain = plain
         self._what = what
         self._number = next(_numbers)
         self._home: Child | None = None
@@ -64,7 +66,8 @@ class Session:
 
     def _open(self) -> dict[str, Any]:
         self._home = _process()
-        more, data = {}, b""
+        more: dict[str, object] = {"plain": self._plain}
+        data = b""
         if isinstance(self._model, Path):
             more["path"] = str(self._model)
         else:
@@ -73,9 +76,11 @@ class Session:
         return _request(self._home, "open", self._number, self._what, data, limit, more)[0]
 
 
-def run_model(model: bytes | Path, feeds: Mapping[str, Array], limit_s: float, most: int = 0) -> list[Any]:
+def run_model(
+    model: bytes | Path, feeds: Mapping[str, Array], limit_s: float, most: int = 0, plain: bool = False
+) -> list[Any]:
     """One run of a model; see Session, which has the errors too."""
-    return Session(model, "").run(feeds, limit_s, most)
+    return Session(model, "", plain).run(feeds, limit_s, most)
 
 
 def _process() -> Child:

@@ -30,7 +30,9 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         try:
             if header["op"] == "run":
                 return {}, _run(sessions[number], pickle.loads(payload), cast(int, header["most"]))
-            session = sessions[number] = open_session(str(header["path"]) if "path" in header else payload)
+            session = sessions[number] = open_session(
+                str(header["path"]) if "path" in header else payload, bool(header.get("plain"))
+            )
         except ModelError:
             raise
         except ImportError:

@@ -32,8 +32,9 @@ def out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(text in str(error) for text in OUT_OF_MEMORY)
 
 
-def open_session(model: bytes | str) -> Any:
-    """An onnxruntime.InferenceSession of a model or a file, on one thread, that says nothing.
+def open_session(model: bytes | str, plain: bool = False) -> Any:
+    """An onnxruntime.InferenceSession of a model or a file, on one thread, that says nothing. plain: without
+    its optimizer, which computes quantized models in integers where they are written in float.
 
     Raises what onnxruntime raises. Its optimizer fails on some models that it can run: then without it.
     """
@@ -46,6 +47,8 @@ def open_session(model: bytes | str) -> Any:
     # Its product of uint8 and int8 saturates between on x86 without VNNI; this takes one that does not.
     options.add_session_config_entry("session.x64quantprecision", "1")
     providers = ["CPUExecutionProvider"]
+    if plain:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return onnxruntime.InferenceSession(model, options, providers=providers)
     except Exception as error:

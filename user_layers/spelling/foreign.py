@@ -13,15 +13,28 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """What a quantized tensor stands for: (integer - zero point) * scale; one of both, or for each place
+    along `axis`. dtype: of the integers; data: them, for a constant."""
+
+    dtype: np.dtype[Any]
+    scales: Array = field(compare=False, repr=False)
+    zero_points: Array = field(compare=False, repr=False)
+    axis: int
+    data: Array | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Tensor:
     """shape: extents in the framework's own order, below 0 those known only when the model runs. dtype: None
     for what is not an array of numbers or bools. data: its elements, for a constant. odd: what it is that has
-    no dtype ("is quantized"), for messages."""
+    no dtype ("is quantized"), for messages; scaled: what it stands for then."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] | None
     data: Array | None = field(default=None, compare=False, repr=False)
     odd: str = "is not an array of numbers"
+    scaled: Scaled | None = None
 
 
 @dataclass(frozen=True)

@@ -93,12 +93,31 @@ def _cast(to: Speller, op: Operation) -> None:
     import onnx
 
     if "scales" in op.attributes:
-        elements = to.known(given(op, 0), "stored elements")
-        to.put(op.outputs[0], to.const(dequantized(elements, op.attributes), to.dtype(op.outputs[0])))
+        elements = to.constant(given(op, 0))
+        if elements is None:
+            grid = _grid(to, op)
+            _pointwise(to, op, lambda x: to.one("DequantizeLinear", x, *grid))
+        else:
+            to.put(op.outputs[0], to.const(dequantized(elements, op.attributes), to.dtype(op.outputs[0])))
         return
     kind = onnx.helper.np_dtype_to_tensor_dtype(to.dtype(op.outputs[0]))
     to.dtype(given(op, 0))
     _pointwise(to, op, lambda x: to.one("Cast", x, to=int(kind)))
+
+
+@TFLITE.of("QUANTIZE")
+def _quantize(to: Speller, op: Operation) -> None:
+    if "scales" not in op.attributes:
+        to.dtype(op.outputs[0])
+        raise Unspelled("it says no scale")
+    grid = _grid(to, op)
+    _pointwise(to, op, lambda x: to.one("QuantizeLinear", x, *grid))
+
+
+def _grid(to: Speller, op: Operation) -> tuple[str, str]:
+    """Scale and zero point."""
+    scale, zero = (np.asarray(op.attributes[name]).reshape(()) for name in ("scales", "zero_points"))
+    return to.const(scale, np.float32), to.const(zero)
 
 
 @TFLITE.of("ZEROS_LIKE")

@@ -8,6 +8,7 @@ from user_layers.spelling.foreign import Operation
 from user_layers.spelling.speller import Speller, Unspelled, to_first
 from user_layers.tflite.table import (
     TFLITE,
+    Value,
     activated,
     given,
     int64,
@@ -95,6 +96,10 @@ def _reduce(to: Speller, op: Operation) -> None:
     if not axes:
         to.put(out, found, first=x.first)
         return
+    if op.kind == "MEAN" and _is_map(x, axes):
+        found = to.one("GlobalAveragePool", found)
+        to.put(out, found if keep else reshaped(to, found, to.shape(out)), first=keep)
+        return
     truth = op.kind in ("REDUCE_ANY", "REDUCE_ALL")
     if truth:
         found = to.one("Cast", found, to=int(onnx.TensorProto.FLOAT))
@@ -102,6 +107,11 @@ def _reduce(to: Speller, op: Operation) -> None:
     if truth:
         found = to.one("Cast", found, to=int(onnx.TensorProto.BOOL))
     to.put(out, found, first=first)
+
+
+def _is_map(x: Value, axes: set[int]) -> bool:
+    """Whether these axes are height and width of pictures that have channels first."""
+    return x.first and len(x.axes) == 4 and axes == {1, 2}
 
 
 @TFLITE.of("ARG_MAX", "ARG_MIN")

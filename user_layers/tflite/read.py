@@ -14,7 +14,7 @@ import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError, UsageError
 from user_layers.files import read_input
-from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
+from user_layers.spelling.foreign import Array, ForeignModel, Operation, Scaled, Tensor
 from user_layers.tflite.stored import stored, with_stored
 
 WHAT = "TFLite"  # what messages call these models
@@ -200,23 +200,32 @@ class _Reader:
         quantized = scales is not None and scales.ScaleLength() > 0
         kind = None if quantized else _DTYPES.get(self.types.get(raw.Type(), ""))
         if kind is None:
-            return Tensor(shape, None, odd=_ODD) if quantized else Tensor(shape, None)
+            return (
+                Tensor(shape, None, odd=_ODD, scaled=self._scaled(raw)) if quantized else Tensor(shape, None)
+            )
         dtype = np.dtype(kind)
         stored = self._bytes(raw.Buffer())
         return Tensor(shape, dtype, None if stored is None else _array(stored, dtype, shape))
 
-    def _stored(self, raw: Any) -> dict[str, Any]:
-        """Elements and scales of a quantized constant; nothing for any other tensor."""
+    def _scaled(self, raw: Any) -> Scaled | None:
+        """Scales of a quantized tensor; None for any other."""
         told, kind = raw.Quantization(), _DTYPES.get(self.types.get(raw.Type(), ""))
         if told is None or kind is None or raw.Sparsity() is not None or self._length(told.ScaleLength()) < 1:
-            return {}
-        data = self._bytes(raw.Buffer())
-        if data is None or told.DetailsType():  # scales of another kind
-            return {}
+            return None
+        if told.DetailsType():  # scales of another kind
+            return None
         shape = tuple(int(raw.Shape(i)) for i in range(self._length(raw.ShapeLength())))
         zeros = told.ZeroPointAsNumpy() if self._length(told.ZeroPointLength()) else np.zeros(1, np.int64)
-        elements = _array(data, np.dtype(kind), shape)
-        return stored(elements, told.ScaleAsNumpy(), zeros, told.QuantizedDimension())
+        data, dtype = self._bytes(raw.Buffer()), np.dtype(kind)
+        elements = None if data is None else _array(data, dtype, shape)
+        return Scaled(dtype, told.ScaleAsNumpy(), zeros, told.QuantizedDimension(), elements)
+
+    def _stored(self, raw: Any) -> dict[str, Any]:
+        """Elements and scales of a quantized constant; nothing for any other tensor."""
+        told = self._scaled(raw)
+        if told is None or told.data is None:
+            return {}
+        return stored(told.data, told.scales, told.zero_points, told.axis)
 
     def _bytes(self, index: int) -> bytes | memoryview | None:
         """What a buffer holds; None for one without data."""

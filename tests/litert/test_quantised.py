@@ -1,0 +1,55 @@
+"""Quantized models beside LiteRT's own integer kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.end_to_end.test_tflite_quantised import NETS, compiled
+from tests.support.tflite_quantised import (
+    images,
+    in_integers,
+    in_numbers,
+    quantised,
+    up_to_scores,
+    without_optimizer,
+)
+from user_layers.delegates.litert import LiteRtModel
+from user_layers.formats import in_onnx
+from user_layers.quantize.quality import sqnr
+from user_layers.runtime.references import load_net
+from user_layers.spelling.foreign import Array
+from user_layers.spelling.spell import spell
+from user_layers.tflite.spellings import TFLITE
+from user_layers.toolkit import Toolkit
+
+pytest.importorskip("ai_edge_litert", reason="needs LiteRT: pip install 'ai-edge-litert==2.3.*'")
+pytest.importorskip("onnxruntime", reason="needs onnxruntime")
+
+
+@pytest.mark.parametrize("edges", [False, True])
+@pytest.mark.parametrize("kind", NETS)
+def test_a_model_beside_litert(kind: str, edges: bool, tmp_path: Path, toolkit: Toolkit) -> None:
+    """In ONNX's words it is what LiteRT computes; the chip's grids are not the file's, and its integers lose
+    about as much of the float model as LiteRT's."""
+    model = up_to_scores(NETS[kind]())
+    data = quantised(model, images(model, 4), edges=edges)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(data)
+    proto, whole = in_onnx(path)[0], spell(model, TFLITE).proto
+    found: dict[str, list[Array]] = {"float": [], "litert": [], "words": [], "chip": []}
+    with (
+        LiteRtModel(path, tpu=False) as runner,
+        load_net(compiled(path, toolkit).net, toolkit) as runtime,
+    ):
+        for given in images(model, 4, 9):
+            fed = in_integers(data, given)
+            found["float"] += without_optimizer(whole, given)
+            found["litert"] += in_numbers(data, list(runner.run(fed).values()))
+            found["words"] += in_numbers(data, without_optimizer(proto, fed))
+            found["chip"] += in_numbers(data, runtime.launch("net", fed))
+    all_of = {name: np.concatenate([one.reshape(-1) for one in arrays]) for name, arrays in found.items()}
+    assert sqnr(all_of["litert"], all_of["words"]) > 35
+    assert sqnr(all_of["float"], all_of["chip"]) > sqnr(all_of["float"], all_of["litert"]) - 6
