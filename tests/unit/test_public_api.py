@@ -299,7 +299,7 @@ def test_an_output_that_differs_is_an_error(
 ) -> None:
     from user_layers.onnx import trial as module
 
-    monkeypatch.setattr(module, "reference", lambda *_: [np.full((2, 3), 7, np.float32)])
+    monkeypatch.setattr(module, "reference", lambda *_, **__: [np.full((2, 3), 7, np.float32)])
     with pytest.raises(tpulayer.CompileError, match=r"^the model: y DIFFERS from onnxruntime's") as caught:
         tpulayer.compile_onnx(relu(2, 3), tmp_path / "net")
     assert caught.value.hint == "check=False writes the net all the same"
