@@ -206,6 +206,29 @@ def test_what_does_not_fit(words: tuple[str, ...], message: str, tmp_path: Path)
     assert not (tmp_path / "out").exists() and not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize(("columns", "kept"), [(4032, True), (4034, True), (9216, True), (4099, False)])
+def test_long_sums(toolkit: Toolkit, columns: int, kept: bool) -> None:
+    """More products than an instruction has channels: the row is a picture then, and its window all of it. A
+    prime number of them stays in float."""
+    rng = np.random.default_rng(0)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (3, columns))
+    graph.add_const("w", (rng.standard_normal((columns, 5)) * columns**-0.5).astype(np.float32))
+    graph.add_const("b", rng.standard_normal(5).astype(np.float32))
+    graph.add_tpu_layer("TPU_MATMUL", ["x", "w", "b"], {"alpha": 1.0}, ["y"])
+    graph.add_output("y")
+    x = rng.standard_normal((3, columns)).astype(np.float32) + 0.3
+    done = quantise(graph, calibrate(graph, [{"x": x}]))
+    graph.compile()
+    (wanted,) = graph.run({"x": x})
+    assert (done.share == 1) == kept
+    for options in ({"opt": 0}, {"opt": 2}, {"dynamic": True}):
+        done.graph.compile(**options)
+        assert sqnr(wanted, done.graph.run({"x": x})[0]) > 27
+    if not kept:
+        assert "a sum of 4,099 products" in str(done.rows[0].reason)
+
+
 def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
     """QDQ with a scale for each channel of the weights, and a range that begins at 0 cuts what is below."""
     rng = np.random.default_rng(0)

@@ -159,3 +159,23 @@ def test_refused(toolkit: Toolkit, changed: dict[str, Any], weights: str, bias: 
     graph.add_tpu_layer("TPU_CONV_INT8", names, parameters(w, 3, True) | changed, ["y"])
     with pytest.raises(TpulayerError, match=message):
         graph.compile()
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "taken"), [(4032, 1, True), (4033, 1, False), (8064, 2, True)]
+)
+def test_input_channels(toolkit: Toolkit, channels: int, groups: int, taken: bool) -> None:
+    """As many as one command adds up, for each group."""
+    x, w = integers((2, channels, 1, 1), "int8"), integers((2, channels // groups, 1, 1), "int8", 1)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", x.shape, "int8", scale=0.5)
+    names = ["x", graph.add_const("w", w)]
+    graph.add_tpu_layer("TPU_CONV_INT8", names, parameters(w, 12, False, groups=groups), ["y"])
+    graph.add_output("y")
+    if not taken:
+        with pytest.raises(TpulayerError, match="TPU_CONV_INT8"):
+            graph.compile()
+        return
+    graph.compile()
+    wanted = conv_int8(x, w, None, 12, False, groups=groups)
+    np.testing.assert_array_equal(graph.run({"x": x})[0], wanted)

@@ -12,9 +12,10 @@ from user_layers.graph import BINARY_MUL
 from user_layers.net.functions import UNARY
 from user_layers.quantize.rewrite import Rewriting
 from user_layers.quantize.rules_linear import POINT
-from user_layers.quantize.scales import STRETCH, Step, product_step, quantised_weights
+from user_layers.quantize.scales import Step, product_step, quantised_weights
 from user_layers.quantize.sites import Site
 
+_COARSER = 2**0.25  # than its threshold asks for a result may be: 1.5 dB of its rounding
 _ONE = Step.for_threshold(1.0, False)
 
 
@@ -33,7 +34,7 @@ def gated(state: Rewriting, site: Site) -> bool:
     signed = given.signed
     wanted, _ = state.wanted(site.output, signed)
     step, rshift = product_step(given, _ONE, state.threshold(site.output), signed)
-    if step.scale > STRETCH * wanted.scale or not state.is_free(site.output):
+    if step.scale > _COARSER * wanted.scale or not state.is_free(site.output):
         return False
     gate = _gate(state, site, 1 / 6, 0.5, last=False)
     if gate is None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from firmware_sim.chip import NPU_NUM
+from firmware_sim.isa.layout import BD
 from user_layers.quantize.rewrite import Rewriting, rule
 from user_layers.quantize.scales import F64, Step, Weights, quantised_weights
 from user_layers.quantize.sites import Site, constant
 
 _WINDOW_STEP_MAX = 15  # of a stride or a dilation of one command
+_CHANNELS = BD["res0_c"].limit // NPU_NUM * NPU_NUM  # inputs of a group of TPU_CONV_INT8
+_SIDE = 15  # of windows that matrix products are given
 _WINDOW = (
     *("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"),
     *("pad_top", "pad_bottom", "pad_left", "pad_right"),
@@ -26,12 +31,14 @@ def convolution(state: Rewriting, site: Site) -> str | None:
     window = {key: site.values[key] for key in _WINDOW}
     if max(window[key] for key in _WINDOW[2:6]) > _WINDOW_STEP_MAX:
         return f"a stride or dilation above {_WINDOW_STEP_MAX}"
+    if state.info(site.node.inputs[1]).shape[1] > _CHANNELS:
+        return f"more than {_CHANNELS:,} input channels"
     return _linear(state, site, site.values["groups"], window, state.info(site.node.inputs[0]).shape)
 
 
 @rule("TPU_MATMUL")
 def product(state: Rewriting, site: Site) -> str | None:
-    """[M, K] x constant [K, N]: a convolution of M batches with one pixel."""
+    """[M, K] x constant [K, N]: a convolution of M batches, whose window is all of the picture."""
     left, right, *_ = site.node.inputs
     weights = constant(state.net, right)
     if weights is None:
@@ -40,7 +47,26 @@ def product(state: Rewriting, site: Site) -> str | None:
         return "a product of several rows to a batch"
     weights = weights if site.values["trans_b"] else weights.T
     weights = weights * (site.values["alpha"] or 1.0)
-    return _linear(state, site, 1, POINT, (*state.info(left).shape, 1, 1), weights[:, :, None, None])
+    rows, columns = state.info(left).shape
+    kernel = _kernel_of(columns)
+    if kernel is None:
+        return f"a sum of {columns:,} products, which no kernel of an instruction has"
+    window = {**POINT, "kernel_h": kernel[0], "kernel_w": kernel[1]}
+    shape = (rows, columns // math.prod(kernel), *kernel)
+    return _linear(state, site, 1, window, shape, weights.reshape(-1, *shape[1:]))
+
+
+def _kernel_of(columns: int) -> tuple[int, int] | None:
+    """The least window that makes a row of numbers a picture of no more channels than an instruction adds up
+    at once: all sums are exact then."""
+    sides = range(1, _SIDE + 1)
+    found = [
+        (h * w, h, w)
+        for h in sides
+        for w in sides
+        if columns % (h * w) == 0 and columns // (h * w) <= _CHANNELS
+    ]
+    return min(found)[1:] if found else None
 
 
 @rule("TPU_SCALE_SHIFT")
@@ -94,9 +120,9 @@ def _linear(
 
 
 def _means(state: Rewriting, name: str, shape: tuple[int, ...]) -> Any:
-    """Of each channel of the input, where the table has them for these channels."""
+    """Of each channel of the input, or of each of its elements, where the table has them for these."""
     one = state.ranges.get(name)
-    if one is None or len(one.mean) != shape[1]:
+    if one is None or len(one.mean) not in (shape[1], math.prod(shape[1:])):
         return None
     return np.array(one.mean)
 

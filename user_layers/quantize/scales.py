@@ -74,9 +74,9 @@ def quantised_weights(
     """Weights [OC, IC / groups, ...] and a bias for an input of scale `source` and a result near `result`.
 
     free: the scale of the result may be up to 1.41 times `result`'s, where that gains more than it loses.
-    power: mean square of the input's values; mean: the mean of each of its channels, with which the bias is
-    corrected for what rounding the weights adds. None where no shift serves: weights that are too large for
-    the result.
+    power: mean square of the input's values; mean: the mean of each of its channels (or of each tap of
+    each), with which the bias is corrected for what rounding the weights adds. None where no shift serves:
+    weights that are too large for the result.
     """
     top = float(np.abs(weights).max(initial=0.0))
     if top == 0.0:
@@ -100,7 +100,7 @@ def quantised_weights(
     corrected = np.zeros(len(weights)) if bias is None else bias
     if mean is not None:
         lost = (weights - integers / factor).reshape(groups, -1, weights.shape[1], fan_in // weights.shape[1])
-        per_channel = mean.reshape(groups, 1, -1, 1)
+        per_channel = mean.reshape(groups, 1, weights.shape[1], -1)
         corrected = corrected + (lost * per_channel).sum((2, 3)).reshape(-1)
     shifted = np.clip(np.rint(corrected * 2.0**rshift / scale), -_BIAS_MAX, _BIAS_MAX)
     unlimited = _largest_shift(top, None, source.scale, scale)

@@ -2,6 +2,7 @@
  *
  * y = (sum of x * weight + bias + half) >> rshift, saturated to int8, or with relu to uint8. One shift serves all
  * channels. The scale of y is what the parameters say; the one who quantises chooses weights that are right for it.
+ * At most CHIP_CHANNELS_WHOLE input channels to a group.
  *
  * Inputs: x `[N, IC, H, W]` or `[N, IC, H]`, int8 or uint8; constants: int8 weights `[OC, IC / groups, KH, KW]`, perhaps
  * an int16 bias `[OC]`
@@ -45,6 +46,7 @@ int conv_int8_shape(const void *param, const int param_size, const tpu_tensor_t 
     if (!bm_is_packed(x)) return BM_LAYER_NOT_SUPPORTED;
     const int code = bm_conv_check_inputs(p->groups, in_tensors, in_num);
     if (code != BM_LAYER_OK) return code;
+    if (x->shape[1] / p->groups > CHIP_CHANNELS_WHOLE) return BM_LAYER_NOT_SUPPORTED; /* one command makes a sum */
     window_axis h, w;
     axes_of(p, x->shape, &h, &w);
     if (!bm_axis_valid(&h) || !bm_axis_valid(&w)) return BM_LAYER_PARAM_INVALID;
