@@ -2,15 +2,17 @@
 
     python benchmarks/bench_vendor_int8.py [NAME...] [--batch 1 --batch 4] [--spread 0.5]
 
-The vendor's tools calibrate (its own method, two random inputs); both compilers take that table. Both bmodels
-run on the emulator, which gives the vendor's bits, on the same other random inputs. Per net: dB of signal
-over noise of its worst output, ours and theirs; the share of our MACs in 8 bits; modelled ms of both and of
-our fp32, by the same clock. Needs the vendor's tools (python -m tests.oracle.toolchain).
+Both compilers take the same thresholds: what `calibrate` finds for eight random batches, in the vendor's
+format for its compiler; or with --vendor-table what its tools find for two. Both bmodels run on the emulator,
+which gives the vendor's bits, on the same other random inputs. Per net: dB of signal over noise of its worst
+output, ours and theirs; the share of our MACs in 8 bits; modelled ms of both and of our fp32, by the same clock.
+Needs the vendor's tools (python -m tests.oracle.toolchain).
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -31,16 +33,20 @@ from tests.oracle.toolchain import Toolchain
 from user_layers.evaluate.score import Sums
 from user_layers.onnx.build import build
 from user_layers.onnx.load import Source, read_proto
+from user_layers.onnx.model import Model
 from user_layers.product import compile_net
+from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.rewrite import Int8
-from user_layers.quantize.table import read_table
+from user_layers.quantize.table import Table, read_table
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit
 
 _SAMPLES = 4  # batches
 
 
-def one(name: str, batch: int, spread: float, toolchain: Toolchain, folder: Path) -> tuple[float, ...]:
+def one(
+    name: str, batch: int, spread: float, vendor: bool, toolchain: Toolchain, folder: Path
+) -> tuple[float, ...]:
     """dB of ours and theirs, the share in 8 bits, ms of ours, theirs and our fp32. Refused."""
     if name in NETS:
         path = folder / f"{name}_{batch}.onnx"
@@ -52,8 +58,16 @@ def one(name: str, batch: int, spread: float, toolchain: Toolchain, folder: Path
         graph = build(model, "net", toolkit=toolkit, integers=False).graph
         (given,) = graph.inputs
         shape = graph.tensors[given].shape
+        rng = np.random.default_rng(5)
         theirs = toolchain.compile(path, [shape], quantize="INT8")
         table = read_table(theirs.with_suffix(".table"))
+        if not vendor:
+            given_ = [{given: rng.standard_normal(shape).astype(np.float32)} for _ in range(8)]
+            own = calibrate(graph, given_)
+            theirs = toolchain.compile(
+                path, [shape], quantize="INT8", table=_in_their_names(model, table, own)
+            )
+            table = own
         done = build(model, "net", toolkit=toolkit, int8=Int8(table)).quantised
         assert done is not None
         rng = np.random.default_rng(99)
@@ -79,6 +93,17 @@ def one(name: str, batch: int, spread: float, toolchain: Toolchain, folder: Path
     return *noise, done.share, *times
 
 
+def _in_their_names(model: Model, theirs: Table, own: Table) -> str:
+    """Lines of the vendor's table with our thresholds; what its compiler folds has the name of the first."""
+    last = {node.inputs[0]: node.outputs[0] for node in model.nodes if node.op == "BatchNormalization"}
+    lines = []
+    for name, known in theirs.ranges.items():
+        stem = re.sub(r"_[A-Z][A-Za-z0-9]*$", "", name)
+        one = own.ranges.get(stem) or own.ranges.get(last.get(stem, "")) or known
+        lines.append(f"{name} {one.threshold:.7f} {one.low:.7f} {one.high:.7f}")
+    return "\n".join(lines) + "\n"
+
+
 def main(words: Sequence[str] | None = None) -> None:
     """Print a line for each net."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -87,6 +112,7 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--batch", type=int, action="append")
     parser.add_argument("--spread", type=float, default=0.5, help="of channels' weights, in e-folds")
+    parser.add_argument("--vendor-table", action="store_true")
     given = parser.parse_args(words)
     try:
         toolchain = Toolchain()
@@ -99,7 +125,9 @@ def main(words: Sequence[str] | None = None) -> None:
         for name in given.names:
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    a, b, share, ours, theirs, plain = one(name, batch, given.spread, toolchain, Path(folder))
+                    a, b, share, ours, theirs, plain = one(
+                        name, batch, given.spread, given.vendor_table, toolchain, Path(folder)
+                    )
                 except Refused as error:
                     print(f"{name:14} {batch:5}   the vendor's: {error}", flush=True)
                     continue

@@ -66,16 +66,24 @@ class Toolchain:
             )
 
     def compile(
-        self, model: Path, shapes: Sequence[Sequence[int]], *, quantize: str = "F32", options: str = ""
+        self,
+        model: Path,
+        shapes: Sequence[Sequence[int]],
+        *,
+        quantize: str = "F32",
+        options: str = "",
+        table: str = "",
     ) -> Path:
         """The bmodel of an ONNX model, from the cache where it has been compiled before.
 
         quantize: F32, or INT8 with thresholds from two random inputs, which are beside it in .table. options:
-        more words for the compiler.
+        more words for the compiler. table: calibration for INT8, the text of one, instead of its own.
         Raises Refused with its last words when it does not compile the model.
         """
         key = hashlib.sha256(model.read_bytes())
-        key.update(repr((VERSION, list(map(list, shapes)), quantize, options)).encode())
+        key.update(
+            repr((VERSION, list(map(list, shapes)), quantize, options, *([table] * bool(table)))).encode()
+        )
         done = self._home.parent / "bmodels" / f"{model.stem}_{key.hexdigest()[:16]}.bmodel"
         kept = [done] if quantize == "F32" else [done.with_suffix(".table"), done]
         if all(file.exists() for file in kept):
@@ -91,10 +99,13 @@ class Toolchain:
                 f"--mlir net.mlir --quantize {quantize} --chip bm1684 --model net.bmodel --skip_validation"
             )
             words = [*deploy.split(), *options.split()]
-            if quantize == "INT8":
+            if quantize == "INT8" and table:
+                (here / "table").write_text(table)
+            elif quantize == "INT8":
                 _random_inputs(model, shapes, here / "data")
-                table = "net.mlir --dataset data --input_num 2 -o table"
-                self._run("run_calibration", table.split(), here)
+                told = "net.mlir --dataset data --input_num 2 -o table"
+                self._run("run_calibration", told.split(), here)
+            if quantize == "INT8":
                 words += ["--calibration_table", "table"]
             self._run("model_deploy", words, here)
             for file in kept:
