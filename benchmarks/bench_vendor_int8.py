@@ -5,8 +5,8 @@
 Both compilers take the same thresholds: what `calibrate` finds for eight random batches, in the vendor's
 format for its compiler; or with --vendor-table what its tools find for two. Both bmodels run on the emulator,
 which gives the vendor's bits, on the same other random inputs. Per net: dB of signal over noise of its worst
-output, ours and theirs; the share of our MACs in 8 bits; modelled ms of both and of our fp32, by the same clock.
-Needs the vendor's tools (python -m tests.oracle.toolchain).
+output, ours and theirs; the share of our MACs in 8 bits; modelled ms of both and of our fp32, by the same
+clock. Needs the vendor's tools (python -m tests.oracle.toolchain).
 """
 
 from __future__ import annotations
