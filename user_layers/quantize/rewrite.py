@@ -233,7 +233,8 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     Errors: UsageError for layers to be left in fp32 that the graph does not have; CompileError of shape
     functions.
     """
-    from user_layers.quantize import rules_linear, rules_movement, rules_pointwise  # noqa: F401  # register
+    # Imported for what they register.
+    from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise  # noqa: F401
 
     net = _as_given(graph, table)
     _check_names(net, options)

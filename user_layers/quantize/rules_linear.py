@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -98,25 +99,34 @@ def _linear(
     bias = constant(state.net, node.inputs[2]) if len(node.inputs) > 2 else None
     if weights is None or (len(node.inputs) > 2 and bias is None):
         return "weights or bias that are computed"
-    if missing := state.missing(node.inputs[0], site.output):
-        return missing
+    found = in_integers(state, site, weights, bias, shape, groups)
+    if isinstance(found, str):
+        return found
     given = state.step_of(node.inputs[0])
+    source, _ = state.as_bytes(node, node.inputs[0])
+    _write(state, site, groups, window, shape, source, given, found)
+    return None
+
+
+def in_integers(
+    state: Rewriting, site: Site, weights: F64, bias: F64 | None, shape: tuple[int, ...], groups: int = 1
+) -> Weights | str:
+    """A convolution of a site's first input, seen as `shape`, for the site's result; or why there is none."""
+    name = site.node.inputs[0]
+    if missing := state.missing(name, site.output):
+        return missing
     result, free = state.wanted(site.output, not site.relu, site.limit)
     found = quantised_weights(
         weights,
         None if bias is None else bias.reshape(-1),
-        given,
+        state.step_of(name),
         result,
         free=free,
-        power=state.power(node.inputs[0]),
-        mean=_means(state, node.inputs[0], shape),
+        power=state.power(name),
+        mean=_means(state, name, shape),
         groups=groups,
     )
-    if found is None:
-        return "weights too large for the scales of input and result"
-    source, _ = state.as_bytes(node, node.inputs[0])
-    _write(state, site, groups, window, shape, source, given, found)
-    return None
+    return found or "weights too large for the scales of input and result"
 
 
 def _means(state: Rewriting, name: str, shape: tuple[int, ...]) -> Any:
@@ -141,10 +151,7 @@ def _write(
     if own != shape:
         source = state.reshaped(site, source, shape, state.between(site, "pixels"))
     step = Step(found.scale, not site.relu)
-    inputs = [source, state.constant(site, "weights", found.weights)]
-    if found.bias is not None:
-        inputs.append(state.constant(site, "bias", found.bias))
-    values = {"groups": groups, **window, "rshift": found.rshift, "relu": int(site.relu), "scale": step.scale}
+    inputs, values = conv_of(state, site, source, found, {"groups": groups, **window})
     name = state.result(site, step)
     out = state.info(site.output).shape
     if own != shape:
@@ -152,8 +159,23 @@ def _write(
         state.reshaped(site, inner, out, name)
     else:
         state.layer(site, "TPU_CONV_INT8", inputs, values, name)
+    tell(state, site, given, found)
+
+
+def conv_of(
+    state: Rewriting, site: Site, source: str, found: Weights, window: Mapping[str, int]
+) -> tuple[list[str], dict[str, Any]]:
+    """Inputs and parameters of TPU_CONV_INT8."""
+    inputs = [source, state.constant(site, "weights", found.weights)]
+    if found.bias is not None:
+        inputs.append(state.constant(site, "bias", found.bias))
+    return inputs, {**window, "rshift": found.rshift, "relu": int(site.relu), "scale": found.scale}
+
+
+def tell(state: Rewriting, site: Site, given: Step, found: Weights) -> None:
+    """For the report."""
     largest = int(np.abs(found.weights.astype(int)).max(initial=0))
     short = f", {found.short} bits of weights given up for the bias" if found.short else ""
     state.details[site.node.name] = (
-        f"rshift {found.rshift}, weights to {largest}, scale {given.scale:.6g} -> {step.scale:.6g}{short}"
+        f"rshift {found.rshift}, weights to {largest}, scale {given.scale:.6g} -> {found.scale:.6g}{short}"
     )

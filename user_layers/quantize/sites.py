@@ -14,7 +14,7 @@ from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode
 from user_layers.toolkit import Toolkit
 
-_SATURATING = ("TPU_CONV", "TPU_MATMUL", "TPU_BINARY", "TPU_SCALE_SHIFT")
+_SATURATING = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL", "TPU_BINARY", "TPU_SCALE_SHIFT")
 """Layers whose results saturate where those of relu do."""
 
 
