@@ -33,6 +33,7 @@ from user_layers.plugin import (
     find_plugins,
 )
 from user_layers.plugin import host as plugin_host
+from user_layers.plugin.host import ABI_VERSION
 from user_layers.plugin.methods import METHODS
 from user_layers.scaffold import init
 from user_layers.workspace import Workspace, sdk_dir
@@ -402,10 +403,13 @@ def test_files_that_are_no_plugins(tmp_path: Path) -> None:
     (tmp_path / "b.c").write_text("int other;\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "b.c"), "-o", str(tmp_path / "b.so")])
     assert "no TPU-layer plugin" in load([tmp_path / "b.so"])
-    (tmp_path / "c.c").write_text("int bmplugin_abi_version(void) { return 8; }\n")
+    (tmp_path / "c.c").write_text(f"int bmplugin_abi_version(void) {{ return {ABI_VERSION + 1}; }}\n")
     compile_text("c", ["-shared", "-fPIC", str(tmp_path / "c.c"), "-o", str(tmp_path / "c.so")])
     text = load([tmp_path / "c.so"])
-    assert "made for version 8 of the plugin interface, this toolkit has versions 1 to 7" in text
+    versions = (
+        f"version {ABI_VERSION + 1} of the plugin interface, this toolkit has versions 1 to {ABI_VERSION}"
+    )
+    assert f"made for {versions}" in text
     assert "rebuild_layers" in text
 
 

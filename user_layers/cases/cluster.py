@@ -9,6 +9,7 @@ import asyncio
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -62,8 +63,9 @@ def on_dask(
         except (OSError, FutureCancelledError) as error:  # also a closed connection
             raise DeviceCrash(f"the Dask scheduler at {address} went away: {error}") from error
         finally:
-            if client.status == "running":
-                client.run(end, run, on_error="ignore")
+            with suppress(OSError):  # a scheduler that went away while it was asked
+                if client.status == "running":
+                    client.run(end, run, on_error="ignore")
 
 
 def _results(
