@@ -101,7 +101,8 @@ def tile_group(
 
 def may_split(described: DescribedNet, nodes: Sequence[int]) -> dict[str, bool]:
     """Along which axes a group can be cut: n where no layer changes its extent, h and w where every
-    descriptor allows it."""
+    descriptor allows it, and h where no layer needs all rows of its input for each row that it makes: every
+    tile would have to compute them anew."""
     net = described.net
     h_w = all(described.attrs[k].can_split_h_w for k in nodes)
     same_n = all(
@@ -111,7 +112,19 @@ def may_split(described: DescribedNet, nodes: Sequence[int]) -> dict[str, bool]:
         if not taken_whole(described.attrs[k], i)
         for out in net.nodes[k].outputs
     )
-    return {"n": same_n, "h": h_w, "w": h_w}
+    return {"n": same_n, "h": h_w and not any(_needs_all_rows(described, k) for k in nodes), "w": h_w}
+
+
+def _needs_all_rows(described: DescribedNet, node: int) -> bool:
+    attrs, net = described.attrs[node], described.net
+    out = net.tensors[attrs.node.outputs[0]].nchw[2]
+    for i, name in enumerate(attrs.node.inputs):
+        rows = net.tensors[name].nchw[2]
+        if min(rows, out) > 1 and not taken_whole(attrs, i):
+            first, last = (attrs.backward_h(row, 1, out, rows) for row in (0, out - 1))
+            if max(first[0], last[0]) <= 0 and min(sum(first), sum(last)) >= rows:
+                return True
+    return False
 
 
 def sinks(described: DescribedNet, nodes: Sequence[int]) -> list[str]:

@@ -24,22 +24,20 @@ int strips_cut_shape(const void *param, const int param_size, const tpu_tensor_t
     return bm_strips_shape(&out_tensors[0], &in_tensors[0], 1, BM_PACKED, p->rows);
 }
 
-/* Slots 1 to 3 of x belong to nobody and may hold anything. A tile may have fewer rows than the strips. */
+/* Slots 1 to 3 of x belong to nobody and may hold anything. */
 static void compute(const void *param, const bm_strips *y, const bm_strips *x, local_addr_t work) {
     const tpu_strips_cut_param_t *p = param;
-    const dim4 whole = y->shape;
-    const bm_strips part = {work, whole};
+    const bm_strips part = {work, y->shape, y->first};
     for (int slot = 0; slot < BM_PACKED; slot++) {
         const int first = p->repeat ? 0 : slot * p->rows;
-        const int rows = bm_strips_within(x->shape.h - first, whole.h);
+        const int rows = bm_strips_within(x->shape.h - first, p->rows);
         if (slot == 0) {
             bm_strips_and(y, 0, x, 0, rows, 0xFFu);
-            if (rows < whole.h) bm_strips_set(y, rows, whole.h - rows, 0);
+            bm_strips_set(y, rows, p->rows - rows, 0);
         } else if (rows > 0) {
-            const dim4 shape = {1, whole.c, rows, whole.w}, stride = bm_strips_stride(y);
             bm_strips_and(&part, 0, x, first, rows, 0xFFu);
             bm_strips_shift(&part, 0, &part, 0, rows, 8 * slot);
-            okk_bdc_32bit_or(y->addr, y->addr, work, &shape, &stride, &stride, &stride);
+            bm_strips_or(y, 0, &part, 0, rows);
         }
     }
 }

@@ -30,15 +30,9 @@ static unsigned int filled(const tpu_strips_halo_param_t *p, int first) {
     return first < BM_PACKED ? (0x01010101u * (unsigned int)p->fill) << 8 * first : 0;
 }
 
-static void or_rows(const bm_strips *y, int to, int rows, unsigned int word) {
-    const dim4 shape = {1, y->shape.c, rows, y->shape.w}, stride = bm_strips_stride(y);
-    if (word) okk_bdc_32bit_or_C(bm_strips_row(y, to), bm_strips_row(y, to), bm_word(word), &shape, &stride, &stride);
-}
-
-/* Rows of the strips as rows of y; what is outside of the picture is `fill`. The last rows of a tile may be nobody's. */
+/* Rows of the strips as rows of y; what is outside of the picture is `fill`. */
 static void take(const tpu_strips_halo_param_t *p, const bm_strips *y, int to, const bm_strips *x, int from, int count) {
-    const int rows = x->shape.h, full = p->height / rows, more = p->height % rows;
-    const int end = from + bm_strips_within(y->shape.h - to, count);
+    const int rows = x->shape.h, full = p->height / rows, more = p->height % rows, end = from + count;
     for (int next, row = from; row < end; row = next) {
         const int slots = full + (row < more), at = to + row - from; /* of row `row` so many are inside */
         next = row < more ? smaller(more, end) : end;
@@ -47,18 +41,16 @@ static void take(const tpu_strips_halo_param_t *p, const bm_strips *y, int to, c
             continue;
         }
         bm_strips_and(y, at, x, row, next - row, slots == BM_PACKED ? BM_ONES : (1u << 8 * slots) - 1);
-        or_rows(y, at, next - row, filled(p, slots));
+        bm_strips_or_word(y, at, next - row, filled(p, slots));
     }
 }
 
 /* The same rows of the strip before (places 8) or behind (-8); the outermost one has none. */
 static void take_neighbours(const tpu_strips_halo_param_t *p, const bm_strips *y, int to, const bm_strips *x, int from,
                             int count, int places) {
-    const int rows = bm_strips_within(y->shape.h - to, count);
-    if (rows == 0) return;
-    take(p, y, to, x, from, rows);
-    bm_strips_shift(y, to, y, to, rows, places);
-    or_rows(y, to, rows, places > 0 ? (unsigned int)p->fill : (unsigned int)p->fill << 24);
+    take(p, y, to, x, from, count);
+    bm_strips_shift(y, to, y, to, count, places);
+    bm_strips_or_word(y, to, count, places > 0 ? (unsigned int)p->fill : (unsigned int)p->fill << 24);
 }
 
 static void compute(const void *param, const bm_strips *y, const bm_strips *x, local_addr_t work) {

@@ -21,9 +21,10 @@ int strips_join_shape(const void *param, const int param_size, const tpu_tensor_
 }
 
 static void compute(const void *param, const bm_strips *y, const bm_strips *x, local_addr_t work) {
-    (void)param, (void)work;
+    (void)work;
+    const tpu_strips_join_param_t *p = param;
     for (int slot = 0; slot < BM_PACKED; slot++) {
-        const int first = slot * x->shape.h, rows = bm_strips_within(y->shape.h - first, x->shape.h);
+        const int first = slot * x->shape.h, rows = bm_strips_within(p->height - first, x->shape.h);
         if (rows == 0) break;
         if (slot > 0) bm_strips_shift(y, first, x, 0, rows, -8 * slot);
         if (slot < BM_PACKED - 1) bm_strips_and(y, first, slot ? y : x, first, rows, 0xFFu);

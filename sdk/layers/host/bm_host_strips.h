@@ -4,10 +4,11 @@
 
 #include "bm_host_packed.h"
 
-// Rows of a strip come from other strips, so all of them are there.
+// A row comes from any row of the input, so all of those are there; columns are cut as they are.
 class StripsDescriptor : public PackedDescriptor {
   public:
-    virtual bool can_split_local_h_w() const override { return false; }
+    virtual int backward_hidx(int /*out_hidx*/) const override { return 0; }
+    virtual int backward_hslice(int /*out_hslice*/) const override { return in(0).shape[2]; }
     virtual bool accepts_larger_tiles() const override { return false; }
 };
 

@@ -4,32 +4,53 @@
 #include "bm_layer_pipeline.h"
 #include "bm_layer_shape.h"
 
-dim4 bm_strips_stride(const bm_strips *t) {
+static dim4 stride_of(const bm_strips *t) {
     dim4 stride;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &t->shape);
     return stride;
 }
 
-local_addr_t bm_strips_row(const bm_strips *t, int row) { return t->addr + 4u * (local_addr_t)(row * t->shape.w); }
+static local_addr_t row_of(const bm_strips *t, int row) {
+    return t->addr + 4u * (local_addr_t)((row - t->first) * t->shape.w);
+}
 
-static dim4 some_rows(const bm_strips *t, int rows) { return (dim4){1, t->shape.c, rows, t->shape.w}; }
+/* What of the rows is in y: an empty shape if none. */
+static dim4 rows_of(const bm_strips *y, int *to, int *from, int rows) {
+    const int begin = larger(*to, y->first), end = smaller(*to + rows, y->first + y->shape.h);
+    *from += begin - *to;
+    *to = begin;
+    return (dim4){1, y->shape.c, end - begin, y->shape.w};
+}
 
 void bm_strips_shift(const bm_strips *y, int to, const bm_strips *x, int from, int rows, int places) {
-    const dim4 shape = some_rows(y, rows), ys = bm_strips_stride(y), xs = bm_strips_stride(x);
-    okk_bdc_32bit_logical_shift_C(bm_strips_row(y, to), bm_strips_row(x, from), places, &shape, &ys, &xs);
+    const dim4 shape = rows_of(y, &to, &from, rows), ys = stride_of(y), xs = stride_of(x);
+    if (shape.h > 0) okk_bdc_32bit_logical_shift_C(row_of(y, to), row_of(x, from), places, &shape, &ys, &xs);
 }
 
 void bm_strips_and(const bm_strips *y, int to, const bm_strips *x, int from, int rows, unsigned int mask) {
-    const dim4 shape = some_rows(y, rows), ys = bm_strips_stride(y), xs = bm_strips_stride(x);
+    const dim4 shape = rows_of(y, &to, &from, rows), ys = stride_of(y), xs = stride_of(x);
+    if (shape.h <= 0) return;
     if (mask == BM_ONES)
-        okk_bdc_32bit_cpy(bm_strips_row(y, to), bm_strips_row(x, from), &shape, &ys, &xs);
+        okk_bdc_32bit_cpy(row_of(y, to), row_of(x, from), &shape, &ys, &xs);
     else
-        okk_bdc_32bit_and_C(bm_strips_row(y, to), bm_strips_row(x, from), bm_word(mask), &shape, &ys, &xs);
+        okk_bdc_32bit_and_C(row_of(y, to), row_of(x, from), bm_word(mask), &shape, &ys, &xs);
+}
+
+void bm_strips_or(const bm_strips *y, int to, const bm_strips *x, int from, int rows) {
+    const dim4 shape = rows_of(y, &to, &from, rows), ys = stride_of(y), xs = stride_of(x);
+    if (shape.h > 0) okk_bdc_32bit_or(row_of(y, to), row_of(y, to), row_of(x, from), &shape, &ys, &ys, &xs);
+}
+
+void bm_strips_or_word(const bm_strips *y, int to, int rows, unsigned int word) {
+    int from = 0;
+    const dim4 shape = rows_of(y, &to, &from, rows), ys = stride_of(y);
+    if (word && shape.h > 0) okk_bdc_32bit_or_C(row_of(y, to), row_of(y, to), bm_word(word), &shape, &ys, &ys);
 }
 
 void bm_strips_set(const bm_strips *y, int to, int rows, unsigned int word) {
-    const dim4 shape = some_rows(y, rows), ys = bm_strips_stride(y);
-    okk_bdc_32bit_set_C(bm_strips_row(y, to), bm_word(word), &shape, &ys);
+    int from = 0;
+    const dim4 shape = rows_of(y, &to, &from, rows), ys = stride_of(y);
+    if (shape.h > 0) okk_bdc_32bit_set_C(row_of(y, to), bm_word(word), &shape, &ys);
 }
 
 int bm_strips_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int batches, int out_batches, long long rows) {
@@ -60,7 +81,7 @@ static bm_strips tile_of(const strips_run *r, int step, int which, u64 *at, dim4
     *stride = (dim4){0, r->rows[which] * r->width, r->width, 1};
     *at = 4 * ((u64)c * (u64)stride->c + (u64)w);
     const local_addr_t addr = which ? r->output[step % 2] : r->input[step % 2];
-    return (bm_strips){addr, {1, smaller(r->c, r->channels - c), r->rows[which], smaller(r->w, r->width - w)}};
+    return (bm_strips){addr, {1, smaller(r->c, r->channels - c), r->rows[which], smaller(r->w, r->width - w)}, 0};
 }
 
 static void load_tile(const void *run, int step) {
@@ -116,7 +137,7 @@ void bm_strips_whole(const void *param, const tpu_tensor_t *out, const tpu_tenso
 void bm_strips_tile(const void *param, const tpu_tensor_t *out, const tpu_tensor_t *in, u64 buffer_offset,
                     bm_strips_function function) {
     const int *a = in->slice_shape, *b = out->slice_shape;
-    const bm_strips x = {(local_addr_t)in->addr, {1, a[1], a[2], a[3]}};
-    const bm_strips y = {(local_addr_t)out->addr, {1, b[1], b[2], b[3]}};
+    const bm_strips x = {(local_addr_t)in->addr, {1, a[1], a[2], a[3]}, 0};
+    const bm_strips y = {(local_addr_t)out->addr, {1, b[1], b[2], b[3]}, out->processed[2]};
     function(param, &y, &x, (local_addr_t)buffer_offset);
 }

@@ -13,22 +13,24 @@
 
 #define BM_STRIPS_ROWS 8192 /* the most of a picture: a column of input and output fits four times into a lane */
 
-/* Words [1, c, rows, w] in local memory, aligned, and a part of them: so many rows from `row` on. */
+/* Words [1, c, rows, w] in local memory, aligned: rows from `first` on of a tensor, whose others are not there. */
 typedef struct {
     local_addr_t addr;
     dim4 shape;
+    int first;
 } bm_strips;
 
-/* y of x; work: as much local memory as y takes. */
+/* y of x, which has all of its rows; work: as much local memory as y takes. */
 typedef void (*bm_strips_function)(const void *param, const bm_strips *y, const bm_strips *x, local_addr_t work);
 
 static inline int bm_strips_within(int value, int most) { return value < 0 ? 0 : smaller(value, most); }
 
-/* dst rows = src rows op. The rows must be there. */
-dim4 bm_strips_stride(const bm_strips *t);
-local_addr_t bm_strips_row(const bm_strips *t, int row);
+/* So many rows of y from `to` on are made of as many of x from `from` on; rows that are not in y are left out. x may
+ * be y. */
 void bm_strips_shift(const bm_strips *y, int to, const bm_strips *x, int from, int rows, int places);
 void bm_strips_and(const bm_strips *y, int to, const bm_strips *x, int from, int rows, unsigned int mask);
+void bm_strips_or(const bm_strips *y, int to, const bm_strips *x, int from, int rows); /* to what they are */
+void bm_strips_or_word(const bm_strips *y, int to, int rows, unsigned int word);
 void bm_strips_set(const bm_strips *y, int to, int rows, unsigned int word);
 
 /* Checks what all of these layers ask of their input, which has so many batches, and fills in the output but for its
